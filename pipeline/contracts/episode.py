@@ -1,0 +1,105 @@
+"""An episode: one released event as an EpisodeTrace (HMX-E §10), what `hmx.episodes.v1` carries.
+
+What a trace has no field for travels in `metadata` under one reserved key, so that event → episode → event is lossless.
+"""
+
+from typing import Annotated, Any, Final
+
+from pydantic import ConfigDict, Field
+
+from pipeline.contracts.event import Event, Name, Natural, Timestamp, Unit
+from pipeline.contracts.model import Model
+
+RESERVED: Final = "hmx"
+_DIRECT: Final = {  # HMX-E §10: event field → trace field
+    "event_id": "id",
+    "event_type": "eventType",
+    "session_id": "sessionId",
+    "timestamp": "timestamp",
+    "content": "payload",
+    "salience": "salienceScore",
+    "source": "source",
+    "provenance_ref": "provenanceRef",
+}
+_CARRIED: Final = tuple(name for name in Event.model_fields if name not in _DIRECT and name != "metadata")
+
+
+class Origin(Model):
+    """Where in the events topic the event stood."""
+
+    partition: Annotated[int, Field(ge=0)]
+    offset: Annotated[int, Field(ge=0)]
+    log_time: int
+    """Append time, milliseconds."""
+
+
+class Release(Model):
+    """What ordering says of the event."""
+
+    index: Annotated[int, Field(ge=0)]
+    """Position in the session's released order."""
+    run: Annotated[int, Field(ge=0)]
+    """How often the session's counter has started over."""
+    late: bool = False
+
+
+class Episode(Model):
+    """`payload` is the event's content; agent, tenant, sequence, origin and release stand in `metadata["hmx"]`."""
+
+    model_config = ConfigDict(populate_by_name=True)
+
+    id: Name
+    event_type: Annotated[Name, Field(alias="eventType")]
+    session_id: Annotated[Name, Field(alias="sessionId")]
+    timestamp: Timestamp
+    payload: dict[str, Any]
+    salience_score: Annotated[Unit | None, Field(alias="salienceScore")] = None
+    source: str | None = None
+    provenance_ref: Annotated[str | None, Field(alias="provenanceRef")] = None
+    metadata: dict[str, Any]
+
+    @property
+    def tenant_id(self) -> str:
+        return str(self.metadata[RESERVED]["tenant_id"])
+
+    @property
+    def agent_id(self) -> str:
+        return str(self.metadata[RESERVED]["agent_id"])
+
+    @property
+    def sequence(self) -> Natural:
+        return int(self.metadata[RESERVED]["sequence"])
+
+    @property
+    def release(self) -> Release:
+        return Release.model_validate(self.metadata[RESERVED]["release"])
+
+    @property
+    def origin(self) -> Origin:
+        return Origin.model_validate(self.metadata[RESERVED]["origin"])
+
+
+def episode_record(fields: dict[str, Any], origin: Origin, release: Release) -> dict[str, Any]:
+    """The trace as plain JSON values of an accepted event's plain JSON values; content is not copied or altered."""
+    record = {trace: fields[event] for event, trace in _DIRECT.items() if event in fields}
+    carried = {name: fields[name] for name in _CARRIED if name in fields}
+    carried["origin"] = origin.model_dump()
+    carried["release"] = release.model_dump()
+    metadata = dict(fields["metadata"])
+    if RESERVED in metadata:
+        carried["shadowed"] = metadata[RESERVED]
+    metadata[RESERVED] = carried
+    record["metadata"] = metadata
+    return record
+
+
+def event_fields(record: dict[str, Any]) -> dict[str, Any]:
+    """Back from `episode_record` to the event's plain JSON values."""
+    carried = dict(record["metadata"][RESERVED])
+    fields = {event: record[trace] for event, trace in _DIRECT.items() if trace in record}
+    fields.update({name: carried[name] for name in _CARRIED if name in carried})
+    metadata = {name: value for name, value in record["metadata"].items() if name != RESERVED}
+    if "shadowed" in carried:
+        metadata[RESERVED] = carried["shadowed"]
+    fields["metadata"] = metadata
+    return fields

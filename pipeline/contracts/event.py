@@ -1,0 +1,61 @@
+"""HMX-E: the event as a producer sends it. The model carries the rules of §2, §5, §6 and §11 that need one field only.
+
+Sizes in bytes, the version's support and reserved names need more than a field: `intake` checks them.
+"""
+
+from typing import Annotated, Any
+
+from pydantic import AfterValidator, BeforeValidator, Field
+
+from pipeline.contracts.instants import parse_instant
+from pipeline.contracts.limits import EMBEDDING_DIMENSIONS, EVENT_TAGS, INTEGER_MAX
+from pipeline.contracts.model import Model
+from pipeline.contracts.versions import parse_version
+
+
+def _version(text: str) -> str:
+    if parse_version(text) is None:
+        raise ValueError("no version of the form HMX-1.0")
+    return text
+
+
+def _timestamp(text: str) -> str:
+    if parse_instant(text) is None:
+        raise ValueError("no RFC 3339 date-time with a time zone")
+    return text
+
+
+def _integral(value: Any) -> Any:
+    """JSON Schema counts 8.0 among the integers."""
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+Name = Annotated[str, Field(min_length=1)]
+HmxVersion = Annotated[str, Field(json_schema_extra={"pattern": r"^HMX-[0-9]+\.[0-9]+$"}), AfterValidator(_version)]
+Timestamp = Annotated[str, Field(json_schema_extra={"format": "date-time"}), AfterValidator(_timestamp)]
+Natural = Annotated[int, BeforeValidator(_integral), Field(ge=0, le=INTEGER_MAX)]
+Unit = Annotated[float, Field(ge=0.0, le=1.0)]
+
+
+class Event(Model):
+    """One HMX event (HMX-E §2)."""
+
+    hmx_version: HmxVersion
+    event_id: Name
+    event_type: Name
+    agent_id: Name
+    tenant_id: Name
+    session_id: Name
+    timestamp: Timestamp
+    sequence: Natural
+    content: dict[str, Any]
+    metadata: dict[str, Any]
+    trace_id: str | None = None
+    correlation_id: str | None = None
+    parent_event_id: str | None = None
+    embeddings: Annotated[list[float], Field(min_length=1, max_length=EMBEDDING_DIMENSIONS)] | None = None
+    salience: Unit | None = None
+    source: str | None = None
+    provenance_ref: str | None = None
+    tags: Annotated[list[str], Field(max_length=EVENT_TAGS)] | None = None
+    ttl_seconds: Natural | None = None

@@ -1,0 +1,90 @@
+"""The taxonomy as one table: what each event type is to the compiler, and where its content holds what.
+
+A row names a role and, as data, the places in `content` (first present wins) of the few things that later rooms ask for.
+Dialects of payloads (HMX-E §4, the overview's and the clients') are further places in the same row. Later rooms ask for
+the role, never for the name. An unknown type is an OBSERVATION.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+
+class Role(StrEnum):
+    MESSAGE = "message"
+    CALL = "call"
+    """An action whose result comes as an event of its own."""
+    RESULT = "result"
+    ACTION = "action"
+    """An action that carries its own result."""
+    TEST = "test"
+    """An action that checks the work."""
+    ERROR = "error"
+    DECISION = "decision"
+    FEEDBACK = "feedback"
+    STATE = "state"
+    OBSERVATION = "observation"
+
+
+Places = tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class EventType:
+    """`name`: tool, verb or error class; `text`: what a person would read; `ok`: success; each a path `a.b` in content."""
+
+    role: Role
+    name: Places = ()
+    text: Places = ()
+    arguments: Places = ()
+    ok: Places = ()
+    exit_code: Places = ()
+    call_id: Places = ()
+    target: Places = ()
+    actor: Places = ()
+    fixed_name: str = ""
+
+
+_TEXT: Final = ("text", "message", "content", "summary", "description")
+
+EVENT_TYPES: Final[Mapping[str, EventType]] = {
+    "message": EventType(Role.MESSAGE, text=("text", "content"), actor=("role",)),
+    "tool_call": EventType(
+        Role.CALL, name=("tool_name", "tool", "name"), arguments=("arguments", "input", "args"), call_id=("call_id",)
+    ),
+    "tool_result": EventType(
+        Role.RESULT,
+        name=("tool_name", "tool", "name"),
+        text=("result.text", "result", "output", "error"),
+        ok=("success",),
+        exit_code=("exit_code",),
+        call_id=("call_id",),
+    ),
+    "file_edit": EventType(
+        Role.ACTION, fixed_name="edit", text=("path",), arguments=("path",), ok=("success",), exit_code=("exit_code",)
+    ),
+    "test_run": EventType(
+        Role.TEST, name=("command", "runner"), text=("command", "output"), ok=("success", "passed"), exit_code=("exit_code",)
+    ),
+    "command_exec": EventType(
+        Role.ACTION, name=("command",), text=("command",), arguments=("command",), ok=("success",), exit_code=("exit_code",)
+    ),
+    "browser_action": EventType(
+        Role.ACTION, name=("action",), text=("url", "selector", "text"), arguments=("url", "selector"), ok=("success",)
+    ),
+    "api_result": EventType(
+        Role.ACTION, name=("api", "endpoint", "name", "url"), text=("result", "output", "error"), ok=("success",)
+    ),
+    "decision": EventType(Role.DECISION, name=("question",), text=("chosen_option",)),
+    "error": EventType(Role.ERROR, name=("error_type", "type", "name"), text=("message", "error", "text")),
+    "observation": EventType(Role.OBSERVATION, text=_TEXT),
+    "state_change": EventType(Role.STATE, name=("state", "key"), text=("state", "to", *_TEXT)),
+    "feedback": EventType(Role.FEEDBACK, name=("signal",), text=("comment",), target=("target_event_id",)),
+}
+UNKNOWN_TYPE: Final = EventType(Role.OBSERVATION, text=_TEXT)
+
+
+def event_type(name: str) -> EventType:
+    """The row of `name`; every standard type has one (HMX-E §3), and any other type passes as an observation."""
+    return EVENT_TYPES.get(name, UNKNOWN_TYPE)

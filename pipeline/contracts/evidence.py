@@ -1,0 +1,115 @@
+"""Segments and what they say: steps, a segment, a contribution (the value of `hmx.evidence.v1`).
+
+A step is the bounded view of one released event that mining sees; it is state, so it is small and never published. A
+contribution is what one segment says about one pattern. Under one (tenant, pattern, session, segment) the last one counts.
+"""
+
+from enum import StrEnum
+from typing import Annotated, Any, NamedTuple
+
+import msgspec
+from pydantic import Field
+
+from pipeline.contracts.event import HmxVersion, Name
+from pipeline.contracts.event_types import Role
+from pipeline.contracts.ids import content_id
+from pipeline.contracts.keys import join_key
+from pipeline.contracts.model import Model
+from pipeline.contracts.versions import HMX_VERSION
+
+
+class Step(msgspec.Struct, frozen=True, array_like=True, kw_only=True):
+    """One event as mining sees it. Empty text and None mean that the event does not say."""
+
+    event_id: str
+    at: int
+    """Event time in milliseconds, capped to append time + 5 minutes."""
+    role: Role
+    index: int = 0
+    """Position in the session's released order."""
+    actor: str = ""
+    """`user`, `assistant`, `system` of a message."""
+    name: str = ""
+    """Tool, command or error class, as the event names it."""
+    text: str = ""
+    values: tuple[str, ...] = ()
+    """Scalar argument values, to mask an error's message with."""
+    ok: bool | None = None
+    call_id: str = ""
+    parent: str = ""
+    correlation: str = ""
+    target: str = ""
+
+
+class SegmentOutcome(StrEnum):
+    SUCCESS = "success"
+    FAILURE = "failure"
+    UNKNOWN = "unknown"
+
+
+class Segment(msgspec.Struct, frozen=True, kw_only=True):
+    """A run of a session's episodes about one goal. Its id is its first event's id."""
+
+    tenant_id: str
+    session_id: str
+    agent_id: str
+    segment_id: str
+    steps: tuple[Step, ...]
+
+
+class Pattern(NamedTuple):
+    """What contributions are grouped by: an artifact type and a key that the type's module made."""
+
+    type: str
+    key: str
+
+    @property
+    def text(self) -> str:
+        return join_key(self.type, self.key)
+
+
+class Contribution(Model):
+    """What one segment says about one pattern; `withdrawn` says that it no longer does."""
+
+    hmx_version: HmxVersion = HMX_VERSION
+    contribution_id: Name
+    tenant_id: Name
+    pattern_type: Name
+    pattern_key: Name
+    session_id: Name
+    segment_id: Name
+    agent_id: Name
+    outcome: SegmentOutcome = Field(strict=False, default=SegmentOutcome.UNKNOWN)
+    first_at: int
+    """Event time of the segment's first event, milliseconds."""
+    last_at: int
+    source_events: Annotated[list[str], Field(default_factory=list)]
+    """Ids of the events that this rests on, in order."""
+    tags: Annotated[list[str], Field(default_factory=list)]
+    body: Annotated[dict[str, Any], Field(default_factory=dict)]
+    """What the artifact type's `extract` says and its `compile` reads."""
+    withdrawn: bool = False
+
+    @property
+    def pattern(self) -> Pattern:
+        return Pattern(self.pattern_type, self.pattern_key)
+
+
+def contribution_id(first_at: int, tenant_id: str, pattern: Pattern, session_id: str, segment_id: str) -> str:
+    """Stable while a segment's contribution is replaced by a corrected one."""
+    return content_id(first_at, "contribution", tenant_id, pattern.type, pattern.key, session_id, segment_id)
+
+
+def evidence_key(contribution: Contribution) -> str:
+    return join_key(
+        contribution.tenant_id, contribution.pattern.text, contribution.session_id, contribution.segment_id
+    )
+
+
+class EvidenceControl(Model):
+    """A tick or a barrier on the evidence topic. A barrier arrives once from each partition of the events topic."""
+
+    kind: Name
+    barrier_id: str = ""
+    partition: int = 0
+    partitions: int = 0

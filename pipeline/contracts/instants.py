@@ -1,0 +1,41 @@
+"""Timestamps as instants: RFC 3339 text to integer nanoseconds since 1970 and back (HMX-E §6.3).
+
+The text itself is always kept verbatim beside the instant. A leap second `23:59:60` is the next instant.
+"""
+
+import re
+from datetime import UTC, date, datetime, timedelta
+from typing import Final
+
+_FORM: Final = re.compile(
+    r"(\d{4})-(\d\d)-(\d\d)[Tt](\d\d):(\d\d):(\d\d)(?:\.(\d+))?(?:[Zz]|([+-])(\d\d):(\d\d))", re.ASCII
+)
+_EPOCH: Final = date(1970, 1, 1).toordinal()
+NS_PER_MS: Final = 1_000_000
+
+
+def parse_instant(text: str) -> int | None:
+    """Nanoseconds since 1970 UTC, or None where `text` is no RFC 3339 date-time with a zone. Finer digits are cut."""
+    match = _FORM.fullmatch(text)
+    if match is None:
+        return None
+    year, month, day, hour, minute, second, fraction, sign, off_h, off_m = match.groups()
+    try:
+        days = date(int(year), int(month), int(day)).toordinal() - _EPOCH
+    except ValueError:
+        return None
+    h, m, s = int(hour), int(minute), int(second)
+    offset = (int(off_h) * 60 + int(off_m)) * (-1 if sign == "-" else 1) if sign else 0
+    if h > 23 or m > 59 or (sign and (int(off_h) > 23 or int(off_m) > 59)):
+        return None
+    utc_minute = (h * 60 + m - offset) % 1440
+    if s > 60 or (s == 60 and utc_minute != 1439):
+        return None
+    seconds = days * 86400 + h * 3600 + m * 60 + s - offset * 60
+    return seconds * 1_000_000_000 + int(((fraction or "") + "0" * 9)[:9])
+
+
+def format_ms(ms: int) -> str:
+    """Milliseconds since 1970 as `2026-03-14T03:00:00.000Z`."""
+    at = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=ms)
+    return at.strftime("%Y-%m-%dT%H:%M:%S.") + f"{at.microsecond // 1000:03d}Z"

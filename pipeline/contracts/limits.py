@@ -1,0 +1,56 @@
+"""Every bound of the system, in one place. What happens at a bound has a name: see `rejections` and `outcomes`.
+
+Sizes are bytes with 1 KB = 1,024; an event's size is the bytes received, a part's size its canonical form.
+"""
+
+from typing import Final
+
+KB: Final = 1024
+MB: Final = 1024 * KB
+
+# HMX-E §11
+EVENT_BYTES: Final = 1 * MB
+CONTENT_BYTES: Final = 512 * KB
+METADATA_BYTES: Final = 64 * KB
+EMBEDDING_DIMENSIONS: Final = 4096
+EVENT_TAGS: Final = 64
+INTEGER_MAX: Final = 2**64 - 1  # what a JSON parser here keeps exact
+
+# HMX-A §12
+ARTIFACT_BYTES: Final = 512 * KB
+ARTIFACT_CONTENT_BYTES: Final = 256 * KB
+ARTIFACT_SOURCES: Final = 10_000
+ARTIFACT_TAGS: Final = 64
+
+# HMX-C §11, §12
+PACK_BYTES: Final = 256 * KB
+PACK_ENTRIES: Final = 500
+PACK_DROPS: Final = 100
+PACK_NEXT_STEPS: Final = 10
+PACK_CONSTRAINTS: Final = 20
+PACK_TAGS: Final = 64
+
+# Ordering (HMX-E §7) and the state of a session
+WINDOW_MS: Final = 5_000
+WAITING_EVENTS: Final = 1_024  # behind a gap, per session; the next one closes the gap
+RECENT_IDS: Final = 256  # released event ids remembered for duplicates, per session
+SESSION_FORGOTTEN_MS: Final = 24 * 3600 * 1000
+CLOCK_SKEW_MS: Final = 5 * 60 * 1000  # an event dated further past its append time counts as its append time
+
+# Segments
+SEGMENT_EVENTS: Final = 512
+SEGMENT_IDLE_MS: Final = 30 * 60 * 1000
+SESSION_SEGMENTS: Final = 32  # closed segments that late feedback can still reach
+STEP_TEXT: Final = 600  # characters of an event's text that mining sees
+STEP_VALUES: Final = 12  # argument values kept to mask an error's message with
+STEP_VALUE: Final = 80
+
+# Patterns
+PATTERN_CONTRIBUTIONS: Final = 2_048  # kept per pattern: those with the lowest hash of their segment
+PATTERN_DEBOUNCE_MS: Final = 1_000
+BARRIER_KEPT_MS: Final = 3600 * 1000
+
+# Batches
+BATCH_RECORDS: Final = 2_000
+BATCH_BYTES: Final = 4 * MB
+OUTPUT_BYTES: Final = 4 * MB

@@ -1,0 +1,195 @@
+"""HMX-C: the context pack as the service answers it (§2–§8, §12)."""
+
+from enum import StrEnum
+from typing import Annotated, Any
+
+from pydantic import Field
+
+from pipeline.contracts.event import HmxVersion, Name, Timestamp, Unit
+from pipeline.contracts.limits import PACK_CONSTRAINTS, PACK_DROPS, PACK_ENTRIES, PACK_NEXT_STEPS, PACK_TAGS
+from pipeline.contracts.model import Model
+from pipeline.contracts.versions import HMX_VERSION
+
+Count = Annotated[int, Field(ge=0)]
+
+
+class Section(StrEnum):
+    """In the order in which entries stand in a pack (HMX-C §3.3)."""
+
+    CORE = "core"
+    CONSTRAINTS = "constraints"
+    GOALS = "goals"
+    PROCEDURES = "procedures"
+    FACTS = "facts"
+    EPISODES = "episodes"
+    GRAPH_RELATIONS = "graph_relations"
+    WORKFLOW = "workflow"
+    CONFLICTS = "conflicts"
+    EVIDENCE = "evidence"
+
+
+class SourceType(StrEnum):
+    """HMX-C §3.2."""
+
+    EPISODE = "episode"
+    MEMORY = "memory"
+    RELATION = "relation"
+    CONFLICT = "conflict"
+    POLICY = "policy"
+    ENTITY = "entity"
+    ARTIFACT = "artifact"
+
+
+PERMITTED: dict[Section, frozenset[SourceType]] = {
+    Section.CORE: frozenset({SourceType.POLICY, SourceType.ENTITY}),
+    Section.GOALS: frozenset({SourceType.MEMORY, SourceType.ARTIFACT}),
+    Section.FACTS: frozenset({SourceType.MEMORY, SourceType.ENTITY}),
+    Section.EPISODES: frozenset({SourceType.EPISODE}),
+    Section.PROCEDURES: frozenset({SourceType.ARTIFACT, SourceType.MEMORY}),
+    Section.GRAPH_RELATIONS: frozenset({SourceType.RELATION, SourceType.ENTITY}),
+    Section.CONFLICTS: frozenset({SourceType.CONFLICT}),
+    Section.EVIDENCE: frozenset({SourceType.MEMORY, SourceType.EPISODE}),
+    Section.WORKFLOW: frozenset({SourceType.ARTIFACT}),
+    Section.CONSTRAINTS: frozenset({SourceType.ARTIFACT, SourceType.POLICY}),
+}
+"""Which sources may fill which section (HMX-C §3.1)."""
+
+
+class DropReason(StrEnum):
+    """HMX-C §8."""
+
+    BUDGET_EXCEEDED = "budget_exceeded"
+    LOW_RELEVANCE = "low_relevance"
+    DUPLICATE = "duplicate"
+    DEPRECATED = "deprecated"
+    CONFLICT = "conflict"
+    PROVENANCE_FAILED = "provenance_failed"
+
+
+class Strategy(StrEnum):
+    """HMX-C §5; the strategies that are offered."""
+
+    RANKED = "ranked"
+
+
+class Provenance(Model):
+    origin: Name
+    confidence: Unit
+    evidence_count: Count
+
+
+class Entry(Model):
+    """HMX-C §3."""
+
+    section: Annotated[Section, Field(strict=False)]
+    content: str
+    source_id: Name
+    source_type: Annotated[SourceType, Field(strict=False)]
+    relevance_score: Unit
+    token_estimate: Count
+    rank: Annotated[int, Field(ge=1)]
+    provenance: Provenance
+
+
+class Dropped(Model):
+    """HMX-C §8."""
+
+    source_id: Name
+    source_type: Annotated[SourceType, Field(strict=False)]
+    section: Annotated[Section, Field(strict=False)]
+    relevance_score: Unit
+    token_estimate: Count
+    drop_reason: Annotated[DropReason, Field(strict=False)]
+    rank: Annotated[int, Field(ge=1)]
+
+
+class SectionBudget(Model):
+    budget: Count
+    used: Count
+
+
+class TokenBudget(Model):
+    """HMX-C §4."""
+
+    total_budget: Count
+    used: Count
+    remaining: Count
+    truncated: bool
+    section_budgets: dict[str, SectionBudget]
+    dropped_count: Count
+
+
+class RankingWeights(Model):
+    """HMX-C §5; they need not sum to one: scores are divided by their sum."""
+
+    relevance: Annotated[float, Field(ge=0.0)] = 0.4
+    recency: Annotated[float, Field(ge=0.0)] = 0.2
+    provenance: Annotated[float, Field(ge=0.0)] = 0.2
+    salience: Annotated[float, Field(ge=0.0)] = 0.2
+
+
+class QueryClassification(Model):
+    intent: Name
+    keywords: list[str]
+    entities: list[str]
+    time_ref: str | None
+
+
+class AssemblyMetadata(Model):
+    """HMX-C §5."""
+
+    assembly_strategy: Annotated[Strategy, Field(strict=False)]
+    ranking_weights: RankingWeights
+    retrieval_sources: list[str]
+    candidate_count: Count
+    included_count: Count
+    assembly_duration_ms: Annotated[float, Field(ge=0.0)]
+    query_classification: QueryClassification
+
+
+class NextStep(Model):
+    description: str
+    artifact_id: Name
+    confidence: Unit
+    tools: list[str]
+
+
+class WorkflowHints(Model):
+    """HMX-C §6."""
+
+    suggested_next_steps: Annotated[list[NextStep], Field(max_length=PACK_NEXT_STEPS)]
+    active_task_schema: str | None = None
+    current_step: Annotated[int, Field(ge=1)] | None = None
+    total_steps: Count | None = None
+    blockers: list[str]
+
+
+class DecisionConstraint(Model):
+    """HMX-C §7."""
+
+    artifact_id: Name
+    condition: str
+    constraint: str
+    confidence: Unit
+    override_allowed: bool
+
+
+class ContextPack(Model):
+    """HMX-C §2."""
+
+    hmx_version: HmxVersion = HMX_VERSION
+    pack_id: Name
+    query_context: str
+    entries: Annotated[list[Entry], Field(max_length=PACK_ENTRIES)]
+    token_budget: TokenBudget
+    assembly_metadata: AssemblyMetadata
+    created_at: Timestamp
+    metadata: dict[str, Any]
+    tenant_id: str | None = None
+    agent_id: str | None = None
+    session_id: str | None = None
+    workflow_hints: WorkflowHints | None = None
+    decision_constraints: Annotated[list[DecisionConstraint], Field(max_length=PACK_CONSTRAINTS)] | None = None
+    dropped_entries: Annotated[list[Dropped], Field(max_length=PACK_DROPS)] | None = None
+    fingerprint_priors: dict[str, Any] | None = None
+    tags: Annotated[list[str], Field(max_length=PACK_TAGS)] | None = None

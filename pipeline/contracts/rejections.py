@@ -1,0 +1,60 @@
+"""Every reason for which a record is rejected, written once: code, step, and what the producer can do about it."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Step(StrEnum):
+    DECODE = "decode"
+    VALIDATE = "validate"
+    ROUTE = "route"
+    ORDER = "order"
+    FOLD = "fold"
+
+
+class Reason(StrEnum):
+    """A stable code; `step` and `advice` come with it."""
+
+    step: Step
+    advice: str
+
+    def __new__(cls, code: str, step: Step, advice: str) -> "Reason":
+        member = str.__new__(cls, code)
+        member._value_ = code
+        member.step = step
+        member.advice = advice
+        return member
+
+    NULL_VALUE = "null_value", Step.DECODE, "send the event as the record's value"
+    TOO_LARGE = "too_large", Step.DECODE, "an event has at most 1 MB (HMX-E §11)"
+    NOT_UTF8 = "not_utf8", Step.DECODE, "encode the JSON text as UTF-8"
+    NOT_JSON = "not_json", Step.DECODE, "send one JSON object per record"
+    NOT_AN_OBJECT = "not_an_object", Step.DECODE, "send one JSON object per record"
+    TOO_DEEP = "too_deep", Step.DECODE, "nest less deeply"
+    MISSING_FIELD = "missing_field", Step.VALIDATE, "send all ten required fields (HMX-E §2.1)"
+    WRONG_TYPE = "wrong_type", Step.VALIDATE, "give the field the type of HMX-E §5"
+    EMPTY_FIELD = "empty_field", Step.VALIDATE, "ids and types are non-empty strings (HMX-E §5)"
+    UNKNOWN_FIELD = "unknown_field", Step.VALIDATE, "HMX-1.0 has no other top-level fields (HMX-E §5)"
+    BAD_VERSION = "bad_version", Step.VALIDATE, "hmx_version has the form HMX-1.0 (HMX-E §6.1)"
+    UNSUPPORTED_VERSION = "unsupported_version", Step.VALIDATE, "supported: HMX-1.x"
+    BAD_TIMESTAMP = "bad_timestamp", Step.VALIDATE, "RFC 3339 with a time zone (HMX-E §6.3)"
+    BAD_SEQUENCE = "bad_sequence", Step.VALIDATE, "a non-negative integer below 2^64 (HMX-E §6.4)"
+    BAD_SALIENCE = "bad_salience", Step.VALIDATE, "a number from 0 to 1 (HMX-E §6.5)"
+    BAD_EMBEDDINGS = "bad_embeddings", Step.VALIDATE, "1 to 4,096 finite numbers (HMX-E §6.6, §11)"
+    BAD_TAGS = "bad_tags", Step.VALIDATE, "at most 64 strings (HMX-E §6.9, §11)"
+    BAD_TTL = "bad_ttl", Step.VALIDATE, "a non-negative integer (HMX-E §6.10)"
+    CONTENT_TOO_LARGE = "content_too_large", Step.VALIDATE, "content has at most 512 KB (HMX-E §11)"
+    METADATA_TOO_LARGE = "metadata_too_large", Step.VALIDATE, "metadata has at most 64 KB (HMX-E §11)"
+    RESERVED = "reserved", Step.VALIDATE, "tenant _hmx and types x-hmx-* are the pipeline's own"
+    WRONG_PARTITION = "wrong_partition", Step.ROUTE, "key the record `tenant/session`, percent-encoded, murmur2"
+    EVENT_ID_REUSED = "event_id_reused", Step.ORDER, "an event_id names one event; this one came with other content"
+    POISON = "poison", Step.FOLD, "a defect of the pipeline: report it with the dead letter's headers"
+
+
+@dataclass(frozen=True, slots=True)
+class Rejection:
+    """Why a record was rejected: reason, JSON path of the cause (`$` = the whole), and one sentence without values."""
+
+    reason: Reason
+    path: str = "$"
+    detail: str = ""

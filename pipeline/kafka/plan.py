@@ -1,0 +1,245 @@
+"""What the topic files want against what the cluster has → what to do. Pure: values in, values out.
+
+Enters: `TopicSpec`s and a `ClusterState`. Leaves: a `Plan` of creations, changes, refusals and notes; nothing here deletes
+a topic. Fails: never; what must not be done is a `Refusal`, a value.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+REPLICAS = 3
+PARTITIONS = "partitions"
+MIN_INSYNC = "min.insync.replicas"
+UNLIMITED = "-1"
+NAMESPACE = "hmx."
+
+
+class _Strict(BaseModel):
+    """A misspelt keyword in a topic file is an error, not a setting that silently does nothing."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+
+class TopicConfig(_Strict):
+    """The broker's settings that a topic file owns. Those of the first block every file must state."""
+
+    cleanup_policy: Annotated[Literal["delete", "compact"], Field(alias="cleanup.policy")]
+    retention_ms: Annotated[int, Field(alias="retention.ms", ge=-1)]
+    retention_bytes: Annotated[int, Field(alias="retention.bytes", ge=-1)]
+    compression_type: Annotated[
+        Literal["producer", "uncompressed", "gzip", "snappy", "lz4", "zstd"], Field(alias="compression.type")
+    ]
+    max_message_bytes: Annotated[int, Field(alias="max.message.bytes", gt=0)]
+    message_timestamp_type: Annotated[Literal["CreateTime", "LogAppendTime"], Field(alias="message.timestamp.type")]
+
+    timestamp_after_max_ms: Annotated[int | None, Field(alias="message.timestamp.after.max.ms", ge=0)] = None
+    segment_bytes: Annotated[int | None, Field(alias="segment.bytes", gt=0)] = None
+    segment_ms: Annotated[int | None, Field(alias="segment.ms", gt=0)] = None
+    delete_retention_ms: Annotated[int | None, Field(alias="delete.retention.ms", ge=0)] = None
+    min_cleanable_dirty_ratio: Annotated[float | None, Field(alias="min.cleanable.dirty.ratio", ge=0, le=1)] = None
+    max_compaction_lag_ms: Annotated[int | None, Field(alias="max.compaction.lag.ms", gt=0)] = None
+
+    def entries(self) -> dict[str, str]:
+        """As the broker spells them."""
+        return {name: str(value) for name, value in self.model_dump(by_alias=True, exclude_none=True).items()}
+
+
+OWNED = tuple(info.alias or name for name, info in TopicConfig.model_fields.items())
+"""Settings that a topic has from its file, or the broker's default: whatever else is set on a topic is left alone."""
+
+
+class ValueSchema(_Strict):
+    """The schema of a topic's values. `bytes`: as they came, under no schema."""
+
+    name: Annotated[str, Field(alias="schema", min_length=1)]
+    version: Annotated[str, Field(min_length=1)]
+    compatibility: Literal["backward", "none"]
+
+
+class Example(_Strict):
+    """One record: JSON values as an object, raw bytes as text."""
+
+    key: str
+    value: dict[str, Any] | str
+    headers: dict[str, str] = {}
+
+
+class TopicSpec(_Strict):
+    """One topic file."""
+
+    topic: Annotated[str, Field(pattern=r"^[A-Za-z0-9._-]+$", max_length=249)]
+    description: Annotated[str, Field(min_length=1)]
+    key: Annotated[str, Field(min_length=1)]
+    value: ValueSchema
+    producers: Annotated[list[str], Field(min_length=1)]
+    consumers: Annotated[list[str], Field(min_length=1)]
+    partitions: Annotated[int, Field(gt=0)]
+    keyed: bool
+    """Which partition a record belongs to follows from its key: the count never changes."""
+    partitions_as: str | None = None
+    """The topic whose partition numbers this one repeats."""
+    dlq: str | None = None
+    config: TopicConfig
+    example: Example | None = None
+
+    @property
+    def namespace(self) -> str:
+        return self.topic.partition(NAMESPACE)[0] + NAMESPACE
+
+
+@dataclass(frozen=True, slots=True)
+class TopicState:
+    """A topic as the cluster has it. `config` holds effective values, `overridden` those set on the topic itself."""
+
+    partitions: int
+    replicas: int
+    config: Mapping[str, str]
+    overridden: frozenset[str]
+    empty: bool
+    """Nothing was ever written to it."""
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterState:
+    brokers: int
+    topics: Mapping[str, TopicState]
+    others: frozenset[str] = frozenset()
+    """Names of the topics that were not asked about."""
+
+
+@dataclass(frozen=True, slots=True)
+class Creation:
+    topic: str
+    partitions: int
+    replicas: int
+    config: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One setting of one topic. `new` None: back to the broker's default."""
+
+    topic: str
+    setting: str
+    old: str
+    new: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    change: Change
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """A difference that this tool leaves as it is."""
+
+    topic: str
+    text: str
+
+
+class Verdict(StrEnum):
+    CLEAN = "clean"
+    PENDING = "pending"
+    REFUSED = "refused"
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    creations: tuple[Creation, ...] = ()
+    changes: tuple[Change, ...] = ()
+    refusals: tuple[Refusal, ...] = ()
+    notes: tuple[Note, ...] = ()
+
+    @property
+    def verdict(self) -> Verdict:
+        if self.refusals:
+            return Verdict.REFUSED
+        return Verdict.PENDING if self.creations or self.changes else Verdict.CLEAN
+
+    @property
+    def topics(self) -> frozenset[str]:
+        """What applying this plan touches."""
+        return frozenset(item.topic for item in (*self.creations, *self.changes))
+
+
+def plan(specs: Iterable[TopicSpec], cluster: ClusterState, *, allow_shrink: bool = False) -> Plan:
+    """The whole difference. `allow_shrink` lets retention be shortened, which deletes records."""
+    specs = tuple(specs)
+    creations, changes, refusals = [], [], []
+    notes = list(_notes(specs, cluster))
+    for spec in specs:
+        state = cluster.topics.get(spec.topic)
+        if state is None:
+            creations.append(_creation(spec, cluster.brokers))
+            continue
+        for change in _differences(spec, state):
+            reason = _refused(spec, state, change, allow_shrink)
+            if reason:
+                refusals.append(Refusal(change, reason))
+            else:
+                changes.append(change)
+    return Plan(tuple(creations), tuple(changes), tuple(refusals), tuple(notes))
+
+
+def _creation(spec: TopicSpec, brokers: int) -> Creation:
+    replicas = min(REPLICAS, brokers)
+    return Creation(spec.topic, spec.partitions, replicas, _wanted(spec, replicas))
+
+
+def _wanted(spec: TopicSpec, replicas: int) -> dict[str, str]:
+    """Two of three replicas must hold a record before it counts. The topic's own replicas decide, not the cluster's size:
+    a topic with one replica and min.insync.replicas 2 takes no record at all."""
+    return {**spec.config.entries(), MIN_INSYNC: "2" if replicas >= REPLICAS else "1"}
+
+
+def _differences(spec: TopicSpec, state: TopicState) -> Iterator[Change]:
+    if spec.partitions != state.partitions:
+        yield Change(spec.topic, PARTITIONS, str(state.partitions), str(spec.partitions))
+    wanted = _wanted(spec, state.replicas)
+    for setting, new in wanted.items():
+        old = state.config.get(setting, "")
+        if old != new:
+            yield Change(spec.topic, setting, old, new)
+    for setting in OWNED:
+        if setting not in wanted and setting in state.overridden:
+            yield Change(spec.topic, setting, state.config[setting], None)
+
+
+def _refused(spec: TopicSpec, state: TopicState, change: Change, allow_shrink: bool) -> str | None:
+    """Why the change must not be made; None if it may. A topic that never held a record has none to lose."""
+    match change.setting:
+        case "partitions" if spec.keyed or spec.partitions_as:
+            return "keys would move to other partitions; growth is a new topic version and a replay into it"
+        case "partitions" if spec.partitions < state.partitions:
+            return "Kafka cannot take partitions away"
+        case "cleanup.policy" if not state.empty:
+            return "would delete records that are to stay, or keep keys for ever; needs a new topic version"
+        case "message.timestamp.type" if not state.empty:
+            return "the records there carry the other clock; needs a new topic version"
+        case "retention.ms" | "retention.bytes" if not (state.empty or allow_shrink) and _shrinks(change):
+            return "deletes records; if that is meant: --allow-shrink"
+        case _:
+            return None
+
+
+def _shrinks(change: Change) -> bool:
+    if change.new == UNLIMITED:
+        return False
+    return change.old == UNLIMITED or int(change.new or 0) < int(change.old or 0)
+
+
+def _notes(specs: tuple[TopicSpec, ...], cluster: ClusterState) -> Iterator[Note]:
+    for spec in specs:
+        state = cluster.topics.get(spec.topic)
+        if state and state.replicas < min(REPLICAS, cluster.brokers):
+            yield Note(spec.topic, f"has {state.replicas} of {min(REPLICAS, cluster.brokers)} replicas: reassign it")
+    namespaces = tuple({spec.namespace for spec in specs})
+    for name in sorted(cluster.others):
+        if name.startswith(namespaces):
+            yield Note(name, "has no file; it stays, topics are never deleted here")

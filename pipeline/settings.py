@@ -1,0 +1,84 @@
+"""Every setting, read once from the environment (`HMX_…`), else from the local stack that runs here, else a default."""
+
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any, Self
+
+from pipeline.contracts import limits
+
+
+class SettingsError(Exception):
+    """A setting is missing or has no valid value; the message says what to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """One field a setting; `HMX_` and the name in capitals is its environment variable."""
+
+    state: Path = Path(".hmx")
+    """Folder of the local stack."""
+    kafka_bootstrap: str = ""
+    """host:port[,host:port…]"""
+    redis_url: str = ""
+    service_url: str = ""
+    topic_prefix: str = ""
+    """Put before every topic name, group and transactional id: several pipelines on one cluster."""
+    control_key: str = ""
+    """Authenticates ticks and barriers; the same for every process of a deployment."""
+    window_ms: int = limits.WINDOW_MS
+    """How long an event waits behind a gap (HMX-E §7)."""
+    worker_id: str = ""
+    """Static group membership: a slot's stable name. A restart within the session timeout then disturbs nobody."""
+    session_timeout_ms: int = 10_000
+    transaction_timeout_ms: int = 60_000
+    host: str = "127.0.0.1"
+    """Where the HTTP servers listen."""
+    service_port: int = 8080
+    worker_port: int = 8081
+    materialiser_port: int = 8082
+    log_level: str = "INFO"
+
+    @classmethod
+    def load(cls, environ: Mapping[str, str] | None = None) -> Self:
+        """Raises SettingsError for a value of the wrong form."""
+        environ = os.environ if environ is None else environ
+        state = Path(environ.get("HMX_STATE", ".hmx"))
+        values: dict[str, Any] = {**_running_stack(state), "state": state}
+        for field in fields(cls):
+            name = f"HMX_{field.name.upper()}"
+            text = environ.get(name)
+            if text is None or field.name == "state":
+                continue
+            try:
+                values[field.name] = int(text) if field.type is int else text
+            except ValueError:
+                raise SettingsError(f"{name}={text!r} is no number") from None
+        return cls(**values)
+
+    def require_kafka(self) -> str:
+        if not self.kafka_bootstrap:
+            raise SettingsError("no Kafka known: run `hmx up` here, or set HMX_KAFKA_BOOTSTRAP=host:port")
+        return self.kafka_bootstrap
+
+    def require_redis(self) -> str:
+        if not self.redis_url:
+            raise SettingsError("no Redis known: run `hmx up` here, or set HMX_REDIS_URL=redis://host:port")
+        return self.redis_url
+
+    def require_control_key(self) -> str:
+        if not self.control_key:
+            raise SettingsError("no control key: run `hmx up` here, or set HMX_CONTROL_KEY to one secret for all processes")
+        return self.control_key
+
+
+def _running_stack(state: Path) -> dict[str, Any]:
+    """What `hmx up` wrote about the stack it runs; nothing where none runs."""
+    try:
+        stack = json.loads((state / "stack.json").read_text())
+        key = (state / "control.key").read_text().strip()
+    except FileNotFoundError:
+        return {}
+    return {"control_key": key, **{k: stack[k] for k in ("kafka_bootstrap", "redis_url", "service_url") if stack.get(k)}}

@@ -1,0 +1,40 @@
+"""The whole pipeline on one page: its topics, its two stages, and who reads what.
+
+    hmx.events.v1 ──► sessions ──► hmx.episodes.v1, hmx.evidence.v1 (dead letters: hmx.events.v1.dlq)
+    hmx.evidence.v1 ──► patterns ──► hmx.artifacts.v1, hmx.knowledge.v1 (dead letters: hmx.evidence.v1.dlq)
+    episodes, evidence, artifacts, knowledge ──► materialiser ──► Redis ──► service
+
+How a topic is configured stands in `topics/`; how its records are keyed, in `contracts/keys.py`.
+"""
+
+from dataclasses import dataclass
+from typing import Final
+
+EVENTS: Final = "hmx.events.v1"
+EVENTS_DLQ: Final = "hmx.events.v1.dlq"
+EPISODES: Final = "hmx.episodes.v1"
+EVIDENCE: Final = "hmx.evidence.v1"
+EVIDENCE_DLQ: Final = "hmx.evidence.v1.dlq"
+ARTIFACTS: Final = "hmx.artifacts.v1"
+KNOWLEDGE: Final = "hmx.knowledge.v1"
+SESSION_STATE: Final = "hmx.session-state.v1"
+PATTERN_STATE: Final = "hmx.pattern-state.v1"
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """A fold's topics. State and source have the same number of partitions; so have dead letters."""
+
+    name: str
+    source: str
+    state: str
+    dead_letters: str
+    outputs: tuple[str, ...]
+
+
+SESSIONS: Final = Stage("sessions", EVENTS, SESSION_STATE, EVENTS_DLQ, (EPISODES, EVIDENCE))
+PATTERNS: Final = Stage("patterns", EVIDENCE, PATTERN_STATE, EVIDENCE_DLQ, (ARTIFACTS, KNOWLEDGE))
+STAGES: Final = (SESSIONS, PATTERNS)
+
+MATERIALISED: Final = (EPISODES, EVIDENCE, ARTIFACTS, KNOWLEDGE)
+"""What the materialiser reads into Redis."""
