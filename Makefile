@@ -1,0 +1,53 @@
+# Two commands do all the set-up: `make demo` and `make test`. Neither needs Docker, Java or root.
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+STAMP  := $(VENV)/.made-from
+LOCK   := requirements-dev.lock
+COMPILE := $(BIN)/uv pip compile pyproject.toml --universal --python-version 3.11 --generate-hashes \
+	--no-header --no-annotate --no-emit-index-url --quiet
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test lint lock venv clean
+
+help:  ## list these commands
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+demo: venv  ## start the whole pipeline on real Kafka and Redis, run sample sessions through it, show what came out
+	@$(BIN)/hmx demo
+
+test: lint  ## lint, then the default test suite on a real Kafka and Redis that it starts and stops itself
+	@$(BIN)/python -m pytest
+
+lint: venv  ## ruff, mypy, import-linter
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+	@$(BIN)/mypy
+	@$(BIN)/lint-imports
+
+lock: venv  ## pin every dependency anew, with hashes (add UPGRADE=--upgrade for newer versions)
+	@$(COMPILE) $(UPGRADE) --extra dev --output-file requirements-dev.lock
+	@$(COMPILE) --constraint requirements-dev.lock --output-file requirements.lock
+	@$(BIN)/python -m pipeline.local.jars
+
+clean:  ## remove the virtual environment, caches and the local stack's data
+	@if [ -x $(BIN)/hmx ] && [ -d .hmx ]; then $(BIN)/hmx down || true; fi
+	@rm -rf $(VENV) .hmx .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache *.egg-info build
+	@find pipeline tests -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# The environment is made once and again only when the lock's content, or where the checkout stands, has changed.
+venv:
+	@command -v $(PYTHON) >/dev/null 2>&1 || { \
+		echo "error: '$(PYTHON)' was not found; install Python 3.11 or newer, or name one: make PYTHON=/path/to/python3.12" >&2; exit 1; }
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+		echo "error: Python 3.11 or newer is needed, $(PYTHON) is $$($(PYTHON) -V 2>&1); name one: make PYTHON=/path/to/python3.12" >&2; exit 1; }
+	@want="$$(cat $(LOCK) pyproject.toml | cksum) $(CURDIR)"; \
+	if [ "$$(cat $(STAMP) 2>/dev/null)" != "$$want" ]; then \
+		set -e; \
+		echo "making $(VENV) from $(LOCK) (once; again only when it changes)"; \
+		rm -rf $(VENV); \
+		$(PYTHON) -m venv $(VENV); \
+		$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes --only-binary :all: -r $(LOCK); \
+		$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .; \
+		echo "$$want" > $(STAMP); \
+	fi
