@@ -1,7 +1,7 @@
 """What the topic files want against what the cluster has → what to do. Pure: values in, values out.
 
-Enters: `TopicSpec`s and a `ClusterState`. Leaves: a `Plan` of creations, changes, refusals and notes; nothing here deletes
-a topic. Fails: never; what must not be done is a `Refusal`, a value.
+Enters: `TopicSpec`s and a `ClusterState`. Leaves: a `Plan` of creations, changes, refusals and notes; no plan deletes a
+topic. Fails: never; what must not be done is a `Refusal`, a value.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -165,14 +165,15 @@ class Plan:
     @property
     def topics(self) -> frozenset[str]:
         """What applying this plan touches."""
-        return frozenset(item.topic for item in (*self.creations, *self.changes))
+        return frozenset(item.topic for item in self.creations) | frozenset(item.topic for item in self.changes)
 
 
 def plan(specs: Iterable[TopicSpec], cluster: ClusterState, *, allow_shrink: bool = False) -> Plan:
     """The whole difference. `allow_shrink` lets retention be shortened, which deletes records."""
     specs = tuple(specs)
-    creations, changes, refusals = [], [], []
-    notes = list(_notes(specs, cluster))
+    creations: list[Creation] = []
+    changes: list[Change] = []
+    refusals: list[Refusal] = []
     for spec in specs:
         state = cluster.topics.get(spec.topic)
         if state is None:
@@ -184,7 +185,7 @@ def plan(specs: Iterable[TopicSpec], cluster: ClusterState, *, allow_shrink: boo
                 refusals.append(Refusal(change, reason))
             else:
                 changes.append(change)
-    return Plan(tuple(creations), tuple(changes), tuple(refusals), tuple(notes))
+    return Plan(tuple(creations), tuple(changes), tuple(refusals), tuple(_notes(specs, cluster)))
 
 
 def _creation(spec: TopicSpec, brokers: int) -> Creation:
@@ -193,8 +194,8 @@ def _creation(spec: TopicSpec, brokers: int) -> Creation:
 
 
 def _wanted(spec: TopicSpec, replicas: int) -> dict[str, str]:
-    """Two of three replicas must hold a record before it counts. The topic's own replicas decide, not the cluster's size:
-    a topic with one replica and min.insync.replicas 2 takes no record at all."""
+    """Two of three replicas must hold a record before it counts. The topic's own replicas decide, not the cluster's
+    size: a topic with one replica and min.insync.replicas 2 takes no record at all."""
     return {**spec.config.entries(), MIN_INSYNC: "2" if replicas >= REPLICAS else "1"}
 
 

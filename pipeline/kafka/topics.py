@@ -1,20 +1,266 @@
 """Topics as code: reads topics/*.yaml, reads the cluster, applies a plan.
 
-Enters: a folder of topic files, an AdminClient. Leaves: `TopicSpec`s, a `ClusterState`, a cluster that looks like the files.
+Enters: a folder of topic files, an AdminClient. Leaves: `TopicSpec`s, a `ClusterState`, a cluster as the files want it.
 Fails:
     TopicsError
-    ├── TopicFileError      a file is missing, misspelt, or names a topic that has no file
-    ├── KafkaUnreachable    no broker answers
-    ├── KafkaRefused        a broker answers with an error, or a change does not become visible
-    ├── PlanRefused         the plan holds a refusal; nothing was applied
-    └── UnfitTopic          a stage's input is missing or does not carry the broker's append time
+    ├── TopicFileError         a file is missing, misspelt, or names a topic that has no file
+    ├── KafkaUnreachableError  no broker answers
+    ├── KafkaRefusedError      a broker answers with an error, or a change does not become visible
+    ├── PlanRefusedError       the plan holds a refusal; nothing was applied
+    └── UnfitTopicError        a stage's source is missing or does not carry the broker's append time
 """
 
 import time
 from collections.abc import Iterable, Mapping
 from concurrent.futures import Future
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import yaml
-from confluent_kafka import ConsumerGroupTopicPartitions as _  # noqa: F401
+from confluent_kafka import KafkaError, KafkaException, TopicPartition
+from confluent_kafka.admin import (
+    AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    ConfigSource,
+    NewPartitions,
+    NewTopic,
+    OffsetSpec,
+    ResourceType,
+)
+from pydantic import ValidationError
+
+from pipeline.kafka.plan import PARTITIONS, Change, ClusterState, Creation, Plan, TopicSpec, TopicState
+from pipeline.topology import STAGES
+
+FOLDER: Final = Path(__file__).resolve().parents[2] / "topics"
+ANSWER_S: Final = 10.0
+VISIBLE_S: Final = 30.0
+POLL_S: Final = 0.1
+_UNSETTLED: Final = {
+    KafkaError.NOT_LEADER_FOR_PARTITION,
+    KafkaError.LEADER_NOT_AVAILABLE,
+    KafkaError.UNKNOWN_TOPIC_OR_PART,
+}
+_SILENCE: Final = {KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN, KafkaError._TIMED_OUT, KafkaError._RESOLVE}
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+
+class TopicsError(Exception):
+    """Root of what can fail here; the message is for the operator."""
+
+
+class TopicFileError(TopicsError):
+    pass
+
+
+class KafkaUnreachableError(TopicsError):
+    pass
+
+
+class KafkaRefusedError(TopicsError):
+    pass
+
+
+class _UnsettledError(KafkaRefusedError):
+    """A partition's leader is being elected, or does not know yet that it leads."""
+
+
+class PlanRefusedError(TopicsError):
+    pass
+
+
+class UnfitTopicError(TopicsError):
+    pass
+
+
+def load_topics(folder: Path = FOLDER, prefix: str = "") -> tuple[TopicSpec, ...]:
+    """Every topic file of the folder, by name. A prefix keeps several installations apart on one cluster."""
+    files = sorted(folder.glob("*.yaml"))
+    if not files:
+        raise TopicFileError(f"no topic files in {folder}")
+    specs = {file.stem: _load(file) for file in files}
+    for spec in specs.values():
+        _check_links(spec, specs)
+    return tuple(_prefixed(spec, prefix) for spec in specs.values())
+
+
+def _load(file: Path) -> TopicSpec:
+    try:
+        spec = TopicSpec.model_validate(yaml.safe_load(file.read_text(encoding="utf-8")))
+    except (yaml.YAMLError, ValidationError) as error:
+        raise TopicFileError(f"{file.name}: {error}") from error
+    if spec.topic != file.stem:
+        raise TopicFileError(f"{file.name}: topic is {spec.topic}, the file's name says {file.stem}")
+    return spec
+
+
+def _check_links(spec: TopicSpec, specs: Mapping[str, TopicSpec]) -> None:
+    for link in (spec.dlq, spec.partitions_as):
+        if link is not None and link not in specs:
+            raise TopicFileError(f"{spec.topic}.yaml: {link} has no file")
+    if spec.partitions_as and spec.partitions != specs[spec.partitions_as].partitions:
+        raise TopicFileError(f"{spec.topic}.yaml: partitions differ from those of {spec.partitions_as}")
+
+
+def _prefixed(spec: TopicSpec, prefix: str) -> TopicSpec:
+    links = {"dlq": spec.dlq and prefix + spec.dlq, "partitions_as": spec.partitions_as and prefix + spec.partitions_as}
+    return spec.model_copy(update={"topic": prefix + spec.topic, **links})
+
+
+def connect(bootstrap: str) -> AdminClient:
+    """Keep the client in a variable until its answers are in: a collected one never resolves its futures."""
+    return AdminClient({"bootstrap.servers": bootstrap, "log_level": 2})
+
+
+def read_cluster(admin: AdminClient, names: Iterable[str]) -> ClusterState:
+    """The named topics as they are. Names that the cluster does not have are absent from the answer."""
+    names = set(names)
+    metadata = _metadata(admin)
+    found = {name: topic for name, topic in metadata.topics.items() if name in names}
+    configs = _configs(admin, found)
+    written = _written(admin, {name: len(topic.partitions) for name, topic in found.items()})
+    topics = {
+        name: TopicState(
+            partitions=len(topic.partitions),
+            replicas=min(len(partition.replicas) for partition in topic.partitions.values()),
+            config={entry.name: entry.value or "" for entry in configs[name].values()},
+            overridden=frozenset(entry.name for entry in configs[name].values() if _is_override(entry)),
+            empty=name not in written,
+        )
+        for name, topic in found.items()
+    }
+    return ClusterState(len(metadata.brokers), topics, frozenset(metadata.topics) - names)
+
+
+def apply(admin: AdminClient, plan: Plan) -> None:
+    """All of the plan, or nothing where it holds a refusal. Returns once the cluster shows the result."""
+    if plan.refusals:
+        raise PlanRefusedError(f"{len(plan.refusals)} differences are refused; nothing was applied")
+    _create(admin, plan.creations)
+    _grow(admin, [change for change in plan.changes if change.setting == PARTITIONS])
+    _alter(admin, [change for change in plan.changes if change.setting != PARTITIONS])
+    _await_visible(admin, plan)
+
+
+def check_events_topic(admin: AdminClient, prefix: str = "") -> None:
+    """A stage's clock is its source's append time: without LogAppendTime, "now" would be whatever producers claim."""
+    names = [prefix + stage.source for stage in STAGES]
+    cluster = read_cluster(admin, names)
+    for name in names:
+        state = cluster.topics.get(name)
+        if state is None:
+            raise UnfitTopicError(f"topic {name} does not exist: create it with `hmx topics apply`")
+        kind = state.config["message.timestamp.type"]
+        if kind != "LogAppendTime":
+            raise UnfitTopicError(
+                f"topic {name} has message.timestamp.type={kind}, LogAppendTime is needed: see `hmx topics plan`"
+            )
+
+
+def _create(admin: AdminClient, creations: Iterable[Creation]) -> None:
+    topics = [
+        NewTopic(item.topic, num_partitions=item.partitions, replication_factor=item.replicas, config=dict(item.config))
+        for item in creations
+    ]
+    if topics:
+        _answers(admin.create_topics(topics, request_timeout=ANSWER_S))
+
+
+def _grow(admin: AdminClient, changes: Iterable[Change]) -> None:
+    grown = [NewPartitions(change.topic, int(change.new or 0)) for change in changes]
+    if grown:
+        _answers(admin.create_partitions(grown, request_timeout=ANSWER_S))
+
+
+def _alter(admin: AdminClient, changes: Iterable[Change]) -> None:
+    entries: dict[str, list[ConfigEntry]] = {}
+    for change in changes:
+        operation = AlterConfigOpType.DELETE if change.new is None else AlterConfigOpType.SET
+        entry = ConfigEntry(change.setting, change.new, incremental_operation=operation)
+        entries.setdefault(change.topic, []).append(entry)
+    resources = [ConfigResource(ResourceType.TOPIC, topic, incremental_configs=e) for topic, e in entries.items()]
+    if resources:
+        _answers(admin.incremental_alter_configs(resources, request_timeout=ANSWER_S))
+
+
+def _await_visible(admin: AdminClient, plan: Plan) -> None:
+    """The controller answers before the brokers know: who produces at once would find no topic, or no leader."""
+    deadline = time.monotonic() + VISIBLE_S
+    while waiting := _invisible(admin, plan):
+        if time.monotonic() > deadline:
+            raise KafkaRefusedError(f"applied, but not visible after {VISIBLE_S:.0f} s: {', '.join(sorted(waiting))}")
+        time.sleep(POLL_S)
+
+
+def _invisible(admin: AdminClient, plan: Plan) -> set[str]:
+    """The topics of the plan that do not show it yet."""
+    shown = {name: len(topic.partitions) for name, topic in _metadata(admin).topics.items() if name in plan.topics}
+    wanted = {item.topic: item.partitions for item in plan.creations}
+    wanted |= {change.topic: int(change.new or 0) for change in plan.changes if change.setting == PARTITIONS}
+    waiting = {name for name in plan.topics if shown.get(name, 0) != wanted.get(name, shown.get(name))}
+    if waiting:
+        return waiting
+    _written(admin, shown)
+    configs = _configs(admin, {change.topic for change in plan.changes})
+    return {change.topic for change in plan.changes if not _shows(configs[change.topic], change)}
+
+
+def _shows(config: Mapping[str, ConfigEntry], change: Change) -> bool:
+    entry = config.get(change.setting)
+    if entry is None:  # the number of partitions
+        return True
+    return not _is_override(entry) if change.new is None else entry.value == change.new
+
+
+def _metadata(admin: AdminClient) -> Any:
+    try:
+        return admin.list_topics(timeout=ANSWER_S)
+    except KafkaException as error:
+        raise _explained(error) from error
+
+
+def _configs(admin: AdminClient, names: Iterable[str]) -> dict[str, dict[str, ConfigEntry]]:
+    resources = [ConfigResource(ResourceType.TOPIC, name) for name in names]
+    if not resources:
+        return {}
+    answers = _answers(admin.describe_configs(resources, request_timeout=ANSWER_S))
+    return {resource.name: entries for resource, entries in answers.items()}
+
+
+def _written(admin: AdminClient, counts: Mapping[str, int]) -> set[str]:
+    """The topics that ever held a record: an end offset above 0. Waits for every partition's leader."""
+    asked = {TopicPartition(name, n): OffsetSpec.latest() for name, count in counts.items() for n in range(count)}
+    deadline = time.monotonic() + VISIBLE_S
+    while asked:
+        try:
+            ends = _answers(admin.list_offsets(asked, request_timeout=ANSWER_S))
+            return {partition.topic for partition, end in ends.items() if end.offset > 0}
+        except _UnsettledError:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(POLL_S)
+    return set()
+
+
+def _is_override(entry: ConfigEntry) -> bool:
+    return ConfigSource(entry.source) is ConfigSource.DYNAMIC_TOPIC_CONFIG
+
+
+def _answers(futures: Mapping[K, "Future[V]"]) -> dict[K, V]:
+    try:
+        return {key: future.result() for key, future in futures.items()}
+    except KafkaException as error:
+        raise _explained(error) from error
+
+
+def _explained(error: KafkaException) -> TopicsError:
+    cause: KafkaError = error.args[0]
+    if cause.code() in _SILENCE:
+        return KafkaUnreachableError(cause.str())
+    if cause.code() in _UNSETTLED:
+        return _UnsettledError(f"no leader answers for a partition: {cause.str()}")
+    return KafkaRefusedError(f"Kafka refuses: {cause.str()}")
