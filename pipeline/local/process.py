@@ -1,0 +1,168 @@
+"""One child process and what is known of it.
+
+Enters: a `Component`, what to run and how to tell that it is ready. Leaves: a running `Process` with its state. Fails with StackError,
+whose message says what to look at.
+"""
+
+from __future__ import annotations
+
+import http.client
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from enum import StrEnum
+from pathlib import Path
+from typing import IO
+
+SHIM = Path(__file__).with_name("shim.py")
+BACKOFF_FIRST, BACKOFF_MOST = 0.5, 30.0
+STEADY_SECONDS = 30.0  # so long ready, and the next exit counts as the first
+TAIL_LINES = 15
+
+Probe = Callable[[], bool]
+
+
+class StackError(Exception):
+    """The local stack can't do what was asked; the message is for whoever asked."""
+
+
+class State(StrEnum):
+    WAITING = "waiting"  # not started yet, or its next start is due later
+    STARTING = "starting"
+    READY = "ready"
+    DONE = "done"  # a one-shot that went well
+    STOPPED = "stopped"
+
+
+@dataclass(frozen=True)
+class Component:
+    """What to run. `once`: runs to its end before what comes next starts. `grace`: seconds between SIGTERM and SIGKILL."""
+
+    name: str
+    argv: tuple[str, ...]
+    env: Mapping[str, str] = field(default_factory=dict)
+    ready: Probe = lambda: True
+    once: bool = False
+    start_timeout: float = 90.0
+    grace: float = 10.0
+
+
+@dataclass
+class Process:
+    component: Component
+    log: Path
+    state: State = State.WAITING
+    pid: int | None = None
+    restarts: int = 0
+    _failures: int = 0  # exits in a row, what the backoff grows with
+    _due: float = 0.0
+    _since: float = 0.0
+    _popen: subprocess.Popen[bytes] | None = None
+
+    @property
+    def name(self) -> str:
+        return self.component.name
+
+    @property
+    def settled(self) -> bool:
+        return self.state in (State.READY, State.DONE)
+
+    @property
+    def failures(self) -> int:
+        return self._failures
+
+    def step(self, now: float) -> bool:
+        """Start what is due, notice an exit, ask whether it is ready; say whether the state changed."""
+        before = (self.state, self.pid)
+        if self.state is State.WAITING and now >= self._due:
+            self._spawn(now)
+        elif self.state in (State.STARTING, State.READY) and self._popen is not None:
+            code = self._popen.poll()
+            if code is not None:
+                self._exited(code, now)
+            elif self.state is State.STARTING and not self.component.once and self.component.ready():
+                self.state, self._since = State.READY, now
+            elif self.state is State.READY and now - self._since > STEADY_SECONDS:
+                self._failures = 0
+        return before != (self.state, self.pid)
+
+    def terminate(self) -> None:
+        if self._popen is not None and self._popen.poll() is None:
+            self._popen.send_signal(signal.SIGTERM)
+
+    def wait_or_kill(self, deadline: float) -> None:
+        if self._popen is not None:
+            with suppress(subprocess.TimeoutExpired):
+                self._popen.wait(max(0.0, deadline - time.monotonic()))
+            self._kill_group(self._popen.pid)
+            self._popen.wait()
+        self.state, self.pid, self._popen = State.STOPPED, None, None
+
+    def tail(self) -> str:
+        lines = self.log.read_text(errors="replace").splitlines() if self.log.exists() else []
+        return "\n".join(f"  {line}" for line in lines[-TAIL_LINES:])
+
+    def _spawn(self, now: float) -> None:
+        with _appending(self.log) as log:
+            self._popen = subprocess.Popen(
+                [sys.executable, "-S", "-E", str(SHIM), str(os.getpid()), *self.component.argv],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                env={**os.environ, **self.component.env},
+                start_new_session=True,  # ^C in the terminal is the supervisor's to handle
+            )
+        self.pid, self.state, self._since = self._popen.pid, State.STARTING, now
+
+    def _exited(self, code: int, now: float) -> None:
+        if self._popen is not None:
+            self._kill_group(self._popen.pid)
+        self.pid, self._popen = None, None
+        if self.component.once and code == 0:
+            self.state = State.DONE
+            return
+        self._due = now + min(BACKOFF_MOST, BACKOFF_FIRST * 2**self._failures)
+        self._failures += 1
+        self.restarts += 1
+        self.state = State.WAITING
+        with _appending(self.log) as log:
+            log.write(f"--- {self.name} ended with {code}, starts again in {self._due - now:.1f} s\n".encode())
+
+    @staticmethod
+    def _kill_group(leader: int) -> None:
+        """Also what the process itself has started and left behind."""
+        with suppress(ProcessLookupError, PermissionError):
+            os.killpg(leader, signal.SIGKILL)
+
+
+def _appending(path: Path) -> IO[bytes]:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    return path.open("ab")
+
+
+def listening(port: int) -> bool:
+    with suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=1):
+        return True
+    return False
+
+
+def answers_ok(port: int, path: str = "/readyz") -> Probe:
+    """Ready when an HTTP GET is answered with 200."""
+
+    def probe() -> bool:
+        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=2)
+        try:
+            connection.request("GET", path)
+            return connection.getresponse().status == http.HTTPStatus.OK
+        except (OSError, http.client.HTTPException):
+            return False
+        finally:
+            connection.close()
+
+    return probe

