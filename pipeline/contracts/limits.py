@@ -15,6 +15,7 @@ METADATA_BYTES: Final = 64 * KB
 EMBEDDING_DIMENSIONS: Final = 4096
 EVENT_TAGS: Final = 64
 INTEGER_MAX: Final = 2**64 - 1  # what a JSON parser here keeps exact
+NESTING: Final = 200  # objects and arrays in each other; parsers and writers here stop at 254
 
 # HMX-A §12
 ARTIFACT_BYTES: Final = 512 * KB

@@ -1,0 +1,55 @@
+"""Control records: ticks and barriers of our own, authenticated by a header with an HMAC of the value."""
+
+import hashlib
+import hmac
+
+import orjson
+
+from pipeline.contracts.event import Event
+from pipeline.contracts.headers import AUTHENTICATION, Headers, header
+from pipeline.contracts.ids import content_id
+from pipeline.contracts.instants import format_ms
+from pipeline.contracts.keys import BARRIER, CONTROL_TENANT, TICK
+from pipeline.contracts.versions import HMX_VERSION
+
+
+def signature(key: str, value: bytes) -> bytes:
+    return hmac.new(key.encode(), value, hashlib.sha256).hexdigest().encode()
+
+
+def authentic(key: str, value: bytes, headers: Headers) -> bool:
+    """Was this control record written by a process that holds the deployment's key?"""
+    claimed = header(headers, AUTHENTICATION)
+    return claimed is not None and hmac.compare_digest(claimed, signature(key, value))
+
+
+def is_control(event: Event) -> bool:
+    return event.tenant_id == CONTROL_TENANT and event.event_type in (TICK, BARRIER)
+
+
+def tick(partition: int, now_ms: int) -> bytes:
+    """A valid event that says nothing but that time has passed; `now_ms` only makes its id."""
+    return _control(TICK, content_id(now_ms, TICK, str(partition)), partition, now_ms, {})
+
+
+def barrier(barrier_id: str, partition: int, now_ms: int) -> bytes:
+    """A valid event that passes a stage only when everything before it is out."""
+    event_id = content_id(now_ms, BARRIER, barrier_id, str(partition))
+    return _control(BARRIER, event_id, partition, now_ms, {"barrier_id": barrier_id})
+
+
+def _control(event_type: str, event_id: str, partition: int, now_ms: int, content: dict[str, str]) -> bytes:
+    return orjson.dumps(
+        {
+            "hmx_version": HMX_VERSION,
+            "event_id": event_id,
+            "event_type": event_type,
+            "agent_id": CONTROL_TENANT,
+            "tenant_id": CONTROL_TENANT,
+            "session_id": f"partition-{partition}",
+            "timestamp": format_ms(now_ms),
+            "sequence": 0,
+            "content": content,
+            "metadata": {},
+        }
+    )

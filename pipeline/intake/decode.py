@@ -1,0 +1,264 @@
+"""The bytes of a record → an accepted event, or the reason why there is none.
+
+Enters: a record's value as received. Leaves: `Accepted`, free of secrets, or a `Rejection` that names the cause by its
+JSON path and never by its value. Never raises. Content that doesn't have the shape of HMX-E §4 and types that aren't
+namespaced (§3) pass. Checks, in this order; the first that fails is the reason:
+    1. null, larger than 1 MB, byte order mark, UTF-8, JSON, one object, nesting
+    2. numbers that would lose digits, keys that occur twice
+    3. `hmx_version`: its form, then its major
+    4. the fields in the order of HMX-E §2, then unknown fields (under HMX-1.0 only: a later minor may add some)
+    5. size of content, size of metadata
+"""
+
+import json
+from typing import Any, Final, NamedTuple, Never
+
+import orjson
+import rfc8785
+import xxhash
+from pydantic import ValidationError
+
+from pipeline.contracts.event import Event
+from pipeline.contracts.instants import parse_instant
+from pipeline.contracts.keys import CONTROL_PREFIX, CONTROL_TENANT
+from pipeline.contracts.limits import CONTENT_BYTES, EVENT_BYTES, INTEGER_MAX, METADATA_BYTES, NESTING
+from pipeline.contracts.rejections import Reason, Rejection
+from pipeline.contracts.versions import HMX_VERSION, Version, parse_version
+from pipeline.intake.paths import path_of
+from pipeline.intake.redaction import redact, suspicious
+
+EXTENSIONS: Final = "extensions"
+_FIELDS: Final = {name: index for index, name in enumerate(Event.model_fields)}
+_REQUIRED: Final = frozenset(name for name, field in Event.model_fields.items() if field.is_required())
+_OWN_REASON: Final = {
+    "timestamp": Reason.BAD_TIMESTAMP,
+    "sequence": Reason.BAD_SEQUENCE,
+    "embeddings": Reason.BAD_EMBEDDINGS,
+    "salience": Reason.BAD_SALIENCE,
+    "tags": Reason.BAD_TAGS,
+    "ttl_seconds": Reason.BAD_TTL,
+}
+_INTEGER_MIN: Final = -(2**63)
+_DUMP: Final = orjson.OPT_SORT_KEYS
+_validate = Event.__pydantic_validator__.validate_python
+
+
+class Accepted(NamedTuple):
+    """An event that keeps every rule that can be checked on it alone."""
+
+    event: Event
+    fields: dict[str, Any]
+    """What the producer sent, without secrets; fields that HMX-1.0 doesn't know stand under `extensions`."""
+    instant: int
+    """`timestamp`, nanoseconds since 1970."""
+    digest: bytes
+    """Equal where all parsed values are equal (1 = 1.0)."""
+    redacted: tuple[str, ...]
+    """JSON paths where secrets were."""
+    control: bool
+    """It claims to be the pipeline's own: tenant `_hmx` or a type `x-hmx-…`."""
+
+
+class _RejectedError(Exception):
+    def __init__(self, reason: Reason, path: str = "$", detail: str = "") -> None:
+        super().__init__(reason)
+        self.rejection = Rejection(reason, path, detail)
+
+
+def decode(value: bytes | None) -> Accepted | Rejection:
+    """See the module."""
+    try:
+        return _decode(value)
+    except _RejectedError as rejected:
+        return rejected.rejection
+
+
+def _decode(value: bytes | None) -> Accepted:
+    parsed = _parse(value)
+    assert value is not None
+    dump = _dump(parsed)
+    _check_exact(value, dump)
+    version = _version(parsed)
+    fields, paths = redact(parsed) if suspicious(dump) else (parsed, ())
+    if paths:
+        dump = _dump(fields)
+    unknown = fields.keys() - _FIELDS.keys()
+    known = {name: fields[name] for name in fields if name in _FIELDS} if unknown else fields
+    event = _validated(known)
+    if unknown:
+        fields = _set_aside(fields, known, unknown, version)
+    if len(value) > METADATA_BYTES // 8:
+        _check_sizes(parsed, len(value))
+    if type(fields["sequence"]) is float or type(fields.get("ttl_seconds")) is float:
+        fields = _with_integers(fields, event)
+    instant = parse_instant(event.timestamp)
+    assert instant is not None, "the model has parsed it"
+    control = event.tenant_id == CONTROL_TENANT or event.event_type.startswith(CONTROL_PREFIX)
+    return Accepted(event, fields, instant, _digest(dump), paths, control)
+
+
+def _parse(value: bytes | None) -> dict[str, Any]:
+    if value is None:
+        raise _RejectedError(Reason.NULL_VALUE)
+    if len(value) > EVENT_BYTES:
+        raise _RejectedError(Reason.TOO_LARGE, detail=f"{len(value)} bytes, at most {EVENT_BYTES}")
+    try:
+        parsed = orjson.loads(value)
+    except orjson.JSONDecodeError as error:
+        raise _unparsable(value, error) from None
+    if type(parsed) is not dict:
+        raise _RejectedError(Reason.NOT_AN_OBJECT)
+    if value.count(b"{") + value.count(b"[") > NESTING:
+        _check_depth(parsed)
+    return parsed
+
+
+def _unparsable(value: bytes, error: orjson.JSONDecodeError) -> _RejectedError:
+    if value.startswith(b"\xef\xbb\xbf"):
+        return _RejectedError(Reason.BYTE_ORDER_MARK)
+    try:
+        value.decode()
+    except UnicodeDecodeError as bad:
+        return _RejectedError(Reason.NOT_UTF8, detail=f"byte {bad.start}")
+    if "depth limit" in error.msg:
+        return _RejectedError(Reason.TOO_DEEP, detail=f"at most {NESTING} levels")
+    if "infinity" in error.msg:
+        return _RejectedError(Reason.NUMBER_OUT_OF_RANGE, detail=f"character {error.pos}")
+    return _RejectedError(Reason.NOT_JSON, detail=f"character {error.pos}")
+
+
+def _check_depth(parsed: dict[str, Any]) -> None:
+    level: list[Any] = [parsed]
+    for _ in range(NESTING):
+        inner = (item for value in level for item in (value.values() if type(value) is dict else value))
+        level = [item for item in inner if type(item) is dict or type(item) is list]
+        if not level:
+            return
+    raise _RejectedError(Reason.TOO_DEEP, detail=f"at most {NESTING} levels")
+
+
+def _dump(fields: dict[str, Any]) -> bytes:
+    return orjson.dumps(fields, option=_DUMP)
+
+
+def _check_exact(value: bytes, dump: bytes) -> None:
+    """Parsing loses a key's first value where it occurs twice, and digits of an integer beyond 64 bits; neither passes.
+
+    A lost key loses its two quotes, and only an escaped quote can make up for them in the dump; an integer beyond 64
+    bits became a float, which is dumped as `…e+19` or higher. Where neither can be excluded, a slower parser looks.
+    """
+    if b"e+" in dump or b"\\u0022" in value or value.count(b'"') != dump.count(b'"'):
+        json.loads(value, object_pairs_hook=_object_without_duplicates, parse_int=_exact_integer)
+
+
+def _object_without_duplicates(pairs: list[tuple[str, Any]]) -> None:
+    if len(dict(pairs)) < len(pairs):
+        raise _RejectedError(Reason.DUPLICATE_KEY)
+
+
+def _exact_integer(digits: str) -> None:
+    if len(digits) > 20 or not _INTEGER_MIN <= int(digits) <= INTEGER_MAX:
+        raise _RejectedError(Reason.NUMBER_OUT_OF_RANGE, detail="an integer beyond 64 bits")
+
+
+def _version(parsed: dict[str, Any]) -> Version:
+    """The version is looked at first: under another major the other fields may mean anything (HMX-V)."""
+    path = "$.hmx_version"
+    if "hmx_version" not in parsed:
+        raise _RejectedError(Reason.MISSING_FIELD, path)
+    text = parsed["hmx_version"]
+    if type(text) is not str:
+        raise _RejectedError(Reason.WRONG_TYPE, path, "a string is expected")
+    version = parse_version(text)
+    if version is None:
+        raise _RejectedError(Reason.BAD_VERSION, path)
+    if not version.supported:
+        raise _RejectedError(Reason.UNSUPPORTED_VERSION, path)
+    return version
+
+
+def _validated(known: dict[str, Any]) -> Event:
+    absent = [name for name, item in known.items() if item is None and name not in _REQUIRED]
+    try:
+        event = _validate(known)
+    except ValidationError as error:
+        _reject_first(error, absent)
+    if absent:
+        raise _null(min(absent, key=_FIELDS.__getitem__))
+    assert isinstance(event, Event)
+    return event
+
+
+def _null(name: str) -> _RejectedError:
+    return _RejectedError(Reason.WRONG_TYPE, path_of([name]), "null; leave an optional field out instead")
+
+
+def _reject_first(error: ValidationError, absent: list[str]) -> Never:
+    first = error.errors(include_url=False, include_context=False)[0]
+    where, kind = first["loc"], first["type"]
+    name = str(where[0])
+    before = [other for other in absent if _FIELDS[other] < _FIELDS[name]]
+    if before:
+        raise _null(min(before, key=_FIELDS.__getitem__))
+    raise _RejectedError(_reason(name, kind, len(where) > 1, first["input"]), path_of(where), first["msg"])
+
+
+def _reason(name: str, kind: str, inside: bool, given: Any) -> Reason:
+    if kind == "missing":
+        return Reason.MISSING_FIELD
+    number = isinstance(given, float) and name in ("sequence", "ttl_seconds")  # 1.5 is a number, if no integer
+    if kind.endswith("_type") and not inside and not number:
+        return Reason.WRONG_TYPE
+    return _OWN_REASON.get(name, Reason.EMPTY_FIELD)
+
+
+def _set_aside(fields: dict[str, Any], known: dict[str, Any], unknown: set[str], version: Version) -> dict[str, Any]:
+    """HMX-1.0 has no other fields (HMX-E §5); a later minor's are kept, though nobody here knows them (HMX-V)."""
+    if version.minor == 0:
+        raise _RejectedError(Reason.UNKNOWN_FIELD, path_of([min(unknown)]), f"{HMX_VERSION} does not have this field")
+    return {**known, EXTENSIONS: {name: fields[name] for name in sorted(unknown)}}
+
+
+def _check_sizes(parsed: dict[str, Any], received: int) -> None:
+    """HMX-E §11. A canonical form is at most eight times what was received, so most events need no measuring."""
+    if received > CONTENT_BYTES // 8 and (size := _canonical_size(parsed["content"])) > CONTENT_BYTES:
+        raise _RejectedError(Reason.CONTENT_TOO_LARGE, "$.content", f"{size} bytes, at most {CONTENT_BYTES}")
+    if (size := _canonical_size(parsed["metadata"])) > METADATA_BYTES:
+        raise _RejectedError(Reason.METADATA_TOO_LARGE, "$.metadata", f"{size} bytes, at most {METADATA_BYTES}")
+
+
+def _canonical_size(part: dict[str, Any]) -> int:
+    """Length of the RFC 8785 form, which differs from a dump's in how floats are written only."""
+    size = len(orjson.dumps(part))
+    rest: list[Any] = [part]
+    while rest:
+        value = rest.pop()
+        if type(value) is dict:
+            rest.extend(value.values())
+        elif type(value) is list:
+            rest.extend(value)
+        elif type(value) is float:
+            size += len(rfc8785.dumps(value)) - len(orjson.dumps(value))
+    return size
+
+
+def _with_integers(fields: dict[str, Any], event: Event) -> dict[str, Any]:
+    """8.0 is the integer 8 (JSON Schema)."""
+    whole: dict[str, Any] = {name: getattr(event, name) for name in ("sequence", "ttl_seconds") if name in fields}
+    return {**fields, **whole}
+
+
+def _digest(dump: bytes) -> bytes:
+    if b".0," in dump or b".0}" in dump or b".0]" in dump or b"e+" in dump:
+        dump = _dump(_integral(orjson.loads(dump)))
+    return xxhash.xxh3_128_digest(dump)
+
+
+def _integral(value: Any) -> Any:
+    if type(value) is dict:
+        return {key: _integral(item) for key, item in value.items()}
+    if type(value) is list:
+        return [_integral(item) for item in value]
+    if type(value) is float and value.is_integer() and _INTEGER_MIN <= value <= INTEGER_MAX:
+        return int(value)
+    return value

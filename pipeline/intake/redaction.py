@@ -1,0 +1,207 @@
+"""Secrets are taken out before anything is stored, hashed or passed on.
+
+Enters: the plain JSON values of an event. Leaves: the same values with `[REDACTED]` in place of secrets, and the JSON
+paths where that happened; what held no secret is the same object as before. Never fails. An event's ids, type, sequence
+and timestamp stay as they are, whatever they look like.
+
+A secret is the value of a secret-bearing key, or a text shaped like one: known tokens, private keys, credentials in
+URLs, assignments in command lines and program text. Strings that hold JSON are looked into.
+"""
+
+import re
+from collections.abc import Callable
+from typing import Any, Final
+
+import orjson
+
+from pipeline.contracts.event import Event
+from pipeline.contracts.limits import NESTING
+from pipeline.intake.paths import child
+
+REDACTED: Final = "[REDACTED]"
+_KEPT: Final = frozenset(Event.model_fields) - {"content", "metadata", "source", "provenance_ref", "tags"}
+
+_KEY_WORDS: Final = (
+    "api_key", "api-key", "apikey", "authorization", "bearer", "cookie", "credential", "password",
+    "private_key", "private-key", "privatekey", "secret", "token",
+)  # fmt: skip
+_METRIC: Final = re.compile(
+    r"tokens\Z|tokens?[_-]?(?:used|count|usage|limit|budget|estimate|remaining|total|details|per[_-]?second)", re.ASCII
+)
+_NUMERIC: Final = re.compile(r"[0-9][0-9.,_]*", re.ASCII)
+
+Rule = tuple[re.Pattern[str], Callable[[re.Match[str]], str]]
+
+
+def _any_case(word: str) -> str:
+    """`word` in any case; its first letter stands as a set, so that the regex engine can skip to it."""
+    first = word[0]
+    start = f"[{first.lower()}{first.upper()}]" if first.isalpha() else re.escape(first)
+    return f"{start}(?i:{re.escape(word[1:])})"
+
+
+def _value(match: re.Match[str]) -> str:
+    return match["before"] + REDACTED
+
+
+def _value_unless_metric(match: re.Match[str]) -> str:
+    if _METRIC.search(match["key"].lower()) and _NUMERIC.fullmatch(match["value"]):
+        return match[0]
+    return match["before"] + REDACTED
+
+
+def _rule(pattern: str, replacement: Callable[[re.Match[str]], str] = _value) -> Rule:
+    return re.compile(pattern, re.ASCII), replacement
+
+
+def _assignments(word: str) -> list[Rule]:
+    """`"password": "x"`, `password = 'x'`, `PASSWORD=x`, `--password x`; not `password=read()`, not `=$PASSWORD`."""
+    key = rf"(?P<key>{_any_case(word)}[\w-]*+)"
+    new = r"(?!\[REDACTED\])"
+    quoted = rf"(?P<before>{key}\\*[\"']?\s*(?::?={{1,3}}|:)\s*(?P<q>\\*[\"'])){new}(?P<value>[^\n]+?)(?=(?P=q)|\n|\Z)"
+    bare = rf"(?P<before>{key}=){new}(?P<value>[^\s\"'`$,;&|<>()\[\]{{}}\\]++)(?!\()"
+    option = rf"(?P<before>-{key}\s+){new}(?P<value>[^\s\"'`$-][^\s\"'`]*+)"
+    return [_rule(pattern, _value_unless_metric) for pattern in (quoted, bare, option)]
+
+
+def _header(word: str) -> Rule:
+    return _rule(rf"(?P<before>{_any_case(word)}\s*:\s*)(?!\[REDACTED\])(?P<value>[^\s\"'\\][^\n\"'\\]*)")
+
+
+def _token(pattern: str) -> Rule:
+    return _rule(rf"(?P<before>(?<![A-Za-z0-9]))(?:{pattern})")
+
+
+_RULES: Final[dict[str, list[Rule]]] = {word: _assignments(word) for word in _KEY_WORDS} | {
+    "sk-": [_token(r"sk-[A-Za-z0-9_-]{8,}")],
+    "pypi-": [_token(r"pypi-[A-Za-z0-9_-]{16,}")],
+    "akia": [_token(r"AKIA[0-9A-Z]{12,}")],
+    "asia": [_token(r"ASIA[0-9A-Z]{16}")],
+    "eyj": [_token(r"eyJ[A-Za-z0-9_-]{5,}\.[A-Za-z0-9_-]{5,}(?:\.[A-Za-z0-9_-]*)?")],
+    "ghp_": [_token(r"ghp_[A-Za-z0-9]{16,}")],
+    "gho_": [_token(r"gho_[A-Za-z0-9]{16,}")],
+    "ghu_": [_token(r"ghu_[A-Za-z0-9]{16,}")],
+    "ghs_": [_token(r"ghs_[A-Za-z0-9]{16,}")],
+    "ghr_": [_token(r"ghr_[A-Za-z0-9]{16,}")],
+    "github_pat_": [_token(r"github_pat_[A-Za-z0-9_]{16,}")],
+    "xox": [_token(r"xox[a-z]-[A-Za-z0-9-]{8,}")],
+    "-----begin": [
+        _rule(r"(?P<before>)-----BEGIN [A-Z ]*PRIVATE KEY-----[\s\S]*?(?:-----END [A-Z ]*PRIVATE KEY-----|\Z)")
+    ],
+    "://": [_rule(r"(?P<before>://[^\s/:@\"'<>]*+:)(?!\[REDACTED\])[^\s/@\"'<>]++(?=@)")],
+}
+_RULES["bearer"].append(_rule(rf"(?P<before>{_any_case('bearer')}\s+)(?=\S*[0-9]|\S{{20}})[\w.~+/=-]{{8,}}"))
+for _word in ("authorization", "cookie", "api-key"):
+    _RULES[_word].append(_header(_word))
+"""By a needle in lower case: where the text doesn't hold it, its rules can't match."""
+
+_NEEDLES: Final = (*(needle.encode() for needle in _RULES if needle != "://"), b"\\\\u")
+
+
+def suspicious(dump: bytes) -> bool:
+    """Whether an event's dump, with no escapes but the necessary ones, might hold a secret; most events' doesn't."""
+    low = dump.lower()
+    for needle in _NEEDLES:  # a loop: this runs for every event, and a generator costs as much as the search
+        if needle in low:
+            return True
+    return b"://" in low and b"@" in low
+
+
+def redact(fields: dict[str, Any]) -> tuple[dict[str, Any], tuple[str, ...]]:
+    """The event's values without secrets, and the JSON paths where they were."""
+    paths: list[str] = []
+    searched = {name: value for name, value in fields.items() if name not in _KEPT}
+    clean = _object(searched, "$", paths, 0)
+    return (fields, ()) if clean is searched else ({**fields, **clean}, tuple(paths))
+
+
+def _walk(value: Any, path: str, paths: list[str], depth: int) -> Any:
+    if isinstance(value, str):
+        return _string(value, path, paths, depth)
+    if isinstance(value, dict):
+        return _object(value, path, paths, depth)
+    if isinstance(value, list):
+        items = [_walk(item, f"{path}[{index}]", paths, depth + 1) for index, item in enumerate(value)]
+        return value if all(map(_same, items, value)) else items
+    return value
+
+
+def _same(one: Any, other: Any) -> bool:
+    return one is other
+
+
+def _object(value: dict[str, Any], path: str, paths: list[str], depth: int) -> dict[str, Any]:
+    clean: dict[str, Any] = {}
+    changed = False
+    for key, item in value.items():
+        name = _text(key)
+        while name in clean:  # two secrets were keys of one object
+            name += "+"
+        place = child(path, name)
+        if _bears_secret(key) and not _empty(item):
+            new = _under_secret_key(key.lower(), item, place, paths, depth)
+        else:
+            new = _walk(item, place, paths, depth + 1)
+        if name != key:
+            paths.append(place)
+        changed = changed or new is not item or name != key
+        clean[name] = new
+    return clean if changed else value
+
+
+def _bears_secret(key: str) -> bool:
+    low = key.lower()
+    return any(word in low for word in _KEY_WORDS)
+
+
+def _empty(value: Any) -> bool:
+    return value is None or value is True or value is False or value in ("", REDACTED)
+
+
+def _under_secret_key(key: str, value: Any, path: str, paths: list[str], depth: int) -> Any:
+    if _METRIC.search(key):
+        if isinstance(value, dict):
+            return _object(value, path, paths, depth + 1)
+        if isinstance(value, int | float) or (isinstance(value, str) and _NUMERIC.fullmatch(value)):
+            return value
+    paths.append(path)
+    return REDACTED
+
+
+def _string(value: str, path: str, paths: list[str], depth: int) -> str:
+    inner = _json(value)
+    if inner is not None:
+        new = _nested(inner, value, path, paths, depth)
+    else:
+        new = _text(value)
+        if new != value:
+            paths.append(path)
+    return value if new == value else new
+
+
+def _json(text: str) -> Any:
+    """What a string holds that is a JSON object or array, else None."""
+    start = text.lstrip()[:1]
+    if start not in ("{", "[") or not start:
+        return None
+    try:
+        return orjson.loads(text)
+    except orjson.JSONDecodeError:
+        return None
+
+
+def _nested(inner: Any, text: str, path: str, paths: list[str], depth: int) -> str:
+    if depth > NESTING:
+        paths.append(path)
+        return REDACTED
+    clean = _walk(inner, path, paths, depth + 1)
+    return text if clean is inner else orjson.dumps(clean).decode()
+
+
+def _text(text: str) -> str:
+    low = text.lower()
+    for needle, rules in _RULES.items():
+        if needle in low:
+            for pattern, replacement in rules:
+                text = pattern.sub(replacement, text)
+    return text
