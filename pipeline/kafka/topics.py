@@ -35,6 +35,7 @@ from pipeline.kafka.plan import PARTITIONS, Change, ClusterState, Creation, Plan
 from pipeline.topology import STAGES
 
 FOLDER: Final = Path(__file__).resolve().parents[2] / "topics"
+CONNECT_S: Final = 5.0
 ANSWER_S: Final = 10.0
 VISIBLE_S: Final = 30.0
 POLL_S: Final = 0.1
@@ -79,7 +80,7 @@ class UnfitTopicError(TopicsError):
 
 def load_topics(folder: Path = FOLDER, prefix: str = "") -> tuple[TopicSpec, ...]:
     """Every topic file of the folder, by name. A prefix keeps several installations apart on one cluster."""
-    files = sorted(folder.glob("*.yaml"))
+    files = sorted(folder.glob("*.yaml"), key=lambda file: file.stem)
     if not files:
         raise TopicFileError(f"no topic files in {folder}")
     specs = {file.stem: _load(file) for file in files}
@@ -218,7 +219,7 @@ def _shows(config: Mapping[str, ConfigEntry], change: Change) -> bool:
 
 def _metadata(admin: AdminClient) -> Any:
     try:
-        return admin.list_topics(timeout=ANSWER_S)
+        return admin.list_topics(timeout=CONNECT_S)
     except KafkaException as error:
         raise _explained(error) from error
 
