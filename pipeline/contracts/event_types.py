@@ -65,10 +65,19 @@ EVENT_TYPES: Final[Mapping[str, EventType]] = {
         Role.ACTION, fixed_name="edit", text=("path",), arguments=("path",), ok=("success",), exit_code=("exit_code",)
     ),
     "test_run": EventType(
-        Role.TEST, name=("command", "runner"), text=("command", "output"), ok=("success", "passed"), exit_code=("exit_code",)
+        Role.TEST,
+        name=("command", "runner"),
+        text=("command", "output"),
+        ok=("success", "passed"),
+        exit_code=("exit_code",),
     ),
     "command_exec": EventType(
-        Role.ACTION, name=("command",), text=("command",), arguments=("command",), ok=("success",), exit_code=("exit_code",)
+        Role.ACTION,
+        name=("command",),
+        text=("command",),
+        arguments=("command",),
+        ok=("success",),
+        exit_code=("exit_code",),
     ),
     "browser_action": EventType(
         Role.ACTION, name=("action",), text=("url", "selector", "text"), arguments=("url", "selector"), ok=("success",)
@@ -82,9 +91,15 @@ EVENT_TYPES: Final[Mapping[str, EventType]] = {
     "state_change": EventType(Role.STATE, name=("state", "key"), text=("state", "to", *_TEXT)),
     "feedback": EventType(Role.FEEDBACK, name=("signal",), text=("comment",), target=("target_event_id",)),
 }
+AUDIT_TYPES: Final = ("memory.", "metacognition.", "skill.proposed", "skill.contradicted")
+"""How the types begin that record what a memory did or doubts; they say nothing that may be learnt from."""
+AUDIT: Final = EventType(Role.OBSERVATION)
 UNKNOWN_TYPE: Final = EventType(Role.OBSERVATION, text=_TEXT)
 
 
 def event_type(name: str) -> EventType:
     """The row of `name`; every standard type has one (HMX-E §3), and any other type passes as an observation."""
-    return EVENT_TYPES.get(name, UNKNOWN_TYPE)
+    row = EVENT_TYPES.get(name)
+    if row is not None:
+        return row
+    return AUDIT if name.startswith(AUDIT_TYPES) else UNKNOWN_TYPE

@@ -17,6 +17,7 @@ import orjson
 from pipeline.contracts.event import Event
 from pipeline.contracts.limits import NESTING
 from pipeline.intake.paths import child
+from pipeline.intake.scan import finder
 
 REDACTED: Final = "[REDACTED]"
 _KEPT: Final = frozenset(Event.model_fields) - {"content", "metadata", "source", "provenance_ref", "tags"}
@@ -95,16 +96,12 @@ for _word in ("authorization", "cookie", "api-key"):
     _RULES[_word].append(_header(_word))
 """By a needle in lower case: where the text doesn't hold it, its rules can't match."""
 
-_NEEDLES: Final = (*(needle.encode() for needle in _RULES if needle != "://"), b"\\\\u")
-
-
-def suspicious(dump: bytes) -> bool:
-    """Whether an event's dump, with no escapes but the necessary ones, might hold a secret; most events' doesn't."""
-    low = dump.lower()
-    for needle in _NEEDLES:  # a loop: this runs for every event, and a generator costs as much as the search
-        if needle in low:
-            return True
-    return b"://" in low and b"@" in low
+suspicious: Final = finder(
+    *(rf"(?i-u:{re.escape(needle)})" for needle in _RULES if needle != "://"),
+    r"://[^\s/@\"'<>]*@",
+    r"\\\\u",  # JSON within a string may spell a word with escapes
+)
+"""Whether an event's dump, with no escapes but the necessary ones, might hold a secret; most events' doesn't."""
 
 
 def redact(fields: dict[str, Any]) -> tuple[dict[str, Any], tuple[str, ...]]:

@@ -1,0 +1,109 @@
+"""What mining sees of an event: a small step, whatever dialect its content is written in.
+
+Enters: the plain JSON values of an accepted event. Leaves: a `Step`, each of its texts bounded. Never fails: what an
+event doesn't say, or says in an unexpected shape, is empty. The table of event types says where content holds
+what; content itself is never rewritten (HMX-E §4).
+"""
+
+from functools import lru_cache
+from typing import Any, Final
+
+import orjson
+
+from pipeline.contracts.event_types import EventType, Places, event_type
+from pipeline.contracts.evidence import Step
+from pipeline.contracts.limits import STEP_TEXT, STEP_VALUE, STEP_VALUES
+
+_SORTED: Final = orjson.OPT_SORT_KEYS
+
+
+def step_of(fields: dict[str, Any], at_ms: int, index: int) -> Step:
+    """The step at `index` of its session, dated `at_ms`."""
+    row = event_type(fields["event_type"])
+    content = fields["content"]
+    return Step(
+        event_id=fields["event_id"],
+        at=at_ms,
+        role=row.role,
+        index=index,
+        actor=_string(content, row.actor),
+        name=row.fixed_name or _text(_first(content, row.name)),
+        text=_text(_first(content, row.text)),
+        values=_values(_first(content, row.arguments)),
+        ok=_ok(content, row),
+        call_id=_string(content, row.call_id),
+        parent=fields.get("parent_event_id", ""),
+        correlation=fields.get("correlation_id", ""),
+        target=_string(content, row.target),
+    )
+
+
+@lru_cache
+def _split(places: Places) -> tuple[tuple[str, ...], ...]:
+    return tuple(tuple(place.split(".")) for place in places)
+
+
+def _first(content: dict[str, Any], places: Places) -> Any:
+    """What stands at the first of `places` that isn't absent or null, else None."""
+    if not places:
+        return None
+    for parts in _split(places):
+        value: Any = content
+        for part in parts:
+            value = value.get(part) if type(value) is dict else None
+        if value is not None:
+            return value
+    return None
+
+
+def _string(content: dict[str, Any], places: Places) -> str:
+    value = _first(content, places)
+    return value[:STEP_TEXT] if type(value) is str else ""
+
+
+def _text(value: Any) -> str:
+    if value is None:
+        return ""
+    if type(value) is str:
+        return value[:STEP_TEXT]
+    return orjson.dumps(value, option=_SORTED).decode()[:STEP_TEXT]
+
+
+def _values(arguments: Any) -> tuple[str, ...]:
+    """The first scalars of the arguments, by the order of their keys; true and false name nothing and stay out."""
+    if arguments is None:
+        return ()
+    found: dict[str, None] = {}
+    rest = [_parsed(arguments)]
+    while rest and len(found) < STEP_VALUES:
+        value = rest.pop()
+        if type(value) is dict:
+            rest.extend(value[key] for key in sorted(value, reverse=True))
+        elif type(value) is list:
+            rest.extend(reversed(value))
+        elif type(value) is str:
+            if value:
+                found[value[:STEP_VALUE]] = None
+        elif type(value) is int or type(value) is float:
+            found[_text(value)] = None
+    return tuple(found)
+
+
+def _parsed(arguments: Any) -> Any:
+    """Some clients send arguments as the text of a JSON object."""
+    if type(arguments) is str and arguments.lstrip()[:1] in ("{", "["):
+        try:
+            return orjson.loads(arguments)
+        except orjson.JSONDecodeError:
+            return arguments
+    return arguments
+
+
+def _ok(content: dict[str, Any], row: EventType) -> bool | None:
+    """Success as the event says it, else as its exit code does. `passed` may be a count of tests: no answer."""
+    for place in row.ok:
+        value = _first(content, (place,))
+        if type(value) is bool:
+            return value
+    code = _first(content, row.exit_code)
+    return code == 0 if type(code) is int or type(code) is float else None
