@@ -1,6 +1,7 @@
 """The detached supervisor that `hmx up` starts: `python -m pipeline.local STATE [--nodes N] [--pipeline] [--fresh]`.
 
-Leaves on standard output, until the stack is ready: one JSON object a line, {"progress": …}, then {"ready": true} or {"error": …}.
+Detaches first. Leaves on standard output, until the stack is ready: one JSON object a line, {"pid": …}, {"progress":
+…}, then {"ready": true} or {"error": …}.
 """
 
 from __future__ import annotations
@@ -25,6 +26,8 @@ def main() -> int:
     parser.add_argument("--pipeline", action="store_true")
     parser.add_argument("--fresh", action="store_true")
     given = parser.parse_args()
+    _detach()
+    _say(pid=os.getpid())
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         signal.signal(number, _leave)
     stack = Stack(
@@ -45,7 +48,14 @@ def main() -> int:
     return 0
 
 
-def _leave(number: int, _frame: object) -> NoReturn:
+def _detach() -> None:
+    """Be nobody's child and in no terminal's reach: whoever started us may go on without ever waiting for us."""
+    if os.fork():
+        os._exit(0)
+    os.setsid()
+
+
+def _leave(_number: int, _frame: object) -> NoReturn:
     for again in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         signal.signal(again, signal.SIG_IGN)  # stopping is under way
     raise SystemExit(0)

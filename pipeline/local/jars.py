@@ -1,13 +1,15 @@
 """Apache Kafka's jars: fetched once, held to pinned hashes, kept in the user's cache folder.
 
-Enters: `jars.lock` beside this module, one `group:artifact:version sha256` a line. Leaves: a class path of files whose bytes are the
-pinned ones. Fails with StackError when a jar can't be fetched or is not the pinned one. Run as a module it writes the lock anew.
+Enters: `jars.lock` beside this module, one `group:artifact:version sha256` a line. Leaves: a class path of files
+whose bytes are the pinned ones. Fails with StackError when a jar can't be fetched or is not the pinned one. Run as a
+module it writes the lock anew.
 """
 
 from __future__ import annotations
 
 import hashlib
 import os
+import re
 import tempfile
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -40,8 +42,7 @@ def cache_folder() -> Path:
 
 
 def pinned(lock: Path = LOCK) -> list[Jar]:
-    lines = (line.split() for line in lock.read_text().splitlines())
-    return [Jar(*coordinates.split(":"), sha256) for coordinates, sha256 in lines]
+    return [Jar(*re.split("[: ]", line)) for line in lock.read_text().splitlines()]
 
 
 def classpath(progress: Callable[[str], None]) -> str:
@@ -76,8 +77,8 @@ def _download(jar: Jar, aside: Path) -> Path:
         path: Path = context.project(jar.group, jar.artifact).at_version(jar.version).artifact().resolve()
     except (RequestException, RuntimeError) as error:
         raise StackError(
-            f"could not fetch {jar.filename} from the Maven repository ({type(error).__name__}). Connect to the network and try "
-            f"again, copy a filled {cache_folder()} here, or set HMX_KAFKA_BOOTSTRAP to a running Kafka."
+            f"could not fetch {jar.filename} from the Maven repository ({type(error).__name__}). Connect to the "
+            f"network and try again, copy a full {cache_folder()} here, or set HMX_KAFKA_BOOTSTRAP to a running Kafka."
         ) from error
     return path
 

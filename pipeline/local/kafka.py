@@ -1,7 +1,7 @@
 """Apache Kafka in KRaft mode as child processes: one node, or three that survive the loss of one.
 
-Enters: a folder for its data and the number of nodes. Leaves: components to run and the bootstrap address. Fails with StackError where
-no Java runs here, or the folder holds another number of nodes.
+Enters: a folder for its data and the number of nodes. Leaves: components to run and the bootstrap address. Fails with
+StackError where no Java runs here, or the folder holds another number of nodes.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def _identity(folder: Path, nodes: int) -> str:
     if path.exists():
         known = json.loads(path.read_text())
         if known["nodes"] != nodes:
-            raise StackError(f"{folder} holds a Kafka of {known['nodes']} nodes, not {nodes}; start it afresh to change that")
+            raise StackError(f"{folder} holds a Kafka of {known['nodes']} nodes, not {nodes}; change that afresh only")
         return str(known["id"])
     folder.mkdir(parents=True, exist_ok=True)
     cluster = base64.urlsafe_b64encode(uuid.uuid4().bytes).rstrip(b"=").decode()
@@ -132,6 +132,8 @@ def _properties(node: int, brokers: list[int], controllers: list[int], data: Pat
         "replica.fetch.max.bytes": MESSAGE_BYTES,
         "group.initial.rebalance.delay.ms": 0,
         "group.min.session.timeout.ms": 1000,
+        "broker.session.timeout.ms": 5000,  # a killed broker may come back only when its old session has ended
+        "broker.heartbeat.interval.ms": 1000,
         "controlled.shutdown.max.retries": 1,
         "num.network.threads": 2,
         "num.io.threads": 4,

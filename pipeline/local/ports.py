@@ -6,7 +6,7 @@ import random
 import socket
 from contextlib import suppress
 
-# Below what Linux and macOS hand out to outgoing connections, so that none of those takes a port between our look and its use.
+# Below what Linux and macOS hand out to outgoing connections: none of those takes a port between our look and its use.
 LOWEST, HIGHEST = 20_000, 32_000
 
 

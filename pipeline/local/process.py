@@ -1,7 +1,7 @@
 """One child process and what is known of it.
 
-Enters: a `Component`, what to run and how to tell that it is ready. Leaves: a running `Process` with its state. Fails with StackError,
-whose message says what to look at.
+Enters: a `Component`, what to run and how to tell that it is ready. Leaves: a running `Process` with its state. Fails
+with StackError, whose message says what to look at.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class State(StrEnum):
 
 @dataclass(frozen=True)
 class Component:
-    """What to run. `once`: runs to its end before what comes next starts. `grace`: seconds between SIGTERM and SIGKILL."""
+    """What to run. `once`: to its end, before what comes next starts. `grace`: seconds between SIGTERM and SIGKILL."""
 
     name: str
     argv: tuple[str, ...]
@@ -60,8 +60,8 @@ class Process:
     state: State = State.WAITING
     pid: int | None = None
     restarts: int = 0
-    _failures: int = 0  # exits in a row, what the backoff grows with
-    _due: float = 0.0
+    failures: int = 0  # exits in a row, what the backoff grows with
+    due: float = 0.0  # when a waiting process starts next
     _since: float = 0.0
     _popen: subprocess.Popen[bytes] | None = None
 
@@ -73,14 +73,10 @@ class Process:
     def settled(self) -> bool:
         return self.state in (State.READY, State.DONE)
 
-    @property
-    def failures(self) -> int:
-        return self._failures
-
     def step(self, now: float) -> bool:
         """Start what is due, notice an exit, ask whether it is ready; say whether the state changed."""
         before = (self.state, self.pid)
-        if self.state is State.WAITING and now >= self._due:
+        if self.state is State.WAITING and now >= self.due:
             self._spawn(now)
         elif self.state in (State.STARTING, State.READY) and self._popen is not None:
             code = self._popen.poll()
@@ -89,7 +85,7 @@ class Process:
             elif self.state is State.STARTING and not self.component.once and self.component.ready():
                 self.state, self._since = State.READY, now
             elif self.state is State.READY and now - self._since > STEADY_SECONDS:
-                self._failures = 0
+                self.failures = 0
         return before != (self.state, self.pid)
 
     def terminate(self) -> None:
@@ -127,12 +123,12 @@ class Process:
         if self.component.once and code == 0:
             self.state = State.DONE
             return
-        self._due = now + min(BACKOFF_MOST, BACKOFF_FIRST * 2**self._failures)
-        self._failures += 1
+        self.due = now + min(BACKOFF_MOST, BACKOFF_FIRST * 2**self.failures)
+        self.failures += 1
         self.restarts += 1
         self.state = State.WAITING
         with _appending(self.log) as log:
-            log.write(f"--- {self.name} ended with {code}, starts again in {self._due - now:.1f} s\n".encode())
+            log.write(f"--- {self.name} ended with {code}, starts again in {self.due - now:.1f} s\n".encode())
 
     @staticmethod
     def _kill_group(leader: int) -> None:

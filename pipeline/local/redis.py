@@ -1,11 +1,11 @@
 """A Redis-compatible server as a child process: a `redis-server` on the PATH, else the Valkey that pip has installed.
 
-Enters: a folder for its data. Leaves: a component to run and its URL. Fails with StackError where neither server is to be had.
+Enters: a folder for its data. Leaves: a component to run and its URL. Fails with StackError where neither server is
+to be had.
 """
 
 from __future__ import annotations
 
-import os
 import shutil
 import socket
 from contextlib import suppress
@@ -25,8 +25,8 @@ class Redis:
 
 
 def redis(folder: Path, server: str | None = None) -> Redis:
-    """`server`: one of SERVERS, else the first that is here. HMX_REDIS_SERVER says the same from outside."""
-    binary = _binary(server or os.environ.get("HMX_REDIS_SERVER"))
+    """`server`: one of SERVERS, else the first that is here."""
+    binary = _binary(server)
     folder.mkdir(parents=True, exist_ok=True)
     (port,) = free_ports(1)
     settings = {
@@ -59,7 +59,6 @@ def _binary(server: str | None) -> Path:
         path: Path = get_binary_path()
     except ValkeyBinaryNotFoundError as error:
         raise StackError(f"{error} Install redis-server, or set HMX_REDIS_URL to a running Redis.") from error
-    path.chmod(path.stat().st_mode | 0o111) if not os.access(path, os.X_OK) else None
     return path
 
 

@@ -1,7 +1,7 @@
 """Becomes a command that does not outlive whoever started it. Run as a file, so that it starts in a few milliseconds.
 
-Enters: the parent's pid and the command. Leaves: the command, under this process's own pid. When the parent ends, however it ends,
-the command is killed: by the kernel on Linux, by a small watching process elsewhere.
+Enters: the parent's pid and the command. Leaves: the command, under this process's own pid. When the parent ends,
+however it ends, the command is killed: by the kernel on Linux, by a small watching process elsewhere.
 """
 
 import os

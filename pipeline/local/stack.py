@@ -1,14 +1,14 @@
 """The whole stack on one machine: Kafka, Redis and, where wanted, the pipeline on them.
 
-Enters: a state folder. Leaves: a running stack, in this process (`Stack`, for demo and tests) or detached from it (`up`, `down`, `status`);
-`stack.json` in the folder says where everything is. HMX_KAFKA_BOOTSTRAP and HMX_REDIS_URL name servers to use instead of starting some.
-Fails with StackError.
+Enters: a state folder. Leaves: a running stack, in this process (`Stack`, for demo and tests) or detached from it
+(`up`, `down`, `status`); `stack.json` in the folder says where everything is. HMX_KAFKA_BOOTSTRAP and HMX_REDIS_URL
+name servers to use instead of starting some. Fails with StackError.
 """
 
 from __future__ import annotations
 
 import dataclasses
-import datetime
+import datetime as dt
 import hashlib
 import json
 import os
@@ -21,7 +21,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import IO, Any, Self
 
 from pipeline.local import jars
 from pipeline.local.kafka import kafka
@@ -41,7 +41,7 @@ class AlreadyUpError(StackError):
 
 
 class Stack:
-    """A stack that ends with this process. `keep=False`: its data is thrown away at the end, so that stopping needs no grace."""
+    """A stack that ends with this process. `keep=False`: its data goes at the end, so that stopping needs no grace."""
 
     def __init__(
         self,
@@ -51,10 +51,12 @@ class Stack:
         pipeline: bool = False,
         fresh: bool = False,
         keep: bool = True,
+        redis_server: str | None = None,
         progress: Progress = lambda _: None,
     ) -> None:
         self.state = state.resolve()
         self._nodes, self._pipeline, self._fresh, self._keep = nodes, pipeline, fresh, keep
+        self._redis_server = redis_server
         self._progress = progress
         self._lock = StateLock(self.state)
         self._started_at = ""
@@ -82,7 +84,7 @@ class Stack:
         try:
             if self._fresh:
                 self._wipe()
-            self._started_at = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
+            self._started_at = dt.datetime.now(dt.UTC).isoformat(timespec="seconds")
             stages = self._prepare()
             self._supervisor = Supervisor(stages, self.state / LOGS, self._changed)
             self._supervisor.start()
@@ -128,7 +130,7 @@ class Stack:
             servers += brokers.components
         url = os.environ.get("HMX_REDIS_URL")
         if not url:
-            memory = redis(self.state / "redis")
+            memory = redis(self.state / "redis", self._redis_server)
             url = memory.url
             servers.append(memory.component)
         key = control_key(self.state)
@@ -216,37 +218,38 @@ def up(
     logs.mkdir(parents=True, exist_ok=True)
     flags = [f"--nodes={nodes}", *(["--pipeline"] if pipeline else []), *(["--fresh"] if fresh else [])]
     with (state / "supervisor.log").open("ab") as log:
-        supervisor = subprocess.Popen(
+        starter = subprocess.Popen(
             [sys.executable, "-m", "pipeline.local", str(state.resolve()), *flags],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=log,
-            start_new_session=True,
         )
-    try:
-        _await_ready(supervisor, progress)
-    except BaseException:
-        supervisor.terminate()
-        supervisor.wait()
-        raise
+    with starter:  # it ends as soon as the supervisor has detached from it
+        assert starter.stdout is not None
+        _await_ready(starter.stdout, state, progress)
     running = status(state)
     if running is None:
         raise StackError(f"the stack ended right after its start; see {state / 'supervisor.log'}")
     return running
 
 
-def _await_ready(supervisor: subprocess.Popen[bytes], progress: Progress) -> None:
-    """The supervisor writes one JSON object a line: what it does, then that all is ready or why not."""
-    assert supervisor.stdout is not None
-    with supervisor.stdout as lines:
+def _await_ready(lines: IO[bytes], state: Path, progress: Progress) -> None:
+    """The supervisor writes one JSON object a line: its pid, what it does, then that all is ready or why not."""
+    pid = None
+    try:
         for line in lines:
             said = json.loads(line)
             if said.get("ready"):
                 return
             if "error" in said:
                 raise StackError(said["error"])
-            progress(said["progress"])
-    raise StackError(f"the supervisor ended with {supervisor.wait()} before the stack was ready")
+            pid = said.get("pid", pid)
+            progress(said.get("progress", "starting"))
+    except KeyboardInterrupt:
+        if pid is not None:
+            os.kill(pid, signal.SIGTERM)
+        raise
+    raise StackError(f"the supervisor ended before the stack was ready; see {state / 'supervisor.log'}")
 
 
 def down(state: Path) -> bool:

@@ -18,7 +18,7 @@ LOCK_TRIES, LOCK_PAUSE = 20, 0.05  # a look at the lock holds it for a moment
 
 
 class StateLock:
-    """Held by the one process that runs a stack here. Its content is the holder's pid, so a pid read from a held lock is right."""
+    """Held by the one process that runs a stack here. Its content is that pid, so what a held lock says is right."""
 
     def __init__(self, state: Path) -> None:
         state.mkdir(parents=True, exist_ok=True)

@@ -1,7 +1,8 @@
 """Keeps components running: starts them stage by stage, restarts with backoff what exits, stops them in reverse order.
 
-Enters: stages of components; those of one stage start together, the next stage when all of them are ready. Leaves: their processes.
-`start` fails with StackError when a component can't be brought to readiness; everything started is stopped then.
+Enters: stages of components; those of one stage start together, the next stage when all of them are ready. Leaves:
+their processes. `start` fails with StackError when a component can't be brought to readiness; everything started is
+stopped then.
 """
 
 from __future__ import annotations
@@ -87,11 +88,14 @@ class Supervisor:
         if process.failures >= most:
             raise StackError(f"{process.name} does not start; the end of {process.log}:\n{process.tail()}")
         if elapsed > process.component.start_timeout:
-            raise StackError(f"{process.name} was not ready in {elapsed:.0f} s; the end of {process.log}:\n{process.tail()}")
+            raise StackError(
+                f"{process.name} is not ready yet after {elapsed:.0f} s; the end of its log:\n{process.tail()}"
+            )
 
     def _step(self, processes: list[Process]) -> None:
         now = time.monotonic()
-        if any([process.step(now) for process in processes]):
+        changed = [process.step(now) for process in processes]
+        if any(changed):
             self._on_change(self.processes)
 
     def _stop_all(self) -> None:

@@ -1,0 +1,38 @@
+"""What every test may ask for: a running Kafka and Redis, one of each for the whole session."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.support.stack import Servers
+from tests.support.stack import servers as running_servers
+
+
+@pytest.fixture(scope="session", autouse=True)
+def state_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """No test sees, or stops, the stack that whoever runs the suite has up in this checkout."""
+    folder = tmp_path_factory.mktemp("state")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("HMX_STATE", str(folder))
+        yield folder
+
+
+@pytest.fixture(scope="session")
+def servers(state_folder: Path) -> Iterator[Servers]:
+    with running_servers(state_folder) as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def kafka(servers: Servers) -> str:
+    """host:port of a real broker; topics are the test's own to create, under names of its own."""
+    return servers.kafka_bootstrap
+
+
+@pytest.fixture(scope="session")
+def redis_url(servers: Servers) -> str:
+    """A real Redis-compatible server; keys are the test's own to choose, so that tests don't meet."""
+    return servers.redis_url

@@ -1,0 +1,253 @@
+"""The local stack: it comes up, keeps its processes running, and leaves nothing behind."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
+from redis import Redis
+
+from pipeline.local import jars
+from pipeline.local.process import Component, Process, StackError, State
+from pipeline.local.stack import AlreadyUpError, Stack, down, status, up
+from pipeline.local.state import control_key
+from pipeline.local.supervisor import Supervisor
+
+SLEEP = ("sleep", "1000")
+PATIENCE = 60.0
+
+
+def wait_until(true: Callable[[], object], what: str) -> None:
+    deadline = time.monotonic() + PATIENCE
+    while not true():
+        assert time.monotonic() < deadline, f"waited in vain until {what}"
+        time.sleep(0.05)
+
+
+def running(pid: int) -> bool:
+    """A zombie has ended: where nobody reaps orphans it stays in the table of processes."""
+    if Path("/proc/self/stat").exists():
+        try:
+            return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+        except (FileNotFoundError, ProcessLookupError):
+            return False
+    shown = subprocess.run(["ps", "-o", "stat=", "-p", str(pid)], capture_output=True, text=True, check=False).stdout
+    return bool(shown.strip()) and not shown.startswith("Z")
+
+
+def pids(stack: dict[str, Any]) -> list[int]:
+    return [component["pid"] for component in stack["components"].values()]
+
+
+@pytest.fixture
+def own_servers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """These tests start servers, also where the rest of the suite runs on given ones."""
+    monkeypatch.delenv("HMX_KAFKA_BOOTSTRAP", raising=False)
+    monkeypatch.delenv("HMX_REDIS_URL", raising=False)
+
+
+@pytest.fixture
+def states(tmp_path: Path, own_servers: None) -> Iterator[tuple[Path, Path]]:
+    folders = tmp_path / "one", tmp_path / "two"
+    yield folders
+    for folder in folders:
+        down(folder)
+
+
+# --- supervision, on processes that cost nothing ---
+
+
+def test_each_exit_in_a_row_waits_twice_as_long(tmp_path: Path) -> None:
+    process = Process(Component("brief", ("true",)), tmp_path / "brief.log")
+    now, waits = 0.0, []
+    for _ in range(8):
+        process.step(now)
+        assert process.pid is not None
+        while process.state is not State.WAITING:
+            process.step(now)
+        before, now = now, process.due
+        process.step(before + 0.99 * (now - before))
+        assert process.state is State.WAITING
+        waits.append(now - before)
+    assert waits == [0.5, 1, 2, 4, 8, 16, 30, 30]
+
+
+def test_a_killed_process_comes_back(tmp_path: Path) -> None:
+    supervisor = Supervisor([[Component("sleeper", SLEEP)]], tmp_path)
+    supervisor.start()
+    try:
+        (sleeper,) = supervisor.processes
+        first = sleeper.pid
+        assert first is not None
+        os.kill(first, signal.SIGKILL)
+        wait_until(lambda: sleeper.pid not in (None, first) and sleeper.state is State.READY, "it runs again")
+        assert sleeper.restarts == 1
+    finally:
+        supervisor.stop()
+    assert sleeper.state is State.STOPPED
+
+
+def test_what_a_component_has_started_ends_with_it(tmp_path: Path) -> None:
+    tell = tmp_path / "pid"
+    supervisor = Supervisor([[Component("family", ("sh", "-c", f"sleep 1000 & echo $! > {tell}; wait"))]], tmp_path)
+    supervisor.start()
+    try:
+        wait_until(lambda: tell.exists() and tell.read_text().strip(), "the grandchild runs")
+    finally:
+        supervisor.stop()
+    wait_until(lambda: not running(int(tell.read_text())), "the grandchild has ended")
+
+
+def test_a_failed_start_says_why_and_stops_the_rest(tmp_path: Path) -> None:
+    stages = [
+        [Component("sleeper", SLEEP)],
+        [Component("broken", ("sh", "-c", "echo out of order; exit 3"), once=True)],
+    ]
+    seen: set[int] = set()
+    supervisor = Supervisor(stages, tmp_path, lambda processes: seen.update(p.pid for p in processes if p.pid))
+    with pytest.raises(StackError, match=r"broken does not start[^$]*out of order"):
+        supervisor.start()
+    assert seen
+    assert not any(running(pid) for pid in seen)
+
+
+def test_stages_start_one_after_the_other(tmp_path: Path) -> None:
+    mark = tmp_path / "mark"
+    first = Component("first", ("sh", "-c", f"sleep 0.3; touch {mark}"), once=True)
+    second = Component("second", ("sh", "-c", f"test -e {mark} && sleep 1000"))
+    supervisor = Supervisor([[first], [second]], tmp_path)
+    supervisor.start()
+    states = [process.state for process in supervisor.processes]
+    restarts = [process.restarts for process in supervisor.processes]
+    supervisor.stop()
+    assert (states, restarts) == ([State.DONE, State.READY], [0, 0])
+
+
+@pytest.mark.parametrize("watch", ["", "1"], ids=["killed by the kernel", "killed by a watcher"])
+def test_nothing_outlives_a_supervisor_killed_with_9(tmp_path: Path, watch: str) -> None:
+    code = (
+        "import sys, time; from pathlib import Path; from pipeline.local.supervisor import Supervisor\n"
+        "from pipeline.local.process import Component\n"
+        "s = Supervisor([[Component('a', ('sleep', '1000')), Component('b', ('sleep', '1000'))]], Path(sys.argv[1]))\n"
+        "s.start(); print(*(p.pid for p in s.processes), flush=True); time.sleep(1000)"
+    )
+    parent = subprocess.Popen(
+        [sys.executable, "-c", code, str(tmp_path)],
+        stdout=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "HMX_SHIM_WATCH": watch, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+    )
+    with parent:
+        assert parent.stdout is not None
+        children = [int(pid) for pid in parent.stdout.readline().split()]
+        assert len(children) == 2
+        assert all(running(pid) for pid in children)
+        parent.kill()
+    wait_until(lambda: not any(running(pid) for pid in children), "the children have ended")
+
+
+# --- Kafka and Redis ---
+
+
+def test_servers_serve_and_a_killed_broker_comes_back_with_its_data(tmp_path: Path, own_servers: None) -> None:
+    with Stack(tmp_path, keep=False) as stack:
+        with Redis.from_url(stack.redis_url) as redis:
+            assert redis.set("key", "value")
+        admin = AdminClient({"bootstrap.servers": stack.kafka_bootstrap})
+        admin.create_topics([NewTopic("kept", 1, 1)])["kept"].result()
+        producer = Producer({"bootstrap.servers": stack.kafka_bootstrap, "message.max.bytes": 5_000_000})
+        producer.produce("kept", b"x" * 1_000_000)
+        assert producer.flush(PATIENCE) == 0
+
+        def broker() -> dict[str, Any]:
+            described = status(tmp_path)
+            assert described is not None
+            return dict(described["components"]["kafka-1"])
+
+        killed = broker()["pid"]
+        os.kill(killed, signal.SIGKILL)
+        wait_until(lambda: broker()["state"] == "ready" and broker()["pid"] != killed, "the broker is ready again")
+        assert broker()["restarts"] == 1
+        consumer = Consumer({"bootstrap.servers": stack.kafka_bootstrap, "group.id": "reader"})
+        try:
+            consumer.assign([TopicPartition("kept", 0, 0)])
+            message = consumer.poll(PATIENCE)
+            assert message is not None
+            assert message.value() == b"x" * 1_000_000
+        finally:
+            consumer.close()
+    assert status(tmp_path) is None
+
+
+def test_two_state_folders_side_by_side(states: tuple[Path, Path]) -> None:
+    one, two = states
+    first, second = up(one, pipeline=False), up(two, pipeline=False)
+    assert first["kafka_bootstrap"] != second["kafka_bootstrap"]
+    assert first["redis_url"] != second["redis_url"]
+    assert first["ready"]
+    assert second["ready"]
+    with pytest.raises(AlreadyUpError):
+        up(one, pipeline=False)
+
+    assert down(one)
+    assert not any(running(pid) for pid in pids(first))
+    assert all(running(pid) for pid in [second["pid"], *pids(second)])
+    assert status(one) is None
+    assert not down(one)
+
+    os.kill(second["pid"], signal.SIGKILL)
+    wait_until(lambda: not any(running(pid) for pid in pids(second)), "the killed supervisor's children have ended")
+    assert status(two) is None
+    assert not down(two)
+
+
+def test_data_outlives_a_stop_but_not_a_fresh_start(tmp_path: Path, own_servers: None) -> None:
+    def topics(*, fresh: bool, create: bool) -> set[str]:
+        with Stack(tmp_path, fresh=fresh) as stack:
+            admin = AdminClient({"bootstrap.servers": stack.kafka_bootstrap})
+            if create:
+                admin.create_topics([NewTopic("kept", 1, 1)])["kept"].result()
+            return set(admin.list_topics(timeout=PATIENCE).topics)
+
+    topics(fresh=False, create=True)
+    assert "kept" in topics(fresh=False, create=False)
+    assert "kept" not in topics(fresh=True, create=False)
+
+
+def test_another_number_of_nodes_is_refused_on_the_same_data(tmp_path: Path, own_servers: None) -> None:
+    with Stack(tmp_path):
+        pass
+    with pytest.raises(StackError, match="holds a Kafka of 1 nodes"):
+        Stack(tmp_path, nodes=3).start()
+
+
+def test_a_jar_with_other_bytes_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    forged = tmp_path / "forged.jar"
+    forged.write_bytes(b"something else")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setattr(jars, "_download", lambda *_: forged)
+    with pytest.raises(StackError, match=r"is not the file that .* pins"):
+        jars.classpath(lambda _: None)
+    assert not list(jars.cache_folder().rglob("*.jar"))
+
+
+def test_the_control_key_is_made_once_and_for_its_owner_only(tmp_path: Path) -> None:
+    key = control_key(tmp_path)
+    assert len(bytes.fromhex(key)) == 32
+    assert control_key(tmp_path) == key
+    assert (tmp_path / "control.key").stat().st_mode & 0o777 == 0o600
+
+
+def test_the_session_has_a_kafka_and_a_redis(kafka: str, redis_url: str) -> None:
+    assert AdminClient({"bootstrap.servers": kafka}).list_topics(timeout=PATIENCE).brokers
+    with Redis.from_url(redis_url) as redis:
+        assert redis.ping()
