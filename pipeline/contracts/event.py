@@ -33,7 +33,7 @@ def _integral(value: Any) -> Any:
 Name = Annotated[str, Field(min_length=1)]
 HmxVersion = Annotated[str, Field(json_schema_extra={"pattern": r"^HMX-[0-9]+\.[0-9]+$"}), AfterValidator(_version)]
 Timestamp = Annotated[str, Field(json_schema_extra={"format": "date-time"}), AfterValidator(_timestamp)]
-Natural = Annotated[int, BeforeValidator(_integral), Field(ge=0, le=INTEGER_MAX)]
+Natural = Annotated[int, Field(ge=0, le=INTEGER_MAX), BeforeValidator(_integral)]
 Unit = Annotated[float, Field(ge=0.0, le=1.0)]
 
 

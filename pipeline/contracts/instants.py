@@ -5,6 +5,7 @@ The text itself is always kept verbatim beside the instant. A leap second `23:59
 
 import re
 from datetime import UTC, date, datetime, timedelta
+from functools import lru_cache
 from typing import Final
 
 _FORM: Final = re.compile(
@@ -14,6 +15,7 @@ _EPOCH: Final = date(1970, 1, 1).toordinal()
 NS_PER_MS: Final = 1_000_000
 
 
+@lru_cache(maxsize=8)  # a timestamp is read when it is validated and again when it is used
 def parse_instant(text: str) -> int | None:
     """Nanoseconds since 1970 UTC, or None where `text` is no RFC 3339 date-time with a zone. Finer digits are cut."""
     match = _FORM.fullmatch(text)

@@ -1,6 +1,7 @@
 """HMX-V: `HMX-{major}.{minor}`; one major is supported, every minor of it is compatible."""
 
 import re
+from functools import lru_cache
 from typing import Final, NamedTuple
 
 HMX_VERSION: Final = "HMX-1.0"
@@ -17,6 +18,7 @@ class Version(NamedTuple):
         return self.major == SUPPORTED_MAJOR
 
 
+@lru_cache(maxsize=8)  # nearly all events name the same one
 def parse_version(text: str) -> Version | None:
     """`HMX-1.37` → (1, 37); None where the form of HMX-E §6.1 is not kept."""
     match = _FORM.fullmatch(text)
