@@ -11,7 +11,7 @@ Fails:
 """
 
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future
 from pathlib import Path
 from typing import Any, Final, TypeVar
@@ -43,6 +43,9 @@ _UNSETTLED: Final = {
     KafkaError.NOT_LEADER_FOR_PARTITION,
     KafkaError.LEADER_NOT_AVAILABLE,
     KafkaError.UNKNOWN_TOPIC_OR_PART,
+    KafkaError.UNKNOWN_LEADER_EPOCH,
+    KafkaError.FENCED_LEADER_EPOCH,
+    KafkaError._NOENT,  # the client's own word for a partition without a leader
 }
 _SILENCE: Final = {KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN, KafkaError._TIMED_OUT, KafkaError._RESOLVE}
 
@@ -67,7 +70,7 @@ class KafkaRefusedError(TopicsError):
 
 
 class _UnsettledError(KafkaRefusedError):
-    """A partition's leader is being elected, or does not know yet that it leads."""
+    """The broker asked does not know the topic yet, or a partition's leader not that it leads."""
 
 
 class PlanRefusedError(TopicsError):
@@ -122,6 +125,9 @@ def read_cluster(admin: AdminClient, names: Iterable[str]) -> ClusterState:
     names = set(names)
     metadata = _metadata(admin)
     found = {name: topic for name, topic in metadata.topics.items() if name in names}
+    for topic in found.values():
+        if topic.error is not None:
+            raise _explained(KafkaException(topic.error))
     configs = _configs(admin, found)
     written = _written(admin, {name: len(topic.partitions) for name, topic in found.items()})
     topics = {
@@ -228,23 +234,29 @@ def _configs(admin: AdminClient, names: Iterable[str]) -> dict[str, dict[str, Co
     resources = [ConfigResource(ResourceType.TOPIC, name) for name in names]
     if not resources:
         return {}
-    answers = _answers(admin.describe_configs(resources, request_timeout=ANSWER_S))
+    answers = _settled(lambda: _answers(admin.describe_configs(resources, request_timeout=ANSWER_S)))
     return {resource.name: entries for resource, entries in answers.items()}
 
 
 def _written(admin: AdminClient, counts: Mapping[str, int]) -> set[str]:
-    """The topics that ever held a record: an end offset above 0. Waits for every partition's leader."""
+    """The topics that ever held a record: an end offset above 0. Every partition's leader has to answer."""
     asked = {TopicPartition(name, n): OffsetSpec.latest() for name, count in counts.items() for n in range(count)}
+    if not asked:
+        return set()
+    ends = _settled(lambda: _answers(admin.list_offsets(asked, request_timeout=ANSWER_S)))
+    return {partition.topic for partition, end in ends.items() if end.offset > 0}
+
+
+def _settled(ask: Callable[[], V]) -> V:
+    """Asks again while the cluster is still making up its mind about new partitions or new leaders."""
     deadline = time.monotonic() + VISIBLE_S
-    while asked:
+    while True:
         try:
-            ends = _answers(admin.list_offsets(asked, request_timeout=ANSWER_S))
-            return {partition.topic for partition, end in ends.items() if end.offset > 0}
+            return ask()
         except _UnsettledError:
             if time.monotonic() > deadline:
                 raise
             time.sleep(POLL_S)
-    return set()
 
 
 def _is_override(entry: ConfigEntry) -> bool:

@@ -1,0 +1,34 @@
+"""What all commands print with: results to standard output, the rest to standard error."""
+
+import sys
+from collections.abc import Sequence
+from typing import Any, Final, NoReturn
+
+import orjson
+from rich.console import Console
+from rich.table import Table
+
+OUT: Final = Console(highlight=False)
+ERR: Final = Console(stderr=True, highlight=False)
+
+
+def fail(message: str, code: int = 1) -> NoReturn:
+    """One line that says what is wrong and what to do, then the end."""
+    ERR.print(f"[bold red]error[/]: {message}", soft_wrap=True)
+    sys.exit(code)
+
+
+def print_json(value: Any) -> None:
+    sys.stdout.buffer.write(orjson.dumps(value, option=orjson.OPT_INDENT_2) + b"\n")
+    sys.stdout.flush()
+
+
+def table(title: str, columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> Table:
+    """Numbers to the right, the rest to the left; fits 80 columns by folding."""
+    made = Table(title=title, title_justify="left", title_style="bold", header_style="dim", box=None, pad_edge=False)
+    for index, column in enumerate(columns):
+        numeric = bool(rows) and all(isinstance(row[index], int | float) for row in rows)
+        made.add_column(column, justify="right" if numeric else "left", overflow="fold")
+    for row in rows:
+        made.add_row(*(f"{cell:,}" if isinstance(cell, int) else str(cell) for cell in row))
+    return made

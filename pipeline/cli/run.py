@@ -1,0 +1,52 @@
+"""`hmx worker`, `hmx materialise`, `hmx serve`: the long-running processes."""
+
+import signal
+import threading
+from typing import Any
+
+import typer
+
+from pipeline.settings import Settings
+
+
+def register(app: typer.Typer) -> None:
+    app.command()(worker)
+    app.command()(materialise)
+    app.command()(serve)
+
+
+def worker() -> None:
+    """Runs both stages: events → episodes and evidence → artifacts.
+
+    Several workers share the partitions. Example: HMX_KAFKA_BOOTSTRAP=kafka:9092 HMX_WORKER_ID=worker-1 hmx worker
+    """
+    from pipeline.worker.main import run_worker
+
+    run_worker(Settings.load())
+
+
+def materialise() -> None:
+    """Writes episodes, evidence, artifacts and knowledge into Redis, with the positions they came from.
+
+    Example: HMX_KAFKA_BOOTSTRAP=kafka:9092 HMX_REDIS_URL=redis://redis:6379 hmx materialise
+    """
+    from pipeline.store.materialiser import Materialiser
+
+    stop = threading.Event()
+
+    def ask_to_stop(*_: Any) -> None:
+        stop.set()
+
+    signal.signal(signal.SIGTERM, ask_to_stop)
+    signal.signal(signal.SIGINT, ask_to_stop)
+    Materialiser(Settings.load()).run(stop)
+
+
+def serve() -> None:
+    """Serves context packs, artifacts and events over HTTP, with OpenAPI at /docs.
+
+    Example: HMX_SERVICE_PORT=8080 hmx serve
+    """
+    from pipeline.service.main import run_service
+
+    run_service(Settings.load())

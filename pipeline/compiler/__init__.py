@@ -1,0 +1,1 @@
+"""Contributions of segments become artifacts: extraction, mining, confidence, lifecycle (HMX-A)."""

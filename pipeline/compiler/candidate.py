@@ -1,0 +1,87 @@
+"""What a pattern's contributions say by now. In: the contributions in any order. Out: a candidate or None. Nothing fails.
+
+The same set gives the same candidate: withdrawn ones go, the rest is sampled at the bound, put in event-time order and
+compiled; sources are trimmed to what an artifact may hold, each time to the same ones (HMX-A §12).
+"""
+
+import hashlib
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any, Final
+
+from pipeline.compiler.model import Candidate
+from pipeline.compiler.registry import ARTIFACT_TYPES
+from pipeline.contracts.canonical import canonical_json
+from pipeline.contracts.evidence import Contribution
+from pipeline.contracts.limits import ARTIFACT_BYTES, ARTIFACT_SOURCES, ARTIFACT_TAGS, KB, PATTERN_CONTRIBUTIONS
+
+_FRAME_BYTES: Final = 16 * KB
+"""Room for all fields of an artifact but content and ids."""
+_ID_OVERHEAD: Final = 3  # two quotes and a comma
+
+
+def in_order(contributions: Sequence[Contribution]) -> list[Contribution]:
+    return sorted(contributions, key=lambda c: (c.first_at, c.contribution_id))
+
+
+def rank(contribution: Contribution) -> str:
+    """What decides who stays at a bound: nothing that arrival could change."""
+    return hashlib.sha256(contribution.segment_id.encode()).hexdigest()
+
+
+def sample(contributions: Sequence[Contribution], limit: int = PATTERN_CONTRIBUTIONS) -> list[Contribution]:
+    """At most `limit`, those with the lowest hash of their segment's id, in event-time order."""
+    return in_order(sorted(contributions, key=lambda c: (rank(c), c.contribution_id))[:limit])
+
+
+def candidate(contributions: Sequence[Contribution], forgotten: int = 0) -> Candidate | None:
+    """`forgotten` counts contributions that the caller no longer holds because of the bound."""
+    held = [c for c in contributions if not c.withdrawn]
+    if not held:
+        return None
+    kept = sample(held)
+    found = ARTIFACT_TYPES[kept[0].pattern_type].compile(kept)
+    if found is None:
+        return None
+    memory_ids = [c.contribution_id for c in kept]
+    room = ARTIFACT_BYTES - _FRAME_BYTES - len(canonical_json(found.content)) - len(canonical_json(memory_ids))
+    sources, omitted = _sources(kept, room)
+    checked: dict[str, Any] = dict(found.checked)
+    if len(kept) < len(held) + forgotten:
+        checked["sampled"] = {"kept": len(kept), "of": len(held) + forgotten}
+    if omitted:
+        checked["source_events_omitted"] = omitted
+    return Candidate(
+        title=found.title,
+        summary=found.summary,
+        content=found.content,
+        confidence=found.confidence,
+        status=found.status,
+        source_events=sources,
+        tags=_tags(kept),
+        observed_count=len(held) + forgotten,
+        success_rate=found.success_rate,
+        newest_at=max(c.last_at for c in kept),
+        source_memory_ids=memory_ids,
+        checked=checked,
+    )
+
+
+def _tags(contributions: Sequence[Contribution]) -> list[str]:
+    counts = Counter(tag for c in contributions for tag in dict.fromkeys(c.tags))
+    return sorted(counts, key=lambda tag: (-counts[tag], tag))[:ARTIFACT_TAGS]
+
+
+def _sources(contributions: Sequence[Contribution], room: int) -> tuple[list[str], int]:
+    """Distinct source events in event-time order; at the bound whole contributions go, those that `sample` would drop."""
+    everything = {event for c in contributions for event in c.source_events}
+    chosen: set[str] = set()
+    for c in sorted(contributions, key=lambda c: (rank(c), c.contribution_id)):
+        fresh = [event for event in dict.fromkeys(c.source_events) if event not in chosen]
+        size = sum(len(canonical_json(event)) + _ID_OVERHEAD for event in fresh)
+        if len(chosen) + len(fresh) > ARTIFACT_SOURCES or size > room:
+            break
+        chosen.update(fresh)
+        room -= size
+    listed = dict.fromkeys(event for c in contributions for event in c.source_events if event in chosen)
+    return list(listed), len(everything) - len(listed)

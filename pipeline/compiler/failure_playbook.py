@@ -1,0 +1,264 @@
+"""failure_playbook: what goes wrong in one way, and what helped (HMX-A §4.2).
+
+The key is (error class, verb, message without what varies): a false merge is a wrong recovery plan, so nothing is merged
+that differs in these. A segment says how often it happened, what was tried after each time and whether that worked, and what
+had been done before tries that failed and tries that worked. Nothing fails; an error seen in one session only is a finding
+from three sessions on.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from math import log
+from typing import Any, Final, NamedTuple
+
+from pipeline.compiler.confidence import tally, wilson
+from pipeline.compiler.mining import share_with
+from pipeline.compiler.model import ArtifactType, Extracted, Finding
+from pipeline.compiler.wording import most_frequent, plural
+from pipeline.contracts.artifact import Status
+from pipeline.contracts.evidence import Contribution, Segment, SegmentOutcome
+from pipeline.contracts.keys import join_key
+from pipeline.segments.masking import mask, mask_ids, readable, sentence, shorten
+from pipeline.segments.naming import ASK, phrase_of, silent, tool_of, words_of
+from pipeline.segments.pairing import Action
+
+NAME: Final = "failure_playbook"
+_KEYS: Final = 32  # different errors of one segment that are kept, the first ones
+_TRIES: Final = 8  # of one error in one segment
+_PATH: Final = 6  # verbs from an error to the next try
+_BEFORE: Final = 24
+_MESSAGE: Final = 160
+_LEAST_SESSIONS: Final = 2
+_ACTIVE_OCCURRENCES: Final = 3
+_ACTIVE_RECOVERIES: Final = 2
+_MOST: Final = 0.8
+_SIDE: Final = 5  # tries that failed, and that worked, before prevention is judged
+_LOG_ODDS: Final = 1.0
+_SHOWN: Final = 5
+_SEVERITY: Final = ((0.25, "low"), (0.5, "medium"), (0.8, "high"))  # share of sessions that ended badly
+_ALIKE: Final = 0.5  # share of words by which two tools serve one purpose
+
+
+class _ErrorKey(NamedTuple):
+    type: str
+    verb: str
+    message: str
+
+    @property
+    def text(self) -> str:
+        return join_key(*self)
+
+
+def extract(segment: Segment, outcome: SegmentOutcome, actions: Sequence[Action]) -> list[Extracted]:
+    done = [action for action in actions if not silent(action.verb)]
+    places: dict[_ErrorKey, list[int]] = {}
+    for i, action in enumerate(done):
+        key = _error_key(action)
+        if key is not None and (key in places or len(places) < _KEYS):
+            places.setdefault(key, []).append(i)
+    return [_extracted(key, at, done, outcome) for key, at in places.items()]
+
+
+def _error_key(action: Action) -> _ErrorKey | None:
+    failure = action.failure
+    if failure is None or not (failure.type or failure.message):
+        return None
+    kind = mask(failure.type.lower(), action.values)[:_MESSAGE]
+    return _ErrorKey(kind, action.verb, mask(failure.message.lower(), action.values)[:_MESSAGE])
+
+
+def _extracted(key: _ErrorKey, at: Sequence[int], done: Sequence[Action], outcome: SegmentOutcome) -> Extracted:
+    tries = [_after(i, done, outcome) for i in at[:_TRIES]]
+    sources = [event for i in at[:_TRIES] for event in done[i].events]
+    sources += [done[i].events[0] for try_ in tries for i in try_.rests_on]
+    failure = done[at[0]].failure
+    assert failure is not None
+    return Extracted(
+        key=key.text,
+        source_events=list(dict.fromkeys(sources)),
+        outcome=outcome,
+        tags=[tag for tag in (tool_of(key.verb), readable(key.type, 40).lower()) if tag],
+        body={
+            "type": shorten(failure.type, 80),
+            "verb": key.verb,
+            "message": key.message,
+            "surface": mask_ids(shorten(failure.message, _MESSAGE), done[at[0]].values),
+            "occurrences": len(at),
+            "recovered": any(try_.worked for try_ in tries),
+            "after": [{"steps": list(try_.steps), "again": try_.again, "worked": try_.worked} for try_ in tries],
+            "before": done[at[0] - 1].verb if at[0] else "",
+            "tries": list(_tries(key.verb, done)),
+        },
+    )
+
+
+class _After(NamedTuple):
+    steps: tuple[str, ...]
+    again: str
+    """How the failed action was tried once more: `same`, `changed`, the verb of one like it, or empty: it was not."""
+    worked: bool
+    rests_on: tuple[int, ...]
+
+
+def _after(at: int, done: Sequence[Action], outcome: SegmentOutcome) -> _After:
+    """From an error to the next try of the same verb, or of one alike, or to the goal."""
+    failed = done[at]
+    steps: list[str] = []
+    for i in range(at + 1, min(at + 1 + _PATH, len(done))):
+        action = done[i]
+        if action.asked:
+            steps.append(ASK)
+        if action.verb == failed.verb or (failed.verb and _alike(action.verb, failed.verb)):
+            again = ("same" if action.values == failed.values else "changed") if action.verb == failed.verb else action.verb
+            return _After(_once(steps), again, action.ok is not False, tuple(range(at + 1, i + 1)))
+        if action.verb and action.ok is not False:
+            steps.append(action.verb)
+    return _After(_once(steps), "", outcome is SegmentOutcome.SUCCESS, tuple(range(at + 1, min(at + 1 + _PATH, len(done)))))
+
+
+def _once(steps: Iterable[str]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(steps))
+
+
+def _alike(verb: str, other: str) -> bool:
+    a, b = set(words_of(verb)), set(words_of(other))
+    return bool(a & b) and len(a & b) / len(a | b) >= _ALIKE
+
+
+def _tries(verb: str, done: Sequence[Action]) -> Iterator[dict[str, Any]]:
+    """Each try of the verb: what had been done in the segment before, and whether it worked."""
+    before: dict[str, None] = {}
+    tries = 0
+    for action in done:
+        if action.asked:
+            before[ASK] = None
+        if action.verb == verb and action.ok is not None and tries < _TRIES:
+            tries += 1
+            yield {"ok": action.ok, "before": list(before)[-_BEFORE:]}
+        elif action.verb and action.verb != verb and action.ok is not False:
+            before.pop(action.verb, None)
+            before[action.verb] = None
+
+
+def compile_(contributions: Sequence[Contribution]) -> Finding | None:
+    sessions = len({c.session_id for c in contributions})
+    if sessions < _LEAST_SESSIONS:
+        return None
+    recovered = tally((c.session_id, c.body["recovered"]) for c in contributions)
+    active = sessions >= _ACTIVE_OCCURRENCES and recovered.successes >= _ACTIVE_RECOVERIES
+    verb = contributions[0].body["verb"]
+    pattern = _pattern(contributions)
+    lost = tally((c.session_id, c.outcome is SegmentOutcome.FAILURE or not c.body["recovered"]) for c in contributions)
+    occurrences = sum(c.body["occurrences"] for c in contributions)
+    recoveries = _recoveries(contributions)
+    return Finding(
+        title=_title(pattern, verb),
+        summary=(
+            f"Seen {plural(occurrences, 'time')} in {plural(sessions, 'session')}, {recovered.successes} of which recovered."
+            + (f" Most reliable: {recoveries[0][:1].lower()}{recoveries[0][1:]}." if recoveries else "")
+        ),
+        content={
+            "failure_pattern": f"{sentence(phrase_of(verb))} fails: {pattern}" if verb else pattern,
+            "trigger_conditions": _triggers(contributions, verb),
+            "symptoms": _symptoms(contributions),
+            "recovery_steps": recoveries,
+            "prevention_strategies": _prevention(contributions, verb),
+            "severity": next((name for bound, name in _SEVERITY if lost.successes < bound * lost.sessions), "critical"),
+        },
+        confidence=recovered.bound,
+        status=Status.ACTIVE if active else Status.DRAFT,
+        success_rate=recovered.rate,
+        checked={
+            "sessions": sessions,
+            "occurrences": occurrences,
+            "recoveries": recovered.successes,
+            "bound": recovered.bound,
+            "rule": f"active from {_ACTIVE_OCCURRENCES} sessions with {_ACTIVE_RECOVERIES} recoveries",
+            "enough": active,
+        },
+    )
+
+
+def _pattern(contributions: Sequence[Contribution]) -> str:
+    """The message as most show it, quotes and paths only where nearly all share them."""
+    surface, share = most_frequent(c.body["surface"] for c in contributions)
+    kind = most_frequent(c.body["type"] for c in contributions)[0]
+    text = readable(surface if share >= _MOST else mask(surface))
+    if len(text.split()) < 2:
+        text = ": ".join(part for part in (readable(mask(kind)), text) if part)
+    return text or "error without a message"
+
+
+def _title(pattern: str, verb: str) -> str:
+    where = phrase_of(verb) if verb else ""
+    return shorten(f"{sentence(pattern)} ({where})" if where else sentence(pattern), 120)
+
+
+def _triggers(contributions: Sequence[Contribution], verb: str) -> list[str]:
+    before, share = most_frequent(c.body["before"] for c in contributions)
+    conditions = []
+    if verb and before and share >= _MOST:
+        how = "again" if before == verb else f"right after {phrase_of(before)}"
+        conditions.append(f"{sentence(phrase_of(verb))} {how}")
+    elif verb:
+        conditions.append(sentence(phrase_of(verb)))
+    return conditions
+
+
+def _symptoms(contributions: Sequence[Contribution]) -> list[str]:
+    kinds = [readable(mask(c.body["type"])) for c in contributions]
+    texts = [readable(c.body["surface"], _MESSAGE) for c in contributions]
+    shown = [sentence(form) for forms in (kinds, texts) for form in (most_frequent(f for f in forms if f)[0],) if form]
+    repeats = sum(c.body["occurrences"] > 1 for c in contributions)
+    if 2 * repeats >= len(contributions):
+        shown.append("The same error comes back within a session")
+    return list({text.lower(): text for text in reversed(shown)}.values())[::-1]
+
+
+def _recoveries(contributions: Sequence[Contribution]) -> list[str]:
+    """What was tried, by the bound of how often it worked over independent sessions."""
+    tried: dict[str, list[tuple[str, bool]]] = {}
+    for c in contributions:
+        for after in c.body["after"]:
+            words = _recovery(after["steps"], after["again"], c.body["verb"])
+            if words:
+                tried.setdefault(words, []).append((c.session_id, after["worked"]))
+    ranked = sorted(((tally(sorted(seen)), words) for words, seen in tried.items()), key=lambda r: (-r[0].bound, -r[0].successes, r[1]))
+    return [
+        f"{words} (worked in {counts.successes} of {plural(counts.sessions, 'session')})"
+        for counts, words in ranked
+        if counts.successes
+    ][:_SHOWN]
+
+
+def _recovery(steps: Sequence[str], again: str, verb: str) -> str:
+    """Words for one way out; `same` without a step between is a plain retry and is called that."""
+    words = [phrase_of(step) for step in steps]
+    match again:
+        case "":
+            pass
+        case "same":
+            words.append(f"{phrase_of(verb)} again unchanged")
+        case "changed":
+            words.append(f"{phrase_of(verb)} again with other arguments")
+        case _:
+            words.append(f"{phrase_of(again)} instead")
+    return sentence(", then ".join(words))
+
+
+def _prevention(contributions: Sequence[Contribution], verb: str) -> list[str]:
+    """Steps before the action that tell tries that worked from tries that failed, by log-odds."""
+    good = [t["before"] for c in contributions for t in c.body["tries"] if t["ok"]]
+    bad = [t["before"] for c in contributions for t in c.body["tries"] if not t["ok"]]
+    if len(good) < _SIDE or len(bad) < _SIDE:
+        return []
+    strategies = []
+    for step in sorted({step for before in (*good, *bad) for step in before}):
+        with_good, with_bad = sum(step in b for b in good), sum(step in b for b in bad)
+        odds = log((with_good + 0.5) / (len(good) - with_good + 0.5)) - log((with_bad + 0.5) / (len(bad) - with_bad + 0.5))
+        if odds >= _LOG_ODDS and wilson(with_good, len(good)) > share_with(bad, step):
+            told = f"{sentence(phrase_of(step))} before {phrase_of(verb)}: done before {with_good} of {plural(len(good), 'try', 'tries')}"
+            strategies.append((-round(odds, 6), f"{told} that worked and {with_bad} of {len(bad)} that failed"))
+    return [words for _, words in sorted(strategies)][:_SHOWN]
+
+
+TYPE: Final = ArtifactType(NAME, extract, compile_)

@@ -1,0 +1,69 @@
+"""What an artifact type is: a name, what it takes from a segment, and what it makes of all that was taken.
+
+`extract` and `compile` are pure; `compile` is a function of the set of contributions, which it gets in event-time order.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from pipeline.contracts.artifact import Status, ValidityScope
+from pipeline.contracts.evidence import Contribution, Segment, SegmentOutcome
+from pipeline.segments.pairing import Action
+
+
+@dataclass(frozen=True, slots=True)
+class Extracted:
+    """What one segment says about one pattern: `key` names the pattern within its type, `body` is bounded JSON."""
+
+    key: str
+    source_events: list[str]
+    outcome: SegmentOutcome
+    tags: list[str]
+    body: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """What the contributions of a pattern say by now, before it has an id or a place in a chain."""
+
+    title: str
+    summary: str
+    content: dict[str, Any]
+    confidence: float
+    status: Status
+    """DRAFT or ACTIVE (HMX-A §5)."""
+    source_events: list[str]
+    tags: list[str]
+    observed_count: int
+    success_rate: float | None
+    newest_at: int
+    """Event time of the newest evidence, milliseconds."""
+    source_memory_ids: list[str]
+    validity_scope: ValidityScope | None = None
+    checked: Mapping[str, Any] = field(default_factory=dict)
+    """What validation looked at, and what was left out at a bound."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """The part of a candidate that its type decides; where it comes from is the same for all (`evidence`)."""
+
+    title: str
+    summary: str
+    content: dict[str, Any]
+    confidence: float
+    status: Status
+    success_rate: float | None
+    checked: Mapping[str, Any]
+
+
+Extract = Callable[[Segment, SegmentOutcome, Sequence[Action]], list[Extracted]]
+Compile = Callable[[Sequence[Contribution]], Finding | None]
+
+
+@dataclass(frozen=True, slots=True)
+class ArtifactType:
+    name: str
+    extract: Extract
+    compile: Compile

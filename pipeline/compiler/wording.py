@@ -1,0 +1,25 @@
+"""Small words for people: lists, plurals, shares, and which of many surface forms to show. Nothing fails."""
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+
+
+def most_frequent(forms: Iterable[str]) -> tuple[str, float]:
+    """The most frequent form and its share; the shorter, then the alphabetically first, of equals."""
+    counts = Counter(forms)
+    if not counts:
+        return "", 0.0
+    form = min(counts, key=lambda f: (-counts[f], len(f), f))
+    return form, counts[form] / counts.total()
+
+
+def and_list(words: Sequence[str]) -> str:
+    return f"{', '.join(words[:-1])} and {words[-1]}" if len(words) > 1 else "".join(words)
+
+
+def plural(count: int, one: str, many: str = "") -> str:
+    return f"{count} {one if count == 1 else many or one + 's'}"
+
+
+def percent(part: int, whole: int) -> str:
+    return f"{round(100 * part / whole)} %" if whole else "no outcome known"

@@ -1,0 +1,137 @@
+"""Kafka clients as this pipeline uses them: what every configuration carries, and reading a partition whole.
+
+Every reader is read_committed. Offsets have holes (transaction markers), so nothing here infers from contiguity.
+"""
+
+import logging
+import time
+from collections.abc import Iterator
+from typing import Any, Final, NamedTuple
+
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicCollection, TopicPartition
+from confluent_kafka.admin import AdminClient
+
+from pipeline.contracts.limits import OUTPUT_BYTES
+from pipeline.kafka.topics import KafkaUnreachableError
+
+LOG: Final = logging.getLogger("hmx.kafka")
+ANSWER_S: Final = 10.0
+STUCK_S: Final = 60.0
+"""A read that gets no record and no end for so long has failed: a foreign transaction never ends, or a broker is gone."""
+
+
+def producer_config(bootstrap: str, **settings: Any) -> dict[str, Any]:
+    """Idempotent, acks=all, Java's partitioner (librdkafka's own would put the same key elsewhere)."""
+    return {
+        "bootstrap.servers": bootstrap,
+        "enable.idempotence": True,
+        "acks": "all",
+        "partitioner": "murmur2_random",
+        "message.max.bytes": OUTPUT_BYTES + 64 * 1024,
+        "compression.type": "lz4",
+        "linger.ms": 5,
+        "log_level": 3,
+        **settings,
+    }
+
+
+def consumer_config(bootstrap: str, **settings: Any) -> dict[str, Any]:
+    """For assigned partitions only; the group is never joined."""
+    return {
+        "bootstrap.servers": bootstrap,
+        "group.id": "hmx-unused",
+        "isolation.level": "read_committed",
+        "enable.auto.commit": False,
+        "enable.partition.eof": True,
+        "auto.offset.reset": "error",
+        "fetch.wait.max.ms": 20,
+        "fetch.message.max.bytes": OUTPUT_BYTES + 64 * 1024,
+        "log_level": 3,
+        **settings,
+    }
+
+
+class TopicInfo(NamedTuple):
+    topic_id: str
+    """Another one after the topic was deleted and created again."""
+    partitions: int
+
+
+class Watermarks(NamedTuple):
+    low: int
+    high: int
+
+
+class Cluster:
+    """Questions to the brokers. One per process: a temporary admin client never resolves its futures."""
+
+    def __init__(self, bootstrap: str) -> None:
+        self.bootstrap = bootstrap
+        self._admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 3})
+        self._reader = Consumer(consumer_config(bootstrap, **{"isolation.level": "read_uncommitted"}))
+        self._topics: dict[str, TopicInfo] = {}
+
+    def topic(self, name: str) -> TopicInfo:
+        """Raises KafkaUnreachableError, or KafkaException for a topic that does not exist."""
+        if name not in self._topics:
+            future = self._admin.describe_topics(TopicCollection([name]), request_timeout=ANSWER_S)[name]
+            described = _answer(future.result)
+            self._topics[name] = TopicInfo(str(described.topic_id), len(described.partitions))
+        return self._topics[name]
+
+    def watermarks(self, topic: str, partition: int) -> Watermarks:
+        """Low and high watermark; the high one counts open transactions."""
+        target = TopicPartition(topic, partition)
+        return Watermarks(*_answer(lambda: self._reader.get_watermark_offsets(target, timeout=ANSWER_S, cached=False)))
+
+    def close(self) -> None:
+        self._reader.close()
+
+
+def _answer(ask: Any) -> Any:
+    try:
+        return ask()
+    except KafkaException as error:
+        reason: KafkaError = error.args[0]
+        if reason.code() in (KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN, KafkaError._TIMED_OUT):
+            raise KafkaUnreachableError(f"Kafka does not answer: {reason.str()}") from error
+        raise
+
+
+def read_partition(
+    bootstrap: str, topic: str, partition: int, marks: Watermarks, isolation: str = "read_committed"
+) -> Iterator[Message]:
+    """Every record from the low to the high watermark as they were given.
+
+    Below the high watermark an end of partition is an open transaction whose marker has still to come: it is waited
+    for. Any other error raises KafkaException; no progress for STUCK_S raises TimeoutError.
+    """
+    low, high = marks
+    if low >= high:
+        return
+    consumer = Consumer(consumer_config(bootstrap, **{"isolation.level": isolation, "queued.min.messages": 100_000}))
+    try:
+        consumer.assign([TopicPartition(topic, partition, low)])  # OFFSET_BEGINNING costs half a second
+        limit = time.monotonic() + STUCK_S
+        while True:
+            messages = consumer.consume(10_000, 0.05)
+            for message in messages:
+                error = message.error()
+                if error is None:
+                    if message.offset() >= high:
+                        return
+                    yield message
+                    limit = time.monotonic() + STUCK_S
+                elif error.code() != KafkaError._PARTITION_EOF:
+                    raise KafkaException(error)
+                elif message.offset() >= high:
+                    return
+            if time.monotonic() > limit:
+                raise TimeoutError(f"reading {topic}/{partition} is stuck below offset {high}")
+    finally:
+        consumer.close()
+
+
+def plain_producer(bootstrap: str, **settings: Any) -> Producer:
+    """Idempotent, not transactional: for publishing, ticks and barriers."""
+    return Producer(producer_config(bootstrap, **settings))

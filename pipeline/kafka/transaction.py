@@ -1,0 +1,180 @@
+"""One source partition's transactions: fence, restore, commit, abort.
+
+One transaction per batch holds the outputs, the changed state and the next position, so they happen together or not at
+all. The transactional id belongs to the partition: whoever fences last owns it, and a zombie's commit fails.
+Every call blocks; the worker makes them in a thread pool, one at a time per partition.
+
+Fails:
+    FencedError   another worker owns the partition now; this producer is of no use any more
+    AbortedError  the batch did not happen; restore with the same producer and go on
+    RefusalError  going on would lose or double data; an operator must decide
+"""
+
+import logging
+from collections.abc import Iterator
+from typing import Final, NamedTuple
+
+from confluent_kafka import KafkaError, KafkaException, Producer
+
+from pipeline.kafka.clients import Cluster, producer_config, read_partition
+from pipeline.stages.executor import Effects, Executor
+from pipeline.stages.fold import POSITION_KEY
+from pipeline.topology import Stage
+
+LOG: Final = logging.getLogger("hmx.transaction")
+FENCE_S: Final = 30.0
+COMMIT_S: Final = 20.0
+_FENCED: Final = frozenset(
+    code
+    for name in ("_FENCED", "PRODUCER_FENCED", "INVALID_PRODUCER_EPOCH", "INVALID_PRODUCER_ID_MAPPING")
+    if (code := getattr(KafkaError, name, None)) is not None
+)
+
+
+class FencedError(Exception):
+    pass
+
+
+class AbortedError(Exception):
+    pass
+
+
+class RefusalError(Exception):
+    pass
+
+
+class Restored(NamedTuple):
+    position: int
+    records: int
+    """State records read."""
+    lost: int
+    """Source records that retention deleted before they were read; already on record."""
+
+
+class Transactions:
+    """`prefix` goes before topic names and the transactional id."""
+
+    def __init__(self, cluster: Cluster, stage: Stage, partition: int, prefix: str, timeout_ms: int) -> None:
+        self._cluster = cluster
+        self._prefix = prefix
+        self._source = prefix + stage.source
+        self._state = prefix + stage.state
+        self._partition = partition
+        self._lost: tuple[tuple[int, int], ...] = ()
+        self._topic_id = ""
+        self._producer = Producer(
+            producer_config(
+                cluster.bootstrap,
+                **{
+                    "transactional.id": f"{prefix}hmx-{stage.name}-{partition}",
+                    "transaction.timeout.ms": timeout_ms,
+                    "queue.buffering.max.messages": 1_000_000,
+                    "queue.buffering.max.kbytes": 262_144,
+                },
+            )
+        )
+
+    def fence(self) -> None:
+        """Ends whatever an earlier owner left open, and its right to commit."""
+        try:
+            self._producer.init_transactions(FENCE_S)
+        except KafkaException as error:
+            raise FencedError(f"fencing {self._source}/{self._partition}: {error}") from error
+
+    def restore(self, executor: Executor) -> Restored:
+        """Fills a fresh executor from the state topic; says where to go on. Raises RefusalError."""
+        topic_id = self._cluster.topic(self._source).topic_id
+        count = 0
+
+        def records() -> Iterator[tuple[str, bytes | None]]:
+            nonlocal count
+            marks = self._cluster.watermarks(self._state, self._partition)
+            for message in read_partition(self._cluster.bootstrap, self._state, self._partition, marks):
+                count += 1
+                yield (message.key() or b"").decode(), message.value()
+
+        stored = executor.restore(records())
+        low, high = self._cluster.watermarks(self._source, self._partition)
+        self._topic_id = topic_id
+        if stored is None:
+            self._lost = ()
+            return Restored(low, count, 0)
+        if stored.topic_id != topic_id:
+            raise RefusalError(
+                f"{self._source} is another topic than the one its state in {self._state} belongs to: it was deleted and"
+                " created again. Recreate the state and output topics too, or restore the old topic."
+            )
+        if stored.position > high:
+            raise RefusalError(
+                f"{self._source}/{self._partition} ends at {high}, its state stands at {stored.position}: records were lost"
+                " on the broker. Going on would skip what is written there next."
+            )
+        self._lost = stored.lost
+        if stored.position >= low:
+            return Restored(stored.position, count, 0)
+        lost = low - stored.position
+        self._lost = (*self._lost, (stored.position, low))
+        executor.counts["lost_to_retention"] += lost
+        LOG.error("%s/%s: %d records deleted by retention before they were read", self._source, self._partition, lost)
+        self.commit(executor, Effects([], {}, executor.counts), low)
+        return Restored(low, count, lost)
+
+    def commit(self, executor: Executor, effects: Effects, position: int) -> None:
+        """Outputs, changed state and the next position, in one transaction. Raises AbortedError, FencedError."""
+        try:
+            self._producer.begin_transaction()
+            for output in effects.outputs:
+                topic = self._prefix + output.topic
+                self._produce(topic, output.partition, output.key, output.value, list(output.headers))
+            for key, value in effects.changes.items():
+                self._produce(self._state, self._partition, key.encode(), value)
+            record = executor.position_record(position, self._topic_id, self._lost)
+            self._produce(self._state, self._partition, POSITION_KEY.encode(), record)
+            self._commit()
+        except KafkaException as error:
+            raise self._after(error) from error
+
+    def abort(self) -> None:
+        """Drops the transaction in flight, if there is one. Raises FencedError."""
+        try:
+            self._producer.abort_transaction(COMMIT_S)
+        except KafkaException as error:
+            if error.args[0].code() != KafkaError._STATE:
+                raise FencedError(f"aborting: {error}") from error
+
+    def close(self) -> None:
+        self._producer.purge()
+        self._producer.close()
+
+    def _produce(
+        self,
+        topic: str,
+        partition: int,
+        key: bytes | None,
+        value: bytes | None,
+        headers: list[tuple[str, bytes]] | None = None,
+    ) -> None:
+        while True:
+            try:
+                return self._producer.produce(topic, value, key, partition, headers=headers or [])
+            except BufferError:  # the client's queue is full: let it send
+                self._producer.poll(0.05)
+
+    def _commit(self) -> None:
+        while True:
+            try:
+                return self._producer.commit_transaction(COMMIT_S)
+            except KafkaException as error:
+                reason: KafkaError = error.args[0]
+                if not reason.retriable() or reason.fatal():
+                    raise
+
+    def _after(self, error: KafkaException) -> Exception:
+        reason: KafkaError = error.args[0]
+        where = f"{self._source}/{self._partition}: {reason.str()}"
+        if reason.fatal() or reason.code() in _FENCED:
+            return FencedError(where)
+        if reason.txn_requires_abort():
+            self.abort()
+            return AbortedError(where)
+        return FencedError(where)

@@ -1,0 +1,1 @@
+"""What operators see: every metric's name, logs, health, progress."""

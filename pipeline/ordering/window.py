@@ -1,0 +1,108 @@
+"""The reorder window of one session (HMX-E §7), `eager`: the next expected sequence goes out at once.
+
+Enters: a cursor (how far the session has been released), an arrival. Leaves: a verdict, and the cursor after a release.
+Behind a gap an event waits until the partition's clock reaches its append time + window; then it and all that sort
+before it, by (sequence, instant, event_id), go out. Nothing here fails: any order of arrivals has an outcome.
+"""
+
+from bisect import insort
+from enum import Enum, auto
+from typing import NamedTuple
+
+import msgspec
+
+
+class Cursor(msgspec.Struct, frozen=True, array_like=True):
+    """How far a session has been released. `next` is 0 for a new session, so a first sequence above 0 is a gap."""
+
+    next: int = 0
+    index: int = 0
+    """Events released so far."""
+    run: int = 0
+    newest: int = -(2**63)
+    """Highest instant released in this run, nanoseconds."""
+    peer_until: int = -1
+    """Log time until which an event with the last released sequence is its tie."""
+
+
+class Verdict(Enum):
+    RELEASE = auto()
+    """Next in order, or a tie of the one just released."""
+    WAIT = auto()
+    """Behind a gap."""
+    LATE = auto()
+    """Something that should have followed it is out."""
+    NEW_RUN = auto()
+    """The session's counter has started over: what waits goes out first."""
+
+
+def judge(cursor: Cursor, sequence: int, instant: int, log_time: int) -> Verdict:
+    """What becomes of an event that is no duplicate."""
+    if sequence == cursor.next:
+        return Verdict.RELEASE
+    if sequence > cursor.next:
+        return Verdict.WAIT
+    if sequence == cursor.next - 1 and log_time < cursor.peer_until:
+        return Verdict.RELEASE
+    if sequence == 0 and instant > cursor.newest:
+        return Verdict.NEW_RUN
+    return Verdict.LATE
+
+
+def released(cursor: Cursor, sequence: int, instant: int, log_time: int, window_ms: int) -> Cursor:
+    """The cursor after an event went out in order."""
+    return Cursor(
+        next=sequence + 1,
+        index=cursor.index + 1,
+        run=cursor.run,
+        newest=max(cursor.newest, instant),
+        peer_until=log_time + window_ms,
+    )
+
+
+def passed_late(cursor: Cursor) -> Cursor:
+    """The cursor after an event went out late: the order so far stands."""
+    return msgspec.structs.replace(cursor, index=cursor.index + 1)
+
+
+def started_over(cursor: Cursor) -> Cursor:
+    """The cursor at the beginning of a new run."""
+    return Cursor(next=0, index=cursor.index, run=cursor.run + 1)
+
+
+class Waiting(NamedTuple):
+    """An event behind a gap, as it sorts."""
+
+    sequence: int
+    instant: int
+    event_id: str
+
+
+class Window:
+    """The events of one session that wait, in order. Holds references only; bodies are state records."""
+
+    __slots__ = ("_entries",)
+
+    def __init__(self) -> None:
+        self._entries: list[Waiting] = []
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def add(self, entry: Waiting) -> None:
+        insort(self._entries, entry)
+
+    def remove(self, entry: Waiting) -> None:
+        self._entries.remove(entry)
+
+    def all(self) -> list[Waiting]:
+        return list(self._entries)
+
+    def up_to(self, entry: Waiting) -> list[Waiting]:
+        """`entry` and all that sort before it."""
+        return [waiting for waiting in self._entries if waiting <= entry]
+
+
+def follows(cursor: Cursor, entry: Waiting) -> bool:
+    """Does `entry`, the first that waits, go out without any more waiting: the next in order, or a tie?"""
+    return entry.sequence <= cursor.next

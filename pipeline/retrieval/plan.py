@@ -1,0 +1,87 @@
+"""A request → a plan: the terms to look up and what kind of question it is (HMX-C §5). Pure.
+
+Enters: a request. Leaves: a plan. Nothing can fail: a query of stop words has no terms, and its pack is empty.
+"""
+
+import re
+from dataclasses import dataclass
+from typing import Final
+
+from pipeline.contracts.pack import QueryClassification
+from pipeline.retrieval.request import PackRequest
+from pipeline.retrieval.terms import stems, words
+
+EPISODES: Final = 300
+"""Candidates per pack."""
+ARTIFACTS: Final = 60
+QUERY_TERMS: Final = 64
+_LISTED: Final = 16
+
+_MONTHS: Final = "january|february|march|april|june|july|august|september|october|november|december"
+_DAYS: Final = "monday|tuesday|wednesday|thursday|friday|saturday|sunday"
+_TIME: Final = re.compile(
+    rf"\b(\d{{4}}-\d\d(?:-\d\d)?|(?:(?:last|next|this|in|since|before|after|until|on) )?(?:{_MONTHS}|may \d{{1,2}}|{_DAYS})"
+    r"(?: \d{1,2}(?:st|nd|rd|th)?)?(?:,? \d{4})?|(?:last|next|this|past) (?:night|week|weekend|month|year|quarter)"
+    r"|yesterday|today|tonight|tomorrow|\d+ (?:minute|hour|day|week|month|year)s? ago|in \d{4})\b",
+    re.IGNORECASE,
+)
+_TEMPORAL: Final = re.compile(r"\b(when|how long|how often|what (?:time|date|day|month|year))\b", re.IGNORECASE)
+_FAILURE: Final = re.compile(
+    r"\b(errors?|fail(?:s|ed|ing|ures?)?|exceptions?|crash\w*|broken?|bugs?|time(?:d)?[ -]?outs?|tracebacks?|denied|refused"
+    r"|rejected|recover\w*|not work\w*|incidents?|outages?|[A-Z]\w*(?:Error|Exception))\b",
+    re.IGNORECASE,
+)
+_DECISION: Final = re.compile(
+    r"\b(should|which|choose|chose|choice|decid\w+|decision|prefer\w*|better|best|versus|vs|instead|rather|recommend\w*)\b",
+    re.IGNORECASE,
+)
+_PROCEDURAL: Final = re.compile(r"\b(how (?:to|do|does|can|should)|steps?|procedures?|process|workflow|guide|runbook)\b", re.I)
+# An instruction opens with its verb: the word before which no subject, question word or article stands.
+_IMPERATIVE: Final = re.compile(
+    r"^\W*(?:please |can you |could you |help me |i (?:want|need|would like|'d like) to |let'?s )?"
+    r"(add|apply|book|build|cancel|change|check|clean|configure|create|debug|delete|deploy|edit|exchange|find|fix|generate"
+    r"|implement|install|investigate|make|migrate|modify|move|open|refactor|release|remove|rename|replace|restart|return"
+    r"|revert|roll ?back|run|send|set ?up|start|stop|test|update|upgrade|verify|write)\b",
+    re.IGNORECASE,
+)
+_QUOTED: Final = re.compile(r"[\"“`']([^\"”`'\n]{2,60})[\"”`']")
+_NAMED: Final = re.compile(
+    r"(?<![.!?:\n] )(?<!^)\b[A-Z][\w-]+(?: [A-Z][\w-]+)*|\b\w+(?:[./_:#-]\w+)+\b|#?\b[A-Za-z]+\d[\w-]*", re.MULTILINE
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What to fetch for a request, and what it was understood as."""
+
+    request: PackRequest
+    terms: tuple[str, ...]
+    """Distinct stems, sorted."""
+    classification: QueryClassification
+    episodes: int = EPISODES
+    artifacts: int = ARTIFACTS
+
+
+def plan(request: PackRequest) -> Plan:
+    found = list(dict.fromkeys(words(request.query)))
+    # The rarest words are unknown here; longer ones are likelier to be among them.
+    kept = sorted(found, key=lambda word: (-len(word), word))[:QUERY_TERMS]
+    return Plan(request, tuple(sorted(set(stems(kept)))), classify(request.query, found))
+
+
+def classify(query: str, found: list[str]) -> QueryClassification:
+    """Intent by the first rule that holds: temporal, failure, decision, procedural, else factual."""
+    time = _TIME.search(query)
+    rules = (
+        ("temporal", bool(time or _TEMPORAL.search(query))),
+        ("failure", bool(_FAILURE.search(query))),
+        ("decision", bool(_DECISION.search(query))),
+        ("procedural", bool(_PROCEDURAL.search(query) or _IMPERATIVE.match(query))),
+    )
+    entities = [match.group(1) for match in _QUOTED.finditer(query)] + _NAMED.findall(query)
+    return QueryClassification(
+        intent=next((name for name, holds in rules if holds), "factual"),
+        keywords=found[:_LISTED],
+        entities=list(dict.fromkeys(entity for entity in entities if words(entity)))[:_LISTED],
+        time_ref=time.group(0).lower() if time else None,
+    )

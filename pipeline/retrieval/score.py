@@ -1,0 +1,79 @@
+"""Candidates and their scores: relevance, recency, provenance and salience, weighted (HMX-C §5). Pure.
+
+Enters: what was fetched, with raw BM25. Leaves: components within 0…1 and their weighted mean, rounded to 1e-6.
+"""
+
+from dataclasses import dataclass
+from typing import Final, Generic, TypeVar
+
+from pipeline.contracts.artifact import Artifact
+from pipeline.contracts.instants import NS_PER_MS, parse_instant
+from pipeline.contracts.pack import RankingWeights
+from pipeline.retrieval.documents import Document, SessionStep
+
+_HALVED_MS: Final = 7 * 24 * 3600 * 1000
+"""What is a week older than the newest event is half as recent."""
+_SUPPORT: Final = 5
+"""An artifact observed this often is half as salient as one can be."""
+
+Source = TypeVar("Source")
+
+
+@dataclass(frozen=True, slots=True)
+class Found(Generic[Source]):
+    """A source with its raw BM25 score."""
+
+    source: Source
+    bm25: int
+
+
+@dataclass(frozen=True, slots=True)
+class Fetched:
+    """One snapshot of a tenant's memory, as far as a plan asked for it."""
+
+    state_version: str
+    newest: int
+    """Newest event time of the tenant in milliseconds; 0 when nothing is there."""
+    episodes: tuple[Found[Document], ...] = ()
+    artifacts: tuple[Found[Artifact], ...] = ()
+    session: tuple[SessionStep, ...] = ()
+    """Recent steps of the asking session, oldest first."""
+
+
+@dataclass(frozen=True, slots=True)
+class Components:
+    relevance: float
+    recency: float
+    provenance: float
+    salience: float
+
+    def score(self, weights: RankingWeights) -> float:
+        """The mean by weight; equal weights where all are zero."""
+        pairs = (
+            (weights.relevance, self.relevance),
+            (weights.recency, self.recency),
+            (weights.provenance, self.provenance),
+            (weights.salience, self.salience),
+        )
+        total = sum(weight for weight, _ in pairs)
+        if total == 0:
+            return round(sum(value for _, value in pairs) / len(pairs), 6)
+        return round(min(1.0, sum(weight * value for weight, value in pairs) / total), 6)
+
+
+def recency(at: int, newest: int) -> float:
+    return _HALVED_MS / (_HALVED_MS + max(0, newest - at))
+
+
+def document_components(found: Found[Document], highest: int, newest: int) -> Components:
+    """An episode is what happened: its provenance is certain."""
+    source = found.source
+    return Components(found.bm25 / highest, recency(source.at, newest), 1.0, min(1.0, max(0.0, source.salience)))
+
+
+def artifact_components(found: Found[Artifact], highest: int, newest: int) -> Components:
+    source = found.source
+    instant = parse_instant(source.created_at)
+    seen = source.observed_count if source.observed_count is not None else len(source.source_events)
+    at = 0 if instant is None else instant // NS_PER_MS
+    return Components(found.bm25 / highest, recency(at, newest), source.confidence, seen / (seen + _SUPPORT))

@@ -1,0 +1,1 @@
+"""Sessions cut into segments, and what a segment did: actions, outcome, intent."""

@@ -1,0 +1,104 @@
+"""What an action is called. In: a step's name. Out: its verb (`get_order`, `run git commit`, `request GET /orders`), the tool
+behind the verb, the words for it, and whether it changes anything. Nothing fails.
+"""
+
+import re
+from typing import Final
+
+from pipeline.contracts.event_types import Role
+from pipeline.segments.lexicon import READS, SILENT
+
+ASK: Final = "ask the user"
+"""The verb of asking and being answered; no tool stands behind it."""
+_RUN: Final = "run "
+_REQUEST: Final = "request "
+_NAME: Final = 60
+
+_HTTP: Final = re.compile(r"(?:(GET|POST|PUT|PATCH|DELETE|HEAD|OPTIONS)\s+)?(?:https?://([^/\s?#]+))?(/[^\s?#]*)?")
+_VARIABLE_PART: Final = re.compile(r"/(?=[^/]*\d)[^/]*")
+_PREAMBLE: Final = re.compile(
+    r"^(?:\s*(?:cd\s+\S+|set\s+-\S+|export\s+\S+|source\s+\S+|\.\s+\S+)\s*(?:&&|;|\n)|\s*\w+=(?:\"[^\"]*\"|'[^']*'|\S*)\s"
+    r"|\s*(?:sudo|time|nohup|exec|command|env)\s|\s*timeout\s+(?:-\S+\s+)*\S+\s|\s*#[^\n]*\n)+"
+)
+_WORD: Final = re.compile(r"[\w./+@-]+")
+_SUBCOMMAND: Final = re.compile(r"[a-z][a-z:-]+")
+_PYTHON: Final = re.compile(r"(?:python|pypy)[\d.]*")
+_WITH_SUBCOMMANDS: Final = frozenset(
+    """
+    git gh npm npx yarn pnpm bun pip pip3 uv poetry docker docker-compose podman kubectl helm terraform aws gcloud az cargo go make
+    mise just bundle rake rails gradle mvn dotnet systemctl service apt apt-get brew conda deno flask django-admin psql redis-cli
+    """.split()
+)
+_CAMEL: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
+
+
+def verb_of(role: Role, name: str) -> str:
+    """Empty where the event names nothing."""
+    name = name.strip()
+    if not name:
+        return ""
+    if role in (Role.CALL, Role.RESULT):
+        return "_".join(name.split())[:_NAME]
+    http = _HTTP.fullmatch(name)
+    if http and (http[1] or http[2]):
+        place = (http[2] or "") + _VARIABLE_PART.sub("", http[3] or "")
+        return f"{_REQUEST}{http[1] or 'GET'} {place}"[:_NAME].strip()
+    if role is Role.TEST or any(c.isspace() for c in name) or "/" in name:
+        return _command(name)
+    return name[:_NAME]
+
+
+def _command(line: str) -> str:
+    words = _WORD.findall(_PREAMBLE.sub("", line, count=1)[:400])
+    if not words:
+        return f"{_RUN}shell"
+    program = words[0].rstrip("/").rsplit("/", 1)[-1]
+    if _PYTHON.fullmatch(program):
+        program = "python"
+        if len(words) > 2 and words[1] == "-m":
+            program = words[2]
+    if program in _WITH_SUBCOMMANDS:
+        sub = next((word for word in words[1:4] if _SUBCOMMAND.fullmatch(word)), "")
+        program = f"{program} {sub}".strip()
+    return f"{_RUN}{program}"[:_NAME]
+
+
+def tool_of(verb: str) -> str:
+    """`run git commit` → `git`; a request and a tool are their own tool; asking has none."""
+    if verb == ASK:
+        return ""
+    if verb.startswith(_RUN):
+        return verb.split()[1]
+    return verb.removeprefix(_REQUEST)
+
+
+def words_of(verb: str) -> list[str]:
+    """`exchange_delivered_order_items` → its four words; `mcp__server__tool` → those of the tool."""
+    name = verb.removeprefix(_RUN).rsplit("__", 1)[-1]
+    return [word.lower() for part in re.split(r"[\W_]+", name) for word in _CAMEL.split(part) if word]
+
+
+def phrase_of(verb: str) -> str:
+    """What a person would write: `get user details`, ``run `git commit` ``, `edit files`."""
+    if verb == ASK:
+        return ASK
+    if verb.startswith(_RUN):
+        return f"run `{verb.removeprefix(_RUN)}`"
+    if verb.startswith(_REQUEST):
+        return f"request `{verb.removeprefix(_REQUEST)}`"
+    if verb == "edit":
+        return "edit files"
+    return " ".join(words_of(verb)) or verb
+
+
+def mutates(verb: str) -> bool:
+    """False where the verb's words say that it only looks."""
+    if verb == ASK or verb.startswith((f"{_REQUEST}GET", f"{_REQUEST}HEAD")):
+        return False
+    words = words_of(verb)
+    return not (words and (words[0] in READS or words[-1] in READS or verb.lower() in READS))
+
+
+def silent(verb: str) -> bool:
+    """An agent's talk to itself."""
+    return verb.lower() in SILENT

@@ -1,0 +1,111 @@
+"""Where a session's episodes are cut. In: the head of the open segment and the next step in released order. Out: whether
+that step opens a new one, and the head with it. The head is bounded, so it is state. Nothing fails.
+
+Only clear evidence cuts: an end, half an hour of silence, the size limit, or, once the user was content, a wish of another
+kind. A wrong cut loses a goal's outcome; a missing one only makes a segment longer.
+"""
+
+import re
+from typing import Final
+
+import msgspec
+
+from pipeline.contracts.event_types import Role
+from pipeline.contracts.evidence import Step
+from pipeline.contracts.limits import SEGMENT_EVENTS, SEGMENT_IDLE_MS
+from pipeline.segments.intent import GOAL_TURNS, intent
+
+_ENDS: Final = frozenset(
+    "finished done complete completed ended end closed resolved terminated aborted cancelled session_end session_ended".split()
+)
+_CONTENT: Final = re.compile(
+    r"\b(?:thanks?|thank you|that'?s all|that is all|that will be all|all set|perfect|great job|well done|works now|bye|goodbye)\b", re.I
+)
+_ANSWERS: Final = re.compile(
+    r"^\W*(?:yes|yeah|yep|no|nope|ok(?:ay)?|sure|right|correct|exactly|go ahead|go on|please do|continue|proceed|keep going|carry on"
+    r"|next|actually|instead|wait|stop|don'?t|not (?:that|what)|that'?s (?:wrong|not)|wrong|undo|try again|and|also|but)\b",
+    re.I,
+)
+_CONTINUES: Final = re.compile(r"\b(?:also|as well|too|in addition|while (?:you|we)|instead)\b", re.I)
+_ASKS: Final = re.compile(r"\?|\b(?:let me know|please (?:confirm|provide|share|reply|tell|specify|choose|select))\b", re.I)
+_OFFERS: Final = re.compile(r"[^.!?\n]*\b(?:(?:any|some)thing else|further|other (?:questions?|requests?))\b[^.!?\n]*[.!?]?", re.I)
+_CLOSING_WORDS: Final = 12  # thanks inside a longer message are politeness
+_ANOTHER: Final = re.compile(r"\b(?:new|next|another|different|separate|unrelated) (?:task|topic|request|issue|question|thing)\b", re.I)
+_OPENERS: Final = frozenset({Role.CALL, Role.ACTION, Role.TEST, Role.DECISION, Role.OBSERVATION, Role.STATE})
+
+
+class SegmentHead(msgspec.Struct, frozen=True, kw_only=True):
+    """What deciding about the next step needs; of fixed size."""
+
+    segment_id: str
+    first_at: int
+    last_at: int
+    events: int = 1
+    user_messages: int = 0
+    goal: tuple[str, ...] = ()
+    """Intent classes of the first user messages."""
+    asked: bool = False
+    """The agent's last message asks the user something."""
+    content: bool = False
+    """The user has thanked or feedback was positive."""
+    ended: bool = False
+    """A state change said that the work is over."""
+
+
+def open_head(step: Step) -> SegmentHead:
+    """A segment's id is its first event's."""
+    return _seen(SegmentHead(segment_id=step.event_id, first_at=step.at, last_at=step.at), step)
+
+
+def advance(head: SegmentHead, step: Step) -> SegmentHead:
+    """The head with one more step; event times may run backwards, so first and last are extremes."""
+    grown = msgspec.structs.replace(
+        head, events=head.events + 1, first_at=min(head.first_at, step.at), last_at=max(head.last_at, step.at)
+    )
+    return _seen(grown, step)
+
+
+def starts_new(head: SegmentHead, step: Step) -> bool:
+    """Results, errors and feedback answer what came before, and system messages are nobody's goal: these never open,
+    except where the segment is full."""
+    if head.events >= SEGMENT_EVENTS:
+        return True
+    user = step.role is Role.MESSAGE and step.actor == "user"
+    if not user and step.role not in _OPENERS and not (step.role is Role.MESSAGE and step.actor == "assistant"):
+        return False
+    if step.at - head.last_at > SEGMENT_IDLE_MS:
+        return True
+    if head.ended:
+        return user or step.role in (Role.CALL, Role.ACTION, Role.TEST)
+    return user and _new_goal(head, step.text)
+
+
+def _new_goal(head: SegmentHead, text: str) -> bool:
+    if not head.user_messages or _ANSWERS.match(text):
+        return False
+    if _ANOTHER.search(text) and not head.asked:
+        return True
+    if not head.content or head.asked or _CONTINUES.search(text):
+        return False
+    return bool(wanted := set(intent(text).classes)) and wanted.isdisjoint(head.goal)
+
+
+def _seen(head: SegmentHead, step: Step) -> SegmentHead:
+    match step.role:
+        case Role.MESSAGE if step.actor == "user":
+            goal = head.goal
+            if head.user_messages < GOAL_TURNS:
+                goal = tuple(dict.fromkeys((*goal, *intent(step.text).classes)))
+            return msgspec.structs.replace(
+                head, user_messages=head.user_messages + 1, goal=goal, asked=False,
+                content=bool(_CONTENT.search(step.text)) and len(step.text.split()) <= _CLOSING_WORDS,
+            )  # fmt: skip
+        case Role.MESSAGE if step.actor == "assistant":
+            return msgspec.structs.replace(head, asked=bool(_ASKS.search(_OFFERS.sub("", step.text)[-400:])))
+        case Role.FEEDBACK:
+            return msgspec.structs.replace(head, content=step.name.lower() == "positive")
+        case Role.CALL | Role.ACTION | Role.TEST:
+            return msgspec.structs.replace(head, content=False)
+        case Role.STATE:
+            return msgspec.structs.replace(head, ended=head.ended or not _ENDS.isdisjoint({step.name.lower(), step.text.lower()}))
+    return head

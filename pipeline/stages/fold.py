@@ -1,0 +1,100 @@
+"""What a stage is: a fold over one partition's records, on keyed state, with timers on the partition's clock.
+
+State values are immutable: a fold replaces them, so what a record does is an overlay that is kept whole or dropped whole.
+"""
+
+from collections import Counter
+from collections.abc import Mapping
+from typing import Any, NamedTuple, Protocol
+
+from pipeline.contracts.headers import Headers
+from pipeline.contracts.rejections import Rejection
+
+POSITION_KEY = "!"
+"""State key of the position record; it sorts before every key of a fold."""
+
+
+class Record(Protocol):
+    """One record of the source topic, as the client library gives it."""
+
+    @property
+    def partition(self) -> int: ...
+    @property
+    def offset(self) -> int: ...
+    @property
+    def timestamp(self) -> int:
+        """Append time, milliseconds."""
+        ...
+
+    @property
+    def key(self) -> bytes | None: ...
+    @property
+    def value(self) -> bytes | None: ...
+    @property
+    def headers(self) -> Headers: ...
+
+
+class Output(NamedTuple):
+    topic: str
+    partition: int
+    key: bytes | None
+    value: bytes | None
+    headers: Headers
+
+
+class Tx:
+    """What one record or one timer does: reads through to the state, collects changes, outputs and counts."""
+
+    __slots__ = ("_state", "changes", "clock", "counts", "offset", "outputs", "partition")
+
+    def __init__(self, state: Mapping[str, Any], clock: int, partition: int, offset: int) -> None:
+        self._state = state
+        self.clock = clock
+        """The partition's time: its highest append time so far, milliseconds."""
+        self.partition = partition
+        self.offset = offset
+        """The record being folded, or the one whose arrival fires the timer: the origin of what comes out."""
+        self.changes: dict[str, Any] = {}
+        self.outputs: list[Output] = []
+        self.counts: Counter[str] = Counter()
+
+    def get(self, key: str) -> Any:
+        return self.changes[key] if key in self.changes else self._state.get(key)
+
+    def put(self, key: str, value: Any) -> None:
+        """Replaces the value; None deletes the key."""
+        self.changes[key] = value
+
+    def emit(self, output: Output) -> None:
+        self.outputs.append(output)
+
+    def count(self, name: str, n: int = 1) -> None:
+        self.counts[name] += n
+
+
+class Fold(Protocol):
+    """A stage's rule for one partition. Pure: the same state, clock and record give the same effects."""
+
+    def decode(self, key: str, value: bytes) -> Any:
+        """A state record's value; raises for bytes that `encode` did not write."""
+        ...
+
+    def encode(self, key: str, value: Any) -> bytes: ...
+
+    def deadline(self, key: str, value: Any) -> int | None:
+        """The clock, in milliseconds, at which `due` is to be called for this value; None: never."""
+        ...
+
+    def changed(self, key: str, old: Any, new: Any) -> None:
+        """A change has been kept: secondary indexes follow. Called for restored records too."""
+        ...
+
+    def fold(self, tx: Tx, record: Record) -> None: ...
+
+    def due(self, tx: Tx, key: str, value: Any) -> None:
+        """The deadline of this value has come. Must move or remove it."""
+        ...
+
+    def reject(self, tx: Tx, record: Record, rejection: Rejection) -> None:
+        """The record goes to the dead letters."""
+        ...

@@ -1,0 +1,102 @@
+"""State of the patterns stage.
+
+| key | record |
+|---|---|
+| `m/tenant/pattern/session/segment` | Contribution: one entry of a pattern's map |
+| `p/tenant/pattern` | PatternState: what the pattern last said, and when it is to speak |
+| `b/barrier_id` | BarrierState: which events partitions it has been seen from |
+"""
+
+import hashlib
+from typing import Any
+
+import msgspec
+
+from pipeline.compiler.lifecycle import Said
+from pipeline.contracts.evidence import Contribution, evidence_key
+from pipeline.contracts.keys import join_key
+
+
+class PatternState(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    said: Said | None = None
+    speak_at: int | None = None
+    """Clock at which the pattern is compiled; None: nothing new."""
+
+
+class BarrierState(msgspec.Struct, frozen=True, kw_only=True):
+    seen: tuple[int, ...]
+    partitions: int
+    passed: bool
+    forget_at: int
+
+
+_PATTERN = msgspec.json.Decoder(PatternState)
+_BARRIER = msgspec.json.Decoder(BarrierState)
+
+
+def map_key(contribution: Contribution) -> str:
+    return f"m/{evidence_key(contribution)}"
+
+
+def pattern_key(contribution: Contribution) -> str:
+    return f"p/{join_key(contribution.tenant_id, contribution.pattern.text)}"
+
+
+def barrier_state_key(barrier_id: str) -> str:
+    return f"b/{join_key(barrier_id)}"
+
+
+def sample_rank(contribution: Contribution) -> str:
+    """Which contributions a pattern keeps at its bound: those of the lowest rank, whatever came first."""
+    return hashlib.sha256(join_key(contribution.session_id, contribution.segment_id).encode()).hexdigest()
+
+
+def decode_state(key: str, value: bytes) -> Any:
+    match key[0]:
+        case "m":
+            return Contribution.model_validate_json(value)
+        case "p":
+            return _PATTERN.decode(value)
+        case "b":
+            return _BARRIER.decode(value)
+    raise ValueError(f"no state record has the key {key!r}")
+
+
+def encode_state(value: Any) -> bytes:
+    return value.to_json() if isinstance(value, Contribution) else msgspec.json.encode(value)
+
+
+def state_deadline(value: Any) -> int | None:
+    if isinstance(value, PatternState):
+        return value.speak_at
+    if isinstance(value, BarrierState):
+        return value.forget_at
+    return None
+
+
+class Maps:
+    """Each pattern's map, and which patterns have something to say."""
+
+    def __init__(self) -> None:
+        self._maps: dict[str, dict[str, Contribution]] = {}
+        self.pending: set[str] = set()
+
+    def of(self, pattern: str) -> dict[str, Contribution]:
+        """`pattern` is a `p/…` key; the result is not to be changed."""
+        return self._maps.get(pattern, {})
+
+    def changed(self, key: str, old: Any, new: Any) -> None:
+        match key[0]:
+            case "m":
+                pattern = pattern_key(new if new is not None else old)
+                if new is not None:
+                    self._maps.setdefault(pattern, {})[key] = new
+                else:
+                    del self._maps[pattern][key]
+                    if not self._maps[pattern]:
+                        del self._maps[pattern]
+            case "p":
+                if new is not None and new.speak_at is not None:
+                    self.pending.add(key)
+                else:
+                    self.pending.discard(key)

@@ -1,0 +1,125 @@
+"""The patterns stage: contributions of `hmx.evidence.v1` in; artifacts and dead letters out.
+
+Per (tenant, pattern) a map of contributions, last writer wins; an artifact is a pure function of the map. A change is
+compiled after a short pause (more of the same is usually on its way) and whenever a barrier passes.
+"""
+
+from typing import Any
+
+import msgspec
+from pydantic import ValidationError
+
+from pipeline.compiler.lifecycle import step
+from pipeline.compiler.registry import ARTIFACT_TYPES
+from pipeline.contracts.evidence import Contribution, EvidenceControl, Pattern
+from pipeline.contracts.headers import KIND, header, origin_headers
+from pipeline.contracts.keys import join_key, split_key
+from pipeline.contracts.limits import BARRIER_KEPT_MS, PATTERN_CONTRIBUTIONS, PATTERN_DEBOUNCE_MS
+from pipeline.contracts.rejections import Reason, Rejection
+from pipeline.stages.dead_letters import dead_letter
+from pipeline.stages.fold import Output, Record, Tx
+from pipeline.stages.pattern_state import (
+    BarrierState,
+    Maps,
+    PatternState,
+    barrier_state_key,
+    decode_state,
+    encode_state,
+    map_key,
+    pattern_key,
+    sample_rank,
+    state_deadline,
+)
+from pipeline.topology import ARTIFACTS, EVIDENCE, EVIDENCE_DLQ
+
+_replace = msgspec.structs.replace
+
+
+class PatternsFold:
+    """One partition of the evidence topic."""
+
+    def __init__(self) -> None:
+        self._maps = Maps()
+
+    def decode(self, key: str, value: bytes) -> Any:
+        return decode_state(key, value)
+
+    def encode(self, key: str, value: Any) -> bytes:
+        return encode_state(value)
+
+    def deadline(self, key: str, value: Any) -> int | None:
+        return state_deadline(value)
+
+    def changed(self, key: str, old: Any, new: Any) -> None:
+        self._maps.changed(key, old, new)
+
+    def reject(self, tx: Tx, record: Record, rejection: Rejection) -> None:
+        tx.emit(dead_letter(EVIDENCE, EVIDENCE_DLQ, record, rejection))
+        tx.count(f"rejected.{rejection.reason}")
+
+    def fold(self, tx: Tx, record: Record) -> None:
+        if record.value is None:
+            return self.reject(tx, record, Rejection(Reason.NULL_VALUE))
+        try:
+            if header(record.headers, KIND) in (b"tick", b"barrier"):
+                return self._control(tx, EvidenceControl.model_validate_json(record.value))
+            contribution = Contribution.model_validate_json(record.value)
+        except ValidationError:
+            return self.reject(tx, record, Rejection(Reason.WRONG_TYPE))
+        if contribution.pattern_type not in ARTIFACT_TYPES:
+            return self.reject(tx, record, Rejection(Reason.WRONG_TYPE, "$.pattern_type"))
+        self._take(tx, contribution)
+
+    def due(self, tx: Tx, key: str, value: Any) -> None:
+        if isinstance(value, BarrierState):
+            tx.put(key, None)
+        else:
+            self._speak(tx, key, value)
+
+    def _take(self, tx: Tx, contribution: Contribution) -> None:
+        key, pattern = map_key(contribution), pattern_key(contribution)
+        tx.put(key, None if contribution.withdrawn else contribution)
+        known = self._maps.of(pattern)
+        if key not in known and not contribution.withdrawn and len(known) >= PATTERN_CONTRIBUTIONS:
+            last = max((*known.values(), contribution), key=sample_rank)
+            tx.put(map_key(last), None)
+            tx.count("contribution_out_of_sample")
+        state: PatternState = tx.get(pattern) or PatternState()
+        if state.speak_at is None:
+            tx.put(pattern, _replace(state, speak_at=tx.clock + PATTERN_DEBOUNCE_MS))
+        tx.count("withdrawn" if contribution.withdrawn else "contributed")
+
+    def _speak(self, tx: Tx, key: str, state: PatternState) -> None:
+        """Emits the difference between what the map now says and what the pattern last said."""
+        tenant_id, pattern_text = split_key(key.removeprefix("p/"))
+        pattern = Pattern(*split_key(pattern_text))
+        contributions = sorted(self._maps.of(key).values(), key=lambda c: (c.first_at, c.contribution_id))
+        candidate = ARTIFACT_TYPES[pattern.type].compile(contributions) if contributions else None
+        said, artifacts = step(state.said, candidate, tenant_id, pattern)
+        for artifact in artifacts:
+            record_key = join_key(tenant_id, artifact.artifact_id).encode()
+            headers = origin_headers(tx.partition, tx.offset)
+            tx.emit(Output(ARTIFACTS, tx.partition, record_key, artifact.to_json(), headers))
+            tx.count(f"artifact_{artifact.status}")
+        tx.put(key, PatternState(said=said) if said is not None or contributions else None)
+
+    def _control(self, tx: Tx, control: EvidenceControl) -> None:
+        tx.count("control")
+        if control.kind != "barrier":
+            return
+        key = barrier_state_key(control.barrier_id)
+        state: BarrierState | None = tx.get(key)
+        seen = {*(state.seen if state is not None else ()), control.partition}
+        passed = len(seen) == control.partitions
+        if passed and (state is None or not state.passed):
+            for pattern in sorted(self._maps.pending):
+                self._speak(tx, pattern, tx.get(pattern))
+        tx.put(
+            key,
+            BarrierState(
+                seen=tuple(sorted(seen)),
+                partitions=control.partitions,
+                passed=passed,
+                forget_at=tx.clock + BARRIER_KEPT_MS,
+            ),
+        )

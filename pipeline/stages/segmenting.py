@@ -1,0 +1,120 @@
+"""The sessions stage's second half: released events join segments, segments speak.
+
+A segment speaks when it closes, when it has been idle, when a barrier asks, and again when feedback comes late. What it
+says about a pattern goes out only if it differs from what it last said; a pattern it no longer supports is withdrawn.
+"""
+
+import hashlib
+
+import msgspec
+
+from pipeline.compiler.extract import contributions
+from pipeline.contracts.event_types import Role
+from pipeline.contracts.evidence import Contribution, Pattern, Segment, Step, contribution_id, evidence_key
+from pipeline.contracts.headers import KIND, origin_headers
+from pipeline.contracts.keys import split_key, tenant_partition
+from pipeline.contracts.limits import SESSION_SEGMENTS
+from pipeline.segments.segmenter import advance, open_head, starts_new
+from pipeline.stages.fold import Output, Tx
+from pipeline.stages.session_state import SegmentRecord, Session, Trace, segment_key, trace_key
+from pipeline.topology import EVIDENCE
+
+_replace = msgspec.structs.replace
+
+
+class Segmenting:
+    def __init__(self, evidence_partitions: int) -> None:
+        self._evidence_partitions = evidence_partitions
+
+    def add(self, tx: Tx, name: str, session: Session, step: Step, agent_id: str) -> Session:
+        """The session after an event released in order; `name` is its session key."""
+        if step.role is Role.FEEDBACK and step.target and self._speak_again(tx, name, session, step):
+            return session
+        if session.head is not None and starts_new(session.head, step):
+            session = self._close(tx, name, session, step.index)
+        if session.head is None:
+            return _replace(
+                session,
+                head=open_head(step),
+                segment_id=step.event_id,
+                segment_first=step.index,
+                agent_id=agent_id,
+                dirty=True,
+            )
+        return _replace(session, head=advance(session.head, step), dirty=True)
+
+    def contribute_open(self, tx: Tx, name: str, session: Session) -> Session:
+        """The open segment says what it can say so far."""
+        self._contribute(tx, name, _open_segment(tx, name, session, session.cursor.index), closed=False)
+        return _replace(session, dirty=False)
+
+    def _close(self, tx: Tx, name: str, session: Session, end: int) -> Session:
+        self._contribute(tx, name, _open_segment(tx, name, session, end), closed=True)
+        closed = (*session.closed, session.segment_id)
+        for segment_id in closed[:-SESSION_SEGMENTS]:
+            tx.put(segment_key(name, segment_id), None)
+            tx.count("segment_out_of_reach")
+        return _replace(session, head=None, dirty=False, closed=closed[-SESSION_SEGMENTS:])
+
+    def _speak_again(self, tx: Tx, name: str, session: Session, step: Step) -> bool:
+        """Late feedback: if its target stands in a closed segment, that segment speaks again with it."""
+        for segment_id in reversed(session.closed):
+            record: SegmentRecord = tx.get(segment_key(name, segment_id))
+            segment = record.segment
+            if segment is not None and any(known.event_id == step.target for known in segment.steps):
+                self._contribute(tx, name, _replace(segment, steps=(*segment.steps, step)), closed=True)
+                own = trace_key(name, step.index)
+                tx.put(own, _replace(tx.get(own), step=None))
+                return True
+        return False
+
+    def _contribute(self, tx: Tx, name: str, segment: Segment, *, closed: bool) -> None:
+        key = segment_key(name, segment.segment_id)
+        record: SegmentRecord | None = tx.get(key)
+        before = record.said if record is not None else {}
+        said: dict[str, str] = {}
+        for contribution in contributions(segment):
+            value = contribution.to_json()
+            digest = hashlib.blake2b(value, digest_size=8).hexdigest()
+            said[contribution.pattern.text] = digest
+            if before.get(contribution.pattern.text) != digest:
+                self._emit(tx, contribution, value)
+        for pattern in sorted(before.keys() - said.keys()):
+            withdrawal = _withdrawal(segment, Pattern(*split_key(pattern)))
+            self._emit(tx, withdrawal, withdrawal.to_json())
+        tx.put(key, SegmentRecord(said=said, segment=segment if closed else None))
+
+    def _emit(self, tx: Tx, contribution: Contribution, value: bytes) -> None:
+        partition = tenant_partition(contribution.tenant_id, self._evidence_partitions)
+        headers = [*origin_headers(tx.partition, tx.offset), (KIND, b"contribution")]
+        tx.emit(Output(EVIDENCE, partition, evidence_key(contribution).encode(), value, headers))
+        tx.count("withdrawn" if contribution.withdrawn else "contributed")
+
+
+def _open_segment(tx: Tx, name: str, session: Session, end: int) -> Segment:
+    """The open segment's steps before index `end`; late events and feedback to closed segments have none."""
+    tenant_id, session_id = split_key(name)
+    traces: list[Trace] = [tx.get(trace_key(name, index)) for index in range(session.segment_first, end)]
+    return Segment(
+        tenant_id=tenant_id,
+        session_id=session_id,
+        agent_id=session.agent_id,
+        segment_id=session.segment_id,
+        steps=tuple(trace.step for trace in traces if trace.step is not None),
+    )
+
+
+def _withdrawal(segment: Segment, pattern: Pattern) -> Contribution:
+    first_at, last_at = segment.steps[0].at, segment.steps[-1].at
+    return Contribution(
+        contribution_id=contribution_id(first_at, segment.tenant_id, pattern, segment.session_id, segment.segment_id),
+        tenant_id=segment.tenant_id,
+        pattern_type=pattern.type,
+        pattern_key=pattern.key,
+        session_id=segment.session_id,
+        segment_id=segment.segment_id,
+        agent_id=segment.agent_id,
+        first_at=first_at,
+        last_at=last_at,
+        withdrawn=True,
+    )

@@ -1,0 +1,178 @@
+"""State of the sessions stage: many small records, and the indexes that follow them.
+
+| key | record |
+|---|---|
+| `s/tenant/session` | Session: cursor, open segment, when last touched |
+| `w/tenant/session/sequence/event_id` | Held: an event behind a gap |
+| `e/tenant/session/index` | Trace: a released event's id, digest and step |
+| `g/tenant/session/segment_id` | SegmentRecord: what a segment said, and its steps once closed |
+| `z/barrier_id` | HeldBarrier: a barrier behind held events |
+"""
+
+from typing import Any, Final
+
+import msgspec
+
+from pipeline.contracts.evidence import Segment, Step
+from pipeline.contracts.keys import join_key, split_key
+from pipeline.contracts.limits import SEGMENT_IDLE_MS, SESSION_FORGOTTEN_MS
+from pipeline.ordering.window import Cursor, Waiting, Window
+from pipeline.segments.segmenter import SegmentHead
+
+
+class Session(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    cursor: Cursor = Cursor()
+    touched: int = 0
+    """Partition clock at the last event."""
+    floor: int = 0
+    """Lowest index that still has a trace."""
+    head: SegmentHead | None = None
+    """What the segmenter remembers of the open segment."""
+    segment_id: str = ""
+    segment_first: int = 0
+    """Index of the open segment's first event."""
+    agent_id: str = ""
+    dirty: bool = False
+    """The open segment has steps that no contribution speaks of yet."""
+    closed: tuple[str, ...] = ()
+    """Ids of the segments that late feedback can still reach, oldest first."""
+
+
+class Held(msgspec.Struct, frozen=True, kw_only=True):
+    deadline: int
+    offset: int
+    log_time: int
+    instant: int
+    digest: bytes
+    fields: dict[str, Any]
+    """The event's plain JSON values, redacted."""
+
+
+class Trace(msgspec.Struct, frozen=True, array_like=True):
+    event_id: str
+    digest: bytes
+    step: Step | None
+
+
+class SegmentRecord(msgspec.Struct, frozen=True, kw_only=True):
+    said: dict[str, str]
+    """Pattern → digest of the last contribution to it."""
+    segment: Segment | None = None
+    """Once closed."""
+
+
+class HeldBarrier(msgspec.Struct, frozen=True, kw_only=True):
+    deadline: int
+    barrier_id: str
+
+
+_TYPES: Final[dict[str, Any]] = {"s": Session, "w": Held, "e": Trace, "g": SegmentRecord, "z": HeldBarrier}
+_DECODERS: Final = {prefix: msgspec.json.Decoder(type_) for prefix, type_ in _TYPES.items()}
+_ENCODER: Final = msgspec.json.Encoder()
+
+
+def session_state_key(session: str) -> str:
+    """`session` is `keys.session_key`."""
+    return f"s/{session}"
+
+
+def held_key(session: str, entry: Waiting) -> str:
+    return f"w/{session}/{entry.sequence:020d}/{join_key(entry.event_id)}"
+
+
+def trace_key(session: str, index: int) -> str:
+    return f"e/{session}/{index:012d}"
+
+
+def segment_key(session: str, segment_id: str) -> str:
+    return f"g/{session}/{join_key(segment_id)}"
+
+
+def barrier_key(barrier_id: str) -> str:
+    return f"z/{join_key(barrier_id)}"
+
+
+def session_of(key: str) -> str:
+    """The session that a state key belongs to."""
+    _, tenant, session, *_ = key.split("/")
+    return f"{tenant}/{session}"
+
+
+def held_entry(key: str, held: Held) -> Waiting:
+    *_, sequence, event_id = key.split("/")
+    return Waiting(int(sequence), held.instant, split_key(event_id)[0])
+
+
+def decode_state(key: str, value: bytes) -> Any:
+    return _DECODERS[key[0]].decode(value)
+
+
+def encode_state(value: Any) -> bytes:
+    return _ENCODER.encode(value)
+
+
+def state_deadline(value: Any) -> int | None:
+    """When the partition's clock is to come back to this record."""
+    if isinstance(value, Held | HeldBarrier):
+        return value.deadline
+    if isinstance(value, Session):
+        return value.touched + (SEGMENT_IDLE_MS if value.dirty else SESSION_FORGOTTEN_MS)
+    return None
+
+
+class Indexes:
+    """What can be looked up beside the keys. Follows kept changes only, so never what a dropped overlay did."""
+
+    def __init__(self) -> None:
+        self._windows: dict[str, Window] = {}
+        self._held_ids: dict[str, dict[str, bytes]] = {}
+        self._recent_ids: dict[str, dict[str, bytes]] = {}
+        self.dirty: set[str] = set()
+        """Sessions whose open segment has something new to say."""
+        self.held = 0
+        """Events behind gaps in the whole partition."""
+
+    def waiting(self, session: str) -> list[Waiting]:
+        window = self._windows.get(session)
+        return window.all() if window is not None else []
+
+    def digest(self, session: str, event_id: str) -> bytes | None:
+        """Digest of the event of that id, if it waits or was released recently."""
+        found = self._recent_ids.get(session, {}).get(event_id)
+        return found if found is not None else self._held_ids.get(session, {}).get(event_id)
+
+    def changed(self, key: str, old: Any, new: Any) -> None:
+        match key[0]:
+            case "e":
+                self._follow_trace(session_of(key), old, new)
+            case "w":
+                self._follow_held(session_of(key), key, old, new)
+            case "s":
+                session = session_of(key)
+                if new is not None and new.dirty:
+                    self.dirty.add(session)
+                else:
+                    self.dirty.discard(session)
+
+    def _follow_trace(self, session: str, old: Trace | None, new: Trace | None) -> None:
+        if old is not None:
+            ids = self._recent_ids[session]
+            ids.pop(old.event_id, None)
+            if not ids and new is None:
+                del self._recent_ids[session]
+        if new is not None:
+            self._recent_ids.setdefault(session, {})[new.event_id] = new.digest
+
+    def _follow_held(self, session: str, key: str, old: Held | None, new: Held | None) -> None:
+        if old is not None:
+            entry = held_entry(key, old)
+            self._windows[session].remove(entry)
+            self._held_ids[session].pop(entry.event_id, None)
+            self.held -= 1
+            if not self._windows[session]:
+                del self._windows[session], self._held_ids[session]
+        if new is not None:
+            entry = held_entry(key, new)
+            self._windows.setdefault(session, Window()).add(entry)
+            self._held_ids.setdefault(session, {})[entry.event_id] = new.digest
+            self.held += 1

@@ -1,0 +1,236 @@
+"""The sessions stage: bytes of `hmx.events.v1` in; episodes, contributions and dead letters out.
+
+A record is decoded, routed, compared with what its session has seen, put in order and released; a released event joins
+its session's open segment, and a segment that is complete (or asked for by a barrier) says what it contributes.
+"""
+
+from typing import Any
+
+import msgspec
+import orjson
+
+from pipeline.contracts.episode import Origin, Release, episode_record
+from pipeline.contracts.evidence import EvidenceControl
+from pipeline.contracts.headers import KIND, origin_headers
+from pipeline.contracts.instants import NS_PER_MS
+from pipeline.contracts.keys import BARRIER, CONTROL_TENANT, join_key, partition_of, session_key
+from pipeline.contracts.limits import CLOCK_SKEW_MS, RECENT_IDS, WAITING_EVENTS, WINDOW_MS
+from pipeline.contracts.outcomes import Outcome
+from pipeline.contracts.rejections import Reason, Rejection
+from pipeline.intake.control import authentic, is_control
+from pipeline.intake.decode import Accepted, decode
+from pipeline.intake.view import step_of
+from pipeline.ordering.window import (
+    Verdict,
+    Waiting,
+    follows,
+    judge,
+    passed_late,
+    released,
+    started_over,
+)
+from pipeline.stages.dead_letters import dead_letter
+from pipeline.stages.fold import Output, Record, Tx
+from pipeline.stages.segmenting import Segmenting
+from pipeline.stages.session_state import (
+    Held,
+    HeldBarrier,
+    Indexes,
+    Session,
+    Trace,
+    barrier_key,
+    decode_state,
+    encode_state,
+    held_entry,
+    held_key,
+    segment_key,
+    session_of,
+    session_state_key,
+    state_deadline,
+    trace_key,
+)
+from pipeline.topology import EPISODES, EVENTS, EVENTS_DLQ, EVIDENCE
+
+_replace = msgspec.structs.replace
+
+
+class SessionsFold:
+    """One partition of the events topic. `control_key` authenticates control records (see intake.control)."""
+
+    def __init__(
+        self, *, partitions: int, evidence_partitions: int, control_key: str, window_ms: int = WINDOW_MS
+    ) -> None:
+        self._partitions = partitions
+        self._evidence_partitions = evidence_partitions
+        self._control_key = control_key
+        self._window_ms = window_ms
+        self._indexes = Indexes()
+        self._segmenting = Segmenting(evidence_partitions)
+
+    def decode(self, key: str, value: bytes) -> Any:
+        return decode_state(key, value)
+
+    def encode(self, key: str, value: Any) -> bytes:
+        return encode_state(value)
+
+    def deadline(self, key: str, value: Any) -> int | None:
+        return state_deadline(value)
+
+    def changed(self, key: str, old: Any, new: Any) -> None:
+        self._indexes.changed(key, old, new)
+
+    def reject(self, tx: Tx, record: Record, rejection: Rejection) -> None:
+        tx.emit(dead_letter(EVENTS, EVENTS_DLQ, record, rejection))
+        tx.count(Outcome.REJECTED)
+        tx.count(f"{Outcome.REJECTED}.{rejection.reason}")
+
+    def fold(self, tx: Tx, record: Record) -> None:
+        accepted = decode(record.value)
+        if isinstance(accepted, Rejection):
+            return self.reject(tx, record, accepted)
+        if accepted.control:
+            return self._control(tx, record, accepted)
+        key = session_key(accepted.event.tenant_id, accepted.event.session_id)
+        if partition_of(key, self._partitions) != record.partition:
+            return self.reject(tx, record, Rejection(Reason.WRONG_PARTITION))
+        known = self._indexes.digest(key, accepted.event.event_id)
+        if known == accepted.digest:
+            return tx.count(Outcome.DUPLICATE)
+        if known is not None:
+            return self.reject(tx, record, Rejection(Reason.EVENT_ID_REUSED, "$.event_id"))
+        self._arrive(tx, key, record, accepted)
+
+    def due(self, tx: Tx, key: str, value: Any) -> None:
+        if isinstance(value, HeldBarrier):
+            tx.put(key, None)
+            return self._pass_barrier(tx, value.barrier_id)
+        name = session_of(key)
+        session: Session = tx.get(session_state_key(name))
+        if isinstance(value, Held):
+            session = self._drain(tx, name, session, self._indexes.waiting(name), held_entry(key, value))
+            tx.put(session_state_key(name), session)
+        elif session.dirty:
+            tx.put(key, self._segmenting.contribute_open(tx, name, session))
+        else:
+            self._forget(tx, name, session)
+
+    # arrival
+
+    def _arrive(self, tx: Tx, name: str, record: Record, accepted: Accepted) -> None:
+        session: Session = tx.get(session_state_key(name)) or Session()
+        session = _replace(session, touched=tx.clock)
+        held = Held(
+            deadline=record.timestamp + self._window_ms,
+            offset=record.offset,
+            log_time=record.timestamp,
+            instant=accepted.instant,
+            digest=accepted.digest,
+            fields=accepted.fields,
+        )
+        entry = Waiting(accepted.event.sequence, accepted.instant, accepted.event.event_id)
+        waiting = self._indexes.waiting(name)
+        match judge(session.cursor, entry.sequence, entry.instant, record.timestamp):
+            case Verdict.RELEASE:
+                session = self._release(tx, name, session, entry, held)
+                session = self._drain(tx, name, session, waiting)
+            case Verdict.LATE:
+                session = self._release(tx, name, session, entry, held, late=True)
+            case Verdict.NEW_RUN:
+                session = self._drain(tx, name, session, waiting, waiting[-1] if waiting else None)
+                session = _replace(session, cursor=started_over(session.cursor))
+                session = self._release(tx, name, session, entry, held)
+            case Verdict.WAIT:
+                tx.put(held_key(name, entry), held)
+                if len(waiting) >= WAITING_EVENTS:
+                    tx.count("window_full")
+                    waiting = sorted((*waiting, entry))
+                    session = self._drain(tx, name, session, waiting, waiting[0])
+        tx.put(session_state_key(name), session)
+
+    def _drain(
+        self, tx: Tx, name: str, session: Session, waiting: list[Waiting], until: Waiting | None = None
+    ) -> Session:
+        """Releases what waits up to `until`, and then what follows without a gap."""
+        for entry in waiting:
+            if not (until is not None and entry <= until) and not follows(session.cursor, entry):
+                break
+            key = held_key(name, entry)
+            session = self._release(tx, name, session, entry, tx.get(key))
+            tx.put(key, None)
+        return session
+
+    # release
+
+    def _release(
+        self, tx: Tx, name: str, session: Session, entry: Waiting, held: Held, *, late: bool = False
+    ) -> Session:
+        index = session.cursor.index
+        self._emit_episode(tx, name, session, held, late)
+        at = min(held.instant // NS_PER_MS, held.log_time + CLOCK_SKEW_MS)
+        step = None if late else step_of(held.fields, at, index)
+        tx.put(trace_key(name, index), Trace(entry.event_id, held.digest, step))
+        if step is None:
+            session = _replace(session, cursor=passed_late(session.cursor))
+        else:
+            cursor = released(session.cursor, entry.sequence, entry.instant, held.log_time, self._window_ms)
+            session = _replace(session, cursor=cursor)
+            session = self._segmenting.add(tx, name, session, step, held.fields["agent_id"])
+        return self._trim(tx, name, session)
+
+    def _emit_episode(self, tx: Tx, name: str, session: Session, held: Held, late: bool) -> None:
+        origin = Origin(partition=tx.partition, offset=held.offset, log_time=held.log_time)
+        release = Release(index=session.cursor.index, run=session.cursor.run, late=late)
+        value = orjson.dumps(episode_record(held.fields, origin, release))
+        headers = origin_headers(tx.partition, held.offset)
+        tx.emit(Output(EPISODES, tx.partition, name.encode(), value, headers))
+        tx.count(Outcome.RELEASED_LATE if late else Outcome.RELEASED)
+
+    def _trim(self, tx: Tx, name: str, session: Session) -> Session:
+        """Traces stay while duplicates are recognised by them or the open segment needs their steps."""
+        keep = session.cursor.index - RECENT_IDS
+        if session.head is not None:
+            keep = min(keep, session.segment_first)
+        for index in range(session.floor, keep):
+            tx.put(trace_key(name, index), None)
+        return _replace(session, floor=max(session.floor, keep))
+
+    def _forget(self, tx: Tx, name: str, session: Session) -> None:
+        for index in range(session.floor, session.cursor.index):
+            tx.put(trace_key(name, index), None)
+        segments = session.closed if session.head is None else (*session.closed, session.segment_id)
+        for segment_id in segments:
+            tx.put(segment_key(name, segment_id), None)
+        tx.put(session_state_key(name), None)
+        tx.count("session_forgotten")
+
+    # control
+
+    def _control(self, tx: Tx, record: Record, accepted: Accepted) -> None:
+        event = accepted.event
+        if not is_control(event) or not authentic(self._control_key, record.value or b"", record.headers):
+            path = "$.tenant_id" if event.tenant_id == CONTROL_TENANT else "$.event_type"
+            return self.reject(tx, record, Rejection(Reason.RESERVED, path))
+        tx.count(Outcome.CONTROL)
+        if event.event_type == BARRIER:
+            barrier_id = str(event.content.get("barrier_id", ""))
+            if self._indexes.held:
+                held = HeldBarrier(deadline=record.timestamp + self._window_ms, barrier_id=barrier_id)
+                tx.put(barrier_key(barrier_id), held)
+            else:
+                self._pass_barrier(tx, barrier_id)
+
+    def _pass_barrier(self, tx: Tx, barrier_id: str) -> None:
+        """Everything before it is out: open segments speak provisionally, then every evidence partition hears of it."""
+        for name in sorted(self._indexes.dirty):
+            state_key = session_state_key(name)
+            tx.put(state_key, self._segmenting.contribute_open(tx, name, tx.get(state_key)))
+        control = EvidenceControl(
+            kind="barrier", barrier_id=barrier_id, partition=tx.partition, partitions=self._partitions
+        )
+        value = control.to_json()
+        headers = [*origin_headers(tx.partition, tx.offset), (KIND, b"barrier")]
+        record_key = join_key("barrier", barrier_id, str(tx.partition)).encode()
+        for partition in range(self._evidence_partitions):
+            tx.emit(Output(EVIDENCE, partition, record_key, value, headers))
+
+

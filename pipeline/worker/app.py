@@ -1,0 +1,105 @@
+"""The worker's composition root: settings in, a Faust application with one agent per stage out.
+
+Ends with exit code 3 (fenced), 4 (failed) or 5 (refuses to run); its supervisor starts another, but for 5.
+"""
+
+import logging
+from typing import Any, Final
+
+import faust
+from faust.types import TP
+from mode.supervisors import CrashingSupervisor
+from yarl import URL
+
+from pipeline.contracts.limits import BATCH_BYTES
+from pipeline.kafka.clients import Cluster, plain_producer
+from pipeline.kafka.transaction import Transactions
+from pipeline.settings import Settings
+from pipeline.stages.executor import FoldFactory
+from pipeline.stages.patterns import PatternsFold
+from pipeline.stages.sessions import SessionsFold
+from pipeline.topology import EVENTS, EVIDENCE, PATTERNS, SESSIONS, STAGES, Stage
+from pipeline.worker.partition import Batch, OwnedPartition
+from pipeline.worker.runner import Runner
+from pipeline.worker.ticks import ticker
+from pipeline.worker.transport import Transport
+
+NEVER: Final = 365 * 24 * 3600.0
+
+
+def fold_factories(settings: Settings, cluster: Cluster) -> dict[str, FoldFactory]:
+    """Stage name → how to make a fold for one of its partitions."""
+    partitions = cluster.topic(settings.topic_prefix + EVENTS).partitions
+    evidence_partitions = cluster.topic(settings.topic_prefix + EVIDENCE).partitions
+
+    def sessions() -> SessionsFold:
+        return SessionsFold(
+            partitions=partitions,
+            evidence_partitions=evidence_partitions,
+            control_key=settings.require_control_key(),
+            window_ms=settings.window_ms,
+        )
+
+    return {SESSIONS.name: sessions, PATTERNS.name: PatternsFold}
+
+
+def create_runner(settings: Settings, cluster: Cluster) -> Runner:
+    prefix = settings.topic_prefix
+    stages = {prefix + stage.source: stage for stage in STAGES}
+    folds = fold_factories(settings, cluster)
+
+    def new_partition(tp: TP) -> OwnedPartition:
+        stage: Stage = stages[tp.topic]
+        transactions = Transactions(cluster, stage, tp.partition, prefix, settings.transaction_timeout_ms)
+        return OwnedPartition(tp, stage, folds[stage.name], transactions)
+
+    producer = plain_producer(settings.require_kafka(), **{"linger.ms": 0})
+    return Runner(new_partition, ticker(producer, settings.require_control_key()))
+
+
+def create_app(settings: Settings, runner: Runner) -> faust.App:
+    brokers = [URL(f"kafka://{address}") for address in settings.require_kafka().split(",")]
+    app = faust.App(
+        f"{settings.topic_prefix}hmx",
+        broker=brokers,
+        store="memory://",
+        web_enabled=False,
+        topic_allow_declare=False,
+        topic_disable_leader=True,
+        agent_supervisor=CrashingSupervisor,
+        stream_wait_empty=False,
+        worker_redirect_stdouts=False,
+        consumer_auto_offset_reset="earliest",
+        consumer_max_fetch_size=BATCH_BYTES,
+        consumer_group_instance_id=settings.worker_id or None,
+        broker_session_timeout=settings.session_timeout_ms / 1000,
+        broker_heartbeat_interval=1.0,
+        broker_request_timeout=40.0,
+        broker_rebalance_timeout=30.0,
+        broker_commit_interval=NEVER,
+        broker_commit_livelock_soft_timeout=NEVER,
+        stream_processing_timeout=NEVER,
+    )
+    app.transport = Transport(runner, brokers, app)
+    for stage in STAGES:
+        _add_agent(app, runner, settings.topic_prefix + stage.source, stage.name)
+    return app
+
+
+def _add_agent(app: faust.App, runner: Runner, topic: str, name: str) -> None:
+    # acks=False is all that turns Faust's own commits off.
+    source = app.topic(topic, value_serializer="raw", value_type=None, key_type=bytes, key_serializer="raw", acks=False)
+
+    async def agent(batches: Any) -> None:
+        async for batch in batches:
+            assert isinstance(batch, Batch)
+            runner.feed(batch)
+
+    app.agent(source, name=name)(agent)
+
+
+def quiet_libraries() -> None:
+    """aiokafka reports every rebalance as errors; what matters of it we report ourselves."""
+    logging.getLogger("aiokafka").setLevel(logging.ERROR)
+    logging.getLogger("faust").setLevel(logging.WARNING)
+    logging.getLogger("mode").setLevel(logging.WARNING)

@@ -1,0 +1,249 @@
+"""The runner: what happens to a partition from assignment to revocation.
+
+Assigned: fence, restore, seek to the stored position, then batch by batch. A batch is processed only if its first fetch
+position is exactly where the state ends; otherwise it is dropped and the consumer seeks again. After an abort: restore
+with the same producer, seek. Revoked: wait for the transaction in flight, then drop. Fenced while it believes that it
+owns the partition, or any other error in the background: the process ends, and whoever supervises it starts another.
+"""
+
+import asyncio
+import logging
+import os
+import time
+from collections.abc import Callable, Coroutine, Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, Final, Protocol, TypeVar
+
+from faust.types import TP
+
+from pipeline.kafka.transaction import AbortedError, FencedError, RefusalError
+from pipeline.observe.metrics import METRICS
+from pipeline.worker.partition import Batch, LogEnd, OwnedPartition
+
+LOG: Final = logging.getLogger("hmx.worker")
+T = TypeVar("T")
+THREADS: Final = 64
+RELEASE_S: Final = 8.0
+ADVISORY_S: Final = 1.0
+EXIT_FENCED: Final = 3
+EXIT_FAILED: Final = 4
+EXIT_REFUSED: Final = 5
+
+
+class Consumer(Protocol):
+    async def seek_and_resume(self, tp: TP, position: int, epoch: int) -> None: ...
+
+    async def commit_advisory(self, positions: Mapping[TP, int]) -> None: ...
+
+
+class Runner:
+    def __init__(
+        self,
+        new_partition: Callable[[TP], OwnedPartition],
+        ticker: Callable[["Runner"], Coroutine[Any, Any, None]],
+    ) -> None:
+        self._new_partition = new_partition
+        self._ticker = ticker
+        self._pool = ThreadPoolExecutor(THREADS, thread_name_prefix="partition")
+        self._background: set[asyncio.Task[None]] = set()
+        self._started = False
+        self.partitions: dict[TP, OwnedPartition] = {}
+        self.was_assigned = False
+        self.last_progress = time.monotonic()
+
+    # what health and ticks look at
+
+    @property
+    def owned(self) -> int:
+        return len(self.partitions)
+
+    @property
+    def ready(self) -> bool:
+        """Assigned at least once, and everything assigned is restored."""
+        return self.was_assigned and all(partition.ready for partition in self.partitions.values())
+
+    def progress(self) -> None:
+        self.last_progress = time.monotonic()
+
+    # what the consumer calls
+
+    def start(self, consumer: Consumer) -> None:
+        if not self._started:
+            self._started = True
+            self._spawn(self._ticker(self), "ticks")
+            self._spawn(self._commit_advisory_for_ever(consumer), "advisory commits")
+
+    def hungry(self, limit: int) -> set[TP]:
+        """Partitions that can take more batches."""
+        return {tp for tp, partition in self.partitions.items() if partition.ready and partition.queued < limit}
+
+    def at_end(self, ends: Mapping[TP, LogEnd]) -> None:
+        for tp, end in ends.items():
+            if tp in self.partitions:
+                self.partitions[tp].end = end
+
+    def expect(self, batch: Batch) -> bool:
+        """Is this batch from the latest seek of a partition that is ours? Then it will be fed."""
+        partition = self.partitions.get(batch.tp)
+        if partition is None or batch.epoch != partition.epoch:
+            return False
+        partition.last_record = time.monotonic()
+        partition.queued += 1
+        return True
+
+    def feed(self, batch: Batch) -> None:
+        """The agent hands over what its stream brought."""
+        partition = self.partitions.get(batch.tp)
+        if partition is not None and not partition.dropped:
+            partition.enqueue(batch)
+
+    def assigned(self, consumer: Consumer, tps: Iterable[TP]) -> None:
+        """A task per partition, at once and also for silent ones: a dead owner's open transaction hides healthy output."""
+        for tp in sorted(tps):
+            partition = self._new_partition(tp)
+            self.partitions[tp] = partition
+            partition.task = self._spawn(self._own(consumer, partition), f"{tp.topic}/{tp.partition}")
+        self.was_assigned = True
+        METRICS.partitions_owned.set(len(self.partitions))
+
+    async def revoked(self, consumer: Consumer) -> None:
+        """A transaction in flight ends before the next owner can fence it."""
+        partitions, self.partitions = list(self.partitions.values()), {}
+        for partition in partitions:
+            partition.drop()
+        busy = [partition.busy for partition in partitions if partition.busy is not None]
+        if busy:
+            await asyncio.wait(busy, timeout=RELEASE_S)
+        await self._commit_advisory(consumer, partitions)
+        for partition in partitions:
+            self._spawn(self._close(partition), "closing")
+        METRICS.partitions_owned.set(0)
+
+    # a partition's life
+
+    async def _own(self, consumer: Consumer, partition: OwnedPartition) -> None:
+        started = time.monotonic()
+        try:
+            partition.busy = self._in_pool(partition.fence)
+            await partition.busy
+        except FencedError as error:
+            if not partition.dropped:
+                self._end(EXIT_FENCED, f"could not fence: {error}")
+        finally:
+            partition.busy = None
+        if not await self._restore(partition):
+            return
+        LOG.info(
+            "%s/%s: restored in %.2f s, goes on at %d",
+            partition.tp.topic, partition.tp.partition, time.monotonic() - started, partition.position,
+        )  # fmt: skip
+        await self._seek(consumer, partition)
+        while not partition.dropped:
+            if not partition.queue:
+                partition.wake.clear()
+                await partition.wake.wait()
+                continue
+            await self._take(consumer, partition, partition.queue.popleft())
+
+    async def _take(self, consumer: Consumer, partition: OwnedPartition, batch: Batch) -> None:
+        if batch.epoch != partition.epoch:
+            return
+        partition.queued -= 1
+        if batch.first != partition.position:
+            LOG.warning("batch at %d dropped: the state ends at %d", batch.first, partition.position)
+            METRICS.batches_dropped.inc()
+            return await self._seek(consumer, partition)
+        started = time.monotonic()
+        try:
+            partition.busy = self._in_pool(partition.process, batch)
+            await partition.busy
+        except AbortedError as error:
+            LOG.warning("transaction aborted, restoring: %s", error)
+            METRICS.transactions.labels(partition.stage.name, "aborted").inc()
+            partition.ready = False
+            if await self._restore(partition):
+                await self._seek(consumer, partition)
+        except FencedError as error:
+            METRICS.transactions.labels(partition.stage.name, "fenced").inc()
+            if not partition.dropped:
+                self._end(EXIT_FENCED, f"fenced: {error}")
+        else:
+            partition.advisory = batch.next
+            METRICS.transactions.labels(partition.stage.name, "committed").inc()
+            METRICS.transaction_seconds.labels(partition.stage.name).observe(time.monotonic() - started)
+            METRICS.records.labels(partition.stage.name).inc(len(batch.records))
+        finally:
+            partition.busy = None
+
+    async def _restore(self, partition: OwnedPartition) -> bool:
+        """False when the partition was revoked meanwhile."""
+        if partition.dropped:
+            return False
+        started = time.monotonic()
+        try:
+            partition.busy = self._in_pool(partition.restore)
+            await partition.busy
+        except RefusalError as error:
+            self._end(EXIT_REFUSED, str(error))
+        finally:
+            partition.busy = None
+        METRICS.restore_seconds.labels(partition.stage.name).observe(time.monotonic() - started)
+        return not partition.dropped
+
+    async def _seek(self, consumer: Consumer, partition: OwnedPartition) -> None:
+        """To where the state ends; what is in flight from before carries an older epoch."""
+        partition.epoch += 1
+        partition.queue.clear()
+        partition.queued = 0
+        partition.ready = True
+        try:
+            await consumer.seek_and_resume(partition.tp, partition.position, partition.epoch)
+        except Exception:
+            if not partition.dropped:  # revoked between our look and the consumer's
+                raise
+
+    async def _close(self, partition: OwnedPartition) -> None:
+        if partition.task is not None:
+            await asyncio.wait([partition.task])
+        await self._in_pool(partition.close)
+
+    # group offsets
+
+    async def _commit_advisory_for_ever(self, consumer: Consumer) -> None:
+        while True:
+            await asyncio.sleep(ADVISORY_S)
+            await self._commit_advisory(consumer, list(self.partitions.values()))
+
+    async def _commit_advisory(self, consumer: Consumer, partitions: Iterable[OwnedPartition]) -> None:
+        positions = {p.tp: p.advisory for p in partitions if p.advisory is not None}
+        for partition in partitions:
+            partition.advisory = None
+        if not positions:
+            return
+        try:
+            await consumer.commit_advisory(positions)
+        except Exception as error:  # noqa: BLE001  a rebalance refuses the commit in many ways; nothing rests on it
+            LOG.info("group offsets not committed: %s", error)
+
+    # background
+
+    def _in_pool(self, call: Callable[..., T], *args: Any) -> "asyncio.Future[T]":
+        return asyncio.get_running_loop().run_in_executor(self._pool, call, *args)
+
+    def _spawn(self, coroutine: Coroutine[Any, Any, None], what: str) -> "asyncio.Task[None]":
+        task = asyncio.get_running_loop().create_task(coroutine)
+        self._background.add(task)
+        task.add_done_callback(lambda done: self._ended(done, what))
+        return task
+
+    def _ended(self, task: "asyncio.Task[None]", what: str) -> None:
+        self._background.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            LOG.critical("%s failed", what, exc_info=error)
+            self._end(EXIT_FAILED, f"{what}: {error}")
+
+    def _end(self, code: int, why: str) -> None:
+        """At once: nothing that this process still does may be taken for the owner's."""
+        LOG.critical("the worker ends: %s", why)
+        logging.shutdown()
+        os._exit(code)

@@ -1,0 +1,63 @@
+"""Ticks: where the log's end has been silent for a second and something is due, the owner appends one small record.
+
+So even in silence the clock comes from the log, and a replay repeats it. A doubled tick is harmless.
+"""
+
+import asyncio
+import time
+from collections.abc import Callable, Coroutine
+from typing import Any, Final, NamedTuple
+
+from confluent_kafka import Producer
+
+from pipeline.contracts.evidence import EvidenceControl
+from pipeline.contracts.headers import AUTHENTICATION, JSON, KIND
+from pipeline.intake.control import signature, tick
+from pipeline.topology import SESSIONS, Stage
+from pipeline.worker.partition import OwnedPartition
+from pipeline.worker.runner import Runner
+
+SILENCE_S: Final = 1.0
+LOOK_S: Final = 0.2
+
+
+class Tick(NamedTuple):
+    value: bytes
+    headers: list[tuple[str, bytes]]
+
+
+def due_for_tick(partition: OwnedPartition, now: float) -> bool:
+    """`now` is the worker's monotonic clock. After a restore the time that has passed is unknown: the first tick is
+    unconditional."""
+    due = partition.executor.next_due
+    if not partition.ready or partition.queue or partition.busy is not None or due is None:
+        return False
+    if partition.end is None or partition.end.position < partition.end.high:
+        return False
+    quiet = now - (partition.last_record if partition.last_record is not None else partition.restored_at)
+    if quiet < SILENCE_S or now - partition.last_tick < SILENCE_S:
+        return False
+    return partition.last_record is None or partition.executor.clock + quiet * 1000 >= due
+
+
+def make_tick(stage: Stage, partition: int, control_key: str, now_ms: int) -> Tick:
+    if stage is SESSIONS:
+        value = tick(partition, now_ms)
+        return Tick(value, [JSON, (AUTHENTICATION, signature(control_key, value))])
+    return Tick(EvidenceControl(kind="tick", partition=partition).to_json(), [JSON, (KIND, b"tick")])
+
+
+def ticker(producer: Producer, control_key: str) -> Callable[[Runner], Coroutine[Any, Any, None]]:
+    async def run(runner: Runner) -> None:
+        while True:
+            await asyncio.sleep(LOOK_S)
+            producer.poll(0)
+            now = time.monotonic()
+            for partition in list(runner.partitions.values()):
+                if due_for_tick(partition, now):
+                    partition.last_tick = now
+                    tp = partition.tp
+                    made = make_tick(partition.stage, tp.partition, control_key, int(time.time() * 1000))
+                    producer.produce(tp.topic, made.value, b"tick", tp.partition, headers=made.headers)
+
+    return run
