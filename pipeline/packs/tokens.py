@@ -1,7 +1,7 @@
 """How many tokens a text takes: an upper estimate for today's byte-pair vocabularies, in integers. Pure.
 
-Counts the pieces that such tokenisers split a text into (words, digits by threes, runs of punctuation, whitespace), each by its
-length and kind, in hundredths of a token, with a margin on top; text outside ASCII gets a larger one.
+Counts the pieces that such tokenisers split a text into (words, digits by threes, runs of punctuation, whitespace), each
+by its length and kind, in hundredths of a token, with a margin on top; text outside ASCII gets a larger one.
 """
 
 import re
@@ -9,7 +9,8 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 _PIECES: Final = re.compile(
-    r" ?(?P<run>[A-Za-z0-9+/=]{24,})| ?(?P<upper>[A-Z]{2,}(?![a-z])|[A-Z](?![a-z]))| ?(?P<word>[A-Z]?[a-z]+)|(?P<digits>[0-9]+)"
+    r" ?(?P<run>[A-Za-z0-9+/=]{24,})| ?(?P<upper>[A-Z]{2,}(?![a-z])|[A-Z](?![a-z]))"
+    r"| ?(?P<word>[A-Z]?[a-z]+)|(?P<digits>[0-9]+)"
     r"| ?(?P<marks>[!-/:-@\[-`{-~]+)|(?P<newline>\s*[\r\n]+)|(?P<space>[ \t]+)| ?(?P<wide>[^\x00-\x7f]+)"
     r"|(?P<control>[\x00-\x1f\x7f]+)"
 )

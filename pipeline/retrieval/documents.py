@@ -1,7 +1,7 @@
 """What of an episode and of an artifact is searched and shown. Pure.
 
-Enters: plain JSON values of an episode or artifact record. Leaves: a bounded document or step, or None where the record has
-nothing worth finding. What is said and what failed is indexed; raw output of what went well is not.
+Enters: plain JSON values of an episode or artifact record. Leaves: a bounded document or step, or None where the record
+has nothing worth finding. What is said and what failed is indexed; raw output of what went well is not.
 """
 
 import json

@@ -35,7 +35,9 @@ _DECISION: Final = re.compile(
     r"\b(should|which|choose|chose|choice|decid\w+|decision|prefer\w*|better|best|versus|vs|instead|rather|recommend\w*)\b",
     re.IGNORECASE,
 )
-_PROCEDURAL: Final = re.compile(r"\b(how (?:to|do|does|can|should)|steps?|procedures?|process|workflow|guide|runbook)\b", re.I)
+_PROCEDURAL: Final = re.compile(
+    r"\b(how (?:to|do|does|can|should)|steps?|procedures?|process|workflow|guide|runbook)\b", re.I
+)
 # An instruction opens with its verb: the word before which no subject, question word or article stands.
 _IMPERATIVE: Final = re.compile(
     r"^\W*(?:please |can you |could you |help me |i (?:want|need|would like|'d like) to |let'?s )?"

@@ -68,6 +68,7 @@ def bm25_named(postings: Sequence[Mapping[bytes, bytes]], documents: int, limit:
     names = sorted({name for held in postings for name in held})
     place = {name: i for i, name in enumerate(names)}
     blobs = [
-        b"".join(_POSTING.pack(place[name], *_POSTING.unpack(row)[1:]) for name, row in sorted(held.items())) for held in postings
+        b"".join(_POSTING.pack(place[name], *_POSTING.unpack(row)[1:]) for name, row in sorted(held.items()))
+        for held in postings
     ]
     return [(names[number], score) for number, score in best(bm25(blobs, documents), limit)]

@@ -1,0 +1,1 @@
+"""From what was fetched to a context pack within its budget (HMX-C). Pure."""

@@ -1,0 +1,144 @@
+"""Which candidates fit a token budget, whole or cut (HMX-C §4). Pure, integers only.
+
+Enters: sections in priority order with their candidates in order. Leaves: what is placed, what is dropped, and each
+section's budget; the sum of placed tokens never exceeds the total. The hard limit beats the minimum of one entry per section.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+from pipeline.contracts.limits import PACK_ENTRIES
+from pipeline.contracts.pack import Section, SectionBudget
+from pipeline.packs.candidates import Candidate
+from pipeline.packs.render import cut
+from pipeline.packs.tokens import estimate
+
+WORTH_CUTTING: Final = 32
+"""Tokens that must remain for one more entry of a section to be cut into them."""
+_LEAST: Final = 12
+"""Tokens below which a cut entry says nothing; reserved for a section's first entry only from here on."""
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """A section with something to place: candidates in the order of HMX-C §3.3."""
+
+    section: Section
+    weight: int
+    candidates: Sequence[Candidate]
+
+
+@dataclass(slots=True)
+class _Open:
+    """A section while it is filled."""
+
+    offer: Offer
+    waiting: list[Candidate]
+    placed: list[Candidate] = field(default_factory=list)
+    has_cut: bool = False
+
+    @property
+    def used(self) -> int:
+        return sum(candidate.tokens for candidate in self.placed)
+
+
+@dataclass(frozen=True, slots=True)
+class Allocation:
+    placed: tuple[Candidate, ...]
+    """In pack order; a cut one has the text and tokens of what is left of it."""
+    dropped: tuple[Candidate, ...]
+    section_budgets: dict[str, SectionBudget]
+    truncated: bool
+
+
+def split(total: int, weights: Sequence[int]) -> list[int]:
+    """`total` in proportion to the weights, by largest remainder, ties to the earlier; all of it is given away."""
+    whole = sum(weights)
+    if whole == 0:
+        return [0 for _ in weights]
+    parts = [total * weight // whole for weight in weights]
+    by_remainder = sorted(range(len(weights)), key=lambda i: (-(total * weights[i] % whole), i))
+    for i in by_remainder[: total - sum(parts)]:
+        parts[i] += 1
+    return parts
+
+
+def allocate(offers: Sequence[Offer], total: int, entries: int = PACK_ENTRIES) -> Allocation:
+    """Firsts, then shares, then what shares left over, then one cut entry per section while enough remains."""
+    opened = [_Open(offer, list(offer.candidates)) for offer in offers if offer.candidates]
+    room = _Room(total, entries)
+    _place_firsts(opened, room)
+    _fill(opened, room)
+    for section in opened:
+        if section.waiting and not section.has_cut and room.tokens >= WORTH_CUTTING:
+            _place(section, section.waiting[0], room.tokens, room)
+    spare = split(room.tokens, [section.offer.weight for section in opened])
+    budgets = {
+        section.offer.section.value: SectionBudget(budget=section.used + part, used=section.used)
+        for section, part in zip(opened, spare, strict=True)
+    }
+    return Allocation(
+        placed=tuple(c for section in opened for c in sorted(section.placed, key=lambda c: c.order)),
+        dropped=tuple(c for section in opened for c in section.waiting),
+        section_budgets=budgets,
+        truncated=any(section.has_cut for section in opened),
+    )
+
+
+@dataclass(slots=True)
+class _Room:
+    tokens: int
+    entries: int
+
+
+def _place(section: _Open, candidate: Candidate, limit: int, room: _Room) -> bool:
+    """Whole or else cut, into at most `limit` tokens."""
+    if room.entries == 0:
+        return False
+    placed: Candidate | None = candidate
+    if candidate.tokens > limit:
+        text = cut(candidate.text, limit) if limit >= _LEAST else None
+        placed = None if text is None else replace(candidate, text=text, tokens=estimate(text))
+    if placed is None:
+        return False
+    section.has_cut |= placed is not candidate
+    section.placed.append(placed)
+    section.waiting.remove(candidate)
+    room.tokens -= placed.tokens
+    room.entries -= 1
+    return True
+
+
+def _place_firsts(opened: Sequence[_Open], room: _Room) -> None:
+    """One entry per section in priority order; a long one leaves the later ones their share, or their need if less."""
+    reserved = []
+    for section, share in zip(opened, split(room.tokens, [s.offer.weight for s in opened]), strict=True):
+        need = section.waiting[0].tokens
+        reserved.append(need if need <= share else share if share >= _LEAST else 0)
+    for i, section in enumerate(opened):
+        _place(section, section.waiting[0], room.tokens - sum(reserved[i + 1 :]), room)
+
+
+def _fill(opened: Sequence[_Open], room: _Room) -> None:
+    """Shares of what remains, among the sections that still want some, until no share takes anything in; then whatever
+    fits into the rest as a whole."""
+    placed = -1
+    while placed:
+        wanting = [section for section in opened if section.waiting]
+        shares = split(room.tokens, [section.offer.weight for section in wanting])
+        placed = sum(_fill_section(section, share, room) for section, share in zip(wanting, shares, strict=True))
+    rest = sorted(((c.order, i) for i, section in enumerate(opened) for c in section.waiting))
+    by_order = {(c.order, i): c for i, section in enumerate(opened) for c in section.waiting}
+    for key in rest:
+        if by_order[key].tokens <= room.tokens:
+            _place(opened[key[1]], by_order[key], room.tokens, room)
+
+
+def _fill_section(section: _Open, share: int, room: _Room) -> int:
+    """How many entries it took in."""
+    before, taken = len(section.placed), 0
+    for candidate in list(section.waiting):
+        if candidate.tokens <= share - taken and _place(section, candidate, share - taken, room):
+            taken += candidate.tokens
+    return len(section.placed) - before

@@ -1,0 +1,118 @@
+"""The sections of a pack: one entry each, with what feeds it and its share of the budget (HMX-C §3.1, §4). Pure.
+
+A new section is one more entry of SECTIONS.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Final, Generic, TypeVar
+
+from pipeline.contracts.artifact import Artifact
+from pipeline.contracts.event_types import Role
+from pipeline.contracts.pack import PERMITTED, Provenance, Section, SourceType, WorkflowHints
+from pipeline.packs import render
+from pipeline.packs.candidates import Candidate
+from pipeline.packs.tokens import estimate
+from pipeline.retrieval.documents import Document
+
+Source = TypeVar("Source")
+
+
+@dataclass(frozen=True, slots=True)
+class Scored(Generic[Source]):
+    source: Source
+    score: float
+    relevance: float
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """All that sections choose from."""
+
+    artifacts: tuple[Scored[Artifact], ...]
+    episodes: tuple[Scored[Document], ...]
+    schema: Scored[Artifact] | None
+    """The task_schema that matches best; `hints` are made of it."""
+    hints: WorkflowHints | None
+
+
+@dataclass(frozen=True, slots=True)
+class SectionRule:
+    section: Section
+    weight: int
+    """Its share of the budget is this over the sum of the weights of all sections that have candidates."""
+    candidates: Callable[[View], Iterator[Candidate]]
+
+
+_PROCEDURES: Final = frozenset({"task_schema", "failure_playbook"})
+_SPOKEN: Final = frozenset({Role.MESSAGE, Role.DECISION})
+
+
+def _procedures(view: View) -> Iterator[Candidate]:
+    for scored in view.artifacts:
+        if scored.source.artifact_type in _PROCEDURES:
+            yield _artifact(Section.PROCEDURES, scored, render.artifact(scored.source))
+
+
+def _episodes(view: View) -> Iterator[Candidate]:
+    """What was said."""
+    return (_episode(Section.EPISODES, scored) for scored in view.episodes if scored.source.role in _SPOKEN)
+
+
+def _workflow(view: View) -> Iterator[Candidate]:
+    """What is next, once the asking session has begun: before that the procedure itself says it."""
+    if view.schema and view.hints and view.hints.suggested_next_steps and (view.hints.current_step or 1) > 1:
+        yield _artifact(Section.WORKFLOW, view.schema, render.workflow(view.schema.source.title, view.hints))
+
+
+def _evidence(view: View) -> Iterator[Candidate]:
+    """What was observed: errors, failed actions, feedback, changes."""
+    return (_episode(Section.EVIDENCE, scored) for scored in view.episodes if scored.source.role not in _SPOKEN)
+
+
+SECTIONS: Final = (
+    SectionRule(Section.PROCEDURES, 35, _procedures),
+    SectionRule(Section.EPISODES, 40, _episodes),
+    SectionRule(Section.WORKFLOW, 5, _workflow),
+    SectionRule(Section.EVIDENCE, 20, _evidence),
+)
+"""In the order of HMX-C §3.3."""
+
+ORIGINS: Final = {SourceType.ARTIFACT: "compiler", SourceType.EPISODE: "episodic"}
+"""Provenance and retrieval source of an entry, by its source type (HMX-C §5)."""
+
+
+def _artifact(section: Section, scored: Scored[Artifact], text: str) -> Candidate:
+    source = scored.source
+    count = source.observed_count if source.observed_count is not None else len(source.source_events)
+    return _candidate(section, source.artifact_id, SourceType.ARTIFACT, scored, text, source.confidence, count)
+
+
+def _episode(section: Section, scored: Scored[Document]) -> Candidate:
+    source = scored.source
+    text = render.episode(source)
+    return _candidate(section, source.event_id, SourceType.EPISODE, scored, text, 1.0, 1, source.session_id)
+
+
+def _candidate(
+    section: Section,
+    source_id: str,
+    source_type: SourceType,
+    scored: Scored[Source],
+    text: str,
+    confidence: float,
+    evidence_count: int,
+    session_id: str | None = None,
+) -> Candidate:
+    assert source_type in PERMITTED[section]
+    return Candidate(
+        section=section,
+        source_id=source_id,
+        source_type=source_type,
+        score=scored.score,
+        relevance=scored.relevance,
+        text=text,
+        tokens=estimate(text),
+        provenance=Provenance(origin=ORIGINS[source_type], confidence=confidence, evidence_count=evidence_count),
+        session_id=session_id,
+    )
