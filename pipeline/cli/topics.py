@@ -4,11 +4,9 @@ Enters: options and settings. Leaves: a table, or JSON, and an exit code: 0 no d
 pending, 1 a refusal, an unreachable Kafka, a bad file, or a "no" at the question.
 """
 
-import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
-from typing import Annotated, NoReturn
+from typing import Annotated
 
 import typer
 from confluent_kafka.admin import AdminClient
@@ -17,9 +15,10 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from pipeline.cli.console import OUT, fail, print_json
 from pipeline.kafka.plan import Change, Creation, Plan, Verdict, plan
-from pipeline.kafka.topics import KafkaUnreachableError, TopicsError, apply, connect, load_topics, read_cluster
-from pipeline.settings import Settings, SettingsError
+from pipeline.kafka.topics import KafkaUnreachableError, apply, connect, load_topics, read_cluster
+from pipeline.settings import Settings
 
 PENDING = 2
 FAILED = 1
@@ -47,8 +46,7 @@ def plan_command(bootstrap: Bootstrap = None, allow_shrink: AllowShrink = False,
 
     Example: hmx topics plan --bootstrap localhost:9092
     """
-    with _explained():
-        _, found = _compare(bootstrap, allow_shrink)
+    _, found = _compare(bootstrap, allow_shrink)
     _show(found, as_json)
     raise typer.Exit({Verdict.CLEAN: 0, Verdict.PENDING: PENDING, Verdict.REFUSED: FAILED}[found.verdict])
 
@@ -63,8 +61,7 @@ def apply_command(
 
     Example: hmx topics apply --yes
     """
-    with _explained():
-        admin, found = _compare(bootstrap, allow_shrink)
+    admin, found = _compare(bootstrap, allow_shrink)
     _show(found, as_json)
     if found.verdict is Verdict.REFUSED:
         raise typer.Exit(FAILED)
@@ -72,10 +69,9 @@ def apply_command(
         return
     if not yes:
         typer.confirm(f"Apply to {len(found.topics)} topics?", abort=True, err=True)
-    with _explained():
-        apply(admin, found)
+    apply(admin, found)
     if not as_json:
-        Console().print(f"[green]applied[/] to {len(found.topics)} topics")
+        OUT.print(f"[green]applied[/] to {len(found.topics)} topics")
 
 
 def _compare(bootstrap: str | None, allow_shrink: bool) -> tuple[AdminClient, Plan]:
@@ -86,31 +82,15 @@ def _compare(bootstrap: str | None, allow_shrink: bool) -> tuple[AdminClient, Pl
     try:
         cluster = read_cluster(admin, [spec.topic for spec in specs])
     except KafkaUnreachableError as error:
-        raise KafkaUnreachableError(f"{address} ({error})") from error
+        fail(f"no Kafka answers at {address} ({error}): start one with `hmx up`, or check HMX_KAFKA_BOOTSTRAP")
     return admin, plan(specs, cluster, allow_shrink=allow_shrink)
-
-
-@contextmanager
-def _explained() -> Iterator[None]:
-    """Failures that an operator can do something about become one message and exit code 1."""
-    try:
-        yield
-    except KafkaUnreachableError as error:
-        _fail(f"Kafka does not answer: {error}\nStart one with `hmx up`, or check --bootstrap and HMX_KAFKA_BOOTSTRAP.")
-    except (TopicsError, SettingsError) as error:
-        _fail(str(error))
-
-
-def _fail(message: str) -> NoReturn:
-    Console(stderr=True).print(f"[red]error[/] {escape(message)}", highlight=False)
-    raise typer.Exit(FAILED)
 
 
 def _show(found: Plan, as_json: bool) -> None:
     if as_json:
-        typer.echo(json.dumps({"verdict": found.verdict, **asdict(found)}, indent=2))
+        print_json({"verdict": found.verdict, **asdict(found)})
     else:
-        show_plan(found, Console())
+        show_plan(found, OUT)
 
 
 def show_plan(found: Plan, console: Console) -> None:
