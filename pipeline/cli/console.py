@@ -6,6 +6,7 @@ from typing import Any, Final, NoReturn
 
 import orjson
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 OUT: Final = Console(highlight=False)
@@ -14,7 +15,7 @@ ERR: Final = Console(stderr=True, highlight=False)
 
 def fail(message: str, code: int = 1) -> NoReturn:
     """One line that says what is wrong and what to do, then the end."""
-    ERR.print(f"[bold red]error[/]: {message}", soft_wrap=True)
+    ERR.print(f"[bold red]error[/]: {escape(message)}", soft_wrap=True)
     sys.exit(code)
 
 
