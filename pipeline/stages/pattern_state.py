@@ -7,7 +7,6 @@
 | `b/barrier_id` | BarrierState: which events partitions it has been seen from |
 """
 
-import hashlib
 from typing import Any
 
 import msgspec
@@ -15,9 +14,10 @@ import msgspec
 from pipeline.compiler.lifecycle import Said
 from pipeline.contracts.evidence import Contribution, evidence_key
 from pipeline.contracts.keys import join_key
+from pipeline.contracts.model import Model
 
 
-class PatternState(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class PatternState(Model):
     said: Said | None = None
     speak_at: int | None = None
     """Clock at which the pattern is compiled; None: nothing new."""
@@ -30,7 +30,6 @@ class BarrierState(msgspec.Struct, frozen=True, kw_only=True):
     forget_at: int
 
 
-_PATTERN = msgspec.json.Decoder(PatternState)
 _BARRIER = msgspec.json.Decoder(BarrierState)
 
 
@@ -46,24 +45,19 @@ def barrier_state_key(barrier_id: str) -> str:
     return f"b/{join_key(barrier_id)}"
 
 
-def sample_rank(contribution: Contribution) -> str:
-    """Which contributions a pattern keeps at its bound: those of the lowest rank, whatever came first."""
-    return hashlib.sha256(join_key(contribution.session_id, contribution.segment_id).encode()).hexdigest()
-
-
 def decode_state(key: str, value: bytes) -> Any:
     match key[0]:
         case "m":
             return Contribution.model_validate_json(value)
         case "p":
-            return _PATTERN.decode(value)
+            return PatternState.model_validate_json(value)
         case "b":
             return _BARRIER.decode(value)
     raise ValueError(f"no state record has the key {key!r}")
 
 
 def encode_state(value: Any) -> bytes:
-    return value.to_json() if isinstance(value, Contribution) else msgspec.json.encode(value)
+    return value.to_json() if isinstance(value, Model) else msgspec.json.encode(value)
 
 
 def state_deadline(value: Any) -> int | None:

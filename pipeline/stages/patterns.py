@@ -6,9 +6,9 @@ compiled after a short pause (more of the same is usually on its way) and whenev
 
 from typing import Any
 
-import msgspec
 from pydantic import ValidationError
 
+from pipeline.compiler.candidate import candidate, rank
 from pipeline.compiler.lifecycle import step
 from pipeline.compiler.registry import ARTIFACT_TYPES
 from pipeline.contracts.evidence import Contribution, EvidenceControl, Pattern
@@ -27,13 +27,9 @@ from pipeline.stages.pattern_state import (
     encode_state,
     map_key,
     pattern_key,
-    sample_rank,
     state_deadline,
 )
 from pipeline.topology import ARTIFACTS, EVIDENCE, EVIDENCE_DLQ
-
-_replace = msgspec.structs.replace
-
 
 class PatternsFold:
     """One partition of the evidence topic."""
@@ -81,21 +77,20 @@ class PatternsFold:
         tx.put(key, None if contribution.withdrawn else contribution)
         known = self._maps.of(pattern)
         if key not in known and not contribution.withdrawn and len(known) >= PATTERN_CONTRIBUTIONS:
-            last = max((*known.values(), contribution), key=sample_rank)
+            last = max((*known.values(), contribution), key=lambda c: (rank(c), c.contribution_id))
             tx.put(map_key(last), None)
             tx.count("contribution_out_of_sample")
         state: PatternState = tx.get(pattern) or PatternState()
         if state.speak_at is None:
-            tx.put(pattern, _replace(state, speak_at=tx.clock + PATTERN_DEBOUNCE_MS))
+            tx.put(pattern, PatternState(said=state.said, speak_at=tx.clock + PATTERN_DEBOUNCE_MS))
         tx.count("withdrawn" if contribution.withdrawn else "contributed")
 
     def _speak(self, tx: Tx, key: str, state: PatternState) -> None:
         """Emits the difference between what the map now says and what the pattern last said."""
         tenant_id, pattern_text = split_key(key.removeprefix("p/"))
         pattern = Pattern(*split_key(pattern_text))
-        contributions = sorted(self._maps.of(key).values(), key=lambda c: (c.first_at, c.contribution_id))
-        candidate = ARTIFACT_TYPES[pattern.type].compile(contributions) if contributions else None
-        said, artifacts = step(state.said, candidate, tenant_id, pattern)
+        contributions = list(self._maps.of(key).values())
+        said, artifacts = step(state.said, candidate(contributions), tenant_id, pattern, tx.clock)
         for artifact in artifacts:
             record_key = join_key(tenant_id, artifact.artifact_id).encode()
             headers = origin_headers(tx.partition, tx.offset)
