@@ -1,7 +1,9 @@
-"""What a user wants. In: the goal's text. Out: intent classes, an immutable key made of them, and words for a title.
+"""What a user wants. In: the goal's text. Out: intent classes, an immutable key made of them, and words for a
+title.
 
-Mask → verbs of two words → stop words → Snowball stems → lexicon. The key of a segment is the sorted set of the classes in
-its first two user messages, so that the same wish in other words and another order has the same key. Nothing fails.
+Mask → verbs of two words → stop words → Snowball stems → lexicon. The key of a segment is the sorted set of the
+classes in its first two user messages, so that the same wish in other words and another order has the same key.
+Nothing fails.
 """
 
 import re
@@ -11,8 +13,8 @@ from typing import Final, NamedTuple
 
 import Stemmer
 
-from pipeline.contracts.evidence import Step
 from pipeline.contracts.event_types import Role
+from pipeline.contracts.evidence import Step
 from pipeline.segments.lexicon import LEXICON_VERSION, LIGHT_VERBS, OBJECTS, PHRASES, STOP_WORDS, VERBS, WEAK
 from pipeline.segments.masking import mask, shorten
 
@@ -25,7 +27,9 @@ _stemmer = Stemmer.Stemmer("english")
 _TOKEN: Final = re.compile(r"[a-z][a-z'-]*[a-z]|[a-z]")
 _PHRASE: Final = re.compile(r"\b(" + "|".join(sorted(PHRASES, key=lambda p: (-len(p), p))) + r")\b")
 _FIRST: Final = re.compile(r"(?<=[.!?])\s+|\n+")
-_GREETING: Final = re.compile(r"^(?:(?:hi|hello|hey|good (?:morning|afternoon|evening)|please)\b[\s,!.]*|there[,!.]+\s*)+", re.IGNORECASE)
+_GREETING: Final = re.compile(
+    r"^(?:(?:hi|hello|hey|good (?:morning|afternoon|evening)|please)\b[\s,!.]*|there[,!.]+\s*)+", re.IGNORECASE
+)
 
 
 @lru_cache(maxsize=4096)
@@ -73,14 +77,16 @@ def intent(text: str) -> Intent:
                 found.setdefault(f"{_LIGHT[stemmed]}.{_OBJECT[stem(about)]}", _surface(_LIGHT[stemmed], about))
     for table in (_LIGHT, _WEAK):
         if not found:
-            found = {table[s]: table[s] for s in reversed(stems) if s in table}
-            found = dict(reversed(found.items()))
+            for i, stemmed in enumerate(stems):
+                if stemmed in table:
+                    found.setdefault(table[stemmed], _surface(table[stemmed], _object(words, stems, i)))
     kept = list(found.items())[:_CLASSES]
     return Intent(tuple(name for name, _ in kept), tuple(phrase for _, phrase in kept))
 
 
 def _object(words: Sequence[str], stems: Sequence[str], at: int) -> str:
-    """The first word after a verb that the lexicon knows as an object, else one before it; empty where there is none."""
+    """The first word after a verb that the lexicon knows as an object, else one before it; empty where there is
+    none."""
     after = range(at + 1, min(at + 1 + _REACH, len(stems)))
     before = range(at - 1, max(at - 3, -1), -1)
     return next((words[i] for i in (*after, *before) if stems[i] in _OBJECT), "")
@@ -102,7 +108,8 @@ def goal_messages(steps: Iterable[Step]) -> list[Step]:
 
 
 def goal_intent(messages: Sequence[Step]) -> Intent:
-    """Classes of all goal messages; a later message adds none that the first, if it says anything, could already weakly say."""
+    """Classes of all goal messages; a later message adds none that the first, if it says anything, could already
+    weakly say."""
     found: dict[str, str] = {}
     for message in messages:
         said = intent(message.text)

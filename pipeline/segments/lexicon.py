@@ -8,13 +8,19 @@ from typing import Final
 
 LEXICON_VERSION: Final = "1"
 
+
+def word_set(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
 PHRASES: Final[Mapping[str, str]] = {
-    "roll back": "rollback", "rolled back": "rollback", "roll out": "rollout", "set up": "configure", "look into": "investigate",
-    "find out": "investigate", "figure out": "investigate", "look up": "search", "look for": "search",
-    "looking for": "search", "send back": "return", "give back": "return", "get rid of": "remove", "clean up": "refactor",
-    "log in": "login", "sign in": "login", "sign up": "register", "call off": "cancel", "back up": "backup",
-    "check in": "checkin", "shut down": "stop", "turn on": "enable", "turn off": "disable", "spin up": "create",
-    "speed up": "optimize", "put back": "revert", "money back": "refund",
+    "roll back": "rollback", "rolled back": "rollback", "roll out": "rollout", "set up": "configure",
+    "look into": "investigate", "find out": "investigate", "figure out": "investigate", "look up": "search",
+    "look for": "search", "looking for": "search", "send back": "return", "give back": "return",
+    "get rid of": "remove", "clean up": "refactor", "log in": "login", "sign in": "login", "sign up": "register",
+    "call off": "cancel", "back up": "backup", "check in": "checkin", "shut down": "stop", "turn on": "enable",
+    "turn off": "disable", "spin up": "create", "speed up": "optimize", "put back": "revert",
+    "money back": "refund",
 }  # fmt: skip
 """Verbs of two words become one before stop words go."""
 
@@ -93,27 +99,31 @@ OBJECTS: Final[Mapping[str, str]] = {
 }
 """Class → words that a light verb may be about."""
 
-STOP_WORDS: Final = frozenset(
+STOP_WORDS: Final = word_set(
     """
-    a about above after again all also am an and any are as at be because been before being below between both but by can could
-    did do does doing down during each few for from further had has have having he her here hers him his how i if in into is it its
-    just let like me more most my need no nor not now of off on once only or other our out over own please same she should so some
-    such than that the their them then there these they this those through to too under until up us very want was we were what when
-    where which while who whom why will with would you your yours hi hello hey thanks thank help sure okay ok yes d ll m re s t ve
-    """.split()
+    a about above after again all also am an and any are as at be because been before being below between both
+    but by can could did do does doing down during each few for from further had has have having he her here
+    hers him his how i if in into is it its just let like me more most my need no nor not now of off on once
+    only or other our out over own please same she should so some such than that the their them then there these
+    they this those through to too under until up us very want was we were what when where which while who whom
+    why will with would you your yours hi hello hey thanks thank help sure okay ok yes d ll m re s t ve
+    """
 )
 
-READS: Final = frozenset(
+READS: Final = word_set(
     """
-    get list find search read fetch show view check describe query lookup look status diff grep rg glob ls cat head tail wc tree
-    which stat pwd echo log logs inspect explain think calculate compute count compare validate verify test tests lint monitor
-    observe ping open scroll screenshot browse navigate sleep env whoami ps top df du sed awk nl printf file jq less more vet
-    tasklist taskget taskoutput webfetch websearch get-item analyze analyse retrieve load select peek ask wait plan todo
-    """.split()
+    get list find search read fetch show view check describe query lookup look status diff grep rg glob ls cat
+    head tail wc tree which stat pwd echo log logs inspect explain think calculate compute count compare
+    validate verify test tests lint monitor observe ping open scroll screenshot browse navigate sleep env whoami
+    ps top df du sed awk nl printf file jq less more vet tasklist taskget taskoutput webfetch websearch get-item
+    analyze analyse retrieve load select peek ask wait plan todo
+    """
 )
 """First words of tools and commands that look and change nothing."""
 
-SILENT: Final = frozenset(
-    "think reflect scratchpad thought plan todo todowrite todo_write taskcreate taskupdate tasklist".split()
+SILENT: Final = word_set(
+    """
+    think reflect scratchpad thought plan todo todowrite todo_write taskcreate taskupdate tasklist
+    """
 )
 """Tools by which an agent talks to itself: no step of a procedure."""

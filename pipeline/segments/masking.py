@@ -1,5 +1,7 @@
-"""What varies from one occurrence to the next, taken out of a text. In: a text and its own argument values. Out: the text
-with masks like `<num>`, and from that a phrase that a person can read. Nothing fails.
+"""What varies from one occurrence to the next, taken out of a text.
+
+In: a text and its own argument values. Out: the text with masks like `<num>`, and from that a phrase that a person can
+read. Nothing fails.
 """
 
 import re
@@ -7,39 +9,36 @@ from collections.abc import Iterable
 from typing import Final
 
 _VARIES: Final = re.compile(
-    r"""
-    (?P<url>\b[a-z][a-z0-9+.-]*://[^\s"'<>)\]]+)
-  | (?P<email>\b[\w.+-]+@[\w-]+(?:\.[\w-]+)+)
-  | (?P<uuid>\b[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}\b)
-  | (?P<date>\b\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d)?(?:\.\d+)?(?:Z|[+-]\d\d:?\d\d)?)?\b)
-  | (?P<time>\b\d{1,2}:\d\d(?::\d\d)?(?:[.,]\d+)?\b)
-  | (?P<ip>\b\d{1,3}(?:\.\d{1,3}){3}(?::\d+)?\b)
-  | (?P<hex>\b0x[0-9a-f]+\b|\b(?=[0-9a-f]*\d)(?=[0-9a-f]*[a-f])[0-9a-f]{7,}\b)
-  | (?P<id>\#?\b(?=[\w-]*\d)(?=[\w-]*[a-z_])\w[\w-]*\b)
-  | (?P<num>[-+]?[$€£#]?\b\d[\d,.]*\d\b%?|[-+]?[$€£#]?\b\d\b%?)
-    """,
-    re.VERBOSE | re.IGNORECASE,
-)
-_PLACES: Final = re.compile(
-    r"""
-    (?P<quoted>"[^"\n]*"|`[^`\n]*`|(?<!\w)'[^'\n]*'(?!\w)|“[^”\n]*”)
-  | (?P<path>(?<![\w<])(?:~|\.{1,2}|[A-Z]:)?[/\\][\w.@~-]+(?:[/\\][\w.@~-]*)*|\b[\w.-]+(?:/[\w.-]+)+|\b[\w-]+\.[a-z]{1,4}\b)
-    """,
-    re.VERBOSE,
-)
-_REPEATED: Final = re.compile(r"(<\w+>)(?:[\s,;]*(?:and )?\1)+")
-_MASK: Final = re.compile(r"\s*[(\[]?<(?:url|email|uuid|date|time|ip|hex|id|num|quoted|path|value)>[)\]]?%?")
-_DANGLING: Final = re.compile(
-    r"(?:[\s,;:=(\[]+(?:on|at|in|for|from|to|of|with|by|than|is|are|was|and|or|but|the|a|an|line|column|char|date))+\s*$",
+    r"(?P<url>\b[a-z][a-z0-9+.-]*://[^\s\"'<>)\]]+)"
+    r"|(?P<email>\b[\w.+-]+@[\w-]+(?:\.[\w-]+)+)"
+    r"|(?P<uuid>\b[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}\b)"
+    r"|(?P<date>\b\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d)?(?:\.\d+)?(?:Z|[+-]\d\d:?\d\d)?)?\b)"
+    r"|(?P<time>\b\d{1,2}:\d\d(?::\d\d)?(?:[.,]\d+)?\b)"
+    r"|(?P<ip>\b\d{1,3}(?:\.\d{1,3}){3}(?::\d+)?\b)"
+    r"|(?P<hex>\b0x[0-9a-f]+\b|\b(?=[0-9a-f]*\d)(?=[0-9a-f]*[a-f])[0-9a-f]{7,}\b)"
+    r"|(?P<id>\#?\b(?=[\w-]*\d)(?=[\w-]*[a-z_])\w[\w-]*\b)"
+    r"|(?P<num>[-+]?[$€£#]?\b\d(?:[\d,.]*\d)?\b%?)",
     re.IGNORECASE,
 )
-_DANGLING_AT: Final = re.compile(r"\s(?:on|at|in|for|from|to|of|with|by)(?: \w+)?\s*(?=<\w+>\s*$)", re.IGNORECASE)
-_CLAUSE: Final = re.compile(r"(?:[;:,.]\s+|\s[-–—(|]\s*)")
-_LABEL: Final = re.compile(r"^(?:(?:error|exception|fatal|failed|failure|warning|err)\b[\s:!-]+)+", re.IGNORECASE)
+_PLACES: Final = re.compile(
+    r"(?P<quoted>\"[^\"\n]*\"|`[^`\n]*`|(?<!\w)'[^'\n]*'(?!\w)|“[^”\n]*”)"
+    r"|(?P<path>(?<![\w<])(?:~|\.{1,2}|[A-Z]:)?[/\\][\w.@~-]+(?:[/\\][\w.@~-]*)*"
+    r"|\b[\w.-]+(?:/[\w.-]+)+|\b[\w-]+\.[a-z]{1,4}\b)"
+)
+_REPEATED: Final = re.compile(r"(<\w+>)(?:[\s,;]*(?:and )?\1)+")
+_MASK: Final = re.compile(r"\s*[(\[]?<\w{1,12}>[)\]]?%?")  # ours, and placeholders that producers write
+_LINK: Final = r"on|at|in|for|from|to|of|with|by"
+_DANGLING: Final = re.compile(
+    rf"(?:[\s,;:=(\[]+(?:{_LINK}|than|is|are|was|and|or|but|the|a|an|line|column|char|date))+\s*$", re.IGNORECASE
+)
+_DANGLING_AT: Final = re.compile(rf"\s(?:{_LINK})(?: \w+)?\s*(?=<\w+>\s*$)", re.IGNORECASE)
+_CLAUSE: Final = re.compile(r"[;:,.]\s+|\s[-–—|]\s+|\s\((?=[^)]*<)")
+_LABEL: Final = re.compile(r"^(?:(?:error|exception|fatal|failed|failure|warning|err)\s*[:!-]+\s*)+", re.IGNORECASE)
 _TAG: Final = re.compile(r"</?[a-z][a-z_-]*>")
-_TELLING: Final = re.compile(r"error|exception|fail|not |cannot|can't|denied|invalid|missing|refused|timed? ?out|unknown", re.I)
-
-VALUE_MIN: Final = 3  # shorter argument values are parts of ordinary words
+_TELLING: Final = re.compile(
+    r"error|exception|fail|not found|cannot|can't|denied|invalid|missing|refused|timed? ?out", re.IGNORECASE
+)
+_VALUE_MIN: Final = 3  # shorter argument values are parts of ordinary words
 
 
 def _named(match: re.Match[str]) -> str:
@@ -48,20 +47,25 @@ def _named(match: re.Match[str]) -> str:
 
 def mask_ids(text: str, values: Iterable[str] = ()) -> str:
     """Ids, numbers, times, addresses and the call's own argument values masked; quotes and paths stay."""
-    for value in sorted({v for v in values if len(v) >= VALUE_MIN}, key=lambda v: (-len(v), v)):
-        if value in text:
-            text = re.sub(rf"(?<![\w<]){re.escape(value)}(?![\w>])", "<value>", text)
-    return _REPEATED.sub(r"\1", _VARIES.sub(_named, text))
+    return _REPEATED.sub(r"\1", _VARIES.sub(_named, _mask_values(text, values)))
 
 
 def mask(text: str, values: Iterable[str] = ()) -> str:
     """As `mask_ids`, quotes and paths too: what remains is the same for every occurrence of one kind of message."""
-    masked = mask_ids(_PLACES.sub(_named, text), values)
-    return " ".join(_REPEATED.sub(r"\1", masked).split())
+    placed = _PLACES.sub(_named, _mask_values(text, values))
+    return " ".join(_REPEATED.sub(r"\1", _VARIES.sub(_named, placed)).split())
+
+
+def _mask_values(text: str, values: Iterable[str]) -> str:
+    for value in sorted({v for v in values if len(v) >= _VALUE_MIN}, key=lambda v: (-len(v), v)):
+        if value in text:
+            text = re.sub(rf"(?<![\w<]){re.escape(value)}(?![\w>])", "<value>", text)
+    return text
 
 
 def telling_line(text: str) -> str:
-    """The line of an error's text that says most: a traceback's last, else the first that speaks of failing, else the first."""
+    """The line of an error's text that says most: a traceback's last, else the first that speaks of failing, else the
+    first."""
     lines = [" ".join(_TAG.sub(" ", line).split()) for line in text.splitlines()]
     lines = [line for line in lines if any(c.isalpha() for c in line)]
     if not lines:
@@ -77,17 +81,16 @@ def unlabelled(text: str) -> str:
 
 
 def readable(masked: str, limit: int = 90) -> str:
-    """A phrase without masks: clauses that hold none if there are any, else the text with each mask and what led to it cut."""
+    """A phrase without masks: the clauses before the first one, else the first clause with masks cut out of it."""
     clauses = [clause.strip() for clause in _CLAUSE.split(masked) if any(c.isalpha() for c in _MASK.sub("", clause))]
     whole = []
     for clause in clauses:
         if _MASK.search(clause):
             break
         whole.append(clause)
-    text = ": ".join(whole) if whole and len(" ".join(whole).split()) > 1 else (clauses[0] if clauses else "")
+    text = ": ".join(whole) if len(" ".join(whole).split()) > 1 else "".join(clauses[:1])
     text = _DANGLING.sub("", _MASK.sub("", _DANGLING_AT.sub(" ", text)).strip())
-    text = " ".join(text.split()).strip(" .,:;-([\"'`")
-    return shorten(text, limit)
+    return shorten(" ".join(text.split()).strip(" .,:;-\"'`"), limit)
 
 
 def shorten(text: str, limit: int) -> str:

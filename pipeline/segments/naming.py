@@ -1,12 +1,12 @@
-"""What an action is called. In: a step's name. Out: its verb (`get_order`, `run git commit`, `request GET /orders`), the tool
-behind the verb, the words for it, and whether it changes anything. Nothing fails.
+"""What an action is called. In: a step's name. Out: its verb (`get_order`, `run git commit`, `request GET
+/orders`), the tool behind the verb, the words for it, and whether it changes anything. Nothing fails.
 """
 
 import re
 from typing import Final
 
 from pipeline.contracts.event_types import Role
-from pipeline.segments.lexicon import READS, SILENT
+from pipeline.segments.lexicon import READS, SILENT, word_set
 
 ASK: Final = "ask the user"
 """The verb of asking and being answered; no tool stands behind it."""
@@ -23,11 +23,12 @@ _PREAMBLE: Final = re.compile(
 _WORD: Final = re.compile(r"[\w./+@-]+")
 _SUBCOMMAND: Final = re.compile(r"[a-z][a-z:-]+")
 _PYTHON: Final = re.compile(r"(?:python|pypy)[\d.]*")
-_WITH_SUBCOMMANDS: Final = frozenset(
+_WITH_SUBCOMMANDS: Final = word_set(
     """
-    git gh npm npx yarn pnpm bun pip pip3 uv poetry docker docker-compose podman kubectl helm terraform aws gcloud az cargo go make
-    mise just bundle rake rails gradle mvn dotnet systemctl service apt apt-get brew conda deno flask django-admin psql redis-cli
-    """.split()
+    git gh npm npx yarn pnpm bun pip pip3 uv poetry docker docker-compose podman kubectl helm terraform aws
+    gcloud az cargo go make mise just bundle rake rails gradle mvn dotnet systemctl service apt apt-get brew
+    conda deno flask django-admin psql redis-cli
+    """
 )
 _CAMEL: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 
@@ -58,8 +59,8 @@ def _command(line: str) -> str:
         if len(words) > 2 and words[1] == "-m":
             program = words[2]
     if program in _WITH_SUBCOMMANDS:
-        sub = next((word for word in words[1:4] if _SUBCOMMAND.fullmatch(word)), "")
-        program = f"{program} {sub}".strip()
+        subs = [word for word in words[1:4] if _SUBCOMMAND.fullmatch(word)]
+        program = " ".join([program, *subs[: 2 if subs[:1] == ["run"] else 1]])
     return f"{_RUN}{program}"[:_NAME]
 
 

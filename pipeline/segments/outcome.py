@@ -29,7 +29,8 @@ def outcome_of(segment: Segment, acted: Sequence[Action]) -> SegmentOutcome:
 
 
 def _feedback(segment: Segment) -> bool | None:
-    """The last verdict. A correction, or a rejection after which the agent went on, is about the span before it only."""
+    """The last verdict. A correction, or a rejection after which the agent went on, is about the span before it
+    only."""
     acted_since = False
     for step in reversed(segment.steps):
         if step.role in _ACTS:

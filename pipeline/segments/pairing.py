@@ -1,8 +1,9 @@
-"""Actions of a segment. In: its steps. Out: each call with its result, each error with what failed. Nothing fails: a result
-without a call, or an error without an action, is an action of its own.
+"""Actions of a segment. In: its steps. Out: each call with its result, each error with what failed. Nothing fails:
+a result without a call, or an error without an action, is an action of its own.
 
-Ids beat position: a result goes to the call with its call_id, else to the one that parent or correlation name, else to the
-oldest open call of the same tool. An error goes to the action that parent or correlation name, else to the last one.
+Ids beat position: a result goes to the call with its call_id, else to the one that parent or correlation name, else
+to the oldest open call of the same tool. An error goes to the action that parent or correlation name, else to the
+last one.
 """
 
 from collections.abc import Sequence

@@ -1,8 +1,8 @@
-"""Where a session's episodes are cut. In: the head of the open segment and the next step in released order. Out: whether
-that step opens a new one, and the head with it. The head is bounded, so it is state. Nothing fails.
+"""Where a session's episodes are cut. In: the head of the open segment and the next step in released order. Out:
+whether that step opens a new one, and the head with it. The head is bounded, so it is state. Nothing fails.
 
-Only clear evidence cuts: an end, half an hour of silence, the size limit, or, once the user was content, a wish of another
-kind. A wrong cut loses a goal's outcome; a missing one only makes a segment longer.
+Only clear evidence cuts: an end, half an hour of silence, the size limit, or, once the user was content, a wish of
+another kind. A wrong cut loses a goal's outcome; a missing one only makes a segment longer.
 """
 
 import re
@@ -14,23 +14,35 @@ from pipeline.contracts.event_types import Role
 from pipeline.contracts.evidence import Step
 from pipeline.contracts.limits import SEGMENT_EVENTS, SEGMENT_IDLE_MS
 from pipeline.segments.intent import GOAL_TURNS, intent
+from pipeline.segments.lexicon import word_set
 
-_ENDS: Final = frozenset(
-    "finished done complete completed ended end closed resolved terminated aborted cancelled session_end session_ended".split()
+_ENDS: Final = word_set(
+    """
+    finished done complete completed ended end closed resolved terminated aborted cancelled session_end
+    session_ended
+    """
 )
 _CONTENT: Final = re.compile(
-    r"\b(?:thanks?|thank you|that'?s all|that is all|that will be all|all set|perfect|great job|well done|works now|bye|goodbye)\b", re.I
+    r"\b(?:thanks?|that'?s all|that (?:is|will be) all|all set|perfect|great job|well done|works now|(?:good)?bye)\b",
+    re.IGNORECASE,
 )
 _ANSWERS: Final = re.compile(
-    r"^\W*(?:yes|yeah|yep|no|nope|ok(?:ay)?|sure|right|correct|exactly|go ahead|go on|please do|continue|proceed|keep going|carry on"
-    r"|next|actually|instead|wait|stop|don'?t|not (?:that|what)|that'?s (?:wrong|not)|wrong|undo|try again|and|also|but)\b",
-    re.I,
+    r"^\W*(?:yes|yeah|yep|no|nope|ok(?:ay)?|sure|right|correct|exactly|go ahead|go on|please do|continue|proceed"
+    r"|keep going|carry on|next|actually|instead|wait|stop|don'?t|not (?:that|what)|that'?s (?:wrong|not)|wrong"
+    r"|undo|try again|and|also|but)\b",
+    re.IGNORECASE,
 )
-_CONTINUES: Final = re.compile(r"\b(?:also|as well|too|in addition|while (?:you|we)|instead)\b", re.I)
-_ASKS: Final = re.compile(r"\?|\b(?:let me know|please (?:confirm|provide|share|reply|tell|specify|choose|select))\b", re.I)
-_OFFERS: Final = re.compile(r"[^.!?\n]*\b(?:(?:any|some)thing else|further|other (?:questions?|requests?))\b[^.!?\n]*[.!?]?", re.I)
+_CONTINUES: Final = re.compile(r"\b(?:also|as well|too|in addition|while (?:you|we)|instead)\b", re.IGNORECASE)
+_ASKS: Final = re.compile(
+    r"\?|\b(?:let me know|please (?:confirm|provide|share|reply|tell|specify|choose|select))\b", re.IGNORECASE
+)
+_OFFERS: Final = re.compile(
+    r"[^.!?\n]*\b(?:(?:any|some)thing else|further|other (?:questions?|requests?))\b[^.!?\n]*[.!?]?", re.IGNORECASE
+)
 _CLOSING_WORDS: Final = 12  # thanks inside a longer message are politeness
-_ANOTHER: Final = re.compile(r"\b(?:new|next|another|different|separate|unrelated) (?:task|topic|request|issue|question|thing)\b", re.I)
+_ANOTHER: Final = re.compile(
+    r"\b(?:new|next|another|different|separate|unrelated) (?:task|topic|request|issue|question|thing)\b", re.IGNORECASE
+)
 _OPENERS: Final = frozenset({Role.CALL, Role.ACTION, Role.TEST, Role.DECISION, Role.OBSERVATION, Role.STATE})
 
 
@@ -107,5 +119,7 @@ def _seen(head: SegmentHead, step: Step) -> SegmentHead:
         case Role.CALL | Role.ACTION | Role.TEST:
             return msgspec.structs.replace(head, content=False)
         case Role.STATE:
-            return msgspec.structs.replace(head, ended=head.ended or not _ENDS.isdisjoint({step.name.lower(), step.text.lower()}))
+            return msgspec.structs.replace(
+                head, ended=head.ended or not _ENDS.isdisjoint({step.name.lower(), step.text.lower()})
+            )
     return head
