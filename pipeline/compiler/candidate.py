@@ -1,7 +1,8 @@
-"""What a pattern's contributions say by now. In: the contributions in any order. Out: a candidate or None. Nothing fails.
+"""What a pattern's contributions say by now. In: the contributions in any order. Out: a candidate or None. Nothing
+fails.
 
-The same set gives the same candidate: withdrawn ones go, the rest is sampled at the bound, put in event-time order and
-compiled; sources are trimmed to what an artifact may hold, each time to the same ones (HMX-A §12).
+The same set gives the same candidate: withdrawn ones go, the rest is sampled at the bound, put in event-time order
+and compiled; sources are trimmed to what an artifact may hold, each time to the same ones (HMX-A §12).
 """
 
 import hashlib
@@ -73,7 +74,8 @@ def _tags(contributions: Sequence[Contribution]) -> list[str]:
 
 
 def _sources(contributions: Sequence[Contribution], room: int) -> tuple[list[str], int]:
-    """Distinct source events in event-time order; at the bound whole contributions go, those that `sample` would drop."""
+    """Distinct source events in event-time order; at the bound whole contributions go, those that `sample` would
+    drop."""
     everything = {event for c in contributions for event in c.source_events}
     chosen: set[str] = set()
     for c in sorted(contributions, key=lambda c: (rank(c), c.contribution_id)):

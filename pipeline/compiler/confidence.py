@@ -1,5 +1,5 @@
-"""How sure the evidence makes us: the Wilson lower bound over independent sessions. In: counts or contributions. Out: 0 to 1,
-rounded to 1e-6. Nothing fails.
+"""How sure the evidence makes us: the Wilson lower bound over independent sessions. In: counts or contributions.
+Out: 0 to 1, rounded to 1e-6. Nothing fails.
 """
 
 from collections.abc import Iterable

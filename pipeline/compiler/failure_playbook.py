@@ -1,9 +1,9 @@
 """failure_playbook: what goes wrong in one way, and what helped (HMX-A §4.2).
 
-The key is (error class, verb, message without what varies): a false merge is a wrong recovery plan, so nothing is merged
-that differs in these. A segment says how often it happened, what was tried after each time and whether that worked, and what
-had been done before tries that failed and tries that worked. Nothing fails; an error seen in one session only is a finding
-from three sessions on.
+The key is (error class, verb, message without what varies): a false merge is a wrong recovery plan, so nothing is
+merged that differs in these. A segment says how often it happened, what was tried after each time and whether that
+worked, and what had been done before tries that failed and tries that worked. Nothing fails; an error seen in one
+session only is a finding from three sessions on.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -15,16 +15,20 @@ from pipeline.compiler.mining import share_with
 from pipeline.compiler.model import ArtifactType, Extracted, Finding
 from pipeline.compiler.wording import most_frequent, plural
 from pipeline.contracts.artifact import Status
+from pipeline.contracts.event_types import Role
 from pipeline.contracts.evidence import Contribution, Segment, SegmentOutcome
 from pipeline.contracts.keys import join_key
+from pipeline.contracts.limits import STEP_VALUES
+from pipeline.segments.intent import goal_intent, goal_messages
 from pipeline.segments.masking import mask, mask_ids, readable, sentence, shorten
-from pipeline.segments.naming import ASK, phrase_of, silent, tool_of, words_of
+from pipeline.segments.naming import ASK, mutates, phrase_of, silent, tool_of, words_of
 from pipeline.segments.pairing import Action
 
 NAME: Final = "failure_playbook"
 _KEYS: Final = 32  # different errors of one segment that are kept, the first ones
 _TRIES: Final = 8  # of one error in one segment
 _PATH: Final = 6  # verbs from an error to the next try
+_LOOKS: Final = 2
 _BEFORE: Final = 24
 _MESSAGE: Final = 160
 _LEAST_SESSIONS: Final = 2
@@ -34,7 +38,7 @@ _MOST: Final = 0.8
 _SIDE: Final = 5  # tries that failed, and that worked, before prevention is judged
 _LOG_ODDS: Final = 1.0
 _SHOWN: Final = 5
-_SEVERITY: Final = ((0.25, "low"), (0.5, "medium"), (0.8, "high"))  # share of sessions that ended badly
+_SEVERITY: Final = ((0.25, "low"), (0.5, "medium"), (0.8, "high"))
 _ALIKE: Final = 0.5  # share of words by which two tools serve one purpose
 
 
@@ -55,18 +59,21 @@ def extract(segment: Segment, outcome: SegmentOutcome, actions: Sequence[Action]
         key = _error_key(action)
         if key is not None and (key in places or len(places) < _KEYS):
             places.setdefault(key, []).append(i)
-    return [_extracted(key, at, done, outcome) for key, at in places.items()]
+    wishes = [name.replace(".", " ") for name in goal_intent(goal_messages(segment.steps)).classes]
+    return [_extracted(key, at, done, outcome, wishes) for key, at in places.items()]
 
 
 def _error_key(action: Action) -> _ErrorKey | None:
     failure = action.failure
     if failure is None or not (failure.type or failure.message):
         return None
-    kind = mask(failure.type.lower(), action.values)[:_MESSAGE]
-    return _ErrorKey(kind, action.verb, mask(failure.message.lower(), action.values)[:_MESSAGE])
+    kind, message = (mask(text, action.values).lower()[:_MESSAGE] for text in (failure.type, failure.message))
+    return _ErrorKey(kind, action.verb, message)
 
 
-def _extracted(key: _ErrorKey, at: Sequence[int], done: Sequence[Action], outcome: SegmentOutcome) -> Extracted:
+def _extracted(
+    key: _ErrorKey, at: Sequence[int], done: Sequence[Action], outcome: SegmentOutcome, wishes: list[str]
+) -> Extracted:
     tries = [_after(i, done, outcome) for i in at[:_TRIES]]
     sources = [event for i in at[:_TRIES] for event in done[i].events]
     sources += [done[i].events[0] for try_ in tries for i in try_.rests_on]
@@ -82,6 +89,7 @@ def _extracted(key: _ErrorKey, at: Sequence[int], done: Sequence[Action], outcom
             "verb": key.verb,
             "message": key.message,
             "surface": mask_ids(shorten(failure.message, _MESSAGE), done[at[0]].values),
+            "wishes": wishes,
             "occurrences": len(at),
             "recovered": any(try_.worked for try_ in tries),
             "after": [{"steps": list(try_.steps), "again": try_.again, "worked": try_.worked} for try_ in tries],
@@ -94,7 +102,8 @@ def _extracted(key: _ErrorKey, at: Sequence[int], done: Sequence[Action], outcom
 class _After(NamedTuple):
     steps: tuple[str, ...]
     again: str
-    """How the failed action was tried once more: `same`, `changed`, the verb of one like it, or empty: it was not."""
+    """How the failed action was tried once more: `same` or `changed` arguments, `again`, another verb like it, or
+    empty: it was not."""
     worked: bool
     rests_on: tuple[int, ...]
 
@@ -108,11 +117,28 @@ def _after(at: int, done: Sequence[Action], outcome: SegmentOutcome) -> _After:
         if action.asked:
             steps.append(ASK)
         if action.verb == failed.verb or (failed.verb and _alike(action.verb, failed.verb)):
-            again = ("same" if action.values == failed.values else "changed") if action.verb == failed.verb else action.verb
+            again = _again(failed, action) if action.verb == failed.verb else action.verb
             return _After(_once(steps), again, action.ok is not False, tuple(range(at + 1, i + 1)))
         if action.verb and action.ok is not False:
             steps.append(action.verb)
-    return _After(_once(steps), "", outcome is SegmentOutcome.SUCCESS, tuple(range(at + 1, min(at + 1 + _PATH, len(done)))))
+    return _After(
+        _once(steps[: _detour(steps)]),
+        "",
+        outcome is SegmentOutcome.SUCCESS,
+        tuple(range(at + 1, min(at + 1 + _PATH, len(done)))),
+    )
+
+
+def _detour(steps: Sequence[str]) -> int:
+    """Without a second try, what helped is the first change made elsewhere, or else the next few things looked at."""
+    return next((i for i, verb in enumerate(steps, 1) if mutates(verb)), _LOOKS)
+
+
+def _again(failed: Action, action: Action) -> str:
+    """Only a call shows all that it was given, and only if that was short: else what looks the same proves nothing."""
+    if action.values != failed.values:
+        return "changed"
+    return "same" if action.role is Role.CALL and len(action.values) < STEP_VALUES else "again"
 
 
 def _once(steps: Iterable[str]) -> tuple[str, ...]:
@@ -147,13 +173,12 @@ def compile_(contributions: Sequence[Contribution]) -> Finding | None:
     active = sessions >= _ACTIVE_OCCURRENCES and recovered.successes >= _ACTIVE_RECOVERIES
     verb = contributions[0].body["verb"]
     pattern = _pattern(contributions)
-    lost = tally((c.session_id, c.outcome is SegmentOutcome.FAILURE or not c.body["recovered"]) for c in contributions)
     occurrences = sum(c.body["occurrences"] for c in contributions)
     recoveries = _recoveries(contributions)
     return Finding(
         title=_title(pattern, verb),
         summary=(
-            f"Seen {plural(occurrences, 'time')} in {plural(sessions, 'session')}, {recovered.successes} of which recovered."
+            f"Seen {plural(occurrences, 'time')} in {plural(sessions, 'session')}; {recovered.successes} recovered."
             + (f" Most reliable: {recoveries[0][:1].lower()}{recoveries[0][1:]}." if recoveries else "")
         ),
         content={
@@ -162,7 +187,7 @@ def compile_(contributions: Sequence[Contribution]) -> Finding | None:
             "symptoms": _symptoms(contributions),
             "recovery_steps": recoveries,
             "prevention_strategies": _prevention(contributions, verb),
-            "severity": next((name for bound, name in _SEVERITY if lost.successes < bound * lost.sessions), "critical"),
+            "severity": _severity(contributions),
         },
         confidence=recovered.bound,
         status=Status.ACTIVE if active else Status.DRAFT,
@@ -172,7 +197,7 @@ def compile_(contributions: Sequence[Contribution]) -> Finding | None:
             "occurrences": occurrences,
             "recoveries": recovered.successes,
             "bound": recovered.bound,
-            "rule": f"active from {_ACTIVE_OCCURRENCES} sessions with {_ACTIVE_RECOVERIES} recoveries",
+            "rule": f"active: {_ACTIVE_OCCURRENCES} sessions, {_ACTIVE_RECOVERIES} recoveries",
             "enough": active,
         },
     )
@@ -183,9 +208,10 @@ def _pattern(contributions: Sequence[Contribution]) -> str:
     surface, share = most_frequent(c.body["surface"] for c in contributions)
     kind = most_frequent(c.body["type"] for c in contributions)[0]
     text = readable(surface if share >= _MOST else mask(surface))
-    if len(text.split()) < 2:
-        text = ": ".join(part for part in (readable(mask(kind)), text) if part)
-    return text or "error without a message"
+    kind = readable(mask(kind)).replace("_", " ")
+    if kind.lower() not in text.lower() and text.lower() not in kind.lower():
+        return f"{kind}: {text}"
+    return max(text, kind, key=len) or "error without a message"
 
 
 def _title(pattern: str, verb: str) -> str:
@@ -201,11 +227,21 @@ def _triggers(contributions: Sequence[Contribution], verb: str) -> list[str]:
         conditions.append(f"{sentence(phrase_of(verb))} {how}")
     elif verb:
         conditions.append(sentence(phrase_of(verb)))
-    return conditions
+    wishes = [c.body["wishes"] for c in contributions]
+    common = sorted({wish for wished in wishes for wish in wished if share_with(wishes, wish) >= _MOST})
+    return conditions + [f"The user wants to {wish}" for wish in common]
+
+
+def _severity(contributions: Sequence[Contribution]) -> str:
+    """By how many sessions ended badly and how many did not get past the error, both counting the same."""
+    failed = tally((c.session_id, c.outcome is SegmentOutcome.FAILURE) for c in contributions)
+    stuck = tally((c.session_id, not c.body["recovered"]) for c in contributions)
+    share = (failed.successes + stuck.successes) / (2 * failed.sessions)
+    return next((name for bound, name in _SEVERITY if share < bound), "critical")
 
 
 def _symptoms(contributions: Sequence[Contribution]) -> list[str]:
-    kinds = [readable(mask(c.body["type"])) for c in contributions]
+    kinds = [readable(mask(c.body["type"])).replace("_", " ") for c in contributions]
     texts = [readable(c.body["surface"], _MESSAGE) for c in contributions]
     shown = [sentence(form) for forms in (kinds, texts) for form in (most_frequent(f for f in forms if f)[0],) if form]
     repeats = sum(c.body["occurrences"] > 1 for c in contributions)
@@ -222,7 +258,10 @@ def _recoveries(contributions: Sequence[Contribution]) -> list[str]:
             words = _recovery(after["steps"], after["again"], c.body["verb"])
             if words:
                 tried.setdefault(words, []).append((c.session_id, after["worked"]))
-    ranked = sorted(((tally(sorted(seen)), words) for words, seen in tried.items()), key=lambda r: (-r[0].bound, -r[0].successes, r[1]))
+    ranked = sorted(
+        ((tally(sorted(seen)), words) for words, seen in tried.items()),
+        key=lambda r: (-r[0].bound, -r[0].successes, r[1]),
+    )
     return [
         f"{words} (worked in {counts.successes} of {plural(counts.sessions, 'session')})"
         for counts, words in ranked
@@ -238,6 +277,8 @@ def _recovery(steps: Sequence[str], again: str, verb: str) -> str:
             pass
         case "same":
             words.append(f"{phrase_of(verb)} again unchanged")
+        case "again":
+            words.append(f"{phrase_of(verb)} again")
         case "changed":
             words.append(f"{phrase_of(verb)} again with other arguments")
         case _:
@@ -254,10 +295,16 @@ def _prevention(contributions: Sequence[Contribution], verb: str) -> list[str]:
     strategies = []
     for step in sorted({step for before in (*good, *bad) for step in before}):
         with_good, with_bad = sum(step in b for b in good), sum(step in b for b in bad)
-        odds = log((with_good + 0.5) / (len(good) - with_good + 0.5)) - log((with_bad + 0.5) / (len(bad) - with_bad + 0.5))
-        if odds >= _LOG_ODDS and wilson(with_good, len(good)) > share_with(bad, step):
-            told = f"{sentence(phrase_of(step))} before {phrase_of(verb)}: done before {with_good} of {plural(len(good), 'try', 'tries')}"
-            strategies.append((-round(odds, 6), f"{told} that worked and {with_bad} of {len(bad)} that failed"))
+        odds = log((with_good + 0.5) / (len(good) - with_good + 0.5)) - log(
+            (with_bad + 0.5) / (len(bad) - with_bad + 0.5)
+        )
+        mostly = 2 * with_good >= len(good) and wilson(with_good, len(good)) > 1 - wilson(len(bad) - with_bad, len(bad))
+        if odds >= _LOG_ODDS and mostly:
+            told = (
+                f"{sentence(phrase_of(step))} first: done before {with_good} of {plural(len(good), 'try', 'tries')} to"
+            )
+            told += f" {phrase_of(verb)} that worked and {with_bad} of {len(bad)} that failed"
+            strategies.append((-round(odds, 6), told))
     return [words for _, words in sorted(strategies)][:_SHOWN]
 
 

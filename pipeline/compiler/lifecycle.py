@@ -1,5 +1,5 @@
-"""From what a pattern last said to what it says now (HMX-A §5, §7). In: the last artifact and a candidate. Out: the artifact
-records to publish, predecessor first, and what was said last from now on. Nothing fails.
+"""From what a pattern last said to what it says now (HMX-A §5, §7). In: the last artifact and a candidate. Out: the
+artifact records to publish, predecessor first, and what was said last from now on. Nothing fails.
 
 Under one artifact_id only status, superseded_by, updated_at and metadata ever change; all else is a new version.
 """
@@ -18,8 +18,8 @@ from pipeline.contracts.model import Model
 
 _LIVE: Final = (Status.DRAFT, Status.ACTIVE)
 _BODY: Final = (
-    "title", "summary", "content", "confidence", "source_events", "source_memory_ids", "tags", "observed_count", "success_rate",
-    "validity_scope",
+    "title", "summary", "content", "confidence", "source_events", "source_memory_ids", "tags",
+    "observed_count", "success_rate", "validity_scope",
 )  # fmt: skip
 
 

@@ -1,7 +1,8 @@
-"""Support and precedence: the steps that runs have in common, in the order they have in common. In: runs, each a list of
-verbs. Out: the steps with their support, or None where there is no common procedure. Nothing fails.
+"""Support and precedence: the steps that runs have in common, in the order they have in common. In: runs, each a
+list of verbs. Out: the steps with their support, or None where there is no common procedure. Nothing fails.
 
-Exact under noise where most-frequent variants and directly-follows paths are not, and a function of the multiset of runs.
+Exact under noise where most-frequent variants and directly-follows paths are not, and a function of the multiset of
+runs.
 """
 
 from collections import Counter

@@ -1,6 +1,7 @@
 """What an artifact type is: a name, what it takes from a segment, and what it makes of all that was taken.
 
-`extract` and `compile` are pure; `compile` is a function of the set of contributions, which it gets in event-time order.
+`extract` and `compile` are pure; `compile` is a function of the set of contributions, which it gets in event-time
+order.
 """
 
 from collections.abc import Callable, Mapping, Sequence

@@ -1,7 +1,7 @@
 """task_schema: the procedure that sessions with one intent have in common (HMX-A §4.1).
 
-A segment says: its intent, the verbs that worked in order, what it checked and how it ended. Of all segments the support and
-precedence miner makes steps. Nothing fails; without a common procedure there is no finding.
+A segment says: its intent, the verbs that worked in order, what it checked and how it ended. Of all segments the
+support and precedence miner makes steps. Nothing fails; without a common procedure there is no finding.
 """
 
 from collections import Counter
@@ -29,6 +29,7 @@ _ACTIVE_SESSIONS: Final = 2
 _ACTIVE_BOUND: Final = 0.5
 _MOST: Final = 0.8
 _RARER: Final = 0.1
+_RARE: Final = 0.1
 _COMPLEXITY: Final = ((4, "low"), (12, "medium"))  # median number of actions
 
 
@@ -91,7 +92,7 @@ def compile_(contributions: Sequence[Contribution]) -> Finding | None:
             "bound": counts.bound,
             "support": {step.verb: step.support for step in mined.steps},
             "order_agreement": mined.agreement,
-            "rule": f"active from {_ACTIVE_SUCCESSES} successes in {_ACTIVE_SESSIONS} sessions with bound {_ACTIVE_BOUND}",
+            "rule": f"active: {_ACTIVE_SUCCESSES} successes, {_ACTIVE_SESSIONS} sessions, bound {_ACTIVE_BOUND}",
             "enough": active,
         },
     )
@@ -165,11 +166,22 @@ def _title(contributions: Sequence[Contribution]) -> str:
     for c in contributions:
         for tag, phrase in sorted(zip(c.tags, c.body["phrases"], strict=True)):
             places[sorted(c.tags).index(tag)][phrase] += 1
-    return sentence(and_list([most_frequent(place.elements())[0] for place in places]))
+    return sentence(and_list([_surface(place) for place in places]))
+
+
+def _surface(forms: Counter[str]) -> str:
+    """The most frequent form; one that names its object goes before one that does not, unless it is rare."""
+    form = most_frequent(forms.elements())[0]
+    telling = most_frequent(f for f in forms.elements() if " " in f)[0]
+    return telling if telling and forms[telling] >= _RARE * forms.total() else form
 
 
 def _summary(content: dict[str, Any], counts: Tally) -> str:
-    names = [str(step["description"])[:1].lower() + str(step["description"])[1:] for step in content["steps"] if not step["optional"]]
+    names = [
+        str(step["description"])[:1].lower() + str(step["description"])[1:]
+        for step in content["steps"]
+        if not step["optional"]
+    ]
     names = names or [str(step["description"]).lower() for step in content["steps"]]
     shown = ", then ".join(names[:5]) + (f" and {plural(len(names) - 5, 'more step')}" if len(names) > 5 else "")
     known = f"{plural(counts.successes, 'success', 'successes')} in {plural(counts.sessions, 'session')}"
