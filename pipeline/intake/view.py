@@ -17,8 +17,8 @@ from pipeline.contracts.limits import STEP_TEXT, STEP_VALUE, STEP_VALUES
 _SORTED: Final = orjson.OPT_SORT_KEYS
 
 
-def step_of(fields: dict[str, Any], at_ms: int, index: int) -> Step:
-    """The step at `index` of its session, dated `at_ms`."""
+def step_of(fields: dict[str, Any], at_ms: int, index: int, characters: int = STEP_TEXT) -> Step:
+    """The step at `index` of its session, dated `at_ms`, with so many characters of text."""
     row = event_type(fields["event_type"])
     content = fields["content"]
     return Step(
@@ -28,7 +28,7 @@ def step_of(fields: dict[str, Any], at_ms: int, index: int) -> Step:
         index=index,
         actor=_string(content, row.actor),
         name=row.fixed_name or _text(_first(content, row.name)),
-        text=_text(_first(content, row.text)),
+        text=_text(_first(content, row.text), characters),
         values=_values(_first(content, row.arguments)),
         ok=_ok(content, row),
         call_id=_string(content, row.call_id),
@@ -61,12 +61,12 @@ def _string(content: dict[str, Any], places: Places) -> str:
     return value[:STEP_TEXT] if type(value) is str else ""
 
 
-def _text(value: Any) -> str:
+def _text(value: Any, characters: int = STEP_TEXT) -> str:
     if value is None:
         return ""
     if type(value) is str:
-        return value[:STEP_TEXT]
-    return orjson.dumps(value, option=_SORTED).decode()[:STEP_TEXT]
+        return value[:characters]
+    return orjson.dumps(value, option=_SORTED).decode()[:characters]
 
 
 def _values(arguments: Any) -> tuple[str, ...]:

@@ -1,7 +1,7 @@
 """Which candidates fit a token budget, whole or cut (HMX-C §4). Pure, integers only.
 
 Enters: sections in priority order with their candidates in order. Leaves: what is placed, what is dropped, and each
-section's budget; the sum of placed tokens never exceeds the total. The hard limit beats the minimum of one entry per section.
+section's budget; the placed tokens never exceed the total. The hard limit beats the minimum of one entry per section.
 """
 
 from collections.abc import Sequence

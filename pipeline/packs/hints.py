@@ -1,18 +1,18 @@
-"""Workflow hints: where the asking session stands in the best-matching procedure, and what comes next (HMX-C §6). Pure."""
+"""Workflow hints: where the asking session stands in the best-matching procedure, and what is next (HMX-C §6). Pure."""
 
 from collections.abc import Sequence
 from typing import Any
 
 from pipeline.contracts.artifact import Artifact
 from pipeline.contracts.event_types import Role
+from pipeline.contracts.evidence import Step
 from pipeline.contracts.limits import PACK_NEXT_STEPS
 from pipeline.contracts.pack import NextStep, WorkflowHints
-from pipeline.retrieval.documents import SessionStep
 
 _ACTS = frozenset({Role.CALL, Role.ACTION, Role.TEST})
 
 
-def workflow_hints(schema: Artifact, session: Sequence[SessionStep]) -> WorkflowHints | None:
+def workflow_hints(schema: Artifact, session: Sequence[Step]) -> WorkflowHints | None:
     """None where the schema has no steps."""
     steps = schema.content.get("steps", ())
     if not steps:
@@ -35,7 +35,7 @@ def workflow_hints(schema: Artifact, session: Sequence[SessionStep]) -> Workflow
     )
 
 
-def steps_done(steps: Sequence[dict[str, Any]], session: Sequence[SessionStep]) -> int:
+def steps_done(steps: Sequence[dict[str, Any]], session: Sequence[Step]) -> int:
     """How far the session is: steps may be skipped, and doing one again changes nothing."""
     done = 0
     for act in session:
@@ -50,7 +50,7 @@ def _does(name: str, tools: Sequence[str]) -> bool:
     return name in tools or name.split(" ", 1)[0] in tools
 
 
-def blockers(session: Sequence[SessionStep]) -> list[str]:
+def blockers(session: Sequence[Step]) -> list[str]:
     """The session's last step whose success is known, if it failed."""
     known = [step for step in session if step.ok is not None]
     if not known or known[-1].ok:

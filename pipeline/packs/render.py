@@ -1,6 +1,6 @@
 """A source as the terse text of an entry: a line for an episode, a few for an artifact. Pure.
 
-Every token of form costs a token of memory, so there is no mark-up. Other artifact types are shown by title and summary.
+Every token of form costs a token of memory, so there is no mark-up. Other types of artifact show title and summary.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence

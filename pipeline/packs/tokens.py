@@ -1,6 +1,6 @@
 """How many tokens a text takes: an upper estimate for today's byte-pair vocabularies, in integers. Pure.
 
-Counts the pieces that such tokenisers split a text into (words, digits by threes, runs of punctuation, whitespace), each
+Counts the pieces that such tokenisers split a text into (words, digits by threes, runs of marks, whitespace), each
 by its length and kind, in hundredths of a token, with a margin on top; text outside ASCII gets a larger one.
 """
 

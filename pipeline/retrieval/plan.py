@@ -20,15 +20,16 @@ _LISTED: Final = 16
 _MONTHS: Final = "january|february|march|april|june|july|august|september|october|november|december"
 _DAYS: Final = "monday|tuesday|wednesday|thursday|friday|saturday|sunday"
 _TIME: Final = re.compile(
-    rf"\b(\d{{4}}-\d\d(?:-\d\d)?|(?:(?:last|next|this|in|since|before|after|until|on) )?(?:{_MONTHS}|may \d{{1,2}}|{_DAYS})"
+    rf"\b(\d{{4}}-\d\d(?:-\d\d)?|(?:(?:last|next|this|in|since|before|after|until|on) )?(?:{_MONTHS}|may \d{{1,2}}"
+    rf"|{_DAYS})"
     r"(?: \d{1,2}(?:st|nd|rd|th)?)?(?:,? \d{4})?|(?:last|next|this|past) (?:night|week|weekend|month|year|quarter)"
     r"|yesterday|today|tonight|tomorrow|\d+ (?:minute|hour|day|week|month|year)s? ago|in \d{4})\b",
     re.IGNORECASE,
 )
 _TEMPORAL: Final = re.compile(r"\b(when|how long|how often|what (?:time|date|day|month|year))\b", re.IGNORECASE)
 _FAILURE: Final = re.compile(
-    r"\b(errors?|fail(?:s|ed|ing|ures?)?|exceptions?|crash\w*|broken?|bugs?|time(?:d)?[ -]?outs?|tracebacks?|denied|refused"
-    r"|rejected|recover\w*|not work\w*|incidents?|outages?|[A-Z]\w*(?:Error|Exception))\b",
+    r"\b(errors?|fail(?:s|ed|ing|ures?)?|exceptions?|crash\w*|broken?|bugs?|time(?:d)?[ -]?outs?|tracebacks?|denied"
+    r"|refused|rejected|recover\w*|not work\w*|incidents?|outages?|[A-Z]\w*(?:Error|Exception))\b",
     re.IGNORECASE,
 )
 _DECISION: Final = re.compile(
@@ -36,7 +37,7 @@ _DECISION: Final = re.compile(
     re.IGNORECASE,
 )
 _PROCEDURAL: Final = re.compile(
-    r"\b(how (?:to|do|does|can|should)|steps?|procedures?|process|workflow|guide|runbook)\b", re.I
+    r"\b(how (?:to|do|does|can|should)|steps?|procedures?|process|workflow|guide|runbook)\b", re.IGNORECASE
 )
 # An instruction opens with its verb: the word before which no subject, question word or article stands.
 _IMPERATIVE: Final = re.compile(

@@ -1,4 +1,4 @@
-"""The postings of one term as bytes, and BM25 over them. Pure; integers only, so that no order of summing can change a rank.
+"""The postings of one term as bytes, and BM25 over them. Pure; sums are of integers: no order changes a rank.
 
 A posting is 12 bytes: document number (u64, little-endian), occurrences (u16), length of the document in terms (u16). A
 document's number is where its record stands, partition and offset: a rebuild gives it the same one.
@@ -32,7 +32,7 @@ def pack_posting(number: int, occurrences: int, length: int) -> bytes:
 
 
 def bm25(postings: Sequence[bytes], documents: int) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
-    """Document numbers, ascending, with their scores. `postings`: one blob per query term; `documents`: how many exist."""
+    """Document numbers, ascending, and their scores. `postings`: a blob per query term; `documents`: how many exist."""
     numbers: list[NDArray[np.uint64]] = []
     impacts: list[NDArray[np.int64]] = []
     for blob in postings:

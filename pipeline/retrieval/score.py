@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from typing import Final, Generic, TypeVar
 
 from pipeline.contracts.artifact import Artifact
+from pipeline.contracts.evidence import Step
 from pipeline.contracts.instants import NS_PER_MS, parse_instant
 from pipeline.contracts.pack import RankingWeights
-from pipeline.retrieval.documents import Document, SessionStep
+from pipeline.retrieval.documents import Document
 
 _HALVED_MS: Final = 7 * 24 * 3600 * 1000
 """What is a week older than the newest event is half as recent."""
@@ -36,7 +37,7 @@ class Fetched:
     """Newest event time of the tenant in milliseconds; 0 when nothing is there."""
     episodes: tuple[Found[Document], ...] = ()
     artifacts: tuple[Found[Artifact], ...] = ()
-    session: tuple[SessionStep, ...] = ()
+    session: tuple[Step, ...] = ()
     """Recent steps of the asking session, oldest first."""
 
 

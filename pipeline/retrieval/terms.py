@@ -18,13 +18,16 @@ _HUMP: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 # Scripts without spaces between words: kana, Han, Hangul.
 _UNSPACED: Final = re.compile("[\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff\uac00-\ud7af]+")
 STOP_WORDS: Final = frozenset(
-    """a about after again all also am an and any are aren as at be because been before being both but by can could
-    couldn d did didn do does doesn doing don down during each few for from further get got had hadn has hasn have haven
-    having he her here hers herself him himself his how i if in into is isn it its itself just let ll m ma may me might
-    more most must my myself no nor not now of off on once only or other our ours ourselves out over own please re s
-    same shan she should shouldn so some such t than that the their theirs them themselves then there these they this
-    those through to too under until up us ve very was wasn we were weren what when where which while who whom why will
-    with won would wouldn y you your yours yourself yourselves""".split()
+    re.findall(
+        r"\w+",
+        """a about after again all also am an and any are aren as at be because been before being both but by can could
+        couldn d did didn do does doesn doing don down during each few for from further get got had hadn has hasn
+        have haven having he her here hers herself him himself his how i if in into is isn it its itself just let ll
+        m ma may me might more most must my myself no nor not now of off on once only or other our ours ourselves
+        out over own please re s same shan she should shouldn so some such t than that the their theirs them
+        themselves then there these they this those through to too under until up us ve very was wasn we were weren
+        what when where which while who whom why will with won would wouldn y you your yours yourself yourselves""",
+    )
 )
 
 
