@@ -47,7 +47,7 @@ venv:
 		echo "making $(VENV) from $(LOCK) (once; again only when it changes)"; \
 		rm -rf $(VENV); \
 		$(PYTHON) -m venv $(VENV); \
-		$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes --only-binary :all: -r $(LOCK); \
+		$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r $(LOCK); \
 		$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .; \
 		echo "$$want" > $(STAMP); \
 	fi
