@@ -57,9 +57,10 @@ def _rule(pattern: str, replacement: Callable[[re.Match[str]], str] = _value) ->
 
 def _assignments(word: str) -> list[Rule]:
     """`"password": "x"`, `password = 'x'`, `PASSWORD=x`, `--password x`; not `password=read()`, not `=$PASSWORD`."""
-    key = rf"(?P<key>{_any_case(word)}[\w-]*+)"
+    key = rf"(?P<key>{_any_case(word)}[\w-]{{0,64}}+)"  # a bound, lest a text of nothing but such words takes for ever
     new = r"(?!\[REDACTED\])"
-    quoted = rf"(?P<before>{key}\\*[\"']?\s*(?::?={{1,3}}|:)\s*(?P<q>\\*[\"'])){new}(?P<value>[^\n]+?)(?=(?P=q)|\n|\Z)"
+    equals = r"\\{0,8}[\"']?\s*(?::?={1,3}|:)\s*(?P<q>\\{0,8}[\"'])"
+    quoted = rf"(?P<before>{key}{equals}){new}(?P<value>[^\n]+?)(?=(?P=q)|\n|\Z)"
     bare = rf"(?P<before>{key}=){new}(?P<value>[^\s\"'`$,;&|<>()\[\]{{}}\\]++)(?!\()"
     option = rf"(?P<before>-{key}\s+){new}(?P<value>[^\s\"'`$-][^\s\"'`]*+)"
     return [_rule(pattern, _value_unless_metric) for pattern in (quoted, bare, option)]
@@ -70,7 +71,7 @@ def _header(word: str) -> Rule:
 
 
 def _token(pattern: str) -> Rule:
-    return _rule(rf"(?P<before>(?<![A-Za-z0-9]))(?:{pattern})")
+    return _rule(rf"(?P<before>(?<![A-Za-z0-9])|(?<=\\[nrt]))(?:{pattern})")
 
 
 _RULES: Final[dict[str, list[Rule]]] = {word: _assignments(word) for word in _KEY_WORDS} | {
@@ -78,7 +79,7 @@ _RULES: Final[dict[str, list[Rule]]] = {word: _assignments(word) for word in _KE
     "pypi-": [_token(r"pypi-[A-Za-z0-9_-]{16,}")],
     "akia": [_token(r"AKIA[0-9A-Z]{12,}")],
     "asia": [_token(r"ASIA[0-9A-Z]{16}")],
-    "eyj": [_token(r"eyJ[A-Za-z0-9_-]{5,}\.[A-Za-z0-9_-]{5,}(?:\.[A-Za-z0-9_-]*)?")],
+    "eyj": [_token(r"(?<![_-])eyJ[A-Za-z0-9_-]{5,}\.[A-Za-z0-9_-]{5,}(?:\.[A-Za-z0-9_-]*)?")],
     "ghp_": [_token(r"ghp_[A-Za-z0-9]{16,}")],
     "gho_": [_token(r"gho_[A-Za-z0-9]{16,}")],
     "ghu_": [_token(r"ghu_[A-Za-z0-9]{16,}")],
@@ -115,6 +116,9 @@ def redact(fields: dict[str, Any]) -> tuple[dict[str, Any], tuple[str, ...]]:
 def _walk(value: Any, path: str, paths: list[str], depth: int) -> Any:
     if isinstance(value, str):
         return _string(value, path, paths, depth)
+    if depth >= NESTING and isinstance(value, dict | list):  # only within strings that hold JSON: nobody looks so deep
+        paths.append(path)
+        return REDACTED
     if isinstance(value, dict):
         return _object(value, path, paths, depth)
     if isinstance(value, list):
@@ -177,9 +181,8 @@ def _string(value: str, path: str, paths: list[str], depth: int) -> str:
 
 
 def _json(text: str) -> Any:
-    """What a string holds that is a JSON object or array, else None."""
-    start = text.lstrip()[:1]
-    if start not in ("{", "[") or not start:
+    """What a string holds that is JSON, but for numbers and the like, else None."""
+    if not text.lstrip().startswith(("{", "[", '"')):
         return None
     try:
         return orjson.loads(text)
@@ -188,17 +191,18 @@ def _json(text: str) -> Any:
 
 
 def _nested(inner: Any, text: str, path: str, paths: list[str], depth: int) -> str:
-    if depth > NESTING:
-        paths.append(path)
-        return REDACTED
     clean = _walk(inner, path, paths, depth + 1)
     return text if clean is inner else orjson.dumps(clean).decode()
 
 
 def _text(text: str) -> str:
-    low = text.lower()
-    for needle, rules in _RULES.items():
-        if needle in low:
-            for pattern, replacement in rules:
-                text = pattern.sub(replacement, text)
+    """Once more as long as something changes: what was taken out may have hidden where the next secret begins."""
+    before = None
+    while text != before:
+        before = text
+        low = text.lower()
+        for needle, rules in _RULES.items():
+            if needle in low:
+                for pattern, replacement in rules:
+                    text = pattern.sub(replacement, text)
     return text

@@ -1,0 +1,211 @@
+"""No secret gets past intake, and nothing else is touched."""
+
+import json
+from typing import Any
+
+import orjson
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pipeline.intake.decode import Accepted, decode
+from pipeline.intake.redaction import REDACTED, redact, suspicious
+from tests.support.events import encoded, event, full_event
+
+BODY = "Zq7Xw2Lk9Tb4Vn8Rc5Jm"  # what every secret below holds, so that a trace of it can be searched for
+SHAPED = [
+    f"sk-{BODY}",
+    f"sk-proj-{BODY}",
+    f"pypi-AgEI{BODY}",
+    "AKIA" + BODY.upper()[:16],
+    f"eyJhbGciOiJIUzI1NiJ9.eyJ{BODY}.{BODY}",
+    f"ghp_{BODY}",
+    f"github_pat_{BODY}",
+    f"xoxb-1234-{BODY}",
+    f"-----BEGIN RSA PRIVATE KEY-----\n{BODY}\n-----END RSA PRIVATE KEY-----",
+    f"-----BEGIN PRIVATE KEY-----\n{BODY}",
+    f"Bearer {BODY}",
+    f"bearer  {BODY}",
+]
+IN_TEXT = [
+    f"mysql --password={BODY} -u root",
+    f"mysql --password {BODY} -u root",
+    f"export GITHUB_TOKEN={BODY}; make",
+    f"API_KEY='{BODY} {BODY}' ./run",
+    f'curl -H "Authorization: Basic {BODY}" http://x',
+    f"Cookie: session={BODY}; theme={BODY}",
+    f"git clone https://user:{BODY}@example.org/x.git",
+    f"postgres://app:{BODY}@db:5432/x",
+    f'client_secret = "{BODY}"',
+    f'log: {{"password": "{BODY}"}} end',
+    f'log: {{\\"password\\": \\"{BODY}\\"}} end',
+    f'cut off: {{"access_token": "{BODY}',
+    f"https://example.org/?access_token={BODY}&x=1",
+]
+KEYS = [
+    "password", "API-KEY", "api_key", "apiKey", "x-authorization", "Set-Cookie", "credentials", "privateKey",
+    "clientSecret", "auth_token", "tokens",
+]  # fmt: skip
+
+secret_text = st.sampled_from([*SHAPED, *IN_TEXT]).flatmap(
+    lambda text: st.tuples(
+        st.sampled_from(["", "see ", "é\n"]), st.just(text), st.sampled_from(["", " and so on", "\n"])
+    ).map("".join)
+)
+secret_pair = st.tuples(
+    st.sampled_from(KEYS), st.sampled_from([BODY, [BODY], {"a": {"b": BODY}}, [{"value": BODY}]])
+).map(lambda pair: dict([pair]))
+planted = st.recursive(
+    secret_text | secret_pair | secret_text.map(lambda text: {text: 1}),
+    lambda inner: (
+        st.lists(inner, min_size=1, max_size=2)
+        | st.dictionaries(st.sampled_from("abc"), inner, min_size=1, max_size=2)
+        | inner.map(json.dumps)
+        | inner.map(lambda value: json.dumps({"inner": value}, indent=1))
+    ),
+    max_leaves=4,
+)
+plain = st.recursive(
+    st.none() | st.booleans() | st.integers(-(2**63), 2**63) | st.text(st.characters(codec="utf-8")),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.text(st.characters(codec="utf-8")), inner, max_size=3)
+    ),
+    max_leaves=8,
+)
+
+
+def decoded(sent: dict[str, Any]) -> Accepted:
+    outcome = decode(encoded(sent))
+    assert isinstance(outcome, Accepted), outcome
+    return outcome
+
+
+def holds_secret(value: Any) -> bool:
+    return BODY.lower()[:16] in orjson.dumps(value).decode().lower()
+
+
+class TestSecrets:
+    @pytest.mark.requirement("R-12")
+    @given(planted, st.sampled_from(["content", "metadata"]))
+    def test_planted_anywhere_are_found_nowhere(self, value: Any, name: str) -> None:
+        outcome = decoded(event(**{name: {"x": value}}))
+        assert not holds_secret(outcome.fields)
+        assert not holds_secret(outcome.event.model_dump())
+        assert not holds_secret(outcome.redacted)
+        assert outcome.redacted
+        assert all(path.startswith(f"$.{name}.x") for path in outcome.redacted)
+
+    @pytest.mark.requirement("R-12")
+    @pytest.mark.parametrize("text", [*SHAPED, *IN_TEXT])
+    @pytest.mark.parametrize("name", ["source", "provenance_ref", "tags"])
+    def test_in_other_texts_of_the_event_are_taken_out(self, name: str, text: str) -> None:
+        outcome = decoded(event(**{name: ["x", text] if name == "tags" else text}))
+        assert not holds_secret(outcome.fields)
+        assert outcome.redacted == ("$.tags[1]" if name == "tags" else f"$.{name}",)
+
+    def test_in_fields_of_a_later_minor_are_taken_out(self) -> None:
+        outcome = decoded(event(hmx_version="HMX-1.2", auth_token=BODY))
+        assert outcome.fields["extensions"] == {"auth_token": REDACTED}
+
+    @pytest.mark.parametrize("escaped", ['{"passw\\u006frd":"%s"}', '{"a":{"passw\\u006frd":"%s"}}'])
+    def test_hidden_behind_escapes_are_found(self, escaped: str) -> None:
+        inner = escaped % BODY
+        raw = encoded(event()).replace(b'"metadata":{}', b'"metadata":' + inner.encode())
+        outcome = decode(raw)
+        assert isinstance(outcome, Accepted)
+        assert not holds_secret(outcome.fields)
+        assert not holds_secret(decoded(event(metadata={"text": inner})).fields)
+
+    def test_around_them_the_text_stays(self) -> None:
+        outcome = decoded(event(content={"text": f"git clone https://user:{BODY}@example.org/x.git && make"}))
+        assert outcome.fields["content"] == {"text": f"git clone https://user:{REDACTED}@example.org/x.git && make"}
+
+    def test_deep_in_texts_within_texts_are_found(self) -> None:
+        value: Any = {"password": BODY}
+        for _ in range(8):
+            value = {"a": json.dumps(value)}
+        assert not holds_secret(decoded(event(content=value)).fields)
+        deep = "[" * 900 + json.dumps(f"sk-{BODY}") + "]" * 900
+        assert not holds_secret(decoded(event(content={"text": deep})).fields)
+
+    def test_in_two_keys_of_an_object_leave_two_keys(self) -> None:
+        fields = decoded(event(content={f"sk-{BODY}1": 1, f"sk-{BODY}2": 2})).fields
+        assert sorted(fields["content"].values()) == [1, 2]
+        assert not holds_secret(fields)
+
+    def test_make_no_difference_between_two_events(self) -> None:
+        one, other = (decoded(event(content={"password": text})) for text in ("a", "b"))
+        assert one.digest == other.digest
+
+    @pytest.mark.parametrize(
+        "part",
+        ["token", "-eyJaaaaa", "token ", 'token="', "bearer ", "://a:", "\\\\", "-----BEGIN PRIVATE KEY-----", "sk-"],
+    )
+    def test_are_looked_for_in_a_time_that_grows_with_the_text(self, part: str) -> None:
+        decoded(event(content={"text": part * (200_000 // len(part)), "password": BODY}))
+
+
+class TestTheRest:
+    @pytest.mark.parametrize(
+        "content",
+        [
+            dict.fromkeys(("prompt_tokens", "completion_tokens", "total_tokens", "max_tokens"), 5),
+            dict.fromkeys(("tokens_used", "token_count", "maxTokens"), 5),
+            {"usage": {"token_usage": {"input_tokens": 3}}, "max_tokens": "4000"},
+            {"text": "call(max_tokens=4000, temperature=1) and --max-tokens 5"},
+            {"text": "token=read_token() and TOKEN=$TOKEN; if token == other: pass"},
+            {"text": "task-force-one-two disk-usage-report-long"},
+            {"text": "the bearer of bad news; see http://a/b and mail me@example.org"},
+            {"password": "", "secret": None, "token": False},
+        ],
+    )
+    def test_that_only_looks_like_it_stays(self, content: dict[str, Any]) -> None:
+        outcome = decoded(event(content=content))
+        assert outcome.fields["content"] == content
+        assert outcome.redacted == ()
+
+    def test_of_the_event_keeps_its_ids_type_and_timestamp(self) -> None:
+        text = f"sk-{BODY}"
+        names = (
+            "event_id", "event_type", "agent_id", "tenant_id", "session_id", "trace_id", "correlation_id",
+            "parent_event_id",
+        )  # fmt: skip
+        sent = full_event(**dict.fromkeys(names, text), content={"password": BODY})
+        outcome = decoded(sent)
+        assert outcome.fields == sent | {"content": {"password": REDACTED}}
+
+    @given(plain)
+    def test_without_a_secret_is_the_same_object(self, value: Any) -> None:
+        fields = event(content={"x": value})
+        clean, paths = redact(fields)
+        assert (clean is fields) is (paths == ())
+        if not suspicious(orjson.dumps(fields, option=orjson.OPT_SORT_KEYS)):
+            assert clean is fields
+
+    @given(planted)
+    def test_is_not_changed_where_it_stands(self, value: Any) -> None:
+        fields = event(content={"x": value})
+        before = orjson.dumps(fields)
+        redact(fields)
+        assert orjson.dumps(fields) == before
+
+
+class TestRedacting:
+    @given(planted | plain, planted | plain)
+    def test_twice_changes_nothing_more(self, one: Any, two: Any) -> None:
+        once, _ = redact(event(content={"x": one}, metadata={"y": two}))
+        twice, paths = redact(once)
+        assert (twice, paths) == (once, ())
+
+    @given(
+        st.lists(
+            st.sampled_from(
+                [*IN_TEXT, *SHAPED, "token=", "password: ", '"', "'", " ", "=", REDACTED, "\n", "cookie:", "x"]
+            ),
+            max_size=6,
+        )
+    )
+    def test_any_mixture_of_texts_twice_changes_nothing_more(self, parts: list[str]) -> None:
+        once, _ = redact(event(content={"x": "".join(parts)}))
+        twice, paths = redact(once)
+        assert (twice, paths) == (once, ())
