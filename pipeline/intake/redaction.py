@@ -140,7 +140,7 @@ def _object(value: dict[str, Any], path: str, paths: list[str], depth: int) -> d
             name += "+"
         place = child(path, name)
         if _bears_secret(key) and not _empty(item):
-            new = _under_secret_key(key.lower(), item, place, paths, depth)
+            new = _under_secret_key(key.lower(), item, place, paths)
         else:
             new = _walk(item, place, paths, depth + 1)
         if name != key:
@@ -159,14 +159,24 @@ def _empty(value: Any) -> bool:
     return value is None or value is True or value is False or value in ("", REDACTED)
 
 
-def _under_secret_key(key: str, value: Any, path: str, paths: list[str], depth: int) -> Any:
-    if _METRIC.search(key):
-        if isinstance(value, dict):
-            return _object(value, path, paths, depth + 1)
-        if isinstance(value, int | float) or (isinstance(value, str) and _NUMERIC.fullmatch(value)):
-            return value
+def _under_secret_key(key: str, value: Any, path: str, paths: list[str]) -> Any:
+    if _METRIC.search(key) and _counts(value):
+        return value
     paths.append(path)
     return REDACTED
+
+
+def _counts(value: Any, levels: int = 3) -> bool:
+    """Whether a metric's value is a number, or an object of numbers as models report their usage."""
+    if isinstance(value, str):
+        return bool(_NUMERIC.fullmatch(value))
+    if isinstance(value, dict):
+        return levels > 0 and all(_plain(key) and _counts(item, levels - 1) for key, item in value.items())
+    return not isinstance(value, list)
+
+
+def _plain(key: str) -> bool:
+    return _METRIC.search(key.lower()) is not None or not (_bears_secret(key) or _text(key) != key)
 
 
 def _string(value: str, path: str, paths: list[str], depth: int) -> str:
