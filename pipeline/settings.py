@@ -70,7 +70,9 @@ class Settings:
 
     def require_control_key(self) -> str:
         if not self.control_key:
-            raise SettingsError("no control key: run `hmx up` here, or set HMX_CONTROL_KEY to one secret for all processes")
+            raise SettingsError(
+                "no control key: run `hmx up` here, or set HMX_CONTROL_KEY to one secret for all processes"
+            )
         return self.control_key
 
 
@@ -81,4 +83,7 @@ def _running_stack(state: Path) -> dict[str, Any]:
         key = (state / "control.key").read_text().strip()
     except FileNotFoundError:
         return {}
-    return {"control_key": key, **{k: stack[k] for k in ("kafka_bootstrap", "redis_url", "service_url") if stack.get(k)}}
+    return {
+        "control_key": key,
+        **{k: stack[k] for k in ("kafka_bootstrap", "redis_url", "service_url") if stack.get(k)},
+    }

@@ -1,6 +1,6 @@
 """The taxonomy as one table: what each event type is to the compiler, and where its content holds what.
 
-A row names a role and, as data, the places in `content` (first present wins) of the few things that later rooms ask for.
+A row names a role and, as data, the places in `content` (first present wins) of the few things later rooms ask for.
 Dialects of payloads (HMX-E §4, the overview's and the clients') are further places in the same row. Later rooms ask for
 the role, never for the name. An unknown type is an OBSERVATION.
 """
@@ -32,7 +32,7 @@ Places = tuple[str, ...]
 
 @dataclass(frozen=True, slots=True)
 class EventType:
-    """`name`: tool, verb or error class; `text`: what a person would read; `ok`: success; each a path `a.b` in content."""
+    """`name`: tool, verb or error class; `text`: what a person would read; `ok`: success. A place is a path `a.b`."""
 
     role: Role
     name: Places = ()

@@ -1,11 +1,11 @@
 """Segments and what they say: steps, a segment, a contribution (the value of `hmx.evidence.v1`).
 
 A step is the bounded view of one released event that mining sees; it is state, so it is small and never published. A
-contribution is what one segment says about one pattern. Under one (tenant, pattern, session, segment) the last one counts.
+contribution is what one segment says about one pattern; under one (tenant, pattern, session, segment) the last counts.
 """
 
 from enum import StrEnum
-from typing import Annotated, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 from pydantic import Field
@@ -83,10 +83,10 @@ class Contribution(Model):
     first_at: int
     """Event time of the segment's first event, milliseconds."""
     last_at: int
-    source_events: Annotated[list[str], Field(default_factory=list)]
+    source_events: list[str] = Field(default_factory=list)
     """Ids of the events that this rests on, in order."""
-    tags: Annotated[list[str], Field(default_factory=list)]
-    body: Annotated[dict[str, Any], Field(default_factory=dict)]
+    tags: list[str] = Field(default_factory=list)
+    body: dict[str, Any] = Field(default_factory=dict)
     """What the artifact type's `extract` says and its `compile` reads."""
     withdrawn: bool = False
 
@@ -101,9 +101,7 @@ def contribution_id(first_at: int, tenant_id: str, pattern: Pattern, session_id:
 
 
 def evidence_key(contribution: Contribution) -> str:
-    return join_key(
-        contribution.tenant_id, contribution.pattern.text, contribution.session_id, contribution.segment_id
-    )
+    return join_key(contribution.tenant_id, contribution.pattern.text, contribution.session_id, contribution.segment_id)
 
 
 class EvidenceControl(Model):

@@ -48,14 +48,14 @@ class _Published(GenerateJsonSchema):
     def default_schema(self, schema: WithDefaultSchema) -> JsonSchemaValue:
         return self.generate_inner(schema["schema"])
 
-    def field_is_required(self, field: ModelField | DataclassField | TypedDictField, total: bool) -> bool:  # noqa: ARG002
+    def field_is_required(self, field: ModelField | DataclassField | TypedDictField, total: bool) -> bool:
         """Required is what is always there: no value of it is None."""
         inner = field["schema"]
         if inner["type"] == "default":
             return inner.get("default", PydanticUndefined) is not None
         return bool(inner["type"] != "nullable")
 
-    def field_title_should_be_set(self, schema: Any) -> bool:  # noqa: ARG002
+    def field_title_should_be_set(self, schema: Any) -> bool:
         return False
 
 

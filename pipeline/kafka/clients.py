@@ -11,13 +11,14 @@ from typing import Any, Final, NamedTuple
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicCollection, TopicPartition
 from confluent_kafka.admin import AdminClient
 
+from pipeline.contracts.headers import Headers
 from pipeline.contracts.limits import OUTPUT_BYTES
 from pipeline.kafka.topics import KafkaUnreachableError
 
 LOG: Final = logging.getLogger("hmx.kafka")
 ANSWER_S: Final = 10.0
 STUCK_S: Final = 60.0
-"""A read that gets no record and no end for so long has failed: a foreign transaction never ends, or a broker is gone."""
+"""A read without a record or an end for so long has failed: a transaction never ends, or a broker is gone."""
 
 
 def producer_config(bootstrap: str, **settings: Any) -> dict[str, Any]:
@@ -116,20 +117,24 @@ def read_partition(
         while True:
             messages = consumer.consume(10_000, 0.05)
             for message in messages:
-                error = message.error()
+                error, offset = message.error(), message.offset()
+                assert offset is not None
+                if error is not None and error.code() != KafkaError._PARTITION_EOF:
+                    raise KafkaException(error)
+                if offset >= high:
+                    return
                 if error is None:
-                    if message.offset() >= high:
-                        return
                     yield message
                     limit = time.monotonic() + STUCK_S
-                elif error.code() != KafkaError._PARTITION_EOF:
-                    raise KafkaException(error)
-                elif message.offset() >= high:
-                    return
             if time.monotonic() > limit:
                 raise TimeoutError(f"reading {topic}/{partition} is stuck below offset {high}")
     finally:
         consumer.close()
+
+
+def sendable(headers: Headers) -> list[tuple[str, str | bytes | None]]:
+    """Headers in the form that the client's type wants."""
+    return list(headers)
 
 
 def plain_producer(bootstrap: str, **settings: Any) -> Producer:

@@ -16,7 +16,8 @@ from typing import Final, NamedTuple
 
 from confluent_kafka import KafkaError, KafkaException, Producer
 
-from pipeline.kafka.clients import Cluster, producer_config, read_partition
+from pipeline.contracts.headers import Headers
+from pipeline.kafka.clients import Cluster, producer_config, read_partition, sendable
 from pipeline.stages.executor import Effects, Executor
 from pipeline.stages.fold import POSITION_KEY
 from pipeline.topology import Stage
@@ -101,13 +102,13 @@ class Transactions:
             return Restored(low, count, 0)
         if stored.topic_id != topic_id:
             raise RefusalError(
-                f"{self._source} is another topic than the one its state in {self._state} belongs to: it was deleted and"
-                " created again. Recreate the state and output topics too, or restore the old topic."
+                f"{self._source} is another topic than the one its state in {self._state} belongs to: it was deleted"
+                " and created again. Recreate the state and output topics too, or restore the old topic."
             )
         if stored.position > high:
             raise RefusalError(
-                f"{self._source}/{self._partition} ends at {high}, its state stands at {stored.position}: records were lost"
-                " on the broker. Going on would skip what is written there next."
+                f"{self._source}/{self._partition} ends at {high}, its state stands at {stored.position}: records were"
+                " lost on the broker. Going on would skip what is written there next."
             )
         self._lost = stored.lost
         if stored.position >= low:
@@ -125,7 +126,7 @@ class Transactions:
             self._producer.begin_transaction()
             for output in effects.outputs:
                 topic = self._prefix + output.topic
-                self._produce(topic, output.partition, output.key, output.value, list(output.headers))
+                self._produce(topic, output.partition, output.key, output.value, output.headers)
             for key, value in effects.changes.items():
                 self._produce(self._state, self._partition, key.encode(), value)
             record = executor.position_record(position, self._topic_id, self._lost)
@@ -147,16 +148,11 @@ class Transactions:
         self._producer.close()
 
     def _produce(
-        self,
-        topic: str,
-        partition: int,
-        key: bytes | None,
-        value: bytes | None,
-        headers: list[tuple[str, bytes]] | None = None,
+        self, topic: str, partition: int, key: bytes | None, value: bytes | None, headers: Headers = ()
     ) -> None:
         while True:
             try:
-                return self._producer.produce(topic, value, key, partition, headers=headers or [])
+                return self._producer.produce(topic, value, key, partition, headers=sendable(headers))
             except BufferError:  # the client's queue is full: let it send
                 self._producer.poll(0.05)
 

@@ -31,6 +31,7 @@ from pipeline.stages.pattern_state import (
 )
 from pipeline.topology import ARTIFACTS, EVIDENCE, EVIDENCE_DLQ
 
+
 class PatternsFold:
     """One partition of the evidence topic."""
 

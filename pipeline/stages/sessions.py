@@ -232,5 +232,3 @@ class SessionsFold:
         record_key = join_key("barrier", barrier_id, str(tx.partition)).encode()
         for partition in range(self._evidence_partitions):
             tx.emit(Output(EVIDENCE, partition, record_key, value, headers))
-
-

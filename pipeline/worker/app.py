@@ -24,7 +24,7 @@ from pipeline.worker.runner import Runner
 from pipeline.worker.ticks import ticker
 from pipeline.worker.transport import Transport
 
-NEVER: Final = 365 * 24 * 3600.0
+NEVER: Final = 20 * 24 * 3600.0
 
 
 def fold_factories(settings: Settings, cluster: Cluster) -> dict[str, FoldFactory]:
@@ -76,6 +76,7 @@ def create_app(settings: Settings, runner: Runner) -> faust.App:
         broker_heartbeat_interval=1.0,
         broker_request_timeout=40.0,
         broker_rebalance_timeout=30.0,
+        broker_max_poll_interval=NEVER,
         broker_commit_interval=NEVER,
         broker_commit_livelock_soft_timeout=NEVER,
         stream_processing_timeout=NEVER,

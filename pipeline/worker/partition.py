@@ -7,6 +7,7 @@ belongs to the event loop.
 import asyncio
 import time
 from collections import deque
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from faust.types import TP
@@ -72,11 +73,12 @@ class OwnedPartition:
         self.last_record, self.restored_at = None, time.monotonic()
         return restored
 
-    def process(self, batch: Batch) -> None:
-        """One transaction. After AbortedError the executor is spent: restore."""
+    def process(self, batch: Batch) -> Mapping[str, int]:
+        """One transaction; what the fold counted. After AbortedError the executor is spent: restore."""
         effects = self.executor.run(batch.records)
         self._transactions.commit(self.executor, effects, batch.next)
         self.position = batch.next
+        return effects.counts
 
     def close(self) -> None:
         self._transactions.close()
@@ -90,5 +92,3 @@ class OwnedPartition:
         self.dropped, self.ready = True, False
         self.queue.clear()
         self.wake.set()
-
-

@@ -7,6 +7,7 @@ owns the partition, or any other error in the background: the process ends, and 
 """
 
 import asyncio
+import itertools
 import logging
 import os
 import time
@@ -47,6 +48,7 @@ class Runner:
         self._pool = ThreadPoolExecutor(THREADS, thread_name_prefix="partition")
         self._background: set[asyncio.Task[None]] = set()
         self._started = False
+        self._epochs = itertools.count(1)
         self.partitions: dict[TP, OwnedPartition] = {}
         self.was_assigned = False
         self.last_progress = time.monotonic()
@@ -147,7 +149,7 @@ class Runner:
 
     async def _take(self, consumer: Consumer, partition: OwnedPartition, batch: Batch) -> None:
         if batch.epoch != partition.epoch:
-            return
+            return None
         partition.queued -= 1
         if batch.first != partition.position:
             LOG.warning("batch at %d dropped: the state ends at %d", batch.first, partition.position)
@@ -155,8 +157,8 @@ class Runner:
             return await self._seek(consumer, partition)
         started = time.monotonic()
         try:
-            partition.busy = self._in_pool(partition.process, batch)
-            await partition.busy
+            partition.busy = processing = self._in_pool(partition.process, batch)
+            counts = await processing
         except AbortedError as error:
             LOG.warning("transaction aborted, restoring: %s", error)
             METRICS.transactions.labels(partition.stage.name, "aborted").inc()
@@ -172,6 +174,8 @@ class Runner:
             METRICS.transactions.labels(partition.stage.name, "committed").inc()
             METRICS.transaction_seconds.labels(partition.stage.name).observe(time.monotonic() - started)
             METRICS.records.labels(partition.stage.name).inc(len(batch.records))
+            for name, count in counts.items():
+                METRICS.effects.labels(partition.stage.name, name).inc(count)
         finally:
             partition.busy = None
 
@@ -192,7 +196,7 @@ class Runner:
 
     async def _seek(self, consumer: Consumer, partition: OwnedPartition) -> None:
         """To where the state ends; what is in flight from before carries an older epoch."""
-        partition.epoch += 1
+        partition.epoch = next(self._epochs)
         partition.queue.clear()
         partition.queued = 0
         partition.ready = True

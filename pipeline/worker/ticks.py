@@ -13,6 +13,7 @@ from confluent_kafka import Producer
 from pipeline.contracts.evidence import EvidenceControl
 from pipeline.contracts.headers import AUTHENTICATION, JSON, KIND
 from pipeline.intake.control import signature, tick
+from pipeline.kafka.clients import sendable
 from pipeline.topology import SESSIONS, Stage
 from pipeline.worker.partition import OwnedPartition
 from pipeline.worker.runner import Runner
@@ -58,6 +59,6 @@ def ticker(producer: Producer, control_key: str) -> Callable[[Runner], Coroutine
                     partition.last_tick = now
                     tp = partition.tp
                     made = make_tick(partition.stage, tp.partition, control_key, int(time.time() * 1000))
-                    producer.produce(tp.topic, made.value, b"tick", tp.partition, headers=made.headers)
+                    producer.produce(tp.topic, made.value, b"tick", tp.partition, headers=sendable(made.headers))
 
     return run

@@ -33,7 +33,7 @@ QUEUED_BATCHES: Final = 4
 
 class Listener(driver.ConsumerRebalanceListener):
     async def on_partitions_assigned(self, assigned: Iterable[Any]) -> None:
-        self._thread._consumer.pause(*assigned)
+        self._thread._ensure_consumer().pause(*assigned)
         await super().on_partitions_assigned(assigned)
 
 
@@ -72,20 +72,22 @@ class BatchConsumer(driver.Consumer):
         await self.in_thread(self._thread_commit(positions))
 
     async def _thread_seek(self, tp: TP, position: int, epoch: int) -> None:
-        consumer = self._thread._consumer
+        consumer = self._thread._ensure_consumer()
         consumer.seek(TopicPartition(*tp), position)
         self._fetch_position[tp], self._fetch_epoch[tp] = position, epoch
         consumer.resume(TopicPartition(*tp))
 
     async def _thread_commit(self, positions: Mapping[TP, int]) -> None:
         offsets = {TopicPartition(*tp): OffsetAndMetadata(position, "") for tp, position in positions.items()}
-        await self._thread._consumer.commit(offsets)
+        await self._thread._ensure_consumer().commit(offsets)
 
     async def _thread_fetch(self, tps: set[TP], timeout: float) -> tuple[list[Batch], dict[TP, LogEnd]]:
         """Batches of the partitions that have records, and where each partition stands towards its end."""
-        fetcher = self._thread._consumer._fetcher
+        fetcher = self._thread._ensure_consumer()._fetcher
         with fetcher._subscriptions.fetch_context():
-            fetched = await fetcher.fetched_records({TopicPartition(*tp) for tp in tps}, timeout=timeout, max_records=None)
+            fetched = await fetcher.fetched_records(
+                {TopicPartition(*tp) for tp in tps}, timeout=timeout, max_records=None
+            )
         # No await from here on: the positions read below belong to these records.
         batches: list[Batch] = []
         for topic_partition, records in fetched.items():
@@ -109,7 +111,7 @@ class BatchConsumer(driver.Consumer):
             first, start = following, stop
 
     def _partition_state(self, tp: TP) -> Any:
-        subscription = self._thread._consumer._subscription.subscription
+        subscription = self._thread._ensure_consumer()._subscription.subscription
         return subscription.assignment.state_value(TopicPartition(*tp))
 
     def _log_end(self, tp: TP) -> LogEnd | None:
@@ -146,16 +148,18 @@ class BatchConsumer(driver.Consumer):
                     await self.wait_first(self.callback(self._message(batch)), self.suspend_flow.wait())
 
     def _message(self, batch: Batch) -> ConsumerMessage:
+        """Faust's message of raw bytes, with the batch in the value's place."""
         record = batch.records[0]
+        value: Any = batch
         return ConsumerMessage(
             batch.tp.topic,
             batch.tp.partition,
             batch.first,
             record.timestamp / 1000,
             record.timestamp_type,
-            (),
+            [],
             b"",
-            batch,
+            value,
             None,
             0,
             0,

@@ -1,0 +1,154 @@
+"""Barriers: a mark in every partition of the log, and the wait until everything before it has come out again.
+
+Enters: a barrier appended to each events partition. Leaves: `Ends`, where the outputs end once it has passed both
+stages. Fails with LackingError, which names the stage and the partitions that it has not passed, when the time is up.
+"""
+
+import time
+import uuid
+from collections.abc import Callable, Mapping
+from contextlib import closing
+from typing import Any, Final
+
+from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
+from confluent_kafka.admin import OffsetSpec
+
+from pipeline.contracts.headers import AUTHENTICATION, JSON
+from pipeline.intake.control import barrier, signature
+from pipeline.kafka.clients import Cluster, consumer_config, plain_producer
+from pipeline.kafka.publisher import existing_topic
+from pipeline.kafka.topics import connect
+from pipeline.settings import Settings
+from pipeline.stages.pattern_state import BarrierState, barrier_state_key, decode_state
+from pipeline.topology import EVENTS, EVIDENCE, MATERIALISED, PATTERN_STATE
+
+Ends = Mapping[str, int]
+"""topic/partition → offset; the topic's name without the installation's prefix."""
+Progress = Callable[[str], None]
+POLL_S: Final = 0.1
+ANSWER_S: Final = 10.0
+
+
+class LackingError(TimeoutError):
+    """The time was up before the barrier had passed everywhere."""
+
+
+def silent(_: str) -> None:
+    """Progress that nobody reads."""
+
+
+def wait_for_stages(settings: Settings, timeout: float = 120.0, on_progress: Progress = silent) -> Ends:
+    """Appends a barrier, waits until both stages have let it pass; where the outputs end then.
+
+    Behind a gap an event is held for the ordering window, and a barrier behind it as long.
+    """
+    deadline = time.monotonic() + timeout
+    existing_topic(settings, EVENTS)
+    barrier_id = uuid.uuid4().hex
+    cluster = Cluster(settings.require_kafka())
+    with closing(cluster):
+        sources = cluster.topic(settings.topic_prefix + EVENTS).partitions
+        targets = cluster.topic(settings.topic_prefix + EVIDENCE).partitions
+        state = settings.topic_prefix + PATTERN_STATE
+        before = [TopicPartition(state, p, cluster.watermarks(state, p).high) for p in range(targets)]
+    on_progress("appending a barrier")
+    _append(settings, barrier_id, sources, timeout)
+    _await_passage(settings, barrier_id, sources, before, deadline, on_progress)
+    return output_ends(settings)
+
+
+def wait_for_reader(
+    ends: Ends, positions: Callable[[], Ends], timeout: float = 120.0, on_progress: Progress = silent
+) -> None:
+    """Waits until a reader of the outputs, such as Redis, stands at their ends; `positions` says where it stands."""
+    deadline = time.monotonic() + timeout
+    while True:
+        at = positions()
+        behind = {where: end - at.get(where, 0) for where, end in ends.items() if at.get(where, 0) < end}
+        if not behind:
+            return
+        places = ", ".join(sorted(behind))
+        if time.monotonic() > deadline:
+            raise LackingError(f"Redis has not read {places} to the end: {sum(behind.values())} offsets to go")
+        on_progress(f"waiting for Redis: {sum(behind.values())} offsets of {len(behind)} partitions")
+        time.sleep(POLL_S)
+
+
+def output_ends(settings: Settings) -> Ends:
+    """Where the topics that Redis is made of end.
+
+    High watermarks, not last stable offsets: a transaction's markers reach its partitions one after the other, so the
+    barrier may be visible in one while the outputs before it are not yet in another.
+    """
+    cluster = Cluster(settings.require_kafka())
+    admin = connect(settings.require_kafka())
+    with closing(cluster):
+        names = {settings.topic_prefix + topic: topic for topic in MATERIALISED}
+        asked = {
+            TopicPartition(name, partition): OffsetSpec.latest()
+            for name in names
+            for partition in range(cluster.topic(name).partitions)
+        }
+        found = admin.list_offsets(asked, request_timeout=ANSWER_S)
+        return {f"{names[where.topic]}/{where.partition}": end.result().offset for where, end in found.items()}
+
+
+def _append(settings: Settings, barrier_id: str, partitions: int, timeout: float) -> None:
+    key, topic = settings.require_control_key(), settings.topic_prefix + EVENTS
+    failures: list[str] = []
+
+    def delivered(error: KafkaError | None, _: object) -> None:
+        if error is not None:
+            failures.append(error.str())
+
+    producer = plain_producer(settings.require_kafka(), **{"linger.ms": 0, "delivery.timeout.ms": int(timeout * 1000)})
+    now_ms = int(time.time() * 1000)
+    for partition in range(partitions):
+        value = barrier(barrier_id, partition, now_ms)
+        headers: Any = [JSON, (AUTHENTICATION, signature(key, value))]
+        producer.produce(topic, value, b"barrier", partition, headers=headers, on_delivery=delivered)
+    while producer.flush(0.2):
+        pass
+    if failures:
+        raise LackingError(f"{len(failures)} of {partitions} barriers could not be appended to {topic}: {failures[0]}")
+
+
+def _await_passage(
+    settings: Settings,
+    barrier_id: str,
+    sources: int,
+    before: list[TopicPartition],
+    deadline: float,
+    on_progress: Progress,
+) -> None:
+    """Reads what the patterns stage stores of this barrier in each of its partitions."""
+    key = barrier_state_key(barrier_id)
+    known: dict[int, BarrierState] = {}
+    consumer = Consumer(consumer_config(settings.require_kafka()))
+    with closing(consumer):
+        consumer.assign(before)
+        while sum(state.passed for state in known.values()) < len(before):
+            for message in consumer.consume(1_000, POLL_S):
+                error = message.error()
+                if error is not None and error.code() != KafkaError._PARTITION_EOF:
+                    raise KafkaException(error)
+                value, partition = message.value(), message.partition()
+                if error is None and value is not None and message.key() == key.encode():
+                    assert partition is not None
+                    known[partition] = decode_state(key, value)
+            if time.monotonic() > deadline:
+                raise LackingError(_lacking(known, sources, len(before)))
+            on_progress(_lacking(known, sources, len(before)))
+
+
+def _lacking(known: Mapping[int, BarrierState], sources: int, targets: int) -> str:
+    """Which stage has not let the barrier pass, and where."""
+    forwarded = {source for state in known.values() for source in state.seen}
+    if len(forwarded) < sources:
+        return f"waiting for sessions: {EVENTS} partitions {_listed(set(range(sources)) - forwarded)}"
+    passed = {partition for partition, state in known.items() if state.passed}
+    return f"waiting for patterns: {EVIDENCE} partitions {_listed(set(range(targets)) - passed)}"
+
+
+def _listed(partitions: set[int]) -> str:
+    return ", ".join(map(str, sorted(partitions)))

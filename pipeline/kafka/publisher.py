@@ -1,0 +1,128 @@
+"""Appends events to `hmx.events.v1` as they were written: every line a record, invalid ones too.
+
+Enters: lines of NDJSON. Leaves: records whose values are the lines' bytes, keyed where tenant and session can be read.
+Fails: KafkaUnreachableError or TopicsError before anything is sent; what Kafka refuses later is counted by its reason.
+"""
+
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable
+from typing import Final, NamedTuple
+
+import msgspec
+from confluent_kafka import KafkaError, KafkaException, Message, Producer
+
+from pipeline.contracts.headers import JSON
+from pipeline.contracts.keys import session_key
+from pipeline.contracts.limits import KB, MB
+from pipeline.kafka.clients import Cluster, plain_producer
+from pipeline.kafka.topics import UnfitTopicError
+from pipeline.settings import Settings
+from pipeline.topology import EVENTS
+
+RECORD_BYTES: Final = 2 * MB - 4 * KB
+"""The topic takes 2 MB; key, headers and the batch around them need room in it."""
+DELIVERY_MS: Final = 60_000
+QUEUED_KB: Final = 64 * KB
+REPORT_EVERY: Final = 256
+
+
+class Published(NamedTuple):
+    events: int
+    """Records that Kafka has acknowledged."""
+    bytes: int
+    """Of the lines read, whether they were sent or not."""
+    seconds: float
+    too_large: int
+    """Lines beyond what the topic takes; not sent."""
+    failed: dict[str, int]
+    """Records that Kafka has not acknowledged, by its reason."""
+
+    @property
+    def complete(self) -> bool:
+        return not self.too_large and not self.failed
+
+
+Progress = Callable[[int, int], None]
+"""Called now and then with the lines and the bytes taken so far."""
+
+
+class _Ids(msgspec.Struct):
+    tenant_id: str
+    session_id: str
+
+
+_IDS: Final = msgspec.json.Decoder(_Ids)
+
+
+def key_of(line: bytes) -> bytes | None:
+    """The session's key, or None where tenant and session can't be read."""
+    try:
+        ids = _IDS.decode(line)
+        return session_key(ids.tenant_id, ids.session_id).encode()
+    except (msgspec.MsgspecError, UnicodeError, RecursionError):
+        return None
+
+
+def publish(lines: Iterable[bytes], settings: Settings, on_progress: Progress | None = None) -> Published:
+    """Blocks until Kafka has answered for every line. Lines carry no line end; blank ones are skipped."""
+    topic = existing_topic(settings, EVENTS)
+    failed: Counter[str] = Counter()
+
+    def refused(error: KafkaError | None, _: Message) -> None:
+        if error is not None:
+            failed[error.str()] += 1
+
+    producer = plain_producer(
+        settings.require_kafka(),
+        **{
+            "delivery.report.only.error": True,
+            "on_delivery": refused,
+            "delivery.timeout.ms": DELIVERY_MS,
+            "queue.buffering.max.kbytes": QUEUED_KB,
+        },
+    )
+    started, taken, size, too_large = time.monotonic(), 0, 0, 0
+    for line in lines:
+        if not line.strip():
+            continue
+        taken += 1
+        size += len(line)
+        key = key_of(line)
+        if len(line) + len(key or b"") > RECORD_BYTES:
+            too_large += 1
+        else:
+            _produce(producer, topic, line, key)
+        if on_progress is not None and taken % REPORT_EVERY == 0:
+            on_progress(taken, size)
+    while producer.flush(0.2):
+        pass
+    if on_progress is not None:
+        on_progress(taken, size)
+    seconds = time.monotonic() - started
+    return Published(taken - too_large - failed.total(), size, seconds, too_large, dict(failed))
+
+
+def _produce(producer: Producer, topic: str, value: bytes, key: bytes | None) -> None:
+    while True:
+        try:
+            producer.produce(topic, value, key, headers=[JSON])
+            producer.poll(0)
+            return
+        except BufferError:  # the client's queue is full: let it send
+            producer.poll(0.05)
+
+
+def existing_topic(settings: Settings, name: str) -> str:
+    """The topic's name in this installation. Raises KafkaUnreachableError or UnfitTopicError."""
+    topic = settings.topic_prefix + name
+    cluster = Cluster(settings.require_kafka())
+    try:
+        cluster.topic(topic)
+    except KafkaException as error:
+        if error.args[0].code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
+            raise UnfitTopicError(f"topic {topic} does not exist: create it with `hmx topics apply`") from error
+        raise
+    finally:
+        cluster.close()
+    return topic
