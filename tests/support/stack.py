@@ -30,7 +30,7 @@ def servers(state: Path) -> Iterator[Servers]:
         with containers() as running:
             yield running
     else:
-        with Stack(state, keep=False, redis_server=os.environ.get(REDIS_VARIANT)) as stack:
+        with Stack(state, keep=False, redis_server=os.environ.get(REDIS_VARIANT) or None) as stack:
             yield Servers(stack.kafka_bootstrap, stack.redis_url)
 
 
