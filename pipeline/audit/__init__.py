@@ -1,0 +1,1 @@
+"""Whether the laws held: conservation recomputed from the topics alone."""

@@ -1,0 +1,51 @@
+"""`hmx wait`: until everything published so far has gone through the whole pipeline."""
+
+import time
+from typing import Annotated
+
+import typer
+
+from pipeline.cli.console import ERR, OUT, fail
+from pipeline.kafka.barriers import LackingError, Progress, silent, wait_for_reader, wait_for_stages
+from pipeline.settings import Settings
+
+
+def register(app: typer.Typer) -> None:
+    app.command()(wait)
+
+
+def wait(
+    timeout: Annotated[float, typer.Option(min=0.1, help="Seconds to wait at most.")] = 120.0,
+) -> None:
+    """Waits until all that was published so far is in Redis, or among the dead letters.
+
+    Appends a barrier to the log. Exit code: 0 all is there, 1 something is lacking: what and where is said.
+
+    Example: hmx publish sessions.ndjson && hmx wait --timeout 60
+    """
+    from pipeline.store.blocks import StoreUnavailableError
+
+    settings = Settings.load()
+    started = time.monotonic()
+    try:
+        if ERR.is_terminal:
+            with ERR.status("waiting") as line:
+                wait_for_all(settings, timeout, line.update)
+        else:
+            wait_for_all(settings, timeout)
+    except LackingError as error:
+        fail(f"not all there after {timeout:.0f} s: {error}. `hmx status` shows which process is behind or down.")
+    except StoreUnavailableError as error:
+        fail(f"{error}. `hmx status` shows whether Redis runs.")
+    OUT.print(f"all that was published is in Redis or among the dead letters ({time.monotonic() - started:.1f} s)")
+
+
+def wait_for_all(settings: Settings, timeout: float = 120.0, on_progress: Progress = silent) -> None:
+    """Both stages, then Redis. Raises LackingError."""
+    from pipeline.store.fetch import Store
+
+    store = Store.open(settings)
+    deadline = time.monotonic() + timeout
+    ends = wait_for_stages(settings, timeout, on_progress)
+    left = max(0.0, deadline - time.monotonic())
+    wait_for_reader(ends, store.positions, left, on_progress)

@@ -1,0 +1,141 @@
+"""The pipeline's processes under a test's own topic prefix: real topics, real subprocesses, stopped at the end."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+import uuid
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+from pipeline.kafka.plan import plan
+from pipeline.kafka.topics import apply, connect, load_topics, read_cluster
+from pipeline.local.ports import free_ports
+from pipeline.local.process import answers_ok
+from pipeline.settings import Settings
+
+READY_S = 90.0
+STOP_S = 20.0
+COMMANDS: Mapping[str, str] = {"worker": "worker", "materialiser": "materialise", "service": "serve"}
+
+
+def new_settings(kafka: str, redis_url: str = "", **changes: object) -> Settings:
+    """A name space of the test's own on the shared servers, with free ports and a control key."""
+    service, worker, materialiser = free_ports(3)
+    made = Settings(
+        kafka_bootstrap=kafka,
+        redis_url=redis_url,
+        topic_prefix=f"t{uuid.uuid4().hex[:8]}.",
+        control_key=uuid.uuid4().hex,
+        service_port=service,
+        worker_port=worker,
+        materialiser_port=materialiser,
+        service_url=f"http://127.0.0.1:{service}",
+    )
+    return replace(made, **changes)  # type: ignore[arg-type]
+
+
+def create_topics(settings: Settings) -> None:
+    admin = connect(settings.kafka_bootstrap)
+    specs = load_topics(prefix=settings.topic_prefix)
+    apply(admin, plan(specs, read_cluster(admin, [spec.topic for spec in specs])))
+
+
+def environment(settings: Settings) -> dict[str, str]:
+    """What a process needs to be part of this pipeline; nothing of the caller's own settings."""
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith("HMX_")}
+    given = {
+        f"HMX_{name.upper()}": str(value)
+        for name in settings.__slots__
+        if (value := getattr(settings, name)) != "" and name != "service_url"
+    }
+    return {**inherited, **given, "PYTHONUNBUFFERED": "1"}
+
+
+class Pipeline:
+    """Processes by name: `worker`, `materialiser`, `service`; a second worker is `worker-2`."""
+
+    def __init__(self, settings: Settings, logs: Path) -> None:
+        self.settings = settings
+        self._logs = logs
+        self.processes: dict[str, subprocess.Popen[bytes]] = {}
+
+    def start(self, name: str, *, ready: bool = True, **changes: object) -> subprocess.Popen[bytes]:
+        """`changes` are settings of this process alone, such as `worker_id` or a port."""
+        settings = replace(self.settings, **changes)  # type: ignore[arg-type]
+        kind = name.partition("-")[0]
+        with (self._logs / f"{settings.topic_prefix}{name}.log").open("ab") as log:
+            process = subprocess.Popen(
+                [sys.executable, "-m", "pipeline.cli", COMMANDS[kind]],
+                env=environment(settings),
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+        self.processes[name] = process
+        if ready:
+            self.await_ready(name, getattr(settings, f"{kind}_port"))
+        return process
+
+    def await_ready(self, name: str, port: int) -> None:
+        probe, deadline = answers_ok(port), time.monotonic() + READY_S
+        while not probe():
+            code = self.processes[name].poll()
+            if code is not None or time.monotonic() > deadline:
+                raise AssertionError(f"{name} is not ready (exit code {code}):\n{self.log(name)}")
+            time.sleep(0.1)
+
+    def kill(self, name: str) -> None:
+        """As if the machine had lost it: no clean-up of any kind."""
+        process = self.processes.pop(name)
+        process.kill()
+        process.wait()
+
+    def pause(self, name: str) -> None:
+        self.processes[name].send_signal(signal.SIGSTOP)
+
+    def resume(self, name: str) -> None:
+        self.processes[name].send_signal(signal.SIGCONT)
+
+    def stop(self, name: str) -> int:
+        """Asks it to end; its exit code."""
+        process = self.processes.pop(name)
+        process.send_signal(signal.SIGCONT)
+        process.terminate()
+        try:
+            return process.wait(STOP_S)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            return process.wait()
+
+    def log(self, name: str, lines: int = 40) -> str:
+        text = (self._logs / f"{self.settings.topic_prefix}{name}.log").read_text(errors="replace")
+        return "\n".join(text.splitlines()[-lines:])
+
+    def stop_all(self) -> None:
+        for process in self.processes.values():
+            process.send_signal(signal.SIGCONT)
+            process.terminate()
+        for name in list(self.processes):
+            self.stop(name)
+
+
+@contextmanager
+def running(settings: Settings, logs: Path, *names: str) -> Iterator[Pipeline]:
+    """Topics created, the named processes started and ready; all of them stopped at the end."""
+    create_topics(settings)
+    pipeline = Pipeline(settings, logs)
+    try:
+        for name in names:
+            pipeline.start(name, ready=False)
+        for name in names:
+            pipeline.await_ready(name, getattr(settings, f"{name.partition('-')[0]}_port"))
+        yield pipeline
+    finally:
+        pipeline.stop_all()
