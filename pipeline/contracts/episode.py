@@ -7,7 +7,7 @@ from typing import Annotated, Any, Final
 
 from pydantic import ConfigDict, Field
 
-from pipeline.contracts.event import Event, Name, Natural, Timestamp, Unit
+from pipeline.contracts.event import EXTENSIONS, Event, Name, Natural, Timestamp, Unit
 from pipeline.contracts.model import Model
 
 RESERVED: Final = "hmx"
@@ -21,7 +21,7 @@ _DIRECT: Final = {  # HMX-E §10: event field → trace field
     "source": "source",
     "provenance_ref": "provenanceRef",
 }
-_CARRIED: Final = tuple(name for name in Event.model_fields if name not in _DIRECT and name != "metadata")
+_CARRIED: Final = (*(name for name in Event.model_fields if name not in _DIRECT and name != "metadata"), EXTENSIONS)
 
 
 class Origin(Model):
@@ -94,7 +94,7 @@ def episode_record(fields: dict[str, Any], origin: Origin, release: Release) -> 
 
 
 def event_fields(record: dict[str, Any]) -> dict[str, Any]:
-    """Back from `episode_record` to the event's plain JSON values."""
+    """Back from `episode_record` to the event as it was sent, a later minor's fields among the others again."""
     carried = dict(record["metadata"][RESERVED])
     fields = {event: record[trace] for event, trace in _DIRECT.items() if trace in record}
     fields.update({name: carried[name] for name in _CARRIED if name in carried})
@@ -102,4 +102,5 @@ def event_fields(record: dict[str, Any]) -> dict[str, Any]:
     if "shadowed" in carried:
         metadata[RESERVED] = carried["shadowed"]
     fields["metadata"] = metadata
+    fields.update(fields.pop(EXTENSIONS, {}))
     return fields

@@ -3,7 +3,7 @@
 Sizes in bytes, the version's support and reserved names need more than a field: `intake` checks them.
 """
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 from pydantic import AfterValidator, BeforeValidator, Field
 
@@ -35,6 +35,10 @@ HmxVersion = Annotated[str, Field(json_schema_extra={"pattern": r"^HMX-[0-9]+\.[
 Timestamp = Annotated[str, Field(json_schema_extra={"format": "date-time"}), AfterValidator(_timestamp)]
 Natural = Annotated[int, Field(ge=0, le=INTEGER_MAX), BeforeValidator(_integral)]
 Unit = Annotated[float, Field(ge=0.0, le=1.0)]
+
+
+EXTENSIONS: Final = "extensions"
+"""Where, beside an accepted event's fields, those stand that a later minor version has added (HMX-V)."""
 
 
 class Event(Model):

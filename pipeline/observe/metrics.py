@@ -1,4 +1,4 @@
-"""Every metric that a process exports, one line each. Labels are bounded: never a tenant, a session or a reason's text."""
+"""Every metric that a process exports, one line each. Labels are bounded: never a tenant or a session."""
 
 from typing import Final
 

@@ -1,6 +1,6 @@
 """What a stage is: a fold over one partition's records, on keyed state, with timers on the partition's clock.
 
-State values are immutable: a fold replaces them, so what a record does is an overlay that is kept whole or dropped whole.
+State values are immutable: a fold replaces them, so what a record does is an overlay, kept whole or dropped whole.
 """
 
 from collections import Counter

@@ -55,17 +55,13 @@ class PatternsFold:
         tx.count(f"rejected.{rejection.reason}")
 
     def fold(self, tx: Tx, record: Record) -> None:
-        if record.value is None:
-            return self.reject(tx, record, Rejection(Reason.NULL_VALUE))
-        try:
-            if header(record.headers, KIND) in (b"tick", b"barrier"):
-                return self._control(tx, EvidenceControl.model_validate_json(record.value))
-            contribution = Contribution.model_validate_json(record.value)
-        except ValidationError:
-            return self.reject(tx, record, Rejection(Reason.WRONG_TYPE))
-        if contribution.pattern_type not in ARTIFACT_TYPES:
-            return self.reject(tx, record, Rejection(Reason.WRONG_TYPE, "$.pattern_type"))
-        self._take(tx, contribution)
+        match _read(record):
+            case Rejection() as rejection:
+                self.reject(tx, record, rejection)
+            case EvidenceControl() as control:
+                self._control(tx, control)
+            case Contribution() as contribution:
+                self._take(tx, contribution)
 
     def due(self, tx: Tx, key: str, value: Any) -> None:
         if isinstance(value, BarrierState):
@@ -119,3 +115,17 @@ class PatternsFold:
                 forget_at=tx.clock + BARRIER_KEPT_MS,
             ),
         )
+
+
+def _read(record: Record) -> Contribution | EvidenceControl | Rejection:
+    if record.value is None:
+        return Rejection(Reason.NULL_VALUE)
+    try:
+        if header(record.headers, KIND) in (b"tick", b"barrier"):
+            return EvidenceControl.model_validate_json(record.value)
+        contribution = Contribution.model_validate_json(record.value)
+    except ValidationError:
+        return Rejection(Reason.WRONG_TYPE)
+    if contribution.pattern_type not in ARTIFACT_TYPES:
+        return Rejection(Reason.WRONG_TYPE, "$.pattern_type")
+    return contribution

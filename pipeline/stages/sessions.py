@@ -87,23 +87,17 @@ class SessionsFold:
     def fold(self, tx: Tx, record: Record) -> None:
         accepted = decode(record.value)
         if isinstance(accepted, Rejection):
-            return self.reject(tx, record, accepted)
-        if accepted.control:
-            return self._control(tx, record, accepted)
-        key = session_key(accepted.event.tenant_id, accepted.event.session_id)
-        if partition_of(key, self._partitions) != record.partition:
-            return self.reject(tx, record, Rejection(Reason.WRONG_PARTITION))
-        known = self._indexes.digest(key, accepted.event.event_id)
-        if known == accepted.digest:
-            return tx.count(Outcome.DUPLICATE)
-        if known is not None:
-            return self.reject(tx, record, Rejection(Reason.EVENT_ID_REUSED, "$.event_id"))
-        self._arrive(tx, key, record, accepted)
+            self.reject(tx, record, accepted)
+        elif accepted.control:
+            self._control(tx, record, accepted)
+        else:
+            self._event(tx, record, accepted)
 
     def due(self, tx: Tx, key: str, value: Any) -> None:
         if isinstance(value, HeldBarrier):
             tx.put(key, None)
-            return self._pass_barrier(tx, value.barrier_id)
+            self._pass_barrier(tx, value.barrier_id)
+            return
         name = session_of(key)
         session: Session = tx.get(session_state_key(name))
         if isinstance(value, Held):
@@ -115,6 +109,18 @@ class SessionsFold:
             self._forget(tx, name, session)
 
     # arrival
+
+    def _event(self, tx: Tx, record: Record, accepted: Accepted) -> None:
+        name = session_key(accepted.event.tenant_id, accepted.event.session_id)
+        known = self._indexes.digest(name, accepted.event.event_id)
+        if partition_of(name, self._partitions) != record.partition:
+            self.reject(tx, record, Rejection(Reason.WRONG_PARTITION))
+        elif known is None:
+            self._arrive(tx, name, record, accepted)
+        elif known == accepted.digest:
+            tx.count(Outcome.DUPLICATE)
+        else:
+            self.reject(tx, record, Rejection(Reason.EVENT_ID_REUSED, "$.event_id"))
 
     def _arrive(self, tx: Tx, name: str, record: Record, accepted: Accepted) -> None:
         session: Session = tx.get(session_state_key(name)) or Session()
@@ -209,7 +215,8 @@ class SessionsFold:
         event = accepted.event
         if not is_control(event) or not authentic(self._control_key, record.value or b"", record.headers):
             path = "$.tenant_id" if event.tenant_id == CONTROL_TENANT else "$.event_type"
-            return self.reject(tx, record, Rejection(Reason.RESERVED, path))
+            self.reject(tx, record, Rejection(Reason.RESERVED, path))
+            return
         tx.count(Outcome.CONTROL)
         if event.event_type == BARRIER:
             barrier_id = str(event.content.get("barrier_id", ""))

@@ -1,7 +1,7 @@
 """One partition that this worker owns: its executor, its transactions, its queue.
 
-`fence`, `restore`, `process` and `close` block and run in the runner's thread pool, one at a time per partition. The rest
-belongs to the event loop.
+`fence`, `restore`, `process` and `close` block and run in the runner's thread pool, one at a time per partition. The
+rest belongs to the event loop.
 """
 
 import asyncio

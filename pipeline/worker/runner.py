@@ -100,7 +100,7 @@ class Runner:
             partition.enqueue(batch)
 
     def assigned(self, consumer: Consumer, tps: Iterable[TP]) -> None:
-        """A task per partition, at once and also for silent ones: a dead owner's open transaction hides healthy output."""
+        """A task per partition, also for silent ones: a dead owner's open transaction hides healthy output."""
         for tp in sorted(tps):
             partition = self._new_partition(tp)
             self.partitions[tp] = partition

@@ -2,8 +2,8 @@
 
 1. Batches: Faust waits on several tasks per message; here the stream gets one message per batch of a partition.
 2. read_committed, which Faust cannot be configured to.
-3. Newly assigned partitions are paused before the fetcher can deliver from advisory offsets: the signal that Faust sends
-   on assignment is no barrier.
+3. Newly assigned partitions are paused before the fetcher can deliver from advisory offsets: the signal that Faust
+   sends on assignment is no barrier.
 4. Faust neither seeks nor commits; the runner does both.
 
 Methods named `thread_…` run in the consumer's own thread and event loop.
@@ -81,13 +81,12 @@ class BatchConsumer(driver.Consumer):
         offsets = {TopicPartition(*tp): OffsetAndMetadata(position, "") for tp, position in positions.items()}
         await self._thread._ensure_consumer().commit(offsets)
 
-    async def _thread_fetch(self, tps: set[TP], timeout: float) -> tuple[list[Batch], dict[TP, LogEnd]]:
+    async def _thread_fetch(self, tps: set[TP], wait_s: float) -> tuple[list[Batch], dict[TP, LogEnd]]:
         """Batches of the partitions that have records, and where each partition stands towards its end."""
         fetcher = self._thread._ensure_consumer()._fetcher
         with fetcher._subscriptions.fetch_context():
-            fetched = await fetcher.fetched_records(
-                {TopicPartition(*tp) for tp in tps}, timeout=timeout, max_records=None
-            )
+            wanted = {TopicPartition(*tp) for tp in tps}
+            fetched = await fetcher.fetched_records(wanted, timeout=wait_s, max_records=None)
         # No await from here on: the positions read below belong to these records.
         batches: list[Batch] = []
         for topic_partition, records in fetched.items():
@@ -137,9 +136,9 @@ class BatchConsumer(driver.Consumer):
             if not wanted:  # an empty set would mean all partitions
                 await asyncio.sleep(0.02)
                 continue
-            timeout = 0.2 if len(wanted) == self.runner.owned else 0.03
+            wait_s = 0.2 if len(wanted) == self.runner.owned else 0.03
             try:
-                batches, ends = await self.in_thread(self._thread_fetch(wanted, timeout))
+                batches, ends = await self.in_thread(self._thread_fetch(wanted, wait_s))
             except self.consumer_stopped_errors:
                 return
             self.runner.at_end(ends)
