@@ -18,7 +18,7 @@ import rfc8785
 import xxhash
 from pydantic import ValidationError
 
-from pipeline.contracts.event import Event
+from pipeline.contracts.event import EXTENSIONS, Event
 from pipeline.contracts.instants import parse_instant
 from pipeline.contracts.keys import CONTROL_PREFIX, CONTROL_TENANT
 from pipeline.contracts.limits import CONTENT_BYTES, EVENT_BYTES, INTEGER_MAX, METADATA_BYTES, NESTING
@@ -28,7 +28,6 @@ from pipeline.intake.paths import path_of
 from pipeline.intake.redaction import redact, suspicious
 from pipeline.intake.scan import finder
 
-EXTENSIONS: Final = "extensions"
 _FIELDS: Final = {name: index for index, name in enumerate(Event.model_fields)}
 _REQUIRED: Final = frozenset(name for name, field in Event.model_fields.items() if field.is_required())
 _OWN_REASON: Final = {
