@@ -1,0 +1,61 @@
+"""The service as an ASGI application: routes, what they share, and how errors leave.
+
+Enters: settings. Leaves: a FastAPI application. It starts without Kafka and Redis, and finds them when they are there.
+"""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from fastapi import FastAPI, Request
+from fastapi.concurrency import run_in_threadpool
+from fastapi.responses import Response
+
+from pipeline.service import events, health, memory, page, problems
+from pipeline.service.health import Check
+from pipeline.service.log import EventLog
+from pipeline.service.problems import Kind, problem
+from pipeline.service.watch import Watch
+from pipeline.settings import Settings
+from pipeline.store.blocks import StoreUnavailableError
+from pipeline.store.fetch import Store
+from pipeline.topology import EVENTS
+
+DESCRIPTION = "Context packs and artifacts from compiled memory, and events into it. Errors are problem details."
+
+
+def create_app(settings: Settings) -> FastAPI:
+    """Raises SettingsError where no Kafka or no Redis is known."""
+    bootstrap, topic = settings.require_kafka(), settings.topic_prefix + EVENTS
+    store = Store.open(settings)
+
+    @asynccontextmanager
+    async def running(app: FastAPI) -> AsyncIterator[None]:
+        log = EventLog(bootstrap, topic)
+        app.state.log = log
+        app.state.checks = {
+            "kafka": Check("kafka", log.unreachable),
+            "redis": Check("redis", lambda: _unreachable(store)),
+        }
+        yield
+        await run_in_threadpool(log.close)
+
+    app = FastAPI(title="HMX", version="1.0", description=DESCRIPTION, lifespan=running, redoc_url=None)
+    app.state.store = store
+    problems.install(app)
+    app.add_exception_handler(StoreUnavailableError, _away)
+    app.add_middleware(Watch)
+    for module in (events, memory, health, page):
+        app.include_router(module.router)
+    return app
+
+
+def _unreachable(store: Store) -> str | None:
+    try:
+        store.ping()
+    except StoreUnavailableError as error:
+        return str(error)
+    return None
+
+
+async def _away(_: Request, __: Exception) -> Response:
+    return problem(Kind.REDIS_UNAVAILABLE, "try again; /readyz says when it is back", problems.RETRY)

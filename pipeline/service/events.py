@@ -1,0 +1,159 @@
+"""`POST /v1/hmx/events`: checks events as intake does, appends them to the log, answers when Kafka has them.
+
+Enters: one event, an array or NDJSON. Leaves: what became of each. An event's bytes go to Kafka as they were received.
+Fails as a whole, with nothing accepted, where Kafka does not acknowledge.
+"""
+
+from enum import StrEnum
+from typing import Any, Final, NamedTuple
+
+import msgspec
+from fastapi import APIRouter, Request
+from fastapi.concurrency import run_in_threadpool
+from fastapi.responses import Response
+
+from pipeline.contracts.event import Event
+from pipeline.contracts.keys import CONTROL_TENANT, session_key
+from pipeline.contracts.limits import MB
+from pipeline.contracts.model import Model
+from pipeline.contracts.rejections import Reason, Rejection
+from pipeline.intake.decode import decode
+from pipeline.observe.metrics import METRICS
+from pipeline.service.body import media_type, read_body
+from pipeline.service.log import EventLog, NotAppendedError, Position, Record
+from pipeline.service.problems import Kind, ProblemError, unavailable
+from pipeline.service.tenant import HEADER, Tenant
+
+BODY_BYTES: Final = 16 * MB
+REQUEST_EVENTS: Final = 10_000
+JSON: Final = "application/json"
+NDJSON: Final = "application/x-ndjson"
+
+router: Final = APIRouter()
+
+
+class Status(StrEnum):
+    ACCEPTED = "accepted"
+    REJECTED = "rejected"
+
+
+class EventResult(Model):
+    """What became of the event at `index`; blank lines are not counted."""
+
+    index: int
+    status: Status
+    event_id: str | None = None
+    partition: int | None = None
+    offset: int | None = None
+    reason: str | None = None
+    path: str | None = None
+    detail: str | None = None
+
+
+class Summary(Model):
+    total: int
+    accepted: int
+    rejected: int
+
+
+class EventsAnswer(Model):
+    results: list[EventResult]
+    summary: Summary
+
+
+class Refused(NamedTuple):
+    """An event that is not appended: a reason of intake's, or that it is another tenant's."""
+
+    reason: str
+    path: str
+    detail: str
+    event_id: str | None = None
+
+
+_BODY: Final[dict[str, Any]] = {
+    "requestBody": {
+        "required": True,
+        "content": {
+            JSON: {"schema": {"description": "One HMX-E event, or an array of them"}},
+            NDJSON: {"schema": {"type": "string", "description": "One HMX-E event a line"}},
+        },
+    }
+}
+
+
+@router.post("/v1/hmx/events", status_code=202, responses={202: {"model": EventsAnswer}}, openapi_extra=_BODY)
+async def post_events(request: Request, tenant: Tenant) -> Response:
+    """Appends events to the log; 202 once Kafka has acknowledged every accepted one, 422 where none was accepted."""
+    kind = media_type(request, (JSON, NDJSON))
+    body = await read_body(request, BODY_BYTES)
+    values = _split(body, kind)
+    checked = await run_in_threadpool(lambda: [check(value, tenant) for value in values])
+    records = [
+        Record(session_key(tenant, event.session_id), value)
+        for value, event in zip(values, checked, strict=True)
+        if isinstance(event, Event)
+    ]
+    answer = _answer(checked, await _append(request.app.state.log, records))
+    for status, count in ((Status.ACCEPTED, answer.summary.accepted), (Status.REJECTED, answer.summary.rejected)):
+        METRICS.events_accepted.labels(status).inc(count)
+    if answer.results and not records:
+        raise _none_accepted(answer)
+    return Response(answer.to_json(), 202, media_type=JSON)
+
+
+def _split(body: bytes, kind: str) -> list[bytes]:
+    """The bytes of each event, as they stand in the body."""
+    if kind == NDJSON:
+        values = [line for line in body.split(b"\n") if line.strip()]
+    elif body.lstrip()[:1] == b"[":
+        try:
+            values = [bytes(raw) for raw in msgspec.json.decode(body, type=list[msgspec.Raw])]
+        except (msgspec.DecodeError, RecursionError):
+            raise ProblemError(Kind.INVALID_REQUEST, "the array is not JSON", path="$") from None
+    else:
+        values = [body]
+    if len(values) > REQUEST_EVENTS:
+        raise ProblemError(Kind.TOO_LARGE, f"{len(values)} events, at most {REQUEST_EVENTS} a request")
+    return values
+
+
+def check(value: bytes, tenant: str) -> Event | Refused:
+    decoded = decode(value)
+    if isinstance(decoded, Rejection):
+        return Refused(decoded.reason, decoded.path, decoded.detail or decoded.reason.advice)
+    event = decoded.event
+    if decoded.control:
+        path = "$.tenant_id" if event.tenant_id == CONTROL_TENANT else "$.event_type"
+        return Refused(Reason.RESERVED, path, Reason.RESERVED.advice, event.event_id)
+    if event.tenant_id != tenant:
+        return Refused(Kind.TENANT_MISMATCH, "$.tenant_id", f"not the tenant of the header {HEADER}", event.event_id)
+    return event
+
+
+async def _append(log: EventLog, records: list[Record]) -> list[Position]:
+    try:
+        return await log.append(records)
+    except NotAppendedError as error:
+        METRICS.events_accepted.labels("unacknowledged").inc(len(records))
+        detail = f"no event of the request counts as accepted ({error}); send it again, duplicates are recognised"
+        raise unavailable(Kind.KAFKA_UNAVAILABLE, detail) from None
+
+
+def _answer(checked: list[Event | Refused], positions: list[Position]) -> EventsAnswer:
+    results = []
+    appended = iter(positions)
+    for index, found in enumerate(checked):
+        if isinstance(found, Refused):
+            results.append(EventResult(index=index, status=Status.REJECTED, **found._asdict()))
+        else:
+            where = next(appended)._asdict()
+            results.append(EventResult(index=index, status=Status.ACCEPTED, event_id=found.event_id, **where))
+    total, accepted = len(checked), len(positions)
+    return EventsAnswer(results=results, summary=Summary(total=total, accepted=accepted, rejected=total - accepted))
+
+
+def _none_accepted(answer: EventsAnswer) -> ProblemError:
+    """The first event's reason is the problem's; of several all are listed."""
+    first = answer.results[0]
+    members = answer.model_dump(mode="json", exclude_none=True) if answer.summary.total > 1 else {}
+    return ProblemError(Kind.EVENT_REJECTED, first.detail or "", reason=first.reason, path=first.path, **members)

@@ -1,0 +1,98 @@
+"""What is asked about the service itself, for no tenant: health, metrics, versions, schemas."""
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable
+from typing import Any, Final
+
+import orjson
+from fastapi import APIRouter, Request
+from fastapi.responses import Response
+from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
+
+from pipeline.contracts import limits
+from pipeline.contracts.schemas import documents, text
+from pipeline.contracts.versions import HMX_VERSION, SUPPORTED_MAJOR
+from pipeline.service.events import BODY_BYTES, REQUEST_EVENTS
+from pipeline.service.problems import Kind, ProblemError
+
+LOG: Final = logging.getLogger("hmx.service")
+KEPT_S: Final = 1.0
+SCHEMAS: Final = "/schemas/hmx-1.0/"
+_SCHEMAS: Final = {name: text(document).encode() for name, document in documents().items()}
+_ABOUT: Final[dict[str, Any]] = {
+    "hmx_version": HMX_VERSION,
+    "supported_versions": [f"HMX-{SUPPORTED_MAJOR}.x"],
+    "schemas": {name.removesuffix(".json"): SCHEMAS + name for name in sorted(_SCHEMAS)},
+    "limits": {
+        "request_bytes": BODY_BYTES,
+        "request_events": REQUEST_EVENTS,
+        "event_bytes": limits.EVENT_BYTES,
+        "content_bytes": limits.CONTENT_BYTES,
+        "metadata_bytes": limits.METADATA_BYTES,
+        "event_tags": limits.EVENT_TAGS,
+        "embedding_dimensions": limits.EMBEDDING_DIMENSIONS,
+        "pack_bytes": limits.PACK_BYTES,
+        "pack_entries": limits.PACK_ENTRIES,
+    },
+}
+
+router: Final = APIRouter()
+
+
+class Check:
+    """Asks a server whether it answers, at most once in KEPT_S, however many want to know."""
+
+    def __init__(self, name: str, ask: Callable[[], str | None]) -> None:
+        self._name = name
+        self._ask = ask
+        self._lock = asyncio.Lock()
+        self._kept_until = 0.0
+        self._answer: str | None = None
+
+    async def why_not(self) -> str | None:
+        """None where it answers."""
+        async with self._lock:
+            if time.monotonic() >= self._kept_until:
+                before, self._answer = self._answer, await asyncio.to_thread(self._ask)
+                if (self._answer is None) != (before is None):
+                    LOG.warning("%s: %s", self._name, self._answer or "answers again")
+                self._kept_until = time.monotonic() + KEPT_S
+            return self._answer
+
+
+@router.get("/livez", tags=["health"])
+async def livez() -> Response:
+    """The process answers."""
+    return Response("alive\n", media_type="text/plain")
+
+
+@router.get("/readyz", tags=["health"])
+async def readyz(request: Request) -> Response:
+    """Kafka and Redis answer; 503 says which one does not."""
+    checks: dict[str, Check] = request.app.state.checks
+    answers = dict(zip(checks, await asyncio.gather(*(check.why_not() for check in checks.values())), strict=True))
+    ready = not any(answers.values())
+    body = {"ready": ready, **{name: why_not or "answers" for name, why_not in answers.items()}}
+    return Response(orjson.dumps(body), 200 if ready else 503, media_type="application/json")
+
+
+@router.get("/metrics", tags=["health"])
+async def metrics() -> Response:
+    """Prometheus."""
+    return Response(generate_latest(), headers={"Content-Type": CONTENT_TYPE_LATEST})
+
+
+@router.get("/v1/hmx", tags=["protocol"])
+async def about() -> Response:
+    """The versions that are understood, where their schemas are, and the limits."""
+    return Response(orjson.dumps(_ABOUT), media_type="application/json")
+
+
+@router.get(SCHEMAS + "{name}", tags=["protocol"])
+async def schema(name: str) -> Response:
+    """A JSON Schema, such as event.json."""
+    if name not in _SCHEMAS:
+        raise ProblemError(Kind.NOT_FOUND, f"there are {', '.join(sorted(_SCHEMAS))}")
+    return Response(_SCHEMAS[name], media_type="application/schema+json")

@@ -1,0 +1,154 @@
+"""Reading memory: context packs, and every source that a pack or an artifact names, by its id (HMX-C §1).
+
+A pack is `retrieval.plan → store.fetch → packs.assemble`; nothing here decides what is in it.
+"""
+
+import time
+from typing import Annotated, Any, Final
+
+import orjson
+from fastapi import APIRouter, Query, Request
+from fastapi.concurrency import run_in_threadpool
+from fastapi.responses import Response
+from pydantic import ValidationError
+
+from pipeline.contracts.artifact import Artifact, Status
+from pipeline.contracts.episode import Episode, event_fields
+from pipeline.contracts.event import Event
+from pipeline.contracts.evidence import Contribution
+from pipeline.contracts.headers import ORIGIN_OFFSET, ORIGIN_PARTITION
+from pipeline.contracts.limits import KB
+from pipeline.contracts.model import Model
+from pipeline.contracts.pack import ContextPack
+from pipeline.intake.paths import path_of
+from pipeline.observe.metrics import METRICS
+from pipeline.packs.assemble import assemble, with_duration
+from pipeline.retrieval.plan import plan
+from pipeline.retrieval.request import PackRequest
+from pipeline.service.body import media_type, read_body
+from pipeline.service.problems import Kind, ProblemError
+from pipeline.service.tenant import Tenant
+from pipeline.store.fetch import Ambiguous, Store
+
+REQUEST_BYTES: Final = 256 * KB
+PAGE: Final = 100
+JSON: Final = "application/json"
+
+router: Final = APIRouter(prefix="/v1/hmx")
+
+
+class ArtifactList(Model):
+    artifacts: list[Artifact]
+    total: int
+    cursor: str | None = None
+    """Ask for the next page with it; absent on the last one."""
+
+
+def _asked() -> dict[str, Any]:
+    """What a request for a pack may say; the tenant stands in the header."""
+    schema = PackRequest.model_json_schema(ref_template="#/components/schemas/{model}")
+    schema.pop("$defs")
+    schema["properties"].pop("tenant_id")
+    schema["required"].remove("tenant_id")
+    return {"requestBody": {"required": True, "content": {JSON: {"schema": schema}}}}
+
+
+@router.post("/context-packs", responses={200: {"model": ContextPack}}, openapi_extra=_asked())
+async def post_context_pack(request: Request, tenant: Tenant) -> Response:
+    """The context for a question, within a token budget (HMX-C)."""
+    started = time.perf_counter()
+    media_type(request, (JSON,))
+    asked = _pack_request(await read_body(request, REQUEST_BYTES), tenant)
+    pack = await run_in_threadpool(make_pack, request.app.state.store, asked, started)
+    METRICS.pack_tokens.observe(pack.token_budget.used)
+    return Response(pack.to_json(), media_type=JSON)
+
+
+def make_pack(store: Store, asked: PackRequest, started: float) -> ContextPack:
+    planned = plan(asked)
+    pack = assemble(asked, planned, store.fetch(planned))
+    return with_duration(pack, round((time.perf_counter() - started) * 1000, 3))
+
+
+def _pack_request(body: bytes, tenant: str) -> PackRequest:
+    try:
+        fields = orjson.loads(body)
+    except orjson.JSONDecodeError:
+        raise ProblemError(Kind.INVALID_REQUEST, "the body is not JSON", path="$") from None
+    if not isinstance(fields, dict):
+        raise ProblemError(Kind.INVALID_REQUEST, "the body is no JSON object", path="$")
+    if fields.setdefault("tenant_id", tenant) != tenant:
+        raise ProblemError(Kind.TENANT_MISMATCH, "leave tenant_id out: the header names the tenant", path="$.tenant_id")
+    try:
+        return PackRequest.model_validate(fields)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_context=False, include_input=False)[0]
+        raise ProblemError(Kind.INVALID_REQUEST, first["msg"], path=path_of(first["loc"])) from None
+
+
+@router.get("/tenants")
+def get_tenants(request: Request) -> Response:
+    """The tenants that memory holds something of."""
+    return _json({"tenants": _store(request).tenants()})
+
+
+@router.get("/events/{event_id:path}", responses={200: {"model": Event}})
+def get_event(request: Request, tenant: Tenant, event_id: str, session: str | None = None) -> Response:
+    """A released event, without secrets, its origin in the headers; 409 where sessions share the id and none is named."""
+    found = _store(request).get_event(tenant, event_id, session)
+    if isinstance(found, Ambiguous):
+        raise ProblemError(Kind.AMBIGUOUS, "name one with ?session=", sessions=list(found.sessions))
+    if found is None:
+        raise _missing("event")
+    origin = Episode.model_validate(found).origin
+    answer = _json(event_fields(found))
+    answer.headers[ORIGIN_PARTITION] = str(origin.partition)
+    answer.headers[ORIGIN_OFFSET] = str(origin.offset)
+    return answer
+
+
+@router.get("/contributions/{contribution_id:path}", responses={200: {"model": Contribution}})
+def get_contribution(request: Request, tenant: Tenant, contribution_id: str) -> Response:
+    """What one segment says about one pattern: what artifacts name in source_memory_ids."""
+    return _found(_store(request).get_contribution(tenant, contribution_id), "contribution")
+
+
+@router.get("/artifacts", responses={200: {"model": ArtifactList}})
+def list_artifacts(
+    request: Request,
+    tenant: Tenant,
+    artifact_type: Annotated[str | None, Query(alias="type")] = None,
+    status: Status = Status.ACTIVE,
+    limit: Annotated[int, Query(ge=1, le=PAGE)] = 20,
+    cursor: str | None = None,
+) -> Response:
+    """Artifacts in one status, active unless another is asked for (HMX-A §5), page by page."""
+    page = _store(request).list_artifacts(tenant, artifact_type, status, limit, cursor)
+    answer: dict[str, Any] = {"artifacts": page.artifacts, "total": page.total}
+    return _json(answer if page.cursor is None else {**answer, "cursor": page.cursor})
+
+
+@router.get("/artifacts/{artifact_id:path}", responses={200: {"model": Artifact}})
+def get_artifact(request: Request, tenant: Tenant, artifact_id: str) -> Response:
+    """An artifact in whatever status; supersedes and superseded_by name its neighbours in the chain (HMX-A §7)."""
+    return _found(_store(request).get_artifact(tenant, artifact_id), "artifact")
+
+
+def _store(request: Request) -> Store:
+    store = request.app.state.store
+    assert isinstance(store, Store)
+    return store
+
+
+def _json(value: Any) -> Response:
+    return Response(orjson.dumps(value), media_type=JSON)
+
+
+def _found(value: dict[str, Any] | None, what: str) -> Response:
+    if value is None:
+        raise _missing(what)
+    return _json(value)
+
+
+def _missing(what: str) -> ProblemError:
+    return ProblemError(Kind.NOT_FOUND, f"the tenant has no {what} of this id")

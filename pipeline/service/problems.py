@@ -1,0 +1,118 @@
+"""Every error over HTTP as problem details (RFC 9457), each kind written once.
+
+Enters: a `ProblemError`, or what the framework raises. Leaves: `application/problem+json`, without payloads or traces.
+"""
+
+import logging
+import traceback
+from enum import StrEnum
+from http import HTTPStatus
+from pathlib import Path
+from typing import Any, Final
+
+import orjson
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import Response
+from starlette.exceptions import HTTPException
+
+from pipeline.intake.paths import path_of
+
+LOG: Final = logging.getLogger("hmx.service")
+MEDIA_TYPE: Final = "application/problem+json"
+RETRY: Final = {"Retry-After": "2"}
+
+
+class Kind(StrEnum):
+    """A stable code; `status` and `heading` come with it."""
+
+    status: int
+    heading: str
+
+    def __new__(cls, code: str, status: int, heading: str) -> "Kind":
+        member = str.__new__(cls, code)
+        member._value_ = code
+        member.status = status
+        member.heading = heading
+        return member
+
+    TENANT_REQUIRED = "tenant_required", 400, "The header X-HMX-Tenant names no tenant"
+    TENANT_RESERVED = "tenant_reserved", 400, "The tenant is reserved for the pipeline itself"
+    NOT_FOUND = "not_found", 404, "There is nothing of that name"
+    METHOD_NOT_ALLOWED = "method_not_allowed", 405, "The route does not answer this method"
+    AMBIGUOUS = "ambiguous", 409, "The id stands for more than one event"
+    TOO_LARGE = "too_large", 413, "The request is too large"
+    UNSUPPORTED_MEDIA_TYPE = "unsupported_media_type", 415, "The body has a type that is not read here"
+    INVALID_REQUEST = "invalid_request", 422, "The request is not valid"
+    EVENT_REJECTED = "event_rejected", 422, "No event was accepted"
+    TENANT_MISMATCH = "tenant_mismatch", 422, "The body names another tenant than the header"
+    INTERNAL = "internal", 500, "A defect of the service"
+    KAFKA_UNAVAILABLE = "kafka_unavailable", 503, "Kafka does not take events at the moment"
+    REDIS_UNAVAILABLE = "redis_unavailable", 503, "Redis does not answer at the moment"
+    HTTP = "http", 0, "The request can't be answered"
+    """Whatever else the framework refuses; the status is its own."""
+
+
+_BY_STATUS: Final = {404: Kind.NOT_FOUND, 405: Kind.METHOD_NOT_ALLOWED}
+
+
+class ProblemError(Exception):
+    """`members` are extension members of the problem (RFC 9457 §3.2)."""
+
+    def __init__(self, kind: Kind, detail: str, headers: dict[str, str] | None = None, **members: Any) -> None:
+        super().__init__(kind)
+        self.kind = kind
+        self.detail = detail
+        self.headers = headers
+        self.members = members
+
+
+def problem(
+    kind: Kind, detail: str, headers: dict[str, str] | None = None, status: int = 0, **members: Any
+) -> Response:
+    status = status or kind.status
+    body = {
+        "type": f"urn:hmx:problem:{kind}",
+        "title": kind.heading,
+        "status": status,
+        "detail": detail,
+        "reason": kind,
+        **members,
+    }
+    return Response(orjson.dumps(body), status, headers, MEDIA_TYPE)
+
+
+def unavailable(kind: Kind, detail: str) -> ProblemError:
+    return ProblemError(kind, detail, RETRY)
+
+
+def internal(error: Exception) -> Response:
+    """The log names the kind of error and the line that raised it: a message might hold a payload."""
+    last = traceback.extract_tb(error.__traceback__)[-1]
+    LOG.error("%s at %s:%s", type(error).__name__, Path(last.filename).name, last.lineno)
+    return problem(Kind.INTERNAL, "the log names the line that failed")
+
+
+def install(app: FastAPI) -> None:
+    app.add_exception_handler(ProblemError, _raised)
+    app.add_exception_handler(HTTPException, _http)
+    app.add_exception_handler(RequestValidationError, _parameters)
+
+
+async def _raised(_: Request, error: Exception) -> Response:
+    assert isinstance(error, ProblemError)
+    return problem(error.kind, error.detail, error.headers, **error.members)
+
+
+async def _http(_: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    kind = _BY_STATUS.get(error.status_code, Kind.HTTP)
+    headers = dict(error.headers) if error.headers else None
+    return problem(kind, HTTPStatus(error.status_code).phrase, headers, error.status_code)
+
+
+async def _parameters(_: Request, error: Exception) -> Response:
+    """Of a query parameter; bodies are read and named by the routes."""
+    assert isinstance(error, RequestValidationError)
+    first = error.errors()[0]
+    return problem(Kind.INVALID_REQUEST, str(first["msg"]), path=path_of(first["loc"][1:]))

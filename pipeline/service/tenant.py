@@ -1,0 +1,28 @@
+"""Whose memory a request is about: the header `X-HMX-Tenant`, which every route under /v1/hmx needs but the first."""
+
+from typing import Annotated, Final
+
+from fastapi import Depends, Header
+
+from pipeline.contracts.keys import CONTROL_TENANT
+from pipeline.service.problems import Kind, ProblemError
+
+HEADER: Final = "X-HMX-Tenant"
+
+
+def tenant_of(
+    value: Annotated[str | None, Header(alias=HEADER, description="The tenant, UTF-8", examples=["acme"])] = None,
+) -> str:
+    """Raises ProblemError where it is missing, empty, not UTF-8 or reserved."""
+    if not value:
+        raise ProblemError(Kind.TENANT_REQUIRED, f"send the header {HEADER}")
+    try:
+        tenant = value.encode("latin-1").decode()  # HTTP hands on bytes, the framework reads them as latin-1
+    except UnicodeError:
+        raise ProblemError(Kind.TENANT_REQUIRED, f"the header {HEADER} is not UTF-8") from None
+    if tenant == CONTROL_TENANT:
+        raise ProblemError(Kind.TENANT_RESERVED, f"the tenant {CONTROL_TENANT} is the pipeline's own")
+    return tenant
+
+
+Tenant = Annotated[str, Depends(tenant_of)]
