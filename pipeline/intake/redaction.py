@@ -62,7 +62,7 @@ def _assignments(word: str) -> list[Rule]:
     equals = r"\\{0,8}[\"']?\s*(?::?={1,3}|:)\s*(?P<q>\\{0,8}[\"'])"
     quoted = rf"(?P<before>{key}{equals}){new}(?P<value>[^\n]+?)(?=(?P=q)|\n|\Z)"
     bare = rf"(?P<before>{key}=){new}(?P<value>[^\s\"'`$,;&|<>()\[\]{{}}\\]++)(?!\()"
-    option = rf"(?P<before>-{key}\s+){new}(?P<value>[^\s\"'`$-][^\s\"'`]*+)"
+    option = rf"(?P<before>(?<![\w-])--?[\w-]{{0,32}}?{key}[ \t]+){new}(?P<value>[^\s\"'`$-][^\s\"'`]*+)"
     return [_rule(pattern, _value_unless_metric) for pattern in (quoted, bare, option)]
 
 

@@ -30,6 +30,7 @@ SHAPED = [
 IN_TEXT = [
     f"mysql --password={BODY} -u root",
     f"mysql --password {BODY} -u root",
+    f"push --registry-token  {BODY}",
     f"export GITHUB_TOKEN={BODY}; make",
     f"API_KEY='{BODY} {BODY}' ./run",
     f'curl -H "Authorization: Basic {BODY}" http://x',
@@ -139,7 +140,19 @@ class TestSecrets:
 
     @pytest.mark.parametrize(
         "part",
-        ["token", "-eyJaaaaa", "token ", 'token="', "bearer ", "://a:", "\\\\", "-----BEGIN PRIVATE KEY-----", "sk-"],
+        [
+            "token",
+            "-eyJaaaaa",
+            "token ",
+            " --a-token",
+            "-",
+            'token="',
+            "bearer ",
+            "://a:",
+            "\\\\",
+            "-----BEGIN PRIVATE KEY-----",
+            "sk-",
+        ],
     )
     def test_are_looked_for_in_a_time_that_grows_with_the_text(self, part: str) -> None:
         decoded(event(content={"text": part * (200_000 // len(part)), "password": BODY}))
@@ -154,6 +167,7 @@ class TestTheRest:
             {"usage": {"token_usage": {"input_tokens": 3}}, "max_tokens": "4000"},
             {"text": "call(max_tokens=4000, temperature=1) and --max-tokens 5"},
             {"text": "token=read_token() and TOKEN=$TOKEN; if token == other: pass"},
+            {"text": "Merge track-token-usage into main"},
             {"text": "task-force-one-two disk-usage-report-long"},
             {"text": "the bearer of bad news; see http://a/b and mail me@example.org"},
             {"password": "", "secret": None, "token": False},
