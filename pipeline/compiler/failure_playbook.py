@@ -17,7 +17,6 @@ from pipeline.compiler.wording import most_frequent, plural
 from pipeline.contracts.artifact import Status
 from pipeline.contracts.event_types import Role
 from pipeline.contracts.evidence import Contribution, Segment, SegmentOutcome
-from pipeline.contracts.keys import join_key
 from pipeline.contracts.limits import STEP_VALUES
 from pipeline.segments.intent import goal_intent, goal_messages
 from pipeline.segments.masking import mask, mask_ids, readable, sentence, shorten
@@ -49,7 +48,7 @@ class _ErrorKey(NamedTuple):
 
     @property
     def text(self) -> str:
-        return join_key(*self)
+        return "\n".join(self)  # none of them holds a line break
 
 
 def extract(segment: Segment, outcome: SegmentOutcome, actions: Sequence[Action]) -> list[Extracted]:
@@ -121,12 +120,9 @@ def _after(at: int, done: Sequence[Action], outcome: SegmentOutcome) -> _After:
             return _After(_once(steps), again, action.ok is not False, tuple(range(at + 1, i + 1)))
         if action.verb and action.ok is not False:
             steps.append(action.verb)
-    return _After(
-        _once(steps[: _detour(steps)]),
-        "",
-        outcome is SegmentOutcome.SUCCESS,
-        tuple(range(at + 1, min(at + 1 + _PATH, len(done)))),
-    )
+    tried = tuple(steps[: _detour(steps)])
+    worked = bool(tried) and outcome is SegmentOutcome.SUCCESS
+    return _After(_once(tried), "", worked, tuple(range(at + 1, min(at + 1 + _PATH, len(done)))))
 
 
 def _detour(steps: Sequence[str]) -> int:
@@ -151,18 +147,21 @@ def _alike(verb: str, other: str) -> bool:
 
 
 def _tries(verb: str, done: Sequence[Action]) -> Iterator[dict[str, Any]]:
-    """Each try of the verb: what had been done in the segment before, and whether it worked."""
-    before: dict[str, None] = {}
-    tries = 0
+    """Tries of the verb with what was done since the try before, and whether they worked. What comes after a failed try
+    is recovery and says nothing about prevention, so the next one is left out."""
+    since: list[str] = []
+    tries, clean = 0, True
     for action in done:
         if action.asked:
-            before[ASK] = None
-        if action.verb == verb and action.ok is not None and tries < _TRIES:
-            tries += 1
-            yield {"ok": action.ok, "before": list(before)[-_BEFORE:]}
-        elif action.verb and action.verb != verb and action.ok is not False:
-            before.pop(action.verb, None)
-            before[action.verb] = None
+            since.append(ASK)
+        if action.verb != verb:
+            if action.verb and action.ok is not False:
+                since.append(action.verb)
+        elif action.ok is not None:
+            if clean and tries < _TRIES:
+                tries += 1
+                yield {"ok": action.ok, "before": list(_once(since))[-_BEFORE:]}
+            since, clean = [], action.ok
 
 
 def compile_(contributions: Sequence[Contribution]) -> Finding | None:

@@ -8,8 +8,9 @@ import re
 from collections.abc import Iterable
 from typing import Final
 
+_URL: Final = r"\b[A-Za-z][A-Za-z0-9+.-]*://[^\s\"'<>)\]]+"
 _VARIES: Final = re.compile(
-    r"(?P<url>\b[a-z][a-z0-9+.-]*://[^\s\"'<>)\]]+)"
+    rf"(?P<url>{_URL})"
     r"|(?P<email>\b[\w.+-]+@[\w-]+(?:\.[\w-]+)+)"
     r"|(?P<uuid>\b[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}\b)"
     r"|(?P<date>\b\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d)?(?:\.\d+)?(?:Z|[+-]\d\d:?\d\d)?)?\b)"
@@ -21,7 +22,8 @@ _VARIES: Final = re.compile(
     re.IGNORECASE,
 )
 _PLACES: Final = re.compile(
-    r"(?P<quoted>\"[^\"\n]*\"|`[^`\n]*`|(?<!\w)'[^'\n]*'(?!\w)|“[^”\n]*”)"
+    rf"(?P<url>{_URL})"
+    r"|(?P<quoted>\"[^\"\n]*\"|`[^`\n]*`|(?<!\w)'[^'\n]*'(?!\w)|“[^”\n]*”)"
     r"|(?P<path>(?<![\w<])(?:~|\.{1,2}|[A-Z]:)?[/\\][\w.@~-]+(?:[/\\][\w.@~-]*)*"
     r"|\b[\w.-]+(?:/[\w.-]+)+|\b[\w-]+\.[a-z]{1,4}\b)"
 )

@@ -14,7 +14,9 @@ _RUN: Final = "run "
 _REQUEST: Final = "request "
 _NAME: Final = 60
 
-_HTTP: Final = re.compile(r"(?:(GET|POST|PUT|PATCH|DELETE|HEAD|OPTIONS)\s+)?(?:https?://([^/\s?#]+))?(/[^\s?#]*)?")
+_HTTP: Final = re.compile(
+    r"(?:(GET|POST|PUT|PATCH|DELETE|HEAD|OPTIONS)\s+)?(?:https?://([^/\s?#]+))?(/[^\s?#]*)?(?:[?#]\S*)?"
+)
 _VARIABLE_PART: Final = re.compile(r"/(?=[^/]*\d)[^/]*")
 _PREAMBLE: Final = re.compile(
     r"^(?:\s*(?:cd\s+\S+|set\s+-\S+|export\s+\S+|source\s+\S+|\.\s+\S+)\s*(?:&&|;|\n)|\s*\w+=(?:\"[^\"]*\"|'[^']*'|\S*)\s"

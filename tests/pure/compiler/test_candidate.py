@@ -1,0 +1,107 @@
+"""Bounds hold, and what is left out at them does not depend on arrival."""
+
+import random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pipeline.compiler.candidate import candidate, sample
+from pipeline.compiler.confidence import tally, wilson
+from pipeline.compiler.extract import contributions
+from pipeline.compiler.lifecycle import step
+from pipeline.contracts.artifact import Artifact
+from pipeline.contracts.evidence import Contribution, Pattern, SegmentOutcome
+from pipeline.contracts.limits import ARTIFACT_BYTES, ARTIFACT_SOURCES, PATTERN_CONTRIBUTIONS
+from tests.pure.compiler.test_planted import deployments
+from tests.pure.segments.test_pairing import STEPS
+from tests.support.segments import Script
+
+ONE = contributions(deployments(1)[0].segment())[0]
+
+
+def many(count: int, sources: int = 3, id_length: int = 8) -> list[Contribution]:
+    return [
+        ONE.model_copy(
+            update={
+                "contribution_id": f"c-{n}",
+                "segment_id": f"seg-{n}",
+                "session_id": f"ses-{n}",
+                "first_at": n,
+                "last_at": n + 1,
+                "source_events": [f"{n}-{k}".ljust(id_length, "x") for k in range(sources)],
+                "outcome": SegmentOutcome.SUCCESS,
+            }
+        )
+        for n in range(count)
+    ]
+
+
+@pytest.mark.requirement("A-30")
+def test_a_pattern_at_its_bound_keeps_the_lowest_hashes_whatever_came_first() -> None:
+    everything = many(PATTERN_CONTRIBUTIONS + 50)
+    shuffled = random.Random(1).sample(everything, len(everything))
+    assert sample(everything) == sample(shuffled)
+    assert len(sample(everything)) == PATTERN_CONTRIBUTIONS
+    incremental: list[Contribution] = []
+    for one in shuffled:
+        incremental = sample([*incremental, one], 20)
+    assert incremental == sample(everything, 20)
+
+
+@pytest.mark.requirement("A-30")
+@pytest.mark.parametrize(("sources", "length"), [(40, 36), (5, 200)])
+def test_an_artifact_of_very_much_evidence_keeps_every_limit(sources: int, length: int) -> None:
+    evidence = many(PATTERN_CONTRIBUTIONS + 10, sources, length)
+    found = candidate(evidence)
+    assert found is not None
+    assert found == candidate(evidence[::-1])
+    assert 0 < len(found.source_events) <= ARTIFACT_SOURCES
+    omitted = found.checked["source_events_omitted"]
+    assert omitted + len(found.source_events) == sources * PATTERN_CONTRIBUTIONS
+    assert found.checked["sampled"] == {"kept": PATTERN_CONTRIBUTIONS, "of": PATTERN_CONTRIBUTIONS + 10}
+    assert found.observed_count == PATTERN_CONTRIBUTIONS + 10
+    _, (artifact,) = step(None, found, "acme", ONE.pattern, 0)
+    assert len(artifact.to_json()) <= ARTIFACT_BYTES
+
+
+def test_withdrawn_contributions_count_for_nothing() -> None:
+    evidence = many(6)
+    gone = [
+        one.model_copy(update={"withdrawn": True, "contribution_id": f"w-{n}"}) for n, one in enumerate(many(9)[6:])
+    ]
+    assert candidate(evidence + gone) == candidate(evidence)
+    assert candidate(gone) is None
+
+
+def test_the_bound_is_wilsons() -> None:
+    known = {(3, 3): 0.646, (5, 5): 0.753, (4, 5): 0.514, (8, 10): 0.602, (10, 10): 0.859, (0, 4): 0.0, (0, 0): 0.0}
+    assert {counts: round(wilson(*counts), 3) for counts in known} == known
+
+
+@given(st.integers(0, 500), st.integers(0, 500))
+def test_the_bound_lies_below_the_rate_and_grows_with_success(successes: int, failures: int) -> None:
+    total = successes + failures
+    bound = wilson(successes, total)
+    assert 0.0 <= bound <= (successes / total if total else 0.0) + 1e-6
+    assert wilson(successes + 1, total + 1) >= bound
+
+
+def test_a_session_counts_once() -> None:
+    assert tally([("a", True), ("a", False), ("b", True)]) == (1, 2)
+
+
+@given(st.lists(STEPS, min_size=1, max_size=30))
+def test_any_segment_can_be_told_and_compiled(steps: list) -> None:  # type: ignore[type-arg]
+    script = Script("s")
+    script.steps = steps
+    for one in contributions(script.segment()):
+        assert Contribution.model_validate_json(one.to_json()) == one
+        copies = [
+            one.model_copy(update={"session_id": str(n), "segment_id": str(n), "outcome": SegmentOutcome.SUCCESS})
+            for n in range(6)
+        ]
+        found = candidate(copies)
+        if found is not None:
+            _, (artifact,) = step(None, found, "acme", Pattern(one.pattern_type, one.pattern_key), 0)
+            assert Artifact.model_validate_json(artifact.to_json()) == artifact

@@ -1,0 +1,133 @@
+"""Masks, names and intents say the same for the same thing."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pipeline.contracts.event_types import Role
+from pipeline.segments.intent import goal_intent, goal_messages, goal_title, intent, intent_key
+from pipeline.segments.masking import mask, mask_ids, readable, telling_line
+from pipeline.segments.naming import mutates, phrase_of, tool_of, verb_of
+from tests.support.segments import Script
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("flight HAT030 not available on date 2024-05-13", "flight HAT223 not available on date 2024-05-14"),
+        ("connect to 10.0.0.1:5432 refused", "connect to 10.0.0.27:5433 refused"),
+        ("No module named 'foo'", 'No module named "bar"'),
+        ("cannot open /srv/a/b.txt", "cannot open ./c.txt"),
+        ("GET https://a.io/x?y=1 failed", "GET http://b.io failed"),
+        ("object 0xdeadbeef1 at 9f86d081884c7d65", "object 0x1 at 2c26b46b68ffc68f"),
+        ("order 6f1c1f9e-2a39-4d9e-8c55-0f1d0e6f8a11 is gone", "order 11111111-2222-3333-4444-555555555555 is gone"),
+        ("paid $1,203.50, owes 12", "paid $7, owes 99"),
+    ],
+)
+def test_occurrences_of_one_message_mask_alike(one: str, other: str) -> None:
+    assert mask(one) == mask(other)
+
+
+def test_different_messages_stay_different() -> None:
+    assert mask("order 12 not found") != mask("order 12 not available")
+
+
+def test_own_argument_values_are_masked_and_short_ones_are_not() -> None:
+    assert mask("no branch feature-x of it", ["feature-x", "it"]) == "no branch <value> of it"
+
+
+@given(st.text(max_size=80), st.lists(st.text(max_size=6), max_size=3))
+def test_a_phrase_shows_no_mask(text: str, values: list[str]) -> None:
+    for masked in (mask(text, values), mask_ids(text, values)):
+        phrase = readable(masked)
+        assert not any(f"<{kind}>" in phrase for kind in ("num", "id", "path", "quoted", "value", "url", "uuid", "hex"))
+        assert len(phrase) <= 90
+
+
+@pytest.mark.parametrize(
+    ("text", "phrase"),
+    [
+        ("payment amount does not add up, total price is 375, but paid 299", "payment amount does not add up"),
+        ("flight HAT030 not available on date 2024-05-13", "flight not available"),
+        ("payment method card_77 not found", "payment method not found"),
+    ],
+)
+def test_what_varies_leaves_a_phrase_with_what_led_to_it(text: str, phrase: str) -> None:
+    assert readable(mask(text)) == phrase
+
+
+def test_a_traceback_says_most_in_its_last_line() -> None:
+    assert telling_line("Traceback (most recent call last):\n  File x\nValueError: bad") == "ValueError: bad"
+    assert telling_line("=====\nsession starts\nE: build failed here\nmore") == "E: build failed here"
+
+
+@pytest.mark.parametrize(
+    ("role", "name", "verb", "tool", "phrase", "changes"),
+    [
+        (Role.CALL, "get_user_details", "get_user_details", "get_user_details", "get user details", False),
+        (Role.CALL, "mcp__x__createIssue", "mcp__x__createIssue", "mcp__x__createIssue", "create issue", True),
+        (Role.ACTION, "cd /x && FOO=1 sudo git commit -m 'y'", "run git commit", "git", "run `git commit`", True),
+        (Role.ACTION, "python3 -m pytest tests", "run pytest", "pytest", "run `pytest`", True),
+        (Role.TEST, "npm run lint --fix", "run npm run lint", "npm", "run `npm run lint`", False),
+        (Role.ACTION, "/usr/bin/ls -la", "run ls", "ls", "run `ls`", False),
+        (Role.ACTION, "GET https://x.io/a/42?q=1", "request GET x.io/a", "GET x.io/a", "request `GET x.io/a`", False),
+        (Role.ACTION, "edit", "edit", "edit", "edit files", True),
+    ],
+)  # fmt: skip
+def test_names(role: Role, name: str, verb: str, tool: str, phrase: str, changes: bool) -> None:
+    assert (verb_of(role, name), tool_of(verb), phrase_of(verb), mutates(verb)) == (verb, tool, phrase, changes)
+
+
+def key_of(*texts: str) -> str:
+    script = Script("s")
+    for text in texts:
+        script.user(text)
+    goal = goal_messages(script.steps)
+    return intent_key(goal_intent(goal).classes, goal)
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("Roll back the checkout service", "please revert payments, it was rolled back before"),
+        ("I want to cancel order #W123", "Cancelling my purchase, please"),
+        ("Swap my shoes and send back the hat", "return the lamp, then exchange the desk"),
+        ("Change my address to 1 High St", "I'd like to update the delivery address"),
+    ],
+)
+def test_the_same_wish_in_other_words_has_the_same_key(one: str, other: str) -> None:
+    assert key_of(one) == key_of(other) != ""
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [("Deploy checkout", "Roll back checkout"), ("Change my address", "Change my payment method")],
+)
+def test_different_wishes_have_different_keys(one: str, other: str) -> None:
+    assert key_of(one) != key_of(other)
+
+
+def test_the_key_reads_two_messages_and_not_more() -> None:
+    assert (
+        key_of("Hi", "cancel my order") == key_of("Hi", "cancel my order", "and deploy it") == key_of("cancel my order")
+    )
+
+
+def test_a_reservation_is_no_wish_to_reserve() -> None:
+    assert intent("Cancel my reservation").classes == ("cancel",)
+
+
+def test_a_title_is_the_first_sentence_unless_it_holds_what_varies() -> None:
+    script = Script("s")
+    script.user("Hello there! Deploy the checkout service to staging. It is urgent.")
+    assert goal_title(goal_messages(script.steps)) == "Deploy the checkout service to staging"
+    other = Script("s")
+    other.user("Cancel order 4711")
+    assert goal_title(goal_messages(other.steps)) == ""
+
+
+@given(st.text(max_size=60))
+def test_a_key_is_bounded_and_versioned(text: str) -> None:
+    key = key_of(text)
+    assert key == "" or key.startswith("1:")
+    assert len(key) < 200
