@@ -2,7 +2,7 @@
 PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
-STAMP  := $(VENV)/.made-from
+PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 LOCK   := requirements-dev.lock
 COMPILE := $(BIN)/uv pip compile pyproject.toml --universal --python-version 3.11 --generate-hashes \
 	--no-header --no-annotate --no-emit-index-url --quiet
@@ -31,23 +31,28 @@ lock: venv  ## pin every dependency anew, with hashes (add UPGRADE=--upgrade for
 	@$(BIN)/python -m pipeline.local.jars
 
 clean:  ## remove the virtual environment, caches and the local stack's data
-	@if [ -x $(BIN)/hmx ] && [ -d .hmx ]; then $(BIN)/hmx down || true; fi
+	@if [ -x $(BIN)/python ] && [ -d .hmx ]; then \
+		$(BIN)/python -c 'import pathlib, pipeline.local.stack as stack; stack.down(pathlib.Path(".hmx"))'; \
+	fi
 	@rm -rf $(VENV) .hmx .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache *.egg-info build
 	@find pipeline tests -name __pycache__ -type d -prune -exec rm -rf {} +
 
-# The environment is made once and again only when the lock's content, or where the checkout stands, has changed.
+# The environment is made once, and again only when the content of the lock or the place of the checkout has changed.
 venv:
 	@command -v $(PYTHON) >/dev/null 2>&1 || { \
 		echo "error: '$(PYTHON)' was not found; install Python 3.11 or newer, or name one: make PYTHON=/path/to/python3.12" >&2; exit 1; }
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
 		echo "error: Python 3.11 or newer is needed, $(PYTHON) is $$($(PYTHON) -V 2>&1); name one: make PYTHON=/path/to/python3.12" >&2; exit 1; }
-	@want="$$(cat $(LOCK) pyproject.toml | cksum) $(CURDIR)"; \
-	if [ "$$(cat $(STAMP) 2>/dev/null)" != "$$want" ]; then \
-		set -e; \
-		echo "making $(VENV) from $(LOCK) (once; again only when it changes)"; \
+	@lock="$$(cksum < $(LOCK)) $(CURDIR)"; project="$$(cksum < pyproject.toml)"; \
+	set -e; \
+	if [ "$$(cat $(VENV)/.lock 2>/dev/null)" != "$$lock" ]; then \
+		echo "making $(VENV) from $(LOCK): about a minute, this once"; \
 		rm -rf $(VENV); \
 		$(PYTHON) -m venv $(VENV); \
-		$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r $(LOCK); \
-		$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .; \
-		echo "$$want" > $(STAMP); \
+		$(PIP) --require-hashes -r $(LOCK); \
+		echo "$$lock" > $(VENV)/.lock; \
+	fi; \
+	if [ "$$(cat $(VENV)/.project 2>/dev/null)" != "$$project" ]; then \
+		$(PIP) --no-deps --no-build-isolation --editable .; \
+		echo "$$project" > $(VENV)/.project; \
 	fi

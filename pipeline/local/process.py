@@ -128,7 +128,7 @@ class Process:
         self.restarts += 1
         self.state = State.WAITING
         with _appending(self.log) as log:
-            log.write(f"--- {self.name} ended with {code}, starts again in {self.due - now:.1f} s\n".encode())
+            log.write(f"--- {self.name} ended with {code}\n".encode())
 
     @staticmethod
     def _kill_group(leader: int) -> None:

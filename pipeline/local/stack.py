@@ -16,6 +16,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -59,6 +60,7 @@ class Stack:
         self._redis_server = redis_server
         self._progress = progress
         self._lock = StateLock(self.state)
+        self._describing = threading.Lock()  # the supervisor's thread and ours both write stack.json
         self._started_at = ""
         self._ready = False
         self._supervisor: Supervisor | None = None
@@ -148,7 +150,8 @@ class Stack:
         return [servers, *(pipeline_stages(self.environment) if self._pipeline else ())]
 
     def _changed(self, processes: list[Process]) -> None:
-        write_stack(self.state, self._describe(processes))
+        with self._describing:
+            write_stack(self.state, self._describe(processes))
         pending = [process.name for process in processes if process.state is State.STARTING]
         if pending and not self._ready:
             self._progress(f"starting {', '.join(pending)}")
@@ -247,7 +250,9 @@ def _await_ready(lines: IO[bytes], state: Path, progress: Progress) -> None:
             progress(said.get("progress", "starting"))
     except KeyboardInterrupt:
         if pid is not None:
-            os.kill(pid, signal.SIGTERM)
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGTERM)
+            down(state)  # back at the prompt nothing runs any more
         raise
     raise StackError(f"the supervisor ended before the stack was ready; see {state / 'supervisor.log'}")
 

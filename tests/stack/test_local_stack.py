@@ -17,6 +17,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from redis import Redis
 
 from pipeline.local import jars
+from pipeline.local.kafka import kafka as kafka_servers
 from pipeline.local.process import Component, Process, StackError, State
 from pipeline.local.stack import AlreadyUpError, Stack, down, status, up
 from pipeline.local.state import control_key
@@ -223,11 +224,27 @@ def test_data_outlives_a_stop_but_not_a_fresh_start(tmp_path: Path, own_servers:
     assert "kept" not in topics(fresh=True, create=False)
 
 
-def test_another_number_of_nodes_is_refused_on_the_same_data(tmp_path: Path, own_servers: None) -> None:
-    with Stack(tmp_path):
-        pass
+def test_three_nodes_go_on_without_one_of_them(tmp_path: Path, own_servers: None) -> None:
+    with Stack(tmp_path, nodes=3, keep=False) as stack:
+        admin = AdminClient({"bootstrap.servers": stack.kafka_bootstrap})
+        admin.create_topics([NewTopic("kept", 3, 3)])["kept"].result()
+        described = status(tmp_path)
+        assert described is not None
+        os.kill(described["components"]["kafka-2"]["pid"], signal.SIGKILL)
+        delivered: list[object] = []
+        producer = Producer({"bootstrap.servers": stack.kafka_bootstrap, "acks": "all"})
+        for partition in range(3):
+            producer.produce(
+                "kept", b"value", partition=partition, on_delivery=lambda error, _: delivered.append(error)
+            )
+        assert producer.flush(PATIENCE) == 0
+        assert delivered == [None, None, None]
+
+
+def test_another_number_of_nodes_is_refused_on_the_same_data(tmp_path: Path) -> None:
+    kafka_servers(tmp_path, 1, lambda _: None)
     with pytest.raises(StackError, match="holds a Kafka of 1 nodes"):
-        Stack(tmp_path, nodes=3).start()
+        kafka_servers(tmp_path, 3, lambda _: None)
 
 
 def test_a_jar_with_other_bytes_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
