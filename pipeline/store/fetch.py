@@ -1,0 +1,171 @@
+"""What is read of memory: everything that a plan asks for, and single sources by their id.
+
+Enters: a plan, or a tenant and an id. Leaves: models of contracts/, `Fetched`, or None where nothing is there. Fails:
+StoreUnavailableError. Nothing here writes.
+"""
+
+import hashlib
+from dataclasses import dataclass
+from typing import Any, Final, Self
+
+import msgspec
+import orjson
+
+from pipeline.contracts.artifact import Artifact, Status
+from pipeline.contracts.evidence import Step
+from pipeline.retrieval.documents import Document
+from pipeline.retrieval.plan import Plan
+from pipeline.retrieval.postings import best, bm25, bm25_named
+from pipeline.retrieval.score import Fetched, Found
+from pipeline.settings import Settings
+from pipeline.store.blocks import Blocks, Client, connect, reachable
+from pipeline.store.keys import Keys, TenantKeys
+
+_DOCUMENT: Final = msgspec.msgpack.Decoder(Document)
+_STEP: Final = msgspec.msgpack.Decoder(Step)
+
+Json = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Ambiguous:
+    """Several sessions of the tenant used this event id: one of them must be named."""
+
+    sessions: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ArtifactPage:
+    artifacts: tuple[Json, ...]
+    cursor: str | None
+    """Where the next page begins; None at the end."""
+    total: int
+
+
+class Store:
+    """Memory, to read. Threads may share one."""
+
+    def __init__(self, client: Client, keys: Keys) -> None:
+        self._client = client
+        self._keys = keys
+        self._blocks = Blocks(client, keys)
+
+    @classmethod
+    def open(cls, settings: Settings) -> Self:
+        """Connects when first used. Raises SettingsError where no Redis is known."""
+        return cls(connect(settings.require_redis()), Keys(settings.topic_prefix))
+
+    def ping(self) -> None:
+        with reachable():
+            self._client.ping()
+
+    def tenants(self) -> list[str]:
+        with reachable():
+            return sorted(tenant.decode() for tenant in self._client.smembers(self._keys.tenants))
+
+    def positions(self) -> dict[str, int]:
+        """topic/partition → position up to which its records are in memory."""
+        return self._blocks.positions()
+
+    def state_version(self, tenant_id: str) -> str:
+        with reachable():
+            return _version(self._client.hgetall(self._keys.tenant(tenant_id).version))
+
+    def fetch(self, plan: Plan) -> Fetched:
+        """Two round trips, the second for what the first found; each is one snapshot."""
+        tenant = self._keys.tenant(plan.request.tenant_id)
+        with reachable():
+            while True:
+                # An artifact superseded between the trips belongs to neither snapshot: both are taken again.
+                fetched = self._fetch(plan, tenant)
+                if all(found.source.status is Status.ACTIVE for found in fetched.artifacts):
+                    return fetched
+
+    def get_event(self, tenant_id: str, event_id: str, session_id: str | None = None) -> Json | Ambiguous | None:
+        """The episode."""
+        key = self._keys.tenant(tenant_id).event(event_id)
+        with reachable():
+            if session_id is not None:
+                return _json(self._client.hget(key, session_id))
+            found = self._client.hgetall(key)
+        if len(found) > 1:
+            return Ambiguous(tuple(sorted(session.decode() for session in found)))
+        return _json(next(iter(found.values()), None))
+
+    def get_artifact(self, tenant_id: str, artifact_id: str) -> Json | None:
+        """In whatever status."""
+        with reachable():
+            return _json(self._client.get(self._keys.tenant(tenant_id).artifact(artifact_id)))
+
+    def get_contribution(self, tenant_id: str, contribution_id: str) -> Json | None:
+        with reachable():
+            return _json(self._client.get(self._keys.tenant(tenant_id).contribution(contribution_id)))
+
+    def get_knowledge(self, tenant_id: str, record_id: str) -> Json | None:
+        with reachable():
+            return _json(self._client.get(self._keys.tenant(tenant_id).knowledge(record_id)))
+
+    def list_artifacts(
+        self,
+        tenant_id: str,
+        artifact_type: str | None = None,
+        status: Status = Status.ACTIVE,
+        limit: int = 20,
+        cursor: str | None = None,
+    ) -> ArtifactPage:
+        """Those in one status, by id: only active ones unless another is asked for (HMX-A §5)."""
+        tenant = self._keys.tenant(tenant_id)
+        with reachable():
+            listed = self._client.hgetall(tenant.artifacts(status))
+            wanted = None if artifact_type is None else artifact_type.encode()
+            ids = sorted(i.decode() for i, held in listed.items() if wanted is None or held == wanted)
+            rest = [i for i in ids if cursor is None or i > cursor]
+            found = self._client.mget([tenant.artifact(i) for i in rest[:limit]]) if rest else []
+        page = tuple(fields for value in found if (fields := _json(value)) is not None)
+        return ArtifactPage(page, rest[limit - 1] if len(rest) > limit else None, len(ids))
+
+    def _fetch(self, plan: Plan, tenant: TenantKeys) -> Fetched:
+        request = plan.request
+        with self._client.pipeline(transaction=True) as pipe:
+            pipe.hgetall(tenant.version)
+            pipe.zscore(tenant.newest, b"at")
+            pipe.hget(tenant.count, b"documents")
+            pipe.hlen(tenant.artifacts(Status.ACTIVE))
+            pipe.zrange(tenant.session(request.session_id or ""), 0, -1)
+            for term in plan.terms:
+                pipe.get(tenant.postings(term))
+            for term in plan.terms:
+                pipe.hgetall(tenant.artifact_postings(term))
+            version, newest, documents, active, session, *postings = pipe.execute()
+        terms = len(plan.terms)
+        episodes = best(bm25([p for p in postings[:terms] if p], int(documents or 0)), plan.episodes)
+        artifacts = bm25_named([p for p in postings[terms:] if p], active, plan.artifacts)
+        with self._client.pipeline(transaction=True) as pipe:
+            pipe.hmget(tenant.documents, [b"%d" % number for number, _ in episodes] or [b""])
+            pipe.mget([tenant.artifact(name.decode()) for name, _ in artifacts] or [tenant.artifact("")])
+            bodies, records = pipe.execute()
+        return Fetched(
+            state_version=_version(version),
+            newest=int(newest or 0),
+            episodes=tuple(
+                Found(_DOCUMENT.decode(body), score) for (_, score), body in zip(episodes, bodies, strict=False) if body
+            ),
+            artifacts=tuple(
+                Found(Artifact.model_validate_json(record), score)
+                for (_, score), record in zip(artifacts, records, strict=False)
+                if record
+            ),
+            session=tuple(_STEP.decode(step) for step in session),
+        )
+
+
+def _version(offsets: dict[bytes, bytes]) -> str:
+    """The same where the tenant's last record is the same in every partition, whatever order they came in."""
+    return hashlib.sha256(b"\n".join(name + b"=" + at for name, at in sorted(offsets.items()))).hexdigest()[:16]
+
+
+def _json(value: bytes | None) -> Json | None:
+    if value is None:
+        return None
+    fields: Json = orjson.loads(value)
+    return fields

@@ -1,0 +1,105 @@
+"""Every key in Redis. A tenant's keys carry it as hash tag, percent-encoded: no tenant's name reaches another's keys.
+
+Enters: the settings' prefix. `LAYOUT` and the version of the terms are part of every key: what was written under other
+rules is not read, and is built anew from the topics.
+"""
+
+from dataclasses import dataclass
+from typing import Final
+from urllib.parse import quote
+
+from pipeline.retrieval.terms import VERSION
+
+LAYOUT: Final = 1
+
+
+def _encoded(part: str) -> str:
+    return quote(part, safe="")
+
+
+@dataclass(frozen=True, slots=True)
+class TenantKeys:
+    """The keys of one tenant."""
+
+    root: str
+
+    def _key(self, *parts: str) -> bytes:
+        return ":".join((self.root, *parts)).encode()
+
+    @property
+    def version(self) -> bytes:
+        """Hash: topic/partition → offset of the tenant's last record there."""
+        return self._key("version")
+
+    @property
+    def newest(self) -> bytes:
+        """Sorted set of one member, `at`: the newest event time in milliseconds."""
+        return self._key("newest")
+
+    def event(self, event_id: str) -> bytes:
+        """Hash: session id → episode. More than one field: the id is ambiguous."""
+        return self._key("event", _encoded(event_id))
+
+    def session(self, session_id: str) -> bytes:
+        """Sorted set of a session's recent steps by their index."""
+        return self._key("session", _encoded(session_id))
+
+    @property
+    def documents(self) -> bytes:
+        """Hash: document number → document."""
+        return self._key("documents")
+
+    @property
+    def count(self) -> bytes:
+        """Hash: `documents` → how many are indexed."""
+        return self._key("count")
+
+    def postings(self, term: str) -> bytes:
+        """String: postings of the episodes that hold the term."""
+        return self._key("term", _encoded(term))
+
+    def artifact(self, artifact_id: str) -> bytes:
+        """String: the artifact as it was published."""
+        return self._key("artifact", _encoded(artifact_id))
+
+    def artifacts(self, status: str) -> bytes:
+        """Hash: id → type of the artifacts in that status."""
+        return self._key("artifacts", status)
+
+    def artifact_postings(self, term: str) -> bytes:
+        """Hash: id of an active artifact that holds the term → posting."""
+        return self._key("aterm", _encoded(term))
+
+    def artifact_terms(self, artifact_id: str) -> bytes:
+        """Set of the hashes above in which the artifact stands."""
+        return self._key("aterms", _encoded(artifact_id))
+
+    def contribution(self, contribution_id: str) -> bytes:
+        return self._key("contribution", _encoded(contribution_id))
+
+    def knowledge(self, record_id: str) -> bytes:
+        return self._key("knowledge", _encoded(record_id))
+
+
+@dataclass(frozen=True, slots=True)
+class Keys:
+    """`prefix` keeps several pipelines on one server apart; it holds no braces, or the hash tag would be lost."""
+
+    prefix: str = ""
+
+    @property
+    def _root(self) -> str:
+        return f"{_encoded(self.prefix)}hmx:{LAYOUT}.{VERSION}"
+
+    @property
+    def positions(self) -> bytes:
+        """Hash: topic/partition → position up to which its records are here."""
+        return f"{self._root}:positions".encode()
+
+    @property
+    def tenants(self) -> bytes:
+        """Set of tenant ids."""
+        return f"{self._root}:tenants".encode()
+
+    def tenant(self, tenant_id: str) -> TenantKeys:
+        return TenantKeys(f"{self._root}:{{{_encoded(tenant_id)}}}")

@@ -1,0 +1,280 @@
+"""Topics → Redis: reads what the pipeline has said and keeps memory as of exactly the positions stored beside it.
+
+Enters: records of topology.MATERIALISED, read_committed, from the positions in Redis, or from the start of a partition
+that has none; so an emptied Redis is filled again, also while this runs. Leaves: blocks (see `blocks`), applied one by
+one. Several may run at once. Kafka or Redis away: waits, says so, tries again. Fails: MaterialiserError where going on
+would leave memory wrong.
+"""
+
+import logging
+import threading
+import time
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from itertools import groupby
+from typing import Any, Final
+
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
+
+from pipeline.contracts.limits import MB
+from pipeline.kafka.clients import consumer_config
+from pipeline.observe.health import serve_health
+from pipeline.observe.metrics import METRICS
+from pipeline.settings import Settings
+from pipeline.store.blocks import Blocks, StoreUnavailableError, TornStateError, connect
+from pipeline.store.keys import Keys
+from pipeline.store.projection import Command, ProjectionError, Record, merged, project
+from pipeline.topology import MATERIALISED
+
+LOG: Final = logging.getLogger("hmx.materialiser")
+
+BLOCK_RECORDS: Final = 500
+BLOCK_BYTES: Final = 4 * MB
+POLL_RECORDS: Final = 2_000
+POLL_S: Final = 0.1
+ANSWER_S: Final = 10.0
+CHECK_S: Final = 1.0
+"""How often a silent Redis and Kafka are asked whether they still are as this process believes."""
+BACKOFF_S: Final = (0.2, 10.0)
+
+
+class MaterialiserError(Exception):
+    """Memory would become wrong; the message says what to do."""
+
+
+class _Restart(Exception):  # noqa: N818  not an error: stored positions are behind, so reading starts over from them
+    pass
+
+
+@dataclass(slots=True)
+class _Partition:
+    """`stored` is what Redis says, None where it says nothing; `position` is what comes next here."""
+
+    topic: str
+    number: int
+    stored: int | None
+    position: int
+    end: int
+
+    @property
+    def name(self) -> str:
+        return f"{self.topic}/{self.number}"
+
+
+@dataclass(frozen=True, slots=True)
+class _Read:
+    """A record, or None for the end of the partition, at an offset."""
+
+    topic: str
+    partition: int
+    offset: int
+    record: Record | None
+
+
+class Materialiser:
+    """`run` blocks until it is told to stop; the rest may be asked from other threads."""
+
+    def __init__(self, settings: Settings) -> None:
+        """Raises SettingsError where Kafka or Redis is not known."""
+        self._prefix = settings.topic_prefix
+        self._bootstrap = settings.require_kafka()
+        self._client = connect(settings.require_redis())
+        self._keys = Keys(settings.topic_prefix)
+        self._blocks = Blocks(self._client, self._keys)
+        self._partitions: dict[tuple[str, int], _Partition] = {}
+        self._trouble = "starting"
+        self._turn = 0
+        self._beat = time.monotonic()
+
+    def run(self, stop: threading.Event) -> None:
+        """Raises MaterialiserError. Everything else is waited out."""
+        backoff = BACKOFF_S[0]
+        while not stop.is_set():
+            consumer = Consumer(consumer_config(self._bootstrap, **{"queued.max.messages.kbytes": 32 * 1024}))
+            try:
+                self._assign(consumer)
+                backoff = BACKOFF_S[0]
+                self._follow(consumer, stop)
+            except _Restart as reason:
+                LOG.warning("reading again from the stored positions: %s", reason)
+            except StoreUnavailableError as error:
+                backoff = self._wait(stop, "redis", str(error), backoff)
+            except KafkaException as error:
+                backoff = self._wait(stop, "kafka", f"Kafka: {error.args[0].str()}", backoff)
+            except TornStateError as error:
+                raise MaterialiserError(str(error)) from error
+            finally:
+                consumer.close()
+        self._trouble = "stopped"
+
+    @property
+    def ready(self) -> bool:
+        return not self._trouble
+
+    def readiness(self) -> tuple[bool, str]:
+        return self.ready, self._trouble or f"ready, {self.lag()} records behind"
+
+    def liveness(self) -> tuple[bool, str]:
+        """Waiting for Kafka or Redis is life too; a loop that no longer turns is not."""
+        silent = time.monotonic() - self._beat
+        return silent < 60, f"last turn {silent:.0f} s ago"
+
+    def lag(self) -> int:
+        """Offsets between what is in Redis and the topics' ends as last asked."""
+        return sum(max(0, p.end - p.position) for p in list(self._partitions.values()))
+
+    def _wait(self, stop: threading.Event, cause: str, message: str, backoff: float) -> float:
+        METRICS.materialiser_retries.labels(cause).inc()
+        LOG.warning("%s; trying again in %.1f s", message, backoff)
+        self._trouble = message
+        self._beat = time.monotonic()
+        stop.wait(backoff)
+        return min(backoff * 2, BACKOFF_S[1])
+
+    def _assign(self, consumer: Consumer) -> None:
+        """Every partition from its stored position, or from its low watermark where nothing is stored."""
+        stored = self._blocks.positions()
+        self._partitions = {}
+        for topic in MATERIALISED:
+            for number in self._numbers(consumer, topic):
+                low, high = self._watermarks(consumer, topic, number)
+                at = stored.get(f"{topic}/{number}")
+                if at is not None and at > high:
+                    raise MaterialiserError(
+                        f"Redis is at {at} of {self._prefix}{topic}/{number}, which ends at {high}: these are not "
+                        "the topics it was filled from; use another HMX_TOPIC_PREFIX or empty Redis: it is built anew"
+                    )
+                if at is not None and at < low:
+                    LOG.error("%s/%d: %d offsets are gone by retention before they were read", topic, number, low - at)
+                    METRICS.materialiser_lost.inc(low - at)
+                position = low if at is None else max(at, low)
+                self._partitions[topic, number] = _Partition(topic, number, at, position, high)
+        consumer.assign(
+            [TopicPartition(self._prefix + p.topic, p.number, p.position) for p in self._partitions.values()]
+        )
+        self._trouble = ""
+        LOG.info("reading %d partitions, %d records behind", len(self._partitions), self.lag())
+
+    def _numbers(self, consumer: Consumer, topic: str) -> list[int]:
+        found = consumer.list_topics(self._prefix + topic, timeout=ANSWER_S).topics[self._prefix + topic]
+        if found.error is not None:
+            raise KafkaException(found.error)
+        return sorted(found.partitions)
+
+    def _watermarks(self, consumer: Consumer, topic: str, number: int) -> tuple[int, int]:
+        """Low, and the end that a read_committed reader sees."""
+        low, high = consumer.get_watermark_offsets(
+            TopicPartition(self._prefix + topic, number), timeout=ANSWER_S, cached=False
+        )
+        return low, high
+
+    def _follow(self, consumer: Consumer, stop: threading.Event) -> None:
+        checked = time.monotonic()
+        while not stop.is_set():
+            by_partition: dict[tuple[str, int], list[_Read]] = {}
+            for message in consumer.consume(POLL_RECORDS, POLL_S):
+                read = _read(message, self._prefix)
+                by_partition.setdefault((read.topic, read.partition), []).append(read)
+            for key, found in by_partition.items():
+                self._take(self._partitions[key], found)
+            self._beat = time.monotonic()
+            if self._beat - checked >= CHECK_S:
+                self._check(consumer)
+                checked = self._beat
+
+    def _take(self, partition: _Partition, found: list[_Read]) -> None:
+        """Records in blocks; an end of partition moves the position past markers, where no record stands."""
+        for at_end, group in groupby(found, key=lambda read: read.record is None):
+            if at_end:
+                end = max(read.offset for read in group)
+                partition.end = max(partition.end, end)
+                if end > partition.position or partition.stored is None:
+                    self._apply(partition, max(end, partition.position), [])
+                continue
+            for block in _blocks_of(read.record for read in group if read.record):
+                # What another materialiser wrote meanwhile is passed over.
+                fresh = [record for record in block if record.offset >= partition.position]
+                if fresh:
+                    commands = merged(command for record in fresh for command in self._project(record))
+                    if self._apply(partition, fresh[-1].offset + 1, commands):
+                        METRICS.materialised.labels(partition.topic).inc(len(fresh))
+
+    def _project(self, record: Record) -> list[Command]:
+        try:
+            return project(self._keys, record)
+        except ProjectionError as error:
+            where = f"{record.topic}/{record.partition} offset {record.offset}"
+            LOG.error("%s is left out of memory: %s", where, error)  # noqa: TRY400  a trace would show values
+            METRICS.materialiser_unreadable.labels(record.topic).inc()
+            return []
+
+    def _apply(self, partition: _Partition, new: int, commands: list[Command]) -> bool:
+        """False where another was quicker. Raises _Restart where Redis has less than this process thinks."""
+        at = self._blocks.apply(partition.name, partition.stored, new, commands)
+        if at is None or at < partition.position:
+            raise _Restart(f"{partition.name} is at {at}, not at {partition.position}")
+        partition.stored = partition.position = at
+        partition.end = max(partition.end, at)
+        return at == new
+
+    def _check(self, consumer: Consumer) -> None:
+        """Redis emptied while nothing arrives would stay empty, and a broker that went away would stay unnoticed."""
+        stored = self._blocks.positions()
+        for partition in self._partitions.values():
+            at = stored.get(partition.name)
+            if partition.stored is not None and (at is None or at < partition.stored):
+                raise _Restart(f"{partition.name} is at {at}, not at {partition.stored}")
+            partition.end = max(partition.end, self._cached_end(consumer, partition))
+        # One partition's leader is asked per check, each in its turn.
+        asked = list(self._partitions.values())[self._turn % len(self._partitions)]
+        self._turn += 1
+        self._watermarks(consumer, asked.topic, asked.number)
+        METRICS.materialiser_lag.set(self.lag())
+
+    def _cached_end(self, consumer: Consumer, partition: _Partition) -> int:
+        """As the last fetch told."""
+        target = TopicPartition(self._prefix + partition.topic, partition.number)
+        marks = consumer.get_watermark_offsets(target, cached=True)
+        return marks[1] if marks else 0
+
+
+def _read(message: Message, prefix: str) -> _Read:
+    """Raises KafkaException for any error but the end of the partition."""
+    error = message.error()
+    if error is not None and error.code() != KafkaError._PARTITION_EOF:
+        raise KafkaException(error)
+    topic, partition, offset = message.topic(), message.partition(), message.offset()
+    assert topic is not None
+    assert partition is not None
+    assert offset is not None
+    topic = topic.removeprefix(prefix)
+    if error is not None:
+        return _Read(topic, partition, offset, None)
+    key: Any = message.key()
+    value: Any = message.value()
+    headers: Any = message.headers()
+    return _Read(topic, partition, offset, Record(topic, partition, offset, key or b"", value, headers))
+
+
+def _blocks_of(records: Iterable[Record]) -> Iterator[list[Record]]:
+    block: list[Record] = []
+    size = 0
+    for record in records:
+        block.append(record)
+        size += len(record.value or b"")
+        if len(block) == BLOCK_RECORDS or size >= BLOCK_BYTES:
+            yield block
+            block, size = [], 0
+    if block:
+        yield block
+
+
+def materialise(settings: Settings, stop: threading.Event) -> None:
+    """The whole process, health and metrics included. Raises MaterialiserError, SettingsError, and OSError for the port."""
+    materialiser = Materialiser(settings)
+    server = serve_health(settings.host, settings.materialiser_port, materialiser.liveness, materialiser.readiness)
+    try:
+        materialiser.run(stop)
+    finally:
+        server.shutdown()
+        server.server_close()
