@@ -28,7 +28,7 @@ _PLACES: Final = re.compile(
     r"|\b[\w.-]+(?:/[\w.-]+)+|\b[\w-]+\.[a-z]{1,4}\b)"
 )
 _REPEATED: Final = re.compile(r"(<\w+>)(?:[\s,;]*(?:and )?\1)+")
-_MASK: Final = re.compile(r"\s*[(\[]?<\w{1,12}>[)\]]?%?")  # ours, and placeholders that producers write
+_MASK: Final = re.compile(r"\s*(?:\[\w* ?<\w{1,12}>\]|\(<\w{1,12}>\)|<\w{1,12}>)%?")  # ours, and placeholders that producers write
 _LINK: Final = r"on|at|in|for|from|to|of|with|by"
 _DANGLING: Final = re.compile(
     rf"(?:[\s,;:=(\[]+(?:{_LINK}|than|is|are|was|and|or|but|the|a|an|line|column|char|date))+\s*$", re.IGNORECASE
@@ -83,16 +83,20 @@ def unlabelled(text: str) -> str:
 
 
 def readable(masked: str, limit: int = 90) -> str:
-    """A phrase without masks: the clauses before the first one, else the first clause with masks cut out of it."""
+    """A phrase without masks: the clauses before the first, else the longest without, else the longest cut."""
     clauses = [clause.strip() for clause in _CLAUSE.split(masked) if any(c.isalpha() for c in _MASK.sub("", clause))]
     whole = []
     for clause in clauses:
         if _MASK.search(clause):
             break
         whole.append(clause)
-    text = ": ".join(whole) if len(" ".join(whole).split()) > 1 else "".join(clauses[:1])
+    if len(" ".join(whole).split()) > 1:
+        text = ": ".join(whole)
+    else:
+        unmasked = [clause for clause in clauses if not _MASK.search(clause) and len(clause.split()) > 1]
+        text = max(unmasked or clauses, key=len, default="")
     text = _DANGLING.sub("", _MASK.sub("", _DANGLING_AT.sub(" ", text)).strip())
-    return shorten(" ".join(text.split()).strip(" .,:;-\"'`"), limit)
+    return shorten(" ".join(text.split()).strip(" .,:;-"), limit)
 
 
 def shorten(text: str, limit: int) -> str:

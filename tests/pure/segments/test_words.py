@@ -49,6 +49,9 @@ def test_a_phrase_shows_no_mask(text: str, values: list[str]) -> None:
     [
         ("payment amount does not add up, total price is 375, but paid 299", "payment amount does not add up"),
         ("flight HAT030 not available on date 2024-05-13", "flight not available"),
+        ("rm: cannot remove 'a.py': No such file or directory", "No such file or directory"),
+        ("[Errno 2] No such file or directory: 'x'", "No such file or directory"),
+        ("bash: line 1: pytest: command not found", "command not found"),
         ("payment method card_77 not found", "payment method not found"),
     ],
 )
