@@ -1,7 +1,7 @@
 """Appending to the events log from asyncio: an append returns when Kafka has acknowledged all of it.
 
-Enters: keys and values. Leaves: where each one stands. Fails with NotAppendedError where one was not acknowledged within
-ACKNOWLEDGED_MS; some may stand in the log then, and sending all again is safe: the stage recognises duplicates.
+Enters: keys and values. Leaves: where each stands. Fails with NotAppendedError where one is not acknowledged in time;
+some may stand in the log then, and sending all again is safe: the stage recognises duplicates.
 """
 
 import asyncio
@@ -47,7 +47,8 @@ class _Delivery:
     def report(self, index: int, error: KafkaError | None, message: Message) -> None:
         if error is None:
             partition, offset = message.partition(), message.offset()
-            assert partition is not None and offset is not None, "an acknowledged record has a place"
+            assert partition is not None
+            assert offset is not None
             self._positions[index] = Position(partition, offset)
         else:
             self._error = error

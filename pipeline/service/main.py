@@ -14,7 +14,7 @@ STOPPING_S = 10
 
 
 def run_service(settings: Settings) -> None:
-    """Blocks until SIGTERM or SIGINT; requests under way are finished. Raises SettingsError, SystemExit for a taken port."""
+    """Until SIGTERM or SIGINT; requests under way are finished. Raises SettingsError, SystemExit for a taken port."""
     configure_logs(settings.log_level)
 
     def stop(*_: Any) -> None:

@@ -1,9 +1,8 @@
 """Reading memory: context packs, and every source that a pack or an artifact names, by its id (HMX-C §1).
 
-A pack is `retrieval.plan → store.fetch → packs.assemble`; nothing here decides what is in it.
+Nothing here decides what is in a pack.
 """
 
-import time
 from typing import Annotated, Any, Final
 
 import orjson
@@ -22,10 +21,9 @@ from pipeline.contracts.model import Model
 from pipeline.contracts.pack import ContextPack
 from pipeline.intake.paths import path_of
 from pipeline.observe.metrics import METRICS
-from pipeline.packs.assemble import assemble, with_duration
-from pipeline.retrieval.plan import plan
 from pipeline.retrieval.request import PackRequest
 from pipeline.service.body import media_type, read_body
+from pipeline.service.pack import make_pack
 from pipeline.service.problems import Kind, ProblemError
 from pipeline.service.tenant import Tenant
 from pipeline.store.fetch import Ambiguous, Store
@@ -56,18 +54,11 @@ def _asked() -> dict[str, Any]:
 @router.post("/context-packs", responses={200: {"model": ContextPack}}, openapi_extra=_asked())
 async def post_context_pack(request: Request, tenant: Tenant) -> Response:
     """The context for a question, within a token budget (HMX-C)."""
-    started = time.perf_counter()
     media_type(request, (JSON,))
     asked = _pack_request(await read_body(request, REQUEST_BYTES), tenant)
-    pack = await run_in_threadpool(make_pack, request.app.state.store, asked, started)
+    pack = await run_in_threadpool(make_pack, _store(request), asked)
     METRICS.pack_tokens.observe(pack.token_budget.used)
     return Response(pack.to_json(), media_type=JSON)
-
-
-def make_pack(store: Store, asked: PackRequest, started: float) -> ContextPack:
-    planned = plan(asked)
-    pack = assemble(asked, planned, store.fetch(planned))
-    return with_duration(pack, round((time.perf_counter() - started) * 1000, 3))
 
 
 def _pack_request(body: bytes, tenant: str) -> PackRequest:
@@ -94,7 +85,7 @@ def get_tenants(request: Request) -> Response:
 
 @router.get("/events/{event_id:path}", responses={200: {"model": Event}})
 def get_event(request: Request, tenant: Tenant, event_id: str, session: str | None = None) -> Response:
-    """A released event, without secrets, its origin in the headers; 409 where sessions share the id and none is named."""
+    """A released event, without secrets, its origin in the headers; 409 where sessions share the id, none named."""
     found = _store(request).get_event(tenant, event_id, session)
     if isinstance(found, Ambiguous):
         raise ProblemError(Kind.AMBIGUOUS, "name one with ?session=", sessions=list(found.sessions))

@@ -1,0 +1,282 @@
+"""`hmx artifacts` and `hmx pack`: what is in memory, printed for a reader.
+
+Both read Redis by the same calls as the service, which need not run. Other commands print with `show_…` too.
+"""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import orjson
+import typer
+import yaml
+from pydantic import ValidationError
+from rich.markup import escape
+from rich.padding import Padding
+
+from pipeline.cli.console import OUT, fail, print_json, table
+from pipeline.contracts.artifact import Status
+from pipeline.contracts.pack import ContextPack, Dropped, Section
+from pipeline.settings import Settings
+
+if TYPE_CHECKING:
+    from pipeline.store.fetch import Store
+
+PAGE: Final = 100
+SHORT: Final = 8
+BAR: Final = 40
+WIDTH: Final = 80
+_USUAL: Final = (Status.ACTIVE, Status.DRAFT)
+
+Json = dict[str, Any]
+Tenant = Annotated[str | None, typer.Option(help="Whose memory; may be left out where there is only one.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+
+
+def register(app: typer.Typer) -> None:
+    app.command()(artifacts)
+    app.command()(pack)
+
+
+def artifacts(
+    artifact_id: Annotated[
+        str | None, typer.Argument(metavar="[ID]", help="One artifact: its id, or how it ends.")
+    ] = None,
+    tenant: Tenant = None,
+    artifact_type: Annotated[str | None, typer.Option("--type", help="Only these, such as failure_playbook.")] = None,
+    status: Annotated[Status | None, typer.Option(help="Only these; active and draft where it is left out.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Lists what was compiled, or shows one artifact in full.
+
+    Exit code: 0 printed, 1 there is no such artifact or tenant.
+
+    Example: hmx artifacts --type failure_playbook
+    """
+    with opened() as store:
+        chosen = tenant_or_only(store, tenant)
+        if artifact_id is not None:
+            found = find_artifact(store, chosen, artifact_id)
+            if as_json:
+                print_json(found)
+            else:
+                show_artifact(found)
+            return
+        listed = [
+            artifact
+            for wanted in ((status,) if status else _USUAL)
+            for artifact in all_artifacts(store, chosen, artifact_type, wanted)
+        ]
+    if as_json:
+        print_json({"tenant_id": chosen, "artifacts": listed})
+    else:
+        show_artifacts(listed, chosen)
+
+
+def pack(
+    query: Annotated[str, typer.Argument(help="What the agent is about to do, or wants to know.")],
+    tenant: Tenant = None,
+    budget: Annotated[int, typer.Option(help="Tokens that the pack may have at most.")] = 4096,
+    section: Annotated[list[Section] | None, typer.Option(help="Only this section; may be given again.")] = None,
+    agent: Annotated[str | None, typer.Option(help="The agent that asks.")] = None,
+    session: Annotated[str | None, typer.Option(help="The session that asks: says what it should do next.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Assembles the context pack for a question.
+
+    Exit code: 0 printed, 1 there is no such tenant, 2 the request is not valid.
+
+    Example: hmx pack "How do I deploy to staging?" --tenant acme --budget 1000
+    """
+    from pipeline.retrieval.request import PackRequest
+    from pipeline.service.pack import make_pack
+
+    with opened() as store:
+        chosen = tenant_or_only(store, tenant)
+        try:
+            request = PackRequest(
+                query=query,
+                tenant_id=chosen,
+                token_budget=budget,
+                agent_id=agent,
+                session_id=session,
+                sections=section or None,
+            )
+        except ValidationError as error:
+            first = error.errors(include_url=False, include_context=False, include_input=False)[0]
+            fail(f"{'.'.join(str(part) for part in first['loc'])}: {first['msg']}", 2)
+        made = make_pack(store, request)
+    if as_json:
+        print_json(orjson.loads(made.to_json()))
+    else:
+        show_pack(made)
+
+
+@contextmanager
+def opened() -> Iterator["Store"]:
+    """Memory, to read; that it can't be reached is one line."""
+    from pipeline.store.blocks import StoreUnavailableError
+    from pipeline.store.fetch import Store
+
+    try:
+        yield Store.open(Settings.load())
+    except StoreUnavailableError as error:
+        fail(f"{error}. `hmx status` shows whether Redis runs.")
+
+
+def tenant_or_only(store: "Store", tenant: str | None) -> str:
+    """The tenant asked for, or the only one there is; else an error that lists them."""
+    known = store.tenants()
+    if not known:
+        fail("memory is empty: publish events with `hmx publish FILE`, then `hmx wait`")
+    if tenant is None and len(known) > 1:
+        fail(f"several tenants have memory, choose one with --tenant: {', '.join(known)}")
+    chosen = known[0] if tenant is None else tenant
+    if chosen not in known:
+        fail(f"memory holds nothing of tenant {chosen}; there are: {', '.join(known)}")
+    return chosen
+
+
+def all_artifacts(store: "Store", tenant: str, artifact_type: str | None, status: Status) -> Iterator[Json]:
+    cursor = None
+    while True:
+        page = store.list_artifacts(tenant, artifact_type, status, PAGE, cursor)
+        yield from page.artifacts
+        cursor = page.cursor
+        if cursor is None:
+            return
+
+
+def find_artifact(store: "Store", tenant: str, asked: str) -> Json:
+    """By the whole id in whatever status, or by how it ends."""
+    exact = store.get_artifact(tenant, asked)
+    if exact is not None:
+        return exact
+    alike = [
+        artifact
+        for status in Status
+        for artifact in all_artifacts(store, tenant, None, status)
+        if artifact["artifact_id"].endswith(asked)
+    ]
+    if not alike:
+        fail(f"tenant {tenant} has no artifact {asked}; `hmx artifacts` lists them")
+    if len(alike) > 1:
+        fail(f"{asked} stands for {', '.join(artifact['artifact_id'] for artifact in alike)}")
+    return alike[0]
+
+
+def show_artifacts(listed: Sequence[Json], tenant: str) -> None:
+    """One line each in 80 columns, what is best supported first."""
+    if not listed:
+        OUT.print(f"no artifacts of tenant {_plain(tenant)} to list")
+        return
+    ordered = sorted(listed, key=lambda a: (a["status"], a["artifact_type"], -a["confidence"], a["artifact_id"]))
+    rows = [
+        (
+            _plain(artifact["artifact_type"]),
+            artifact["status"],
+            f"{artifact['confidence']:.2f}",
+            artifact.get("observed_count", len(artifact["source_events"])),
+            _plain(artifact["title"]),
+            _plain(artifact["artifact_id"][-SHORT:]),
+        )
+        for artifact in ordered
+    ]
+    title = f"{len(rows):,} artifacts of tenant {_plain(tenant)}"
+    OUT.print(table(title, ("type", "status", "conf", "runs", "title", "id"), rows), width=WIDTH)
+
+
+def show_artifact(artifact: Json) -> None:
+    """Everything of it but the ids of its sources, which are counted."""
+    OUT.print(f"[bold]{_plain(artifact['title'])}[/]", width=WIDTH)
+    OUT.print(f"[dim]{_plain(artifact['artifact_type'])}, id {_plain(artifact['artifact_id'])}[/]\n", soft_wrap=True)
+    OUT.print(_plain(artifact["summary"]) + "\n", width=WIDTH)
+    _fields(
+        ("status", f"{artifact['status']}, version {artifact['version']}"),
+        ("confidence", f"{artifact['confidence']:.2f}"),
+        ("observed", f"{artifact.get('observed_count', 0):,} runs"),
+        ("success rate", f"{artifact['success_rate']:.0%}" if "success_rate" in artifact else None),
+        (
+            "rests on",
+            f"{len(artifact['source_events']):,} events, {len(artifact['source_memory_ids']):,} contributions",
+        ),
+        ("tags", ", ".join(artifact.get("tags", ())) or None),
+        ("created at", artifact["created_at"]),
+        ("supersedes", artifact.get("supersedes")),
+        ("superseded by", artifact.get("superseded_by")),
+    )
+    OUT.print("\n[bold]content[/]")
+    content = yaml.safe_dump(artifact["content"], allow_unicode=True, sort_keys=False, width=WIDTH - 4)
+    OUT.print(Padding(_plain(content.rstrip()), (0, 0, 0, 2)), width=WIDTH)
+
+
+def show_pack(made: ContextPack) -> None:
+    """Entries by section, the budget, what was dropped and why, where everything comes from."""
+    budget, about = made.token_budget, made.assembly_metadata
+    OUT.print(f"[bold]{_plain(made.query_context)}[/]", width=WIDTH)
+    filled = round(BAR * budget.used / budget.total_budget)
+    OUT.print(
+        f"[green]{'█' * filled}[/][dim]{'░' * (BAR - filled)}[/] {budget.used:,} of {budget.total_budget:,} tokens"
+    )
+    counts = f"{about.included_count} of {about.candidate_count} candidates, {about.assembly_duration_ms:.1f} ms"
+    OUT.print(f"[dim]{about.query_classification.intent} question, {counts}, pack {made.pack_id}[/]", width=WIDTH)
+    for section in Section:
+        _show_section(made, section)
+    if not made.entries:
+        OUT.print("\nmemory holds nothing that answers this")
+    _show_hints(made)
+    if made.dropped_entries:
+        OUT.print()
+        OUT.print(_drops(made.dropped_entries, budget.dropped_count), width=WIDTH)
+
+
+def _show_section(made: ContextPack, section: Section) -> None:
+    entries = [entry for entry in made.entries if entry.section is section]
+    if not entries:
+        return
+    given = made.token_budget.section_budgets[section]
+    OUT.print(f"\n[bold cyan]{section}[/] [dim]{given.used:,} of {given.budget:,} tokens[/]")
+    for entry in entries:
+        OUT.print(Padding(_plain(entry.content), (0, 0, 0, 2)), width=WIDTH)
+        support = f"confidence {entry.provenance.confidence:.2f}, evidence {entry.provenance.evidence_count:,}"
+        origin = f"{entry.rank}. score {entry.relevance_score:.2f}, {support}, {entry.source_type}"
+        OUT.print(f"  [dim]{origin} {_plain(entry.source_id)}[/]", soft_wrap=True)
+
+
+def _show_hints(made: ContextPack) -> None:
+    hints = made.workflow_hints
+    if hints is None:
+        return
+    OUT.print(f"\n[bold cyan]next[/] [dim]step {hints.current_step} of {hints.total_steps}[/]")
+    for step in hints.suggested_next_steps:
+        tools = f" [dim]({_plain(', '.join(step.tools))})[/]" if step.tools else ""
+        OUT.print(Padding(f"{_plain(step.description)}{tools}", (0, 0, 0, 2)), width=WIDTH)
+    for blocker in hints.blockers:
+        OUT.print(Padding(f"[red]blocked[/] {_plain(blocker)}", (0, 0, 0, 2)), width=WIDTH)
+
+
+def _drops(dropped: Sequence[Dropped], count: int) -> Any:
+    rows = [
+        (
+            drop.rank,
+            drop.section,
+            f"{drop.relevance_score:.2f}",
+            drop.token_estimate,
+            drop.drop_reason,
+            _plain(drop.source_id),
+        )
+        for drop in dropped
+    ]
+    shown = "" if count == len(rows) else f", the best {len(rows)}"
+    return table(f"{count:,} dropped{shown}", ("rank", "section", "score", "tokens", "reason", "source"), rows)
+
+
+def _fields(*fields: tuple[str, str | None]) -> None:
+    for name, value in fields:
+        if value is not None:
+            OUT.print(f"  [dim]{name:<14}[/]{_plain(value)}", soft_wrap=True)
+
+
+def _plain(text: str) -> str:
+    """What agents wrote neither colours the terminal nor moves its cursor."""
+    return escape("".join(c if c.isprintable() or c == "\n" else "\N{REPLACEMENT CHARACTER}" for c in text))

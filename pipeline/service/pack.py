@@ -1,0 +1,17 @@
+"""A request → a context pack: what to look for, what is there, what of it is said. The one way to answer a query."""
+
+import time
+
+from pipeline.contracts.pack import ContextPack
+from pipeline.packs.assemble import assemble, with_duration
+from pipeline.retrieval.plan import plan
+from pipeline.retrieval.request import PackRequest
+from pipeline.store.fetch import Store
+
+
+def make_pack(store: Store, request: PackRequest) -> ContextPack:
+    """Raises StoreUnavailableError."""
+    started = time.perf_counter()
+    planned = plan(request)
+    pack = assemble(request, planned, store.fetch(planned))
+    return with_duration(pack, round((time.perf_counter() - started) * 1000, 3))
