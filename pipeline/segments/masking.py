@@ -28,7 +28,7 @@ _PLACES: Final = re.compile(
     r"|\b[\w.-]+(?:/[\w.-]+)+|\b[\w-]+\.[a-z]{1,4}\b)"
 )
 _REPEATED: Final = re.compile(r"(<\w+>)(?:[\s,;]*(?:and )?\1)+")
-_MASK: Final = re.compile(r"\s*(?:\[\w* ?<\w{1,12}>\]|\(<\w{1,12}>\)|<\w{1,12}>)%?")  # ours, and placeholders that producers write
+_MASK: Final = re.compile(r"\s*(?:\[\w* ?<\w{1,12}>\]|\(<\w{1,12}>\)|<\w{1,12}>)%?")  # producers write some too
 _LINK: Final = r"on|at|in|for|from|to|of|with|by"
 _DANGLING: Final = re.compile(
     rf"(?:[\s,;:=(\[]+(?:{_LINK}|than|is|are|was|and|or|but|the|a|an|line|column|char|date))+\s*$", re.IGNORECASE
