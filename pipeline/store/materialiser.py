@@ -270,7 +270,7 @@ def _blocks_of(records: Iterable[Record]) -> Iterator[list[Record]]:
 
 
 def materialise(settings: Settings, stop: threading.Event) -> None:
-    """The whole process, health and metrics included. Raises MaterialiserError, SettingsError, and OSError for the port."""
+    """The whole process, health and metrics included. Raises MaterialiserError, SettingsError, OSError for the port."""
     materialiser = Materialiser(settings)
     server = serve_health(settings.host, settings.materialiser_port, materialiser.liveness, materialiser.readiness)
     try:

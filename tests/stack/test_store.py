@@ -1,0 +1,262 @@
+"""Memory in a real Redis: blocks under their guard, and what is read back."""
+
+import uuid
+from collections.abc import Iterator, Sequence
+
+import pytest
+import redis
+
+from pipeline.contracts.artifact import Artifact, Status
+from pipeline.contracts.headers import KIND
+from pipeline.contracts.keys import join_key
+from pipeline.contracts.pack import ContextPack
+from pipeline.packs.assemble import assemble
+from pipeline.retrieval.plan import plan
+from pipeline.retrieval.request import PackRequest
+from pipeline.store.blocks import Blocks, StoreUnavailableError, TornStateError, connect
+from pipeline.store.fetch import Ambiguous, Store
+from pipeline.store.keys import Keys
+from pipeline.store.projection import Command, ProjectionError, Record, merged, project
+from pipeline.topology import ARTIFACTS, EPISODES, EVIDENCE
+from tests.support.memory import T0, artifact, artifact_as_read, contribution_as_read, episode, episode_as_read
+
+
+def _rows(postings: bytes) -> list[bytes]:
+    """Partitions are written in no order, so neither are a term's postings."""
+    return sorted(postings[i : i + 12] for i in range(0, len(postings), 12))
+
+
+class Memory:
+    """One prefix of a Redis server, to write records to and to read."""
+
+    def __init__(self, url: str, prefix: str) -> None:
+        self.client: redis.Redis = connect(url)
+        self.keys = Keys(prefix)
+        self.blocks = Blocks(self.client, self.keys)
+        self.store = Store(self.client, self.keys)
+
+    def commands(self, records: Sequence[Record]) -> list[Command]:
+        return merged(command for record in records for command in project(self.keys, record))
+
+    def write(self, *records: Record) -> None:
+        """Each partition's records as one block, from wherever it stands."""
+        for partition in dict.fromkeys(f"{r.topic}/{r.partition}" for r in records):
+            block = [r for r in records if f"{r.topic}/{r.partition}" == partition]
+            at = self.store.positions().get(partition)
+            assert self.blocks.apply(partition, at, block[-1].offset + 1, self.commands(block)) == block[-1].offset + 1
+
+    def dump(self) -> dict[bytes, bytes]:
+        """Every key under the prefix, less the prefix, with its serialised value."""
+        found = {}
+        for key in self.client.scan_iter(match=f"{self.keys.prefix}hmx:*"):
+            kind = self.client.type(key)
+            value = {
+                b"string": lambda k: _rows(self.client.get(k)) if b":term:" in k else self.client.get(k),
+                b"hash": lambda k: sorted(self.client.hgetall(k).items()),
+                b"set": lambda k: sorted(self.client.smembers(k)),
+                b"zset": lambda k: self.client.zrange(k, 0, -1, withscores=True),
+            }[kind](key)
+            found[key.removeprefix(self.keys.prefix.encode())] = (
+                repr(value).encode().replace(self.keys.prefix.encode(), b"")
+            )
+        return found
+
+    def wipe(self) -> None:
+        for key in self.client.scan_iter(match=f"{self.keys.prefix}hmx:*"):
+            self.client.delete(key)
+
+    def pack(self, query: str, tenant: str = "acme") -> ContextPack:
+        request = PackRequest(query=query, tenant_id=tenant)
+        planned = plan(request)
+        return assemble(request, planned, self.store.fetch(planned))
+
+    def found(self, query: str, tenant: str = "acme") -> list[str]:
+        return [entry.source_id for entry in self.pack(query, tenant).entries]
+
+
+@pytest.fixture
+def memory(redis_url: str) -> Iterator[Memory]:
+    made = Memory(redis_url, f"t{uuid.uuid4().hex}-")
+    yield made
+    made.wipe()
+    made.client.close()
+
+
+def some_records() -> list[Record]:
+    texts = ["deploy the staging environment", "kubectl cannot find the namespace", "the rollout of staging is fine"]
+    episodes = [
+        episode_as_read(episode(f"e{i}", text, at=T0 + i * 1000, index=i, session=f"s{i % 2}"), i, partition=i % 2)
+        for i, text in enumerate(texts)
+    ]
+    old = artifact("a1", status="superseded", superseded_by="a2")
+    return [
+        *episodes,
+        contribution_as_read("c1", 0),
+        artifact_as_read(artifact("a1"), 0),
+        artifact_as_read(old, 1),
+        artifact_as_read(artifact("a2", supersedes="a1", version=2), 2),
+    ]
+
+
+def test_the_same_block_twice_changes_nothing(memory: Memory) -> None:
+    block = [episode_as_read(episode("e1", "deploy staging"), 0)]
+    commands = memory.commands(block)
+    assert memory.blocks.apply(f"{EPISODES}/0", None, 1, commands) == 1
+    once = memory.dump()
+    assert memory.blocks.apply(f"{EPISODES}/0", None, 1, commands) == 1
+    assert memory.dump() == once
+
+
+def test_a_block_read_from_another_position_changes_nothing(memory: Memory) -> None:
+    memory.write(
+        episode_as_read(episode("e1", "deploy staging"), 0), episode_as_read(episode("e2", "deploy again", index=1), 1)
+    )
+    before = memory.dump()
+    late = memory.commands([episode_as_read(episode("zombie", "deploy", index=9), 1)])
+    assert memory.blocks.apply(f"{EPISODES}/0", 1, 2, late) == 2
+    assert memory.blocks.apply(f"{EPISODES}/0", 5, 6, late) == 2
+    assert memory.blocks.apply(f"{EPISODES}/0", None, 6, late) == 2
+    assert memory.dump() == before
+
+
+def test_a_block_for_an_emptied_redis_changes_nothing_and_says_so(memory: Memory) -> None:
+    commands = memory.commands([episode_as_read(episode("e1"), 7)])
+    assert memory.blocks.apply(f"{EPISODES}/0", 7, 8, commands) is None
+    assert memory.dump() == {}
+
+
+def test_a_block_that_failed_half_way_is_noticed(memory: Memory) -> None:
+    key = memory.keys.tenant("acme").count
+    memory.client.set(key, b"not a hash")
+    with pytest.raises(redis.ResponseError):
+        memory.blocks.apply(f"{EPISODES}/0", None, 1, [(b"HINCRBY", key, b"documents", b"1")])
+    with pytest.raises(TornStateError):
+        memory.blocks.positions()
+
+
+def test_binary_values_and_keys_arrive_as_they_are(memory: Memory) -> None:
+    value = bytes(range(256))
+    key = memory.keys.tenant("acme").postings("\x00\r\n")
+    memory.blocks.apply(f"{EPISODES}/0", None, 1, [(b"APPEND", key, value)])
+    assert memory.client.get(key) == value
+
+
+@pytest.mark.requirement("K-05", "C-23")
+def test_memory_built_anew_in_other_blocks_is_the_same(memory: Memory) -> None:
+    records = some_records()
+    memory.write(*records)
+    before, pack = memory.dump(), memory.pack("deploy staging namespace")
+    assert pack.entries
+    memory.wipe()
+    for record in sorted(records, key=lambda r: (r.offset, r.topic, r.partition)):
+        memory.write(record)
+    assert memory.dump() == before
+    assert memory.pack("deploy staging namespace") == pack
+
+
+def test_a_superseded_artifact_is_not_found_but_resolves(memory: Memory) -> None:
+    memory.write(*some_records())
+    assert "a2" in memory.found("deploy staging")
+    assert "a1" not in memory.found("deploy staging")
+    old = memory.store.get_artifact("acme", "a1")
+    assert old is not None
+    assert (old["status"], old["superseded_by"]) == ("superseded", "a2")
+
+
+def test_an_erased_artifact_leaves_nothing_behind(memory: Memory) -> None:
+    memory.write(artifact_as_read(artifact("a1"), 0))
+    memory.write(Record(ARTIFACTS, 0, 1, join_key("acme", "a1").encode(), None, []))
+    assert memory.store.get_artifact("acme", "a1") is None
+    assert memory.found("deploy staging") == []
+    tenant = memory.keys.tenant("acme")
+    assert set(memory.dump()) == {
+        key.removeprefix(memory.keys.prefix.encode())
+        for key in (memory.keys.positions, memory.keys.tenants, tenant.version)
+    }
+
+
+def test_artifacts_are_listed_by_status_and_type_page_by_page(memory: Memory) -> None:
+    records = [artifact_as_read(artifact(f"a{i}", status="draft" if i == 3 else "active"), i) for i in range(5)]
+    playbook = artifact("p1", artifact_type="failure_playbook", content={"failure_pattern": "no namespace"})
+    memory.write(*records, artifact_as_read(playbook, 5))
+
+    def ids(**asked: object) -> list[str]:
+        return [a["artifact_id"] for a in memory.store.list_artifacts("acme", **asked).artifacts]  # type: ignore[arg-type]
+
+    assert ids() == ["a0", "a1", "a2", "a4", "p1"]
+    assert ids(artifact_type="failure_playbook") == ["p1"]
+    assert ids(status=Status.DRAFT) == ["a3"]
+    first = memory.store.list_artifacts("acme", limit=2)
+    assert ([a["artifact_id"] for a in first.artifacts], first.total) == (["a0", "a1"], 5)
+    assert ids(limit=3, cursor=first.cursor) == ["a2", "a4", "p1"]
+    assert memory.store.list_artifacts("acme", limit=3, cursor=first.cursor).cursor is None
+
+
+@pytest.mark.requirement("C-03")
+def test_every_source_of_a_pack_resolves(memory: Memory) -> None:
+    memory.write(*some_records())
+    pack = memory.pack("deploy staging namespace")
+    assert {entry.source_type for entry in pack.entries} == {"artifact", "episode"}
+    for entry in pack.entries:
+        if entry.source_type == "artifact":
+            found = memory.store.get_artifact("acme", entry.source_id)
+            assert found is not None
+            assert Artifact.model_validate(found).status is Status.ACTIVE
+            assert all(memory.store.get_contribution("acme", i) for i in found["source_memory_ids"])
+        else:
+            session = pack.metadata["sources"][entry.source_id]["session_id"]
+            found = memory.store.get_event("acme", entry.source_id, session)
+            assert isinstance(found, dict)
+            assert found["id"] == entry.source_id
+
+
+def test_an_event_id_of_two_sessions_is_ambiguous_until_one_is_named(memory: Memory) -> None:
+    both = [episode_as_read(episode("e1", "x", session=s), i) for i, s in enumerate(["s1", "s2"])]
+    memory.write(*both, episode_as_read(episode("e2", "y", index=2), 2))
+    assert memory.store.get_event("acme", "e1") == Ambiguous(("s1", "s2"))
+    found = memory.store.get_event("acme", "e1", "s2")
+    assert isinstance(found, dict)
+    assert found["sessionId"] == "s2"
+    alone = memory.store.get_event("acme", "e2")
+    assert isinstance(alone, dict)
+    assert memory.store.get_event("acme", "e3") is None
+    assert memory.store.get_event("acme", "e2", "s2") is None
+
+
+@pytest.mark.parametrize("other", ["acme:", "acme}", "a{cme", "acme:term", "ACME", "acme%3A"])
+def test_tenants_are_disjoint(memory: Memory, other: str) -> None:
+    memory.write(
+        episode_as_read(episode("mine", "deploy staging"), 0),
+        episode_as_read(episode("theirs", "deploy staging", tenant=other, index=1), 1),
+        artifact_as_read(artifact("a-mine"), 0),
+        artifact_as_read(artifact("a-theirs", tenant=other), 1),
+    )
+    assert sorted(memory.found("deploy staging")) == ["a-mine", "mine"]
+    assert sorted(memory.found("deploy staging", other)) == ["a-theirs", "theirs"]
+    assert memory.store.get_event("acme", "theirs") is None
+    assert memory.store.get_artifact(other, "a-mine") is None
+    assert memory.store.tenants() == sorted(["acme", other])
+
+
+def test_another_tenants_records_do_not_change_a_tenants_pack(memory: Memory) -> None:
+    memory.write(episode_as_read(episode("mine", "deploy staging"), 0))
+    before = memory.pack("deploy")
+    memory.write(episode_as_read(episode("theirs", "deploy staging", tenant="zeta", index=1), 1))
+    assert memory.pack("deploy") == before
+
+
+def test_ticks_and_barriers_on_the_evidence_topic_leave_no_trace(memory: Memory) -> None:
+    control = Record(EVIDENCE, 0, 0, b"", b'{"kind":"tick"}', [(KIND, b"tick")])
+    assert project(memory.keys, control) == []
+
+
+def test_a_record_that_is_not_what_its_topic_says_is_refused_without_its_values() -> None:
+    with pytest.raises(ProjectionError) as refusal:
+        project(Keys(""), Record(EPISODES, 0, 0, b"k", b'{"id": "hunter2"}', []))
+    assert "hunter2" not in str(refusal.value)
+
+
+def test_a_redis_that_is_away_is_one_kind_of_error() -> None:
+    store = Store(connect("redis://127.0.0.1:1/0"), Keys(""))
+    with pytest.raises(StoreUnavailableError):
+        store.tenants()

@@ -1,0 +1,125 @@
+"""Records as the pipeline publishes them, and what memory answers, for tests of packs and of Redis."""
+
+import json
+from typing import Any
+
+from pipeline.contracts.artifact import Artifact
+from pipeline.contracts.canonical import content_hash
+from pipeline.contracts.episode import Origin, Release, episode_record
+from pipeline.contracts.event import Event
+from pipeline.contracts.evidence import Contribution
+from pipeline.contracts.instants import format_ms
+from pipeline.contracts.keys import join_key, session_key
+from pipeline.retrieval.documents import document, episode_step
+from pipeline.retrieval.score import Fetched, Found
+from pipeline.store.projection import Record
+from pipeline.topology import ARTIFACTS, EPISODES, EVIDENCE
+
+T0 = 1_773_457_200_000  # 2026-03-14T03:00:00Z
+
+
+def episode(
+    event_id: str,
+    text: str = "hello there",
+    *,
+    tenant: str = "acme",
+    session: str = "s1",
+    event_type: str = "message",
+    content: dict[str, Any] | None = None,
+    at: int = T0,
+    index: int = 0,
+    **fields: Any,
+) -> dict[str, Any]:
+    event = {
+        "hmx_version": "HMX-1.0",
+        "event_id": event_id,
+        "event_type": event_type,
+        "agent_id": "agent-1",
+        "tenant_id": tenant,
+        "session_id": session,
+        "timestamp": format_ms(at),
+        "sequence": index,
+        "content": content if content is not None else {"role": "user", "text": text},
+        "metadata": {},
+        **fields,
+    }
+    Event.model_validate_json(json.dumps(event))
+    return episode_record(event, Origin(partition=0, offset=index, log_time=at), Release(index=index, run=0))
+
+
+def artifact(artifact_id: str, title: str = "Deploy staging", *, tenant: str = "acme", **fields: Any) -> Artifact:
+    kind = fields.pop("artifact_type", "task_schema")
+    content = fields.pop("content", None) or procedure("check namespace", "apply manifests", "verify rollout")
+    return Artifact.model_validate(
+        {
+            "artifact_id": artifact_id,
+            "artifact_type": kind,
+            "title": title,
+            "summary": title,
+            "content": content,
+            "confidence": 0.8,
+            "status": "active",
+            "source_events": ["e1"],
+            "source_memory_ids": ["c1"],
+            "version": 1,
+            "created_at": format_ms(T0),
+            "content_hash": content_hash(content),
+            "metadata": {},
+            "tenant_id": tenant,
+            "observed_count": 5,
+            **fields,
+        }
+    )
+
+
+def procedure(*steps: str) -> dict[str, Any]:
+    """Each step's tool is its description's first word."""
+    return {
+        "steps": [
+            {"order": i, "description": step, "tools_used": [step.split()[0]], "optional": False}
+            for i, step in enumerate(steps, 1)
+        ],
+        "preconditions": [],
+        "postconditions": [],
+        "tools_used": [step.split()[0] for step in steps],
+        "estimated_complexity": "low",
+    }
+
+
+def fetched(episodes: list[dict[str, Any]] = [], artifacts: list[Artifact] = [], **fields: Any) -> Fetched:  # noqa: B006
+    """Everything matches the query, the earlier the better."""
+    documents = [document(record, episode_step(record)) for record in episodes]
+    assert all(documents), "every episode given is one that is indexed"
+    return Fetched(
+        state_version=fields.pop("state_version", "v1"),
+        newest=fields.pop("newest", T0),
+        episodes=tuple(Found(found, 1000 - i) for i, found in enumerate(documents) if found),
+        artifacts=tuple(Found(source, 1000 - i) for i, source in enumerate(artifacts)),
+        **fields,
+    )
+
+
+def episode_as_read(fields: dict[str, Any], offset: int, partition: int = 0) -> Record:
+    tenant = fields["metadata"]["hmx"]["tenant_id"]
+    key = session_key(tenant, fields["sessionId"]).encode()
+    return Record(EPISODES, partition, offset, key, json.dumps(fields).encode(), [])
+
+
+def artifact_as_read(source: Artifact, offset: int, partition: int = 0) -> Record:
+    key = join_key(source.tenant_id or "", source.artifact_id).encode()
+    return Record(ARTIFACTS, partition, offset, key, source.to_json(), [])
+
+
+def contribution_as_read(contribution_id: str, offset: int, tenant: str = "acme") -> Record:
+    said = Contribution(
+        contribution_id=contribution_id,
+        tenant_id=tenant,
+        pattern_type="task_schema",
+        pattern_key="deploy staging",
+        session_id="s1",
+        segment_id="e1",
+        agent_id="agent-1",
+        first_at=T0,
+        last_at=T0,
+    )
+    return Record(EVIDENCE, 0, offset, b"any", said.to_json(), [])
