@@ -1,6 +1,7 @@
 """Where the stages stand: the position records of their state topics, without reading the state.
 
-Enters: a stage. Leaves: its `Position` per partition, None where nothing has been processed. Fails as reading Kafka does.
+Enters: a stage. Leaves: its `Position` per partition, None where nothing has been processed. Fails as
+reading Kafka does.
 """
 
 from typing import Final
