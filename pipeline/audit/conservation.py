@@ -1,8 +1,8 @@
 """Law 1, recomputed for one partition of the events topic: every record has exactly one outcome.
 
 Enters: the partition's records, the outputs that name it as their origin, and what the stage's state says: the
-position, what waits, what retention took. Leaves: a `PartitionReport`: outcomes counted, violations named. Pure; never raises for
-what it finds.
+position, what waits, what retention took. Leaves: a `PartitionReport`: outcomes counted, violations named. Pure; never
+raises for what it finds.
 
 Records and outputs are read side by side, so what is held in memory is what has no output yet, and one byte an offset.
 """
