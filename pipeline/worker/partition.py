@@ -87,6 +87,12 @@ class OwnedPartition:
         self.queue.append(batch)
         self.wake.set()
 
+    def stalled_since(self, moment: float) -> bool:
+        """Nothing queued or under way, yet more was fetched than folded, and that before this monotonic time."""
+        idle = self.ready and not self.queue and self.busy is None
+        behind = self.end is not None and self.end.position > self.position
+        return idle and behind and self.last_record is not None and self.last_record < moment
+
     def drop(self) -> None:
         """No longer ours: nothing queued is processed any more."""
         self.dropped, self.ready = True, False

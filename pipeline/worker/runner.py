@@ -26,6 +26,8 @@ T = TypeVar("T")
 THREADS: Final = 64
 RELEASE_S: Final = 8.0
 ADVISORY_S: Final = 1.0
+STALL_S: Final = 5.0
+"""A partition that has fetched further than it has folded and does nothing for so long has lost a batch on the way."""
 EXIT_FENCED: Final = 3
 EXIT_FAILED: Final = 4
 EXIT_REFUSED: Final = 5
@@ -42,7 +44,12 @@ class Runner:
         self,
         new_partition: Callable[[TP], OwnedPartition],
         ticker: Callable[["Runner"], Coroutine[Any, Any, None]],
+        *,
+        stall_s: float = STALL_S,
+        exit_process: Callable[[int], None] = os._exit,
     ) -> None:
+        self._stall_s = stall_s
+        self._exit = exit_process
         self._new_partition = new_partition
         self._ticker = ticker
         self._pool = ThreadPoolExecutor(THREADS, thread_name_prefix="partition")
@@ -74,6 +81,14 @@ class Runner:
             self._started = True
             self._spawn(self._ticker(self), "ticks")
             self._spawn(self._commit_advisory_for_ever(consumer), "advisory commits")
+            self._spawn(self._watch_for_ever(consumer), "watching for stalls")
+
+    async def stop(self) -> None:
+        """After `revoked`: ends what runs in the background."""
+        for task in list(self._background):
+            task.cancel()
+        await asyncio.gather(*self._background, return_exceptions=True)
+        self._pool.shutdown(wait=False, cancel_futures=True)
 
     def hungry(self, limit: int) -> set[TP]:
         """Partitions that can take more batches."""
@@ -206,6 +221,15 @@ class Runner:
             if not partition.dropped:  # revoked between our look and the consumer's
                 raise
 
+    async def _watch_for_ever(self, consumer: Consumer) -> None:
+        while True:
+            await asyncio.sleep(self._stall_s / 5)
+            before = time.monotonic() - self._stall_s
+            for partition in list(self.partitions.values()):
+                if partition.stalled_since(before):
+                    LOG.warning("%s/%s: a batch was lost on the way", partition.tp.topic, partition.tp.partition)
+                    await self._seek(consumer, partition)
+
     async def _close(self, partition: OwnedPartition) -> None:
         if partition.task is not None:
             await asyncio.wait([partition.task])
@@ -250,4 +274,4 @@ class Runner:
         """At once: nothing that this process still does may be taken for the owner's."""
         LOG.critical("the worker ends: %s", why)
         logging.shutdown()
-        os._exit(code)
+        self._exit(code)

@@ -176,6 +176,7 @@ class BatchConsumer(driver.Consumer):
 
     async def on_stop(self) -> None:
         await self.runner.revoked(self)
+        await self.runner.stop()
         await super().on_stop()
 
 

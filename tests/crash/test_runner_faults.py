@@ -1,0 +1,126 @@
+"""The runner between a log and transactions that both misbehave: batches lost on the way, aborts, revocations.
+
+No Kafka here: the log is a list, a transaction is kept or not. What is held is that every record is folded exactly once
+and in order, whatever goes wrong in between, which rests on the first-position check and on seeking after an abort.
+"""
+
+import asyncio
+import random
+from collections.abc import Mapping
+
+from faust.types import TP
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pipeline.kafka.transaction import AbortedError, Restored
+from pipeline.topology import SESSIONS
+from pipeline.worker.partition import Batch, LogEnd, OwnedPartition
+from pipeline.worker.runner import Runner
+
+PARTITION = TP(SESSIONS.source, 0)
+
+
+class Store:
+    """What the transactions have committed; outlives the workers."""
+
+    def __init__(self) -> None:
+        self.folded: list[int] = []
+        self.position = 0
+
+
+class FakePartition(OwnedPartition):
+    """Folds a batch by remembering its offsets; aborts when the dice say so, after the effects, like a real one."""
+
+    def __init__(self, store: Store, dice: random.Random) -> None:
+        self._store, self._dice = store, dice
+        super().__init__(PARTITION, SESSIONS, lambda: None, None)  # type: ignore[arg-type, return-value]
+
+    def fence(self) -> None:
+        pass
+
+    def restore(self) -> Restored:
+        self.position = self._store.position
+        return Restored(self.position, 0, 0)
+
+    def process(self, batch: Batch) -> Mapping[str, int]:
+        if self._dice.random() < 0.15:
+            raise AbortedError("the broker said no")
+        self._store.folded += batch.records
+        self._store.position = self.position = batch.next
+        return {}
+
+    def close(self) -> None:
+        pass
+
+
+class FakeConsumer:
+    """Fetches from the log after the last seek, ahead of what is processed, and loses batches on the way."""
+
+    def __init__(self, runner: Runner, log: list[int], end: int, dice: random.Random) -> None:
+        self.runner, self._log, self._end, self._dice = runner, log, end, dice
+        self._position: int | None = None
+        self._epoch = 0
+
+    async def seek_and_resume(self, tp: TP, position: int, epoch: int) -> None:
+        self._position, self._epoch = position, epoch
+
+    async def commit_advisory(self, positions: Mapping[TP, int]) -> None:
+        pass
+
+    async def run(self) -> None:
+        while True:
+            self.fetch()
+            if self._position is not None:
+                self.runner.at_end({PARTITION: LogEnd(self._position, self._end)})
+            await asyncio.sleep(0.0005)
+
+    def fetch(self) -> None:
+        """One batch, if the runner is hungry. Offsets have holes, so positions are not counts."""
+        if self._position is None or not self.runner.hungry(4) or self._position >= self._end:
+            return
+        rest = [offset for offset in self._log if offset >= self._position]
+        records = rest[: self._dice.randint(1, 5)]
+        following = rest[len(records)] if len(records) < len(rest) else self._end
+        batch = Batch(PARTITION, self._epoch, self._position, following, records, 0)
+        self._position = following
+        if self.runner.expect(batch) and self._dice.random() > 0.1:
+            self.runner.feed(batch)
+
+    def revoke(self) -> None:
+        self._position = None
+
+
+async def quiet(_: Runner) -> None:
+    await asyncio.Event().wait()
+
+
+async def drive(seed: int) -> None:
+    dice = random.Random(seed)
+    log = sorted(dice.sample(range(150), 90))
+    end = log[-1] + 2
+    store = Store()
+    ended: list[int] = []
+    runner = Runner(lambda _: FakePartition(store, dice), quiet, stall_s=0.02, exit_process=ended.append)
+    consumer = FakeConsumer(runner, log, end, dice)
+    runner.start(consumer)
+    runner.assigned(consumer, [PARTITION])
+    fetching = asyncio.create_task(consumer.run())
+    for _ in range(2_000):
+        await asyncio.sleep(0.002)
+        if store.position == end or ended:
+            break
+        if dice.random() < 0.02:
+            consumer.revoke()
+            await runner.revoked(consumer)
+            runner.assigned(consumer, [PARTITION])
+    fetching.cancel()
+    await runner.revoked(consumer)
+    await runner.stop()
+    assert not ended
+    assert store.folded == log
+
+
+@settings(max_examples=25, deadline=None)
+@given(seed=st.integers(0, 100_000))
+def test_every_record_is_folded_once_and_in_order_whatever_is_lost_aborted_or_revoked(seed: int) -> None:
+    asyncio.run(drive(seed))

@@ -1,0 +1,99 @@
+"""The patterns stage: the map, the debounce, barriers, withdrawals, bounds."""
+
+from typing import Any
+
+import orjson
+import pytest
+
+import pipeline.stages.patterns as stage
+from pipeline.contracts.evidence import EvidenceControl
+from pipeline.contracts.headers import KIND, REASON, header
+from pipeline.contracts.limits import BARRIER_KEPT_MS, PATTERN_DEBOUNCE_MS
+from pipeline.stages.patterns import PatternsFold
+from pipeline.topology import ARTIFACTS, EVIDENCE, EVIDENCE_DLQ
+from tests.support.inprocess import Ran, barrier_record, run, sessions_fold
+from tests.support.records import START_MS, LogRecord, log
+from tests.support.sessions import interleaved, session
+
+
+def evidence() -> list[LogRecord]:
+    """What 24 sessions contribute, all in one partition, without the barrier's own record."""
+    records = log(list(enumerate(interleaved([session(n) for n in range(24)], 1))))
+    outputs = run(sessions_fold, [*records, barrier_record(9_000, offset=len(records))]).on(EVIDENCE)
+    return [LogRecord(0, n, START_MS, o.key, o.value, o.headers) for n, o in enumerate(outputs[:-1])]
+
+
+def control(kind: str, at: int, offset: int, partition: int = 0, partitions: int = 1) -> LogRecord:
+    value = EvidenceControl(kind=kind, barrier_id="b", partition=partition, partitions=partitions).to_json()
+    return LogRecord(0, offset, START_MS + at, kind.encode(), value, [(KIND, kind.encode())])
+
+
+def artifacts(result: Ran) -> list[dict[str, Any]]:
+    return [orjson.loads(output.value or b"") for output in result.on(ARTIFACTS)]
+
+
+def test_a_pattern_speaks_after_the_pause_and_once() -> None:
+    records = evidence()
+    quiet = control("tick", PATTERN_DEBOUNCE_MS - 1, len(records))
+    assert not artifacts(run(PatternsFold, [*records, quiet]))
+    spoken = artifacts(run(PatternsFold, [*records, control("tick", PATTERN_DEBOUNCE_MS, len(records))]))
+    assert spoken
+    assert {a["version"] for a in spoken} == {1}
+
+
+def test_a_barrier_makes_every_pending_pattern_speak_once_all_partitions_have_passed_it() -> None:
+    records = evidence()
+    first = control("barrier", 1, len(records), partition=0, partitions=2)
+    doubled = control("barrier", 1, len(records) + 1, partition=0, partitions=2)
+    last = control("barrier", 1, len(records) + 2, partition=1, partitions=2)
+    assert not artifacts(run(PatternsFold, [*records, first, doubled]))
+    passed = run(PatternsFold, [*records, first, doubled, last])
+    assert artifacts(passed)
+    assert passed.state["b/b"].passed
+    assert not run(PatternsFold, [first, doubled]).state["b/b"].passed
+
+
+def test_a_passed_barrier_is_forgotten() -> None:
+    later = control("tick", BARRIER_KEPT_MS, 1)
+    assert run(PatternsFold, [control("barrier", 0, 0), later]).state == {}
+
+
+def test_a_replaced_contribution_counts_once() -> None:
+    records = evidence()
+    again = [LogRecord(0, len(records) + n, START_MS, r.key, r.value, r.headers) for n, r in enumerate(records)]
+    end = control("tick", PATTERN_DEBOUNCE_MS, 2 * len(records))
+    once, twice = run(PatternsFold, [*records, end]), run(PatternsFold, [*records, *again, end])
+    assert artifacts(twice) == artifacts(once)
+
+
+def test_withdrawn_evidence_deprecates_what_rested_on_it() -> None:
+    records = evidence()
+    spoken = control("tick", PATTERN_DEBOUNCE_MS, len(records))
+    withdrawn = []
+    for record in records:
+        value = {**orjson.loads(record.value or b""), "withdrawn": True}
+        offset = len(records) + 1 + len(withdrawn)
+        withdrawn.append(LogRecord(0, offset, START_MS + 2_000, record.key, orjson.dumps(value), record.headers))
+    end = control("tick", 2_000 + PATTERN_DEBOUNCE_MS, 2 * len(records) + 1)
+    before = artifacts(run(PatternsFold, [*records, spoken]))
+    after = artifacts(run(PatternsFold, [*records, spoken, *withdrawn, end]))[len(before) :]
+    assert {a["artifact_id"] for a in after} == {a["artifact_id"] for a in before}
+    assert {a["status"] for a in after} == {"deprecated"}
+
+
+def test_at_its_bound_a_pattern_keeps_the_same_sample_whatever_came_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stage, "PATTERN_CONTRIBUTIONS", 5)
+    records = evidence()
+    forward, backward = run(PatternsFold, records), run(PatternsFold, records[::-1])
+    kept = {key for key in forward.state if key.startswith("m/")}
+    assert kept == {key for key in backward.state if key.startswith("m/")}
+    assert len(kept) < len(records)
+    assert forward.counts["contribution_out_of_sample"] == backward.counts["contribution_out_of_sample"] > 0
+
+
+@pytest.mark.parametrize(
+    ("value", "reason"), [(None, b"null_value"), (b"{}", b"wrong_type"), (b"no json", b"wrong_type")]
+)
+def test_evidence_that_is_none_goes_to_its_own_dead_letters(value: bytes | None, reason: bytes) -> None:
+    letters = run(PatternsFold, [LogRecord(0, 4, START_MS, b"k", value, ())]).on(EVIDENCE_DLQ)
+    assert [header(letter.headers, REASON) for letter in letters] == [reason]

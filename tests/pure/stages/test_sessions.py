@@ -1,0 +1,226 @@
+"""The sessions stage, outcome by outcome, on an injected clock."""
+
+from typing import Any
+
+import orjson
+import pytest
+
+from pipeline.contracts import headers as names
+from pipeline.contracts.episode import event_fields
+from pipeline.contracts.headers import header
+from pipeline.contracts.limits import RECENT_IDS, SEGMENT_IDLE_MS, SESSION_FORGOTTEN_MS, WAITING_EVENTS
+from pipeline.intake.control import barrier
+from pipeline.topology import EVIDENCE
+from tests.support.inprocess import Ran, barrier_record, run, sessions_fold, tick_record
+from tests.support.records import START_MS, LogRecord, event, log
+
+
+def ran(*events: tuple[int, dict[str, Any] | bytes | None], after: list[LogRecord] | None = None) -> Ran:
+    return run(sessions_fold, [*log(events), *(after or [])])
+
+
+def reasons(result: Ran) -> list[tuple[str, str]]:
+    return [
+        ((header(o.headers, names.REASON) or b"").decode(), (header(o.headers, names.PATH) or b"").decode())
+        for o in result.dead
+    ]
+
+
+@pytest.mark.requirement("E-32")
+def test_an_episode_gives_back_the_event_as_it_came() -> None:
+    sent = event(metadata={"hmx": "mine", "n": 1.0}, tags=["a"], salience=0.5, content={"text": "ü", "big": 2**63})
+    result = ran((0, sent))
+    assert event_fields(result.episodes[0]) == sent
+    assert [header(o.headers, names.ORIGIN_OFFSET) for o in result.on("hmx.episodes.v1")] == [b"0"]
+
+
+@pytest.mark.requirement("E-24", "E-28")
+def test_a_gap_that_is_filled_within_the_window_leaves_no_trace() -> None:
+    result = ran((0, event(sequence=0)), (100, event(sequence=2)), (4_600, event(sequence=1)))
+    assert result.released == ["s-0", "s-1", "s-2"]
+
+
+@pytest.mark.requirement("E-28")
+def test_a_gap_that_is_not_filled_is_left_after_the_window_and_its_event_is_late() -> None:
+    result = ran((0, event(sequence=0)), (100, event(sequence=2)), (5_100, event(sequence=1)))
+    assert result.released == ["s-0", "s-2", "s-1!"]
+    assert result.counts["released_late"] == 1
+
+
+def test_what_is_due_goes_out_with_all_that_sorts_before_it_and_what_follows() -> None:
+    result = ran(
+        (0, event(sequence=5)), (1_000, event(sequence=3)), (1_000, event(sequence=6)), (1_000, event(sequence=9)),
+        (5_000, event("other")),
+    )  # fmt: skip
+    assert result.released == ["s-3", "s-5", "s-6", "other-0"]
+
+
+@pytest.mark.requirement("E-08")
+def test_a_session_that_starts_above_zero_waits_its_window_once() -> None:
+    result = ran((0, event(sequence=7)), (10, event(sequence=8)), after=[tick_record(5_000, offset=2)])
+    assert result.released == ["s-7", "s-8"]
+
+
+@pytest.mark.requirement("E-25")
+def test_ties_are_appended_within_the_window_and_late_after_it() -> None:
+    first, tie, late = (event(sequence=0, event_id=name) for name in ("a", "b", "c"))
+    assert ran((0, first), (4_999, tie), (5_001, event("other")), (15_000, late)).released[:2] == ["a", "b"]
+    assert ran((0, first), (5_000, {**late, "timestamp": first["timestamp"]})).released == ["a", "c!"]
+
+
+def test_a_counter_that_starts_over_opens_a_run_after_what_waits() -> None:
+    again = event(sequence=0, event_id="again", at=START_MS + 60_000)
+    result = ran((0, event(sequence=0)), (1, event(sequence=1)), (2, event(sequence=3)), (6, again))
+    assert result.released == ["s-0", "s-1", "s-3", "again"]
+    assert [e["metadata"]["hmx"]["release"]["run"] for e in result.episodes] == [0, 0, 0, 1]
+
+
+def test_the_same_event_twice_is_a_duplicate_whether_it_waits_or_is_out() -> None:
+    waiting, out = event(sequence=2), event(sequence=0)
+    result = ran((0, out), (1, out), (2, waiting), (3, waiting), after=[tick_record(6_000, offset=4)])
+    assert result.released == ["s-0", "s-2"]
+    assert result.counts["duplicate"] == 2
+
+
+def test_one_and_one_point_nought_are_the_same_event_and_other_content_is_not() -> None:
+    result = ran((0, event(content={"n": 1})), (1, event(content={"n": 1.0})), (2, event(content={"n": 2})))
+    assert result.counts["duplicate"] == 1
+    assert reasons(result) == [("event_id_reused", "$.event_id")]
+
+
+def test_what_falls_out_of_the_remembered_ids_is_late() -> None:
+    events = [(n, event(sequence=n)) for n in range(RECENT_IDS + 600)]
+    result = ran(*events, (9_000, event(sequence=0)))
+    assert result.counts["released_late"] == 1
+
+
+@pytest.mark.requirement("E-05")
+def test_ids_are_opaque_and_sessions_stay_apart() -> None:
+    twins = [
+        event("c", tenant_id="a/b", event_id="1"), event("b/c", tenant_id="a", event_id="2"),
+        event("\u00e9", event_id="3"), event("e\u0301", event_id="4"), event("x\n🙂/%2F", event_id="5/🙂"),
+    ]  # fmt: skip
+    result = ran(*((n, twin) for n, twin in enumerate(twins)), after=[tick_record(1, offset=5)])
+    assert result.released == ["1", "2", "3", "4", "5/🙂"]
+    assert len({key for key in result.state if key.startswith("s/")}) == 5
+
+
+def test_a_dead_letter_keeps_key_value_and_headers_and_says_why() -> None:
+    record = LogRecord(0, 9, START_MS, b"\xffkey", b"\xff\xfe", [("mine", b"1"), (names.REASON, b"forged")])
+    letter = run(sessions_fold, [record]).dead[0]
+    assert (letter.key, letter.value, list(letter.headers)[:2]) == (record.key, record.value, record.headers)
+    assert header(letter.headers, names.REASON) == b"not_utf8"
+    assert header(letter.headers, names.STEP) == b"decode"
+    assert header(letter.headers, names.ORIGIN_OFFSET) == b"9"
+    assert header(letter.headers, names.LOG_TIME) == b"%d" % START_MS
+
+
+def test_control_records_need_our_signature() -> None:
+    forged = barrier("b", 0, START_MS)
+    result = ran((0, forged), (0, event(tenant_id="_hmx")), (0, event(event_type="x-hmx-other")))
+    assert reasons(result) == [("reserved", "$.tenant_id"), ("reserved", "$.tenant_id"), ("reserved", "$.event_type")]
+    assert not result.on(EVIDENCE)
+
+
+def test_a_record_of_another_partition_is_rejected() -> None:
+    fold = lambda: sessions_fold(partitions=64)  # noqa: E731
+    assert reasons(run(fold, log([(0, event())]))) == [("wrong_partition", "$")]
+
+
+def test_a_barrier_waits_for_what_is_held_before_it_and_goes_to_every_evidence_partition() -> None:
+    def fold() -> Any:
+        return sessions_fold(evidence_partitions=3)
+
+    free = run(fold, [*log([(0, event())]), barrier_record(1, offset=1)])
+    assert [o.partition for o in free.on(EVIDENCE) if b"barrier" in (o.key or b"")] == [0, 1, 2]
+    held = [*log([(0, event(sequence=1))]), barrier_record(1, offset=1)]
+    assert not run(fold, held).on(EVIDENCE)
+    passed = run(fold, [*held, tick_record(5_001, offset=2)])
+    assert len(passed.on(EVIDENCE)) == 3
+    assert passed.released == ["s-1"]
+
+
+def conversation(session: str = "s", outcome: str = "positive") -> list[dict[str, Any]]:
+    """A user's wish, two tools, and how it went."""
+    said: list[tuple[str, dict[str, Any]]] = [
+        ("message", {"role": "user", "text": "Please deploy the payments service to staging"}),
+        ("tool_call", {"tool_name": "build_image", "arguments": {"service": "payments"}, "call_id": "1"}),
+        ("tool_result", {"tool_name": "build_image", "call_id": "1", "success": True}),
+        ("tool_call", {"tool_name": "apply_manifest", "arguments": {"env": "staging"}, "call_id": "2"}),
+        ("tool_result", {"tool_name": "apply_manifest", "call_id": "2", "success": True}),
+        ("message", {"role": "assistant", "text": "Deployed."}),
+    ]
+    events = [event(session, n, event_type=kind, content=content) for n, (kind, content) in enumerate(said)]
+    feedback = {"signal": outcome, "target_event_id": f"{session}-5"}
+    return [*events, event(session, len(said), event_type="feedback", content=feedback)]
+
+
+def stamped(events: list[dict[str, Any]], at: int = 0) -> list[tuple[int, dict[str, Any]]]:
+    return [(at + n, item) for n, item in enumerate(events)]
+
+
+def outcomes(result: Ran) -> list[str]:
+    return [c["outcome"] for c in result.contributions if c["pattern_type"] == "task_schema"]
+
+
+def test_an_open_segment_contributes_at_a_barrier_and_not_again_unchanged() -> None:
+    events = stamped(conversation())
+    barriers = [barrier_record(50, offset=7, barrier_id="1"), barrier_record(60, offset=8, barrier_id="2")]
+    assert outcomes(ran(*events, after=barriers)) == ["success"]
+
+
+def test_an_idle_segment_contributes_on_the_partitions_clock() -> None:
+    events = stamped(conversation())
+    assert outcomes(ran(*events, after=[tick_record(SEGMENT_IDLE_MS, offset=7)])) == []
+    assert outcomes(ran(*events, after=[tick_record(SEGMENT_IDLE_MS + 10, offset=7)])) == ["success"]
+
+
+def test_late_feedback_makes_a_closed_segment_speak_again() -> None:
+    first = conversation()[:-1]
+    later = event("s", 6, at=START_MS + 3_600_000, content={"role": "user", "text": "Now roll back the search service"})
+    verdict = event(
+        "s", 7, at=START_MS + 3_601_000, event_type="feedback", content={"signal": "negative", "target_event_id": "s-5"}
+    )
+    result = ran(*stamped(first), (3_600_000, later), (3_601_000, verdict))
+    spoken = [c for c in result.contributions if c["segment_id"] == "s-0" and c["pattern_type"] == "task_schema"]
+    assert [c["outcome"] for c in spoken] == ["success", "failure"]
+    assert len({c["contribution_id"] for c in spoken}) == 1
+
+
+def test_late_events_are_kept_out_of_segments() -> None:
+    first, missing, *rest = conversation()
+    result = ran((0, first), *((n + 1, e) for n, e in enumerate(rest)), (6_000, missing), (6_001, event("z")))
+    traces = [value for key, value in sorted(result.state.items()) if key.startswith("e/acme/s/")]
+    assert [trace.step is None for trace in traces] == [False] * 6 + [True]
+
+
+def test_a_forgotten_session_leaves_no_state_and_comes_back_as_new() -> None:
+    events = stamped(conversation())
+    gone = ran(*events, after=[tick_record(SESSION_FORGOTTEN_MS + 10, offset=7)])
+    assert gone.state == {}
+    assert gone.counts["session_forgotten"] == 1
+    back = ran(
+        *events, (SESSION_FORGOTTEN_MS + 10, event(sequence=7)), after=[tick_record(SESSION_FORGOTTEN_MS + 5_010)]
+    )
+    assert back.released[-1] == "s-7"
+
+
+def test_a_full_window_closes_its_oldest_gap() -> None:
+    events = [(0, event(sequence=2 * n + 1)) for n in range(WAITING_EVENTS + 1)]
+    result = ran(*events)
+    assert result.released == ["s-1"]
+    assert result.counts["window_full"] == 1
+
+
+def test_state_of_a_long_session_stays_bounded() -> None:
+    small = len(ran(*((n, event(sequence=n)) for n in range(1_500))).state)
+    large = len(ran(*((n, event(sequence=n)) for n in range(3_000))).state)
+    assert large <= small + 512
+
+
+def test_secrets_do_not_pass_intake() -> None:
+    canary = "sk-live-0123456789abcdefABCDEF0123456789"
+    sent = event(content={"text": f"key {canary}", "password": "hunter2"}, metadata={"token": "t0p"})
+    result = ran((0, sent), after=[barrier_record(1, offset=1)])
+    written = b"".join(o.value or b"" for o in result.outputs) + orjson.dumps(str(result.state))
+    assert all(secret.encode() not in written for secret in (canary, "hunter2", "t0p"))
