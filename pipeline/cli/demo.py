@@ -1,0 +1,239 @@
+"""`hmx demo`: sample sessions through the whole pipeline on a stack of its own, and what came out of them.
+
+Enters: the samples. Leaves: printed outcomes, artifacts, one playbook, one context pack; and nothing running, after ^C
+or a failure too, unless it is asked to stay.
+"""
+
+import os
+import signal
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import Annotated, Any, Final, NoReturn
+
+import typer
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn
+
+from pipeline.cli.console import ERR, OUT, fail, table
+from pipeline.contracts.artifact import Status
+from pipeline.contracts.outcomes import Outcome
+from pipeline.contracts.rejections import Reason
+from pipeline.kafka.barriers import LackingError
+from pipeline.local import stack as local
+from pipeline.local.process import StackError
+from pipeline.settings import Settings
+
+KEPT: Final = Path(".hmx-demo")
+BUDGET: Final = 1_200
+LOOK_S: Final = 0.3
+_ELSEWHERE: Final = ("HMX_KAFKA_BOOTSTRAP", "HMX_REDIS_URL", "HMX_SERVICE_URL", "HMX_TOPIC_PREFIX", "HMX_CONTROL_KEY")
+"""Settings that would take the samples to servers which are not the demo's own."""
+
+Say = Callable[[str], None]
+
+
+def register(app: typer.Typer) -> None:
+    app.command()(demo)
+
+
+def demo(
+    keep: Annotated[bool, typer.Option("--keep", help="Leave the stack running, to look around.")] = False,
+) -> None:
+    """Runs sample sessions through the whole pipeline and shows what is learnt from them.
+
+    Starts Kafka, Redis and the pipeline on free ports, and stops them at the end.
+
+    Exit code: 0 all went well, 1 something failed, 130 interrupted. Example: hmx demo --keep
+    """
+    for name in _ELSEWHERE:
+        os.environ.pop(name, None)
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, _interrupt)
+    started = time.monotonic()
+    try:
+        with _stack(keep) as settings:
+            _flow(settings)
+            _show(settings)
+            OUT.print(f"\n[dim]{time.monotonic() - started:.0f} s from nothing to here[/]")
+            _where_next(settings, keep)
+    except (StackError, LackingError) as error:
+        fail(f"{error}\n`hmx demo --keep` leaves the logs in {KEPT}/logs.")
+
+
+def _interrupt(*_: Any) -> NoReturn:
+    raise KeyboardInterrupt
+
+
+@contextmanager
+def _stack(keep: bool) -> Iterator[Settings]:
+    """A stack of the demo's own, from nothing; with `keep` it goes on afterwards, if all went well."""
+    if keep:
+        with _starting() as say:
+            local.up(KEPT, fresh=True, progress=say)
+        try:
+            yield Settings.load({"HMX_STATE": str(KEPT)})
+        except BaseException:
+            local.down(KEPT)
+            raise
+        return
+    with tempfile.TemporaryDirectory(prefix="hmx-demo-") as folder:
+        with _starting() as say:
+            stack = local.Stack(Path(folder), pipeline=True, keep=False, progress=say)
+            stack.start()
+        with closing(_Stopping(stack)):
+            yield Settings.load({"HMX_STATE": folder})
+
+
+class _Stopping:
+    """Stops a stack on `close`, and says so: it takes a moment."""
+
+    def __init__(self, stack: local.Stack) -> None:
+        self._stack = stack
+
+    def close(self) -> None:
+        with ERR.status("stopping"):
+            self._stack.stop()
+
+
+@contextmanager
+def _starting() -> Iterator[Say]:
+    if ERR.is_terminal:
+        with ERR.status("starting Kafka, Redis and the pipeline") as line:
+            yield line.update
+    else:
+        yield ERR.print
+
+
+class _Flow:
+    """Four bars that follow the samples, each from what Kafka or Redis says has been committed."""
+
+    def __init__(self, settings: Settings, progress: Progress, records: int) -> None:
+        from pipeline.kafka.clients import Cluster
+        from pipeline.store.fetch import Store
+
+        self._progress = progress
+        self._settings = settings
+        self._cluster = Cluster(settings.require_kafka())
+        self._store = Store.open(settings)
+        self._looked = 0.0
+        self._bars = [
+            progress.add_task(label, total=total)
+            for label, total in (
+                ("events published", records),
+                ("put in order, or rejected", records),
+                ("pieces of evidence compiled", None),
+                ("records in Redis", None),
+            )
+        ]
+
+    def close(self) -> None:
+        self._cluster.close()
+
+    def published(self, records: int, _size: int) -> None:
+        self._progress.update(self._bars[0], completed=records)
+
+    def look(self, _what: str = "") -> None:
+        if time.monotonic() - self._looked > LOOK_S:
+            self.show()
+
+    def show(self) -> None:
+        from pipeline.kafka.barriers import output_ends
+
+        _, ordered, compiled, stored = self._bars
+        settled, said = self._counts()
+        self._progress.update(ordered, completed=sum(settled[o] for o in Outcome if o is not Outcome.CONTROL))
+        self._advance(compiled, said["contributed"], settled["contributed"])
+        ends, at = output_ends(self._settings), self._store.positions()
+        self._advance(stored, sum(min(at.get(where, 0), end) for where, end in ends.items()), sum(ends.values()))
+        self._looked = time.monotonic()
+
+    def _advance(self, bar: TaskID, done: int, total: int) -> None:
+        self._progress.update(bar, completed=done, total=total or None)
+
+    def _counts(self) -> tuple[Counter[str], Counter[str]]:
+        from pipeline.audit.positions import stored_positions
+        from pipeline.topology import STAGES
+
+        counted = []
+        for stage in STAGES:
+            counts: Counter[str] = Counter()
+            for position in stored_positions(self._cluster, stage, self._settings.topic_prefix):
+                counts.update(position.counts if position is not None else {})
+            counted.append(counts)
+        sessions, patterns = counted
+        return sessions, patterns
+
+
+def _flow(settings: Settings) -> None:
+    """Publishes the samples and follows them until all of them are in Redis or among the dead letters."""
+    from pipeline.cli.wait import wait_for_all
+    from pipeline.kafka.publisher import publish
+    from pipeline.local.samples import EXPECTED, sample_events
+
+    OUT.print(f"[bold]{len(EXPECTED.records)} records of {EXPECTED.sessions} sessions, on their way through Kafka[/]")
+    columns = (TextColumn("{task.description:<28}"), BarColumn(bar_width=32), MofNCompleteColumn())
+    with Progress(*columns, console=OUT) as progress, closing(_Flow(settings, progress, len(EXPECTED.records))) as flow:
+        publish(sample_events(), settings, flow.published)
+        wait_for_all(settings, on_progress=flow.look)
+        flow.show()
+
+
+def _show(settings: Settings) -> None:
+    """What came out, from the topics and from Redis."""
+    from pipeline.audit.verify import verify
+    from pipeline.cli.query import all_artifacts, show_artifact, show_artifacts, show_pack
+    from pipeline.local.samples import QUESTION, TENANT
+    from pipeline.retrieval.request import PackRequest
+    from pipeline.service.pack import make_pack
+    from pipeline.store.fetch import Store
+
+    report = verify(settings)
+    rows = [(outcome.value, report.outcomes[outcome]) for outcome in Outcome if report.outcomes[outcome]]
+    _heading("What became of every record")
+    OUT.print(table("", ("outcome", "records"), rows))
+    if not report.conserved:
+        fail("records were lost or doubled: `hmx demo --keep`, then `hmx verify` names them")
+    advice = {reason.value: reason.advice for reason in Reason}
+    rejected = [(count, reason, advice[reason]) for reason, count in report.rejections.most_common()]
+    _heading("What was rejected, and what its producer can do")
+    OUT.print(table("", ("records", "reason", "advice"), rejected))
+
+    store = Store.open(settings)
+    _heading("What was learnt")
+    for tenant in store.tenants():
+        statuses = (Status.ACTIVE, Status.DRAFT)
+        show_artifacts([a for status in statuses for a in all_artifacts(store, tenant, None, status)], tenant)
+        OUT.print()
+    made = make_pack(store, PackRequest(query=QUESTION, tenant_id=TENANT, token_budget=BUDGET))
+    answering = next((entry.source_id for entry in made.entries if entry.source_type == "artifact"), None)
+    found = answering and store.get_artifact(TENANT, answering)
+    if found:
+        _heading("One failure playbook, in full")
+        show_artifact(found)
+    _heading("A context pack: what an agent is told that asks")
+    show_pack(made)
+
+
+def _heading(text: str) -> None:
+    OUT.print()
+    OUT.rule(f"[bold]{text}[/]", align="left", style="dim")
+
+
+def _where_next(settings: Settings, keep: bool) -> None:
+    if not keep:
+        OUT.print("Again, and left running to look around: `hmx demo --keep`. With your own events: `hmx up`.")
+        return
+    OUT.print(
+        f"""
+The stack goes on. The service answers at {settings.service_url} (documentation at /docs).
+
+    export HMX_STATE={KEPT}
+    hmx artifacts --tenant acme
+    hmx pack "Why do tests fail after a refactoring?" --tenant acme
+    hmx verify
+    hmx down""",
+        soft_wrap=True,
+    )
