@@ -36,9 +36,8 @@ _CONTINUES: Final = re.compile(r"\b(?:also|as well|too|in addition|while (?:you|
 _ASKS: Final = re.compile(
     r"\?|\b(?:let me know|please (?:confirm|provide|share|reply|tell|specify|choose|select))\b", re.IGNORECASE
 )
-_OFFERS: Final = re.compile(
-    r"[^.!?\n]*\b(?:(?:any|some)thing else|further|other (?:questions?|requests?))\b[^.!?\n]*[.!?]?", re.IGNORECASE
-)
+_SENTENCE: Final = re.compile(r"[^.!?\n]+[.!?\n]?")
+_OFFERS: Final = re.compile(r"\b(?:(?:any|some)thing else|further|other (?:questions?|requests?))\b", re.IGNORECASE)
 _CLOSING_WORDS: Final = 12  # thanks inside a longer message are politeness
 _ANOTHER: Final = re.compile(
     r"\b(?:new|next|another|different|separate|unrelated) (?:task|topic|request|issue|question|thing)\b", re.IGNORECASE
@@ -113,7 +112,7 @@ def _seen(head: SegmentHead, step: Step) -> SegmentHead:
                 content=bool(_CONTENT.search(step.text)) and len(step.text.split()) <= _CLOSING_WORDS,
             )  # fmt: skip
         case Role.MESSAGE if step.actor == "assistant":
-            return msgspec.structs.replace(head, asked=bool(_ASKS.search(_OFFERS.sub("", step.text)[-400:])))
+            return msgspec.structs.replace(head, asked=_asks(step.text))
         case Role.FEEDBACK:
             return msgspec.structs.replace(head, content=step.name.lower() == "positive")
         case Role.CALL | Role.ACTION | Role.TEST:
@@ -123,3 +122,9 @@ def _seen(head: SegmentHead, step: Step) -> SegmentHead:
                 head, ended=head.ended or not _ENDS.isdisjoint({step.name.lower(), step.text.lower()})
             )
     return head
+
+
+def _asks(text: str) -> bool:
+    """Does the agent's message end in a question? An offer of further help is none."""
+    kept = "".join(sentence for sentence in _SENTENCE.findall(text) if not _OFFERS.search(sentence))
+    return _ASKS.search(kept[-400:]) is not None
