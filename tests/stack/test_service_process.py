@@ -1,0 +1,72 @@
+"""The service as a process: up without Kafka and Redis, red until they answer, and gone cleanly when told to."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import httpx
+import orjson
+
+from pipeline.local.ports import free_ports
+from tests.support.forward import forwarding
+from tests.support.pipeline import Pipeline, create_topics, new_settings
+from tests.support.records import event
+from tests.support.service import is_problem
+
+WAIT_S = 60.0
+ACME = {"X-HMX-Tenant": "acme"}
+SENT = {"content": orjson.dumps(event()), "headers": {**ACME, "Content-Type": "application/json"}}
+
+
+def until(holds: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + WAIT_S
+    while not holds():
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+
+
+def answers(client: httpx.Client, path: str) -> bool:
+    try:
+        return client.get(path).status_code == 200
+    except httpx.ConnectError:
+        return False
+
+
+def test_it_serves_before_during_and_after_an_outage_of_kafka_and_redis(
+    kafka: str, redis_url: str, tmp_path: Path
+) -> None:
+    settings = new_settings(kafka, redis_url)
+    create_topics(settings)
+    kafka_port, redis_port = free_ports(2)
+    pipeline = Pipeline(settings, tmp_path)
+    away = {"kafka_bootstrap": f"127.0.0.1:{kafka_port}", "redis_url": f"redis://127.0.0.1:{redis_port}/0"}
+    process = pipeline.start("service", ready=False, **away)
+    try:
+        with httpx.Client(base_url=settings.service_url, timeout=WAIT_S) as client:
+            until(lambda: answers(client, "/livez"))
+
+            def refuses() -> None:
+                ready = client.get("/readyz")
+                assert ready.status_code == 503
+                assert "answers" not in (ready.json()["kafka"], ready.json()["redis"])
+                is_problem(client.post("/v1/hmx/events", **SENT), 503, "kafka_unavailable")
+                is_problem(client.get("/v1/hmx/artifacts", headers=ACME), 503, "redis_unavailable")
+
+            refuses()
+            with forwarding(redis_port, urlsplit(redis_url).netloc), forwarding(kafka_port, kafka):
+                until(lambda: answers(client, "/readyz"))
+                assert client.post("/v1/hmx/events", **SENT).status_code == 202
+                assert client.get("/v1/hmx/artifacts", headers=ACME).status_code == 200
+            until(lambda: not answers(client, "/readyz"))
+            is_problem(client.get("/v1/hmx/artifacts", headers=ACME), 503, "redis_unavailable")
+            assert answers(client, "/livez")
+        assert process.poll() is None
+        assert pipeline.stop("service") == 0
+    finally:
+        pipeline.stop_all()
+    log = pipeline.log("service", 1_000)
+    assert "Traceback" not in log, log
+    assert "event 0" not in log

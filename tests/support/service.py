@@ -1,0 +1,46 @@
+"""The service on a real port, in a thread of the test's process."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import httpx
+import uvicorn
+
+from pipeline.service.app import create_app
+from pipeline.settings import Settings
+
+START_S = 20.0
+
+
+@contextmanager
+def serving(settings: Settings) -> Iterator[httpx.Client]:
+    """A client of a service of its own; what it asks for may take as long as an append does."""
+    server = uvicorn.Server(uvicorn.Config(create_app(settings), port=0, log_config=None, access_log=False))
+    thread = threading.Thread(target=server.run)
+    thread.start()
+    try:
+        deadline = time.monotonic() + START_S
+        while not server.started:
+            assert thread.is_alive(), "the service did not start"
+            assert time.monotonic() < deadline, "the service did not start in time"
+            time.sleep(0.01)
+        port = server.servers[0].sockets[0].getsockname()[1]
+        with httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=30.0) as client:
+            yield client
+    finally:
+        server.should_exit = True
+        thread.join()
+
+
+def is_problem(answer: httpx.Response, status: int, reason: str) -> dict[str, Any]:
+    """The members of a problem (RFC 9457) of that status and reason."""
+    assert answer.headers["content-type"] == "application/problem+json"
+    body = dict(answer.json())
+    assert (answer.status_code, body["status"], body["reason"]) == (status, status, reason)
+    assert {"type", "title", "detail"} <= body.keys()
+    return body
