@@ -132,7 +132,7 @@ class QueryClassification(Model):
     intent: Name
     keywords: list[str]
     entities: list[str]
-    time_ref: str | None
+    time_ref: str | None = None
 
 
 class AssemblyMetadata(Model):
