@@ -3,7 +3,7 @@
 What a trace has no field for travels in `metadata` under one reserved key, so that event → episode → event is lossless.
 """
 
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, NamedTuple
 
 from pydantic import ConfigDict, Field
 
@@ -24,21 +24,21 @@ _DIRECT: Final = {  # HMX-E §10: event field → trace field
 _CARRIED: Final = (*(name for name in Event.model_fields if name not in _DIRECT and name != "metadata"), EXTENSIONS)
 
 
-class Origin(Model):
-    """Where in the events topic the event stood."""
+class Origin(NamedTuple):
+    """Where in the events topic the event stood. Made for every event, so no model."""
 
-    partition: Annotated[int, Field(ge=0)]
-    offset: Annotated[int, Field(ge=0)]
+    partition: int
+    offset: int
     log_time: int
     """Append time, milliseconds."""
 
 
-class Release(Model):
+class Release(NamedTuple):
     """What ordering says of the event."""
 
-    index: Annotated[int, Field(ge=0)]
+    index: int
     """Position in the session's released order."""
-    run: Annotated[int, Field(ge=0)]
+    run: int
     """How often the session's counter has started over."""
     late: bool = False
 
@@ -72,19 +72,19 @@ class Episode(Model):
 
     @property
     def release(self) -> Release:
-        return Release.model_validate(self.metadata[RESERVED]["release"])
+        return Release(**self.metadata[RESERVED]["release"])
 
     @property
     def origin(self) -> Origin:
-        return Origin.model_validate(self.metadata[RESERVED]["origin"])
+        return Origin(**self.metadata[RESERVED]["origin"])
 
 
 def episode_record(fields: dict[str, Any], origin: Origin, release: Release) -> dict[str, Any]:
     """The trace as plain JSON values of an accepted event's plain JSON values; content is not copied or altered."""
     record = {trace: fields[event] for event, trace in _DIRECT.items() if event in fields}
     carried = {name: fields[name] for name in _CARRIED if name in fields}
-    carried["origin"] = origin.model_dump()
-    carried["release"] = release.model_dump()
+    carried["origin"] = origin._asdict()
+    carried["release"] = release._asdict()
     metadata = dict(fields["metadata"])
     if RESERVED in metadata:
         carried["shadowed"] = metadata[RESERVED]
