@@ -3,8 +3,10 @@
 What a trace has no field for travels in `metadata` under one reserved key, so that event → episode → event is lossless.
 """
 
-from typing import Annotated, Any, Final, NamedTuple
+from typing import Annotated, Any, Final
 
+import msgspec
+from msgspec.structs import asdict
 from pydantic import ConfigDict, Field
 
 from pipeline.contracts.event import EXTENSIONS, Event, Name, Natural, Timestamp, Unit
@@ -24,7 +26,7 @@ _DIRECT: Final = {  # HMX-E §10: event field → trace field
 _CARRIED: Final = (*(name for name in Event.model_fields if name not in _DIRECT and name != "metadata"), EXTENSIONS)
 
 
-class Origin(NamedTuple):
+class Origin(msgspec.Struct, frozen=True):
     """Where in the events topic the event stood. Made for every event, so no model."""
 
     partition: int
@@ -33,7 +35,7 @@ class Origin(NamedTuple):
     """Append time, milliseconds."""
 
 
-class Release(NamedTuple):
+class Release(msgspec.Struct, frozen=True):
     """What ordering says of the event."""
 
     index: int
@@ -83,8 +85,8 @@ def episode_record(fields: dict[str, Any], origin: Origin, release: Release) -> 
     """The trace as plain JSON values of an accepted event's plain JSON values; content is not copied or altered."""
     record = {trace: fields[event] for event, trace in _DIRECT.items() if event in fields}
     carried = {name: fields[name] for name in _CARRIED if name in fields}
-    carried["origin"] = origin._asdict()
-    carried["release"] = release._asdict()
+    carried["origin"] = asdict(origin)
+    carried["release"] = asdict(release)
     metadata = dict(fields["metadata"])
     if RESERVED in metadata:
         carried["shadowed"] = metadata[RESERVED]
