@@ -16,6 +16,7 @@ from confluent_kafka import Message
 from pipeline.audit.conservation import Fault, Output, PartitionReport, Standing, Violation, conserve
 from pipeline.contracts.headers import KIND, ORIGIN_OFFSET, ORIGIN_PARTITION, Headers, header
 from pipeline.kafka.clients import Cluster, Watermarks, read_partition
+from pipeline.kafka.reach import existing_topics
 from pipeline.settings import Settings
 from pipeline.stages.executor import Position
 from pipeline.stages.fold import POSITION_KEY
@@ -87,14 +88,15 @@ class Report:
 
 
 def verify(settings: Settings, on_progress: Progress = lambda _: None) -> Report:
+    partitions = existing_topics(settings, EVENTS, EVENTS_DLQ, EPISODES, EVIDENCE, SESSION_STATE)
     cluster = Cluster(settings.require_kafka())
     with closing(cluster):
         reader = _Reader(cluster, settings.topic_prefix)
         report = Report([])
-        for partition in range(reader.partitions(EVENTS)):
+        for partition in range(partitions[EVENTS]):
             on_progress(f"{EVENTS} partition {partition}")
             report.partitions.append(_verify_partition(reader, partition, settings.require_control_key()))
-        for partition in range(reader.partitions(EVIDENCE)):
+        for partition in range(partitions[EVIDENCE]):
             on_progress(f"{EVIDENCE} partition {partition}")
             _count_evidence(reader, partition, report)
         return report
@@ -104,9 +106,6 @@ class _Reader:
     def __init__(self, cluster: Cluster, prefix: str) -> None:
         self._cluster = cluster
         self._prefix = prefix
-
-    def partitions(self, topic: str) -> int:
-        return self._cluster.topic(self._prefix + topic).partitions
 
     def marks(self, topic: str, partition: int) -> Watermarks:
         return self._cluster.watermarks(self._prefix + topic, partition)

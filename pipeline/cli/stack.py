@@ -113,11 +113,10 @@ def _components(running: dict[str, Any]) -> Any:
         "service": running["service_url"] or "",
     }
     rows = [
-        (name, about["state"], about["pid"] or "", about["restarts"], addresses.get(name.partition("-")[0], ""))
-        for name, about in running["components"].items()
+        (name, it["state"], str(it["pid"] or ""), it["restarts"], addresses.get(name.partition("-")[0], ""))
+        for name, it in running["components"].items()
     ]
-    shown = [(name, state, str(pid), restarts, address) for name, state, pid, restarts, address in rows]
-    return table("Stack", ("component", "state", "pid", "restarts", "address"), shown)
+    return table("Stack", ("component", "state", "pid", "restarts", "address"), rows)
 
 
 def _explained(ask: Callable[[], dict[str, Any]]) -> dict[str, Any] | str:
@@ -136,8 +135,10 @@ def _stages(settings: Settings) -> dict[str, Any]:
     """Counters and lag by stage, from the position records of its state topic."""
     from pipeline.audit.positions import stored_positions
     from pipeline.kafka.clients import Cluster
+    from pipeline.kafka.reach import existing_topics
     from pipeline.topology import STAGES
 
+    existing_topics(settings, *(topic for stage in STAGES for topic in (stage.source, stage.state)))
     cluster, found = Cluster(settings.require_kafka()), {}
     with closing(cluster):
         for stage in STAGES:

@@ -16,7 +16,7 @@ from confluent_kafka.admin import OffsetSpec
 from pipeline.contracts.headers import AUTHENTICATION, JSON
 from pipeline.intake.control import barrier, signature
 from pipeline.kafka.clients import Cluster, consumer_config, plain_producer
-from pipeline.kafka.publisher import existing_topic
+from pipeline.kafka.reach import existing_topics
 from pipeline.kafka.topics import connect
 from pipeline.settings import Settings
 from pipeline.stages.pattern_state import BarrierState, barrier_state_key, decode_state
@@ -43,13 +43,11 @@ def wait_for_stages(settings: Settings, timeout: float = 120.0, on_progress: Pro
     Behind a gap an event is held for the ordering window, and a barrier behind it as long.
     """
     deadline = time.monotonic() + timeout
-    existing_topic(settings, EVENTS)
-    barrier_id = uuid.uuid4().hex
+    partitions = existing_topics(settings, EVENTS, EVIDENCE, PATTERN_STATE, *MATERIALISED)
+    sources, targets = partitions[EVENTS], partitions[EVIDENCE]
+    barrier_id, state = uuid.uuid4().hex, settings.topic_prefix + PATTERN_STATE
     cluster = Cluster(settings.require_kafka())
     with closing(cluster):
-        sources = cluster.topic(settings.topic_prefix + EVENTS).partitions
-        targets = cluster.topic(settings.topic_prefix + EVIDENCE).partitions
-        state = settings.topic_prefix + PATTERN_STATE
         before = [TopicPartition(state, p, cluster.watermarks(state, p).high) for p in range(targets)]
     on_progress("appending a barrier")
     _append(settings, barrier_id, sources, timeout)
@@ -80,17 +78,17 @@ def output_ends(settings: Settings) -> Ends:
     High watermarks, not last stable offsets: a transaction's markers reach its partitions one after the other, so the
     barrier may be visible in one while the outputs before it are not yet in another.
     """
-    cluster = Cluster(settings.require_kafka())
+    prefix = settings.topic_prefix
+    asked = {
+        TopicPartition(prefix + topic, partition): OffsetSpec.latest()
+        for topic, partitions in existing_topics(settings, *MATERIALISED).items()
+        for partition in range(partitions)
+    }
     admin = connect(settings.require_kafka())
-    with closing(cluster):
-        names = {settings.topic_prefix + topic: topic for topic in MATERIALISED}
-        asked = {
-            TopicPartition(name, partition): OffsetSpec.latest()
-            for name in names
-            for partition in range(cluster.topic(name).partitions)
-        }
-        found = admin.list_offsets(asked, request_timeout=ANSWER_S)
-        return {f"{names[where.topic]}/{where.partition}": end.result().offset for where, end in found.items()}
+    found = admin.list_offsets(asked, request_timeout=ANSWER_S)
+    return {
+        f"{where.topic.removeprefix(prefix)}/{where.partition}": end.result().offset for where, end in found.items()
+    }
 
 
 def _append(settings: Settings, barrier_id: str, partitions: int, timeout: float) -> None:

@@ -10,13 +10,13 @@ from collections.abc import Callable, Iterable
 from typing import Final, NamedTuple
 
 import msgspec
-from confluent_kafka import KafkaError, KafkaException, Message, Producer
+from confluent_kafka import KafkaError, Message, Producer
 
 from pipeline.contracts.headers import JSON
 from pipeline.contracts.keys import session_key
 from pipeline.contracts.limits import KB, MB
-from pipeline.kafka.clients import Cluster, plain_producer
-from pipeline.kafka.topics import UnfitTopicError
+from pipeline.kafka.clients import plain_producer
+from pipeline.kafka.reach import existing_topics
 from pipeline.settings import Settings
 from pipeline.topology import EVENTS
 
@@ -66,7 +66,8 @@ def key_of(line: bytes) -> bytes | None:
 
 def publish(lines: Iterable[bytes], settings: Settings, on_progress: Progress | None = None) -> Published:
     """Blocks until Kafka has answered for every line. Lines carry no line end; blank ones are skipped."""
-    topic = existing_topic(settings, EVENTS)
+    existing_topics(settings, EVENTS)
+    topic = settings.topic_prefix + EVENTS
     failed: Counter[str] = Counter()
 
     def refused(error: KafkaError | None, _: Message) -> None:
@@ -111,18 +112,3 @@ def _produce(producer: Producer, topic: str, value: bytes, key: bytes | None) ->
             return
         except BufferError:  # the client's queue is full: let it send
             producer.poll(0.05)
-
-
-def existing_topic(settings: Settings, name: str) -> str:
-    """The topic's name in this installation. Raises KafkaUnreachableError or UnfitTopicError."""
-    topic = settings.topic_prefix + name
-    cluster = Cluster(settings.require_kafka())
-    try:
-        cluster.topic(topic)
-    except KafkaException as error:
-        if error.args[0].code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
-            raise UnfitTopicError(f"topic {topic} does not exist: create it with `hmx topics apply`") from error
-        raise
-    finally:
-        cluster.close()
-    return topic

@@ -1,0 +1,25 @@
+"""What a command makes sure of before it begins: Kafka answers, and the topics are there.
+
+Enters: settings, names of topics. Leaves: their numbers of partitions. Fails: SettingsError, KafkaUnreachableError,
+UnfitTopicError, each with what to do about it.
+"""
+
+from pipeline.kafka.topics import KafkaUnreachableError, UnfitTopicError, connect, read_cluster
+from pipeline.settings import Settings
+
+
+def existing_topics(settings: Settings, *names: str) -> dict[str, int]:
+    """Name without the installation's prefix → partitions."""
+    address = settings.require_kafka()
+    full = {settings.topic_prefix + name: name for name in names}
+    admin = connect(address)
+    try:
+        found = read_cluster(admin, full).topics
+    except KafkaUnreachableError as error:
+        raise KafkaUnreachableError(
+            f"Kafka does not answer at {address}: start one with `hmx up`, or check HMX_KAFKA_BOOTSTRAP ({error})"
+        ) from error
+    for topic in full:
+        if topic not in found:
+            raise UnfitTopicError(f"topic {topic} does not exist: create it with `hmx topics apply`")
+    return {name: found[topic].partitions for topic, name in full.items()}
