@@ -27,7 +27,7 @@ from pipeline.local.process import StackError
 from pipeline.settings import Settings
 
 KEPT: Final = Path(".hmx-demo")
-BUDGET: Final = 1_200
+BUDGET: Final = 600
 LOOK_S: Final = 0.3
 _ELSEWHERE: Final = ("HMX_KAFKA_BOOTSTRAP", "HMX_REDIS_URL", "HMX_SERVICE_URL", "HMX_TOPIC_PREFIX", "HMX_CONTROL_KEY")
 """Settings that would take the samples to servers which are not the demo's own."""
@@ -191,15 +191,15 @@ def _show(settings: Settings) -> None:
     from pipeline.store.fetch import Store
 
     report = verify(settings)
-    rows = [(outcome.value, report.outcomes[outcome]) for outcome in Outcome if report.outcomes[outcome]]
+    rows = [(o.value, report.outcomes[o], o.meaning) for o in Outcome if report.outcomes[o]]
     _heading("What became of every record")
-    OUT.print(table("", ("outcome", "records"), rows))
+    OUT.print(table("", ("outcome", "records", "meaning"), rows))
     if not report.conserved:
         fail("records were lost or doubled: `hmx demo --keep`, then `hmx verify` names them")
     advice = {reason.value: reason.advice for reason in Reason}
-    rejected = [(count, reason, advice[reason]) for reason, count in report.rejections.most_common()]
+    rejected = [(reason, count, advice[reason]) for reason, count in report.rejections.most_common()]
     _heading("What was rejected, and what its producer can do")
-    OUT.print(table("", ("records", "reason", "advice"), rejected))
+    OUT.print(table("", ("reason", "records", "advice"), rejected))
 
     store = Store.open(settings)
     _heading("What was learnt")
@@ -214,7 +214,10 @@ def _show(settings: Settings) -> None:
         _heading("One failure playbook, in full")
         show_artifact(found)
     _heading("A context pack: what an agent is told that asks")
-    show_pack(made)
+    show_pack(made.model_copy(update={"dropped_entries": None}))
+    reasons = Counter(str(dropped.drop_reason) for dropped in made.dropped_entries or ())
+    dropped = ", ".join(f"{count} {reason}" for reason, count in reasons.most_common())
+    OUT.print(f"\n[dim]left out, listed in the pack with its reason: {dropped or 'nothing'}[/]")
 
 
 def _heading(text: str) -> None:

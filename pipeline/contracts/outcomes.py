@@ -4,17 +4,20 @@ from enum import StrEnum
 
 
 class Outcome(StrEnum):
-    RELEASED = "released"
-    """On the episodes topic, in order."""
-    RELEASED_LATE = "released_late"
-    """On the episodes topic, after something that should have followed it."""
-    DUPLICATE = "duplicate"
-    """The same event was accepted before."""
-    REJECTED = "rejected"
-    """On the dead letter topic with a reason."""
-    CONTROL = "control"
-    """A tick or a barrier of our own."""
-    WAITING = "waiting"
-    """In a session's window, behind a gap."""
-    LOST_TO_RETENTION = "lost_to_retention"
-    """Deleted by the topic's retention before it was read."""
+    """A stable code, and what it means."""
+
+    meaning: str
+
+    def __new__(cls, code: str, meaning: str) -> "Outcome":
+        member = str.__new__(cls, code)
+        member._value_ = code
+        member.meaning = meaning
+        return member
+
+    RELEASED = "released", "on the episodes topic, in order"
+    RELEASED_LATE = "released_late", "on the episodes topic, after something that should have followed it"
+    DUPLICATE = "duplicate", "the same event was accepted before"
+    REJECTED = "rejected", "on the dead letter topic with a reason"
+    CONTROL = "control", "a tick or a barrier of the pipeline's own"
+    WAITING = "waiting", "in a session's window, behind a gap"
+    LOST_TO_RETENTION = "lost_to_retention", "deleted by the topic's retention before it was read"
