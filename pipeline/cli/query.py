@@ -3,20 +3,20 @@
 Both read Redis by the same calls as the service, which need not run. Other commands print with `show_…` too.
 """
 
+import textwrap
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import orjson
 import typer
-import yaml
 from pydantic import ValidationError
 from rich.markup import escape
-from rich.padding import Padding
 
 from pipeline.cli.console import OUT, fail, print_json, table
 from pipeline.contracts.artifact import Status
-from pipeline.contracts.pack import ContextPack, Dropped, Section
+from pipeline.contracts.pack import ContextPack, Dropped, Section, SourceType, WorkflowHints
 from pipeline.settings import Settings
 
 if TYPE_CHECKING:
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 PAGE: Final = 100
 SHORT: Final = 8
 BAR: Final = 40
+DROPS: Final = 10
 WIDTH: Final = 80
 _USUAL: Final = (Status.ACTIVE, Status.DRAFT)
 
@@ -40,7 +41,7 @@ def register(app: typer.Typer) -> None:
 
 def artifacts(
     artifact_id: Annotated[
-        str | None, typer.Argument(metavar="[ID]", help="One artifact: its id, or how it ends.")
+        str | None, typer.Argument(metavar="ID", help="One artifact: its id, or how it ends.")
     ] = None,
     tenant: Tenant = None,
     artifact_type: Annotated[str | None, typer.Option("--type", help="Only these, such as failure_playbook.")] = None,
@@ -188,46 +189,75 @@ def show_artifacts(listed: Sequence[Json], tenant: str) -> None:
 
 def show_artifact(artifact: Json) -> None:
     """Everything of it but the ids of its sources, which are counted."""
-    OUT.print(f"[bold]{_plain(artifact['title'])}[/]", width=WIDTH)
-    OUT.print(f"[dim]{_plain(artifact['artifact_type'])}, id {_plain(artifact['artifact_id'])}[/]\n", soft_wrap=True)
-    OUT.print(_plain(artifact["summary"]) + "\n", width=WIDTH)
-    _fields(
-        ("status", f"{artifact['status']}, version {artifact['version']}"),
-        ("confidence", f"{artifact['confidence']:.2f}"),
-        ("observed", f"{artifact.get('observed_count', 0):,} runs"),
-        ("success rate", f"{artifact['success_rate']:.0%}" if "success_rate" in artifact else None),
-        (
-            "rests on",
-            f"{len(artifact['source_events']):,} events, {len(artifact['source_memory_ids']):,} contributions",
-        ),
-        ("tags", ", ".join(artifact.get("tags", ())) or None),
-        ("created at", artifact["created_at"]),
-        ("supersedes", artifact.get("supersedes")),
-        ("superseded by", artifact.get("superseded_by")),
-    )
-    OUT.print("\n[bold]content[/]")
-    content = yaml.safe_dump(artifact["content"], allow_unicode=True, sort_keys=False, width=WIDTH - 4)
-    OUT.print(Padding(_plain(content.rstrip()), (0, 0, 0, 2)), width=WIDTH)
+    OUT.print(f"[bold]{_plain(artifact['title'])}[/]", soft_wrap=True)
+    OUT.print(f"[dim]{_plain(artifact['artifact_type'])} {_plain(artifact['artifact_id'])}[/]\n", soft_wrap=True)
+    _say(artifact["summary"])
+    OUT.print()
+    rests = f"{len(artifact['source_events']):,} events, {len(artifact['source_memory_ids']):,} contributions"
+    fields = {
+        "status": f"{artifact['status']}, version {artifact['version']}",
+        "confidence": f"{artifact['confidence']:.2f}",
+        "observed": f"{artifact.get('observed_count', 0):,} runs",
+        "success rate": f"{artifact['success_rate']:.0%}" if "success_rate" in artifact else None,
+        "rests on": rests,
+        "tags": ", ".join(artifact.get("tags", ())),
+        "created at": artifact["created_at"],
+        "supersedes": artifact.get("supersedes"),
+        "superseded by": artifact.get("superseded_by"),
+    }
+    for name, value in fields.items():
+        if value:
+            OUT.print(f"[dim]{name:<15}[/]{_plain(value)}", soft_wrap=True)
+    _show_content(artifact["content"])
+
+
+def _show_content(content: Json) -> None:
+    """Any type's: a heading a field; lists of objects are numbered."""
+    for name, value in content.items():
+        if value in (None, "", [], {}):
+            continue
+        OUT.print(f"\n[bold cyan]{_plain(_words(name))}[/]")
+        items = value if isinstance(value, list) else [value]
+        for number, item in enumerate(items, 1):
+            mark = f"{number}. " if isinstance(item, dict) and len(items) > 1 else "- " if len(items) > 1 else ""
+            _say(_line(item), "  " + mark)
+
+
+def _line(value: Any) -> str:
+    """One line for a reader: an object's description, then its other fields."""
+    if isinstance(value, list):
+        return ", ".join(_line(item) for item in value)
+    if not isinstance(value, dict):
+        return str(value)
+    first = str(value.get("description", ""))
+    rest = [
+        f"{_words(name)} {_line(item)}"
+        for name, item in value.items()
+        if name not in ("description", "order") and item not in (None, "", [], {}, False)
+    ]
+    return f"{first} ({'; '.join(rest)})" if first and rest else first or "; ".join(rest)
 
 
 def show_pack(made: ContextPack) -> None:
     """Entries by section, the budget, what was dropped and why, where everything comes from."""
     budget, about = made.token_budget, made.assembly_metadata
-    OUT.print(f"[bold]{_plain(made.query_context)}[/]", width=WIDTH)
+    _say(made.query_context, style="bold")
     filled = round(BAR * budget.used / budget.total_budget)
     OUT.print(
         f"[green]{'█' * filled}[/][dim]{'░' * (BAR - filled)}[/] {budget.used:,} of {budget.total_budget:,} tokens"
     )
-    counts = f"{about.included_count} of {about.candidate_count} candidates, {about.assembly_duration_ms:.1f} ms"
-    OUT.print(f"[dim]{about.query_classification.intent} question, {counts}, pack {made.pack_id}[/]", width=WIDTH)
+    counts = f"{about.included_count} of {about.candidate_count} candidates in {about.assembly_duration_ms:.0f} ms"
+    OUT.print(f"[dim]{about.query_classification.intent} question, {counts}[/]")
     for section in Section:
         _show_section(made, section)
     if not made.entries:
         OUT.print("\nmemory holds nothing that answers this")
-    _show_hints(made)
+    if made.workflow_hints is not None:
+        _show_hints(made.workflow_hints)
     if made.dropped_entries:
         OUT.print()
-        OUT.print(_drops(made.dropped_entries, budget.dropped_count), width=WIDTH)
+        _show_drops(made.dropped_entries, budget.dropped_count)
+    OUT.print(f"\n[dim]pack {made.pack_id}[/]")
 
 
 def _show_section(made: ContextPack, section: Section) -> None:
@@ -237,44 +267,49 @@ def _show_section(made: ContextPack, section: Section) -> None:
     given = made.token_budget.section_budgets[section]
     OUT.print(f"\n[bold cyan]{section}[/] [dim]{given.used:,} of {given.budget:,} tokens[/]")
     for entry in entries:
-        OUT.print(Padding(_plain(entry.content), (0, 0, 0, 2)), width=WIDTH)
-        support = f"confidence {entry.provenance.confidence:.2f}, evidence {entry.provenance.evidence_count:,}"
-        origin = f"{entry.rank}. score {entry.relevance_score:.2f}, {support}, {entry.source_type}"
-        OUT.print(f"  [dim]{origin} {_plain(entry.source_id)}[/]", soft_wrap=True)
+        _say(entry.content, f"{entry.rank:>3}  ")
+        support = ""
+        if entry.source_type is SourceType.ARTIFACT:
+            support = f", confidence {entry.provenance.confidence:.2f}, {entry.provenance.evidence_count:,} runs"
+        source = f"{entry.source_type} {_plain(entry.source_id)}"
+        OUT.print(f"     [dim]{entry.relevance_score:.2f} {source}{support}[/]", soft_wrap=True)
 
 
-def _show_hints(made: ContextPack) -> None:
-    hints = made.workflow_hints
-    if hints is None:
-        return
-    OUT.print(f"\n[bold cyan]next[/] [dim]step {hints.current_step} of {hints.total_steps}[/]")
-    for step in hints.suggested_next_steps:
-        tools = f" [dim]({_plain(', '.join(step.tools))})[/]" if step.tools else ""
-        OUT.print(Padding(f"{_plain(step.description)}{tools}", (0, 0, 0, 2)), width=WIDTH)
+def _show_hints(hints: WorkflowHints) -> None:
+    if hints.suggested_next_steps:
+        OUT.print(f"\n[bold cyan]next[/] [dim]step {hints.current_step} of {hints.total_steps}[/]")
+    for number, step in enumerate(hints.suggested_next_steps, hints.current_step or 1):
+        _say(step.description, f"{number:>3}  ")
     for blocker in hints.blockers:
-        OUT.print(Padding(f"[red]blocked[/] {_plain(blocker)}", (0, 0, 0, 2)), width=WIDTH)
+        _say(f"blocked by {blocker}", "     ", style="red")
 
 
-def _drops(dropped: Sequence[Dropped], count: int) -> Any:
+def _show_drops(dropped: Sequence[Dropped], count: int) -> None:
+    reasons = Counter(drop.drop_reason for drop in dropped)
+    said = ", ".join(f"{n:,} {reason}" for reason, n in reasons.most_common())
+    listed = f" (of the best {len(dropped):,})" if count > len(dropped) else ""
     rows = [
-        (
-            drop.rank,
-            drop.section,
-            f"{drop.relevance_score:.2f}",
-            drop.token_estimate,
-            drop.drop_reason,
-            _plain(drop.source_id),
-        )
-        for drop in dropped
+        (d.rank, d.section, f"{d.relevance_score:.2f}", d.drop_reason, _plain(d.source_id)) for d in dropped[:DROPS]
     ]
-    shown = "" if count == len(rows) else f", the best {len(rows)}"
-    return table(f"{count:,} dropped{shown}", ("rank", "section", "score", "tokens", "reason", "source"), rows)
+    columns = ("rank", "section", "score", "reason", "source")
+    OUT.print(table(f"{count:,} dropped: {said}{listed}", columns, rows), width=WIDTH)
+    if count > len(rows):
+        OUT.print(f"[dim]and {count - len(rows):,} more; --json lists {len(dropped):,}[/]")
 
 
-def _fields(*fields: tuple[str, str | None]) -> None:
-    for name, value in fields:
-        if value is not None:
-            OUT.print(f"  [dim]{name:<14}[/]{_plain(value)}", soft_wrap=True)
+def _say(text: str, mark: str = "", style: str | None = None) -> None:
+    """Wrapped at WIDTH, what follows the first line under its text."""
+    hanging = " " * len(mark)
+    for number, line in enumerate(text.splitlines()):
+        first = mark if number == 0 else hanging
+        wrapped = textwrap.fill(
+            line, WIDTH, initial_indent=first, subsequent_indent=hanging, break_long_words=False, break_on_hyphens=False
+        )
+        OUT.print(_plain(wrapped), style=style, soft_wrap=True)
+
+
+def _words(name: str) -> str:
+    return name.replace("_", " ")
 
 
 def _plain(text: str) -> str:
