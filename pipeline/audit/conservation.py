@@ -158,9 +158,9 @@ class _Feed:
         self._topic = output.topic
         self._records: Iterator[Record] = iter(output.records)
         self._head = next(self._records, None)
-        first = _origin(self._head) if self._head is not None else None
-        if output.trimmed and first is not None:
-            audit.horizon = max(audit.horizon, first[1])
+        if output.trimmed:
+            first = _origin(self._head) if self._head is not None else (0, audit.report.position)
+            audit.horizon = max(audit.horizon, first[1] if first is not None else 0)
 
     def up_to(self, offset: int | None) -> None:
         while self._head is not None:

@@ -1,0 +1,292 @@
+"""Conservation finds every outcome of what the sessions stage did, and names what is planted into its outputs."""
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import orjson
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pipeline.audit.conservation import Fault, Output, PartitionReport, Standing, conserve
+from pipeline.contracts import headers as names
+from pipeline.contracts.keys import CONTROL_TENANT
+from pipeline.contracts.outcomes import Outcome
+from pipeline.intake.control import barrier
+from pipeline.stages.fold import Output as Emitted
+from pipeline.stages.session_state import Held
+from pipeline.topology import EPISODES, EVENTS_DLQ
+from tests.support.inprocess import KEY, barrier_record, run, sessions_fold, tick_record
+from tests.support.records import START_MS, LogRecord, event, log
+
+SECRET = "AKIAIOSFODNN7EXAMPLE"
+
+
+@dataclass(frozen=True)
+class Topics:
+    """What `conserve` reads, each list in the order of its offsets."""
+
+    events: list[LogRecord]
+    episodes: list[LogRecord]
+    letters: list[LogRecord]
+    standing: Standing
+    low: int = 0
+    trimmed: bool = False
+    still: bool = True
+
+    def verify(self) -> PartitionReport:
+        outputs = [Output(EPISODES, self.episodes, self.trimmed), Output(EVENTS_DLQ, self.letters, self.trimmed)]
+        return conserve(0, self.low, self.standing, lambda: self.events, outputs, KEY, lambda: self.still)
+
+
+def written(outputs: list[Emitted]) -> list[LogRecord]:
+    return [LogRecord(o.partition, n, START_MS, o.key, o.value, o.headers) for n, o in enumerate(outputs)]
+
+
+def staged(records: list[LogRecord]) -> Topics:
+    """What the stage makes of these records."""
+    ran = run(sessions_fold, records)
+    waiting = frozenset(held.offset for held in ran.state.values() if isinstance(held, Held))
+    standing = Standing(records[-1].offset + 1 if records else 0, waiting)
+    return Topics(records, written(ran.on(EPISODES)), written(ran.on(EVENTS_DLQ)), standing)
+
+
+def everything() -> Topics:
+    """Every outcome but the loss to retention."""
+    records = log(
+        [
+            (0, event(sequence=0)),  # 0 released
+            (1, event(sequence=0)),  # 1 duplicate
+            (2, b"no JSON"),  # 2 rejected
+            (3, event(sequence=3)),  # 3 released when its window ends
+            (4, event(sequence=0, content={"other": 1.0})),  # 4 rejected: the id is taken
+            (5, event("t", 0, metadata={"hmx": 1, "token": SECRET})),  # 5 released, redacted
+            (6, None),  # 6 rejected
+            (7, event("u", tenant_id=CONTROL_TENANT)),  # 7 rejected: not ours
+            (5_100, event(sequence=1)),  # 8 late
+            (5_101, event("w", 9)),  # 9 waits
+            (5_102, event("w", 9)),  # 10 duplicate of what waits
+        ]
+    )
+    records[7] = replace(records[7], value=barrier("b", 0, START_MS), headers=[("mine", b"1")])
+    return staged([*records, tick_record(5_103, offset=11), barrier_record(5_104, offset=12)])
+
+
+def faults(topics: Topics) -> set[tuple[str, int, int]]:
+    return {(v.fault, v.partition, v.offset) for v in topics.verify().violations}
+
+
+def index_of(records: list[LogRecord], origin: int) -> int:
+    wanted = (names.ORIGIN_OFFSET, b"%d" % origin)
+    return next(n for n, record in enumerate(records) if wanted in record.headers)
+
+
+def altered(record: LogRecord, change: Callable[[dict[str, Any]], Any]) -> LogRecord:
+    fields = orjson.loads(record.value or b"")
+    change(fields)
+    return replace(record, value=orjson.dumps(fields))
+
+
+def without(records: list[LogRecord], origin: int) -> list[LogRecord]:
+    n = index_of(records, origin)
+    return records[:n] + records[n + 1 :]
+
+
+def changed(records: list[LogRecord], origin: int, **fields: Any) -> list[LogRecord]:
+    n = index_of(records, origin)
+    return [*records[:n], replace(records[n], **fields), *records[n + 1 :]]
+
+
+def test_every_outcome_is_recomputed_from_the_topics() -> None:
+    report = everything().verify()
+    assert report.violations == []
+    assert report.outcomes == {
+        Outcome.RELEASED: 3,
+        Outcome.RELEASED_LATE: 1,
+        Outcome.DUPLICATE: 2,
+        Outcome.REJECTED: 4,
+        Outcome.CONTROL: 2,
+        Outcome.WAITING: 1,
+    }
+    assert report.rejections == {"not_json": 1, "event_id_reused": 1, "null_value": 1, "reserved": 1}
+    assert report.outcomes.total() == 13
+
+
+@settings(max_examples=60)
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from(["a", "b"]),
+            st.integers(0, 6),
+            st.sampled_from(["", "other"]),
+            st.sampled_from([1, 1_000, 4_999, 6_000]),
+        ),
+        max_size=25,
+    )
+)
+def test_whatever_arrives_is_conserved(arrivals: list[tuple[str, int, str, int]]) -> None:
+    at, items = 0, []
+    for session, sequence, text, pause in arrivals:
+        at += pause
+        items.append((at, event(session, sequence, content={"text": text})))
+    topics = staged(log(items))
+    report = topics.verify()
+    assert report.violations == []
+    assert report.outcomes.total() == len(items)
+    counts = Counter(run(sessions_fold, topics.events).counts)
+    for outcome in (Outcome.RELEASED, Outcome.RELEASED_LATE, Outcome.DUPLICATE, Outcome.REJECTED):
+        assert report.outcomes[outcome] == counts[outcome]
+
+
+def test_a_removed_episode_is_missing() -> None:
+    topics = everything()
+    for origin in (0, 3, 5, 8):
+        removed = replace(topics, episodes=without(topics.episodes, origin))
+        assert (Fault.MISSING, 0, origin) in faults(removed)
+
+
+def test_a_removed_original_leaves_its_duplicate_without_an_outcome() -> None:
+    topics = everything()
+    removed = replace(topics, episodes=without(topics.episodes, 0))
+    assert faults(removed) == {(Fault.MISSING, 0, 0), (Fault.MISSING, 0, 1)}
+
+
+def test_a_removed_dead_letter_is_missing() -> None:
+    topics = everything()
+    for origin in (2, 4, 6, 7):
+        assert faults(replace(topics, letters=without(topics.letters, origin))) == {(Fault.MISSING, 0, origin)}
+
+
+def test_what_no_longer_waits_and_did_not_come_out_is_missing() -> None:
+    topics = everything()
+    forgotten = replace(topics, standing=topics.standing._replace(waiting=frozenset()))
+    assert faults(forgotten) == {(Fault.MISSING, 0, 9), (Fault.MISSING, 0, 10)}
+
+
+def test_a_second_output_of_any_kind_is_doubled() -> None:
+    topics = everything()
+    again = topics.episodes[index_of(topics.episodes, 3)]
+    assert faults(replace(topics, episodes=[*topics.episodes, again])) == {(Fault.DOUBLED, 0, 3)}
+    letter = topics.letters[index_of(topics.letters, 2)]
+    assert faults(replace(topics, letters=[*topics.letters, letter])) == {(Fault.DOUBLED, 0, 2)}
+    control = changed([letter], 2, headers=[*letter.headers, (names.ORIGIN_OFFSET, b"11")])
+    assert faults(replace(topics, letters=[*topics.letters, *control])) == {(Fault.DOUBLED, 0, 11)}
+
+
+def test_what_is_out_and_still_waits_is_doubled_unless_the_state_is_older_than_the_outputs() -> None:
+    topics = everything()
+    both = replace(topics, standing=topics.standing._replace(waiting=frozenset({9, 5})))
+    assert faults(both) == {(Fault.DOUBLED, 0, 5)}
+    assert faults(replace(both, still=False)) == set()
+
+
+def test_an_output_of_nothing_is_unfounded() -> None:
+    topics = everything()
+    hole = [record for record in topics.events if record.offset != 5]
+    assert {fault for fault, *_ in faults(replace(topics, events=hole))} == {Fault.UNFOUNDED}
+    nowhere = replace(topics, standing=topics.standing._replace(waiting=frozenset({9, 5})), events=hole)
+    assert (Fault.UNFOUNDED, 0, 5) in faults(nowhere)
+
+
+def test_an_output_in_another_partition_is_misplaced_and_its_event_missing() -> None:
+    topics = everything()
+    record = topics.episodes[index_of(topics.episodes, 5)]
+    moved = changed(topics.episodes, 5, headers=[*record.headers, (names.ORIGIN_PARTITION, b"1")])
+    found = {fault for fault, *_ in faults(replace(topics, episodes=moved))}
+    assert found == {Fault.MISPLACED, Fault.MISSING}
+
+
+def test_an_output_without_its_origin_is_nameless() -> None:
+    topics = everything()
+    found = {fault for fault, *_ in faults(replace(topics, episodes=changed(topics.episodes, 5, headers=[])))}
+    assert found == {Fault.NAMELESS, Fault.MISSING}
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda _: {"key": b"other"},
+        lambda _: {"key": b""},
+        lambda letter: {"value": (letter.value or b"") + b" "},
+        lambda letter: {"headers": [("mine", b"2"), *letter.headers[1:]]},
+        lambda letter: {"headers": letter.headers[1:]},
+        lambda letter: {"headers": [("new", b"1"), *letter.headers]},
+        lambda letter: {"headers": [*letter.headers, ("after", b"ours")]},
+        lambda letter: {"headers": [h if h[0] != names.LOG_TIME else (h[0], b"1") for h in letter.headers]},
+    ],
+)
+def test_a_dead_letter_that_is_not_the_record_as_it_came_is_altered(
+    change: Callable[[LogRecord], dict[str, Any]],
+) -> None:
+    topics = everything()
+    n = index_of(topics.letters, 7)
+    letters = changed(topics.letters, 7, **change(topics.letters[n]))
+    assert faults(replace(topics, letters=letters)) == {(Fault.ALTERED, 0, n)}
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda fields: fields["payload"].update(text="something else"),
+        lambda fields: fields["metadata"].update(token=SECRET),
+        lambda fields: fields["metadata"].pop("token"),
+        lambda fields: fields.update(sessionId="v"),
+        lambda fields: fields["metadata"]["hmx"].update(tenant_id="other"),
+        lambda fields: fields["metadata"]["hmx"]["origin"].update(offset=4),
+        lambda fields: fields["metadata"]["hmx"].pop("release"),
+        lambda fields: fields.pop("metadata"),
+    ],
+)
+def test_an_episode_that_is_not_its_event_is_altered(change: Callable[[dict[str, Any]], Any]) -> None:
+    topics = everything()
+    n = index_of(topics.episodes, 5)
+    episodes = [*topics.episodes[:n], altered(topics.episodes[n], change), *topics.episodes[n + 1 :]]
+    assert faults(replace(topics, episodes=episodes)) == {(Fault.ALTERED, 0, n)}
+
+
+def test_an_episode_under_another_key_is_altered() -> None:
+    topics = everything()
+    episodes = changed(topics.episodes, 5, key=b"acme/other")
+    assert {fault for fault, *_ in faults(replace(topics, episodes=episodes))} == {Fault.ALTERED}
+
+
+def test_a_valid_event_rejected_for_what_it_is_not_has_the_wrong_outcome() -> None:
+    topics = everything()
+    letter = topics.letters[index_of(topics.letters, 4)]
+    headers = [h if h[0] != names.REASON else (h[0], b"not_json") for h in letter.headers]
+    found = faults(replace(topics, letters=changed(topics.letters, 4, headers=headers)))
+    assert found == {(Fault.WRONG_OUTCOME, 0, 4)}
+
+
+def test_an_episode_of_an_invalid_record_has_the_wrong_outcome() -> None:
+    topics = everything()
+    events = [replace(r, value=b"{}") if r.offset == 5 else r for r in topics.events]
+    assert faults(replace(topics, events=events)) == {(Fault.WRONG_OUTCOME, 0, 5)}
+
+
+def test_what_the_stage_has_not_come_to_is_pending() -> None:
+    topics = everything()
+    report = replace(topics, standing=Standing(0, frozenset()), episodes=[], letters=[]).verify()
+    assert (report.violations, report.pending, report.outcomes.total()) == ([], 13, 0)
+
+
+def test_what_was_lost_before_it_was_read_is_an_outcome_and_has_no_output() -> None:
+    topics = everything()
+    kept = [record for record in topics.events if record.offset >= 5]
+    lost = topics.standing._replace(lost=((0, 5),))
+    report = replace(topics, events=kept, low=5, standing=lost, episodes=without(topics.episodes, 0)).verify()
+    assert report.outcomes[Outcome.LOST_TO_RETENTION] == 5
+    assert report.faults[Fault.UNFOUNDED] == 3  # the outputs of 2, 3 and 4, which cannot have been read
+
+
+def test_what_retention_took_after_it_was_read_is_not_held_against_the_pipeline() -> None:
+    topics = everything()
+    kept = [record for record in topics.events if record.offset >= 1]
+    report = replace(topics, events=kept, low=1).verify()
+    assert (report.violations, report.unverified) == ([], 1)  # 1 is a duplicate of what is gone
+    cut = topics.episodes[1:]
+    report = replace(topics, episodes=cut, trimmed=True).verify()
+    assert (report.violations, report.unverified) == ([], 2)  # 0, and 1, which may have been its duplicate
+    assert replace(topics, episodes=[], letters=[], trimmed=True).verify().violations == []
