@@ -29,6 +29,8 @@ class Supervisor:
         self._on_change = on_change
         self._stop = threading.Event()
         self._settled = threading.Event()  # started, or given up
+        # Waited for instead of joining: before Python 3.13 a join that a signal interrupts takes the thread for ended.
+        self._ended = threading.Event()
         self._error: Exception | None = None
         self._thread = threading.Thread(target=self._run, name="supervisor", daemon=True)
 
@@ -42,18 +44,18 @@ class Supervisor:
             self.stop()
             raise
         if self._error is not None:
-            self._thread.join()
+            self._ended.wait()
             raise self._error
 
     def stop(self) -> None:
         self._stop.set()
         if self._thread.ident is not None:
-            self._thread.join()
+            self._ended.wait()
 
     def watch(self) -> None:
         """Block until the supervising ends; raise what ended it, if that was not `stop`."""
-        while self._thread.is_alive():
-            self._thread.join(1.0)
+        while not self._ended.wait(1.0):
+            pass
         if self._error is not None:
             raise self._error
 
@@ -69,8 +71,11 @@ class Supervisor:
         except Exception as error:  # noqa: BLE001 - carried to whoever called start
             self._error = error
         finally:
-            self._stop_all()
-            self._settled.set()
+            try:
+                self._stop_all()
+            finally:
+                self._settled.set()
+                self._ended.set()
 
     def _bring_up(self, stage: list[Process], watched: list[Process]) -> bool:
         started = time.monotonic()

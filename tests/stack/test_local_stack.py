@@ -198,10 +198,13 @@ def test_two_state_folders_side_by_side(states: tuple[Path, Path]) -> None:
     assert second["ready"]
     with pytest.raises(AlreadyUpError):
         up(one, pipeline=False)
+    admin = AdminClient({"bootstrap.servers": first["kafka_bootstrap"]})
+    admin.create_topics([NewTopic("kept", 1, 1)])["kept"].result()
 
     assert down(one)
     assert not any(running(pid) for pid in pids(first))
     assert all(running(pid) for pid in [second["pid"], *pids(second)])
+    assert (one / "kafka" / "kafka-1" / ".kafka_cleanshutdown").exists(), "the broker was given the time to stop"
     assert status(one) is None
     assert not down(one)
 
