@@ -27,6 +27,8 @@ Ends = Mapping[str, int]
 Progress = Callable[[str], None]
 POLL_S: Final = 0.1
 ANSWER_S: Final = 10.0
+DELIVERY_MS: Final = 15_000
+"""Also where less time is given: a barrier that was sent may arrive, so it is better to know."""
 
 
 class LackingError(TimeoutError):
@@ -50,7 +52,7 @@ def wait_for_stages(settings: Settings, timeout: float = 120.0, on_progress: Pro
     with closing(cluster):
         before = [TopicPartition(state, p, cluster.watermarks(state, p).high) for p in range(targets)]
     on_progress("appending a barrier")
-    _append(settings, barrier_id, sources, timeout)
+    _append(settings, barrier_id, sources)
     _await_passage(settings, barrier_id, sources, before, deadline, on_progress)
     return output_ends(settings)
 
@@ -91,7 +93,7 @@ def output_ends(settings: Settings) -> Ends:
     }
 
 
-def _append(settings: Settings, barrier_id: str, partitions: int, timeout: float) -> None:
+def _append(settings: Settings, barrier_id: str, partitions: int) -> None:
     key, topic = settings.require_control_key(), settings.topic_prefix + EVENTS
     failures: list[str] = []
 
@@ -99,7 +101,7 @@ def _append(settings: Settings, barrier_id: str, partitions: int, timeout: float
         if error is not None:
             failures.append(error.str())
 
-    producer = plain_producer(settings.require_kafka(), **{"linger.ms": 0, "delivery.timeout.ms": int(timeout * 1000)})
+    producer = plain_producer(settings.require_kafka(), **{"linger.ms": 0, "delivery.timeout.ms": DELIVERY_MS})
     now_ms = int(time.time() * 1000)
     for partition in range(partitions):
         value = barrier(barrier_id, partition, now_ms)
