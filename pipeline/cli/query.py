@@ -270,7 +270,7 @@ def _show_section(made: ContextPack, section: Section) -> None:
         _say(entry.content, f"{entry.rank:>3}  ")
         support = ""
         if entry.source_type is SourceType.ARTIFACT:
-            support = f", confidence {entry.provenance.confidence:.2f}, {entry.provenance.evidence_count:,} runs"
+            support = f", conf {entry.provenance.confidence:.2f}, {entry.provenance.evidence_count:,} runs"
         source = f"{entry.source_type} {_plain(entry.source_id)}"
         OUT.print(f"     [dim]{entry.relevance_score:.2f} {source}{support}[/]", soft_wrap=True)
 
