@@ -1,0 +1,99 @@
+"""`hmx demo`: what it prints is what the samples must become, and nothing of it stays."""
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from pipeline.local.samples import EXPECTED, QUESTION, SECRETS
+
+READY_S = 120.0
+STOP_S = 30.0
+
+
+def start(folder: Path, *options: str) -> subprocess.Popen[str]:
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith("HMX_")}
+    return subprocess.Popen(
+        [sys.executable, "-m", "pipeline.cli", "demo", *options],
+        env={**inherited, "TMPDIR": str(folder), "COLUMNS": "80"},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def processes_of(folder: Path) -> list[int]:
+    """Everything that runs with this folder in its environment, besides ourselves."""
+    found = []
+    for entry in Path("/proc").glob("[0-9]*"):
+        try:
+            environment = (entry / "environ").read_bytes()
+        except OSError:
+            continue
+        if str(folder).encode() in environment and int(entry.name) != os.getpid():
+            found.append(int(entry.name))
+    return found
+
+
+@pytest.fixture(scope="module")
+def printed(tmp_path_factory: pytest.TempPathFactory) -> str:
+    folder = tmp_path_factory.mktemp("demo")
+    demo = start(folder)
+    out, err = demo.communicate(timeout=READY_S)
+    assert demo.returncode == 0, err
+    assert not list(folder.iterdir())
+    return out
+
+
+def test_every_outcome_is_counted_as_expected(printed: str) -> None:
+    counted = dict(re.findall(r"^(\w+) +(\d+)  ", printed, re.MULTILINE))
+    wanted = {**EXPECTED.outcomes, **EXPECTED.rejections}
+    assert {str(name): counted.get(name) for name in wanted} == {str(name): str(n) for name, n in wanted.items()}
+
+
+def test_artifacts_a_playbook_and_a_pack_are_shown(printed: str) -> None:
+    assert re.search(r"^failure_playbook +active ", printed, re.MULTILINE)
+    assert re.search(r"^task_schema +active ", printed, re.MULTILINE)
+    playbook, pack = printed.split("One failure playbook")[1].split("A context pack")
+    assert "recovery steps" in playbook.lower().replace("_", " ")
+    assert "pulling image" in playbook
+    assert QUESTION in pack
+    assert "pulling image" in pack
+
+
+def test_output_fits_a_terminal_of_80_columns(printed: str) -> None:
+    assert max(map(len, printed.splitlines())) <= 80
+
+
+@pytest.mark.parametrize("secret", SECRETS)
+def test_no_planted_secret_is_printed(printed: str, secret: str) -> None:
+    assert secret not in printed
+
+
+@pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="finds processes by /proc")
+@pytest.mark.parametrize("asked", [signal.SIGINT, signal.SIGTERM])
+def test_interrupted_it_stops_all_that_it_has_started(tmp_path: Path, asked: signal.Signals) -> None:
+    demo = start(tmp_path)
+    try:
+        assert demo.stderr is not None
+        for line in demo.stderr:
+            if "worker" in line:
+                break
+        running = processes_of(tmp_path)
+        demo.send_signal(asked)
+        demo.communicate(timeout=STOP_S)
+    finally:
+        demo.kill()
+    assert len(running) > 2
+    assert demo.returncode == 130
+    deadline = time.monotonic() + STOP_S
+    while processes_of(tmp_path) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    assert processes_of(tmp_path) == []
+    assert not list(tmp_path.iterdir())
