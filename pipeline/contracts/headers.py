@@ -9,6 +9,8 @@ CONTENT_TYPE: Final = "content-type"
 ORIGIN_PARTITION: Final = "hmx-origin-partition"
 ORIGIN_OFFSET: Final = "hmx-origin-offset"
 KIND: Final = "hmx-kind"
+CONTROL_KINDS: Final = (b"tick", b"barrier")
+"""Values of KIND on the evidence topic that are no contribution."""
 AUTHENTICATION: Final = "hmx-authentication"
 ORIGIN_TOPIC: Final = "hmx-origin-topic"
 REASON: Final = "hmx-reason"

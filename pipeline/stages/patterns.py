@@ -12,7 +12,7 @@ from pipeline.compiler.candidate import candidate, rank
 from pipeline.compiler.lifecycle import step
 from pipeline.compiler.registry import ARTIFACT_TYPES
 from pipeline.contracts.evidence import Contribution, EvidenceControl, Pattern
-from pipeline.contracts.headers import KIND, header, origin_headers
+from pipeline.contracts.headers import CONTROL_KINDS, KIND, header, origin_headers
 from pipeline.contracts.keys import join_key, split_key
 from pipeline.contracts.limits import BARRIER_KEPT_MS, PATTERN_CONTRIBUTIONS, PATTERN_DEBOUNCE_MS
 from pipeline.contracts.rejections import Reason, Rejection
@@ -121,7 +121,7 @@ def _read(record: Record) -> Contribution | EvidenceControl | Rejection:
     if record.value is None:
         return Rejection(Reason.NULL_VALUE)
     try:
-        if header(record.headers, KIND) in (b"tick", b"barrier"):
+        if header(record.headers, KIND) in CONTROL_KINDS:
             return EvidenceControl.model_validate_json(record.value)
         contribution = Contribution.model_validate_json(record.value)
     except ValidationError:

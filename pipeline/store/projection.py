@@ -14,7 +14,7 @@ import orjson
 
 from pipeline.contracts.artifact import Status
 from pipeline.contracts.episode import RESERVED
-from pipeline.contracts.headers import KIND, header
+from pipeline.contracts.headers import CONTROL_KINDS, KIND, header
 from pipeline.contracts.keys import split_key
 from pipeline.retrieval.documents import (
     artifact_terms,
@@ -108,8 +108,8 @@ def project_episode(keys: Keys, record: Record) -> list[Command]:
 
 def project_contribution(keys: Keys, record: Record) -> list[Command]:
     """By its id; what it says reaches memory as artifacts and knowledge."""
-    if header(record.headers, KIND) is not None:
-        return []  # a tick or a barrier
+    if header(record.headers, KIND) in CONTROL_KINDS:
+        return []
     value, fields = _read(record)
     tenant = keys.tenant(fields["tenant_id"])
     return [
