@@ -76,6 +76,7 @@ class Materialiser:
 
     def __init__(self, settings: Settings) -> None:
         """Raises SettingsError where Kafka or Redis is not known."""
+        self._address = (settings.host, settings.materialiser_port)
         self._prefix = settings.topic_prefix
         self._bootstrap = settings.require_kafka()
         self._client = connect(settings.require_redis())
@@ -87,7 +88,15 @@ class Materialiser:
         self._beat = time.monotonic()
 
     def run(self, stop: threading.Event) -> None:
-        """Raises MaterialiserError. Everything else is waited out."""
+        """Serves health and metrics, and reads on until told to stop. Raises MaterialiserError, and OSError for the port."""
+        server = serve_health(*self._address, self.liveness, self.readiness)
+        try:
+            self._run(stop)
+        finally:
+            server.shutdown()
+            server.server_close()
+
+    def _run(self, stop: threading.Event) -> None:
         backoff = BACKOFF_S[0]
         while not stop.is_set():
             consumer = Consumer(consumer_config(self._bootstrap, **{"queued.max.messages.kbytes": 32 * 1024}))
@@ -267,14 +276,3 @@ def _blocks_of(records: Iterable[Record]) -> Iterator[list[Record]]:
             block, size = [], 0
     if block:
         yield block
-
-
-def materialise(settings: Settings, stop: threading.Event) -> None:
-    """The whole process, health and metrics included. Raises MaterialiserError, SettingsError, OSError for the port."""
-    materialiser = Materialiser(settings)
-    server = serve_health(settings.host, settings.materialiser_port, materialiser.liveness, materialiser.readiness)
-    try:
-        materialiser.run(stop)
-    finally:
-        server.shutdown()
-        server.server_close()

@@ -1,7 +1,7 @@
 """Memory in a real Redis: blocks under their guard, and what is read back."""
 
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 import pytest
 import redis
@@ -9,69 +9,12 @@ import redis
 from pipeline.contracts.artifact import Artifact, Status
 from pipeline.contracts.headers import KIND
 from pipeline.contracts.keys import join_key
-from pipeline.contracts.pack import ContextPack
-from pipeline.packs.assemble import assemble
-from pipeline.retrieval.plan import plan
-from pipeline.retrieval.request import PackRequest
-from pipeline.store.blocks import Blocks, StoreUnavailableError, TornStateError, connect
+from pipeline.store.blocks import StoreUnavailableError, TornStateError, connect
 from pipeline.store.fetch import Ambiguous, Store
 from pipeline.store.keys import Keys
-from pipeline.store.projection import Command, ProjectionError, Record, merged, project
+from pipeline.store.projection import ProjectionError, Record, project
 from pipeline.topology import ARTIFACTS, EPISODES, EVIDENCE
-from tests.support.memory import T0, artifact, artifact_as_read, contribution_as_read, episode, episode_as_read
-
-
-def _rows(postings: bytes) -> list[bytes]:
-    """Partitions are written in no order, so neither are a term's postings."""
-    return sorted(postings[i : i + 12] for i in range(0, len(postings), 12))
-
-
-class Memory:
-    """One prefix of a Redis server, to write records to and to read."""
-
-    def __init__(self, url: str, prefix: str) -> None:
-        self.client: redis.Redis = connect(url)
-        self.keys = Keys(prefix)
-        self.blocks = Blocks(self.client, self.keys)
-        self.store = Store(self.client, self.keys)
-
-    def commands(self, records: Sequence[Record]) -> list[Command]:
-        return merged(command for record in records for command in project(self.keys, record))
-
-    def write(self, *records: Record) -> None:
-        """Each partition's records as one block, from wherever it stands."""
-        for partition in dict.fromkeys(f"{r.topic}/{r.partition}" for r in records):
-            block = [r for r in records if f"{r.topic}/{r.partition}" == partition]
-            at = self.store.positions().get(partition)
-            assert self.blocks.apply(partition, at, block[-1].offset + 1, self.commands(block)) == block[-1].offset + 1
-
-    def dump(self) -> dict[bytes, bytes]:
-        """Every key under the prefix, less the prefix, with its serialised value."""
-        found = {}
-        for key in self.client.scan_iter(match=f"{self.keys.prefix}hmx:*"):
-            kind = self.client.type(key)
-            value = {
-                b"string": lambda k: _rows(self.client.get(k)) if b":term:" in k else self.client.get(k),
-                b"hash": lambda k: sorted(self.client.hgetall(k).items()),
-                b"set": lambda k: sorted(self.client.smembers(k)),
-                b"zset": lambda k: self.client.zrange(k, 0, -1, withscores=True),
-            }[kind](key)
-            found[key.removeprefix(self.keys.prefix.encode())] = (
-                repr(value).encode().replace(self.keys.prefix.encode(), b"")
-            )
-        return found
-
-    def wipe(self) -> None:
-        for key in self.client.scan_iter(match=f"{self.keys.prefix}hmx:*"):
-            self.client.delete(key)
-
-    def pack(self, query: str, tenant: str = "acme") -> ContextPack:
-        request = PackRequest(query=query, tenant_id=tenant)
-        planned = plan(request)
-        return assemble(request, planned, self.store.fetch(planned))
-
-    def found(self, query: str, tenant: str = "acme") -> list[str]:
-        return [entry.source_id for entry in self.pack(query, tenant).entries]
+from tests.support.memory import T0, Memory, artifact, artifact_as_read, contribution_as_read, episode, episode_as_read
 
 
 @pytest.fixture

@@ -1,0 +1,243 @@
+"""The materialiser between a real Kafka and a real Redis."""
+
+import subprocess
+import threading
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient
+
+from pipeline.kafka.clients import producer_config
+from pipeline.local.ports import free_ports
+from pipeline.local.redis import redis as local_redis
+from pipeline.settings import Settings
+from pipeline.store.materialiser import Materialiser, MaterialiserError
+from pipeline.store.projection import Record
+from pipeline.topology import ARTIFACTS, EPISODES, EVIDENCE
+from tests.support.memory import Memory, artifact, artifact_as_read, contribution_as_read, episode, episode_as_read
+from tests.support.pipeline import create_topics, new_settings
+
+ENOUGH_S = 40.0
+PARTITION = 0
+WHERE = f"{EPISODES}/{PARTITION}"
+
+
+@pytest.fixture
+def settings(kafka: str, redis_url: str) -> Settings:
+    made = new_settings(kafka, redis_url)
+    create_topics(made)
+    return made
+
+
+@pytest.fixture
+def memory(settings: Settings) -> Iterator[Memory]:
+    made = Memory(settings.redis_url, settings.topic_prefix)
+    yield made
+    made.wipe()
+    made.client.close()
+
+
+def episodes(*ids: str) -> list[Record]:
+    return [episode_as_read(episode(i, f"deploy staging {i}", index=n), 0, PARTITION) for n, i in enumerate(ids)]
+
+
+def publish(settings: Settings, records: list[Record], commit: bool = True) -> None:
+    """In one transaction, so that a marker follows; or in one that is aborted."""
+    transaction = {"transactional.id": f"{settings.topic_prefix}test"}
+    producer = Producer(producer_config(settings.kafka_bootstrap, **transaction))
+    producer.init_transactions()
+    producer.begin_transaction()
+    for record in records:
+        producer.produce(
+            settings.topic_prefix + record.topic, record.value, record.key, record.partition, headers=record.headers
+        )
+    if commit:
+        producer.commit_transaction()
+    else:
+        producer.flush()
+        producer.abort_transaction()
+
+
+def await_(holds: Callable[[], bool], what: str) -> None:
+    deadline = time.monotonic() + ENOUGH_S
+    while not holds():
+        assert time.monotonic() < deadline, f"not within {ENOUGH_S} s: {what}"
+        time.sleep(0.02)
+
+
+def ends(settings: Settings) -> dict[str, int]:
+    consumer = Consumer({"bootstrap.servers": settings.kafka_bootstrap, "group.id": "ends"})
+    found = {}
+    for topic in (EPISODES, EVIDENCE, ARTIFACTS):
+        marks = consumer.get_watermark_offsets(TopicPartition(settings.topic_prefix + topic, PARTITION), timeout=10)
+        assert marks
+        found[f"{topic}/{PARTITION}"] = marks[1]
+    consumer.close()
+    return found
+
+
+@contextmanager
+def running(settings: Settings) -> Iterator[Materialiser]:
+    """Its loop in a thread; an error of the loop is the test's."""
+    (port,) = free_ports(1)
+    materialiser, stop = Materialiser(replace(settings, materialiser_port=port)), threading.Event()
+    failures: list[BaseException] = []
+
+    def loop() -> None:
+        try:
+            materialiser.run(stop)
+        except MaterialiserError as error:
+            failures.append(error)
+
+    thread = threading.Thread(target=loop)
+    thread.start()
+    try:
+        yield materialiser
+    finally:
+        stop.set()
+        thread.join(ENOUGH_S)
+        assert not thread.is_alive()
+    assert failures == []
+
+
+def caught_up(settings: Settings, memory: Memory) -> Callable[[], bool]:
+    wanted = ends(settings)
+    return lambda: {where: memory.store.positions().get(where) for where in wanted} == wanted
+
+
+def everything(settings: Settings) -> list[Record]:
+    return [*episodes("e1", "e2"), contribution_as_read("c1", 0), artifact_as_read(artifact("a1"), 0, PARTITION)]
+
+
+def test_what_is_committed_arrives_and_positions_cover_the_markers(settings: Settings, memory: Memory) -> None:
+    publish(settings, everything(settings))
+    publish(settings, [*episodes("never"), artifact_as_read(artifact("never"), 0, PARTITION)], commit=False)
+    with running(settings) as materialiser:
+        await_(caught_up(settings, memory), "positions at the topics' ends")
+        assert sorted(memory.found("deploy staging")) == ["a1", "e1", "e2"]
+        assert memory.store.get_contribution("acme", "c1")
+        assert memory.store.get_event("acme", "never") is None
+        publish(settings, episodes("e3"))
+        await_(caught_up(settings, memory), "positions at the topics' ends again")
+        assert "e3" in memory.found("deploy staging")
+        assert materialiser.ready
+
+
+@pytest.mark.requirement("K-05")
+def test_redis_emptied_while_it_runs_is_filled_again(settings: Settings, memory: Memory) -> None:
+    publish(settings, everything(settings))
+    with running(settings):
+        await_(caught_up(settings, memory), "positions at the topics' ends")
+        before, pack = memory.dump(), memory.pack("deploy staging")
+        memory.client.delete(memory.keys.positions)  # first, as in one go: nobody writes to half of it
+        memory.wipe()
+        await_(caught_up(settings, memory), "memory built anew, with nothing new arriving")
+        assert memory.dump() == before
+        assert memory.pack("deploy staging") == pack
+
+
+def test_several_at_once_write_what_one_writes(settings: Settings, memory: Memory) -> None:
+    with running(settings), running(settings), running(settings):
+        for n in range(6):
+            publish(settings, episodes(*(f"e{n}-{i}" for i in range(20))))
+        await_(caught_up(settings, memory), "positions at the topics' ends")
+        together = memory.dump()
+    memory.wipe()
+    with running(settings):
+        await_(caught_up(settings, memory), "positions at the topics' ends")
+        assert memory.dump() == together
+
+
+def test_stopped_and_started_it_goes_on_where_it_was(settings: Settings, memory: Memory) -> None:
+    publish(settings, episodes("e1"))
+    with running(settings):
+        await_(caught_up(settings, memory), "positions at the topics' ends")
+    publish(settings, episodes("e2"))
+    with running(settings):
+        await_(caught_up(settings, memory), "positions at the topics' ends")
+    assert memory.client.hget(memory.keys.tenant("acme").count, b"documents") == b"2"
+
+
+def test_what_retention_took_is_passed_over(settings: Settings, memory: Memory) -> None:
+    publish(settings, episodes("e1", "e2"))
+    assert memory.blocks.apply(WHERE, None, 1, []) == 1
+    lost = TopicPartition(settings.topic_prefix + EPISODES, PARTITION, 3)
+    admin = AdminClient({"bootstrap.servers": settings.kafka_bootstrap})
+    for future in admin.delete_records([lost]).values():
+        future.result(ENOUGH_S)
+    publish(settings, episodes("e3"))
+    with running(settings):
+        await_(caught_up(settings, memory), "positions at the topics' ends")
+    assert memory.found("deploy staging") == ["e3"]
+
+
+def test_a_position_beyond_the_end_is_refused(settings: Settings, memory: Memory) -> None:
+    memory.blocks.apply(WHERE, None, 99, [])
+    with pytest.raises(MaterialiserError, match=r"99.*ends at 0"):
+        Materialiser(settings).run(threading.Event())
+
+
+def test_a_record_that_cannot_be_read_does_not_stop_the_rest(settings: Settings, memory: Memory) -> None:
+    publish(settings, [Record(EPISODES, PARTITION, 0, b"k", b"{}", []), *episodes("e1")])
+    with running(settings):
+        await_(caught_up(settings, memory), "positions at the topics' ends")
+    assert memory.found("deploy staging") == ["e1"]
+
+
+def test_without_redis_it_waits_and_says_so_and_then_loses_nothing(settings: Settings, tmp_path: Path) -> None:
+    server = local_redis(tmp_path)
+    memory = Memory(server.url, settings.topic_prefix)
+    away = replace(settings, redis_url=server.url)
+    publish(settings, episodes("e1"))
+    with running(away) as materialiser:
+        await_(lambda: "Redis" in materialiser.readiness()[1], "a reason that names Redis")
+        assert not materialiser.ready
+        assert materialiser.liveness()[0]
+        process = subprocess.Popen(server.component.argv, stdout=subprocess.DEVNULL)
+        try:
+            await_(lambda: materialiser.ready, "ready")
+            await_(caught_up(settings, memory), "positions at the topics' ends")
+            assert memory.found("deploy staging") == ["e1"]
+            process.terminate()
+            process.wait()
+            await_(lambda: not materialiser.ready, "not ready once Redis is gone again")
+        finally:
+            process.kill()
+            process.wait()
+            memory.client.close()
+
+
+def test_without_kafka_or_its_topics_it_waits_and_says_so(settings: Settings) -> None:
+    for changes in ({"kafka_bootstrap": "127.0.0.1:1"}, {"topic_prefix": "absent."}):
+        with running(replace(settings, **changes)) as materialiser:  # type: ignore[arg-type]
+            await_(lambda m=materialiser: "Kafka" in m.readiness()[1], "a reason that names Kafka")  # type: ignore[misc]
+            assert not materialiser.ready
+
+
+def test_its_health_is_served(settings: Settings) -> None:
+    stop = threading.Event()
+    thread = threading.Thread(target=Materialiser(settings).run, args=(stop,))
+    thread.start()
+
+    def answers(path: str) -> bool:
+        try:
+            with urllib.request.urlopen(f"http://127.0.0.1:{settings.materialiser_port}{path}", timeout=5) as answer:
+                return bool(answer.status == 200)
+        except (urllib.error.URLError, ConnectionError):
+            return False
+
+    try:
+        await_(lambda: answers("/readyz"), "/readyz")
+        assert answers("/livez")
+        assert answers("/metrics")
+    finally:
+        stop.set()
+        thread.join(ENOUGH_S)
+    assert not answers("/livez")
