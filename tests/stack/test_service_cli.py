@@ -1,0 +1,129 @@
+"""`hmx artifacts` and `hmx pack` on a real Redis, as processes."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from pipeline.contracts.pack import ContextPack
+from pipeline.settings import Settings
+from pipeline.store.blocks import Blocks, connect
+from pipeline.store.keys import Keys
+from pipeline.store.projection import project
+from tests.support.memory import artifact, artifact_as_read, episode, episode_as_read
+from tests.support.pipeline import environment, new_settings
+
+LONG = "A title [bold]in brackets[/] with \x1b[31mcolours and more words than a line of the table has room for"
+
+
+@pytest.fixture(scope="module")
+def settings(redis_url: str) -> Iterator[Settings]:
+    """Two tenants."""
+    made = new_settings("127.0.0.1:1", redis_url)
+    client, keys = connect(redis_url), Keys(made.topic_prefix)
+    compiled = [
+        artifact("run-00000001", LONG),
+        artifact("run-00000002", "Old", status="superseded", superseded_by="run-00000003"),
+        artifact("run-00000003", "New", status="draft", supersedes="run-00000002", version=2),
+        artifact("elsewhere-1", "Of globex", tenant="globex"),
+    ]
+    read = [artifact_as_read(item, offset) for offset, item in enumerate(compiled)]
+    read += [episode_as_read(episode(f"e{n}", f"{word} a title", index=n), n) for n, word in enumerate(("one", "two"))]
+    for n, record in enumerate(read):
+        assert Blocks(client, keys).apply(f"{record.topic}/{n}", None, 1, project(keys, record)) == 1
+    yield made
+    for key in client.scan_iter(match=f"{made.topic_prefix}*"):
+        client.delete(key)
+    client.close()
+
+
+def hmx(settings: Settings, *words: str) -> subprocess.CompletedProcess[str]:
+    argv = [sys.executable, "-m", "pipeline.cli", *words]
+    return subprocess.run(argv, env=environment(settings), capture_output=True, text=True, timeout=60)
+
+
+def printed(settings: Settings, *words: str) -> Any:
+    done = hmx(settings, *words, "--json")
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+def test_artifacts_fit_eighty_columns_and_cannot_steer_the_terminal(settings: Settings) -> None:
+    done = hmx(settings, "artifacts", "--tenant", "acme")
+    assert done.returncode == 0, done.stderr
+    assert max(len(line) for line in done.stdout.splitlines()) <= 80
+    assert "\x1b" not in done.stdout
+    assert "[bold]in" in done.stdout
+    assert "00000001" in done.stdout
+    assert "00000002" not in done.stdout, "what is superseded is not listed"
+
+
+def test_artifacts_are_chosen_by_status_and_type(settings: Settings) -> None:
+    def ids(*words: str) -> list[str]:
+        return [a["artifact_id"] for a in printed(settings, "artifacts", "--tenant", "acme", *words)["artifacts"]]
+
+    assert ids() == ["run-00000001", "run-00000003"]
+    assert ids("--status", "superseded") == ["run-00000002"]
+    assert ids("--type", "failure_playbook") == []
+
+
+def test_one_artifact_is_found_by_the_end_of_its_id_in_any_status(settings: Settings) -> None:
+    assert printed(settings, "artifacts", "00000002", "--tenant", "acme")["artifact_id"] == "run-00000002"
+    shown = hmx(settings, "artifacts", "00000002", "--tenant", "acme").stdout
+    assert "superseded by" in shown
+    assert "run-00000003" in shown
+    assert "apply manifests" in shown
+    unknown = hmx(settings, "artifacts", "nope", "--tenant", "acme")
+    assert (unknown.returncode, unknown.stdout) == (1, "")
+    assert "nope" in unknown.stderr
+
+
+@pytest.mark.requirement("C-01")
+def test_a_pack_is_printed_with_its_sections_sources_and_budget(settings: Settings) -> None:
+    asked = ("pack", "one title of colours", "--tenant", "acme", "--budget", "400")
+    made = ContextPack.model_validate(printed(settings, *asked))
+    shown = hmx(settings, *asked).stdout
+    assert made.entries
+    for entry in made.entries:
+        assert entry.section in shown
+        assert entry.source_id in shown
+    assert f"{made.token_budget.used} of 400 tokens" in shown
+    only = ContextPack.model_validate(printed(settings, *asked, "--section", "episodes"))
+    assert {entry.section for entry in only.entries} == {"episodes"}
+
+
+def test_drops_are_printed_with_their_reasons(settings: Settings) -> None:
+    asked = ("pack", "one title of colours", "--tenant", "acme", "--budget", "1")
+    dropped = printed(settings, *asked)["dropped_entries"]
+    shown = hmx(settings, *asked).stdout
+    assert dropped
+    for drop in dropped:
+        assert drop["drop_reason"] in shown
+        assert drop["source_id"] in shown
+
+
+@pytest.mark.parametrize("words", [("artifacts",), ("pack", "q")])
+def test_of_several_tenants_one_has_to_be_named(settings: Settings, words: tuple[str, ...]) -> None:
+    for tenant in ((), ("--tenant", "nobody")):
+        done = hmx(settings, *words, *tenant)
+        assert (done.returncode, done.stdout) == (1, "")
+        assert "acme, globex" in done.stderr
+
+
+def test_a_pack_that_cannot_be_asked_for_is_wrong_usage(settings: Settings) -> None:
+    done = hmx(settings, "pack", "q", "--tenant", "acme", "--budget", "0")
+    assert done.returncode == 2
+    assert "token_budget" in done.stderr
+
+
+def test_without_memory_and_without_redis_it_says_what_to_do(redis_url: str) -> None:
+    empty = hmx(new_settings("127.0.0.1:1", redis_url), "artifacts")
+    assert (empty.returncode, "hmx publish" in empty.stderr) == (1, True)
+    away = hmx(new_settings("127.0.0.1:1", "redis://127.0.0.1:1"), "artifacts")
+    assert (away.returncode, "Redis does not answer" in away.stderr) == (1, True)
+    assert "Traceback" not in away.stderr
