@@ -23,7 +23,9 @@ class Settings:
     kafka_bootstrap: str = ""
     """host:port[,host:port…]"""
     redis_url: str = ""
+    """redis://host:port/database"""
     service_url: str = ""
+    """Where the service answers, for whoever asks."""
     topic_prefix: str = ""
     """Put before every topic name, group and transactional id: several pipelines on one cluster."""
     control_key: str = ""
@@ -33,13 +35,19 @@ class Settings:
     worker_id: str = ""
     """Static group membership: a slot's stable name. A restart within the session timeout then disturbs nobody."""
     session_timeout_ms: int = 10_000
+    """So long a silent worker keeps its partitions."""
     transaction_timeout_ms: int = 60_000
+    """So long an unfinished transaction may hold up readers."""
     host: str = "127.0.0.1"
     """Where the HTTP servers listen."""
     service_port: int = 8080
+    """The service's; HTTP with OpenAPI at /docs."""
     worker_port: int = 8081
+    """The worker's health and metrics."""
     materialiser_port: int = 8082
+    """The materialiser's health and metrics."""
     log_level: str = "INFO"
+    """DEBUG, INFO, WARNING or ERROR."""
 
     @classmethod
     def load(cls, environ: Mapping[str, str] | None = None) -> Self:

@@ -26,7 +26,7 @@ from pipeline.local import stack as local
 from pipeline.local.process import StackError
 from pipeline.settings import Settings
 
-KEPT: Final = Path(".hmx-demo")
+KEPT: Final = Path(".hmx/demo")
 BUDGET: Final = 600
 LOOK_S: Final = 0.3
 _ELSEWHERE: Final = ("HMX_KAFKA_BOOTSTRAP", "HMX_REDIS_URL", "HMX_SERVICE_URL", "HMX_TOPIC_PREFIX", "HMX_CONTROL_KEY")
