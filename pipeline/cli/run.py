@@ -30,7 +30,7 @@ def materialise() -> None:
 
     Example: HMX_KAFKA_BOOTSTRAP=kafka:9092 HMX_REDIS_URL=redis://redis:6379 hmx materialise
     """
-    from pipeline.store.materialiser import materialise as run_materialiser
+    from pipeline.store.materialiser import Materialiser
 
     stop = threading.Event()
 
@@ -39,7 +39,7 @@ def materialise() -> None:
 
     signal.signal(signal.SIGTERM, ask_to_stop)
     signal.signal(signal.SIGINT, ask_to_stop)
-    run_materialiser(Settings.load(), stop)
+    Materialiser(Settings.load()).run(stop)
 
 
 def serve() -> None:
