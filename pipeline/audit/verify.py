@@ -7,7 +7,7 @@ can't be read to its end. A pipeline at work may be verified: what it has not co
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import closing
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
 import msgspec
@@ -73,18 +73,31 @@ class Report:
         return sum((part.rejections for part in self.partitions), Counter())
 
     def as_json(self) -> dict[str, Any]:
-        parts = [{k: v for k, v in asdict(part).items() if k != "violations"} for part in self.partitions]
         return {
             "conserved": self.conserved,
-            "outcomes": self.outcomes,
-            "rejections": self.rejections,
+            "outcomes": _plain(self.outcomes),
+            "rejections": _plain(self.rejections),
             "pending": sum(part.pending for part in self.partitions),
             "unverified": sum(part.unverified for part in self.partitions),
-            "evidence": self.evidence,
-            "faults": self.faults,
+            "evidence": _plain(self.evidence),
+            "faults": _plain(self.faults),
             "violations": [violation._asdict() for violation in self.violations],
-            "partitions": parts,
+            "partitions": [
+                {
+                    "partition": part.partition,
+                    "low": part.low,
+                    "position": part.position,
+                    "outcomes": _plain(part.outcomes),
+                    "pending": part.pending,
+                    "unverified": part.unverified,
+                }
+                for part in self.partitions
+            ],
         }
+
+
+def _plain(counts: Counter[str]) -> dict[str, int]:
+    return {str(name): count for name, count in counts.most_common()}
 
 
 def verify(settings: Settings, on_progress: Progress = lambda _: None) -> Report:

@@ -103,12 +103,13 @@ def _append(settings: Settings, barrier_id: str, partitions: int) -> None:
 
     producer = plain_producer(settings.require_kafka(), **{"linger.ms": 0, "delivery.timeout.ms": DELIVERY_MS})
     now_ms = int(time.time() * 1000)
-    for partition in range(partitions):
-        value = barrier(barrier_id, partition, now_ms)
-        headers: Any = [JSON, (AUTHENTICATION, signature(key, value))]
-        producer.produce(topic, value, b"barrier", partition, headers=headers, on_delivery=delivered)
-    while producer.flush(0.2):
-        pass
+    with closing(producer):
+        for partition in range(partitions):
+            value = barrier(barrier_id, partition, now_ms)
+            headers: Any = [JSON, (AUTHENTICATION, signature(key, value))]
+            producer.produce(topic, value, b"barrier", partition, headers=headers, on_delivery=delivered)
+        while producer.flush(0.2):
+            pass
     if failures:
         raise LackingError(f"{len(failures)} of {partitions} barriers could not be appended to {topic}: {failures[0]}")
 

@@ -7,6 +7,7 @@ Fails: KafkaUnreachableError or TopicsError before anything is sent; what Kafka 
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable
+from contextlib import closing
 from typing import Final, NamedTuple
 
 import msgspec
@@ -84,20 +85,21 @@ def publish(lines: Iterable[bytes], settings: Settings, on_progress: Progress | 
         },
     )
     started, taken, size, too_large = time.monotonic(), 0, 0, 0
-    for line in lines:
-        if not line.strip():
-            continue
-        taken += 1
-        size += len(line)
-        key = key_of(line)
-        if len(line) + len(key or b"") > RECORD_BYTES:
-            too_large += 1
-        else:
-            _produce(producer, topic, line, key)
-        if on_progress is not None and taken % REPORT_EVERY == 0:
-            on_progress(taken, size)
-    while producer.flush(0.2):
-        pass
+    with closing(producer):
+        for line in lines:
+            if not line.strip():
+                continue
+            taken += 1
+            size += len(line)
+            key = key_of(line)
+            if len(line) + len(key or b"") > RECORD_BYTES:
+                too_large += 1
+            else:
+                _produce(producer, topic, line, key)
+            if on_progress is not None and taken % REPORT_EVERY == 0:
+                on_progress(taken, size)
+        while producer.flush(0.2):
+            pass
     if on_progress is not None:
         on_progress(taken, size)
     seconds = time.monotonic() - started
