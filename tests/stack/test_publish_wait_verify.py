@@ -1,0 +1,259 @@
+"""`hmx publish`, `wait`, `verify` on a real broker with the real worker and materialiser."""
+
+import gzip
+import json
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+from click.testing import Result
+from typer.testing import CliRunner
+
+from pipeline.audit.conservation import Fault
+from pipeline.audit.verify import verify
+from pipeline.cli import app
+from pipeline.cli.wait import wait_for_all
+from pipeline.contracts.headers import JSON, REASON, header
+from pipeline.contracts.keys import join_key, partition_of, session_key
+from pipeline.contracts.limits import MB
+from pipeline.contracts.outcomes import Outcome
+from pipeline.kafka.barriers import LackingError, wait_for_reader, wait_for_stages
+from pipeline.kafka.clients import Cluster, plain_producer, read_partition
+from pipeline.kafka.plan import TopicSpec
+from pipeline.kafka.publisher import RECORD_BYTES, key_of, publish
+from pipeline.kafka.topics import load_topics
+from pipeline.settings import Settings
+from pipeline.store.fetch import Store
+from pipeline.topology import EPISODES, EVENTS, EVENTS_DLQ, SESSION_STATE
+from tests.support.events import event
+from tests.support.pipeline import Pipeline, create_topics, environment, new_settings, running
+
+CLOSED = "127.0.0.1:1"
+TIMEOUT_S = 60.0
+
+
+@pytest.fixture(scope="module")
+def pipeline(kafka: str, redis_url: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pipeline]:
+    """One worker and one materialiser for the tests that leave it as they found it."""
+    settings = new_settings(kafka, redis_url, window_ms=2_000)
+    with running(settings, tmp_path_factory.mktemp("logs"), "worker", "materialiser") as started:
+        yield started
+
+
+@pytest.fixture
+def topics(kafka: str, redis_url: str) -> Settings:
+    """Topics of the test's own that no worker reads."""
+    settings = new_settings(kafka, redis_url)
+    create_topics(settings)
+    return settings
+
+
+@pytest.fixture
+def hmx(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """`hmx …` as part of the given pipeline."""
+
+    def run(settings: Settings, *arguments: Any, **options: Any) -> Result:
+        given = {name: value for name, value in environment(settings).items() if name.startswith("HMX_")}
+        for name, value in given.items():
+            monkeypatch.setenv(name, value)
+        monkeypatch.setenv("COLUMNS", "80")
+        return CliRunner().invoke(app, list(map(str, arguments)), **options)
+
+    return run
+
+
+def lines_of(*events: dict[str, Any]) -> list[bytes]:
+    return [orjson.dumps(item) for item in events]
+
+
+def session(count: int, **fields: Any) -> list[bytes]:
+    name = uuid.uuid4().hex
+    return lines_of(*(event(session_id=name, sequence=n, event_id=f"{name}-{n}", **fields) for n in range(count)))
+
+
+def records(settings: Settings, topic: str) -> list[Any]:
+    cluster, name = Cluster(settings.kafka_bootstrap), settings.topic_prefix + topic
+    found = [
+        message
+        for partition in range(cluster.topic(name).partitions)
+        for message in read_partition(cluster.bootstrap, name, partition, cluster.watermarks(name, partition))
+    ]
+    cluster.close()
+    return found
+
+
+def events_spec() -> TopicSpec:
+    return next(spec for spec in load_topics() if spec.topic == EVENTS)
+
+
+# publish
+
+
+def test_every_line_is_a_record_as_it_was_written(topics: Settings, hmx: Any, tmp_path: Path) -> None:
+    plain, packed = tmp_path / "a.ndjson", tmp_path / "b.ndjson.gz"
+    valid = orjson.dumps(event())
+    large = orjson.dumps(event(content={"text": "x" * MB}))
+    plain.write_bytes(b"\n".join([valid, b"", b"  ", b"no JSON \xff", b'{"a": 1}\r', large]))
+    packed.write_bytes(gzip.compress(b"packed\n"))
+    done = hmx(topics, "publish", "--json", plain, packed, "-", input=b"from standard input\n")
+    assert done.exit_code == 0, done.stderr
+    assert json.loads(done.stdout)["events"] == 6
+    sent = [b"no JSON \xff", b'{"a": 1}\r', b"from standard input", b"packed", large, valid]
+    assert sorted(message.value() for message in records(topics, EVENTS)) == sorted(sent)
+    assert all(JSON in message.headers() for message in records(topics, EVENTS))
+
+
+def test_records_are_keyed_and_placed_by_their_session(topics: Settings) -> None:
+    items = [event(tenant_id=f"ten/ant {n}", session_id=f"sitzung-ü{n}") for n in range(20)]
+    assert publish(lines_of(*items), topics).complete
+    partitions = events_spec().partitions
+    for message in records(topics, EVENTS):
+        sent = orjson.loads(message.value())
+        key = session_key(sent["tenant_id"], sent["session_id"])
+        assert message.key() == key.encode()
+        assert message.partition() == partition_of(key, partitions)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [b"", b"no JSON", b"[]", b'{"tenant_id": "t"}', b'{"tenant_id": 1, "session_id": "s"}', b"[" * 100_000, b"\xff"],
+)
+def test_a_line_whose_session_cannot_be_read_has_no_key(line: bytes) -> None:
+    assert key_of(line) is None
+
+
+def test_a_session_is_read_wherever_it_stands_in_the_line() -> None:
+    line = b'{"content": {"tenant_id": "x"}, "session_id": "s/1", "n": [1, {"a": null}], "tenant_id": "t"}'
+    assert key_of(line) == join_key("t", "s/1").encode()
+
+
+def test_what_the_topic_does_not_take_is_counted_and_fails_the_command(topics: Settings, hmx: Any) -> None:
+    limit = events_spec().config.max_message_bytes
+    assert limit > RECORD_BYTES
+    fits, too_large = b"x" * RECORD_BYTES, b"x" * (RECORD_BYTES + 1)
+    done = hmx(topics, "publish", "--json", "-", input=b"\n".join([fits, too_large, b"after"]))
+    assert done.exit_code == 1
+    found = json.loads(done.stdout)
+    assert (found["events"], found["too_large"], found["failed"]) == (2, 1, {})
+    assert "1 lines are larger" in done.stderr
+    assert len(records(topics, EVENTS)) == 2
+
+
+def test_without_kafka_or_topics_the_message_says_what_to_do(
+    kafka: str, redis_url: str, hmx: Any, tmp_path: Path
+) -> None:
+    file = tmp_path / "a.ndjson"
+    file.write_bytes(b"{}\n")
+    away, missing = new_settings(CLOSED), new_settings(kafka, redis_url)
+    failed = hmx(away, "publish", file)
+    assert failed.exit_code == 1
+    assert CLOSED in str(failed.exception)
+    assert "hmx up" in str(failed.exception)
+    for command in (["publish", file], ["wait"], ["verify"]):
+        assert "hmx topics apply" in str(hmx(missing, *command).exception)
+    assert "is no file" in hmx(missing, "publish", tmp_path / "none").stderr
+
+
+# wait
+
+
+def test_after_wait_all_that_was_published_can_be_read(pipeline: Pipeline) -> None:
+    lines = session(5, tenant_id="wait")
+    publish([*lines, b"no JSON"], pipeline.settings)
+    wait_for_all(pipeline.settings, TIMEOUT_S)
+    store = Store.open(pipeline.settings)
+    for line in lines:
+        assert store.get_event("wait", orjson.loads(line)["event_id"]) is not None
+    dead = [m for m in records(pipeline.settings, EVENTS_DLQ) if m.value() == b"no JSON"]
+    assert [header(m.headers(), REASON) for m in dead] == [b"not_json"]
+
+
+def test_wait_outlasts_the_window_of_what_stands_behind_a_gap(pipeline: Pipeline) -> None:
+    behind = session(3, tenant_id="gap")[2]
+    publish([behind], pipeline.settings)
+    wait_for_all(pipeline.settings, TIMEOUT_S)
+    assert Store.open(pipeline.settings).get_event("gap", orjson.loads(behind)["event_id"]) is not None
+
+
+def test_wait_says_which_stage_is_lacking_where(topics: Settings, hmx: Any) -> None:
+    with pytest.raises(LackingError, match=r"waiting for sessions: hmx.events.v1 partitions 0, 1"):
+        wait_for_stages(topics, timeout=0.5)
+    failed = hmx(topics, "wait", "--timeout", "0.5")
+    assert failed.exit_code == 1
+    assert "waiting for sessions" in failed.stderr
+    assert "hmx status" in " ".join(failed.stderr.split())
+
+
+def test_wait_says_that_redis_is_lacking(pipeline: Pipeline) -> None:
+    pipeline.pause("materialiser")
+    try:
+        publish(session(2), pipeline.settings)
+        ends = wait_for_stages(pipeline.settings, TIMEOUT_S)
+        positions = Store.open(pipeline.settings).positions
+        with pytest.raises(LackingError, match="Redis has not read"):
+            wait_for_reader(ends, positions, timeout=0.3)
+    finally:
+        pipeline.resume("materialiser")
+    wait_for_reader(ends, positions, TIMEOUT_S)
+
+
+# verify
+
+
+def test_what_went_through_the_pipeline_is_conserved(pipeline: Pipeline, hmx: Any) -> None:
+    before = verify(pipeline.settings).outcomes
+    lines = session(4)
+    late = session(3, tenant_id="late")
+    publish([*lines, lines[0], late[0], late[2], b"", b"no JSON", b"null"], pipeline.settings)
+    wait_for_stages(pipeline.settings, TIMEOUT_S)
+    publish([late[1]], pipeline.settings)
+    wait_for_stages(pipeline.settings, TIMEOUT_S)
+    report = verify(pipeline.settings)
+    assert report.violations == []
+    assert report.conserved
+    found = report.outcomes - before
+    assert {name: found[name] for name in (Outcome.RELEASED, Outcome.RELEASED_LATE)} == {
+        "released": 6,
+        "released_late": 1,
+    }
+    assert {name: found[name] for name in (Outcome.DUPLICATE, Outcome.REJECTED)} == {"duplicate": 1, "rejected": 2}
+    shown, as_json = hmx(pipeline.settings, "verify"), hmx(pipeline.settings, "verify", "--json")
+    assert (shown.exit_code, as_json.exit_code) == (0, 0)
+    assert "conserved" in shown.stdout
+    assert max(map(len, shown.stdout.splitlines())) <= 80
+    assert json.loads(as_json.stdout)["conserved"] is True
+
+
+def test_verify_names_what_is_planted_into_the_topics(kafka: str, tmp_path: Path, hmx: Any) -> None:
+    settings = new_settings(kafka)
+    with running(settings, tmp_path, "worker"):
+        publish([*session(3), b"no JSON"], settings)
+        wait_for_stages(settings, TIMEOUT_S)
+    again = records(settings, EPISODES)[0]
+    letter = records(settings, EVENTS_DLQ)[0]
+    producer = plain_producer(kafka)
+
+    def plant(topic: str, message: Any, headers: list[tuple[str, bytes]]) -> None:
+        name = settings.topic_prefix + topic
+        producer.produce(name, message.value(), message.key(), message.partition(), headers=headers)
+
+    plant(EPISODES, again, again.headers())
+    plant(EPISODES, again, [])
+    plant(EVENTS_DLQ, letter, letter.headers())
+    assert producer.flush(20) == 0
+    report = verify(settings)
+    assert dict(report.faults) == {Fault.DOUBLED: 2, Fault.NAMELESS: 1}
+    shown = hmx(settings, "verify")
+    assert shown.exit_code == 1
+    for word in (Fault.DOUBLED, Fault.NAMELESS, "not conserved"):
+        assert word in shown.stdout
+
+
+def test_what_no_worker_has_read_is_pending(topics: Settings) -> None:
+    publish(session(3), topics)
+    report = verify(topics)
+    assert (report.conserved, sum(part.pending for part in report.partitions)) == (True, 3)
+    assert records(topics, SESSION_STATE) == []
