@@ -1,0 +1,182 @@
+"""What README, compose file and Dockerfile say is what the code says."""
+
+import json
+import re
+import shlex
+import subprocess
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import click
+import pytest
+import typer.main
+import yaml
+
+from pipeline.cli import app
+from pipeline.contracts.keys import session_key
+from pipeline.intake.decode import Accepted, decode
+from pipeline.kafka.topics import FOLDER
+from pipeline.local.jars import KAFKA_VERSION
+from pipeline.local.kafka import MESSAGE_BYTES
+from pipeline.settings import Settings
+from tests.support.documents import README, ROOT, TABLES, with_tables
+
+TEXT = README.read_text(encoding="utf-8")
+BLOCKS = re.findall(r"^```(\w+)\n(.*?)^```", TEXT, re.MULTILINE | re.DOTALL)
+COMPOSE: dict[str, Any] = yaml.safe_load((ROOT / "docker-compose.yml").read_text())
+SERVICES: dict[str, Any] = COMPOSE["services"]
+OURS = {name: service for name, service in SERVICES.items() if "build" in service}
+VARIABLES = {f"HMX_{field.name.upper()}" for field in fields(Settings)}
+DOCKERFILE = (ROOT / "deploy" / "Dockerfile").read_text()
+COMMANDS = typer.main.get_command(app)
+
+
+def command_of(words: list[str]) -> click.Command | None:
+    """The command that these words name, options and arguments left out."""
+    found: Any = COMMANDS
+    for word in words:
+        if not isinstance(found, click.Group | typer.core.TyperGroup):
+            break
+        found = found.commands.get(word)
+    return found if found is not COMMANDS else None
+
+
+def hmx_lines(text: str) -> list[list[str]]:
+    """The words after `hmx` in every line that runs it."""
+    lines = re.findall(r"^ {4}(?:\.venv/bin/)?hmx (.+)$|`hmx ([^`]+)`", text, re.MULTILINE)
+    return [shlex.split(block or inline, comments=True) for block, inline in lines]
+
+
+def test_the_tables_of_the_readme_are_what_the_code_says() -> None:
+    assert with_tables(TEXT) == TEXT, "run: python -m tests.support.documents"
+    assert set(re.findall(r"<!-- table: (\w+) -->", TEXT)) == set(TABLES)
+
+
+@pytest.mark.parametrize("path", ["README.md", "deploy/README.md", "topics/README.md"])
+def test_every_command_that_a_page_names_exists_with_its_options(path: str) -> None:
+    lines = hmx_lines((ROOT / path).read_text(encoding="utf-8"))
+    assert lines
+    for words in lines:
+        command = command_of([word for word in words if not word.startswith("-")])
+        assert command is not None, words
+        known = {option for parameter in command.params for option in (*parameter.opts, *parameter.secondary_opts)}
+        assert {word for word in words if word.startswith("-") and word != "-"} <= known, words
+
+
+@pytest.mark.parametrize("path", ["README.md", "deploy/README.md"])
+def test_every_variable_that_a_page_names_is_a_setting(path: str) -> None:
+    text = (ROOT / path).read_text(encoding="utf-8")
+    ports = set(re.findall(r"\$\{(HMX_\w+):-", (ROOT / "docker-compose.yml").read_text()))
+    assert set(re.findall(r"HMX_[A-Z_]*[A-Z]", text)) <= VARIABLES | ports
+
+
+def test_every_link_of_the_readme_leads_somewhere() -> None:
+    for target in re.findall(r"\]\((?!http|#)([^)#]+)", TEXT):
+        assert (ROOT / target).exists(), target
+    headings = {
+        re.sub(r"[^\w -]", "", line[3:]).lower().replace(" ", "-") for line in TEXT.splitlines() if line[:3] == "## "
+    }
+    assert set(re.findall(r"\]\(#([^)]+)\)", TEXT)) <= headings
+
+
+def test_the_readme_names_every_room_once() -> None:
+    rooms = sorted(path.parent.name for path in (ROOT / "pipeline").glob("*/__init__.py"))
+    assert sorted(re.findall(r"^\| `(\w+)` \|.*\| (?:yes )?\|$", TEXT, re.MULTILINE)) == rooms
+
+
+def test_the_readme_names_every_make_target() -> None:
+    targets = set(re.findall(r"^([a-z]+):.*## ", (ROOT / "Makefile").read_text(), re.MULTILINE)) - {"help"}
+    assert targets <= set(re.findall(r"\bmake ([a-z]+)", TEXT))
+
+
+def test_python_examples_are_valid_and_their_event_is_accepted() -> None:
+    examples = [code for language, code in BLOCKS if language == "python"]
+    assert len(examples) == 2
+    for code in examples:
+        compile(code, "README.md", "exec")
+    (literal,) = re.findall(r"^event = (\{.*?^\})$", examples[0], re.MULTILINE | re.DOTALL)
+    event = json.loads(re.sub(r",(\s*[}\]])", r"\1", literal))
+    assert isinstance(decode(json.dumps(event).encode()), Accepted)
+    keyed = re.search(r"^key = (.*)$", examples[0], re.MULTILINE)
+    assert keyed is not None
+    assert eval(keyed[1], {"event": event, "quote": quote}) == session_key(event["tenant_id"], event["session_id"])
+
+
+def test_the_kcat_example_sends_an_accepted_event_under_its_key() -> None:
+    (script,) = (code for language, code in BLOCKS if "kcat" in code and language == "sh")
+    sent = subprocess.run(["sh", "-c", script.partition("|\n")[0]], capture_output=True, text=True, check=True).stdout
+    key, value = sent.split("\t")
+    accepted = decode(value.encode())
+    assert isinstance(accepted, Accepted)
+    assert key == session_key(accepted.event.tenant_id, accepted.event.session_id)
+
+
+def test_containers_get_settings_that_exist() -> None:
+    for name, service in OURS.items():
+        given = {variable for variable in service["environment"] if variable.startswith("HMX_")}
+        assert given <= VARIABLES, name
+        assert {"HMX_KAFKA_BOOTSTRAP", "HMX_REDIS_URL", "HMX_CONTROL_KEY"} <= given, name
+        loaded = Settings.load({key: str(value) for key, value in service["environment"].items()})
+        assert loaded.host == "0.0.0.0"
+
+
+def test_containers_run_commands_that_exist_and_all_that_the_local_stack_runs() -> None:
+    for name, service in OURS.items():
+        assert command_of(service["command"]) is not None, name
+    assert {" ".join(service["command"]) for service in OURS.values()} == {
+        "topics apply --yes", "worker", "materialise", "serve",
+    }  # fmt: skip
+
+
+def test_containers_wait_for_what_they_need_and_are_watched() -> None:
+    for name, service in SERVICES.items():
+        for needed, how in service.get("depends_on", {}).items():
+            if how["condition"] == "service_healthy":
+                assert "healthcheck" in SERVICES[needed], name
+            else:
+                assert SERVICES[needed]["restart"] == "no", name
+        assert ("healthcheck" in service) != (service["restart"] == "no"), name
+
+
+@pytest.mark.parametrize(("name", "port"), [("worker", 8081), ("materialiser", 8082), ("service", 8080)])
+def test_a_container_is_asked_for_its_health_where_it_answers(name: str, port: int) -> None:
+    assert OURS[name]["environment"][f"HMX_{name.upper()}_PORT"] == port
+    assert f"http://127.0.0.1:{port}/readyz" in OURS[name]["healthcheck"]["test"][-1]
+
+
+def test_the_container_broker_is_the_local_one() -> None:
+    kafka = SERVICES["kafka"]
+    assert kafka["image"] == f"apache/kafka:{KAFKA_VERSION}"
+    assert kafka["environment"]["KAFKA_MESSAGE_MAX_BYTES"] == MESSAGE_BYTES
+    assert kafka["environment"]["KAFKA_REPLICA_FETCH_MAX_BYTES"] == MESSAGE_BYTES
+    assert kafka["environment"]["KAFKA_AUTO_CREATE_TOPICS_ENABLE"] == "false"
+
+
+def test_every_listener_is_advertised_to_those_who_use_it() -> None:
+    environment = SERVICES["kafka"]["environment"]
+    listeners = dict(part.split("://", 1) for part in environment["KAFKA_LISTENERS"].split(","))
+    advertised = dict(part.split("://", 1) for part in environment["KAFKA_ADVERTISED_LISTENERS"].split(","))
+    assert set(listeners) == {"INNER", "HOST", "CONTROLLER"}
+    assert advertised["INNER"] == f"kafka{listeners['INNER']}" == COMPOSE["x-settings"]["HMX_KAFKA_BOOTSTRAP"]
+    (published,) = SERVICES["kafka"]["ports"]
+    assert published == f"{advertised['HOST']}{listeners['HOST']}"
+    assert environment["KAFKA_CONTROLLER_QUORUM_VOTERS"] == f"1@kafka{listeners['CONTROLLER']}"
+
+
+def test_nothing_is_published_beyond_this_machine() -> None:
+    assert all(port.startswith("127.0.0.1:") for service in SERVICES.values() for port in service.get("ports", ()))
+
+
+def test_the_image_holds_what_the_code_reads_and_runs_without_root() -> None:
+    copied = re.findall(r"^COPY (?!--from)(.+) \S+$", DOCKERFILE, re.MULTILINE)
+    allowed = (ROOT / ".dockerignore").read_text()
+    for source in (path for line in copied for path in line.split()):
+        assert (ROOT / source).exists(), source
+        assert f"!{source}\n" in allowed, source
+    assert FOLDER.relative_to(ROOT) == Path("topics")
+    assert "--require-hashes" in DOCKERFILE
+    (user,) = re.findall(r"^USER (\d+)$", DOCKERFILE, re.MULTILINE)
+    assert int(user) > 0
+    assert all(base.startswith("python:3.11-slim") for base in re.findall(r"^FROM (.+)$", DOCKERFILE, re.MULTILINE))

@@ -1,0 +1,82 @@
+"""The tables of the README, made from the code. `python -m tests.support.documents` writes them anew."""
+
+import ast
+import inspect
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import MISSING, fields
+from pathlib import Path
+
+from pipeline.contracts.outcomes import Outcome
+from pipeline.contracts.rejections import Reason
+from pipeline.kafka.topics import load_topics
+from pipeline.settings import Settings
+
+ROOT = Path(__file__).resolve().parents[2]
+README = ROOT / "README.md"
+Table = list[tuple[str, ...]]
+_MARKED = re.compile(r"(<!-- table: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
+
+
+def topics() -> Table:
+    """A topic's key and what its description's first sentence says."""
+    rows: Table = [("topic", "key", "kept", "what it holds")]
+    for spec in load_topics():
+        kept = (
+            "last per key"
+            if spec.config.cleanup_policy == "compact"
+            else f"{spec.config.retention_ms // 86_400_000} days"
+        )
+        first = " ".join(spec.description.split()).split(". ")[0].rstrip(".")
+        rows.append((f"`{spec.topic}`", spec.key.replace(", each part percent-encoded", ""), kept, first))
+    return rows
+
+
+def outcomes() -> Table:
+    return [("outcome", "meaning"), *((f"`{outcome}`", outcome.meaning) for outcome in Outcome)]
+
+
+def reasons() -> Table:
+    return [("reason", "step", "advice"), *((f"`{reason}`", str(reason.step), reason.advice) for reason in Reason)]
+
+
+def settings() -> Table:
+    said = _field_docs()
+    rows: Table = [("variable", "default", "meaning")]
+    for field in fields(Settings):
+        assert field.default is not MISSING
+        shown = f"`{field.default}`" if str(field.default) else ""
+        rows.append((f"`HMX_{field.name.upper()}`", shown, said[field.name]))
+    return rows
+
+
+def _field_docs() -> dict[str, str]:
+    """Field → the string that stands below it."""
+    (made,) = (node for node in ast.parse(inspect.getsource(Settings)).body if isinstance(node, ast.ClassDef))
+    said = {}
+    for node, below in zip(made.body, made.body[1:], strict=False):
+        if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name) and isinstance(below, ast.Expr):
+            said[node.target.id] = str(ast.literal_eval(below.value))
+    return said
+
+
+TABLES: Mapping[str, Callable[[], Table]] = {
+    "topics": topics,
+    "outcomes": outcomes,
+    "reasons": reasons,
+    "settings": settings,
+}
+
+
+def markdown(table: Table) -> str:
+    head, *rows = (f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in row)} |" for row in table)
+    return "\n".join((head, "|" + "---|" * len(table[0]), *rows)) + "\n"
+
+
+def with_tables(text: str) -> str:
+    """The README's text with every marked table as the code says it."""
+    return _MARKED.sub(lambda found: f"{found[1]}\n{markdown(TABLES[found[2]]())}\n{found[3]}", text)
+
+
+if __name__ == "__main__":
+    README.write_text(with_tables(README.read_text(encoding="utf-8")), encoding="utf-8")
