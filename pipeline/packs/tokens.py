@@ -20,6 +20,9 @@ _UNPRONOUNCED: Final = re.compile(r"[bcdfghjklmnpqrstvwxzBCDFGHJKLMNPQRSTVWXZ]{5
 _SAME: Final = re.compile(r"(.)\1*", re.DOTALL)
 _MARGIN: Final = 110
 _WIDE_MARGIN: Final = 140
+_ACCENTED: Final = re.compile("[\u00c0-\u024f]")
+_ACCENTED_MARGIN: Final = 130
+"""Of the ASCII parts of a text whose letters have accents: its words are not English ones."""
 
 
 def estimate(text: str) -> int:
@@ -34,14 +37,16 @@ def estimate(text: str) -> int:
             wide += sum(map(_wide, piece))
         else:
             plain += _COSTS[kind](piece)
-    return -(-(plain * _MARGIN + wide * _WIDE_MARGIN) // 10_000) + 1
+    margin = _ACCENTED_MARGIN if _ACCENTED.search(text) else _MARGIN
+    return -(-(plain * margin + wide * _WIDE_MARGIN) // 10_000) + 1
 
 
 def _word(piece: str) -> int:
     n = len(piece)
     if n > 16 or (n > 4 and _UNPRONOUNCED.search(piece)):
-        return n * 50
-    return 100 if n < 6 else 110 if n < 9 else 135 if n < 12 else 200
+        return n * 60
+    name = 50 if n > 4 and piece[0] < "a" else 0
+    return name + (100 if n < 6 else 110 if n < 9 else 135 if n < 12 else 250)
 
 
 def _upper(piece: str) -> int:

@@ -88,7 +88,7 @@ class Materialiser:
         self._beat = time.monotonic()
 
     def run(self, stop: threading.Event) -> None:
-        """Serves health and metrics, and reads on until told to stop. Raises MaterialiserError, and OSError for the port."""
+        """Serves health and metrics, and reads until told to stop. Raises MaterialiserError, OSError for the port."""
         server = serve_health(*self._address, self.liveness, self.readiness)
         try:
             self._run(stop)
