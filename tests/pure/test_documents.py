@@ -14,7 +14,7 @@ import pytest
 import typer.main
 import yaml
 
-from pipeline.cli import app
+from pipeline.cli.app import app
 from pipeline.contracts.keys import session_key
 from pipeline.intake.decode import Accepted, decode
 from pipeline.kafka.topics import FOLDER

@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 
 from pipeline.audit.conservation import Fault
 from pipeline.audit.verify import verify
-from pipeline.cli import app
+from pipeline.cli.app import app
 from pipeline.cli.wait import wait_for_all
 from pipeline.contracts.headers import JSON, REASON, header
 from pipeline.contracts.keys import join_key, partition_of, session_key

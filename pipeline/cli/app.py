@@ -1,0 +1,40 @@
+"""The command line `hmx`: one module per group of commands, each with `register(app)`.
+
+Exit codes: 0 done; 1 the answer is no, or it failed; 2 wrong usage (topics plan: changes are pending); 130 interrupted.
+Results go to standard output, everything else to standard error.
+"""
+
+import sys
+from typing import Final
+
+import typer
+from confluent_kafka import KafkaException
+
+from pipeline.cli import demo, publish, query, run, stack, topics, verify, wait
+from pipeline.cli.console import fail
+from pipeline.kafka.topics import TopicsError
+from pipeline.settings import SettingsError
+
+app: Final = typer.Typer(
+    name="hmx",
+    help="The memory of AI agents as a stream: HMX events on Kafka become artifacts and context packs.",
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode="markdown",
+    pretty_exceptions_enable=False,
+)
+for module in (stack, run, publish, wait, query, verify, demo):
+    module.register(app)
+app.add_typer(topics.app, name="topics")
+
+
+def main() -> None:
+    """Runs a command; failures that an operator can mend are one line, without a traceback."""
+    try:
+        app()
+    except (SettingsError, TopicsError, ConnectionError, TimeoutError) as error:
+        fail(str(error))
+    except KafkaException as error:
+        fail(f"Kafka: {error.args[0].str()}")
+    except KeyboardInterrupt:
+        sys.exit(130)

@@ -1,0 +1,118 @@
+"""Servers and processes that go away: a clear message, not ready meanwhile, no crash loop, and nothing lost."""
+
+import os
+import random
+import signal
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import orjson
+import pytest
+
+from pipeline.audit.verify import verify
+from pipeline.cli.wait import wait_for_all
+from pipeline.kafka.publisher import publish
+from pipeline.local.stack import Stack
+from pipeline.local.state import read_stack
+from pipeline.settings import Settings
+from pipeline.store.fetch import Store
+from tests.support.inprocess import artifacts_of, law_five
+from tests.support.pipeline import Pipeline, new_settings, running
+from tests.support.sessions import interleaved, session
+from tests.support.topics import active_artifacts
+
+SESSIONS = [session(number) for number in range(40)]
+
+
+def answer(url: str) -> tuple[int, str]:
+    try:
+        with urllib.request.urlopen(url, timeout=5) as response:
+            return response.status, response.read().decode()
+    except urllib.error.HTTPError as error:
+        return error.code, error.read().decode()
+    except OSError as error:
+        return 0, str(error)
+
+
+def until(what: Callable[[], bool], seconds: float = 60.0) -> None:
+    deadline = time.monotonic() + seconds
+    while not what():
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+
+
+@pytest.fixture
+def stack(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Stack]:
+    with Stack(tmp_path / "state", pipeline=True, keep=False) as running_stack:
+        for name, value in running_stack.environment.items():
+            monkeypatch.setenv(name, value)
+        yield running_stack
+
+
+def kill(stack: Stack, name: str) -> None:
+    described = read_stack(stack.state)
+    assert described is not None
+    os.kill(described["components"][name]["pid"], signal.SIGKILL)
+
+
+def test_whatever_is_killed_comes_back_and_nothing_is_lost_or_doubled(stack: Stack) -> None:
+    settings = Settings.load(stack.environment)
+    lines = [orjson.dumps(event) for event in interleaved(SESSIONS, 11)]
+    victims = ["worker", "redis", "materialiser", "kafka-1", "service", "worker"]
+    random.Random(11).shuffle(victims)
+    size = -(-len(lines) // len(victims))
+    for n, victim in enumerate(victims):
+        assert publish(lines[n * size : (n + 1) * size], settings).complete
+        kill(stack, victim)
+        time.sleep(1)
+    until(lambda: all(answer(f"http://127.0.0.1:{port}/readyz")[0] == 200 for port in ports(settings)))
+    wait_for_all(settings)
+    report = verify(settings)
+    assert report.conserved, report.faults
+    expected = law_five(artifacts_of(interleaved(SESSIONS, 0)))
+    assert active_artifacts(settings) == expected
+    held = Store.open(settings).list_artifacts("acme", status="active", limit=100)
+    assert sorted(a["title"] for a in held.artifacts) == sorted(row[2] for row in expected)
+
+
+def ports(settings: Settings) -> list[int]:
+    return [settings.worker_port, settings.materialiser_port, settings.service_port]
+
+
+def test_without_kafka_and_redis_processes_wait_and_say_so(tmp_path: Path) -> None:
+    settings = new_settings("127.0.0.1:9", "redis://127.0.0.1:9/0")
+    pipeline = Pipeline(settings, tmp_path)
+    try:
+        for name, port in zip(("worker", "materialiser", "service"), ports(settings)[:3], strict=True):
+            pipeline.start(name, ready=False)
+            until(lambda port=port: answer(f"http://127.0.0.1:{port}/livez")[0] == 200)
+            status, why = answer(f"http://127.0.0.1:{port}/readyz")
+            assert status == 503
+            assert "Kafka" in why or "Redis" in why
+        time.sleep(5)
+        assert all(process.poll() is None for process in pipeline.processes.values())
+        assert "does not answer" in pipeline.log("worker") or "no broker" in pipeline.log("worker").lower()
+    finally:
+        pipeline.stop_all()
+
+
+def test_a_worker_refuses_an_events_topic_without_append_times(kafka: str, tmp_path: Path) -> None:
+    from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
+
+    from pipeline.kafka.topics import connect
+
+    settings = new_settings(kafka)
+    with running(settings, tmp_path) as pipeline:
+        admin = connect(kafka)
+        change = ConfigEntry("message.timestamp.type", "CreateTime", incremental_operation=AlterConfigOpType.SET)
+        topic = ConfigResource(
+            ResourceType.TOPIC, f"{settings.topic_prefix}hmx.events.v1", incremental_configs=[change]
+        )
+        for done in admin.incremental_alter_configs([topic]).values():
+            done.result()
+        process = pipeline.start("worker", ready=False)
+        assert process.wait(30) == 1
+        assert "LogAppendTime is needed" in pipeline.log("worker")

@@ -1,0 +1,66 @@
+"""The README's examples, run as they are written against a running pipeline."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from pipeline.cli.wait import wait_for_all
+from pipeline.contracts.pack import ContextPack
+from pipeline.kafka.publisher import publish
+from pipeline.local.samples import TENANT, sample_events
+from pipeline.settings import Settings
+from pipeline.store.fetch import Store
+from tests.support.documents import README
+from tests.support.pipeline import new_settings, running
+from tests.support.stack import Servers
+
+BLOCKS = re.findall(r"^```(\w+)\n(.*?)^```", README.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
+PYTHON = [code for language, code in BLOCKS if language == "python"]
+CURL = [code for language, code in BLOCKS if "curl" in code]
+
+
+@pytest.fixture(scope="module")
+def pipeline(servers: Servers, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Settings]:
+    """Under the topics' own names, as a reader of the README has them."""
+    settings = new_settings(servers.kafka_bootstrap, servers.redis_url, topic_prefix="")
+    with running(settings, tmp_path_factory.mktemp("logs"), "worker", "materialiser", "service"):
+        publish(sample_events(), settings)
+        wait_for_all(settings)
+        yield settings
+
+
+def run(arguments: list[str], settings: Settings, folder: Path) -> str:
+    environment = {**os.environ, "KAFKA": settings.kafka_bootstrap, "SERVICE": settings.service_url}
+    done = subprocess.run(arguments, env=environment, cwd=folder, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_the_python_producers_event_is_remembered(pipeline: Settings, tmp_path: Path) -> None:
+    run([sys.executable, "-c", PYTHON[0]], pipeline, tmp_path)
+    wait_for_all(pipeline)
+    (event_id,) = re.findall(r'"event_id": "(.*)"', PYTHON[0])
+    assert Store.open(pipeline).get_event("acme", event_id)
+
+
+def test_the_python_consumer_prints_the_whole_memory(pipeline: Settings, tmp_path: Path) -> None:
+    printed = run([sys.executable, "-c", PYTHON[1].replace("poll(10)", "poll(5)")], pipeline, tmp_path).splitlines()
+    active = [line for line in printed if line.startswith("active failure_playbook ")]
+    assert any("pulling image" in line for line in active)
+
+
+def test_the_curl_examples_publish_events_and_get_a_pack(pipeline: Settings, tmp_path: Path) -> None:
+    ours = (value for value in sample_events() if b'"tenant_id":"acme"' in value)
+    (tmp_path / "sessions.ndjson").write_bytes(next(ours) + b"\n" + next(ours) + b"\n")
+    posted, asked = (run(["sh", "-c", script], pipeline, tmp_path) for script in CURL)
+    assert json.loads(posted)["summary"] == {"total": 2, "accepted": 2, "rejected": 0}
+    pack = ContextPack.model_validate_json(asked)
+    assert pack.tenant_id == TENANT
+    assert pack.token_budget.used <= pack.token_budget.total_budget == 600
+    assert any("pulling image" in entry.content for entry in pack.entries)
