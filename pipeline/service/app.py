@@ -39,7 +39,14 @@ def create_app(settings: Settings) -> FastAPI:
         yield
         await run_in_threadpool(log.close)
 
-    app = FastAPI(title="HMX", version="1.0", description=DESCRIPTION, lifespan=running, redoc_url=None)
+    app = FastAPI(
+        title="HMX",
+        version="1.0",
+        description=DESCRIPTION,
+        lifespan=running,
+        redoc_url=None,
+        responses=problems.DOCUMENTED,
+    )
     app.state.store = store
     problems.install(app)
     app.add_exception_handler(StoreUnavailableError, _away)

@@ -90,7 +90,7 @@ class EventLog:
         except KafkaException as error:
             cause: KafkaError = error.args[0]
             if cause.code() == KafkaError._FATAL:  # an idempotent producer that lost its sequence never recovers
-                self._producer = self._connect()
+                self._replace()
             raise NotAppendedError(cause.str()) from None
         return await delivery.done
 
@@ -107,6 +107,11 @@ class EventLog:
         self._producer.flush(ACKNOWLEDGED_MS / 1000)
         self._stop.set()
         self._thread.join()
+
+    def _replace(self) -> None:
+        old, self._producer = self._producer, self._connect()
+        old.purge()
+        old.flush(POLL_S)  # whoever waits for it is told
 
     def _connect(self) -> Producer:
         # Its log would say twenty times a second that Kafka is away; readiness says it once.

@@ -53,6 +53,29 @@ class Kind(StrEnum):
     """Whatever else the framework refuses; the status is its own."""
 
 
+DOCUMENTED: Final[dict[int | str, dict[str, Any]]] = {
+    "default": {
+        "description": "Problem details (RFC 9457)",
+        "content": {
+            MEDIA_TYPE: {
+                "schema": {
+                    "type": "object",
+                    "required": ["type", "title", "status", "detail", "reason"],
+                    "properties": {
+                        "type": {"type": "string"},
+                        "title": {"type": "string"},
+                        "status": {"type": "integer"},
+                        "detail": {"type": "string"},
+                        "reason": {"type": "string", "description": "A stable code; an event's is intake's"},
+                        "path": {"type": "string", "description": "JSON path of the cause"},
+                    },
+                }
+            }
+        },
+    }
+}
+"""What OpenAPI says of every route's errors."""
+
 _BY_STATUS: Final = {404: Kind.NOT_FOUND, 405: Kind.METHOD_NOT_ALLOWED}
 
 

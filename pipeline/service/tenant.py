@@ -2,7 +2,7 @@
 
 from typing import Annotated, Final
 
-from fastapi import Depends, Header
+from fastapi import Depends, Header, Request
 
 from pipeline.contracts.keys import CONTROL_TENANT
 from pipeline.service.problems import Kind, ProblemError
@@ -11,11 +11,12 @@ HEADER: Final = "X-HMX-Tenant"
 
 
 def tenant_of(
+    request: Request,
     value: Annotated[str | None, Header(alias=HEADER, description="The tenant, UTF-8", examples=["acme"])] = None,
 ) -> str:
-    """Raises ProblemError where it is missing, empty, not UTF-8 or reserved."""
-    if not value:
-        raise ProblemError(Kind.TENANT_REQUIRED, f"send the header {HEADER}")
+    """Raises ProblemError where it is missing, empty, not UTF-8, given twice or reserved."""
+    if not value or len(request.headers.getlist(HEADER)) != 1:
+        raise ProblemError(Kind.TENANT_REQUIRED, f"send one header {HEADER}")
     try:
         tenant = value.encode("latin-1").decode()  # HTTP hands on bytes, the framework reads them as latin-1
     except UnicodeError:

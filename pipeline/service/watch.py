@@ -3,12 +3,15 @@
 import time
 from typing import Any, Final
 
+from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from pipeline.observe.metrics import METRICS
 from pipeline.service.problems import internal
 
 UNMATCHED: Final = "unmatched"
+GONE: Final = 499
+"""Whoever asked has gone before the request was there: nobody is answered."""
 
 
 class Watch:
@@ -32,6 +35,8 @@ class Watch:
         started = time.perf_counter()
         try:
             await self._app(scope, receive, noting)
+        except ClientDisconnect:
+            status = GONE
         except Exception as error:  # noqa: BLE001  whatever it is, the client gets a problem and the log a line
             answer = internal(error)
             if not status:

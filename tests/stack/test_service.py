@@ -219,6 +219,11 @@ def test_no_route_of_memory_answers_without_a_tenant(
     is_problem(service.request(method, f"/v1/hmx/{path}", headers=headers), 400, reason)
 
 
+def test_two_tenants_are_none(service: httpx.Client) -> None:
+    answer = service.get("/v1/hmx/artifacts", headers=[("X-HMX-Tenant", "acme"), ("X-HMX-Tenant", "globex")])
+    is_problem(answer, 400, "tenant_required")
+
+
 def test_a_tenants_name_is_utf_8(service: httpx.Client) -> None:
     answer = service.get("/v1/hmx/artifacts", headers={b"X-HMX-Tenant": "Müller".encode()})
     assert answer.json() == {"artifacts": [], "total": 0}
@@ -270,6 +275,10 @@ def test_openapi_describes_every_route(service: httpx.Client) -> None:
     assert {f"/v1/hmx/{path}" for path in memory} | {"/v1/hmx", "/livez", "/readyz", "/metrics"} <= paths.keys()
     asked = paths["/v1/hmx/context-packs"]["post"]["requestBody"]["content"]["application/json"]["schema"]
     assert asked["required"] == ["query"]
+    for path, operations in paths.items():
+        for operation in operations.values():
+            errors = set(operation["responses"]) - {"200", "202"}
+            assert errors == {"default"}, f"{path}: every error is a problem"
     assert service.get("/docs").status_code == 200
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import socket
+import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -171,6 +173,20 @@ def test_a_request_is_bounded_in_bytes_and_in_events(service: httpx.Client, log:
 def test_a_body_of_another_type_is_a_problem(service: httpx.Client, headers: dict[str, Any]) -> None:
     answer = service.post(URL, content=b"{}", headers={**ACME, **headers})
     is_problem(answer, 415, "unsupported_media_type")
+
+
+def test_who_leaves_before_the_body_is_there_is_no_defect(service: httpx.Client, log: Log) -> None:
+    before = log.records()
+    head = "POST /v1/hmx/events HTTP/1.1\r\nHost: x\r\nX-HMX-Tenant: acme\r\n"
+    head += "Content-Type: application/x-ndjson\r\nContent-Length: 1000\r\n\r\n"
+    with socket.create_connection((service.base_url.host, service.base_url.port or 0)) as leaving:
+        leaving.sendall(head.encode() + orjson.dumps(event("gone")) + b"\n")
+    counted = 'hmx_http_requests_total{route="/v1/hmx/events",status="499"}'
+    deadline = time.monotonic() + 30
+    while counted not in service.get("/metrics").text:
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    assert log.records() == before
 
 
 def test_without_a_topic_nothing_counts_as_accepted_and_readiness_says_why(kafka: str, redis_url: str) -> None:
