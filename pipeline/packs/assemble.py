@@ -123,7 +123,7 @@ class _Draft:
                 if excess <= 0:
                     break
                 gone.add(i)
-                excess -= len(placed[i].text.encode())
+                excess -= len(_entry(placed[i], 1).to_json())
             drops = [*drops, *((placed[i], DropReason.BUDGET_EXCEEDED) for i in sorted(gone))]
             placed = [candidate for i, candidate in enumerate(placed) if i not in gone]
 

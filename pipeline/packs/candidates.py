@@ -30,11 +30,17 @@ class Candidate:
 
 
 def duplicates(ordered: Sequence[Candidate]) -> set[int]:
-    """Positions of those that share four fifths of all words, or more, with an earlier one of the same section."""
+    """Positions of those that have an earlier one's id or at least four fifths of all words, within a section."""
     repeated: set[int] = set()
     kept: dict[int, frozenset[str]] = {}
+    ids: set[tuple[Section, str]] = set()
     holders: dict[tuple[Section, str], list[int]] = {}
     for position, candidate in enumerate(ordered):
+        named = (candidate.section, candidate.source_id)
+        if named in ids:
+            repeated.add(position)
+            continue
+        ids.add(named)
         own = frozenset(words(candidate.text))
         shared = Counter(holder for word in own for holder in holders.get((candidate.section, word), ()))
         if any(5 * n >= 4 * (len(own) + len(kept[holder]) - n) for holder, n in shared.items()):

@@ -1,0 +1,231 @@
+"""A pack as a whole: identity, counts, drops, sources, hints (HMX-C)."""
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pipeline.contracts.artifact import Artifact
+from pipeline.contracts.event_types import Role
+from pipeline.contracts.evidence import Step
+from pipeline.contracts.limits import PACK_BYTES, PACK_DROPS, PACK_ENTRIES
+from pipeline.contracts.pack import PERMITTED, ContextPack, DropReason, Section
+from pipeline.packs.assemble import assemble, with_duration
+from pipeline.retrieval.plan import plan
+from pipeline.retrieval.request import PackRequest
+from pipeline.retrieval.score import Fetched
+from tests.support.memory import T0, artifact, episode, fetched, procedure
+
+PLAYBOOK = {"failure_pattern": "namespace not found", "recovery_steps": ["create the namespace", "apply again"]}
+
+
+def ask(memory: Fetched, **fields: Any) -> ContextPack:
+    request = PackRequest.model_validate_json(json.dumps({"query": "deploy staging", "tenant_id": "acme", **fields}))
+    return assemble(request, plan(request), memory)
+
+
+def distinct(count: int, words: int = 12) -> list[dict[str, Any]]:
+    """Episodes without a word in common."""
+    return [episode(f"e{i:03}", " ".join(f"w{i}x{j}" for j in range(words)), index=i) for i in range(count)]
+
+
+def some() -> Fetched:
+    failed = {"error_type": "KubectlError", "message": "namespace staging not found"}
+    return fetched(
+        [
+            episode("e1", "please deploy the staging environment"),
+            episode("e2", event_type="error", content=failed, index=1),
+            episode("e3", "the rollout went through", index=2, at=T0 - 86_400_000),
+        ],
+        [artifact("a1"), artifact("p1", "KubectlError", artifact_type="failure_playbook", content=PLAYBOOK)],
+    )
+
+
+@pytest.mark.requirement("C-01", "C-02", "C-07")
+def test_a_pack_is_whole_and_in_order() -> None:
+    pack = ContextPack.model_validate_json(ask(some(), session_id="s1").to_json())
+    assert [(e.section.value, e.source_id) for e in pack.entries] == [
+        ("procedures", "a1"),
+        ("procedures", "p1"),
+        ("episodes", "e1"),
+        ("episodes", "e3"),
+        ("evidence", "e2"),
+    ]
+    assert [e.rank for e in pack.entries] == [1, 2, 3, 4, 5]
+    assert all(e.source_type in PERMITTED[e.section] for e in pack.entries)
+    assert pack.entries[0].provenance.evidence_count == 5
+    assert pack.metadata["sources"] == {i: {"session_id": "s1"} for i in ("e1", "e2", "e3")}
+    assert (pack.tenant_id, pack.session_id, pack.created_at) == ("acme", "s1", "2026-03-14T03:00:00.000Z")
+
+
+def test_entries_say_what_their_sources_say_in_few_words() -> None:
+    said = {e.source_id: e.content for e in ask(some()).entries}
+    assert said["a1"] == "Deploy staging\n1. check namespace\n2. apply manifests\n3. verify rollout"
+    assert said["p1"] == "KubectlError\nFails as: namespace not found\nRecover: create the namespace; apply again"
+    assert said["e1"] == "2026-03-14 user: please deploy the staging environment"
+    assert said["e2"] == "2026-03-14 KubectlError: namespace staging not found"
+
+
+@pytest.mark.requirement("C-08", "C-12", "C-13")
+@given(st.integers(1, 600), st.integers(0, 40))
+def test_counts_add_up_at_every_budget(budget: int, count: int) -> None:
+    pack = ask(fetched(distinct(count), [artifact("a1")]), token_budget=budget)
+    tokens, facts = pack.token_budget, pack.assembly_metadata
+    assert sum(e.token_estimate for e in pack.entries) == tokens.used <= tokens.total_budget == budget
+    assert tokens.used + tokens.remaining == budget
+    assert sum(s.used for s in tokens.section_budgets.values()) == tokens.used
+    assert facts.candidate_count == facts.included_count + tokens.dropped_count == count + 1
+    assert facts.included_count == len(pack.entries)
+    dropped = pack.dropped_entries or []
+    assert [d.rank for d in dropped] == list(range(len(pack.entries) + 1, len(pack.entries) + len(dropped) + 1))
+    assert len(dropped) == min(PACK_DROPS, tokens.dropped_count)
+    origins = {e.provenance.origin for e in pack.entries}
+    assert facts.retrieval_sources == sorted(origins)
+
+
+@pytest.mark.requirement("C-20")
+def test_a_larger_budget_lets_in_what_was_dropped() -> None:
+    memory = fetched(distinct(10))
+    small = ask(memory, token_budget=200)
+    assert {d.drop_reason for d in small.dropped_entries or []} == {DropReason.BUDGET_EXCEEDED}
+    first = (small.dropped_entries or [])[0]
+    large = ask(memory, token_budget=4000)
+    entered = next(e for e in large.entries if e.source_id == first.source_id)
+    assert (entered.rank, entered.token_estimate, entered.relevance_score) == (
+        first.rank,
+        first.token_estimate,
+        first.relevance_score,
+    )
+
+
+@pytest.mark.requirement("C-21")
+def test_each_reason_to_drop_names_what_it_drops() -> None:
+    memory = fetched(
+        [episode("e1", "we deploy staging on friday"), episode("e2", "we deploy staging on Friday!", index=1)]
+    )
+    found = memory.episodes[0]
+    far = type(found)(type(found.source)(**{**_fields(found.source), "event_id": "far", "text": "unrelated"}), 10)
+    pack = ask(Fetched("v", T0, (*memory.episodes, far)))
+    assert {d.source_id: d.drop_reason.value for d in pack.dropped_entries or []} == {
+        "e2": "duplicate",
+        "far": "low_relevance",
+    }
+
+
+def _fields(struct: Any) -> dict[str, Any]:
+    return {name: getattr(struct, name) for name in struct.__struct_fields__}
+
+
+@pytest.mark.requirement("C-25")
+def test_caps_hold_and_the_count_of_drops_stays_whole() -> None:
+    pack = ask(fetched(distinct(700, 3)), token_budget=1_000_000)
+    assert len(pack.entries) == PACK_ENTRIES
+    assert pack.token_budget.dropped_count == 200
+    assert [d.source_id for d in pack.dropped_entries or []] == [f"e{i:03}" for i in range(500, 600)]
+
+
+@pytest.mark.requirement("C-25")
+def test_a_pack_has_at_most_256_kb() -> None:
+    pack = ask(fetched(distinct(400, 150)), token_budget=1_000_000)
+    assert PACK_BYTES * 0.9 < len(pack.to_json()) <= PACK_BYTES
+    assert pack.token_budget.dropped_count == 400 - len(pack.entries)
+    assert sum(e.token_estimate for e in pack.entries) == pack.token_budget.used
+
+
+@pytest.mark.requirement("C-23")
+def test_the_same_question_to_the_same_state_is_the_same_pack() -> None:
+    assert ask(some()).to_json() == ask(some()).to_json()
+    assert with_duration(ask(some()), 12.5).assembly_metadata.assembly_duration_ms == 12.5
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"query": "deploy production"},
+        {"token_budget": 4000},
+        {"agent_id": "a"},
+        {"session_id": "s"},
+        {"sections": ["episodes"]},
+        {"min_confidence": 0.5},
+        {"weights": {"relevance": 1.0}},
+    ],
+)
+def test_any_parameter_makes_another_pack(changes: dict[str, Any]) -> None:
+    assert ask(some(), **changes).pack_id != ask(some()).pack_id
+
+
+def test_another_state_or_tenant_makes_another_pack() -> None:
+    ids = {
+        ask(some()).pack_id,
+        ask(fetched(state_version="v2")).pack_id,
+        ask(some(), tenant_id="zeta").pack_id,
+    }
+    assert len(ids) == 3
+
+
+def test_an_empty_memory_gives_an_empty_pack_of_1970() -> None:
+    pack = ask(fetched(newest=0, state_version=""))
+    assert (pack.entries, pack.dropped_entries, pack.created_at) == ([], [], "1970-01-01T00:00:00.000Z")
+    assert pack.token_budget.remaining == 4096
+
+
+def test_only_the_asked_sections_and_confidence() -> None:
+    assert {e.section for e in ask(some(), sections=["episodes"]).entries} == {Section.EPISODES}
+    assert "a1" not in {e.source_id for e in ask(some(), min_confidence=0.9).entries}
+
+
+def test_an_expired_episode_is_no_candidate() -> None:
+    lived = episode("e1", "secret of the hour", at=T0 - 3_600_000, ttl_seconds=3600)
+    alive = episode("e2", "still valid text", at=T0 - 3_600_000, ttl_seconds=3601, index=1)
+    pack = ask(fetched([lived, alive]))
+    assert [e.source_id for e in pack.entries] == ["e2"]
+    assert pack.assembly_metadata.candidate_count == 1
+
+
+def test_an_artifact_for_other_agents_is_no_candidate() -> None:
+    scoped = artifact("a1", validity_scope={"agent_ids": ["agent-1"]})
+    assert not ask(fetched([], [scoped]), agent_id="agent-2").entries
+    assert ask(fetched([], [scoped]), agent_id="agent-1").entries
+
+
+def test_the_first_of_two_episodes_with_one_id_is_kept() -> None:
+    pack = ask(fetched([episode("e1", "one two three"), episode("e1", "four five six", session="s2")]))
+    assert pack.metadata["sources"] == {"e1": {"session_id": "s1"}}
+    assert [e.source_id for e in pack.entries] == ["e1"]
+
+
+def step(name: str, index: int, ok: bool | None = None, role: Role = Role.CALL) -> Step:
+    return Step(event_id=f"x{index}", at=T0, role=role, index=index, name=name, ok=ok, text=f"{name} said no")
+
+
+def hints(*steps: Step) -> Any:
+    schema: Artifact = artifact("a1", content=procedure("check it", "apply it", "wait for it", "verify it"))
+    return ask(fetched([], [schema], session=steps), session_id="s1").workflow_hints
+
+
+@pytest.mark.requirement("C-18")
+def test_hints_say_where_the_session_stands() -> None:
+    start = hints()
+    assert (start.active_task_schema, start.current_step, start.total_steps) == ("a1", 1, 4)
+    assert [s.description for s in start.suggested_next_steps] == ["check it", "apply it", "wait for it", "verify it"]
+    one_repeated_one_skipped = hints(step("check", 0), step("check", 1), step("wait --long", 2), step("other", 3))
+    assert one_repeated_one_skipped.current_step == 4
+    assert [s.tools for s in one_repeated_one_skipped.suggested_next_steps] == [["verify"]]
+    assert hints(step("check", 0), step("verify", 1)).suggested_next_steps == []
+
+
+def test_a_blocker_is_the_last_step_if_it_failed() -> None:
+    assert hints(step("check", 0)).blockers == []
+    failed = step("apply", 1, False, Role.RESULT)
+    assert hints(step("check", 0), failed).blockers == ["apply: apply said no"]
+    assert hints(failed, step("apply", 2, True, Role.RESULT)).blockers == []
+
+
+def test_once_a_session_has_begun_the_pack_says_what_is_next() -> None:
+    memory = fetched([], [artifact("a1")], session=(step("check", 0),))
+    entries = ask(memory, session_id="s1").entries
+    assert [(e.section.value, e.content) for e in entries][1:] == [
+        ("workflow", "Next in Deploy staging (step 2 of 3): 2. apply manifests; 3. verify rollout")
+    ]
