@@ -128,7 +128,7 @@ def _await_passage(
     consumer = Consumer(consumer_config(settings.require_kafka()))
     with closing(consumer):
         consumer.assign(before)
-        while sum(state.passed for state in known.values()) < len(before):
+        while True:
             for message in consumer.consume(1_000, POLL_S):
                 error = message.error()
                 if error is not None and error.code() != KafkaError._PARTITION_EOF:
@@ -137,9 +137,12 @@ def _await_passage(
                 if error is None and value is not None and message.key() == key.encode():
                     assert partition is not None
                     known[partition] = decode_state(key, value)
+            if sum(state.passed for state in known.values()) == len(before):
+                return
+            lacking = _lacking(known, sources, len(before))
             if time.monotonic() > deadline:
-                raise LackingError(_lacking(known, sources, len(before)))
-            on_progress(_lacking(known, sources, len(before)))
+                raise LackingError(lacking)
+            on_progress(lacking)
 
 
 def _lacking(known: Mapping[int, BarrierState], sources: int, targets: int) -> str:

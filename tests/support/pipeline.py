@@ -28,6 +28,7 @@ def new_settings(kafka: str, redis_url: str = "", **changes: object) -> Settings
     """A name space of the test's own on the shared servers, with free ports and a control key."""
     service, worker, materialiser = free_ports(3)
     made = Settings(
+        state=Path(os.environ["HMX_STATE"]),
         kafka_bootstrap=kafka,
         redis_url=redis_url,
         topic_prefix=f"t{uuid.uuid4().hex[:8]}.",

@@ -1,0 +1,81 @@
+"""`hmx up`, `status`, `down` with the pipeline's real processes on the shared servers."""
+
+import json
+from collections import Counter
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import Result
+from typer.testing import CliRunner
+
+from pipeline.audit.positions import stored_positions
+from pipeline.cli.app import app
+from pipeline.cli.wait import wait_for_all
+from pipeline.contracts.outcomes import Outcome
+from pipeline.kafka.clients import Cluster
+from pipeline.kafka.publisher import publish
+from pipeline.settings import Settings
+from pipeline.topology import SESSIONS
+from tests.support.events import encoded, event
+from tests.support.pipeline import environment, new_settings
+
+
+@pytest.fixture
+def settings(kafka: str, redis_url: str, tmp_path: Path) -> Settings:
+    return new_settings(kafka, redis_url, state=tmp_path / "state")
+
+
+@pytest.fixture
+def hmx(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> Any:
+    for name, value in environment(settings).items():
+        if name.startswith("HMX_"):
+            monkeypatch.setenv(name, value)
+    monkeypatch.setenv("COLUMNS", "80")
+
+    def run(*arguments: str) -> Result:
+        return CliRunner().invoke(app, arguments)
+
+    return run
+
+
+@pytest.mark.parametrize("command", ["status", "down"])
+def test_without_a_stack_the_message_says_how_to_start_one(hmx: Any, command: str) -> None:
+    failed = hmx(command)
+    assert failed.exit_code == 1
+    assert "hmx up" in failed.stderr
+    assert not failed.stdout
+
+
+def test_a_number_of_nodes_that_kafka_cannot_have_is_refused(hmx: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("HMX_KAFKA_BOOTSTRAP")
+    failed = hmx("up", "--nodes", "2")
+    assert failed.exit_code == 1
+    assert "1 or 3 nodes" in failed.stderr
+
+
+def test_status_shows_what_runs_what_was_counted_and_how_far_redis_is(hmx: Any, settings: Settings) -> None:
+    started = hmx("up")
+    try:
+        assert started.exit_code == 0, started.stderr
+        assert "already up" in hmx("up").stderr
+        publish([encoded(event(sequence=n, event_id=f"e-{n}")) for n in range(3)] + [b"no JSON"], settings)
+        wait_for_all(settings, 60)
+        shown, as_json = hmx("status"), hmx("status", "--json")
+        cluster = Cluster(settings.kafka_bootstrap)
+        with closing(cluster):
+            positions = stored_positions(cluster, SESSIONS, settings.topic_prefix)
+    finally:
+        stopped = hmx("down")
+    assert (shown.exit_code, as_json.exit_code, stopped.exit_code) == (0, 0, 0)
+    found = json.loads(as_json.stdout)
+    counts = found["stages"]["sessions"]["counts"]
+    assert (counts[Outcome.RELEASED], counts[Outcome.REJECTED]) == (3, 1)
+    assert counts == sum((Counter(at.counts) for at in positions if at is not None), Counter())
+    assert {found["components"][name]["state"] for name in ("worker", "materialiser", "service")} == {"ready"}
+    assert set(found["redis_lag"].values()) == {0}
+    assert max(map(len, shown.stdout.splitlines())) <= 80
+    for word in ("worker", "materialiser", settings.service_url, "released", "Redis"):
+        assert word in shown.stdout
+    assert hmx("status").exit_code == 1
