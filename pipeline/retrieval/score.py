@@ -56,10 +56,10 @@ class Components:
             (weights.provenance, self.provenance),
             (weights.salience, self.salience),
         )
-        total = sum(weight for weight, _ in pairs)
-        if total == 0:
-            return round(sum(value for _, value in pairs) / len(pairs), 6)
-        return round(min(1.0, sum(weight * value for weight, value in pairs) / total), 6)
+        largest = max(weight for weight, _ in pairs)
+        # Against the largest first: the sum of huge weights would overflow.
+        scaled = [(weight / largest if largest else 1.0, value) for weight, value in pairs]
+        return round(sum(weight * value for weight, value in scaled) / sum(weight for weight, _ in scaled), 6)
 
 
 def recency(at: int, newest: int) -> float:

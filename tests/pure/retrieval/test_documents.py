@@ -1,0 +1,66 @@
+"""What of an episode is indexed."""
+
+from typing import Any
+
+import pytest
+
+from pipeline.contracts.event_types import Role
+from pipeline.retrieval.documents import EXCERPT, TEXT, Document, document, document_terms, episode_step, session_step
+from tests.support.memory import T0, episode
+
+
+def indexed(event_type: str, content: dict[str, Any], **fields: Any) -> Document | None:
+    record = episode("e1", event_type=event_type, content=content, **fields)
+    return document(record, episode_step(record))
+
+
+def test_what_is_said_is_indexed_up_to_a_bound() -> None:
+    found = indexed("message", {"role": "user", "text": "x" * 5000})
+    assert found is not None
+    assert (found.actor, len(found.text), found.role) == ("user", TEXT, Role.MESSAGE)
+
+
+@pytest.mark.parametrize(
+    ("event_type", "content"),
+    [
+        ("tool_call", {"tool_name": "ls", "arguments": {"path": "."}}),
+        ("tool_result", {"tool_name": "ls", "success": True, "result": "a b c"}),
+        ("command_exec", {"command": "ls", "exit_code": 0}),
+        ("message", {"role": "user", "text": "  "}),
+        ("x-acme-noise", {"payload": 1}),
+    ],
+)
+def test_what_went_well_or_says_nothing_is_not(event_type: str, content: dict[str, Any]) -> None:
+    assert indexed(event_type, content) is None
+
+
+def test_what_failed_is_indexed_as_an_excerpt() -> None:
+    found = indexed("tool_result", {"tool_name": "kubectl", "success": False, "output": "not found " * 100})
+    assert found is not None
+    assert (found.actor, len(found.text)) == ("kubectl", EXCERPT)
+    assert indexed("command_exec", {"command": "make", "exit_code": 2}) is not None
+
+
+def test_terms_hold_the_month_the_year_and_the_actor() -> None:
+    found = indexed("message", {"role": "assistant", "text": "done"})
+    assert found is not None
+    assert document_terms(found) == ["assist", "done", "march", "2026"]
+
+
+def test_a_clock_that_runs_ahead_counts_as_the_append_time_and_five_minutes() -> None:
+    record = episode("e1", at=T0)
+    record["metadata"]["hmx"]["origin"]["log_time"] = T0 - 3_600_000
+    found = document(record, episode_step(record))
+    assert found is not None
+    assert found.at == T0 - 3_600_000 + 300_000
+
+
+def test_a_session_keeps_what_it_did() -> None:
+    acts = episode("e1", event_type="tool_call", content={"tool_name": "ls", "arguments": {"path": "secret"}}, index=3)
+    kept = session_step(episode_step(acts))
+    assert kept is not None
+    assert (kept.name, kept.index, kept.values) == ("ls", 3, ())
+    failed = session_step(episode_step(episode("e2", event_type="error", content={"error_type": "E", "message": "m"})))
+    assert failed is not None
+    assert failed.ok is False
+    assert session_step(episode_step(episode("e3"))) is None

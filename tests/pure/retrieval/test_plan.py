@@ -1,0 +1,52 @@
+"""What a query is understood as."""
+
+import pytest
+
+from pipeline.contracts.pack import QueryClassification
+from pipeline.retrieval.plan import Plan, plan
+from pipeline.retrieval.request import PackRequest
+
+
+def planned(query: str) -> Plan:
+    return plan(PackRequest(query=query, tenant_id="acme"))
+
+
+def understood(query: str) -> QueryClassification:
+    return planned(query).classification
+
+
+@pytest.mark.requirement("C-15")
+@pytest.mark.parametrize(
+    ("query", "intent"),
+    [
+        ("When did Caroline go to the support group?", "temporal"),
+        ("What broke the build last Tuesday?", "temporal"),
+        ("Why does the deployment fail with a TimeoutError?", "failure"),
+        ("Which database should we choose?", "decision"),
+        ("Deploy the staging environment", "procedural"),
+        ("How do I rotate the keys", "procedural"),
+        ("I want to return two items of my order", "procedural"),
+        ("Where does Melanie live?", "factual"),
+    ],
+)
+def test_the_first_rule_that_holds_names_the_intent(query: str, intent: str) -> None:
+    assert understood(query).intent == intent
+
+
+def test_keywords_entities_and_time_are_read_off() -> None:
+    found = understood("What did Caroline say about `web-1` and kube-system last March?")
+    assert found.keywords == ["caroline", "say", "web", "1", "kube", "system", "last", "march"]
+    assert found.entities == ["web-1", "Caroline", "kube-system", "March"]
+    assert found.time_ref == "last march"
+    assert understood("may we go").time_ref is None
+
+
+def test_terms_are_distinct_stems_whatever_the_order() -> None:
+    assert planned("deploying staging deploys").terms == planned("staging deploy").terms == ("deploy", "stage")
+    assert planned("what is it").terms == ()
+
+
+def test_a_long_query_keeps_its_longest_words() -> None:
+    many = planned(" ".join(f"w{i}" for i in range(500)) + " extraordinarily")
+    assert len(many.terms) == 64
+    assert "extraordinarili" in many.terms
