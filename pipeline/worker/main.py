@@ -52,6 +52,6 @@ def _wait_for_topics(settings: Settings) -> Cluster:
             return Cluster(settings.require_kafka())
         except KafkaUnreachableError as error:
             wait = RETRY_S[min(attempt, len(RETRY_S) - 1)]
-            LOG.warning("%s; trying again in %.1f s", error, wait)
+            LOG.warning("no Kafka at %s (%s); trying again in %.1f s", settings.kafka_bootstrap, error, wait)
             attempt += 1
             time.sleep(wait)
