@@ -339,7 +339,7 @@ def _dead_letter_digest(record: Record) -> bytes:
 def _original_digest(letter: Record) -> bytes | None:
     """Of the record that this dead letter says it was; None where ours are not its last headers."""
     own = len(letter.headers) - len(_APPENDED)
-    if own < 0 or tuple(name for name, _ in letter.headers[own:]) != _APPENDED:
+    if tuple(name for name, _ in letter.headers[own:]) != _APPENDED:
         return None
     log_time = header(letter.headers, names.LOG_TIME)
     return _digest(letter.key, letter.value, [tuple(item) for item in letter.headers[:own]], log_time)

@@ -140,6 +140,13 @@ def test_whatever_arrives_is_conserved(arrivals: list[tuple[str, int, str, int]]
         assert report.outcomes[outcome] == counts[outcome]
 
 
+def test_an_event_under_no_key_or_another_makes_an_episode_under_its_session_s() -> None:
+    records = log([(0, event(sequence=0)), (1, event(sequence=1))])
+    topics = staged([replace(records[0], key=None), replace(records[1], key=b"other")])
+    assert {episode.key for episode in topics.episodes} == {b"acme/s"}
+    assert faults(topics) == set()
+
+
 def test_a_removed_episode_is_missing() -> None:
     topics = everything()
     for origin in (0, 3, 5, 8):
@@ -151,6 +158,13 @@ def test_a_removed_original_leaves_its_duplicate_without_an_outcome() -> None:
     topics = everything()
     removed = replace(topics, episodes=without(topics.episodes, 0))
     assert faults(removed) == {(Fault.MISSING, 0, 0), (Fault.MISSING, 0, 1)}
+
+
+def test_a_rejected_copy_is_no_original() -> None:
+    first, other = event(sequence=0), event(sequence=0, content={"other": 1})
+    topics = staged(log([(0, first), (1, other), (2, other)]))
+    assert faults(topics) == set()
+    assert faults(replace(topics, letters=without(topics.letters, 2))) == {(Fault.MISSING, 0, 2)}
 
 
 def test_a_removed_dead_letter_is_missing() -> None:
@@ -270,6 +284,12 @@ def test_what_the_stage_has_not_come_to_is_pending() -> None:
     topics = everything()
     report = replace(topics, standing=Standing(0, frozenset()), episodes=[], letters=[]).verify()
     assert (report.violations, report.pending, report.outcomes.total()) == ([], 13, 0)
+
+
+def test_outputs_of_what_came_after_the_state_was_read_are_not_looked_at() -> None:
+    topics = everything()
+    report = replace(topics, standing=Standing(5, frozenset()), still=False).verify()
+    assert (report.violations, report.pending, report.outcomes.total()) == ([], 8, 5)
 
 
 def test_what_was_lost_before_it_was_read_is_an_outcome_and_has_no_output() -> None:
