@@ -107,7 +107,7 @@ class EventLog:
         self._producer.flush(ACKNOWLEDGED_MS / 1000)
         self._stop.set()
         self._thread.join()
-        self._producer.close(0)
+        self._producer.close()
 
     def _replace(self) -> None:
         old, self._producer = self._producer, self._connect()
