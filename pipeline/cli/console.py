@@ -1,7 +1,8 @@
 """What all commands print with: results to standard output, the rest to standard error."""
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, Final, NoReturn
 
 import orjson
@@ -17,6 +18,16 @@ def fail(message: str, code: int = 1) -> NoReturn:
     """One line that says what is wrong and what to do, then the end."""
     ERR.print(f"[bold red]error[/]: {escape(message)}", soft_wrap=True)
     sys.exit(code)
+
+
+@contextmanager
+def saying(first: str) -> Iterator[Callable[[str], None]]:
+    """Says what is being done: one line that changes in a terminal, elsewhere a line each time."""
+    if ERR.is_terminal:
+        with ERR.status(first) as line:
+            yield line.update
+    else:
+        yield ERR.print
 
 
 def print_json(value: Any) -> None:

@@ -5,19 +5,19 @@ or a failure too, unless it is asked to stay.
 """
 
 import os
-import signal
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import Annotated, Any, Final, NoReturn
+from typing import Annotated, Final
 
 import typer
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn
 
-from pipeline.cli.console import ERR, OUT, fail, table
+from pipeline.cli.console import OUT, fail, saying, table
+from pipeline.cli.stack import end_as_by_interrupt
 from pipeline.contracts.artifact import Status
 from pipeline.contracts.outcomes import Outcome
 from pipeline.contracts.rejections import Reason
@@ -31,8 +31,7 @@ BUDGET: Final = 600
 LOOK_S: Final = 0.3
 _ELSEWHERE: Final = ("HMX_KAFKA_BOOTSTRAP", "HMX_REDIS_URL", "HMX_SERVICE_URL", "HMX_TOPIC_PREFIX", "HMX_CONTROL_KEY")
 """Settings that would take the samples to servers which are not the demo's own."""
-
-Say = Callable[[str], None]
+_STARTING: Final = "starting Kafka, Redis and the pipeline"
 
 
 def register(app: typer.Typer) -> None:
@@ -50,8 +49,7 @@ def demo(
     """
     for name in _ELSEWHERE:
         os.environ.pop(name, None)
-    for number in (signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, _interrupt)
+    end_as_by_interrupt()
     started = time.monotonic()
     try:
         with _stack(keep) as settings:
@@ -59,19 +57,17 @@ def demo(
             _show(settings)
             OUT.print(f"\n[dim]{time.monotonic() - started:.0f} s from nothing to here[/]")
             _where_next(settings, keep)
+    except local.AlreadyUpError as error:
+        fail(f"{error}: `HMX_STATE={KEPT} hmx down` stops it")
     except (StackError, LackingError) as error:
         fail(f"{error}\n`hmx demo --keep` leaves the logs in {KEPT}/logs.")
-
-
-def _interrupt(*_: Any) -> NoReturn:
-    raise KeyboardInterrupt
 
 
 @contextmanager
 def _stack(keep: bool) -> Iterator[Settings]:
     """A stack of the demo's own, from nothing; with `keep` it goes on afterwards, if all went well."""
     if keep:
-        with _starting() as say:
+        with saying(_STARTING) as say:
             local.up(KEPT, fresh=True, progress=say)
         try:
             yield Settings.load({"HMX_STATE": str(KEPT)})
@@ -80,31 +76,14 @@ def _stack(keep: bool) -> Iterator[Settings]:
             raise
         return
     with tempfile.TemporaryDirectory(prefix="hmx-demo-") as folder:
-        with _starting() as say:
+        with saying(_STARTING) as say:
             stack = local.Stack(Path(folder), pipeline=True, keep=False, progress=say)
             stack.start()
-        with closing(_Stopping(stack)):
+        try:
             yield Settings.load({"HMX_STATE": folder})
-
-
-class _Stopping:
-    """Stops a stack on `close`, and says so: it takes a moment."""
-
-    def __init__(self, stack: local.Stack) -> None:
-        self._stack = stack
-
-    def close(self) -> None:
-        with ERR.status("stopping"):
-            self._stack.stop()
-
-
-@contextmanager
-def _starting() -> Iterator[Say]:
-    if ERR.is_terminal:
-        with ERR.status("starting Kafka, Redis and the pipeline") as line:
-            yield line.update
-    else:
-        yield ERR.print
+        finally:
+            with saying("stopping"):
+                stack.stop()
 
 
 class _Flow:

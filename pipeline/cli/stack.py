@@ -2,13 +2,13 @@
 
 import signal
 from collections import Counter
-from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from collections.abc import Callable
+from contextlib import closing
 from typing import Annotated, Any, NoReturn
 
 import typer
 
-from pipeline.cli.console import ERR, OUT, fail, print_json, table
+from pipeline.cli.console import ERR, OUT, fail, print_json, saying, table
 from pipeline.kafka.topics import TopicsError
 from pipeline.local import stack as local
 from pipeline.local.process import StackError
@@ -37,7 +37,7 @@ def up(
         if foreground:
             _in_foreground(settings, nodes, fresh)
         else:
-            with _progress() as say:
+            with saying("starting") as say:
                 running = local.up(settings.state, nodes=nodes, fresh=fresh, progress=say)
             OUT.print(_components(running))
             OUT.print("`hmx status` shows how it does, `hmx down` stops it.")
@@ -80,23 +80,18 @@ def status(as_json: Annotated[bool, typer.Option("--json", help="Print the resul
         raise typer.Exit(1)
 
 
-@contextmanager
-def _progress() -> Iterator[Callable[[str], None]]:
-    if ERR.is_terminal:
-        with ERR.status("starting") as line:
-            yield line.update
-    else:
-        yield ERR.print
-
-
-def _in_foreground(settings: Settings, nodes: int, fresh: bool) -> None:
-    """A signal ends it as ^C does."""
+def end_as_by_interrupt() -> None:
+    """From now on SIGTERM and SIGHUP do what ^C does: whoever started something stops it."""
 
     def leave(*_: Any) -> NoReturn:
         raise KeyboardInterrupt
 
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, leave)
+
+
+def _in_foreground(settings: Settings, nodes: int, fresh: bool) -> None:
+    end_as_by_interrupt()
     stack = local.Stack(settings.state, nodes=nodes, pipeline=True, fresh=fresh, progress=ERR.print)
     with stack:
         running = local.status(settings.state)
