@@ -3,6 +3,7 @@
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -16,11 +17,11 @@ READY_S = 120.0
 STOP_S = 30.0
 
 
-def start(folder: Path, *options: str) -> subprocess.Popen[str]:
+def start(folder: Path, **settings: str) -> subprocess.Popen[str]:
     inherited = {name: value for name, value in os.environ.items() if not name.startswith("HMX_")}
     return subprocess.Popen(
-        [sys.executable, "-m", "pipeline.cli", "demo", *options],
-        env={**inherited, "TMPDIR": str(folder), "COLUMNS": "80"},
+        [sys.executable, "-m", "pipeline.cli", "demo"],
+        env={**inherited, **settings, "TMPDIR": str(folder), "COLUMNS": "80"},
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -41,10 +42,18 @@ def processes_of(folder: Path) -> list[int]:
     return found
 
 
+def assert_nothing_is_left(folder: Path) -> None:
+    deadline = time.monotonic() + STOP_S
+    while processes_of(folder) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    assert processes_of(folder) == []
+    assert not list(folder.iterdir())
+
+
 @pytest.fixture(scope="module")
 def printed(tmp_path_factory: pytest.TempPathFactory) -> str:
     folder = tmp_path_factory.mktemp("demo")
-    demo = start(folder)
+    demo = start(folder, HMX_KAFKA_BOOTSTRAP="127.0.0.1:1", HMX_REDIS_URL="redis://127.0.0.1:1/0")  # somebody's own
     out, err = demo.communicate(timeout=READY_S)
     assert demo.returncode == 0, err
     assert not list(folder.iterdir())
@@ -92,8 +101,15 @@ def test_interrupted_it_stops_all_that_it_has_started(tmp_path: Path, asked: sig
         demo.kill()
     assert len(running) > 2
     assert demo.returncode == 130
-    deadline = time.monotonic() + STOP_S
-    while processes_of(tmp_path) and time.monotonic() < deadline:
-        time.sleep(0.1)
-    assert processes_of(tmp_path) == []
-    assert not list(tmp_path.iterdir())
+    assert_nothing_is_left(tmp_path)
+
+
+@pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="finds processes by /proc")
+def test_where_something_does_not_start_it_says_so_and_stops_the_rest(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        demo = start(tmp_path, HMX_SERVICE_PORT=str(taken.getsockname()[1]))
+        _, err = demo.communicate(timeout=READY_S)
+    assert demo.returncode == 1
+    assert "service does not start" in err
+    assert "address already in use" in err
+    assert_nothing_is_left(tmp_path)
