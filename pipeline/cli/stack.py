@@ -27,6 +27,7 @@ def up(
     nodes: Annotated[int, typer.Option(help="Kafka nodes: 1, or 3 that survive the loss of one.")] = 1,
     fresh: Annotated[bool, typer.Option("--fresh", help="Throw the data of the last time away.")] = False,
     foreground: Annotated[bool, typer.Option("--foreground", help="Run until ^C instead of detaching.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print what runs as JSON; not with --foreground.")] = False,
 ) -> None:
     """Starts Kafka, Redis and the whole pipeline on this machine, and starts again what exits.
 
@@ -39,8 +40,11 @@ def up(
         else:
             with saying("starting") as say:
                 running = local.up(settings.state, nodes=nodes, fresh=fresh, progress=say)
-            OUT.print(_components(running))
-            OUT.print("`hmx status` shows how it does, `hmx down` stops it.")
+            if as_json:
+                print_json(running)
+            else:
+                OUT.print(_components(running))
+                OUT.print("`hmx status` shows how it does, `hmx down` stops it.")
     except StackError as error:
         fail(str(error))
 

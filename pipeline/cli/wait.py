@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from pipeline.cli.console import ERR, OUT, fail
+from pipeline.cli.console import ERR, OUT, fail, print_json
 from pipeline.kafka.barriers import LackingError, Progress, silent, wait_for_reader, wait_for_stages
 from pipeline.settings import Settings
 
@@ -16,6 +16,7 @@ def register(app: typer.Typer) -> None:
 
 def wait(
     timeout: Annotated[float, typer.Option(min=0.1, help="Seconds to wait at most.")] = 120.0,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
 ) -> None:
     """Waits until all that was published so far is in Redis, or among the dead letters.
 
@@ -37,7 +38,11 @@ def wait(
         fail(f"not all there after {timeout:.0f} s: {error}. `hmx status` shows which process is behind or down.")
     except StoreUnavailableError as error:
         fail(f"{error}. `hmx status` shows whether Redis runs.")
-    OUT.print(f"all that was published is in Redis or among the dead letters ({time.monotonic() - started:.1f} s)")
+    seconds = round(time.monotonic() - started, 1)
+    if as_json:
+        print_json({"seconds": seconds})
+    else:
+        OUT.print(f"all that was published is in Redis or among the dead letters ({seconds} s)")
 
 
 def wait_for_all(settings: Settings, timeout: float = 120.0, on_progress: Progress = silent) -> None:

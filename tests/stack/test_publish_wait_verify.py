@@ -171,6 +171,13 @@ def test_after_wait_all_that_was_published_can_be_read(pipeline: Pipeline) -> No
     assert [header(m.headers(), REASON) for m in dead] == [b"not_json"]
 
 
+def test_wait_says_that_all_is_there(pipeline: Pipeline, hmx: Any) -> None:
+    shown, as_json = hmx(pipeline.settings, "wait"), hmx(pipeline.settings, "wait", "--json")
+    assert (shown.exit_code, as_json.exit_code) == (0, 0)
+    assert "all that was published" in shown.stdout
+    assert json.loads(as_json.stdout)["seconds"] >= 0
+
+
 def test_wait_outlasts_the_window_of_what_stands_behind_a_gap(pipeline: Pipeline) -> None:
     behind = session(3, tenant_id="gap")[2]
     publish([behind], pipeline.settings)

@@ -56,9 +56,10 @@ def test_a_number_of_nodes_that_kafka_cannot_have_is_refused(hmx: Any, monkeypat
 
 
 def test_status_shows_what_runs_what_was_counted_and_how_far_redis_is(hmx: Any, settings: Settings) -> None:
-    started = hmx("up")
+    started = hmx("up", "--json")
     try:
         assert started.exit_code == 0, started.stderr
+        assert json.loads(started.stdout)["ready"] is True
         assert "already up" in hmx("up").stderr
         publish([encoded(event(sequence=n, event_id=f"e-{n}")) for n in range(3)] + [b"no JSON"], settings)
         wait_for_all(settings, 60)
