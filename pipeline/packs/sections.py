@@ -85,13 +85,15 @@ ORIGINS: Final = {SourceType.ARTIFACT: "compiler", SourceType.EPISODE: "episodic
 def _artifact(section: Section, scored: Scored[Artifact], text: str) -> Candidate:
     source = scored.source
     count = source.observed_count if source.observed_count is not None else len(source.source_events)
-    return _candidate(section, source.artifact_id, SourceType.ARTIFACT, scored, text, source.confidence, count)
+    return _candidate(section, source.artifact_id, SourceType.ARTIFACT, scored, text, text, source.confidence, count)
 
 
 def _episode(section: Section, scored: Scored[Document]) -> Candidate:
     source = scored.source
     text = render.episode(source)
-    return _candidate(section, source.event_id, SourceType.EPISODE, scored, text, 1.0, 1, source.session_id)
+    return _candidate(
+        section, source.event_id, SourceType.EPISODE, scored, text, source.text, 1.0, 1, source.session_id
+    )
 
 
 def _candidate(
@@ -100,6 +102,7 @@ def _candidate(
     source_type: SourceType,
     scored: Scored[Source],
     text: str,
+    said: str,
     confidence: float,
     evidence_count: int,
     session_id: str | None = None,
@@ -112,6 +115,7 @@ def _candidate(
         score=scored.score,
         relevance=scored.relevance,
         text=text,
+        said=said,
         tokens=estimate(text),
         provenance=Provenance(origin=ORIGINS[source_type], confidence=confidence, evidence_count=evidence_count),
         session_id=session_id,

@@ -6,39 +6,51 @@ by its length and kind, in hundredths of a token, with a margin on top; text out
 
 import re
 from collections.abc import Callable, Mapping
+from functools import lru_cache
+from itertools import repeat
 from typing import Final
 
-_PIECES: Final = re.compile(
-    r" ?(?P<run>[A-Za-z0-9+/=]{24,})| ?(?P<upper>[A-Z]{2,}(?![a-z])|[A-Z](?![a-z]))"
-    r"| ?(?P<word>[A-Z]?[a-z]+)|(?P<digits>[0-9]+)"
-    r"| ?(?P<marks>[!-/:-@\[-`{-~]+)|(?P<newline>\s*[\r\n]+)|(?P<space>[ \t]+)| ?(?P<wide>[^\x00-\x7f]+)"
-    r"|(?P<control>[\x00-\x1f\x7f]+)"
+_KINDS: Final = (
+    ("run", r" ?[A-Za-z0-9+/=]{24,}"),
+    ("upper", r" ?(?:[A-Z]{2,}(?![a-z])|[A-Z](?![a-z]))"),
+    ("word", r" ?[A-Z]?[a-z]+"),
+    ("digits", r"[0-9]+"),
+    ("marks", r" ?[!-/:-@\[-`{-~]+"),
+    ("newline", r"\s*[\r\n]+"),
+    ("space", r"[ \t]+"),
+    ("wide", r" ?[^\x00-\x7f]+"),
+    ("control", r"[\x00-\x1f\x7f]+"),
 )
+_PIECES: Final = re.compile("|".join(form for _, form in _KINDS))
+_NAMED: Final = re.compile("|".join(f"(?P<{name}>{form})" for name, form in _KINDS))
 _WORDS: Final = re.compile(r"(?P<word>[A-Z]?[a-z]+)|(?P<upper>[A-Z]+)|(?P<digits>[0-9]+)|(?P<marks>[+/=]+)")
 _CLASSES: Final = re.compile(r"[A-Z]+|[a-z]+|[0-9]+|[+/=]+")
 _UNPRONOUNCED: Final = re.compile(r"[bcdfghjklmnpqrstvwxzBCDFGHJKLMNPQRSTVWXZ]{5}")
 _SAME: Final = re.compile(r"(.)\1*", re.DOTALL)
-_MARGIN: Final = 110
-_WIDE_MARGIN: Final = 140
 _ACCENTED: Final = re.compile("[\u00c0-\u024f]")
+_MARGIN: Final = 110
 _ACCENTED_MARGIN: Final = 130
 """Of the ASCII parts of a text whose letters have accents: its words are not English ones."""
+_WIDE_MARGIN: Final = 140
 
 
 def estimate(text: str) -> int:
     """Tokens, rounded up, and one for what separates a text from the next; 0 for the empty text."""
     if not text:
         return 0
-    plain = wide = 0
-    for match in _PIECES.finditer(text):
-        kind = match.lastgroup or ""
-        piece = match.group(kind)
-        if kind == "wide":
-            wide += sum(map(_wide, piece))
-        else:
-            plain += _COSTS[kind](piece)
-    margin = _ACCENTED_MARGIN if _ACCENTED.search(text) else _MARGIN
-    return -(-(plain * margin + wide * _WIDE_MARGIN) // 10_000) + 1
+    margin = _ACCENTED_MARGIN if not text.isascii() and _ACCENTED.search(text) else _MARGIN
+    return -(-sum(map(_cost, _PIECES.findall(text), repeat(margin))) // 10_000) + 1
+
+
+@lru_cache(maxsize=65_536)  # words repeat; most texts are looked up piece by piece
+def _cost(piece: str, margin: int) -> int:
+    """In hundredths of hundredths of a token. What a lookahead saw beside the piece does not change its kind's cost."""
+    match = _NAMED.match(piece)
+    assert match is not None
+    kind = match.lastgroup or ""
+    if kind == "wide":
+        return sum(map(_wide, piece.lstrip(" "))) * _WIDE_MARGIN
+    return _COSTS[kind](piece if kind == "space" else piece.removeprefix(" ")) * margin
 
 
 def _word(piece: str) -> int:

@@ -11,7 +11,7 @@ from pipeline.contracts.pack import QueryClassification
 from pipeline.retrieval.request import PackRequest
 from pipeline.retrieval.terms import stems, words
 
-EPISODES: Final = 300
+EPISODES: Final = 200
 """Candidates per pack."""
 ARTIFACTS: Final = 60
 QUERY_TERMS: Final = 64

@@ -19,7 +19,7 @@ def candidate(section: Section, name: str, words: int, score: float = 0.5) -> Ca
     text = " ".join(WORDS[i % len(WORDS)] for i in range(words))
     source = SourceType.ARTIFACT if section in (Section.PROCEDURES, Section.WORKFLOW) else SourceType.EPISODE
     provenance = Provenance(origin="x", confidence=1.0, evidence_count=1)
-    return Candidate(section, name, source, score, score, text, estimate(text), provenance)
+    return Candidate(section, name, source, score, score, text, text, estimate(text), provenance)
 
 
 def offer(section: Section, weight: int, sizes: Sequence[int], scores: Sequence[float] = ()) -> Offer:

@@ -1,0 +1,40 @@
+"""What says the same: exact Jaccard similarity of at least .8 within a section."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pipeline.contracts.pack import Provenance, Section, SourceType
+from pipeline.packs.candidates import Candidate, duplicates
+
+LETTERS = "abcdefghijkl"
+
+
+def saying(name: str, said: str, section: Section = Section.EPISODES) -> Candidate:
+    provenance = Provenance(origin="x", confidence=1.0, evidence_count=1)
+    return Candidate(section, name, SourceType.EPISODE, 0.5, 0.5, said, said, 1, provenance)
+
+
+@given(st.lists(st.frozensets(st.sampled_from(LETTERS)), max_size=12))
+def test_as_comparing_each_with_all_that_were_kept(sets: list[frozenset[str]]) -> None:
+    kept: list[frozenset[str]] = []
+    expected = set()
+    for i, own in enumerate(sets):
+        if any(own | other and len(own & other) / len(own | other) >= 0.8 for other in kept):
+            expected.add(i)
+        else:
+            kept.append(own)
+    assert duplicates([saying(str(i), " ".join(sorted(own))) for i, own in enumerate(sets)]) == expected
+
+
+def test_one_word_more_or_less_in_a_short_saying_is_another_saying() -> None:
+    assert duplicates([saying("1", "deploy it"), saying("2", "do not deploy it")]) == set()
+
+
+def test_case_and_marks_do_not_count_but_sections_do() -> None:
+    first = saying("1", "Deploy it, now!")
+    assert duplicates([first, saying("2", "deploy it now")]) == {1}
+    assert duplicates([first, saying("2", "deploy it now", Section.EVIDENCE)]) == set()
+
+
+def test_an_id_stands_once_in_a_section() -> None:
+    assert duplicates([saying("1", "one"), saying("1", "two")]) == {1}
