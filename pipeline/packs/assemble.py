@@ -47,7 +47,7 @@ def assemble(request: PackRequest, plan: Plan, fetched: Fetched) -> ContextPack:
         drops += dropped
     allocation = allocate(offers, request.token_budget)
     drops += [(candidate, DropReason.BUDGET_EXCEEDED) for candidate in allocation.dropped]
-    draft = _Draft(request, plan, fetched, view, allocation.section_budgets, allocation.truncated)
+    draft = _Draft(request, plan, fetched, view, allocation.section_budgets)
     return draft.within_size(allocation.placed, drops)
 
 
@@ -105,7 +105,6 @@ class _Draft:
     fetched: Fetched
     view: View
     section_budgets: dict[str, SectionBudget]
-    truncated: bool
 
     def within_size(self, placed: Sequence[Candidate], drops: list[Drop]) -> ContextPack:
         """The pack of at most 256 KB (HMX-C §12): the least relevant entries go first, then listed drops."""
@@ -142,7 +141,7 @@ class _Draft:
                 total_budget=request.token_budget,
                 used=used,
                 remaining=request.token_budget - used,
-                truncated=self.truncated,
+                truncated=any(candidate.is_cut for candidate in placed),
                 section_budgets=sections,
                 dropped_count=len(drops),
             ),

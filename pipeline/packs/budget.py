@@ -36,7 +36,10 @@ class _Open:
     offer: Offer
     waiting: list[Candidate]
     placed: list[Candidate] = field(default_factory=list)
-    has_cut: bool = False
+
+    @property
+    def has_cut(self) -> bool:
+        return any(candidate.is_cut for candidate in self.placed)
 
     @property
     def used(self) -> int:
@@ -49,7 +52,6 @@ class Allocation:
     """In pack order; a cut one has the text and tokens of what is left of it."""
     dropped: tuple[Candidate, ...]
     section_budgets: dict[str, SectionBudget]
-    truncated: bool
 
 
 def split(total: int, weights: Sequence[int]) -> list[int]:
@@ -82,7 +84,6 @@ def allocate(offers: Sequence[Offer], total: int, entries: int = PACK_ENTRIES) -
         placed=tuple(c for section in opened for c in sorted(section.placed, key=lambda c: c.order)),
         dropped=tuple(c for section in opened for c in section.waiting),
         section_budgets=budgets,
-        truncated=any(section.has_cut for section in opened),
     )
 
 
@@ -99,10 +100,9 @@ def _place(section: _Open, candidate: Candidate, limit: int, room: _Room) -> boo
     placed: Candidate | None = candidate
     if candidate.tokens > limit:
         text = cut(candidate.text, limit) if limit >= _LEAST else None
-        placed = None if text is None else replace(candidate, text=text, tokens=estimate(text))
+        placed = None if text is None else replace(candidate, text=text, tokens=estimate(text), is_cut=True)
     if placed is None:
         return False
-    section.has_cut |= placed is not candidate
     section.placed.append(placed)
     section.waiting.remove(candidate)
     room.tokens -= placed.tokens

@@ -28,6 +28,8 @@ class Candidate:
     tokens: int
     provenance: Provenance
     session_id: str | None = None
+    is_cut: bool = False
+    """Only a beginning of it is left, with the marker."""
 
     @property
     def order(self) -> tuple[float, int, str, str]:

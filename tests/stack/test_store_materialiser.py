@@ -17,6 +17,7 @@ from confluent_kafka.admin import AdminClient
 from pipeline.kafka.clients import producer_config
 from pipeline.local.ports import free_ports
 from pipeline.local.redis import redis as local_redis
+from pipeline.observe.metrics import METRICS
 from pipeline.settings import Settings
 from pipeline.store.materialiser import Materialiser, MaterialiserError
 from pipeline.store.projection import Record
@@ -173,9 +174,11 @@ def test_what_retention_took_is_passed_over(settings: Settings, memory: Memory) 
     for future in admin.delete_records([lost]).values():
         future.result(ENOUGH_S)
     publish(settings, episodes("e3"))
+    before = METRICS.materialiser_lost._value.get()
     with running(settings):
         await_(caught_up(settings, memory), "positions at the topics' ends")
     assert memory.found("deploy staging") == ["e3"]
+    assert METRICS.materialiser_lost._value.get() - before == 2
 
 
 def test_a_position_beyond_the_end_is_refused(settings: Settings, memory: Memory) -> None:

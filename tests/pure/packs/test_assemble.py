@@ -134,6 +134,15 @@ def test_a_pack_has_at_most_256_kb() -> None:
     assert sum(e.token_estimate for e in pack.entries) == pack.token_budget.used
 
 
+@pytest.mark.requirement("C-11")
+def test_truncated_means_that_an_entry_was_cut_not_that_some_were_dropped() -> None:
+    memory = fetched(distinct(10))
+    whole = sum(e.token_estimate for e in ask(memory).entries[:3])
+    assert not ask(memory, token_budget=whole).token_budget.truncated
+    assert ask(memory, token_budget=whole).token_budget.dropped_count
+    assert ask(memory, token_budget=whole + 40).token_budget.truncated
+
+
 @pytest.mark.requirement("C-23")
 def test_the_same_question_to_the_same_state_is_the_same_pack() -> None:
     assert ask(some()).to_json() == ask(some()).to_json()
