@@ -103,7 +103,14 @@ def _format(java: tuple[str, ...], cluster: str, data: Path) -> None:
     if formatted.exists():
         return
     shutil.rmtree(data, ignore_errors=True)
-    command = [*java, "kafka.tools.StorageTool", "format", "-t", cluster, "-c", str(data.with_suffix(".properties"))]
+    command = [
+        *java,
+        "kafka.tools.StorageTool",
+        "format",
+        f"--cluster-id={cluster}",
+        "-c",
+        str(data.with_suffix(".properties")),
+    ]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode != 0:
         raise StackError(f"Kafka's storage could not be formatted:\n{done.stdout}{done.stderr}")

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -248,6 +249,12 @@ def test_another_number_of_nodes_is_refused_on_the_same_data(tmp_path: Path) -> 
     kafka_servers(tmp_path, 1, lambda _: None)
     with pytest.raises(StackError, match="holds a Kafka of 1 nodes"):
         kafka_servers(tmp_path, 3, lambda _: None)
+
+
+def test_any_cluster_id_will_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(uuid, "uuid4", lambda: uuid.UUID(bytes=b"\xfb" * 16))  # written, it begins like an option
+    kafka_servers(tmp_path, 1, lambda _: None)
+    assert (tmp_path / "kafka-1" / "meta.properties").exists()
 
 
 def test_a_jar_with_other_bytes_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
