@@ -27,6 +27,11 @@ from pipeline.worker.transport import Transport
 NEVER: Final = 20 * 24 * 3600.0
 
 
+class App(faust.App):
+    def _create_directories(self) -> None:
+        """State is in the state topics: Faust's folders for tables would be left wherever the worker is started."""
+
+
 def fold_factories(settings: Settings, cluster: Cluster) -> dict[str, FoldFactory]:
     """Stage name → how to make a fold for one of its partitions."""
     partitions = cluster.topic(settings.topic_prefix + EVENTS).partitions
@@ -59,7 +64,7 @@ def create_runner(settings: Settings, cluster: Cluster) -> Runner:
 
 def create_app(settings: Settings, runner: Runner) -> faust.App:
     brokers = [URL(f"kafka://{address}") for address in settings.require_kafka().split(",")]
-    app = faust.App(
+    app = App(
         f"{settings.topic_prefix}hmx",
         broker=brokers,
         store="memory://",

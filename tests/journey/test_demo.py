@@ -21,6 +21,7 @@ def start(folder: Path, **settings: str) -> subprocess.Popen[str]:
     inherited = {name: value for name, value in os.environ.items() if not name.startswith("HMX_")}
     return subprocess.Popen(
         [sys.executable, "-m", "pipeline.cli", "demo"],
+        cwd=folder,
         env={**inherited, **settings, "TMPDIR": str(folder), "COLUMNS": "80"},
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
