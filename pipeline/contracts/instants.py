@@ -12,6 +12,9 @@ _FORM: Final = re.compile(
     r"(\d{4})-(\d\d)-(\d\d)[Tt](\d\d):(\d\d):(\d\d)(?:\.(\d+))?(?:[Zz]|([+-])(\d\d):(\d\d))", re.ASCII
 )
 _EPOCH: Final = date(1970, 1, 1).toordinal()
+_DAY_MS: Final = 86_400_000
+_FIRST_MS: Final = (date.min.toordinal() - _EPOCH) * _DAY_MS
+_LAST_MS: Final = (date.max.toordinal() - _EPOCH + 1) * _DAY_MS - 1
 NS_PER_MS: Final = 1_000_000
 
 
@@ -37,7 +40,11 @@ def parse_instant(text: str) -> int | None:
     return seconds * 1_000_000_000 + int(((fraction or "") + "0" * 9)[:9])
 
 
+def utc(ms: int) -> datetime:
+    """Milliseconds since 1970 as a moment; offsets lead beyond the years 1 to 9999, where the nearest one stands in."""
+    return datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=min(max(ms, _FIRST_MS), _LAST_MS))
+
+
 def format_ms(ms: int) -> str:
     """Milliseconds since 1970 as `2026-03-14T03:00:00.000Z`."""
-    at = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=ms)
-    return at.strftime("%Y-%m-%dT%H:%M:%S.") + f"{at.microsecond // 1000:03d}Z"
+    return utc(ms).isoformat(timespec="milliseconds").replace("+00:00", "Z")

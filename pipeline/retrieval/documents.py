@@ -5,7 +5,6 @@ is nothing worth finding. What is said and what failed is indexed; raw output of
 """
 
 from collections.abc import Iterator, Mapping
-from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 import msgspec
@@ -13,7 +12,7 @@ import msgspec
 from pipeline.contracts.episode import RESERVED, event_fields
 from pipeline.contracts.event_types import Role
 from pipeline.contracts.evidence import Step
-from pipeline.contracts.instants import NS_PER_MS, parse_instant
+from pipeline.contracts.instants import NS_PER_MS, parse_instant, utc
 from pipeline.contracts.limits import CLOCK_SKEW_MS
 from pipeline.intake.view import step_of
 from pipeline.retrieval.terms import terms
@@ -27,6 +26,8 @@ ARTIFACT_TEXT: Final = 6_000
 SESSION_TEXT: Final = 160
 SALIENCE: Final = 0.5
 """Of an event that carries none."""
+_NEVER: Final = 2**63 - 1
+"""Later than any event; a time to live has no upper bound (HMX-E §6.10), what packs a document has."""
 
 _SAID: Final = frozenset({Role.MESSAGE, Role.DECISION, Role.ERROR, Role.FEEDBACK, Role.STATE, Role.OBSERVATION})
 _DONE: Final = frozenset({Role.CALL, Role.RESULT, Role.ACTION, Role.TEST, Role.ERROR})
@@ -82,14 +83,14 @@ def document(record: Mapping[str, Any], step: Step) -> Document | None:
         at=step.at,
         salience=float(record.get("salienceScore", SALIENCE)),
         text=step.text[:limit],
-        expires=None if ttl is None else step.at + ttl * 1000,
+        expires=None if ttl is None else min(step.at + ttl * 1000, _NEVER),
     )
 
 
 def document_terms(found: Document) -> list[str]:
     """Also the month and year, so that a question may name them."""
-    when = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=found.at)
-    return terms(f"{found.actor} {found.text}\n{when:%B} {when:%Y}")
+    when = utc(found.at)
+    return terms(f"{found.actor} {found.text}\n{when:%B} {when.year}")
 
 
 def session_step(step: Step) -> Step | None:

@@ -6,7 +6,9 @@ import pytest
 
 from pipeline.contracts.event_types import Role
 from pipeline.retrieval.documents import EXCERPT, TEXT, Document, document, document_terms, episode_step, session_step
-from tests.support.memory import T0, episode
+from pipeline.store.keys import Keys
+from pipeline.store.projection import project
+from tests.support.memory import T0, episode, episode_as_read
 
 
 def indexed(event_type: str, content: dict[str, Any], **fields: Any) -> Document | None:
@@ -53,6 +55,16 @@ def test_a_clock_that_runs_ahead_counts_as_the_append_time_and_five_minutes() ->
     found = document(record, episode_step(record))
     assert found is not None
     assert found.at == T0 - 3_600_000 + 300_000
+
+
+@pytest.mark.parametrize(
+    "fields", [{"ttl_seconds": 2**64 - 1}, {"timestamp": "0001-01-01T00:00:00+23:59", "ttl_seconds": 1}]
+)
+def test_extreme_times_are_indexed_and_stored_like_others(fields: dict[str, Any]) -> None:
+    record = episode("e1", **fields)
+    keys = Keys()
+    stored = project(keys, episode_as_read(record, 0))
+    assert any(command[:2] == (b"HSET", keys.tenant("acme").documents) for command in stored)
 
 
 def test_a_session_keeps_what_it_did() -> None:
