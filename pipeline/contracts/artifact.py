@@ -1,23 +1,23 @@
 """HMX-A: a compiled artifact as `hmx.artifacts.v1` carries it, with the rules of §2, §7, §8, §9 and §12."""
 
-import re
 from enum import StrEnum
 from typing import Annotated, Any, Self
 
-from pydantic import AfterValidator, Field, model_validator
+from pydantic import AfterValidator, ConfigDict, Field, model_validator
 
 from pipeline.contracts.canonical import canonical_json, content_hash
 from pipeline.contracts.event import HmxVersion, Name, Timestamp, Unit
+from pipeline.contracts.event_types import NAMESPACED, namespaced
 from pipeline.contracts.limits import ARTIFACT_CONTENT_BYTES, ARTIFACT_SOURCES, ARTIFACT_TAGS
 from pipeline.contracts.model import Model
 from pipeline.contracts.versions import HMX_VERSION
 
 STANDARD_TYPES = ("task_schema", "failure_playbook", "decision_policy", "causal_pattern", "strategy_template")
-_CUSTOM = re.compile(r"x-[A-Za-z0-9_]+-[A-Za-z0-9_.-]+", re.ASCII)
+_TYPE_PATTERN = f"^({'|'.join(STANDARD_TYPES)}|{NAMESPACED})$"
 
 
 def _type(name: str) -> str:
-    if name not in STANDARD_TYPES and not _CUSTOM.fullmatch(name):
+    if name not in STANDARD_TYPES and not namespaced(name):
         raise ValueError("neither one of the five types nor x-{vendor}-{type} (HMX-A §3)")
     return name
 
@@ -51,7 +51,9 @@ class TimeRange(Model):
 
 
 class ValidityScope(Model):
-    """HMX-A §6; all empty means valid throughout the tenant."""
+    """HMX-A §6; all empty means valid throughout the tenant. §9 closes the artifact, not its scope."""
+
+    model_config = ConfigDict(extra="allow")
 
     tenant_ids: list[str] | None = None
     agent_ids: list[str] | None = None
@@ -65,7 +67,7 @@ class Artifact(Model):
 
     hmx_version: HmxVersion = HMX_VERSION
     artifact_id: Name
-    artifact_type: Annotated[str, AfterValidator(_type)]
+    artifact_type: Annotated[str, Field(json_schema_extra={"pattern": _TYPE_PATTERN}), AfterValidator(_type)]
     title: Name
     summary: str
     content: dict[str, Any]

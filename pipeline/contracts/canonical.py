@@ -3,14 +3,35 @@
 import hashlib
 from typing import Any
 
+import orjson
 import rfc8785
 
 
 def canonical_json(value: Any) -> bytes:
-    """RFC 8785 bytes of a JSON value. Raises `rfc8785.CanonicalizationError` for NaN, infinities and non-JSON types."""
-    return rfc8785.dumps(value)
+    """RFC 8785 bytes of a JSON value.
+
+    Integers that no double holds are written as they are, where the RFC has no answer: rounded, they would be others.
+    Never raises for values read from an accepted event. Raises `rfc8785.CanonicalizationError` for NaN and infinities,
+    `TypeError` for integers beyond 64 bits, lone surrogates and what JSON doesn't have.
+    """
+    return orjson.dumps(_prepared(value))
 
 
 def content_hash(content: dict[str, Any]) -> str:
     """Lowercase hex SHA-256 of the canonical form of an artifact's `content` (HMX-A §8)."""
     return hashlib.sha256(canonical_json(content)).hexdigest()
+
+
+def _prepared(value: Any) -> Any:
+    """Keys sorted by their UTF-16 code units, floats as ECMAScript writes them; orjson does the rest."""
+    if isinstance(value, dict):
+        return {key: _prepared(value[key]) for key in sorted(value, key=_code_units)}
+    if isinstance(value, list | tuple):
+        return [_prepared(item) for item in value]
+    if isinstance(value, float):
+        return orjson.Fragment(rfc8785.dumps(value))
+    return value
+
+
+def _code_units(key: str) -> bytes:
+    return key.encode("utf-16-be", "surrogatepass")

@@ -81,12 +81,22 @@ class Episode(Model):
         return Origin(**self.metadata[RESERVED]["origin"])
 
 
-def episode_record(fields: dict[str, Any], origin: Origin, release: Release) -> dict[str, Any]:
+def episode_record(
+    fields: dict[str, Any],
+    origin: Origin,
+    release: Release,
+    notes: tuple[str, ...] = (),
+    redacted: tuple[str, ...] = (),
+) -> dict[str, Any]:
     """The trace as plain JSON values of an accepted event's plain JSON values; content is not copied or altered."""
     record = {trace: fields[event] for event, trace in _DIRECT.items() if event in fields}
     carried = {name: fields[name] for name in _CARRIED if name in fields}
     carried["origin"] = asdict(origin)
     carried["release"] = asdict(release)
+    if notes:
+        carried["notes"] = notes
+    if redacted:
+        carried["redacted"] = redacted
     metadata = dict(fields["metadata"])
     if RESERVED in metadata:
         carried["shadowed"] = metadata[RESERVED]

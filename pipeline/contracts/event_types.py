@@ -1,14 +1,17 @@
 """The taxonomy as one table: what each event type is to the compiler, and where its content holds what.
 
-A row names a role and, as data, the places in `content` (first present wins) of the few things later rooms ask for.
-Dialects of payloads (HMX-E §4, the overview's and the clients') are further places in the same row. Later rooms ask for
-the role, never for the name. An unknown type is an OBSERVATION.
+A row names a role, the schema of its content where HMX-E §4 gives one and, as data, the places in `content` (first
+present wins) of the few things later rooms ask for. Dialects of payloads (HMX-E §4, the overview's and the clients')
+are further places in the same row. Later rooms ask for the role, never for the name. An unknown type is an OBSERVATION.
 """
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
+
+from pipeline.contracts.content import Content, Decision, Error, Feedback, Message, ToolCall, ToolResult
 
 
 class Role(StrEnum):
@@ -28,6 +31,8 @@ class Role(StrEnum):
 
 
 Places = tuple[str, ...]
+NAMESPACED: Final = r"x-[A-Za-z0-9_]+-[A-Za-z0-9_.-]+"
+"""The form x-{vendor}-{type} of custom types (HMX-E §3, HMX-A §3)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +40,7 @@ class EventType:
     """`name`: tool, verb or error class; `text`: what a person would read; `ok`: success. A place is a path `a.b`."""
 
     role: Role
+    content: type[Content] | None = None
     name: Places = ()
     text: Places = ()
     arguments: Places = ()
@@ -49,12 +55,17 @@ class EventType:
 _TEXT: Final = ("text", "message", "content", "summary", "description")
 
 EVENT_TYPES: Final[Mapping[str, EventType]] = {
-    "message": EventType(Role.MESSAGE, text=("text", "content"), actor=("role",)),
+    "message": EventType(Role.MESSAGE, Message, text=("text", "content"), actor=("role",)),
     "tool_call": EventType(
-        Role.CALL, name=("tool_name", "tool", "name"), arguments=("arguments", "input", "args"), call_id=("call_id",)
+        Role.CALL,
+        ToolCall,
+        name=("tool_name", "tool", "name"),
+        arguments=("arguments", "input", "args"),
+        call_id=("call_id",),
     ),
     "tool_result": EventType(
         Role.RESULT,
+        ToolResult,
         name=("tool_name", "tool", "name"),
         text=("result.text", "result", "output", "error"),
         ok=("success",),
@@ -85,16 +96,17 @@ EVENT_TYPES: Final[Mapping[str, EventType]] = {
     "api_result": EventType(
         Role.ACTION, name=("api", "endpoint", "name", "url"), text=("result", "output", "error"), ok=("success",)
     ),
-    "decision": EventType(Role.DECISION, name=("question",), text=("chosen_option",)),
-    "error": EventType(Role.ERROR, name=("error_type", "type", "name"), text=("message", "error", "text")),
+    "decision": EventType(Role.DECISION, Decision, name=("question",), text=("chosen_option",)),
+    "error": EventType(Role.ERROR, Error, name=("error_type", "type", "name"), text=("message", "error", "text")),
     "observation": EventType(Role.OBSERVATION, text=_TEXT),
     "state_change": EventType(Role.STATE, name=("state", "key"), text=("state", "to", *_TEXT)),
-    "feedback": EventType(Role.FEEDBACK, name=("signal",), text=("comment",), target=("target_event_id",)),
+    "feedback": EventType(Role.FEEDBACK, Feedback, name=("signal",), text=("comment",), target=("target_event_id",)),
 }
 AUDIT_TYPES: Final = ("memory.", "metacognition.", "skill.proposed", "skill.contradicted")
 """How the types begin that record what a memory did or doubts; they say nothing that may be learnt from."""
 AUDIT: Final = EventType(Role.OBSERVATION)
 UNKNOWN_TYPE: Final = EventType(Role.OBSERVATION, text=_TEXT)
+_NAMESPACED: Final = re.compile(NAMESPACED, re.ASCII)
 
 
 def event_type(name: str) -> EventType:
@@ -103,3 +115,8 @@ def event_type(name: str) -> EventType:
     if row is not None:
         return row
     return AUDIT if name.startswith(AUDIT_TYPES) else UNKNOWN_TYPE
+
+
+def namespaced(name: str) -> bool:
+    """Whether a custom type keeps its form."""
+    return _NAMESPACED.fullmatch(name) is not None

@@ -17,6 +17,11 @@ EVENT_TAGS: Final = 64
 INTEGER_MAX: Final = 2**64 - 1  # what a JSON parser here keeps exact
 NESTING: Final = 200  # objects and arrays in each other; parsers and writers here stop at 254
 
+# What an episode says of its event
+NOTES: Final = 16
+REDACTED_PATHS: Final = 64
+REDACTED_PATH: Final = 256  # characters of each
+
 # HMX-A §12
 ARTIFACT_BYTES: Final = 512 * KB
 ARTIFACT_CONTENT_BYTES: Final = 256 * KB
@@ -52,6 +57,7 @@ PATTERN_DEBOUNCE_MS: Final = 1_000
 BARRIER_KEPT_MS: Final = 3600 * 1000
 
 # Batches
+REROUTED_HEADER_BYTES: Final = 256 * KB  # of the producer's headers; with more the copy might exceed the topic's limit
 BATCH_RECORDS: Final = 2_000
 BATCH_BYTES: Final = 4 * MB
 OUTPUT_BYTES: Final = 4 * MB

@@ -2,7 +2,7 @@
 
 Enters: a record's value as received. Leaves: `Accepted`, free of secrets, or a `Rejection` that names the cause by its
 JSON path and never by its value. Never raises. Content that doesn't have the shape of HMX-E §4 and types that aren't
-namespaced (§3) pass. Checks, in this order; the first that fails is the reason:
+namespaced (§3) pass with a note. Checks, in this order; the first that fails is the reason:
     1. null, larger than 1 MB, byte order mark, UTF-8, JSON, one object, nesting
     2. numbers that would lose digits, keys that occur twice
     3. `hmx_version`: its form, then its major
@@ -14,16 +14,25 @@ import json
 from typing import Any, Final, NamedTuple, Never
 
 import orjson
-import rfc8785
 import xxhash
 from pydantic import ValidationError
 
+from pipeline.contracts.canonical import canonical_json
 from pipeline.contracts.event import EXTENSIONS, Event
 from pipeline.contracts.instants import parse_instant
 from pipeline.contracts.keys import CONTROL_PREFIX, CONTROL_TENANT
-from pipeline.contracts.limits import CONTENT_BYTES, EVENT_BYTES, INTEGER_MAX, METADATA_BYTES, NESTING
+from pipeline.contracts.limits import (
+    CONTENT_BYTES,
+    EVENT_BYTES,
+    INTEGER_MAX,
+    METADATA_BYTES,
+    NESTING,
+    REDACTED_PATH,
+    REDACTED_PATHS,
+)
 from pipeline.contracts.rejections import Reason, Rejection
 from pipeline.contracts.versions import HMX_VERSION, Version, parse_version
+from pipeline.intake.notes import notes
 from pipeline.intake.paths import path_of
 from pipeline.intake.redaction import redact, suspicious
 from pipeline.intake.scan import finder
@@ -56,7 +65,9 @@ class Accepted(NamedTuple):
     digest: bytes
     """Equal where all parsed values are equal (1 = 1.0)."""
     redacted: tuple[str, ...]
-    """JSON paths where secrets were."""
+    """JSON paths where secrets were; of very many the first."""
+    notes: tuple[str, ...]
+    """What differs from HMX-E §3 and §4, without values."""
     control: bool
     """It claims to be the pipeline's own: tenant `_hmx` or a type `x-hmx-…`."""
 
@@ -98,7 +109,9 @@ def _decode(value: bytes | None) -> Accepted:
     instant = parse_instant(event.timestamp)
     assert instant is not None, "the model has parsed it"
     control = event.tenant_id == CONTROL_TENANT or event.event_type.startswith(CONTROL_PREFIX)
-    return Accepted(event, fields, instant, _digest(dump, odd), paths, control)
+    noted = notes(event.event_type, fields["content"])
+    redacted = tuple(path[:REDACTED_PATH] for path in paths[:REDACTED_PATHS])
+    return Accepted(event, fields, instant, _digest(dump, odd), redacted, noted, control)
 
 
 def _parse(value: bytes | None) -> dict[str, Any]:
@@ -225,25 +238,10 @@ def _set_aside(fields: dict[str, Any], known: dict[str, Any], unknown: set[str],
 
 def _check_sizes(parsed: dict[str, Any], received: int) -> None:
     """HMX-E §11. A canonical form is at most eight times what was received, so most events need no measuring."""
-    if received > CONTENT_BYTES // 8 and (size := _canonical_size(parsed["content"])) > CONTENT_BYTES:
+    if received > CONTENT_BYTES // 8 and (size := len(canonical_json(parsed["content"]))) > CONTENT_BYTES:
         raise _RejectedError(Reason.CONTENT_TOO_LARGE, "$.content", f"{size} bytes, at most {CONTENT_BYTES}")
-    if (size := _canonical_size(parsed["metadata"])) > METADATA_BYTES:
+    if (size := len(canonical_json(parsed["metadata"]))) > METADATA_BYTES:
         raise _RejectedError(Reason.METADATA_TOO_LARGE, "$.metadata", f"{size} bytes, at most {METADATA_BYTES}")
-
-
-def _canonical_size(part: dict[str, Any]) -> int:
-    """Length of the RFC 8785 form, which differs from a dump's in how floats are written only."""
-    size = len(orjson.dumps(part))
-    rest: list[Any] = [part]
-    while rest:
-        value = rest.pop()
-        if type(value) is dict:
-            rest.extend(value.values())
-        elif type(value) is list:
-            rest.extend(value)
-        elif type(value) is float:
-            size += len(rfc8785.dumps(value)) - len(orjson.dumps(value))
-    return size
 
 
 def _with_integers(fields: dict[str, Any], event: Event) -> dict[str, Any]:

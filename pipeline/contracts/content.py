@@ -1,0 +1,73 @@
+"""The six content schemas of HMX-E §4 as models: what `content` of a standard event type should look like.
+
+A mismatch is noted, never a reason to reject, and further fields are anyone's to add (HMX-E §4). The specification
+marks no field optional; its examples write empty values out.
+"""
+
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict
+
+
+class Content(BaseModel):
+    """Strict types; what else the content holds stays unlooked at."""
+
+    model_config = ConfigDict(strict=True, extra="ignore")
+
+
+class Attachment(Content):
+    type: str
+    url: str
+
+
+class Message(Content):
+    """HMX-E §4.1."""
+
+    role: Literal["user", "assistant", "system"]
+    text: str
+    attachments: list[Attachment]
+
+
+class ToolCall(Content):
+    """HMX-E §4.2."""
+
+    tool_name: str
+    arguments: dict[str, Any]
+    call_id: str
+
+
+class ToolResult(Content):
+    """HMX-E §4.3."""
+
+    tool_name: str
+    call_id: str
+    result: dict[str, Any]
+    success: bool
+    duration_ms: float
+
+
+class Decision(Content):
+    """HMX-E §4.4."""
+
+    question: str
+    chosen_option: str
+    alternatives: list[str]
+    reasoning: str
+    confidence: float
+
+
+class Error(Content):
+    """HMX-E §4.5."""
+
+    error_type: str
+    message: str
+    stack: str
+    recoverable: bool
+
+
+class Feedback(Content):
+    """HMX-E §4.6."""
+
+    signal: Literal["positive", "negative", "correction"]
+    target_event_id: str
+    comment: str
