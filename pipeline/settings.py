@@ -30,6 +30,8 @@ class Settings:
     """Put before every topic name, group and transactional id: several pipelines on one cluster."""
     control_key: str = ""
     """Authenticates ticks and barriers; the same for every process of a deployment."""
+    ordering: str = "eager"
+    """eager: only what stands behind a gap waits; strict: everything waits the window, ties come out by timestamp."""
     window_ms: int = limits.WINDOW_MS
     """How long an event waits behind a gap (HMX-E §7)."""
     worker_id: str = ""
@@ -48,6 +50,10 @@ class Settings:
     """The materialiser's health and metrics."""
     log_level: str = "INFO"
     """DEBUG, INFO, WARNING or ERROR."""
+
+    def __post_init__(self) -> None:
+        if self.ordering not in ("eager", "strict"):
+            raise SettingsError(f"HMX_ORDERING={self.ordering!r}: eager or strict")
 
     @classmethod
     def load(cls, environ: Mapping[str, str] | None = None) -> Self:

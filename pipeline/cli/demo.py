@@ -133,7 +133,7 @@ class _Flow:
         self._progress.update(bar, completed=done, total=total or None)
 
     def _counts(self) -> tuple[Counter[str], Counter[str]]:
-        from pipeline.audit.positions import stored_positions
+        from pipeline.kafka.positions import stored_positions
         from pipeline.topology import STAGES
 
         counted = []

@@ -132,8 +132,8 @@ def _explained(ask: Callable[[], dict[str, Any]]) -> dict[str, Any] | str:
 
 def _stages(settings: Settings) -> dict[str, Any]:
     """Counters and lag by stage, from the position records of its state topic."""
-    from pipeline.audit.positions import stored_positions
     from pipeline.kafka.clients import Cluster
+    from pipeline.kafka.positions import stored_positions
     from pipeline.kafka.reach import existing_topics
     from pipeline.topology import STAGES
 

@@ -12,6 +12,8 @@ KIND: Final = "hmx-kind"
 CONTROL_KINDS: Final = (b"tick", b"barrier")
 """Values of KIND on the evidence topic that are no contribution."""
 AUTHENTICATION: Final = "hmx-authentication"
+REROUTED_FROM: Final = "hmx-rerouted-from"
+"""On a rerouted event's copy: where it stood first, and our signature."""
 ORIGIN_TOPIC: Final = "hmx-origin-topic"
 REASON: Final = "hmx-reason"
 STEP: Final = "hmx-step"

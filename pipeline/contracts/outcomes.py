@@ -18,6 +18,10 @@ class Outcome(StrEnum):
     RELEASED_LATE = "released_late", "on the episodes topic, after something that should have followed it"
     DUPLICATE = "duplicate", "the same event was accepted before"
     REJECTED = "rejected", "on the dead letter topic with a reason"
+    REROUTED = (
+        "rerouted",
+        "in another session's partition; a copy with an outcome of its own was appended to the right one",
+    )
     CONTROL = "control", "a tick or a barrier of the pipeline's own"
     WAITING = "waiting", "in a session's window, behind a gap"
     LOST_TO_RETENTION = "lost_to_retention", "deleted by the topic's retention before it was read"

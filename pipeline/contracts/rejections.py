@@ -50,6 +50,7 @@ class Reason(StrEnum):
     METADATA_TOO_LARGE = "metadata_too_large", Step.VALIDATE, "metadata has at most 64 KB (HMX-E §11)"
     RESERVED = "reserved", Step.VALIDATE, "tenant _hmx and types x-hmx-* are the pipeline's own"
     WRONG_PARTITION = "wrong_partition", Step.ROUTE, "key the record `tenant/session`, percent-encoded, murmur2"
+    FORGED_ORIGIN = "forged_origin", Step.ROUTE, "leave out headers that begin with hmx-: they are the pipeline's own"
     EVENT_ID_REUSED = "event_id_reused", Step.ORDER, "an event_id names one event; this one came with other content"
     POISON = "poison", Step.FOLD, "a defect of the pipeline: report it with the dead letter's headers"
 

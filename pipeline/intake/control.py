@@ -6,7 +6,7 @@ import hmac
 import orjson
 
 from pipeline.contracts.event import Event
-from pipeline.contracts.headers import AUTHENTICATION, Headers, header
+from pipeline.contracts.headers import AUTHENTICATION, REROUTED_FROM, Headers, header
 from pipeline.contracts.ids import content_id
 from pipeline.contracts.instants import format_ms
 from pipeline.contracts.keys import BARRIER, CONTROL_TENANT, TICK
@@ -21,6 +21,27 @@ def authentic(key: str, value: bytes, headers: Headers) -> bool:
     """Was this control record written by a process that holds the deployment's key?"""
     claimed = header(headers, AUTHENTICATION)
     return claimed is not None and hmac.compare_digest(claimed, signature(key, value))
+
+
+def reroute_header(key: str, partition: int, offset: int, value: bytes) -> tuple[str, bytes]:
+    """Marks a rerouted event's copy with the position of the first one, in a way that nobody else can."""
+    place = b"%d:%d" % (partition, offset)
+    return REROUTED_FROM, place + b":" + signature(key, place + b":" + value)
+
+
+def rerouted_from(headers: Headers) -> tuple[int, int] | None:
+    """The first position that a copy claims, as (partition, offset); None where nothing readable is claimed."""
+    parts = (header(headers, REROUTED_FROM) or b"").split(b":")
+    return (int(parts[0]), int(parts[1])) if len(parts) == 3 and parts[0].isdigit() and parts[1].isdigit() else None
+
+
+def is_rerouted_copy(key: str, value: bytes, headers: Headers) -> bool | None:
+    """True: a copy of ours; False: it claims to be one and is not; None: no such claim."""
+    claimed = header(headers, REROUTED_FROM)
+    if claimed is None:
+        return None
+    place = rerouted_from(headers)
+    return place is not None and hmac.compare_digest(claimed, reroute_header(key, *place, value)[1])
 
 
 def is_control(event: Event) -> bool:

@@ -14,13 +14,15 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import OffsetSpec
 
 from pipeline.contracts.headers import AUTHENTICATION, JSON
+from pipeline.contracts.outcomes import Outcome
 from pipeline.intake.control import barrier, signature
 from pipeline.kafka.clients import Cluster, consumer_config, plain_producer
+from pipeline.kafka.positions import stored_positions
 from pipeline.kafka.reach import existing_topics
 from pipeline.kafka.topics import connect
 from pipeline.settings import Settings
 from pipeline.stages.pattern_state import BarrierState, barrier_state_key, decode_state
-from pipeline.topology import EVENTS, EVIDENCE, MATERIALISED, PATTERN_STATE
+from pipeline.topology import EVENTS, EVIDENCE, MATERIALISED, PATTERN_STATE, SESSIONS
 
 Ends = Mapping[str, int]
 """topic/partition → offset; the topic's name without the installation's prefix."""
@@ -42,19 +44,31 @@ def silent(_: str) -> None:
 def wait_for_stages(settings: Settings, timeout: float = 120.0, on_progress: Progress = silent) -> Ends:
     """Appends a barrier, waits until both stages have let it pass; where the outputs end then.
 
-    Behind a gap an event is held for the ordering window, and a barrier behind it as long.
+    Behind a gap an event is held for the ordering window, and a barrier behind it as long. A record that was rerouted
+    meanwhile stands behind the barrier in its new partition: then one more barrier follows, and no more, for a record
+    is rerouted once.
     """
     deadline = time.monotonic() + timeout
     partitions = existing_topics(settings, EVENTS, EVIDENCE, PATTERN_STATE, *MATERIALISED)
     sources, targets = partitions[EVENTS], partitions[EVIDENCE]
-    barrier_id, state = uuid.uuid4().hex, settings.topic_prefix + PATTERN_STATE
-    cluster = Cluster(settings.require_kafka())
-    with closing(cluster):
-        before = [TopicPartition(state, p, cluster.watermarks(state, p).high) for p in range(targets)]
-    on_progress("appending a barrier")
-    _append(settings, barrier_id, sources)
-    _await_passage(settings, barrier_id, sources, before, deadline, on_progress)
+    state = settings.topic_prefix + PATTERN_STATE
+    with closing(Cluster(settings.require_kafka())) as cluster:
+        rerouted = _rerouted(cluster, settings.topic_prefix)
+        for _ in range(2):
+            before = [TopicPartition(state, p, cluster.watermarks(state, p).high) for p in range(targets)]
+            barrier_id = uuid.uuid4().hex
+            on_progress("appending a barrier")
+            _append(settings, barrier_id, sources)
+            _await_passage(settings, barrier_id, sources, before, deadline, on_progress)
+            if _rerouted(cluster, settings.topic_prefix) == rerouted:
+                break
     return output_ends(settings)
+
+
+def _rerouted(cluster: Cluster, prefix: str) -> int:
+    """Records that the sessions stage has appended once more to another partition, so far."""
+    positions = stored_positions(cluster, SESSIONS, prefix)
+    return sum(position.counts.get(Outcome.REROUTED, 0) for position in positions if position is not None)
 
 
 def wait_for_reader(

@@ -11,20 +11,20 @@ Fails:
 """
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Final, NamedTuple
 
 from confluent_kafka import KafkaError, KafkaException, Producer
 
-from pipeline.contracts.headers import Headers
 from pipeline.kafka.clients import Cluster, producer_config, read_partition, sendable
 from pipeline.stages.executor import Effects, Executor
-from pipeline.stages.fold import POSITION_KEY
+from pipeline.stages.fold import POSITION_KEY, Output
 from pipeline.topology import Stage
 
 LOG: Final = logging.getLogger("hmx.transaction")
 FENCE_S: Final = 30.0
 COMMIT_S: Final = 20.0
+Answered = Callable[[KafkaError | None, object], None]
 _FENCED: Final = frozenset(
     code
     for name in ("_FENCED", "PRODUCER_FENCED", "INVALID_PRODUCER_EPOCH", "INVALID_PRODUCER_ID_MAPPING")
@@ -53,9 +53,12 @@ class Restored(NamedTuple):
 
 
 class Transactions:
-    """`prefix` goes before topic names and the transactional id."""
+    """`prefix` goes before topic names and the transactional id; `log` is a plain producer, shared by partitions."""
 
-    def __init__(self, cluster: Cluster, stage: Stage, partition: int, prefix: str, timeout_ms: int) -> None:
+    def __init__(
+        self, cluster: Cluster, stage: Stage, partition: int, prefix: str, timeout_ms: int, log: Producer
+    ) -> None:
+        self._log = log
         self._cluster = cluster
         self._prefix = prefix
         self._source = prefix + stage.source
@@ -117,7 +120,7 @@ class Transactions:
         self._lost = (*self._lost, (stored.position, low))
         executor.counts["lost_to_retention"] += lost
         LOG.error("%s/%s: %d records deleted by retention before they were read", self._source, self._partition, lost)
-        self.commit(executor, Effects([], {}, executor.counts), low)
+        self.commit(executor, Effects([], [], {}, executor.counts), low)
         return Restored(low, count, lost)
 
     def commit(self, executor: Executor, effects: Effects, position: int) -> None:
@@ -125,15 +128,30 @@ class Transactions:
         try:
             self._producer.begin_transaction()
             for output in effects.outputs:
-                topic = self._prefix + output.topic
-                self._produce(topic, output.partition, output.key, output.value, output.headers)
+                _send(self._producer, self._prefix + output.topic, output)
             for key, value in effects.changes.items():
-                self._produce(self._state, self._partition, key.encode(), value)
-            record = executor.position_record(position, self._topic_id, self._lost)
-            self._produce(self._state, self._partition, POSITION_KEY.encode(), record)
+                self._keep(key, value)
+            self._keep(POSITION_KEY, executor.position_record(position, self._topic_id, self._lost))
             self._commit()
         except KafkaException as error:
             raise self._after(error) from error
+
+    def append(self, records: Sequence[Output]) -> None:
+        """Appends to the log itself, before the transaction that says so. Raises AbortedError: then it may be there.
+
+        Outside of the transaction, or readers of one partition would wait for the transactions of another.
+        """
+        answers: list[KafkaError | None] = []
+
+        def answered(error: KafkaError | None, _: object) -> None:
+            answers.append(error)
+
+        for record in records:
+            _send(self._log, self._prefix + record.topic, record, answered)
+        while len(answers) < len(records):
+            self._log.poll(0.05)
+        if failures := [error for error in answers if error is not None]:
+            raise AbortedError(f"{self._source}/{self._partition}: rerouting: {failures[0].str()}")
 
     def abort(self) -> None:
         """Drops the transaction in flight, if there is one. Raises FencedError."""
@@ -147,14 +165,8 @@ class Transactions:
         self._producer.purge()
         self._producer.close()
 
-    def _produce(
-        self, topic: str, partition: int, key: bytes | None, value: bytes | None, headers: Headers = ()
-    ) -> None:
-        while True:
-            try:
-                return self._producer.produce(topic, value, key, partition, headers=sendable(headers))
-            except BufferError:  # the client's queue is full: let it send
-                self._producer.poll(0.05)
+    def _keep(self, key: str, value: bytes | None) -> None:
+        _send(self._producer, self._state, Output(self._state, self._partition, key.encode(), value, ()))
 
     def _commit(self) -> None:
         while True:
@@ -174,3 +186,14 @@ class Transactions:
             self.abort()
             return AbortedError(where)
         return FencedError(where)
+
+
+def _send(producer: Producer, topic: str, record: Output, answered: Answered | None = None) -> None:
+    while True:
+        try:
+            headers = sendable(record.headers)
+            return producer.produce(
+                topic, record.value, record.key, record.partition, headers=headers, on_delivery=answered
+            )
+        except BufferError:  # the client's queue is full: let it send
+            producer.poll(0.05)

@@ -1,8 +1,10 @@
-"""The reorder window of one session (HMX-E §7), `eager`: the next expected sequence goes out at once.
+"""The reorder window of one session (HMX-E §7).
 
 Enters: a cursor (how far the session has been released), an arrival. Leaves: a verdict, and the cursor after a release.
-Behind a gap an event waits until the partition's clock reaches its append time + window; then it and all that sort
-before it, by (sequence, instant, event_id), go out. Nothing here fails: any order of arrivals has an outcome.
+What waits does so until the partition's clock reaches its append time + window; then it and all that sort before it, by
+(sequence, instant, event_id), go out. `eager`: the next expected sequence goes out at once, and only what stands behind
+a gap waits; `strict`: everything waits, so ties in sequence come out by timestamp. Nothing here fails: any order of
+arrivals has an outcome.
 """
 
 from bisect import insort
@@ -21,6 +23,8 @@ class Cursor(msgspec.Struct, frozen=True, array_like=True):
     run: int = 0
     newest: int = -(2**63)
     """Highest instant released in this run, nanoseconds."""
+    last: int = -(2**63)
+    """Instant of the last event released in order."""
     peer_until: int = -1
     """Log time until which an event with the last released sequence is its tie."""
 
@@ -37,16 +41,28 @@ class Verdict(Enum):
 
 
 def judge(cursor: Cursor, sequence: int, instant: int, log_time: int) -> Verdict:
-    """What becomes of an event that is no duplicate."""
+    """What becomes of an event that is no duplicate, eagerly."""
     if sequence == cursor.next:
         return Verdict.RELEASE
     if sequence > cursor.next:
         return Verdict.WAIT
     if sequence == cursor.next - 1 and log_time < cursor.peer_until:
         return Verdict.RELEASE
-    if sequence == 0 and instant > cursor.newest:
-        return Verdict.NEW_RUN
-    return Verdict.LATE
+    return _below(cursor, sequence, instant)
+
+
+def judge_strictly(cursor: Cursor, sequence: int, instant: int) -> Verdict:
+    """The same where everything waits: in order is what sorts at or after the last released."""
+    if sequence >= cursor.next:
+        return Verdict.WAIT
+    below = _below(cursor, sequence, instant)
+    tie = sequence == cursor.next - 1 and instant >= cursor.last
+    return Verdict.WAIT if tie and below is Verdict.LATE else below
+
+
+def _below(cursor: Cursor, sequence: int, instant: int) -> Verdict:
+    """What becomes of a sequence that has been passed."""
+    return Verdict.NEW_RUN if sequence == 0 and instant > cursor.newest else Verdict.LATE
 
 
 def released(cursor: Cursor, sequence: int, instant: int, log_time: int, window_ms: int) -> Cursor:
@@ -56,6 +72,7 @@ def released(cursor: Cursor, sequence: int, instant: int, log_time: int, window_
         index=cursor.index + 1,
         run=cursor.run,
         newest=max(cursor.newest, instant),
+        last=instant,
         peer_until=log_time + window_ms,
     )
 
@@ -104,5 +121,5 @@ class Window:
 
 
 def follows(cursor: Cursor, entry: Waiting) -> bool:
-    """Does `entry`, the first that waits, go out without any more waiting: the next in order, or a tie?"""
+    """Eagerly: does `entry`, the first that waits, go out without any more waiting: the next in order, or a tie?"""
     return entry.sequence <= cursor.next

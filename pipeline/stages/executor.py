@@ -34,6 +34,8 @@ class Effects(NamedTuple):
     """What a batch does."""
 
     outputs: list[Output]
+    appends: list[Output]
+    """For the log itself; a replay leaves them out."""
     changes: dict[str, bytes | None]
     counts: Counter[str]
 
@@ -48,6 +50,7 @@ class Executor:
         self._heap: list[tuple[int, str]] = []
         self._scheduled: dict[str, int] = {}
         self._outputs: list[Output] = []
+        self._appends: list[Output] = []
         self._dirty: dict[str, None] = {}
 
     def restore(self, records: Iterable[tuple[str, bytes | None]]) -> Position | None:
@@ -75,7 +78,7 @@ class Executor:
 
     def run(self, records: Iterable[Record]) -> Effects:
         """Folds the records. When it raises, the executor is spent: restore a new one."""
-        self._outputs, self._dirty = [], {}
+        self._outputs, self._appends, self._dirty = [], [], {}
         counts: Counter[str] = Counter()
         for record in records:
             self.clock = max(self.clock, record.timestamp)
@@ -85,7 +88,7 @@ class Executor:
         changes = {
             key: None if (value := self.state.get(key)) is None else self.fold.encode(key, value) for key in self._dirty
         }
-        return Effects(self._outputs, changes, counts)
+        return Effects(self._outputs, self._appends, changes, counts)
 
     def position_record(self, position: int, topic_id: str, lost: tuple[tuple[int, int], ...]) -> bytes:
         return msgspec.json.encode(
@@ -119,6 +122,7 @@ class Executor:
             self._keep(key, value)
             self._dirty[key] = None
         self._outputs.extend(tx.outputs)
+        self._appends.extend(tx.appends)
         if tx.counts:
             counts.update(tx.counts)
 

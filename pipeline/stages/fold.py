@@ -45,7 +45,7 @@ class Output(NamedTuple):
 class Tx:
     """What one record or one timer does: reads through to the state, collects changes, outputs and counts."""
 
-    __slots__ = ("_state", "changes", "clock", "counts", "offset", "outputs", "partition")
+    __slots__ = ("_state", "appends", "changes", "clock", "counts", "offset", "outputs", "partition")
 
     def __init__(self, state: Mapping[str, Any], clock: int, partition: int, offset: int) -> None:
         self._state = state
@@ -56,6 +56,7 @@ class Tx:
         """The record being folded, or the one whose arrival fires the timer: the origin of what comes out."""
         self.changes: dict[str, Any] = {}
         self.outputs: list[Output] = []
+        self.appends: list[Output] = []
         self.counts: Counter[str] = Counter()
 
     def get(self, key: str) -> Any:
@@ -67,6 +68,10 @@ class Tx:
 
     def emit(self, output: Output) -> None:
         self.outputs.append(output)
+
+    def append(self, record: Output) -> None:
+        """Appends to the log itself: before the transaction and outside of it, so perhaps twice after a crash."""
+        self.appends.append(record)
 
     def count(self, name: str, n: int = 1) -> None:
         self.counts[name] += n

@@ -46,6 +46,8 @@ class Held(msgspec.Struct, frozen=True, kw_only=True):
     digest: bytes
     fields: dict[str, Any]
     """The event's plain JSON values, redacted."""
+    notes: tuple[str, ...] = ()
+    redacted: tuple[str, ...] = ()
 
 
 class Trace(msgspec.Struct, frozen=True, array_like=True):
@@ -135,6 +137,9 @@ class Indexes:
     def waiting(self, session: str) -> list[Waiting]:
         window = self._windows.get(session)
         return window.all() if window is not None else []
+
+    def waiting_count(self, session: str) -> int:
+        return len(self._windows.get(session, ()))
 
     def digest(self, session: str, event_id: str) -> bytes | None:
         """Digest of the event of that id, if it waits or was released recently."""

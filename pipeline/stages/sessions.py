@@ -14,17 +14,19 @@ from pipeline.contracts.evidence import EvidenceControl
 from pipeline.contracts.headers import KIND, origin_headers
 from pipeline.contracts.instants import NS_PER_MS
 from pipeline.contracts.keys import BARRIER, CONTROL_TENANT, join_key, partition_of, session_key
-from pipeline.contracts.limits import CLOCK_SKEW_MS, RECENT_IDS, WAITING_EVENTS, WINDOW_MS
+from pipeline.contracts.limits import CLOCK_SKEW_MS, RECENT_IDS, REROUTED_HEADER_BYTES, WAITING_EVENTS, WINDOW_MS
 from pipeline.contracts.outcomes import Outcome
 from pipeline.contracts.rejections import Reason, Rejection
-from pipeline.intake.control import authentic, is_control
+from pipeline.intake.control import authentic, is_control, is_rerouted_copy, reroute_header
 from pipeline.intake.decode import Accepted, decode
 from pipeline.intake.view import step_of
 from pipeline.ordering.window import (
+    Cursor,
     Verdict,
     Waiting,
     follows,
     judge,
+    judge_strictly,
     passed_late,
     released,
     started_over,
@@ -58,12 +60,19 @@ class SessionsFold:
     """One partition of the events topic. `control_key` authenticates control records (see intake.control)."""
 
     def __init__(
-        self, *, partitions: int, evidence_partitions: int, control_key: str, window_ms: int = WINDOW_MS
+        self,
+        *,
+        partitions: int,
+        evidence_partitions: int,
+        control_key: str,
+        window_ms: int = WINDOW_MS,
+        strict: bool = False,
     ) -> None:
         self._partitions = partitions
         self._evidence_partitions = evidence_partitions
         self._control_key = control_key
         self._window_ms = window_ms
+        self._strict = strict
         self._indexes = Indexes()
         self._segmenting = Segmenting(evidence_partitions)
 
@@ -112,15 +121,28 @@ class SessionsFold:
 
     def _event(self, tx: Tx, record: Record, accepted: Accepted) -> None:
         name = session_key(accepted.event.tenant_id, accepted.event.session_id)
+        copy = is_rerouted_copy(self._control_key, record.value or b"", record.headers)
         known = self._indexes.digest(name, accepted.event.event_id)
-        if partition_of(name, self._partitions) != record.partition:
-            self.reject(tx, record, Rejection(Reason.WRONG_PARTITION))
+        if copy is False:
+            self.reject(tx, record, Rejection(Reason.FORGED_ORIGIN))
+        elif (partition := partition_of(name, self._partitions)) != record.partition:
+            self._reroute(tx, name, partition, record, is_copy=copy is True)
         elif known is None:
             self._arrive(tx, name, record, accepted)
         elif known == accepted.digest:
             tx.count(Outcome.DUPLICATE)
         else:
             self.reject(tx, record, Rejection(Reason.EVENT_ID_REUSED, "$.event_id"))
+
+    def _reroute(self, tx: Tx, name: str, partition: int, record: Record, *, is_copy: bool) -> None:
+        """Once; a copy that is wrong again shows that the partitions have changed."""
+        value, size = record.value or b"", sum(len(text) + len(item or b"") for text, item in record.headers)
+        if is_copy or size > REROUTED_HEADER_BYTES:
+            self.reject(tx, record, Rejection(Reason.WRONG_PARTITION))
+            return
+        headers = [*record.headers, reroute_header(self._control_key, record.partition, record.offset, value)]
+        tx.append(Output(EVENTS, partition, name.encode(), value, headers))
+        tx.count(Outcome.REROUTED)
 
     def _arrive(self, tx: Tx, name: str, record: Record, accepted: Accepted) -> None:
         session: Session = tx.get(session_state_key(name)) or Session()
@@ -132,33 +154,50 @@ class SessionsFold:
             instant=accepted.instant,
             digest=accepted.digest,
             fields=accepted.fields,
+            notes=accepted.notes,
+            redacted=accepted.redacted,
         )
         entry = Waiting(accepted.event.sequence, accepted.instant, accepted.event.event_id)
-        waiting = self._indexes.waiting(name)
-        match judge(session.cursor, entry.sequence, entry.instant, record.timestamp):
-            case Verdict.RELEASE:
-                session = self._release(tx, name, session, entry, held)
-                session = self._drain(tx, name, session, waiting)
-            case Verdict.LATE:
-                session = self._release(tx, name, session, entry, held, late=True)
-            case Verdict.NEW_RUN:
-                session = self._drain(tx, name, session, waiting, waiting[-1] if waiting else None)
-                session = _replace(session, cursor=started_over(session.cursor))
-                session = self._release(tx, name, session, entry, held)
-            case Verdict.WAIT:
-                tx.put(held_key(name, entry), held)
-                if len(waiting) >= WAITING_EVENTS:
-                    tx.count("window_full")
-                    waiting = sorted((*waiting, entry))
-                    session = self._drain(tx, name, session, waiting, waiting[0])
+        verdict = self._judge(session.cursor, entry, record.timestamp)
+        if verdict is Verdict.NEW_RUN:
+            waiting = self._indexes.waiting(name)
+            session = self._drain(tx, name, session, waiting, waiting[-1] if waiting else None)
+            session = _replace(session, cursor=started_over(session.cursor))
+            verdict = Verdict.WAIT if self._strict else Verdict.RELEASE
+        if verdict is Verdict.RELEASE:
+            session = self._release(tx, name, session, entry, held)
+            session = self._drain(tx, name, session, self._left(tx, name))
+        elif verdict is Verdict.LATE:
+            session = self._release(tx, name, session, entry, held, late=True)
+        else:
+            session = self._hold(tx, name, session, entry, held)
         tx.put(session_state_key(name), session)
+
+    def _judge(self, cursor: Cursor, entry: Waiting, log_time: int) -> Verdict:
+        if self._strict:
+            return judge_strictly(cursor, entry.sequence, entry.instant)
+        return judge(cursor, entry.sequence, entry.instant, log_time)
+
+    def _left(self, tx: Tx, name: str) -> list[Waiting]:
+        """What still waits: the index does not know yet what this overlay has released."""
+        return [entry for entry in self._indexes.waiting(name) if tx.get(held_key(name, entry)) is not None]
+
+    def _hold(self, tx: Tx, name: str, session: Session, entry: Waiting, held: Held) -> Session:
+        """Into the window; where that is full, its first entry goes out as if its time had come."""
+        tx.put(held_key(name, entry), held)
+        if self._indexes.waiting_count(name) < WAITING_EVENTS:
+            return session
+        tx.count("window_full")
+        waiting = sorted((*self._left(tx, name), entry))
+        return self._drain(tx, name, session, waiting, waiting[0])
 
     def _drain(
         self, tx: Tx, name: str, session: Session, waiting: list[Waiting], until: Waiting | None = None
     ) -> Session:
-        """Releases what waits up to `until`, and then what follows without a gap."""
+        """Releases what waits up to `until`, and then, unless ordering is strict, what follows without a gap."""
         for entry in waiting:
-            if not (until is not None and entry <= until) and not follows(session.cursor, entry):
+            forced = until is not None and entry <= until
+            if not forced and (self._strict or not follows(session.cursor, entry)):
                 break
             key = held_key(name, entry)
             session = self._release(tx, name, session, entry, tx.get(key))
@@ -186,7 +225,7 @@ class SessionsFold:
     def _emit_episode(self, tx: Tx, name: str, session: Session, held: Held, late: bool) -> None:
         origin = Origin(partition=tx.partition, offset=held.offset, log_time=held.log_time)
         release = Release(index=session.cursor.index, run=session.cursor.run, late=late)
-        value = orjson.dumps(episode_record(held.fields, origin, release))
+        value = orjson.dumps(episode_record(held.fields, origin, release, held.notes, held.redacted))
         headers = origin_headers(tx.partition, held.offset)
         tx.emit(Output(EPISODES, tx.partition, name.encode(), value, headers))
         tx.count(Outcome.RELEASED_LATE if late else Outcome.RELEASED)

@@ -24,6 +24,7 @@ from pipeline.worker.runner import Runner
 from pipeline.worker.ticks import ticker
 from pipeline.worker.transport import Transport
 
+APPEND_MS: Final = 60_000
 NEVER: Final = 20 * 24 * 3600.0
 
 
@@ -43,6 +44,7 @@ def fold_factories(settings: Settings, cluster: Cluster) -> dict[str, FoldFactor
             evidence_partitions=evidence_partitions,
             control_key=settings.require_control_key(),
             window_ms=settings.window_ms,
+            strict=settings.ordering == "strict",
         )
 
     return {SESSIONS.name: sessions, PATTERNS.name: PatternsFold}
@@ -53,13 +55,14 @@ def create_runner(settings: Settings, cluster: Cluster) -> Runner:
     stages = {prefix + stage.source: stage for stage in STAGES}
     folds = fold_factories(settings, cluster)
 
+    log = plain_producer(settings.require_kafka(), **{"linger.ms": 0, "delivery.timeout.ms": APPEND_MS})
+
     def new_partition(tp: TP) -> OwnedPartition:
         stage: Stage = stages[tp.topic]
-        transactions = Transactions(cluster, stage, tp.partition, prefix, settings.transaction_timeout_ms)
+        transactions = Transactions(cluster, stage, tp.partition, prefix, settings.transaction_timeout_ms, log)
         return OwnedPartition(tp, stage, folds[stage.name], transactions)
 
-    producer = plain_producer(settings.require_kafka(), **{"linger.ms": 0})
-    return Runner(new_partition, ticker(producer, settings.require_control_key()))
+    return Runner(new_partition, ticker(log, settings.require_control_key()))
 
 
 def create_app(settings: Settings, runner: Runner) -> faust.App:

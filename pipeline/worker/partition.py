@@ -76,6 +76,7 @@ class OwnedPartition:
     def process(self, batch: Batch) -> Mapping[str, int]:
         """One transaction; what the fold counted. After AbortedError the executor is spent: restore."""
         effects = self.executor.run(batch.records)
+        self._transactions.append(effects.appends)
         self._transactions.commit(self.executor, effects, batch.next)
         self.position = batch.next
         return effects.counts

@@ -10,11 +10,11 @@ import pytest
 from click.testing import Result
 from typer.testing import CliRunner
 
-from pipeline.audit.positions import stored_positions
 from pipeline.cli.app import app
 from pipeline.cli.wait import wait_for_all
 from pipeline.contracts.outcomes import Outcome
 from pipeline.kafka.clients import Cluster
+from pipeline.kafka.positions import stored_positions
 from pipeline.kafka.publisher import publish
 from pipeline.settings import Settings
 from pipeline.topology import SESSIONS

@@ -20,9 +20,15 @@ from tests.support.records import START_MS, LogRecord
 KEY = "control-key"
 
 
-def sessions_fold(partitions: int = 1, evidence_partitions: int = 1, window_ms: int = 5_000) -> SessionsFold:
+def sessions_fold(
+    partitions: int = 1, evidence_partitions: int = 1, window_ms: int = 5_000, strict: bool = False
+) -> SessionsFold:
     return SessionsFold(
-        partitions=partitions, evidence_partitions=evidence_partitions, control_key=KEY, window_ms=window_ms
+        partitions=partitions,
+        evidence_partitions=evidence_partitions,
+        control_key=KEY,
+        window_ms=window_ms,
+        strict=strict,
     )
 
 
@@ -44,6 +50,7 @@ class Ran:
     """What came out of one partition."""
 
     outputs: list[Output] = field(default_factory=list)
+    appends: list[Output] = field(default_factory=list)
     counts: dict[str, int] = field(default_factory=dict)
     state: dict[str, Any] = field(default_factory=dict)
 
@@ -86,6 +93,7 @@ def run(
         batch, rest = rest[:n], rest[n:]
         effects = executor.run(batch)
         ran.outputs += effects.outputs
+        ran.appends += effects.appends
         state_topic += [*effects.changes.items(), ("!", executor.position_record(batch[-1].offset + 1, "id", ()))]
         if restores:
             executor = Executor(new_fold(), partition)

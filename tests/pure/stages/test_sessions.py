@@ -8,8 +8,9 @@ import pytest
 from pipeline.contracts import headers as names
 from pipeline.contracts.episode import event_fields
 from pipeline.contracts.headers import header
+from pipeline.contracts.keys import partition_of
 from pipeline.contracts.limits import RECENT_IDS, SEGMENT_IDLE_MS, SESSION_FORGOTTEN_MS, WAITING_EVENTS
-from pipeline.intake.control import barrier
+from pipeline.intake.control import barrier, rerouted_from
 from pipeline.topology import EVIDENCE
 from tests.support.inprocess import Ran, barrier_record, run, sessions_fold, tick_record
 from tests.support.records import START_MS, LogRecord, event, log
@@ -122,9 +123,74 @@ def test_control_records_need_our_signature() -> None:
     assert not result.on(EVIDENCE)
 
 
-def test_a_record_of_another_partition_is_rejected() -> None:
-    fold = lambda: sessions_fold(partitions=64)  # noqa: E731
-    assert reasons(run(fold, log([(0, event())]))) == [("wrong_partition", "$")]
+def astray(headers: list[tuple[str, bytes]] | None = None) -> LogRecord:
+    """An event of `acme/s` in partition 0, where of 64 it does not belong."""
+    return LogRecord(0, 7, START_MS, b"any", orjson.dumps(event()), headers or [("mine", b"1")])
+
+
+def many_partitions() -> Any:
+    return sessions_fold(partitions=64)
+
+
+@pytest.mark.requirement("Y14")
+def test_a_record_of_another_partition_is_appended_once_to_its_own_and_names_where_it_stood() -> None:
+    result = run(many_partitions, [astray()])
+    assert (result.counts, result.outputs) == ({"rerouted": 1}, [])
+    (copy,) = result.appends
+    assert (copy.topic, copy.partition) == ("hmx.events.v1", partition_of("acme/s", 64))
+    assert (copy.key, copy.value) == (b"acme/s", astray().value)
+    assert next(iter(copy.headers)) == ("mine", b"1")
+    assert rerouted_from(copy.headers) == (0, 7)
+    arrived = LogRecord(copy.partition, 3, START_MS, copy.key, copy.value, copy.headers)
+    twice = LogRecord(copy.partition, 4, START_MS, copy.key, copy.value, copy.headers)
+    there = run(many_partitions, [arrived, twice])
+    assert there.released == ["s-0"]
+    assert there.counts["duplicate"] == 1
+
+
+def test_a_copy_that_is_astray_again_is_rejected() -> None:
+    (copy,) = run(many_partitions, [astray()]).appends
+    again = run(many_partitions, [astray(list(copy.headers))])
+    assert reasons(again) == [("wrong_partition", "$")]
+    assert not again.appends
+
+
+def test_who_forges_a_copys_header_is_found_out_in_any_partition() -> None:
+    (copy,) = run(many_partitions, [astray()]).appends
+    for forged in (b"0:7", b"", b"0:7:00", dict(copy.headers)["hmx-rerouted-from"].replace(b"0:7", b"0:8")):
+        result = run(many_partitions, [astray([("hmx-rerouted-from", forged)])])
+        assert reasons(result) == [("forged_origin", "$")]
+    stolen = LogRecord(0, 0, START_MS, b"k", orjson.dumps(event("other")), copy.headers)
+    assert reasons(run(sessions_fold, [stolen])) == [("forged_origin", "$")]
+
+
+def strictly(*events: tuple[int, dict[str, Any]], after: list[LogRecord] | None = None) -> Ran:
+    return run(lambda: sessions_fold(strict=True), [*log(events), *(after or [])])
+
+
+@pytest.mark.requirement("E-24", "E-25", "E-28")
+def test_strictly_everything_waits_its_window_and_ties_come_out_by_timestamp() -> None:
+    early = event(sequence=1, event_id="early", at=START_MS + 500)
+    late = event(sequence=1, event_id="late", at=START_MS + 900)
+    events = [(0, event(sequence=0)), (10, late), (20, early), (30, event(sequence=2))]
+    assert strictly(*events).released == []
+    assert strictly(*events, after=[tick_record(5_010, offset=4)]).released == ["s-0", "early", "late"]
+    assert strictly(*events, after=[tick_record(5_030, offset=4)]).released == ["s-0", "early", "late", "s-2"]
+
+
+def test_strictly_what_sorts_before_something_released_is_late_and_a_later_tie_is_not() -> None:
+    first = event(sequence=0, event_id="b", at=START_MS + 500)
+    before = event(sequence=0, event_id="a", at=START_MS + 400)
+    after = event(sequence=0, event_id="c", at=START_MS + 500)
+    result = strictly((0, first), (5_000, before), (5_000, after), after=[tick_record(10_000, offset=3)])
+    assert result.released == ["b", "a!", "c"]
+
+
+def test_strictly_a_counter_that_starts_over_waits_in_its_new_run() -> None:
+    again = event(sequence=0, event_id="again", at=START_MS + 60_000)
+    result = strictly((0, event(sequence=0)), (5_000, again), after=[tick_record(10_000, offset=2)])
+    assert result.released == ["s-0", "again"]
+    assert [e["metadata"]["hmx"]["release"]["run"] for e in result.episodes] == [0, 1]
 
 
 def test_a_barrier_waits_for_what_is_held_before_it_and_goes_to_every_evidence_partition() -> None:
