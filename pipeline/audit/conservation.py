@@ -13,14 +13,16 @@ from dataclasses import dataclass, field
 from enum import Enum, StrEnum, auto
 from typing import Final, NamedTuple
 
-import msgspec
-import orjson
-import xxhash
-
+from pipeline.audit.digests import (
+    dead_letter_digest,
+    episode_digest,
+    expected_episode,
+    identity_of,
+    origin_of,
+    original_digest,
+)
 from pipeline.contracts import headers as names
-from pipeline.contracts.episode import RESERVED, event_fields
 from pipeline.contracts.headers import header
-from pipeline.contracts.keys import join_key, session_key
 from pipeline.contracts.outcomes import Outcome
 from pipeline.contracts.rejections import Reason, Rejection
 from pipeline.intake.control import authentic, is_control
@@ -31,16 +33,6 @@ from pipeline.topology import EPISODES, EVENTS, EVENTS_DLQ
 VIOLATIONS_KEPT: Final = 1_000
 OF_VALID_EVENTS: Final = frozenset({Reason.WRONG_PARTITION, Reason.EVENT_ID_REUSED, Reason.POISON})
 """Reasons for which an event is rejected that is in order on its own."""
-_APPENDED: Final = (
-    names.REASON,
-    names.STEP,
-    names.PATH,
-    names.DETAIL,
-    names.ORIGIN_TOPIC,
-    names.ORIGIN_PARTITION,
-    names.ORIGIN_OFFSET,
-    names.LOG_TIME,
-)
 
 
 class Fault(StrEnum):
@@ -159,12 +151,12 @@ class _Feed:
         self._records: Iterator[Record] = iter(output.records)
         self._head = next(self._records, None)
         if output.trimmed:
-            first = _origin(self._head) if self._head is not None else (0, audit.report.position)
+            first = origin_of(self._head) if self._head is not None else (0, audit.report.position)
             audit.horizon = max(audit.horizon, first[1] if first is not None else 0)
 
     def up_to(self, offset: int | None) -> None:
         while self._head is not None:
-            origin = _origin(self._head)
+            origin = origin_of(self._head)
             if offset is not None and origin is not None and origin[1] > offset:
                 return
             self._audit.output(self._topic, self._head, origin)
@@ -197,15 +189,15 @@ class _Audit:
         self._exists[at] = 1
         found = decode(record.value)
         if isinstance(found, Rejection) or (found.control and not self._is_own(record, found)):
-            self._open[record.offset] = _Open(_Kind.REJECTED, _dead_letter_digest(record))
+            self._open[record.offset] = _Open(_Kind.REJECTED, dead_letter_digest(record))
         elif found.control:
             self.report.outcomes[Outcome.CONTROL] += 1
         else:
             self._open[record.offset] = _Open(
                 _Kind.ACCEPTED,
-                _dead_letter_digest(record),
-                _expected_episode(record, found),
-                _identity(found),
+                dead_letter_digest(record),
+                expected_episode(record, found),
+                identity_of(found),
                 found.digest,
             )
 
@@ -236,7 +228,7 @@ class _Audit:
         return None
 
     def _episode(self, record: Record, here: tuple[int, int], event: _Open, origin: tuple[int, int]) -> None:
-        found = _episode_digest(record)
+        found = episode_digest(record)
         if event.kind is _Kind.REJECTED:
             self.report.violate(Fault.WRONG_OUTCOME, EVENTS, origin, f"invalid, and an episode at {here[0]}:{here[1]}")
         elif found is None or found[0] != event.as_episode:
@@ -246,7 +238,7 @@ class _Audit:
 
     def _dead_letter(self, record: Record, here: tuple[int, int], event: _Open, origin: tuple[int, int]) -> None:
         reason = (header(record.headers, names.REASON) or b"").decode(errors="replace")
-        if _original_digest(record) != event.as_dead_letter:
+        if original_digest(record) != event.as_dead_letter:
             detail = f"key, value, headers or time are not those of {origin[0]}:{origin[1]}"
             self.report.violate(Fault.ALTERED, EVENTS_DLQ, here, detail)
         if event.kind is _Kind.ACCEPTED:
@@ -286,7 +278,7 @@ class _Audit:
             if record.offset >= self._standing.position:
                 break
             found = decode(record.value)
-            if isinstance(found, Rejection) or found.control or (identity := _identity(found)) not in wanted:
+            if isinstance(found, Rejection) or found.control or (identity := identity_of(found)) not in wanted:
                 continue
             known = originals.setdefault(identity, set())
             if record.offset not in self._open:
@@ -312,51 +304,3 @@ class _Audit:
 
     def _is_own(self, record: Record, found: Accepted) -> bool:
         return is_control(found.event) and authentic(self._control_key, record.value or b"", record.headers)
-
-
-def _origin(record: Record) -> tuple[int, int] | None:
-    partition = header(record.headers, names.ORIGIN_PARTITION)
-    offset = header(record.headers, names.ORIGIN_OFFSET)
-    if partition is None or offset is None or not partition.isdigit() or not offset.isdigit():
-        return None
-    return int(partition), int(offset)
-
-
-def _identity(found: Accepted) -> bytes:
-    event = found.event
-    return xxhash.xxh3_128_digest(join_key(event.tenant_id, event.session_id, event.event_id).encode())
-
-
-def _digest(*parts: object) -> bytes:
-    return xxhash.xxh3_128_digest(msgspec.msgpack.encode(parts))
-
-
-def _dead_letter_digest(record: Record) -> bytes:
-    """Of the dead letter that this record would make."""
-    return _digest(record.key, record.value, [tuple(item) for item in record.headers], b"%d" % record.timestamp)
-
-
-def _original_digest(letter: Record) -> bytes | None:
-    """Of the record that this dead letter says it was; None where ours are not its last headers."""
-    own = len(letter.headers) - len(_APPENDED)
-    if tuple(name for name, _ in letter.headers[own:]) != _APPENDED:
-        return None
-    log_time = header(letter.headers, names.LOG_TIME)
-    return _digest(letter.key, letter.value, [tuple(item) for item in letter.headers[:own]], log_time)
-
-
-def _expected_episode(record: Record, found: Accepted) -> bytes:
-    key = session_key(found.event.tenant_id, found.event.session_id).encode()
-    origin = {"partition": record.partition, "offset": record.offset, "log_time": record.timestamp}
-    return _digest(key, orjson.dumps([found.fields, origin], option=orjson.OPT_SORT_KEYS))
-
-
-def _episode_digest(episode: Record) -> tuple[bytes, bool] | None:
-    """Of the event that this episode says it was, and whether it is late; None where it is no episode."""
-    try:
-        record = orjson.loads(episode.value or b"")
-        own = record["metadata"][RESERVED]
-        fields = orjson.dumps([event_fields(record), own["origin"]], option=orjson.OPT_SORT_KEYS)
-        return _digest(episode.key, fields), bool(own["release"]["late"])
-    except (ValueError, LookupError, TypeError):
-        return None

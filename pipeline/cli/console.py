@@ -30,6 +30,11 @@ def saying(first: str) -> Iterator[Callable[[str], None]]:
         yield ERR.print
 
 
+def plain(text: str) -> str:
+    """What others wrote neither colours the terminal nor moves its cursor."""
+    return escape("".join(c if c.isprintable() or c == "\n" else "\N{REPLACEMENT CHARACTER}" for c in text))
+
+
 def print_json(value: Any) -> None:
     sys.stdout.buffer.write(orjson.dumps(value, option=orjson.OPT_INDENT_2) + b"\n")
     sys.stdout.flush()

@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import orjson
 import typer
 from pydantic import ValidationError
-from rich.markup import escape
 
-from pipeline.cli.console import OUT, fail, print_json, table
+from pipeline.cli.console import OUT, fail, plain, print_json, table
 from pipeline.contracts.artifact import Status
 from pipeline.contracts.pack import ContextPack, Dropped, Section, SourceType, WorkflowHints
 from pipeline.settings import Settings
@@ -169,28 +168,28 @@ def find_artifact(store: "Store", tenant: str, asked: str) -> Json:
 def show_artifacts(listed: Sequence[Json], tenant: str) -> None:
     """One line each in 80 columns, what is best supported first."""
     if not listed:
-        OUT.print(f"no artifacts of tenant {_plain(tenant)} to list")
+        OUT.print(f"no artifacts of tenant {plain(tenant)} to list")
         return
     ordered = sorted(listed, key=lambda a: (a["status"], a["artifact_type"], -a["confidence"], a["artifact_id"]))
     rows = [
         (
-            _plain(artifact["artifact_type"]),
+            plain(artifact["artifact_type"]),
             artifact["status"],
             f"{artifact['confidence']:.2f}",
             artifact.get("observed_count", len(artifact["source_events"])),
-            _plain(artifact["title"]),
-            _plain(artifact["artifact_id"][-SHORT:]),
+            plain(artifact["title"]),
+            plain(artifact["artifact_id"][-SHORT:]),
         )
         for artifact in ordered
     ]
-    title = f"{len(rows):,} artifacts of tenant {_plain(tenant)}"
+    title = f"{len(rows):,} artifacts of tenant {plain(tenant)}"
     OUT.print(table(title, ("type", "status", "conf", "runs", "title", "id"), rows), width=WIDTH)
 
 
 def show_artifact(artifact: Json) -> None:
     """Everything of it but the ids of its sources, which are counted."""
-    OUT.print(f"[bold]{_plain(artifact['title'])}[/]", soft_wrap=True)
-    OUT.print(f"[dim]{_plain(artifact['artifact_type'])} {_plain(artifact['artifact_id'])}[/]\n", soft_wrap=True)
+    OUT.print(f"[bold]{plain(artifact['title'])}[/]", soft_wrap=True)
+    OUT.print(f"[dim]{plain(artifact['artifact_type'])} {plain(artifact['artifact_id'])}[/]\n", soft_wrap=True)
     _say(artifact["summary"])
     OUT.print()
     rests = f"{len(artifact['source_events']):,} events, {len(artifact['source_memory_ids']):,} contributions"
@@ -207,7 +206,7 @@ def show_artifact(artifact: Json) -> None:
     }
     for name, value in fields.items():
         if value:
-            OUT.print(f"[dim]{name:<15}[/]{_plain(value)}", soft_wrap=True)
+            OUT.print(f"[dim]{name:<15}[/]{plain(value)}", soft_wrap=True)
     _show_content(artifact["content"])
 
 
@@ -216,7 +215,7 @@ def _show_content(content: Json) -> None:
     for name, value in content.items():
         if value in (None, "", [], {}):
             continue
-        OUT.print(f"\n[bold cyan]{_plain(_words(name))}[/]")
+        OUT.print(f"\n[bold cyan]{plain(_words(name))}[/]")
         items = value if isinstance(value, list) else [value]
         for number, item in enumerate(items, 1):
             mark = f"{number}. " if isinstance(item, dict) and len(items) > 1 else "- " if len(items) > 1 else ""
@@ -271,7 +270,7 @@ def _show_section(made: ContextPack, section: Section) -> None:
         support = ""
         if entry.source_type is SourceType.ARTIFACT:
             support = f", conf {entry.provenance.confidence:.2f}, {entry.provenance.evidence_count:,} runs"
-        source = f"{entry.source_type} {_plain(entry.source_id)}"
+        source = f"{entry.source_type} {plain(entry.source_id)}"
         OUT.print(f"     [dim]{entry.relevance_score:.2f} {source}{support}[/]", soft_wrap=True)
 
 
@@ -288,9 +287,7 @@ def _show_drops(dropped: Sequence[Dropped], count: int) -> None:
     reasons = Counter(drop.drop_reason for drop in dropped)
     said = ", ".join(f"{n:,} {reason}" for reason, n in reasons.most_common())
     listed = f" (of the best {len(dropped):,})" if count > len(dropped) else ""
-    rows = [
-        (d.rank, d.section, f"{d.relevance_score:.2f}", d.drop_reason, _plain(d.source_id)) for d in dropped[:DROPS]
-    ]
+    rows = [(d.rank, d.section, f"{d.relevance_score:.2f}", d.drop_reason, plain(d.source_id)) for d in dropped[:DROPS]]
     columns = ("rank", "section", "score", "reason", "source")
     OUT.print(table(f"{count:,} dropped: {said}{listed}", columns, rows), width=WIDTH)
     if count > len(rows):
@@ -305,13 +302,8 @@ def _say(text: str, mark: str = "", style: str | None = None) -> None:
         wrapped = textwrap.fill(
             line, WIDTH, initial_indent=first, subsequent_indent=hanging, break_long_words=False, break_on_hyphens=False
         )
-        OUT.print(_plain(wrapped), style=style, soft_wrap=True)
+        OUT.print(plain(wrapped), style=style, soft_wrap=True)
 
 
 def _words(name: str) -> str:
     return name.replace("_", " ")
-
-
-def _plain(text: str) -> str:
-    """What agents wrote neither colours the terminal nor moves its cursor."""
-    return escape("".join(c if c.isprintable() or c == "\n" else "\N{REPLACEMENT CHARACTER}" for c in text))

@@ -1,0 +1,76 @@
+"""What the audits compare: where an output comes from, and digests of what a record is expected to make.
+
+Enters: records. Leaves: positions and 16-byte digests. Pure; what cannot be read is None.
+"""
+
+from typing import Final
+
+import msgspec
+import orjson
+import xxhash
+
+from pipeline.contracts import headers as names
+from pipeline.contracts.episode import RESERVED, event_fields
+from pipeline.contracts.headers import header
+from pipeline.contracts.keys import join_key, session_key
+from pipeline.intake.decode import Accepted
+from pipeline.stages.fold import Record
+
+_APPENDED: Final = (
+    names.REASON,
+    names.STEP,
+    names.PATH,
+    names.DETAIL,
+    names.ORIGIN_TOPIC,
+    names.ORIGIN_PARTITION,
+    names.ORIGIN_OFFSET,
+    names.LOG_TIME,
+)
+
+
+def origin_of(record: Record) -> tuple[int, int] | None:
+    partition = header(record.headers, names.ORIGIN_PARTITION)
+    offset = header(record.headers, names.ORIGIN_OFFSET)
+    if partition is None or offset is None or not partition.isdigit() or not offset.isdigit():
+        return None
+    return int(partition), int(offset)
+
+
+def identity_of(found: Accepted) -> bytes:
+    event = found.event
+    return xxhash.xxh3_128_digest(join_key(event.tenant_id, event.session_id, event.event_id).encode())
+
+
+def _digest(*parts: object) -> bytes:
+    return xxhash.xxh3_128_digest(msgspec.msgpack.encode(parts))
+
+
+def dead_letter_digest(record: Record) -> bytes:
+    """Of the dead letter that this record would make."""
+    return _digest(record.key, record.value, [tuple(item) for item in record.headers], b"%d" % record.timestamp)
+
+
+def original_digest(letter: Record) -> bytes | None:
+    """Of the record that this dead letter says it was; None where ours are not its last headers."""
+    own = len(letter.headers) - len(_APPENDED)
+    if tuple(name for name, _ in letter.headers[own:]) != _APPENDED:
+        return None
+    log_time = header(letter.headers, names.LOG_TIME)
+    return _digest(letter.key, letter.value, [tuple(item) for item in letter.headers[:own]], log_time)
+
+
+def expected_episode(record: Record, found: Accepted) -> bytes:
+    key = session_key(found.event.tenant_id, found.event.session_id).encode()
+    origin = {"partition": record.partition, "offset": record.offset, "log_time": record.timestamp}
+    return _digest(key, orjson.dumps([found.fields, origin], option=orjson.OPT_SORT_KEYS))
+
+
+def episode_digest(episode: Record) -> tuple[bytes, bool] | None:
+    """Of the event that this episode says it was, and whether it is late; None where it is no episode."""
+    try:
+        record = orjson.loads(episode.value or b"")
+        own = record["metadata"][RESERVED]
+        fields = orjson.dumps([event_fields(record), own["origin"]], option=orjson.OPT_SORT_KEYS)
+        return _digest(episode.key, fields), bool(own["release"]["late"])
+    except (ValueError, LookupError, TypeError):
+        return None

@@ -1,0 +1,179 @@
+"""What would become of lines of NDJSON if they were published, without Kafka.
+
+Enters: lines, one after the other. Leaves: a `Validation`: what would be rejected and why, and what is worth knowing
+besides. Pure; no line makes it raise. What only the log knows (events published before) is left out.
+"""
+
+from bisect import bisect_right
+from dataclasses import dataclass, field
+from typing import Any, Final, NamedTuple
+
+from pipeline.audit.digests import identity_of
+from pipeline.contracts.keys import CONTROL_TENANT, session_key, split_key
+from pipeline.contracts.rejections import Reason, Rejection
+from pipeline.intake.decode import Accepted, decode
+
+KEPT: Final = 1_000
+"""Findings of one kind that are kept; all are counted."""
+
+
+class Finding(NamedTuple):
+    """What is said of a line; `path` is the JSON path of the cause."""
+
+    line: int
+    path: str
+    detail: str
+
+
+class Gap(NamedTuple):
+    """Sequences of a session that are not there, between the lowest (or 0) and the highest that is."""
+
+    tenant_id: str
+    session_id: str
+    missing: int
+    first: int
+
+
+@dataclass
+class Findings:
+    count: int = 0
+    first: list[Finding] = field(default_factory=list)
+
+    def add(self, finding: Finding) -> None:
+        self.count += 1
+        if len(self.first) < KEPT:
+            self.first.append(finding)
+
+
+class Sequences:
+    """The sequences of one session as disjoint ranges, so that a million in a row are one."""
+
+    __slots__ = ("_ends", "_starts")
+
+    def __init__(self) -> None:
+        self._starts: list[int] = []
+        self._ends: list[int] = []
+
+    def add(self, sequence: int) -> None:
+        at = bisect_right(self._starts, sequence)
+        if at and sequence < self._ends[at - 1]:
+            return
+        joins_left = at > 0 and self._ends[at - 1] == sequence
+        joins_right = at < len(self._starts) and self._starts[at] == sequence + 1
+        if joins_left and joins_right:
+            self._ends[at - 1] = self._ends.pop(at)
+            del self._starts[at]
+        elif joins_left:
+            self._ends[at - 1] = sequence + 1
+        elif joins_right:
+            self._starts[at] = sequence
+        else:
+            self._starts.insert(at, sequence)
+            self._ends.insert(at, sequence + 1)
+
+    def missing(self) -> tuple[int, int]:
+        """How many are lacking below the highest, and the first of them."""
+        lacking = self._ends[-1] - sum(end - start for start, end in zip(self._starts, self._ends, strict=True))
+        return lacking, 0 if self._starts[0] > 0 else self._ends[0]
+
+
+@dataclass
+class Validation:
+    lines: int = 0
+    """Blank ones left out."""
+    rejected: dict[Reason, Findings] = field(default_factory=dict)
+    notes: dict[str, Findings] = field(default_factory=dict)
+    """What does not keep to HMX-E §3 or §4 and passes all the same."""
+    duplicates: Findings = field(default_factory=Findings)
+    redacted: int = 0
+    """Lines that hold secrets, which would be taken out."""
+    gaps: list[Gap] = field(default_factory=list)
+    sessions: int = 0
+
+    @property
+    def rejections(self) -> int:
+        return sum(found.count for found in self.rejected.values())
+
+    @property
+    def accepted(self) -> int:
+        return self.lines - self.rejections - self.duplicates.count
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "lines": self.lines,
+            "accepted": self.accepted,
+            "rejected": self.rejections,
+            "duplicates": self.duplicates.count,
+            "redacted": self.redacted,
+            "sessions": self.sessions,
+            "reasons": [
+                {"reason": str(reason), "step": str(reason.step), "advice": reason.advice, **_listed(found)}
+                for reason, found in by_count(self.rejected)
+            ],
+            "notes": [{"note": note, **_listed(found)} for note, found in by_count(self.notes)],
+            "duplicate_lines": [finding._asdict() for finding in self.duplicates.first],
+            "gaps": [gap._asdict() for gap in self.gaps[:KEPT]],
+            "sessions_with_gaps": len(self.gaps),
+        }
+
+
+def by_count(found: dict[Any, Findings]) -> list[tuple[Any, Findings]]:
+    """The most frequent first."""
+    return sorted(found.items(), key=lambda item: -item[1].count)
+
+
+def _listed(found: Findings) -> dict[str, Any]:
+    return {"count": found.count, "first": [finding._asdict() for finding in found.first]}
+
+
+class Validator:
+    """`line` for each line in its order, then `result`. Keeps two digests an event and the ranges of sequences."""
+
+    def __init__(self) -> None:
+        self._result = Validation()
+        self._seen: dict[bytes, tuple[bytes, int]] = {}
+        self._sequences: dict[str, Sequences] = {}
+
+    def line(self, number: int, line: bytes) -> None:
+        """`number` counts blank lines too, as editors do."""
+        if not line.strip():
+            return
+        self._result.lines += 1
+        found = decode(line)
+        if isinstance(found, Rejection):
+            self._reject(number, found)
+        elif found.control:
+            path = "$.tenant_id" if found.event.tenant_id == CONTROL_TENANT else "$.event_type"
+            self._reject(number, Rejection(Reason.RESERVED, path))
+        else:
+            self._accepted(number, found)
+
+    def result(self) -> Validation:
+        """Gaps, the widest first."""
+        result, gaps = self._result, []
+        for session, sequences in self._sequences.items():
+            missing, first = sequences.missing()
+            if missing:
+                tenant_id, session_id = split_key(session)
+                gaps.append(Gap(tenant_id, session_id, missing, first))
+        result.gaps = sorted(gaps, key=lambda gap: -gap.missing)
+        result.sessions = len(self._sequences)
+        return result
+
+    def _reject(self, number: int, rejection: Rejection) -> None:
+        finding = Finding(number, rejection.path, rejection.detail or rejection.reason.advice)
+        self._result.rejected.setdefault(rejection.reason, Findings()).add(finding)
+
+    def _accepted(self, number: int, found: Accepted) -> None:
+        known = self._seen.setdefault(identity_of(found), (found.digest, number))
+        if known[0] != found.digest:
+            detail = f"the id of line {known[1]}, with other content"
+            return self._reject(number, Rejection(Reason.EVENT_ID_REUSED, "$.event_id", detail))
+        if known[1] != number:
+            return self._result.duplicates.add(Finding(number, "$", f"the event of line {known[1]}"))
+        session = session_key(found.event.tenant_id, found.event.session_id)
+        self._sequences.setdefault(session, Sequences()).add(found.event.sequence)
+        self._result.redacted += bool(found.redacted)
+        for note in found.notes:
+            self._result.notes.setdefault(note, Findings()).add(Finding(number, "$", note))
+        return None

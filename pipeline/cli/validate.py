@@ -1,0 +1,84 @@
+"""`hmx validate`: what would be rejected, and why, before anyone publishes it."""
+
+from collections.abc import Callable, Iterable
+from typing import Annotated, Final
+
+import typer
+
+from pipeline.audit.validation import Findings, Validation, Validator, by_count
+from pipeline.cli.console import OUT, fail, plain, print_json, table
+from pipeline.cli.lines import Files, Reader, Unreadable, bar
+
+LINES: Final = 5
+"""Line numbers and gaps that are shown; --json has more."""
+REPORT_EVERY: Final = 256
+
+
+def register(app: typer.Typer) -> None:
+    app.command()(validate)
+
+
+def validate(
+    files: Files,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
+) -> None:
+    """Checks events before they are published: what would be rejected and why. Needs no Kafka.
+
+    What was published before is not known here. Lines are counted through all files, blank ones too.
+
+    Exit code: 0 nothing would be rejected, 1 something would. Example: hmx validate sessions.ndjson.gz
+    """
+    reader = Reader(files)
+    try:
+        with bar("validating", reader) as show:
+            found = validated(reader.lines(), show)
+    except Unreadable as error:
+        fail(f"{reader.file} can't be read: {error}")
+    if as_json:
+        print_json(found.as_json())
+    else:
+        _show(found)
+    if found.rejections:
+        raise typer.Exit(1)
+
+
+def validated(lines: Iterable[bytes], on_progress: Callable[[int, int], None] | None = None) -> Validation:
+    validator, size = Validator(), 0
+    for number, line in enumerate(lines, 1):
+        validator.line(number, line)
+        size += len(line)
+        if on_progress is not None and number % REPORT_EVERY == 0:
+            on_progress(number, size)
+    return validator.result()
+
+
+def _show(found: Validation) -> None:
+    if found.rejected:
+        rows = [(reason, findings.count, _lines(findings)) for reason, findings in by_count(found.rejected)]
+        OUT.print(table("Would be rejected", ("reason", "lines", "first"), rows))
+        for reason, findings in by_count(found.rejected):
+            first = findings.first[0]
+            OUT.print(f"\n[bold]{reason}[/] line {first.line:,}, {plain(first.path)}: {plain(first.detail)}")
+            if reason.advice != first.detail:
+                OUT.print(f"  [dim]{plain(reason.advice)}[/]")
+        OUT.print()
+    if found.notes:
+        rows = [(plain(note), findings.count, _lines(findings)) for note, findings in by_count(found.notes)]
+        OUT.print(table("[yellow]Warnings[/]: accepted, but not what HMX-E says", ("note", "lines", "first"), rows))
+        OUT.print()
+    if found.duplicates.count:
+        OUT.print(f"{found.duplicates.count:,} duplicates, harmless: lines {_lines(found.duplicates)}")
+    if found.redacted:
+        OUT.print(f"{found.redacted:,} lines hold secrets; they are taken out before anything is stored in memory")
+    if found.gaps:
+        gaps = [(plain(g.tenant_id), plain(g.session_id), g.missing, g.first) for g in found.gaps[:LINES]]
+        OUT.print(table("Sessions with gaps in their sequence", ("tenant", "session", "missing", "first"), gaps))
+        if len(found.gaps) > LINES:
+            OUT.print(f"[dim]and {len(found.gaps) - LINES:,} more; --json lists them[/]")
+    verdict = f"[bold red]{found.rejections:,} would be rejected[/]" if found.rejected else "[bold green]valid[/]"
+    OUT.print(f"{verdict}: {found.lines:,} events of {found.sessions:,} sessions, {found.accepted:,} of them new")
+
+
+def _lines(findings: Findings) -> str:
+    shown = ", ".join(f"{finding.line}" for finding in findings.first[:LINES])
+    return shown if findings.count <= LINES else f"{shown}, …"

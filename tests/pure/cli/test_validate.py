@@ -1,0 +1,131 @@
+"""`hmx validate` says of every line what the sessions stage would make of it, and why."""
+
+import gzip
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import Result
+from hypothesis import given
+from hypothesis import strategies as st
+from typer.testing import CliRunner
+
+from pipeline.audit.validation import Sequences, Validation, Validator
+from pipeline.cli.app import app
+from pipeline.contracts.keys import CONTROL_TENANT
+from pipeline.contracts.outcomes import Outcome
+from pipeline.contracts.rejections import Reason
+from tests.support.events import encoded, event
+from tests.support.inprocess import run, sessions_fold
+from tests.support.records import log
+
+MIXED = [
+    encoded(event()),
+    b"",
+    encoded(event()),
+    b"no JSON",
+    encoded(event(content={"other": 1})),
+    encoded(event(event_id="e-2", sequence=3, timestamp="2026-03-14T03:00:00")),
+    encoded(event(event_id="e-3", sequence=4)),
+    encoded(event(event_id="e-4", sequence=1, tenant_id=CONTROL_TENANT)),
+    encoded(event(event_id="e-5", sequence=5, event_type="tool_call", content={"tool_name": 7})),
+]
+
+
+def validated(lines: list[bytes]) -> Validation:
+    validator = Validator()
+    for number, line in enumerate(lines, 1):
+        validator.line(number, line)
+    return validator.result()
+
+
+def hmx(*arguments: Any, **options: Any) -> Result:
+    return CliRunner(env={"COLUMNS": "80"}).invoke(app, ["validate", *map(str, arguments)], **options)
+
+
+@pytest.mark.requirement("E-01", "E-29")
+def test_a_bad_line_among_good_ones_is_named_with_its_reason_and_path() -> None:
+    found = validated(MIXED)
+    assert {reason: [finding[:2] for finding in findings.first] for reason, findings in found.rejected.items()} == {
+        Reason.NOT_JSON: [(4, "$")],
+        Reason.EVENT_ID_REUSED: [(5, "$.event_id")],
+        Reason.BAD_TIMESTAMP: [(6, "$.timestamp")],
+        Reason.RESERVED: [(8, "$.tenant_id")],
+    }
+    assert [finding.line for finding in found.duplicates.first] == [3]
+    assert (found.lines, found.rejections, found.accepted) == (8, 4, 3)
+
+
+@pytest.mark.requirement("E-21", "E-22")
+def test_content_that_has_not_its_type_s_shape_is_a_warning_and_no_rejection() -> None:
+    found = validated(MIXED[-1:])
+    assert found.rejected == {}
+    assert [finding.line for findings in found.notes.values() for finding in findings.first] != []
+
+
+def test_what_would_be_rejected_is_what_the_stage_rejects() -> None:
+    lines = [line for line in MIXED if line]
+    ran = run(sessions_fold, log([(n, line) for n, line in enumerate(lines)]))
+    found = validated(lines)
+    assert ran.counts[Outcome.REJECTED] == found.rejections
+    assert ran.counts[Outcome.DUPLICATE] == found.duplicates.count
+    for reason, findings in found.rejected.items():
+        assert ran.counts[f"{Outcome.REJECTED}.{reason}"] == findings.count
+
+
+@given(st.sets(st.integers(0, 60), min_size=1), st.randoms())
+def test_missing_sequences_are_counted_in_any_order(present: set[int], dice: Any) -> None:
+    order = [*present, *present]
+    dice.shuffle(order)
+    sequences = Sequences()
+    for sequence in order:
+        sequences.add(sequence)
+    lacking = sorted(set(range(max(present))) - present)
+    count, first = sequences.missing()
+    assert count == len(lacking)
+    assert not lacking or first == lacking[0]
+
+
+def test_a_session_s_gap_is_named() -> None:
+    found = validated(MIXED)
+    assert [gap._asdict() for gap in found.gaps] == [
+        {"tenant_id": "tenant", "session_id": "session", "missing": 3, "first": 1}
+    ]
+
+
+def test_files_packed_ones_and_standard_input_are_read(tmp_path: Path) -> None:
+    plain, packed = tmp_path / "a.ndjson", tmp_path / "b.ndjson.gz"
+    plain.write_bytes(encoded(event()) + b"\n")
+    packed.write_bytes(gzip.compress(encoded(event(event_id="e-2", sequence=1))))
+    done = hmx("--json", plain, packed, "-", input=b"no JSON\n")
+    assert done.exit_code == 1
+    found = json.loads(done.stdout)
+    assert (found["lines"], found["accepted"], found["rejected"]) == (3, 2, 1)
+    assert found["reasons"][0]["first"] == [{"line": 3, "path": "$", "detail": "character 0"}]
+    assert "is no file" in hmx(tmp_path / "none").stderr
+
+
+def test_valid_lines_end_with_zero_and_tables_fit_the_terminal() -> None:
+    good = hmx("-", input=b"\n".join(MIXED[:3]))
+    assert good.exit_code == 0, good.output
+    assert "valid" in good.stdout
+    bad = hmx("-", input=b"\n".join(MIXED))
+    assert bad.exit_code == 1
+    assert max(map(len, bad.stdout.splitlines())) <= 80
+    for reason in (Reason.NOT_JSON, Reason.EVENT_ID_REUSED, Reason.BAD_TIMESTAMP, Reason.RESERVED):
+        assert reason in bad.stdout
+
+
+def test_a_broken_archive_is_said(tmp_path: Path) -> None:
+    file = tmp_path / "a.ndjson.gz"
+    file.write_bytes(gzip.compress(encoded(event()))[:-4])
+    done = hmx(file)
+    assert done.exit_code == 1
+    assert "can't be read" in done.stderr
+
+
+def test_what_a_producer_wrote_does_not_move_the_cursor() -> None:
+    line = encoded(event(session_id="\x1b[2J", sequence=7) | {"\x1b]0;x\x07": 1})
+    assert "\x1b" not in hmx("-", input=line).stdout
+    assert "\x1b" not in hmx("-", input=encoded(event(session_id="\x1b[2J", sequence=7))).stdout
