@@ -4,6 +4,7 @@ A key joins percent-encoded parts with `/`, so `a/b`+`c` and `a`+`b/c` stay apar
 """
 
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Final
 from urllib.parse import quote, unquote
 
@@ -11,6 +12,8 @@ CONTROL_TENANT: Final = "_hmx"
 CONTROL_PREFIX: Final = "x-hmx-"
 TICK: Final = "x-hmx-tick"
 BARRIER: Final = "x-hmx-barrier"
+SESSIONS_REMEMBERED: Final = 16_384
+"""Keys and partitions worked out lately: a session's events come close together."""
 
 
 def join_key(*parts: str) -> str:
@@ -22,6 +25,7 @@ def split_key(key: str) -> Sequence[str]:
     return [unquote(part) for part in key.split("/")]
 
 
+@lru_cache(maxsize=SESSIONS_REMEMBERED)
 def session_key(tenant_id: str, session_id: str) -> str:
     """Key of an event, of an episode, and of all state of a session."""
     return join_key(tenant_id, session_id)
@@ -49,6 +53,7 @@ def murmur2(data: bytes) -> int:
     return h ^ (h >> 15)
 
 
+@lru_cache(maxsize=SESSIONS_REMEMBERED)
 def partition_of(key: str, partitions: int) -> int:
     """The partition Kafka's default partitioner gives this key."""
     return (murmur2(key.encode()) & 0x7FFFFFFF) % partitions

@@ -123,8 +123,8 @@ class Executor:
             self._dirty[key] = None
         self._outputs.extend(tx.outputs)
         self._appends.extend(tx.appends)
-        if tx.counts:
-            counts.update(tx.counts)
+        for name, n in tx.counts.items():
+            counts[name] += n
 
     def _keep(self, key: str, value: Any) -> None:
         old = self.state.get(key)

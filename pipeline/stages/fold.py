@@ -3,7 +3,6 @@
 State values are immutable: a fold replaces them, so what a record does is an overlay, kept whole or dropped whole.
 """
 
-from collections import Counter
 from collections.abc import Mapping
 from typing import Any, NamedTuple, Protocol
 
@@ -57,7 +56,7 @@ class Tx:
         self.changes: dict[str, Any] = {}
         self.outputs: list[Output] = []
         self.appends: list[Output] = []
-        self.counts: Counter[str] = Counter()
+        self.counts: dict[str, int] = {}
 
     def get(self, key: str) -> Any:
         return self.changes[key] if key in self.changes else self._state.get(key)
@@ -74,7 +73,7 @@ class Tx:
         self.appends.append(record)
 
     def count(self, name: str, n: int = 1) -> None:
-        self.counts[name] += n
+        self.counts[name] = self.counts.get(name, 0) + n
 
 
 class Fold(Protocol):
