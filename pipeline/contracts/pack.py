@@ -132,7 +132,8 @@ class QueryClassification(Model):
     intent: Name
     keywords: list[str]
     entities: list[str]
-    time_ref: str | None = None
+    time_ref: Annotated[str | None, Field(json_schema_extra={"type": ["string", "null"]})] = None
+    """HMX-C §5 and §10 print a null where the query names no time; here it stays out."""
 
 
 class AssemblyMetadata(Model):
