@@ -48,9 +48,8 @@ _OPENERS: Final = frozenset({Role.CALL, Role.ACTION, Role.TEST, Role.DECISION, R
 class SegmentHead(msgspec.Struct, frozen=True, kw_only=True):
     """What deciding about the next step needs; of fixed size."""
 
-    segment_id: str
-    first_at: int
     last_at: int
+    """Newest event time so far: event times may run backwards."""
     events: int = 1
     user_messages: int = 0
     goal: tuple[str, ...] = ()
@@ -64,16 +63,12 @@ class SegmentHead(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def open_head(step: Step) -> SegmentHead:
-    """A segment's id is its first event's."""
-    return _seen(SegmentHead(segment_id=step.event_id, first_at=step.at, last_at=step.at), step)
+    return _seen(SegmentHead(last_at=step.at), step)
 
 
 def advance(head: SegmentHead, step: Step) -> SegmentHead:
-    """The head with one more step; event times may run backwards, so first and last are extremes."""
-    grown = msgspec.structs.replace(
-        head, events=head.events + 1, first_at=min(head.first_at, step.at), last_at=max(head.last_at, step.at)
-    )
-    return _seen(grown, step)
+    """The head with one more step."""
+    return _seen(msgspec.structs.replace(head, events=head.events + 1, last_at=max(head.last_at, step.at)), step)
 
 
 def starts_new(head: SegmentHead, step: Step) -> bool:

@@ -5,21 +5,24 @@ says about a pattern goes out only if it differs from what it last said; a patte
 """
 
 import hashlib
+from typing import Final
 
 import msgspec
 
-from pipeline.compiler.extract import contributions
+from pipeline.compiler.extract import contributions, withdrawal
 from pipeline.contracts.event_types import Role
-from pipeline.contracts.evidence import Contribution, Pattern, Segment, Step, contribution_id, evidence_key
+from pipeline.contracts.evidence import Contribution, Pattern, Segment, Step, evidence_key
 from pipeline.contracts.headers import KIND, origin_headers
 from pipeline.contracts.keys import split_key, tenant_partition
-from pipeline.contracts.limits import SESSION_SEGMENTS
+from pipeline.contracts.limits import SEGMENT_EVENTS, SESSION_SEGMENTS
 from pipeline.segments.segmenter import advance, open_head, starts_new
 from pipeline.stages.fold import Output, Tx
 from pipeline.stages.session_state import SegmentRecord, Session, Trace, segment_key, trace_key
 from pipeline.topology import EVIDENCE
 
 _replace = msgspec.structs.replace
+LATE_FEEDBACK: Final = 16
+"""Verdicts that a full segment still takes after it was closed; from then on each replaces the one before."""
 
 
 class Segmenting:
@@ -29,7 +32,7 @@ class Segmenting:
     def add(self, tx: Tx, name: str, session: Session, step: Step, agent_id: str) -> Session:
         """The session after an event released in order; `name` is its session key."""
         if step.role is Role.FEEDBACK and step.target and self._speak_again(tx, name, session, step):
-            return session
+            return self.pass_by(tx, name, session)
         if session.head is not None and starts_new(session.head, step):
             session = self._close(tx, name, session, step.index)
         if session.head is None:
@@ -42,6 +45,12 @@ class Segmenting:
                 dirty=True,
             )
         return _replace(session, head=advance(session.head, step), dirty=True)
+
+    def pass_by(self, tx: Tx, name: str, session: Session) -> Session:
+        """The session after an event that joins no open segment: with these too a segment becomes full."""
+        if session.head is not None and session.cursor.index - session.segment_first >= SEGMENT_EVENTS:
+            return self._close(tx, name, session, session.cursor.index)
+        return session
 
     def contribute_open(self, tx: Tx, name: str, session: Session) -> Session:
         """The open segment says what it can say so far."""
@@ -62,7 +71,11 @@ class Segmenting:
             record: SegmentRecord = tx.get(segment_key(name, segment_id))
             segment = record.segment
             if segment is not None and any(known.event_id == step.target for known in segment.steps):
-                self._contribute(tx, name, _replace(segment, steps=(*segment.steps, step)), closed=True)
+                steps = segment.steps
+                if len(steps) >= SEGMENT_EVENTS + LATE_FEEDBACK:
+                    steps = steps[:-1]
+                    tx.count("feedback_replaced")
+                self._contribute(tx, name, _replace(segment, steps=(*steps, step)), closed=True)
                 own = trace_key(name, step.index)
                 tx.put(own, _replace(tx.get(own), step=None))
                 return True
@@ -80,8 +93,8 @@ class Segmenting:
             if before.get(contribution.pattern.text) != digest:
                 self._emit(tx, contribution, value)
         for pattern in sorted(before.keys() - said.keys()):
-            withdrawal = _withdrawal(segment, Pattern(*split_key(pattern)))
-            self._emit(tx, withdrawal, withdrawal.to_json())
+            gone = withdrawal(segment, Pattern(*split_key(pattern)))
+            self._emit(tx, gone, gone.to_json())
         tx.put(key, SegmentRecord(said=said, segment=segment if closed else None))
 
     def _emit(self, tx: Tx, contribution: Contribution, value: bytes) -> None:
@@ -101,20 +114,4 @@ def _open_segment(tx: Tx, name: str, session: Session, end: int) -> Segment:
         agent_id=session.agent_id,
         segment_id=session.segment_id,
         steps=tuple(trace.step for trace in traces if trace.step is not None),
-    )
-
-
-def _withdrawal(segment: Segment, pattern: Pattern) -> Contribution:
-    first_at, last_at = segment.steps[0].at, segment.steps[-1].at
-    return Contribution(
-        contribution_id=contribution_id(first_at, segment.tenant_id, pattern, segment.session_id, segment.segment_id),
-        tenant_id=segment.tenant_id,
-        pattern_type=pattern.type,
-        pattern_key=pattern.key,
-        session_id=segment.session_id,
-        segment_id=segment.segment_id,
-        agent_id=segment.agent_id,
-        first_at=first_at,
-        last_at=last_at,
-        withdrawn=True,
     )

@@ -215,7 +215,7 @@ class SessionsFold:
         step = None if late else step_of(held.fields, at, index)
         tx.put(trace_key(name, index), Trace(entry.event_id, held.digest, step))
         if step is None:
-            session = _replace(session, cursor=passed_late(session.cursor))
+            session = self._segmenting.pass_by(tx, name, _replace(session, cursor=passed_late(session.cursor)))
         else:
             cursor = released(session.cursor, entry.sequence, entry.instant, held.log_time, self._window_ms)
             session = _replace(session, cursor=cursor)

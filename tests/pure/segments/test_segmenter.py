@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pipeline.contracts.event_types import Role
-from pipeline.contracts.evidence import Segment, Step
+from pipeline.contracts.evidence import Step
 from pipeline.contracts.limits import SEGMENT_EVENTS, SEGMENT_IDLE_MS
 from pipeline.segments.segmenter import SegmentHead, advance, open_head, starts_new
 from tests.support.segments import Script
@@ -154,9 +154,3 @@ def test_a_full_segment_closes_whatever_comes() -> None:
     for _ in range(SEGMENT_EVENTS + 1):
         script.add(Role.RESULT, name="t")
     assert cuts(script) == [0, SEGMENT_EVENTS]
-
-
-def test_the_head_names_the_segment_by_its_first_event() -> None:
-    script = finished()
-    segment: Segment = script.segment()
-    assert open_head(segment.steps[0]).segment_id == segment.segment_id

@@ -1,0 +1,68 @@
+"""What segments say later than they were first asked, and how large a session's state becomes meanwhile."""
+
+from typing import Any
+
+import pytest
+
+from pipeline.contracts.instants import format_ms
+from pipeline.contracts.limits import RECENT_IDS, SEGMENT_EVENTS, SEGMENT_IDLE_MS
+from pipeline.stages.segmenting import LATE_FEEDBACK
+from tests.support.inprocess import Ran, barrier_record, run, sessions_fold
+from tests.support.records import START_MS, LogRecord, event, log
+
+WISH = {"role": "user", "text": "Please deploy the payments service to staging"}
+TOOL = {"tool_name": "build_image", "call_id": "1", "success": True}
+
+
+def barred(*events: dict[str, Any]) -> Ran:
+    """The events, each followed by a barrier."""
+    records: list[LogRecord] = []
+    for n, item in enumerate(events):
+        records += [
+            LogRecord(0, 2 * n, START_MS + n, None, log([(0, item)])[0].value),
+            barrier_record(n, offset=2 * n + 1, barrier_id=str(n)),
+        ]
+    return run(sessions_fold, records)
+
+
+def test_a_withdrawal_has_the_id_of_what_it_withdraws_also_where_clocks_run_backwards() -> None:
+    other = {"role": "user", "text": "And rotate the database credentials of the billing service"}
+    result = barred(
+        event(sequence=0, content=WISH),
+        event(sequence=1, event_type="tool_result", content=TOOL),
+        event(sequence=2, content=other, timestamp=format_ms(START_MS - 60_000)),
+    )
+    said = {c["pattern_key"]: c["contribution_id"] for c in result.contributions if not c["withdrawn"]}
+    withdrawn = {c["pattern_key"]: c["contribution_id"] for c in result.contributions if c["withdrawn"]}
+    assert withdrawn
+    assert withdrawn.items() <= said.items()
+
+
+def test_late_events_do_not_make_a_session_grow() -> None:
+    opened = (0, event(sequence=10**6, content=WISH))
+    passed = (6_000, event(sequence=10**6 + 1, event_type="tool_result", content=TOOL))
+    late = [(6_001 + n, event(sequence=n, at=START_MS)) for n in range(3 * SEGMENT_EVENTS)]
+    result = run(sessions_fold, log([opened, passed, *late]))
+    assert result.counts["released_late"] == len(late)
+    assert len([key for key in result.state if key.startswith("e/")]) <= SEGMENT_EVENTS + RECENT_IDS
+
+
+def test_feedback_that_keeps_coming_does_not_make_a_closed_segment_grow(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pipeline.stages.segmenting.SEGMENT_EVENTS", 8)
+    verdicts = ["negative"] * (2 * LATE_FEEDBACK) + ["positive"]
+    pause = 2 * SEGMENT_IDLE_MS
+    later = START_MS + pause
+    events = [
+        event(sequence=0, content=WISH),
+        event(sequence=1, event_type="tool_result", content=TOOL),
+        event(sequence=2, at=later, content={"role": "user", "text": "Now roll back the search service"}),
+        *(
+            event(sequence=3 + n, at=later, event_type="feedback", content={"signal": signal, "target_event_id": "s-1"})
+            for n, signal in enumerate(verdicts)
+        ),
+    ]
+    result = run(sessions_fold, log([(n if n < 2 else pause + n, item) for n, item in enumerate(events)]))
+    assert len(result.state["g/acme/s/s-0"].segment.steps) == 8 + LATE_FEEDBACK
+    assert result.counts["feedback_replaced"] > 0
+    spoken = [c["outcome"] for c in result.contributions if c["segment_id"] == "s-0"]
+    assert spoken == ["success", *["failure"] * (2 * LATE_FEEDBACK), "success"]
