@@ -52,10 +52,8 @@ def verb_of(role: Role, name: str) -> str:
 
 
 def _command(line: str) -> str:
-    words = _WORD.findall(_PREAMBLE.sub("", line, count=1)[:400])
-    if not words:
-        return f"{_RUN}shell"
-    program = words[0].rstrip("/").rsplit("/", 1)[-1]
+    words = _WORD.findall(_PREAMBLE.sub("", line, count=1)[:400]) or [""]
+    program = words[0].rstrip("/").rsplit("/", 1)[-1] or "shell"
     if _PYTHON.fullmatch(program):
         program = "python"
         if len(words) > 2 and words[1] == "-m":

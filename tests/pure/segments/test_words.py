@@ -36,6 +36,12 @@ def test_own_argument_values_are_masked_and_short_ones_are_not() -> None:
     assert mask("no branch feature-x of it", ["feature-x", "it"]) == "no branch <value> of it"
 
 
+@given(st.sampled_from(Role), st.text(max_size=20) | st.text(" /.-m=python", max_size=12))
+def test_every_name_gives_a_verb_with_words_for_it(role: Role, name: str) -> None:
+    verb = verb_of(role, name)
+    assert (tool_of(verb) != "") == (phrase_of(verb) != "") == (verb != "") == (name.strip() != "")
+
+
 @given(st.text(max_size=80), st.lists(st.text(max_size=6), max_size=3))
 def test_a_phrase_shows_no_mask(text: str, values: list[str]) -> None:
     for masked in (mask(text, values), mask_ids(text, values)):
