@@ -10,7 +10,7 @@ from typing import Final
 
 import Stemmer
 
-VERSION: Final = 1
+VERSION: Final = 2
 _WORD_CHARACTERS: Final = 64
 
 _WORD: Final = re.compile(r"[^\W_]+")
@@ -36,11 +36,8 @@ def words(text: str) -> list[str]:
     found: list[str] = []
     for raw in _WORD.findall(_HUMP.sub(" ", unicodedata.normalize("NFKC", text))):
         word = raw.casefold()[:_WORD_CHARACTERS]
-        if word.isascii():
-            if word not in STOP_WORDS:
-                found.append(word)
-        else:
-            found.extend(_pieces(word))
+        pieces = (word,) if word.isascii() else _pieces(word)
+        found.extend(piece for piece in pieces if piece not in STOP_WORDS)
     return found
 
 

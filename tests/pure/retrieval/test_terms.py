@@ -19,6 +19,7 @@ from pipeline.retrieval.terms import STOP_WORDS, terms, words
         ("检查命名", ["检查", "查命", "命名"]),
         ("pod検査", ["pod", "検査"]),
         ("査", ["査"]),
+        ("the検査", ["検査"]),
         ("", []),
     ],
 )
