@@ -78,14 +78,14 @@ EVENT_TYPES: Final[Mapping[str, EventType]] = {
     "test_run": EventType(
         Role.TEST,
         name=("command", "runner"),
-        text=("command", "output"),
+        text=("output", "stderr", "error", "command"),
         ok=("success", "passed"),
         exit_code=("exit_code",),
     ),
     "command_exec": EventType(
         Role.ACTION,
         name=("command",),
-        text=("command",),
+        text=("output", "stderr", "error", "command"),
         arguments=("command",),
         ok=("success",),
         exit_code=("exit_code",),

@@ -43,6 +43,16 @@ def test_what_failed_is_indexed_as_an_excerpt() -> None:
     assert indexed("command_exec", {"command": "make", "exit_code": 2}) is not None
 
 
+@pytest.mark.parametrize("event_type", ["command_exec", "test_run"])
+def test_of_a_failed_command_its_output_is_indexed_or_itself_where_there_is_none(event_type: str) -> None:
+    command = {"command": "kubectl rollout status", "exit_code": 1}
+    texts = [indexed(event_type, {**command, **output}) for output in ({"output": "timed out"}, {})]
+    assert [found and (found.actor, found.text) for found in texts] == [
+        ("kubectl rollout status", "timed out"),
+        ("kubectl rollout status", "kubectl rollout status"),
+    ]
+
+
 def test_terms_hold_the_month_the_year_and_the_actor() -> None:
     found = indexed("message", {"role": "assistant", "text": "done"})
     assert found is not None
