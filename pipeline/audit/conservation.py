@@ -1,19 +1,22 @@
 """Law 1, recomputed for one partition of the events topic: every record has exactly one outcome.
 
-Enters: the partition's records, the outputs that name it as their origin, and what the stage's state says: the
-position, what waits, what retention took. Leaves: a `PartitionReport`: outcomes counted, violations named. Pure; never
-raises for what it finds.
+Enters: the partition's records, the outputs that name it as their origin, the copies of rerouted records in the other
+partitions, and what the stage's state says: the position, what waits, what retention took. Leaves: a `PartitionReport`:
+outcomes counted, violations named, and what decided one record's outcome where it is asked for. Pure; never raises for
+what it finds.
 
 Records and outputs are read side by side, so what is held in memory is what has no output yet, and one byte an offset.
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import Enum, StrEnum, auto
 from typing import Final, NamedTuple
 
 from pipeline.audit.digests import (
+    copied_digest,
+    copy_digest,
     dead_letter_digest,
     episode_digest,
     expected_episode,
@@ -23,15 +26,18 @@ from pipeline.audit.digests import (
 )
 from pipeline.contracts import headers as names
 from pipeline.contracts.headers import header
+from pipeline.contracts.keys import partition_of, session_key
 from pipeline.contracts.outcomes import Outcome
 from pipeline.contracts.rejections import Reason, Rejection
-from pipeline.intake.control import authentic, is_control
+from pipeline.intake.control import authentic, is_control, is_rerouted_copy, rerouted_from
 from pipeline.intake.decode import Accepted, decode
 from pipeline.stages.fold import Record
 from pipeline.topology import EPISODES, EVENTS, EVENTS_DLQ
 
 VIOLATIONS_KEPT: Final = 1_000
-OF_VALID_EVENTS: Final = frozenset({Reason.WRONG_PARTITION, Reason.EVENT_ID_REUSED, Reason.POISON})
+OF_VALID_EVENTS: Final = frozenset(
+    {Reason.WRONG_PARTITION, Reason.FORGED_ORIGIN, Reason.EVENT_ID_REUSED, Reason.POISON}
+)
 """Reasons for which an event is rejected that is in order on its own."""
 
 
@@ -41,15 +47,19 @@ class Fault(StrEnum):
     DOUBLED = "doubled"
     """A record with two outcomes."""
     MISPLACED = "misplaced"
-    """An output in another partition than its origin's."""
+    """An output in another partition than its origin's, or a copy in another than its session's."""
     UNFOUNDED = "unfounded"
-    """An output, or something that waits, whose origin does not exist."""
+    """An output, a copy, or something that waits, whose origin does not exist or had no need of it."""
     NAMELESS = "nameless"
     """An output that does not say where it comes from."""
     ALTERED = "altered"
     """An output that is not what its origin says."""
     WRONG_OUTCOME = "wrong_outcome"
-    """An episode of an invalid record, or a valid event rejected for what it is not."""
+    """An episode of what is invalid or in the wrong partition, or a valid event rejected for what it is not."""
+
+
+Place = tuple[int, int]
+"""Partition and offset."""
 
 
 class Violation(NamedTuple):
@@ -65,10 +75,29 @@ class Standing(NamedTuple):
     """What the stage's state says of a partition."""
 
     position: int
-    waiting: frozenset[int]
-    """Offsets of the events behind gaps."""
+    waiting: Mapping[int, int]
+    """Offsets of the events that wait, and until when at the latest: a time of the log in milliseconds."""
     lost: tuple[tuple[int, int], ...] = ()
     """Offset ranges [from, to) that retention took before they were read."""
+    clock: int = 0
+    """The partition's time."""
+
+
+class Copy(NamedTuple):
+    """A rerouted record's copy, in its session's own partition."""
+
+    place: Place
+    digest: bytes
+
+
+class Reroutes(NamedTuple):
+    """The copies in the whole events topic."""
+
+    partitions: int
+    copies: Mapping[Place, Copy] = {}
+    """The first one of each rerouted record, by where that stood."""
+    trimmed: frozenset[int] = frozenset()
+    """Partitions from whose beginning retention has taken records."""
 
 
 class Output(NamedTuple):
@@ -78,6 +107,14 @@ class Output(NamedTuple):
     records: Iterable[Record]
     trimmed: bool
     """Retention has taken records from its beginning."""
+
+
+class Found(NamedTuple):
+    """An outcome of the record that was asked for."""
+
+    outcome: Outcome
+    by: Place | None = None
+    """What shows it: the output, a duplicate's original, a rerouted record's copy."""
 
 
 @dataclass
@@ -94,10 +131,19 @@ class PartitionReport:
     violations: list[Violation] = field(default_factory=list)
     """The first of them."""
     faults: Counter[str] = field(default_factory=Counter)
+    asked: int | None = None
+    """The offset of the one record whose outcome is to be explained."""
+    found: list[Found] = field(default_factory=list)
+    """What was found of it."""
 
-    def violate(self, fault: Fault, topic: str, record: tuple[int, int], detail: str) -> None:
+    def settle(self, outcome: Outcome, offset: int, by: Place | None = None) -> None:
+        self.outcomes[outcome] += 1
+        if offset == self.asked:
+            self.found.append(Found(outcome, by))
+
+    def violate(self, fault: Fault, topic: str, record: Place, detail: str) -> None:
         self.faults[fault] += 1
-        if len(self.violations) < VIOLATIONS_KEPT:
+        if len(self.violations) < VIOLATIONS_KEPT or (topic == EVENTS and record == (self.partition, self.asked)):
             self.violations.append(Violation(fault, topic, *record, detail))
 
 
@@ -112,8 +158,19 @@ class _Open(NamedTuple):
     kind: _Kind
     as_dead_letter: bytes
     as_episode: bytes = b""
+    as_copy: bytes = b""
     identity: bytes = b""
     digest: bytes = b""
+    belongs: int = 0
+    """The partition of its session."""
+
+
+def copies_of(records: Iterable[Record], control_key: str) -> Iterator[tuple[Place, Copy]]:
+    """The copies among a partition's records that our key authenticates, and where their first position is."""
+    for record in records:
+        first = rerouted_from(record.headers)
+        if first is not None and is_rerouted_copy(control_key, record.value or b"", record.headers):
+            yield first, Copy((record.partition, record.offset), copy_digest(record))
 
 
 def conserve(
@@ -122,14 +179,17 @@ def conserve(
     standing: Standing,
     events: Callable[[], Iterable[Record]],
     outputs: Iterable[Output],
+    reroutes: Reroutes,
     control_key: str,
     stood_still: Callable[[], bool] = lambda: True,
+    asked: int | None = None,
 ) -> PartitionReport:
     """`events` is read once, and once more where duplicates are to be traced to their originals.
 
     `stood_still`: has nothing been processed since `standing` was read? What waited then may be out meanwhile.
+    `asked`: the offset of a record whose outcome is to be explained.
     """
-    audit = _Audit(partition, low, standing, control_key)
+    audit = _Audit(PartitionReport(partition, low, standing.position, asked=asked), standing, reroutes, control_key)
     feeds = [_Feed(audit, output) for output in outputs]
     for record in events():
         audit.event(record)
@@ -138,6 +198,7 @@ def conserve(
     for feed in feeds:
         feed.up_to(None)
     audit.settle(stood_still)
+    audit.follow()
     audit.trace(events)
     return audit.report
 
@@ -164,16 +225,18 @@ class _Feed:
 
 
 class _Audit:
-    def __init__(self, partition: int, low: int, standing: Standing, control_key: str) -> None:
-        self.report = PartitionReport(partition, low, standing.position)
-        self.horizon = low
+    def __init__(self, report: PartitionReport, standing: Standing, reroutes: Reroutes, control_key: str) -> None:
+        self.report = report
+        self.horizon = report.low
         """Below it outputs may have been taken by retention."""
         self._standing = standing
+        self._reroutes = reroutes
         self._control_key = control_key
         self._open: dict[int, _Open] = {}
         self._exists = bytearray()
         self._released_of_waiting: set[int] = set()
-        self._valid_but_rejected: set[int] = set()
+        self._no_originals: set[int] = set()
+        """Valid events that were not accepted here."""
         lost = sum(to - from_ for from_, to in standing.lost)
         if lost:
             self.report.outcomes[Outcome.LOST_TO_RETENTION] = lost
@@ -191,17 +254,20 @@ class _Audit:
         if isinstance(found, Rejection) or (found.control and not self._is_own(record, found)):
             self._open[record.offset] = _Open(_Kind.REJECTED, dead_letter_digest(record))
         elif found.control:
-            self.report.outcomes[Outcome.CONTROL] += 1
+            self.report.settle(Outcome.CONTROL, record.offset)
         else:
+            session = session_key(found.event.tenant_id, found.event.session_id)
             self._open[record.offset] = _Open(
                 _Kind.ACCEPTED,
                 dead_letter_digest(record),
                 expected_episode(record, found),
+                copied_digest(record, session),
                 identity_of(found),
                 found.digest,
+                partition_of(session, self._reroutes.partitions),
             )
 
-    def output(self, topic: str, record: Record, origin: tuple[int, int] | None) -> None:
+    def output(self, topic: str, record: Record, origin: Place | None) -> None:
         here = (record.partition, record.offset)
         if origin is None:
             return self.report.violate(Fault.NAMELESS, topic, here, "no header names the origin")
@@ -227,25 +293,29 @@ class _Audit:
             self._dead_letter(record, here, event, origin)
         return None
 
-    def _episode(self, record: Record, here: tuple[int, int], event: _Open, origin: tuple[int, int]) -> None:
+    def _episode(self, record: Record, here: Place, event: _Open, origin: Place) -> None:
         found = episode_digest(record)
         if event.kind is _Kind.REJECTED:
             self.report.violate(Fault.WRONG_OUTCOME, EVENTS, origin, f"invalid, and an episode at {here[0]}:{here[1]}")
         elif found is None or found[0] != event.as_episode:
             self.report.violate(Fault.ALTERED, EPISODES, here, f"not the event {origin[0]}:{origin[1]}")
+        elif event.belongs != self.report.partition:
+            detail = f"its session belongs to partition {event.belongs}, but it is an episode here"
+            self.report.violate(Fault.WRONG_OUTCOME, EVENTS, origin, detail)
         late = found is not None and found[1]
-        self.report.outcomes[Outcome.RELEASED_LATE if late else Outcome.RELEASED] += 1
+        self.report.settle(Outcome.RELEASED_LATE if late else Outcome.RELEASED, origin[1], here)
 
-    def _dead_letter(self, record: Record, here: tuple[int, int], event: _Open, origin: tuple[int, int]) -> None:
+    def _dead_letter(self, record: Record, here: Place, event: _Open, origin: Place) -> None:
         reason = (header(record.headers, names.REASON) or b"").decode(errors="replace")
         if original_digest(record) != event.as_dead_letter:
             detail = f"key, value, headers or time are not those of {origin[0]}:{origin[1]}"
             self.report.violate(Fault.ALTERED, EVENTS_DLQ, here, detail)
         if event.kind is _Kind.ACCEPTED:
-            self._valid_but_rejected.add(origin[1])
-            if reason not in OF_VALID_EVENTS:
+            self._no_originals.add(origin[1])
+            here_by_right = event.belongs == self.report.partition
+            if reason not in OF_VALID_EVENTS or (reason == Reason.WRONG_PARTITION and here_by_right):
                 self.report.violate(Fault.WRONG_OUTCOME, EVENTS, origin, f"valid, but rejected as {reason}")
-        self.report.outcomes[Outcome.REJECTED] += 1
+        self.report.settle(Outcome.REJECTED, origin[1], here)
         self.report.rejections[reason] += 1
 
     # what is left
@@ -259,7 +329,7 @@ class _Audit:
             event, where = self._open.get(offset), (self.report.partition, offset)
             if event is not None and event.kind is _Kind.ACCEPTED:
                 del self._open[offset]
-                self.report.outcomes[Outcome.WAITING] += 1
+                self.report.settle(Outcome.WAITING, offset)
             elif self._was_there(offset):
                 self.report.violate(Fault.DOUBLED, EVENTS, where, "waits in a window, and has another outcome too")
             else:
@@ -268,24 +338,46 @@ class _Audit:
             del self._open[offset]
             self._without(offset, self.horizon, "invalid, but no dead letter")
 
+    def follow(self) -> None:
+        """What stands in another session's partition has been appended to its own; and nothing else has."""
+        partition = self.report.partition
+        copies = {first[1]: copy for first, copy in self._reroutes.copies.items() if first[0] == partition}
+        for offset, event in [(o, event) for o, event in self._open.items() if event.belongs != partition]:
+            del self._open[offset]
+            self._no_originals.add(offset)
+            copy = copies.pop(offset, None)
+            if copy is None or copy.place[0] != event.belongs:
+                gone = event.belongs in self._reroutes.trimmed
+                detail = f"its session belongs to partition {event.belongs}, but no copy is there"
+                self._without(offset, self.report.position if gone else self.horizon, detail)
+                continue
+            if copy.digest != event.as_copy:
+                detail = f"not the record {partition}:{offset} under its session's key"
+                self.report.violate(Fault.ALTERED, EVENTS, copy.place, detail)
+            self.report.settle(Outcome.REROUTED, offset, copy.place)
+        for offset, copy in copies.items():
+            if self.report.low <= offset < self.report.position:
+                detail = f"a copy of {partition}:{offset}, which was not rerouted there"
+                self.report.violate(Fault.UNFOUNDED, EVENTS, copy.place, detail)
+
     def trace(self, events: Callable[[], Iterable[Record]]) -> None:
         """What is left is accepted, has no output and does not wait: a duplicate, if an earlier copy has an outcome."""
         wanted = {event.identity for event in self._open.values()}
         if not wanted:
             return
-        originals: dict[bytes, set[bytes]] = {}
+        originals: dict[bytes, dict[bytes, Place]] = {}
         for record in events():
             if record.offset >= self._standing.position:
                 break
             found = decode(record.value)
             if isinstance(found, Rejection) or found.control or (identity := identity_of(found)) not in wanted:
                 continue
-            known = originals.setdefault(identity, set())
+            known = originals.setdefault(identity, {})
             if record.offset not in self._open:
-                if record.offset not in self._valid_but_rejected:
-                    known.add(found.digest)
+                if record.offset not in self._no_originals:
+                    known.setdefault(found.digest, (record.partition, record.offset))
             elif found.digest in known:
-                self.report.outcomes[Outcome.DUPLICATE] += 1
+                self.report.settle(Outcome.DUPLICATE, record.offset, known[found.digest])
             else:
                 # Retention takes originals before their copies.
                 horizon = self.report.position if self.report.low > 0 and not known else self.horizon

@@ -59,6 +59,16 @@ def original_digest(letter: Record) -> bytes | None:
     return _digest(letter.key, letter.value, [tuple(item) for item in letter.headers[:own]], log_time)
 
 
+def copied_digest(record: Record, session: str) -> bytes:
+    """Of the copy that this record would make where it is rerouted."""
+    return _digest(session.encode(), record.value, [tuple(item) for item in record.headers])
+
+
+def copy_digest(copy: Record) -> bytes:
+    """Of the record that this copy says it was; ours is its last header."""
+    return _digest(copy.key, copy.value, [tuple(item) for item in copy.headers[:-1]])
+
+
 def expected_episode(record: Record, found: Accepted) -> bytes:
     key = session_key(found.event.tenant_id, found.event.session_id).encode()
     origin = {"partition": record.partition, "offset": record.offset, "log_time": record.timestamp}

@@ -6,14 +6,25 @@ can't be read to its end. A pipeline at work may be verified: what it has not co
 
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import closing
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
 import msgspec
 from confluent_kafka import Message
 
-from pipeline.audit.conservation import Fault, Output, PartitionReport, Standing, Violation, conserve
+from pipeline.audit.conservation import (
+    Copy,
+    Fault,
+    Output,
+    PartitionReport,
+    Place,
+    Reroutes,
+    Standing,
+    Violation,
+    conserve,
+    copies_of,
+)
 from pipeline.contracts.headers import KIND, ORIGIN_OFFSET, ORIGIN_PARTITION, Headers, header
 from pipeline.kafka.clients import Cluster, Watermarks, read_partition
 from pipeline.kafka.reach import existing_topics
@@ -23,7 +34,12 @@ from pipeline.stages.fold import POSITION_KEY
 from pipeline.topology import EPISODES, EVENTS, EVENTS_DLQ, EVIDENCE, SESSION_STATE
 
 Progress = Callable[[str], None]
+Tap = Callable[[str, Iterator["Row"]], Iterator["Row"]]
 WAITING_PREFIX: Final = b"w/"
+
+
+def untapped(_: str, rows: Iterator["Row"]) -> Iterator["Row"]:
+    return rows
 
 
 class Row(NamedTuple):
@@ -39,6 +55,7 @@ class Row(NamedTuple):
 
 class _Held(msgspec.Struct):
     offset: int
+    deadline: int
 
 
 @dataclass
@@ -101,24 +118,43 @@ def _plain(counts: Counter[str]) -> dict[str, int]:
 
 
 def verify(settings: Settings, on_progress: Progress = lambda _: None) -> Report:
-    partitions = existing_topics(settings, EVENTS, EVENTS_DLQ, EPISODES, EVIDENCE, SESSION_STATE)
-    cluster = Cluster(settings.require_kafka())
-    with closing(cluster):
-        reader = _Reader(cluster, settings.topic_prefix)
+    with opened(settings) as log:
+        stood = [log.standing(partition, on_progress) for partition in range(log.partitions[EVENTS])]
+        reroutes = log.reroutes(on_progress)
         report = Report([])
-        for partition in range(partitions[EVENTS]):
+        for partition, standing in enumerate(stood):
             on_progress(f"{EVENTS} partition {partition}")
-            report.partitions.append(_verify_partition(reader, partition, settings.require_control_key()))
-        for partition in range(partitions[EVIDENCE]):
+            report.partitions.append(log.conserved(partition, standing, reroutes))
+        for partition in range(log.partitions[EVIDENCE]):
             on_progress(f"{EVIDENCE} partition {partition}")
-            _count_evidence(reader, partition, report)
+            _count_evidence(log, partition, report)
         return report
 
 
-class _Reader:
-    def __init__(self, cluster: Cluster, prefix: str) -> None:
+@contextmanager
+def opened(settings: Settings) -> Iterator["Log"]:
+    """The topics, to read; what is wrong with Kafka, the topics or the settings is raised here."""
+    partitions = existing_topics(settings, EVENTS, EVENTS_DLQ, EPISODES, EVIDENCE, SESSION_STATE)
+    with closing(Cluster(settings.require_kafka())) as cluster:
+        yield Log(cluster, settings.topic_prefix, partitions, settings.require_control_key())
+
+
+class Stood(NamedTuple):
+    """What a partition's state says, and where its topic ended when it said so."""
+
+    standing: Standing
+    state_end: int
+
+
+class Log:
+    """What the audits read. The state goes first: every output, and every copy, of what it has processed is then below
+    the other topics' ends."""
+
+    def __init__(self, cluster: Cluster, prefix: str, partitions: dict[str, int], control_key: str) -> None:
         self._cluster = cluster
         self._prefix = prefix
+        self._control_key = control_key
+        self.partitions = partitions
 
     def marks(self, topic: str, partition: int) -> Watermarks:
         return self._cluster.watermarks(self._prefix + topic, partition)
@@ -127,6 +163,47 @@ class _Reader:
         """Committed records between the watermarks."""
         for message in read_partition(self._cluster.bootstrap, self._prefix + topic, partition, marks):
             yield _row(message)
+
+    def standing(self, partition: int, on_progress: Progress) -> Stood:
+        on_progress(f"{SESSION_STATE} partition {partition}")
+        marks = self.marks(SESSION_STATE, partition)
+        found = _standing(self.rows(SESSION_STATE, partition, marks), self.marks(EVENTS, partition).low)
+        return Stood(found, marks.high)
+
+    def reroutes(self, on_progress: Progress) -> Reroutes:
+        """A pass over the whole events topic; only what is said of copies is kept."""
+        copies: dict[Place, Copy] = {}
+        trimmed = set()
+        for partition in range(self.partitions[EVENTS]):
+            on_progress(f"{EVENTS} partition {partition} for copies")
+            marks = self.marks(EVENTS, partition)
+            if marks.low > 0:
+                trimmed.add(partition)
+            for first, copy in copies_of(self.rows(EVENTS, partition, marks), self._control_key):
+                copies.setdefault(first, copy)
+        return Reroutes(self.partitions[EVENTS], copies, frozenset(trimmed))
+
+    def conserved(
+        self, partition: int, stood: Stood, reroutes: Reroutes, asked: int | None = None, tap: Tap = untapped
+    ) -> PartitionReport:
+        """`tap` sees every output on its way."""
+        events = self.marks(EVENTS, partition)
+        outputs = []
+        for topic in (EPISODES, EVENTS_DLQ):
+            marks = self.marks(topic, partition)
+            rows = tap(topic, self.rows(topic, partition, marks))
+            outputs.append(Output(topic, rows, trimmed=marks.low > 0))
+        return conserve(
+            partition,
+            events.low,
+            stood.standing,
+            lambda: self.rows(EVENTS, partition, events),
+            outputs,
+            reroutes,
+            self._control_key,
+            lambda: self.marks(SESSION_STATE, partition).high == stood.state_end,
+            asked,
+        )
 
 
 def _row(message: Message) -> Row:
@@ -139,31 +216,10 @@ def _row(message: Message) -> Row:
     return Row(partition, offset, message.timestamp()[1], key, value, found)
 
 
-def _verify_partition(reader: _Reader, partition: int, control_key: str) -> PartitionReport:
-    """The state first: every output of what it has processed is then below the other topics' ends."""
-    state_marks = reader.marks(SESSION_STATE, partition)
-    events = reader.marks(EVENTS, partition)
-    standing = _standing(reader.rows(SESSION_STATE, partition, state_marks), events.low)
-    events = Watermarks(events.low, reader.marks(EVENTS, partition).high)
-    outputs = []
-    for topic in (EPISODES, EVENTS_DLQ):
-        marks = reader.marks(topic, partition)
-        outputs.append(Output(topic, reader.rows(topic, partition, marks), trimmed=marks.low > 0))
-    return conserve(
-        partition,
-        events.low,
-        standing,
-        lambda: reader.rows(EVENTS, partition, events),
-        outputs,
-        control_key,
-        lambda: reader.marks(SESSION_STATE, partition).high == state_marks.high,
-    )
-
-
 def _standing(state: Iterator[Row], low: int) -> Standing:
     """From all records of the state topic, the last of each key."""
     position: Position | None = None
-    waiting: dict[bytes, int] = {}
+    waiting: dict[bytes, _Held] = {}
     for row in state:
         key = row.key or b""
         if key == POSITION_KEY.encode() and row.value is not None:
@@ -172,15 +228,16 @@ def _standing(state: Iterator[Row], low: int) -> Standing:
             if row.value is None:
                 waiting.pop(key, None)
             else:
-                waiting[key] = msgspec.json.decode(row.value, type=_Held).offset
+                waiting[key] = msgspec.json.decode(row.value, type=_Held)
     if position is None:
-        return Standing(low, frozenset())
-    return Standing(position.position, frozenset(waiting.values()), position.lost)
+        return Standing(low, {})
+    until = {held.offset: held.deadline for held in waiting.values()}
+    return Standing(position.position, until, position.lost, position.clock)
 
 
-def _count_evidence(reader: _Reader, partition: int, report: Report) -> None:
+def _count_evidence(log: Log, partition: int, report: Report) -> None:
     """Every contribution and every barrier names the record that it came with; a tick comes from no record."""
-    for row in reader.rows(EVIDENCE, partition, reader.marks(EVIDENCE, partition)):
+    for row in log.rows(EVIDENCE, partition, log.marks(EVIDENCE, partition)):
         kind = (header(row.headers, KIND) or b"unknown").decode(errors="replace")
         report.evidence[kind] += 1
         named = all(header(row.headers, name) is not None for name in (ORIGIN_PARTITION, ORIGIN_OFFSET))

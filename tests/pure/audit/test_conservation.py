@@ -10,17 +10,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipeline.audit.conservation import Fault, Output, PartitionReport, Standing, conserve
+from pipeline.audit.conservation import Fault, Output, PartitionReport, Reroutes, Standing, conserve, copies_of
 from pipeline.contracts import headers as names
-from pipeline.contracts.keys import CONTROL_TENANT
+from pipeline.contracts.keys import CONTROL_TENANT, partition_of, session_key
 from pipeline.contracts.outcomes import Outcome
-from pipeline.intake.control import barrier
+from pipeline.intake.control import barrier, reroute_header
 from pipeline.stages.fold import Output as Emitted
 from pipeline.stages.session_state import Held
 from pipeline.topology import EPISODES, EVENTS_DLQ
 from tests.support.inprocess import KEY, barrier_record, run, sessions_fold, tick_record
 from tests.support.records import START_MS, LogRecord, event, log
 
+ONE_PARTITION = Reroutes(1)
 SECRET = "AKIAIOSFODNN7EXAMPLE"
 
 
@@ -35,10 +36,13 @@ class Topics:
     low: int = 0
     trimmed: bool = False
     still: bool = True
+    reroutes: Reroutes = ONE_PARTITION
 
     def verify(self) -> PartitionReport:
         outputs = [Output(EPISODES, self.episodes, self.trimmed), Output(EVENTS_DLQ, self.letters, self.trimmed)]
-        return conserve(0, self.low, self.standing, lambda: self.events, outputs, KEY, lambda: self.still)
+        return conserve(
+            0, self.low, self.standing, lambda: self.events, outputs, self.reroutes, KEY, lambda: self.still
+        )
 
 
 def written(outputs: list[Emitted]) -> list[LogRecord]:
@@ -48,7 +52,7 @@ def written(outputs: list[Emitted]) -> list[LogRecord]:
 def staged(records: list[LogRecord]) -> Topics:
     """What the stage makes of these records."""
     ran = run(sessions_fold, records)
-    waiting = frozenset(held.offset for held in ran.state.values() if isinstance(held, Held))
+    waiting = {held.offset: held.deadline for held in ran.state.values() if isinstance(held, Held)}
     standing = Standing(records[-1].offset + 1 if records else 0, waiting)
     return Topics(records, written(ran.on(EPISODES)), written(ran.on(EVENTS_DLQ)), standing)
 
@@ -175,7 +179,7 @@ def test_a_removed_dead_letter_is_missing() -> None:
 
 def test_what_no_longer_waits_and_did_not_come_out_is_missing() -> None:
     topics = everything()
-    forgotten = replace(topics, standing=topics.standing._replace(waiting=frozenset()))
+    forgotten = replace(topics, standing=topics.standing._replace(waiting={}))
     assert faults(forgotten) == {(Fault.MISSING, 0, 9), (Fault.MISSING, 0, 10)}
 
 
@@ -191,7 +195,7 @@ def test_a_second_output_of_any_kind_is_doubled() -> None:
 
 def test_what_is_out_and_still_waits_is_doubled_unless_the_state_is_older_than_the_outputs() -> None:
     topics = everything()
-    both = replace(topics, standing=topics.standing._replace(waiting=frozenset({9, 5})))
+    both = replace(topics, standing=topics.standing._replace(waiting={9: 0, 5: 0}))
     assert faults(both) == {(Fault.DOUBLED, 0, 5)}
     assert faults(replace(both, still=False)) == set()
 
@@ -200,7 +204,7 @@ def test_an_output_of_nothing_is_unfounded() -> None:
     topics = everything()
     hole = [record for record in topics.events if record.offset != 5]
     assert {fault for fault, *_ in faults(replace(topics, events=hole))} == {Fault.UNFOUNDED}
-    nowhere = replace(topics, standing=topics.standing._replace(waiting=frozenset({9, 5})), events=hole)
+    nowhere = replace(topics, standing=topics.standing._replace(waiting={9: 0, 5: 0}), events=hole)
     assert (Fault.UNFOUNDED, 0, 5) in faults(nowhere)
 
 
@@ -282,13 +286,13 @@ def test_an_episode_of_an_invalid_record_has_the_wrong_outcome() -> None:
 
 def test_what_the_stage_has_not_come_to_is_pending() -> None:
     topics = everything()
-    report = replace(topics, standing=Standing(0, frozenset()), episodes=[], letters=[]).verify()
+    report = replace(topics, standing=Standing(0, {}), episodes=[], letters=[]).verify()
     assert (report.violations, report.pending, report.outcomes.total()) == ([], 13, 0)
 
 
 def test_outputs_of_what_came_after_the_state_was_read_are_not_looked_at() -> None:
     topics = everything()
-    report = replace(topics, standing=Standing(5, frozenset()), still=False).verify()
+    report = replace(topics, standing=Standing(5, {}), still=False).verify()
     assert (report.violations, report.pending, report.outcomes.total()) == ([], 8, 5)
 
 
@@ -310,3 +314,117 @@ def test_what_retention_took_after_it_was_read_is_not_held_against_the_pipeline(
     report = replace(topics, episodes=cut, trimmed=True).verify()
     assert (report.violations, report.unverified) == ([], 2)  # 0, and 1, which may have been its duplicate
     assert replace(topics, episodes=[], letters=[], trimmed=True).verify().violations == []
+
+
+# records in the wrong partition
+
+HOME, AWAY = (next(f"s{n}" for n in range(99) if partition_of(session_key("acme", f"s{n}"), 2) == p) for p in (0, 1))
+
+
+@dataclass(frozen=True)
+class Rerouted:
+    """Both partitions of an events topic: some of what stands in 0 belongs into 1."""
+
+    first: list[LogRecord]
+    second: list[LogRecord]
+    standings: tuple[Standing, Standing]
+    outputs: tuple[list[Emitted], list[Emitted]]
+
+    def reports(self) -> list[PartitionReport]:
+        copies: dict[Any, Any] = {}
+        for place, copy in copies_of([*self.first, *self.second], KEY):
+            copies.setdefault(place, copy)
+        topics = [
+            Topics(
+                records,
+                written([output for output in outputs if output.topic == EPISODES]),
+                written([output for output in outputs if output.topic == EVENTS_DLQ]),
+                standing,
+                reroutes=Reroutes(2, copies),
+            )
+            for records, standing, outputs in zip((self.first, self.second), self.standings, self.outputs, strict=True)
+        ]
+        return [conserve_partition(n, each) for n, each in enumerate(topics)]
+
+    def faults(self) -> set[tuple[str, int, int]]:
+        return {(v.fault, v.partition, v.offset) for report in self.reports() for v in report.violations}
+
+
+def conserve_partition(partition: int, topics: Topics) -> PartitionReport:
+    outputs = [Output(EPISODES, topics.episodes, False), Output(EVENTS_DLQ, topics.letters, False)]
+    return conserve(partition, 0, topics.standing, lambda: topics.events, outputs, topics.reroutes, KEY)
+
+
+def rerouted() -> Rerouted:
+    """One at home, two away (one of them under headers of its own), and both copies of the first one after a crash."""
+    first = log([(0, event(HOME, 0)), (1, event(AWAY, 0)), (2, event(AWAY, 1))])
+    first[2] = replace(first[2], headers=[("mine", b"1")], key=None)
+    ran = run(lambda: sessions_fold(2), first)
+    appended = [ran.appends[0], *ran.appends]
+    second = [LogRecord(1, n, START_MS + 10 + n, copy.key, copy.value, copy.headers) for n, copy in enumerate(appended)]
+    there = run(lambda: sessions_fold(2), second)
+    return Rerouted(first, second, (Standing(3, {}), Standing(3, {})), (ran.outputs, there.outputs))
+
+
+def test_what_was_appended_once_more_to_its_own_partition_is_rerouted_and_its_second_copy_a_duplicate() -> None:
+    topics = rerouted()
+    here, there = topics.reports()
+    assert (here.violations, there.violations) == ([], [])
+    assert here.outcomes == {Outcome.RELEASED: 1, Outcome.REROUTED: 2}
+    assert there.outcomes == {Outcome.RELEASED: 2, Outcome.DUPLICATE: 1}
+
+
+def test_without_a_copy_in_the_right_partition_it_is_missing() -> None:
+    topics = rerouted()
+    second = topics.second[:2]
+    gone = replace(topics, second=second, standings=(topics.standings[0], Standing(2, {})))
+    assert (Fault.MISSING, 0, 2) in gone.faults()
+    elsewhere = replace(topics, second=[replace(r, partition=0) if r.offset == 2 else r for r in topics.second])
+    assert (Fault.MISSING, 0, 2) in elsewhere.faults()
+
+
+@pytest.mark.parametrize(
+    "forge",
+    [
+        lambda place: place.replace(b"0:2", b"0:1"),
+        lambda place: place[:-1] + (b"0" if place[-1:] != b"0" else b"1"),
+        lambda place: place.rpartition(b":")[0],
+        lambda _: b"",
+    ],
+)
+def test_a_copy_that_our_key_does_not_authenticate_is_none(forge: Callable[[bytes], bytes]) -> None:
+    topics = rerouted()
+    copy = topics.second[2]
+    name, place = copy.headers[-1]
+    second = [*topics.second[:2], replace(copy, headers=[*copy.headers[:-1], (name, forge(place))])]
+    assert (Fault.MISSING, 0, 2) in replace(topics, second=second).faults()
+
+
+@pytest.mark.parametrize("change", [{"key": b"acme/other"}, {"headers": slice(1, None)}])
+def test_a_copy_under_another_key_or_other_headers_is_altered(change: dict[str, Any]) -> None:
+    topics = rerouted()
+    copy = topics.second[2]
+    given = {name: copy.headers[value] if isinstance(value, slice) else value for name, value in change.items()}
+    assert (Fault.ALTERED, 1, 2) in replace(topics, second=[*topics.second[:2], replace(copy, **given)]).faults()
+
+
+def test_a_copy_of_what_was_not_rerouted_is_unfounded() -> None:
+    topics = rerouted()
+    header = reroute_header(KEY, 0, 0, topics.first[0].value or b"")
+    extra = replace(topics.first[0], partition=1, offset=3, headers=[header])
+    assert (Fault.UNFOUNDED, 1, 3) in replace(topics, second=[*topics.second, extra]).faults()
+
+
+def test_an_episode_of_what_stands_in_the_wrong_partition_has_the_wrong_outcome() -> None:
+    topics = rerouted()
+    wrong = run(lambda: sessions_fold(1), topics.first)
+    outputs = (wrong.outputs, topics.outputs[1])
+    assert {(Fault.WRONG_OUTCOME, 0, 1), (Fault.WRONG_OUTCOME, 0, 2)} <= replace(topics, outputs=outputs).faults()
+
+
+def test_a_dead_letter_for_the_wrong_partition_is_wrong_in_the_right_one() -> None:
+    topics = everything()
+    letter = topics.letters[index_of(topics.letters, 4)]
+    headers = [h if h[0] != names.REASON else (h[0], b"wrong_partition") for h in letter.headers]
+    found = faults(replace(topics, letters=changed(topics.letters, 4, headers=headers)))
+    assert found == {(Fault.WRONG_OUTCOME, 0, 4)}
