@@ -22,11 +22,11 @@ class Cursor(msgspec.Struct, frozen=True, array_like=True):
     """Events released so far."""
     run: int = 0
     newest: int = -(2**63)
-    """Highest instant released in this run, nanoseconds."""
+    """Highest instant released in this run, late ones too, nanoseconds."""
     last: int = -(2**63)
     """Instant of the last event released in order."""
     peer_until: int = -1
-    """Log time until which an event with the last released sequence is its tie."""
+    """The clock until which an event with the last released sequence is its tie."""
 
 
 class Verdict(Enum):
@@ -40,13 +40,13 @@ class Verdict(Enum):
     """The session's counter has started over: what waits goes out first."""
 
 
-def judge(cursor: Cursor, sequence: int, instant: int, log_time: int) -> Verdict:
-    """What becomes of an event that is no duplicate, eagerly."""
+def judge(cursor: Cursor, sequence: int, instant: int, clock: int) -> Verdict:
+    """What becomes of an event that is no duplicate, eagerly. Append times may go backwards; the clock doesn't."""
     if sequence == cursor.next:
         return Verdict.RELEASE
     if sequence > cursor.next:
         return Verdict.WAIT
-    if sequence == cursor.next - 1 and log_time < cursor.peer_until:
+    if sequence == cursor.next - 1 and clock < cursor.peer_until:
         return Verdict.RELEASE
     return _below(cursor, sequence, instant)
 
@@ -77,9 +77,9 @@ def released(cursor: Cursor, sequence: int, instant: int, log_time: int, window_
     )
 
 
-def passed_late(cursor: Cursor) -> Cursor:
+def passed_late(cursor: Cursor, instant: int) -> Cursor:
     """The cursor after an event went out late: the order so far stands."""
-    return msgspec.structs.replace(cursor, index=cursor.index + 1)
+    return msgspec.structs.replace(cursor, index=cursor.index + 1, newest=max(cursor.newest, instant))
 
 
 def started_over(cursor: Cursor) -> Cursor:

@@ -158,7 +158,7 @@ class SessionsFold:
             redacted=accepted.redacted,
         )
         entry = Waiting(accepted.event.sequence, accepted.instant, accepted.event.event_id)
-        verdict = self._judge(session.cursor, entry, record.timestamp)
+        verdict = self._judge(session.cursor, entry, tx.clock)
         if verdict is Verdict.NEW_RUN:
             waiting = self._indexes.waiting(name)
             session = self._drain(tx, name, session, waiting, waiting[-1] if waiting else None)
@@ -173,10 +173,10 @@ class SessionsFold:
             session = self._hold(tx, name, session, entry, held)
         tx.put(session_state_key(name), session)
 
-    def _judge(self, cursor: Cursor, entry: Waiting, log_time: int) -> Verdict:
+    def _judge(self, cursor: Cursor, entry: Waiting, clock: int) -> Verdict:
         if self._strict:
             return judge_strictly(cursor, entry.sequence, entry.instant)
-        return judge(cursor, entry.sequence, entry.instant, log_time)
+        return judge(cursor, entry.sequence, entry.instant, clock)
 
     def _left(self, tx: Tx, name: str) -> list[Waiting]:
         """What still waits: the index does not know yet what this overlay has released."""
@@ -187,8 +187,10 @@ class SessionsFold:
         tx.put(held_key(name, entry), held)
         if self._indexes.waiting_count(name) < WAITING_EVENTS:
             return session
-        tx.count("window_full")
         waiting = sorted((*self._left(tx, name), entry))
+        if len(waiting) <= WAITING_EVENTS:  # a new run has emptied it just now
+            return session
+        tx.count("window_full")
         return self._drain(tx, name, session, waiting, waiting[0])
 
     def _drain(
@@ -215,7 +217,9 @@ class SessionsFold:
         step = None if late else step_of(held.fields, at, index)
         tx.put(trace_key(name, index), Trace(entry.event_id, held.digest, step))
         if step is None:
-            session = self._segmenting.pass_by(tx, name, _replace(session, cursor=passed_late(session.cursor)))
+            session = self._segmenting.pass_by(
+                tx, name, _replace(session, cursor=passed_late(session.cursor, held.instant))
+            )
         else:
             cursor = released(session.cursor, entry.sequence, entry.instant, held.log_time, self._window_ms)
             session = _replace(session, cursor=cursor)
@@ -260,7 +264,7 @@ class SessionsFold:
         if event.event_type == BARRIER:
             barrier_id = str(event.content.get("barrier_id", ""))
             if self._indexes.held:
-                held = HeldBarrier(deadline=record.timestamp + self._window_ms, barrier_id=barrier_id)
+                held = HeldBarrier(deadline=tx.clock + self._window_ms, barrier_id=barrier_id)
                 tx.put(barrier_key(barrier_id), held)
             else:
                 self._pass_barrier(tx, barrier_id)

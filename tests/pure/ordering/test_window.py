@@ -60,9 +60,16 @@ def test_sequence_zero_dated_after_everything_opens_a_new_run() -> None:
 
 def test_late_events_count_and_leave_the_order_alone() -> None:
     cursor = after(0, 1)
-    late = passed_late(cursor)
+    late = passed_late(cursor, cursor.newest - 1)
     assert late.index == cursor.index + 1
     assert (late.next, late.newest, late.peer_until) == (cursor.next, cursor.newest, cursor.peer_until)
+
+
+@pytest.mark.requirement("Y11")
+def test_a_counter_starts_over_only_after_late_events_too() -> None:
+    late = passed_late(after(0, 1), 1_000_000)
+    assert judge(late, 0, 1_000_000, 3_000) is Verdict.LATE
+    assert judge(late, 0, 1_000_001, 3_000) is Verdict.NEW_RUN
 
 
 @given(st.lists(st.tuples(st.integers(0, 50), st.integers(-5, 5), st.text(max_size=3)), unique=True))
