@@ -49,7 +49,7 @@ STAGES = pytest.mark.parametrize(
 
 
 @STAGES
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(seed=st.integers(0, 3), cuts=st.randoms(use_true_random=False), restores=st.booleans())
 def test_the_same_log_gives_the_same_bytes_however_it_is_cut_and_restored(
     new_fold: Callable[[], Fold],
@@ -76,7 +76,7 @@ def test_state_is_written_and_read_back_alike(
 
 
 @pytest.mark.requirement("E-27")
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(seed=st.integers(0, 10_000), partitions=st.sampled_from([1, 3, 4]))
 def test_any_interleaving_of_the_same_sessions_leaves_the_same_active_artifacts(seed: int, partitions: int) -> None:
     expected = law_five(artifacts_of(interleaved(SESSIONS, 0)))
