@@ -29,6 +29,8 @@ class Reason(StrEnum):
     TOO_LARGE = "too_large", Step.DECODE, "an event has at most 1 MB (HMX-E §11)"
     NOT_UTF8 = "not_utf8", Step.DECODE, "encode the JSON text as UTF-8"
     NOT_JSON = "not_json", Step.DECODE, "send one JSON object per record"
+    NOT_A_NUMBER = "not_a_number", Step.DECODE, "JSON has no NaN and no Infinity"
+    LONE_SURROGATE = "lone_surrogate", Step.DECODE, "escape a character beyond U+FFFF as a pair of surrogates"
     BYTE_ORDER_MARK = "byte_order_mark", Step.DECODE, "send the JSON text without a byte order mark"
     NUMBER_OUT_OF_RANGE = "number_out_of_range", Step.DECODE, "integers fit in 64 bits, other numbers in a double"
     DUPLICATE_KEY = "duplicate_key", Step.DECODE, "name each member of an object once"

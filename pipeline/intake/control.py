@@ -32,7 +32,8 @@ def reroute_header(key: str, partition: int, offset: int, value: bytes) -> tuple
 def rerouted_from(headers: Headers) -> tuple[int, int] | None:
     """The first position that a copy claims, as (partition, offset); None where nothing readable is claimed."""
     parts = (header(headers, REROUTED_FROM) or b"").split(b":")
-    return (int(parts[0]), int(parts[1])) if len(parts) == 3 and parts[0].isdigit() and parts[1].isdigit() else None
+    readable = len(parts) == 3 and all(part.isdigit() and len(part) < 20 for part in parts[:2])  # any more is no offset
+    return (int(parts[0]), int(parts[1])) if readable else None
 
 
 def is_rerouted_copy(key: str, value: bytes, headers: Headers) -> bool | None:

@@ -134,14 +134,19 @@ def _unparsable(value: bytes, error: orjson.JSONDecodeError) -> _RejectedError:
     if value.startswith(b"\xef\xbb\xbf"):
         return _RejectedError(Reason.BYTE_ORDER_MARK)
     try:
-        value.decode()
+        text = value.decode()
     except UnicodeDecodeError as bad:
         return _RejectedError(Reason.NOT_UTF8, detail=f"byte {bad.start}")
     if "depth limit" in error.msg:
         return _RejectedError(Reason.TOO_DEEP, detail=f"at most {NESTING} levels")
+    reason = Reason.NOT_JSON
     if "infinity" in error.msg:
-        return _RejectedError(Reason.NUMBER_OUT_OF_RANGE, detail=f"character {error.pos}")
-    return _RejectedError(Reason.NOT_JSON, detail=f"character {error.pos}")
+        reason = Reason.NUMBER_OUT_OF_RANGE
+    elif "surrogate" in error.msg:
+        reason = Reason.LONE_SURROGATE
+    elif text.startswith(("NaN", "Infinity"), error.pos):
+        reason = Reason.NOT_A_NUMBER
+    return _RejectedError(reason, detail=f"character {error.pos}")
 
 
 def _check_depth(parsed: dict[str, Any]) -> None:

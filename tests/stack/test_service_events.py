@@ -12,11 +12,11 @@ import orjson
 import pytest
 
 from pipeline.contracts.keys import partition_of, session_key
-from pipeline.contracts.limits import EVENT_BYTES
 from pipeline.kafka.clients import Cluster, read_partition
 from pipeline.service.events import BODY_BYTES, REQUEST_EVENTS
 from pipeline.settings import Settings
 from pipeline.topology import EVENTS
+from tests.support.bad_input import AT_LIMIT, BAD, Bad, with_
 from tests.support.pipeline import create_topics, new_settings
 from tests.support.records import event
 from tests.support.service import is_problem, serving
@@ -42,6 +42,9 @@ class Log:
             for message in read_partition(self._bootstrap, self.topic, partition, marks):
                 found[partition, message.offset()] = (message.key().decode(), message.value())
         return found
+
+    def ends(self) -> list[int]:
+        return [self._cluster.watermarks(self.topic, partition)[1] for partition in range(self.partitions)]
 
     @property
     def partitions(self) -> int:
@@ -110,30 +113,27 @@ def test_the_events_of_an_array_keep_their_bytes(service: httpx.Client, log: Log
     assert [records[where][1] for where in accepted_at(answer)] == values
 
 
-REFUSED: list[tuple[bytes, str, str]] = [
-    (b"", "not_json", "$"),
-    (b"{", "not_json", "$"),
-    (b"\xff", "not_utf8", "$"),
-    (b"7", "not_an_object", "$"),
-    (orjson.dumps({**event(), "sequence": -1}), "bad_sequence", "$.sequence"),
-    (orjson.dumps({**event(), "timestamp": "2026-03-14T03:00:00"}), "bad_timestamp", "$.timestamp"),
-    (orjson.dumps({**event(), "content": 7}), "wrong_type", "$.content"),
-    (orjson.dumps({**event(), "tenant_id": "globex"}), "tenant_mismatch", "$.tenant_id"),
-    (orjson.dumps({**event(), "tenant_id": "_hmx"}), "reserved", "$.tenant_id"),
-    (orjson.dumps({**event(), "event_type": "x-hmx-tick"}), "reserved", "$.event_type"),
-    (b"7" * (EVENT_BYTES + 1), "too_large", "$"),
-]
+REFUSED = {
+    **{name: bad for name, bad in BAD.items() if bad.value is not None},
+    "another tenant than the header's": Bad("tenant_mismatch", "$.tenant_id", with_(tenant_id="globex")),
+}
 
 
-@pytest.mark.parametrize(("value", "reason", "path"), REFUSED)
-def test_a_single_bad_event_is_a_problem_and_not_in_the_log(
-    service: httpx.Client, log: Log, value: bytes, reason: str, path: str
-) -> None:
-    before = log.records()
-    body = is_problem(service.post(URL, content=value, headers=JSON), 422, reason)
-    assert body["path"] == path
+@pytest.mark.requirement("E-01", "E-02", "E-06", "E-07", "E-09", "E-10", "E-11", "E-23", "E-33", "V-02")
+@pytest.mark.parametrize("name", REFUSED)
+def test_a_single_bad_event_is_a_problem_and_not_in_the_log(service: httpx.Client, log: Log, name: str) -> None:
+    before, bad = log.ends(), REFUSED[name]
+    body = is_problem(service.post(URL, content=bad.value, headers=JSON), 422, bad.reason)
+    assert body["path"] == bad.path
     assert body["detail"]
-    assert log.records() == before
+    assert log.ends() == before
+
+
+@pytest.mark.requirement("E-33")
+@pytest.mark.parametrize("name", AT_LIMIT)
+def test_exactly_at_each_limit_an_event_is_accepted(service: httpx.Client, log: Log, name: str) -> None:
+    (where,) = accepted_at(service.post(URL, content=AT_LIMIT[name], headers=JSON))
+    assert log.records()[where] == (session_key("acme", name), AT_LIMIT[name])
 
 
 def test_where_none_of_several_is_accepted_each_has_its_reason(service: httpx.Client) -> None:

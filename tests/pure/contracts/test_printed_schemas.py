@@ -100,8 +100,8 @@ VALUES = st.one_of(
     st.sampled_from(
         [
             "HMX-1.0", "HMX-12.34", "HMX-1", "hmx-1.0", "2026-03-14T03:00:00Z", "2026-03-14T03:00:00",
-            "2026-02-30T00:00:00Z", "2016-12-31T23:59:60Z", "a" * 64, "A" * 64, "draft", "archived", "x-acme-runbook", "x-acme",
-            "runbook",            *STANDARD_TYPES,
+            "2026-02-30T00:00:00Z", "2016-12-31T23:59:60Z", "a" * 64, "A" * 64, "draft", "archived",
+            "x-acme-runbook", "x-acme", "runbook", *STANDARD_TYPES,
         ]
     ),
     st.lists(st.text(max_size=2) | st.integers(-9, 9) | st.floats(-1, 1), max_size=3),
