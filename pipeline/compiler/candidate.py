@@ -1,8 +1,8 @@
-"""What a pattern's contributions say by now. In: the contributions in any order. Out: a candidate or None. Nothing
-fails.
+"""What a pattern's contributions say by now. In: its map, in any order. Out: a candidate or None. Nothing fails.
 
-The same set gives the same candidate: withdrawn ones go, the rest is sampled at the bound, put in event-time order
-and compiled; sources are trimmed to what an artifact may hold, each time to the same ones (HMX-A §12).
+The same map gives the same candidate: withdrawn contributions say nothing, the rest is put in event-time order and
+compiled; sources are trimmed to what an artifact may hold, each time to the same ones (HMX-A §12). A map at its bound
+is a sample: every count in the artifact is then the sample's, and `sampled` says of about how many it is one.
 """
 
 import hashlib
@@ -14,6 +14,7 @@ from pipeline.compiler.model import Candidate
 from pipeline.compiler.registry import ARTIFACT_TYPES
 from pipeline.contracts.canonical import canonical_json
 from pipeline.contracts.evidence import Contribution
+from pipeline.contracts.keys import join_key
 from pipeline.contracts.limits import ARTIFACT_BYTES, ARTIFACT_SOURCES, ARTIFACT_TAGS, KB, PATTERN_CONTRIBUTIONS
 
 _FRAME_BYTES: Final = 16 * KB
@@ -25,22 +26,16 @@ def in_order(contributions: Sequence[Contribution]) -> list[Contribution]:
     return sorted(contributions, key=lambda c: (c.first_at, c.contribution_id))
 
 
-def rank(contribution: Contribution) -> str:
-    """What decides who stays at a bound: nothing that arrival could change."""
-    return hashlib.sha256(contribution.segment_id.encode()).hexdigest()
+def rank(contribution: Contribution) -> int:
+    """What decides who stays at a bound, the lowest first: 64 bits of a hash, nothing that arrival could change."""
+    name = join_key(contribution.session_id, contribution.segment_id)
+    return int.from_bytes(hashlib.sha256(name.encode()).digest()[:8], "big")
 
 
-def sample(contributions: Sequence[Contribution], limit: int = PATTERN_CONTRIBUTIONS) -> list[Contribution]:
-    """At most `limit`, those with the lowest hash of their segment's id, in event-time order."""
-    return in_order(sorted(contributions, key=lambda c: (rank(c), c.contribution_id))[:limit])
-
-
-def candidate(contributions: Sequence[Contribution], forgotten: int = 0) -> Candidate | None:
-    """`forgotten` counts contributions that the caller no longer holds because of the bound."""
-    held = [c for c in contributions if not c.withdrawn]
-    if not held:
+def candidate(contributions: Sequence[Contribution]) -> Candidate | None:
+    kept = in_order([c for c in contributions if not c.withdrawn])
+    if not kept:
         return None
-    kept = sample(held)
     found = ARTIFACT_TYPES[kept[0].pattern_type].compile(kept)
     if found is None:
         return None
@@ -48,8 +43,8 @@ def candidate(contributions: Sequence[Contribution], forgotten: int = 0) -> Cand
     room = ARTIFACT_BYTES - _FRAME_BYTES - len(canonical_json(found.content)) - len(canonical_json(memory_ids))
     sources, omitted = _sources(kept, room)
     checked: dict[str, Any] = dict(found.checked)
-    if len(kept) < len(held) + forgotten:
-        checked["sampled"] = {"kept": len(kept), "of": len(held) + forgotten}
+    if len(contributions) >= PATTERN_CONTRIBUTIONS:
+        checked["sampled"] = {"kept": len(kept), "of_about": _population(contributions, len(kept))}
     if omitted:
         checked["source_events_omitted"] = omitted
     return Candidate(
@@ -60,12 +55,18 @@ def candidate(contributions: Sequence[Contribution], forgotten: int = 0) -> Cand
         status=found.status,
         source_events=sources,
         tags=_tags(kept),
-        observed_count=len(held) + forgotten,
+        observed_count=len(kept),
         success_rate=found.success_rate,
         newest_at=max(c.last_at for c in kept),
         source_memory_ids=memory_ids,
         checked=checked,
     )
+
+
+def _population(sample: Sequence[Contribution], kept: int) -> int:
+    """How many there are, from how closely the lowest of their evenly spread ranks lie; 2 % off at our bound."""
+    highest, size = max(map(rank, sample)), len(sample)
+    return max(kept, (size - 1) * kept * 2**64 // (size * (highest + 1)))
 
 
 def _tags(contributions: Sequence[Contribution]) -> list[str]:
@@ -74,11 +75,11 @@ def _tags(contributions: Sequence[Contribution]) -> list[str]:
 
 
 def _sources(contributions: Sequence[Contribution], room: int) -> tuple[list[str], int]:
-    """Distinct source events in event-time order; at the bound whole contributions go, those that `sample` would
-    drop."""
+    """Distinct source events in event-time order; at the bound whole contributions go, the highest ranks
+    first."""
     everything = {event for c in contributions for event in c.source_events}
     chosen: set[str] = set()
-    for c in sorted(contributions, key=lambda c: (rank(c), c.contribution_id)):
+    for c in sorted(contributions, key=rank):
         fresh = [event for event in dict.fromkeys(c.source_events) if event not in chosen]
         size = sum(len(canonical_json(event)) + _ID_OVERHEAD for event in fresh)
         if len(chosen) + len(fresh) > ARTIFACT_SOURCES or size > room:

@@ -8,13 +8,13 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from pipeline.compiler.candidate import candidate, rank
+from pipeline.compiler.candidate import candidate
 from pipeline.compiler.lifecycle import step
 from pipeline.compiler.registry import ARTIFACT_TYPES
 from pipeline.contracts.evidence import Contribution, EvidenceControl, Pattern
 from pipeline.contracts.headers import CONTROL_KINDS, KIND, header, origin_headers
 from pipeline.contracts.keys import join_key, split_key
-from pipeline.contracts.limits import BARRIER_KEPT_MS, PATTERN_CONTRIBUTIONS, PATTERN_DEBOUNCE_MS
+from pipeline.contracts.limits import BARRIER_KEPT_MS, PATTERN_DEBOUNCE_MS
 from pipeline.contracts.rejections import Reason, Rejection
 from pipeline.stages.dead_letters import dead_letter
 from pipeline.stages.fold import Output, Record, Tx
@@ -71,29 +71,30 @@ class PatternsFold:
 
     def _take(self, tx: Tx, contribution: Contribution) -> None:
         key, pattern = map_key(contribution), pattern_key(contribution)
-        tx.put(key, None if contribution.withdrawn else contribution)
-        known = self._maps.of(pattern)
-        if key not in known and not contribution.withdrawn and len(known) >= PATTERN_CONTRIBUTIONS:
-            last = max((*known.values(), contribution), key=lambda c: (rank(c), c.contribution_id))
-            tx.put(map_key(last), None)
+        tx.count("withdrawn" if contribution.withdrawn else "contributed")
+        surplus = self._maps.surplus(pattern, key, contribution)
+        if surplus is not None:
             tx.count("contribution_out_of_sample")
+            tx.put(surplus, None)
+        if surplus == key:
+            return
+        tx.put(key, contribution)
         state: PatternState = tx.get(pattern) or PatternState()
         if state.speak_at is None:
             tx.put(pattern, PatternState(said=state.said, speak_at=tx.clock + PATTERN_DEBOUNCE_MS))
-        tx.count("withdrawn" if contribution.withdrawn else "contributed")
 
     def _speak(self, tx: Tx, key: str, state: PatternState) -> None:
         """Emits the difference between what the map now says and what the pattern last said."""
         tenant_id, pattern_text = split_key(key.removeprefix("p/"))
         pattern = Pattern(*split_key(pattern_text))
-        contributions = list(self._maps.of(key).values())
-        said, artifacts = step(state.said, candidate(contributions), tenant_id, pattern, tx.clock)
+        found = candidate(list(self._maps.of(key).values()))
+        said, artifacts = step(state.said, found, tenant_id, pattern, tx.clock)
         for artifact in artifacts:
             record_key = join_key(tenant_id, artifact.artifact_id).encode()
             headers = origin_headers(tx.partition, tx.offset)
             tx.emit(Output(ARTIFACTS, tx.partition, record_key, artifact.to_json(), headers))
             tx.count(f"artifact_{artifact.status}")
-        tx.put(key, PatternState(said=said) if said is not None or contributions else None)
+        tx.put(key, PatternState(said=said) if said is not None else None)
 
     def _control(self, tx: Tx, control: EvidenceControl) -> None:
         tx.count("control")

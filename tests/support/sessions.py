@@ -1,10 +1,11 @@
 """Small sessions that both folds find something in: tasks of two kinds, some of which fail, some of which recover."""
 
 import random
-from typing import Any
+from typing import Any, TypeVar
 
 from tests.support.records import START_MS, event
 
+T = TypeVar("T")
 _TASKS = {
     "deploy the {} service to staging": ("build_image", "check_namespace", "apply_manifest", "verify_rollout"),
     "rotate the database credentials of {}": ("read_vault", "write_vault", "restart_service"),
@@ -38,7 +39,7 @@ def session(number: int, tenant_id: str = "acme") -> list[dict[str, Any]]:
     ]
 
 
-def interleaved(sessions: list[list[dict[str, Any]]], seed: int) -> list[dict[str, Any]]:
+def interleaved(sessions: list[list[T]], seed: int) -> list[T]:
     """All events, each session in its own order, sessions mixed by `seed`."""
     dice = random.Random(seed)
     waiting = [list(reversed(events)) for events in sessions]

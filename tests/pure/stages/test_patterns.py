@@ -1,11 +1,15 @@
 """The patterns stage: the map, the debounce, barriers, withdrawals, bounds."""
 
+import random
+from dataclasses import replace
+from functools import cache
 from typing import Any
 
 import orjson
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-import pipeline.stages.patterns as stage
 from pipeline.contracts.evidence import EvidenceControl
 from pipeline.contracts.headers import KIND, REASON, header
 from pipeline.contracts.limits import BARRIER_KEPT_MS, PATTERN_DEBOUNCE_MS
@@ -81,14 +85,29 @@ def test_withdrawn_evidence_deprecates_what_rested_on_it() -> None:
     assert {a["status"] for a in after} == {"deprecated"}
 
 
-def test_at_its_bound_a_pattern_keeps_the_same_sample_whatever_came_first(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(stage, "PATTERN_CONTRIBUTIONS", 5)
-    records = evidence()
-    forward, backward = run(PatternsFold, records), run(PatternsFold, records[::-1])
-    kept = {key for key in forward.state if key.startswith("m/")}
-    assert kept == {key for key in backward.state if key.startswith("m/")}
-    assert len(kept) < len(records)
-    assert forward.counts["contribution_out_of_sample"] == backward.counts["contribution_out_of_sample"] > 0
+@cache
+def histories() -> list[list[LogRecord]]:
+    """What each segment says of a pattern over time: some correct it, some withdraw it."""
+    told = []
+    for n, record in enumerate(evidence()):
+        said = orjson.loads(record.value or b"")
+        later = [{}, {"outcome": "failure"}, {"withdrawn": True}][n % 3]
+        told.append([replace(record, value=orjson.dumps(value)) for value in (said, said | later)])
+    return told
+
+
+@settings(max_examples=40, deadline=None)
+@given(dice=st.randoms(use_true_random=False))
+def test_at_its_bound_a_pattern_keeps_the_same_sample_whatever_came_first(dice: random.Random) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("pipeline.stages.pattern_state.PATTERN_CONTRIBUTIONS", 5)
+        told = histories()
+        expected = run(PatternsFold, [record for history in told for record in history])
+        mixed = run(PatternsFold, interleaved(told, dice.randrange(2**32)))
+    kept = {key: value for key, value in expected.state.items() if key.startswith("m/")}
+    assert {value.withdrawn for value in kept.values()} == {True, False}
+    assert len(kept) < len(told)
+    assert {key: value for key, value in mixed.state.items() if key.startswith("m/")} == kept
 
 
 @pytest.mark.parametrize(
