@@ -13,7 +13,9 @@ from pipeline.contracts import headers as names
 from pipeline.contracts.episode import RESERVED, event_fields
 from pipeline.contracts.headers import header
 from pipeline.contracts.keys import join_key, session_key
+from pipeline.contracts.limits import DEAD_LETTER_BYTES
 from pipeline.intake.decode import Accepted
+from pipeline.stages.dead_letters import record_bytes
 from pipeline.stages.fold import Record
 
 _APPENDED: Final = (
@@ -47,11 +49,16 @@ def _digest(*parts: object) -> bytes:
 
 def dead_letter_digest(record: Record) -> bytes:
     """Of the dead letter that this record would make."""
-    return _digest(record.key, record.value, [tuple(item) for item in record.headers], b"%d" % record.timestamp)
+    log_time, size = b"%d" % record.timestamp, record_bytes(record)
+    if size > DEAD_LETTER_BYTES:
+        return _digest(b"%d" % size, log_time)
+    return _digest(record.key, record.value, [tuple(item) for item in record.headers], log_time)
 
 
 def original_digest(letter: Record) -> bytes | None:
     """Of the record that this dead letter says it was; None where ours are not its last headers."""
+    if tuple(name for name, _ in letter.headers) == (*_APPENDED, names.OMITTED):
+        return _digest(header(letter.headers, names.OMITTED), header(letter.headers, names.LOG_TIME))
     own = len(letter.headers) - len(_APPENDED)
     if tuple(name for name, _ in letter.headers[own:]) != _APPENDED:
         return None

@@ -25,9 +25,12 @@ from pipeline.audit.conservation import (
     conserve,
     copies_of,
 )
+from pipeline.audit.explanation import Explanation, Witness
+from pipeline.audit.explanation import explain as explained
 from pipeline.contracts.headers import KIND, ORIGIN_OFFSET, ORIGIN_PARTITION, Headers, header
 from pipeline.kafka.clients import Cluster, Watermarks, read_partition
 from pipeline.kafka.reach import existing_topics
+from pipeline.kafka.topics import TopicsError
 from pipeline.settings import Settings
 from pipeline.stages.executor import Position
 from pipeline.stages.fold import POSITION_KEY
@@ -131,6 +134,24 @@ def verify(settings: Settings, on_progress: Progress = lambda _: None) -> Report
         return report
 
 
+def explain(settings: Settings, place: Place, on_progress: Progress = lambda _: None) -> Explanation:
+    """One record of the events topic. Raises TopicsError for a partition that there is not."""
+    partition, offset = place
+    with opened(settings) as log:
+        if partition >= log.partitions[EVENTS]:
+            raise TopicsError(f"{EVENTS} has partitions 0 to {log.partitions[EVENTS] - 1}, not {partition}")
+        stood = log.standing(partition, on_progress)
+        witness = Witness(place, log.record(EVENTS, place))
+        reroutes = log.reroutes(on_progress) if witness.astray(log.partitions[EVENTS]) else log.unknown_reroutes()
+        on_progress(f"{EVENTS} partition {partition}")
+        report = log.conserved(partition, stood, reroutes, offset, witness.see)
+        for other in range(log.partitions[EVIDENCE]):
+            on_progress(f"{EVIDENCE} partition {other}")
+            for _ in witness.see(EVIDENCE, log.rows(EVIDENCE, other, log.marks(EVIDENCE, other))):
+                pass
+        return explained(place, stood.standing, report, witness)
+
+
 @contextmanager
 def opened(settings: Settings) -> Iterator["Log"]:
     """The topics, to read; what is wrong with Kafka, the topics or the settings is raised here."""
@@ -163,6 +184,18 @@ class Log:
         """Committed records between the watermarks."""
         for message in read_partition(self._cluster.bootstrap, self._prefix + topic, partition, marks):
             yield _row(message)
+
+    def record(self, topic: str, place: Place) -> Row | None:
+        partition, offset = place
+        low, high = self.marks(topic, partition)
+        if not low <= offset < high:
+            return None
+        return next(self.rows(topic, partition, Watermarks(offset, offset + 1)), None)
+
+    def unknown_reroutes(self) -> Reroutes:
+        """For who does not ask for them."""
+        count = self.partitions[EVENTS]
+        return Reroutes(count, trimmed=frozenset(range(count)))
 
     def standing(self, partition: int, on_progress: Progress) -> Stood:
         on_progress(f"{SESSION_STATE} partition {partition}")

@@ -1,16 +1,20 @@
 """`hmx verify`: law 1 from the topics alone."""
 
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Annotated
 
 import typer
 
-from pipeline.audit.verify import Report
+from pipeline.audit.explanation import Explanation
+from pipeline.audit.verify import Report, explain
 from pipeline.audit.verify import verify as audit
-from pipeline.cli.console import ERR, OUT, print_json, table
+from pipeline.cli.console import ERR, OUT, plain, print_json, table
 from pipeline.contracts.outcomes import Outcome
 from pipeline.settings import Settings
 
 SHOWN = 20
+OFFSET_DIGITS = 19
 _HEADS = {Outcome.RELEASED_LATE: "late", Outcome.LOST_TO_RETENTION: "lost"}
 
 
@@ -18,22 +22,74 @@ def register(app: typer.Typer) -> None:
     app.command()(verify)
 
 
-def verify(as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False) -> None:
+def verify(
+    offset: Annotated[
+        str | None, typer.Option(metavar="P:O", help="Explain one record: its partition and offset.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
+) -> None:
     """Recomputes from the topics, offset by offset, that every event has exactly one outcome.
 
+    With --offset, explains one record of the events topic: its outcome, what decided it, and what came of it.
+
     Exit code: 0 conserved, 1 not: every violation is named. Example: hmx wait && hmx verify
+
+    Example: hmx verify --offset 3:1207
     """
+    place = _place(offset) if offset is not None else None
     settings = Settings.load()
-    if ERR.is_terminal:
-        with ERR.status("reading") as line:
-            report = audit(settings, lambda what: line.update(f"reading {what}"))
-    else:
-        report = audit(settings)
+    with _reading() as say:
+        if place is not None:
+            explanation = explain(settings, place, say)
+        else:
+            report = audit(settings, say)
+    if place is not None:
+        _explain(explanation, as_json)
+        return
     if as_json:
         print_json(report.as_json())
     else:
         _show(report)
     if not report.conserved:
+        raise typer.Exit(1)
+
+
+@contextmanager
+def _reading() -> Iterator[Callable[[str], None]]:
+    if ERR.is_terminal:
+        with ERR.status("reading") as line:
+            yield lambda what: line.update(f"reading {what}")
+    else:
+        yield lambda _: None
+
+
+def _place(text: str) -> tuple[int, int]:
+    partition, _, offset = text.partition(":")
+    if not (partition.isdecimal() and offset.isdecimal() and len(text) < 2 * OFFSET_DIGITS):
+        raise typer.BadParameter(f"{text!r} is not of the form partition:offset, such as 3:1207")
+    return int(partition), int(offset)
+
+
+def _explain(found: Explanation, as_json: bool) -> None:
+    if as_json:
+        print_json(found.as_json())
+    else:
+        colour = "green" if found.in_order else "red"
+        OUT.print(f"[bold {colour}]{found.outcome}[/] {found.partition}:{found.offset}")
+        OUT.print(plain(found.said))
+        if found.because.get("advice"):
+            OUT.print(f"[dim]advice: {plain(found.because['advice'])}[/]")
+        if "copy_of" in found.because:
+            first = found.because["copy_of"]
+            OUT.print(f"[dim]a copy of {first['partition']}:{first['offset']}, which stood in the wrong partition[/]")
+        for name, value in (found.event or {}).items():
+            OUT.print(f"[dim]{name:<12}[/]{plain(' '.join(str(value).split()))}")
+        rows = [(led.topic, f"{led.partition}:{led.offset}", plain(led.kind)) for led in found.outputs]
+        if rows:
+            OUT.print(table("What came of it", ("topic", "where", "kind"), rows))
+        for violation in found.violations:
+            OUT.print(f"[bold red]{violation.fault}[/] {plain(violation.detail)}")
+    if not found.in_order:
         raise typer.Exit(1)
 
 
