@@ -128,7 +128,7 @@ class Indexes:
     def __init__(self) -> None:
         self._windows: dict[str, Window] = {}
         self._held_ids: dict[str, dict[str, bytes]] = {}
-        self._recent_ids: dict[str, dict[str, bytes]] = {}
+        self._released_ids: dict[str, dict[str, tuple[int, bytes]]] = {}
         self.dirty: set[str] = set()
         """Sessions whose open segment has something new to say."""
         self.held = 0
@@ -141,15 +141,20 @@ class Indexes:
     def waiting_count(self, session: str) -> int:
         return len(self._windows.get(session, ()))
 
-    def digest(self, session: str, event_id: str) -> bytes | None:
-        """Digest of the event of that id, if it waits or was released recently."""
-        found = self._recent_ids.get(session, {}).get(event_id)
-        return found if found is not None else self._held_ids.get(session, {}).get(event_id)
+    def digest(self, session: str, event_id: str, since: int) -> bytes | None:
+        """Digest of the event of that id, if it waits or was released as the session's `since`th or later.
+
+        Traces may reach further back, for the open segment; whether an id is remembered must not depend on that.
+        """
+        index, digest = self._released_ids.get(session, {}).get(event_id, (-1, None))
+        if digest is not None and index >= since:
+            return digest
+        return self._held_ids.get(session, {}).get(event_id)
 
     def changed(self, key: str, old: Any, new: Any) -> None:
         match key[0]:
             case "e":
-                self._follow_trace(session_of(key), old, new)
+                self._follow_trace(session_of(key), int(key[key.rindex("/") + 1 :]), old, new)
             case "w":
                 self._follow_held(session_of(key), key, old, new)
             case "s":
@@ -159,14 +164,15 @@ class Indexes:
                 else:
                     self.dirty.discard(session)
 
-    def _follow_trace(self, session: str, old: Trace | None, new: Trace | None) -> None:
-        if old is not None:
-            ids = self._recent_ids[session]
-            ids.pop(old.event_id, None)
-            if not ids and new is None:
-                del self._recent_ids[session]
-        if new is not None:
-            self._recent_ids.setdefault(session, {})[new.event_id] = new.digest
+    def _follow_trace(self, session: str, index: int, old: Trace | None, new: Trace | None) -> None:
+        """An id that was forgotten may have been released once more: its last index counts."""
+        ids = self._released_ids.setdefault(session, {})
+        if old is not None and ids.get(old.event_id, (-1,))[0] == index:
+            del ids[old.event_id]
+        if new is not None and ids.get(new.event_id, (-1,))[0] <= index:
+            ids[new.event_id] = (index, new.digest)
+        if not ids:
+            del self._released_ids[session]
 
     def _follow_held(self, session: str, key: str, old: Held | None, new: Held | None) -> None:
         if old is not None:

@@ -122,13 +122,14 @@ class SessionsFold:
     def _event(self, tx: Tx, record: Record, accepted: Accepted) -> None:
         name = session_key(accepted.event.tenant_id, accepted.event.session_id)
         copy = is_rerouted_copy(self._control_key, record.value or b"", record.headers)
-        known = self._indexes.digest(name, accepted.event.event_id)
+        session: Session = tx.get(session_state_key(name)) or Session()
+        known = self._indexes.digest(name, accepted.event.event_id, session.cursor.index - RECENT_IDS)
         if copy is False:
             self.reject(tx, record, Rejection(Reason.FORGED_ORIGIN))
         elif (partition := partition_of(name, self._partitions)) != record.partition:
             self._reroute(tx, name, partition, record, is_copy=copy is True)
         elif known is None:
-            self._arrive(tx, name, record, accepted)
+            self._arrive(tx, name, session, record, accepted)
         elif known == accepted.digest:
             tx.count(Outcome.DUPLICATE)
         else:
@@ -144,8 +145,7 @@ class SessionsFold:
         tx.append(Output(EVENTS, partition, name.encode(), value, headers))
         tx.count(Outcome.REROUTED)
 
-    def _arrive(self, tx: Tx, name: str, record: Record, accepted: Accepted) -> None:
-        session: Session = tx.get(session_state_key(name)) or Session()
+    def _arrive(self, tx: Tx, name: str, session: Session, record: Record, accepted: Accepted) -> None:
         session = _replace(session, touched=tx.clock)
         held = Held(
             deadline=record.timestamp + self._window_ms,
