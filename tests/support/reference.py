@@ -78,7 +78,7 @@ class Held(NamedTuple):
 @dataclass
 class Session:
     seen: int
-    """The clock when its last event came."""
+    """The clock when the last event came that was neither a duplicate nor rejected."""
     run: int = 0
     index: int = 0
     last: Held | None = None
@@ -97,14 +97,14 @@ class Reference:
         self.clock = 0
         self.sessions: dict[str, Session] = {}
         self.timers: list[tuple[int, str, int]] = []
-        """(deadline, session's key, offset) of everything that has ever had to wait and was not due yet."""
+        """(deadline, key, offset) of all that had to wait and was not due yet; the key is one below the session's."""
         self.found = Prediction()
 
     def take(self, entry: Entry) -> None:
         self.clock = max(self.clock, entry.at)
         while self.timers and self.timers[0][0] <= self.clock:
             _, key, offset = self.timers.pop(0)
-            self._due(key, offset)
+            self._due(key.removesuffix("/"), offset)
         outcome = self._outcome(entry)
         if outcome:
             self.found.outcomes[entry.offset] = outcome
@@ -125,7 +125,6 @@ class Reference:
         session = self.sessions.get(key)
         if session is None or self.clock >= session.seen + self.rules.forgotten:
             session = self.sessions[key] = Session(self.clock)
-        session.seen = self.clock
         return self._arrive(key, session, entry, entry.event)
 
     def _arrive(self, key: str, session: Session, entry: Entry, event: dict[str, Any]) -> str:
@@ -133,31 +132,43 @@ class Reference:
         for known in session.waiting + session.recent[-self.rules.recent :]:
             if known.event_id == held.event_id:
                 return DUPLICATE if same(known.entry.event, event) else "rejected.event_id_reused"
-        if self._too_late(session, held):
-            if held.sequence != 0 or held.instant <= session.newest:
-                self._release(session, held, late=True)
-                return ""
+        session.seen = self.clock
+        if self._starts_over(session, held):
             self._release_through(session, None)
             session.run, session.last = session.run + 1, None
+        elif self._too_late(session, held):
+            self._release(session, held, late=True)
+            return ""
         session.waiting.append(held)
         session.waiting.sort(key=lambda waiting: waiting.order)
         self._release_next(session)
         if len(session.waiting) > self.rules.waiting:
             self._release_through(session, session.waiting[0])
         if held in session.waiting:
-            insort(self.timers, (entry.at + self.rules.window, key, entry.offset))
+            insort(self.timers, (entry.at + self.rules.window, f"{key}/", entry.offset))
             return WAITING
         return ""
 
+    def _starts_over(self, session: Session, held: Held) -> bool:
+        """Sequence 0, dated after everything that this run has released, and no tie of it."""
+        if session.last is None or held.sequence != 0 or held.instant <= session.newest:
+            return False
+        return not self._is_tie(session.last, held)
+
     def _too_late(self, session: Session, held: Held) -> bool:
         last = session.last
-        if last is None:
+        if last is None or self._is_tie(last, held):
             return False
-        if self.rules.strict:
-            return held.order <= last.order
-        if held.sequence == last.sequence:
-            return self.clock >= last.entry.at + self.rules.window
-        return held.sequence < last.sequence
+        if (
+            self.rules.strict
+        ):  # HMX-E §7 orders by sequence and timestamp; events that are alike in both are in no order
+            return (held.sequence, held.instant) < (last.sequence, last.instant)
+        return held.sequence <= last.sequence
+
+    def _is_tie(self, last: Held, held: Held) -> bool:
+        """`eager`: the same sequence as the last one out, before that one's window is over."""
+        in_time = self.clock < last.entry.at + self.rules.window
+        return not self.rules.strict and held.sequence == last.sequence and in_time
 
     def _due(self, key: str, offset: int) -> None:
         session = self.sessions[key]
