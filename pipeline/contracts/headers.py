@@ -20,6 +20,8 @@ STEP: Final = "hmx-step"
 PATH: Final = "hmx-path"
 DETAIL: Final = "hmx-detail"
 LOG_TIME: Final = "hmx-log-time"
+OMITTED: Final = "hmx-omitted"
+"""On a dead letter that stands for a record too large for one: how many bytes were left out."""
 
 JSON: Final = (CONTENT_TYPE, b"application/json")
 

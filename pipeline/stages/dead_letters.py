@@ -3,6 +3,7 @@
 from pipeline.contracts.headers import (
     DETAIL,
     LOG_TIME,
+    OMITTED,
     ORIGIN_OFFSET,
     ORIGIN_PARTITION,
     ORIGIN_TOPIC,
@@ -10,14 +11,17 @@ from pipeline.contracts.headers import (
     REASON,
     STEP,
 )
+from pipeline.contracts.limits import DEAD_LETTER_BYTES
 from pipeline.contracts.rejections import Rejection
 from pipeline.stages.fold import Output, Record
 
 
 def dead_letter(source: str, topic: str, record: Record, rejection: Rejection) -> Output:
-    """Key, value and the producer's headers untouched. Readers take the last header of a name: ours."""
-    headers = [
-        *record.headers,
+    """Key, value and the producer's headers untouched. Readers take the last header of a name: ours.
+
+    Of a record beyond the bound only ours are left; they say where in the log it stands.
+    """
+    ours = [
         (REASON, str(rejection.reason).encode()),
         (STEP, str(rejection.reason.step).encode()),
         (PATH, rejection.path.encode()),
@@ -27,4 +31,13 @@ def dead_letter(source: str, topic: str, record: Record, rejection: Rejection) -
         (ORIGIN_OFFSET, b"%d" % record.offset),
         (LOG_TIME, b"%d" % record.timestamp),
     ]
-    return Output(topic, record.partition, record.key, record.value, headers)
+    size = record_bytes(record)
+    if size > DEAD_LETTER_BYTES:
+        return Output(topic, record.partition, None, None, [*ours, (OMITTED, b"%d" % size)])
+    return Output(topic, record.partition, record.key, record.value, [*record.headers, *ours])
+
+
+def record_bytes(record: Record) -> int:
+    """Of key, value and headers, as they are without compression."""
+    headers = sum(len(name.encode()) + len(value or b"") for name, value in record.headers)
+    return len(record.key or b"") + len(record.value or b"") + headers

@@ -15,12 +15,12 @@ from pipeline.contracts import headers as names
 from pipeline.contracts.episode import event_fields
 from pipeline.contracts.headers import header
 from pipeline.contracts.keys import partition_of, session_key
-from pipeline.contracts.limits import EVENT_BYTES, WINDOW_MS
+from pipeline.contracts.limits import DEAD_LETTER_BYTES, EVENT_BYTES, WINDOW_MS
 from pipeline.kafka.barriers import wait_for_stages
 from pipeline.kafka.clients import Cluster, plain_producer
 from pipeline.settings import Settings
 from pipeline.topology import EPISODES, EVENTS, EVENTS_DLQ
-from tests.support.bad_input import AT_LIMIT, BAD
+from tests.support.bad_input import AT_LIMIT, BAD, padded
 from tests.support.pipeline import new_settings, running
 from tests.support.records import event
 from tests.support.topics import counts, episodes_by_session, headers_of, read, values
@@ -119,6 +119,32 @@ def test_exactly_at_each_limit_an_event_passes_and_in_silence_a_gap_is_left_by_t
     sent = {name: orjson.loads(value) for name, value in AT_LIMIT.items()}
     episodes = {episode["sessionId"]: episode for episode in values(settled, EPISODES)}
     assert {name: event_fields(episodes[name]) for name in sent} == sent
+
+
+@pytest.mark.parametrize("codec", ["gzip", "zstd"])
+def test_of_what_only_compression_brings_past_the_topics_limit_the_letter_says_where_it_stands(
+    settled: Settings, codec: str
+) -> None:
+    before = len(letters_of_omitted(settled))
+    value = padded(5 * DEAD_LETTER_BYTES)
+    producer = plain_producer(
+        settled.kafka_bootstrap, **{"compression.type": codec, "message.max.bytes": 2 * len(value)}
+    )
+    producer.produce(settled.topic_prefix + EVENTS, value, b"bomb", headers=headers_for("bomb"))
+    assert producer.flush(20) == 0
+    wait_for_stages(settled)
+    letter = letters_of_omitted(settled)[before]
+    said = headers_of(letter)
+    assert (letter.key(), letter.value(), header(said, names.REASON)) == (None, None, b"too_large")
+    assert int(header(said, names.OMITTED) or 0) > len(value)
+    assert header(said, names.ORIGIN_OFFSET) != b"forged"
+    report = verify(settled)
+    assert report.conserved, report.violations
+
+
+def letters_of_omitted(settings: Settings) -> list[Message]:
+    found = [m for messages in read(settings, EVENTS_DLQ).values() for m in messages]
+    return [m for m in found if header(headers_of(m), names.OMITTED) is not None]
 
 
 def await_release(settings: Settings, expected: dict[str, list[str]], seconds: float) -> None:
