@@ -183,7 +183,7 @@ class Log:
     def rows(self, topic: str, partition: int, marks: Watermarks) -> Iterator[Row]:
         """Committed records between the watermarks."""
         for message in read_partition(self._cluster.bootstrap, self._prefix + topic, partition, marks):
-            yield _row(message)
+            yield row_of(message)
 
     def record(self, topic: str, place: Place) -> Row | None:
         partition, offset = place
@@ -239,7 +239,7 @@ class Log:
         )
 
 
-def _row(message: Message) -> Row:
+def row_of(message: Message) -> Row:
     partition, offset = message.partition(), message.offset()
     assert partition is not None
     assert offset is not None, "a record that was read has a place"

@@ -10,7 +10,7 @@ from typing import Final
 import typer
 from confluent_kafka import KafkaException
 
-from pipeline.cli import demo, publish, query, run, stack, topics, validate, verify, wait
+from pipeline.cli import demo, dlq, publish, query, run, stack, topics, validate, verify, wait, watch
 from pipeline.cli.console import fail
 from pipeline.kafka.topics import TopicsError
 from pipeline.settings import SettingsError
@@ -23,7 +23,7 @@ app: Final = typer.Typer(
     rich_markup_mode="markdown",
     pretty_exceptions_enable=False,
 )
-for module in (stack, run, validate, publish, wait, query, verify, demo):
+for module in (stack, run, validate, publish, wait, watch, query, dlq, verify, demo):
     module.register(app)
 app.add_typer(topics.app, name="topics")
 
