@@ -95,8 +95,10 @@ def _running_stack(state: Path) -> dict[str, Any]:
     try:
         stack = json.loads((state / "stack.json").read_text())
         key = (state / "control.key").read_text().strip()
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return {}
+    except OSError as error:
+        raise SettingsError(f"HMX_STATE={str(state)!r}: {error.strerror}") from error
     return {
         "control_key": key,
         **{k: stack[k] for k in ("kafka_bootstrap", "redis_url", "service_url") if stack.get(k)},

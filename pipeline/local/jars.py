@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pipeline.local.process import StackError
+from pipeline.local.state import make_folder
 
 KAFKA_VERSION = "4.1.0"
 # "!": the logging library's own list of versions must not decide over Kafka's.
@@ -48,7 +49,7 @@ def pinned(lock: Path = LOCK) -> list[Jar]:
 def classpath(progress: Callable[[str], None]) -> str:
     """The class path of a Kafka broker; says to `progress` what is fetched when something is."""
     folder = cache_folder() / f"kafka-{KAFKA_VERSION}"
-    folder.mkdir(parents=True, exist_ok=True)
+    make_folder(folder, "XDG_CACHE_HOME")
     jars = pinned()
     missing = [jar for jar in jars if not (folder / jar.filename).exists()]
     if missing:

@@ -29,7 +29,16 @@ from pipeline.local.kafka import kafka
 from pipeline.local.ports import free_ports
 from pipeline.local.process import Component, Process, StackError, State, answers_ok
 from pipeline.local.redis import redis
-from pipeline.local.state import CONTROL_KEY, StateLock, control_key, holder, read_stack, remove_stack, write_stack
+from pipeline.local.state import (
+    CONTROL_KEY,
+    StateLock,
+    control_key,
+    holder,
+    make_folder,
+    read_stack,
+    remove_stack,
+    write_stack,
+)
 from pipeline.local.supervisor import Supervisor
 
 Progress = Callable[[str], None]
@@ -217,8 +226,7 @@ def up(
         raise AlreadyUpError(f"a stack is already up in {state.resolve()}")
     if not os.environ.get("HMX_KAFKA_BOOTSTRAP"):
         jars.classpath(progress)
-    logs = state / LOGS
-    logs.mkdir(parents=True, exist_ok=True)
+    make_folder(state / LOGS, "HMX_STATE")
     flags = [f"--nodes={nodes}", *(["--pipeline"] if pipeline else []), *(["--fresh"] if fresh else [])]
     with (state / "supervisor.log").open("ab") as log:
         starter = subprocess.Popen(

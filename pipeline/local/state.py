@@ -13,15 +13,25 @@ import time
 from pathlib import Path
 from typing import Any
 
+from pipeline.local.process import StackError
+
 LOCK, STACK, CONTROL_KEY = "lock", "stack.json", "control.key"
 LOCK_TRIES, LOCK_PAUSE = 20, 0.05  # a look at the lock holds it for a moment
+
+
+def make_folder(folder: Path, setting: str) -> None:
+    """Raises StackError where there can be none; `setting` is the variable that names another place."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise StackError(f"{folder} can't be made: {error.strerror}; {setting} names another place") from error
 
 
 class StateLock:
     """Held by the one process that runs a stack here. Its content is that pid, so what a held lock says is right."""
 
     def __init__(self, state: Path) -> None:
-        state.mkdir(parents=True, exist_ok=True)
+        make_folder(state, "HMX_STATE")
         self._path = state / LOCK
         self._fd: int | None = None
 
@@ -47,7 +57,7 @@ def holder(state: Path) -> int | None:
     """The pid of the process that runs a stack in this folder."""
     try:
         fd = os.open(state / LOCK, os.O_RDONLY)
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return None
     try:
         if _locked(fd, fcntl.LOCK_SH):

@@ -11,6 +11,7 @@ from typing import Any, Final, TypeAlias
 
 import redis
 
+from pipeline.settings import SettingsError
 from pipeline.store.keys import Keys
 from pipeline.store.projection import FORGET, Command
 
@@ -67,8 +68,11 @@ def reachable() -> Iterator[None]:
 
 
 def connect(url: str) -> Client:
-    """A client that answers with bytes; it connects when first used."""
-    return redis.Redis.from_url(url, decode_responses=False, socket_connect_timeout=3, socket_timeout=15)
+    """A client that answers with bytes; it connects when first used. Raises SettingsError for what is no such URL."""
+    try:
+        return redis.Redis.from_url(url, decode_responses=False, socket_connect_timeout=3, socket_timeout=15)
+    except ValueError as error:
+        raise SettingsError(f"HMX_REDIS_URL={url!r}: {error}") from error
 
 
 class Blocks:

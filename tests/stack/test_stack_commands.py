@@ -3,6 +3,7 @@
 import json
 from collections import Counter
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,8 @@ from pipeline.contracts.outcomes import Outcome
 from pipeline.kafka.clients import Cluster
 from pipeline.kafka.positions import stored_positions
 from pipeline.kafka.publisher import publish
-from pipeline.settings import Settings
+from pipeline.settings import Settings, SettingsError
+from pipeline.store.fetch import Store
 from pipeline.topology import SESSIONS
 from tests.support.events import encoded, event
 from tests.support.pipeline import environment, new_settings
@@ -53,6 +55,27 @@ def test_a_number_of_nodes_that_kafka_cannot_have_is_refused(hmx: Any, monkeypat
     failed = hmx("up", "--nodes", "2")
     assert failed.exit_code == 1
     assert "1 or 3 nodes" in failed.stderr
+
+
+@pytest.mark.parametrize("variable", ["HMX_STATE", "XDG_CACHE_HOME"])
+@pytest.mark.parametrize("how", ["--json", "--foreground"])
+def test_a_folder_that_cannot_be_made_is_named_with_its_setting(
+    hmx: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, variable: str, how: str
+) -> None:
+    monkeypatch.delenv("HMX_KAFKA_BOOTSTRAP")
+    (tmp_path / "file").touch()
+    monkeypatch.setenv(variable, str(tmp_path / "file" / "folder"))
+    failed = hmx("up", how)
+    assert failed.exit_code == 1
+    assert f"{tmp_path / 'file' / 'folder'}" in failed.stderr
+    assert variable in failed.stderr
+    assert "Traceback" not in failed.stderr
+
+
+@pytest.mark.parametrize("url", ["localhost:6379", "redis://localhost:port"])
+def test_a_redis_url_of_the_wrong_form_is_named_with_its_setting(settings: Settings, url: str) -> None:
+    with pytest.raises(SettingsError, match="HMX_REDIS_URL"):
+        Store.open(replace(settings, redis_url=url))
 
 
 def test_status_shows_what_runs_what_was_counted_and_how_far_redis_is(hmx: Any, settings: Settings) -> None:
