@@ -61,4 +61,4 @@ REROUTED_HEADER_BYTES: Final = 256 * KB  # of the producer's headers; with more 
 BATCH_RECORDS: Final = 2_000
 BATCH_BYTES: Final = 4 * MB
 OUTPUT_BYTES: Final = 4 * MB
-DEAD_LETTER_BYTES: Final = 3 * MB  # of a record; only compression brings a larger one past the topic's limit
+RECORD_BYTES: Final = 3 * MB  # key, value and a producer's headers of what we write, which leaves room for ours

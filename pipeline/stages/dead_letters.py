@@ -11,7 +11,7 @@ from pipeline.contracts.headers import (
     REASON,
     STEP,
 )
-from pipeline.contracts.limits import DEAD_LETTER_BYTES
+from pipeline.contracts.limits import RECORD_BYTES
 from pipeline.contracts.rejections import Rejection
 from pipeline.stages.fold import Output, Record
 
@@ -32,7 +32,7 @@ def dead_letter(source: str, topic: str, record: Record, rejection: Rejection) -
         (LOG_TIME, b"%d" % record.timestamp),
     ]
     size = record_bytes(record)
-    if size > DEAD_LETTER_BYTES:
+    if size > RECORD_BYTES:
         return Output(topic, record.partition, None, None, [*ours, (OMITTED, b"%d" % size)])
     return Output(topic, record.partition, record.key, record.value, [*record.headers, *ours])
 

@@ -14,10 +14,10 @@ from pipeline.contracts.event_types import Role
 from pipeline.contracts.evidence import Contribution, Pattern, Segment, Step, evidence_key
 from pipeline.contracts.headers import KIND, origin_headers
 from pipeline.contracts.keys import split_key, tenant_partition
-from pipeline.contracts.limits import SEGMENT_EVENTS, SESSION_SEGMENTS
+from pipeline.contracts.limits import RECORD_BYTES, SEGMENT_EVENTS, SESSION_SEGMENTS
 from pipeline.segments.segmenter import advance, open_head, starts_new
 from pipeline.stages.fold import Output, Tx
-from pipeline.stages.session_state import SegmentRecord, Session, Trace, segment_key, trace_key
+from pipeline.stages.session_state import SegmentRecord, Session, Trace, encode_state, segment_key, trace_key
 from pipeline.topology import EVIDENCE
 
 _replace = msgspec.structs.replace
@@ -59,16 +59,16 @@ class Segmenting:
 
     def _close(self, tx: Tx, name: str, session: Session, end: int) -> Session:
         self._contribute(tx, name, _open_segment(tx, name, session, end), closed=True)
-        closed = (*session.closed, session.segment_id)
-        for segment_id in closed[:-SESSION_SEGMENTS]:
-            tx.put(segment_key(name, segment_id), None)
+        closed = (*session.closed, session.segment_first)
+        for first in closed[:-SESSION_SEGMENTS]:
+            tx.put(segment_key(name, first), None)
             tx.count("segment_out_of_reach")
         return _replace(session, head=None, dirty=False, closed=closed[-SESSION_SEGMENTS:])
 
     def _speak_again(self, tx: Tx, name: str, session: Session, step: Step) -> bool:
         """Late feedback: if its target stands in a closed segment, that segment speaks again with it."""
-        for segment_id in reversed(session.closed):
-            record: SegmentRecord = tx.get(segment_key(name, segment_id))
+        for first in reversed(session.closed):
+            record: SegmentRecord = tx.get(segment_key(name, first))
             segment = record.segment
             if segment is not None and any(known.event_id == step.target for known in segment.steps):
                 steps = segment.steps
@@ -82,12 +82,15 @@ class Segmenting:
         return False
 
     def _contribute(self, tx: Tx, name: str, segment: Segment, *, closed: bool) -> None:
-        key = segment_key(name, segment.segment_id)
+        key = segment_key(name, segment.steps[0].index)
         record: SegmentRecord | None = tx.get(key)
         before = record.said if record is not None else {}
         said: dict[str, str] = {}
         for contribution in contributions(segment):
             value = contribution.to_json()
+            if len(evidence_key(contribution)) + len(value) > RECORD_BYTES:
+                tx.count("contribution_too_large")
+                continue
             digest = hashlib.blake2b(value, digest_size=8).hexdigest()
             said[contribution.pattern.text] = digest
             if before.get(contribution.pattern.text) != digest:
@@ -95,7 +98,11 @@ class Segmenting:
         for pattern in sorted(before.keys() - said.keys()):
             gone = withdrawal(segment, Pattern(*split_key(pattern)))
             self._emit(tx, gone, gone.to_json())
-        tx.put(key, SegmentRecord(said=said, segment=segment if closed else None))
+        record = SegmentRecord(said=said, segment=segment if closed else None)
+        if closed and len(key) + len(encode_state(record)) > RECORD_BYTES:
+            record = SegmentRecord(said=said)
+            tx.count("segment_out_of_reach")
+        tx.put(key, record)
 
     def _emit(self, tx: Tx, contribution: Contribution, value: bytes) -> None:
         partition = tenant_partition(contribution.tenant_id, self._evidence_partitions)

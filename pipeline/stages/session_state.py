@@ -5,7 +5,7 @@
 | `s/tenant/session` | Session: cursor, open segment, when last touched |
 | `w/tenant/session/sequence/event_id` | Held: an event behind a gap |
 | `e/tenant/session/index` | Trace: a released event's id, digest and step |
-| `g/tenant/session/segment_id` | SegmentRecord: what a segment said, and its steps once closed |
+| `g/tenant/session/index` | SegmentRecord: what the segment from there on said, and its steps once closed |
 | `z/barrier_id` | HeldBarrier: a barrier behind held events |
 """
 
@@ -34,8 +34,8 @@ class Session(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     agent_id: str = ""
     dirty: bool = False
     """The open segment has steps that no contribution speaks of yet."""
-    closed: tuple[str, ...] = ()
-    """Ids of the segments that late feedback can still reach, oldest first."""
+    closed: tuple[int, ...] = ()
+    """Where the segments begin that late feedback can still reach, oldest first."""
 
 
 class Held(msgspec.Struct, frozen=True, kw_only=True):
@@ -60,7 +60,7 @@ class SegmentRecord(msgspec.Struct, frozen=True, kw_only=True):
     said: dict[str, str]
     """Pattern → digest of the last contribution to it."""
     segment: Segment | None = None
-    """Once closed."""
+    """Once closed, unless it is too large."""
 
 
 class HeldBarrier(msgspec.Struct, frozen=True, kw_only=True):
@@ -86,8 +86,8 @@ def trace_key(session: str, index: int) -> str:
     return f"e/{session}/{index:012d}"
 
 
-def segment_key(session: str, segment_id: str) -> str:
-    return f"g/{session}/{join_key(segment_id)}"
+def segment_key(session: str, first: int) -> str:
+    return f"g/{session}/{first:012d}"
 
 
 def barrier_key(barrier_id: str) -> str:

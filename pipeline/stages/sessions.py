@@ -246,9 +246,8 @@ class SessionsFold:
     def _forget(self, tx: Tx, name: str, session: Session) -> None:
         for index in range(session.floor, session.cursor.index):
             tx.put(trace_key(name, index), None)
-        segments = session.closed if session.head is None else (*session.closed, session.segment_id)
-        for segment_id in segments:
-            tx.put(segment_key(name, segment_id), None)
+        for first in session.closed if session.head is None else (*session.closed, session.segment_first):
+            tx.put(segment_key(name, first), None)
         tx.put(session_state_key(name), None)
         tx.count("session_forgotten")
 

@@ -15,7 +15,7 @@ from pipeline.contracts import headers as names
 from pipeline.contracts.episode import event_fields
 from pipeline.contracts.headers import header
 from pipeline.contracts.keys import partition_of, session_key
-from pipeline.contracts.limits import DEAD_LETTER_BYTES, EVENT_BYTES, WINDOW_MS
+from pipeline.contracts.limits import EVENT_BYTES, RECORD_BYTES, WINDOW_MS
 from pipeline.kafka.barriers import wait_for_stages
 from pipeline.kafka.clients import Cluster, plain_producer
 from pipeline.settings import Settings
@@ -126,7 +126,7 @@ def test_of_what_only_compression_brings_past_the_topics_limit_the_letter_says_w
     settled: Settings, codec: str
 ) -> None:
     before = len(letters_of_omitted(settled))
-    value = padded(5 * DEAD_LETTER_BYTES)
+    value = padded(5 * RECORD_BYTES)
     producer = plain_producer(
         settled.kafka_bootstrap, **{"compression.type": codec, "message.max.bytes": 2 * len(value)}
     )

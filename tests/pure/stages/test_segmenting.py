@@ -5,8 +5,9 @@ from typing import Any
 import pytest
 
 from pipeline.contracts.instants import format_ms
-from pipeline.contracts.limits import RECENT_IDS, SEGMENT_EVENTS, SEGMENT_IDLE_MS
+from pipeline.contracts.limits import OUTPUT_BYTES, RECENT_IDS, SEGMENT_EVENTS, SEGMENT_IDLE_MS
 from pipeline.stages.segmenting import LATE_FEEDBACK
+from pipeline.stages.session_state import encode_state
 from tests.support.inprocess import Ran, barrier_record, run, sessions_fold
 from tests.support.records import START_MS, LogRecord, event, log
 
@@ -62,7 +63,25 @@ def test_feedback_that_keeps_coming_does_not_make_a_closed_segment_grow(monkeypa
         ),
     ]
     result = run(sessions_fold, log([(n if n < 2 else pause + n, item) for n, item in enumerate(events)]))
-    assert len(result.state["g/acme/s/s-0"].segment.steps) == 8 + LATE_FEEDBACK
+    assert len(result.state["g/acme/s/000000000000"].segment.steps) == 8 + LATE_FEEDBACK
     assert result.counts["feedback_replaced"] > 0
     spoken = [c["outcome"] for c in result.contributions if c["segment_id"] == "s-0"]
     assert spoken == ["success", *["failure"] * (2 * LATE_FEEDBACK), "success"]
+
+
+def test_ids_as_long_as_an_event_may_be_make_no_record_that_the_topics_refuse() -> None:
+    """HMX-E §2.1: an id is any non-empty string."""
+    long = "/" * 300_000
+    events = [event(sequence=0, content=WISH)] + [
+        event(sequence=n, event_id=f"{n}{long}", event_type="tool_result", content={**TOOL, "tool_name": f"tool_{n}"})
+        for n in range(1, 14)
+    ]
+    at = 2 * SEGMENT_IDLE_MS
+    later = event(sequence=14, at=START_MS + at, content={"role": "user", "text": "Now roll back the search service"})
+    result = run(sessions_fold, [*log([*enumerate(events), (at, later)]), barrier_record(at, offset=15)])
+    assert result.counts["released"] == 15
+    assert result.counts["contribution_too_large"] > 0
+    assert result.counts["segment_out_of_reach"] == 1
+    sizes = [len(output.key or b"") + len(output.value or b"") for output in result.outputs]
+    sizes += [len(key) + len(encode_state(value)) for key, value in result.state.items()]
+    assert max(sizes) < OUTPUT_BYTES
