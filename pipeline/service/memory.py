@@ -22,6 +22,7 @@ from pipeline.contracts.pack import ContextPack
 from pipeline.intake.paths import path_of
 from pipeline.observe.metrics import METRICS
 from pipeline.retrieval.request import PackRequest
+from pipeline.service import path_ids  # noqa: F401  routes below say `:id`
 from pipeline.service.body import media_type, read_body
 from pipeline.service.pack import make_pack
 from pipeline.service.problems import Kind, ProblemError
@@ -83,7 +84,7 @@ def get_tenants(request: Request) -> Response:
     return _json({"tenants": _store(request).tenants()})
 
 
-@router.get("/events/{event_id:path}", responses={200: {"model": Event}})
+@router.get("/events/{event_id:id}", responses={200: {"model": Event}})
 def get_event(request: Request, tenant: Tenant, event_id: str, session: str | None = None) -> Response:
     """A released event, without secrets, its origin in the headers; 409 where sessions share the id, none named."""
     found = _store(request).get_event(tenant, event_id, session)
@@ -98,7 +99,7 @@ def get_event(request: Request, tenant: Tenant, event_id: str, session: str | No
     return answer
 
 
-@router.get("/contributions/{contribution_id:path}", responses={200: {"model": Contribution}})
+@router.get("/contributions/{contribution_id:id}", responses={200: {"model": Contribution}})
 def get_contribution(request: Request, tenant: Tenant, contribution_id: str) -> Response:
     """What one segment says about one pattern: what artifacts name in source_memory_ids."""
     return _found(_store(request).get_contribution(tenant, contribution_id), "contribution")
@@ -119,7 +120,7 @@ def list_artifacts(
     return _json(answer if page.cursor is None else {**answer, "cursor": page.cursor})
 
 
-@router.get("/artifacts/{artifact_id:path}", responses={200: {"model": Artifact}})
+@router.get("/artifacts/{artifact_id:id}", responses={200: {"model": Artifact}})
 def get_artifact(request: Request, tenant: Tenant, artifact_id: str) -> Response:
     """An artifact in whatever status; supersedes and superseded_by name its neighbours in the chain (HMX-A §7)."""
     return _found(_store(request).get_artifact(tenant, artifact_id), "artifact")
