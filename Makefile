@@ -8,16 +8,19 @@ COMPILE := $(BIN)/uv pip compile pyproject.toml --universal --python-version 3.1
 	--no-header --no-annotate --no-emit-index-url --quiet
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint lock venv clean
+.PHONY: help demo test conformance lint lock venv clean
 
 help:  ## list these commands
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-11s  %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 demo: venv  ## start the whole pipeline on real Kafka and Redis, run sample sessions through it, show what came out
 	@$(BIN)/hmx demo
 
 test: lint  ## lint, then the default test suite on a real Kafka and Redis that it starts and stops itself
 	@$(BIN)/python -m pytest
+
+conformance: venv  ## every requirement of the specifications, the tests that prove it, and what is still open
+	@$(BIN)/python -m tests.support.conformance
 
 lint: venv  ## ruff, mypy, import-linter
 	@$(BIN)/ruff check .

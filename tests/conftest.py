@@ -8,12 +8,28 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
+from tests.support.conformance import OUTCOMES
 from tests.support.stack import Servers
 from tests.support.stack import servers as running_servers
 
 # How long an example takes depends on what else the machine does: no property of the code.
 settings.register_profile("suite", deadline=None)
 settings.load_profile("suite")
+
+
+_outcomes: dict[str, str] = {}
+
+
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    """A test passes where its call does and neither set-up nor tear-down fails."""
+    if report.when == "call" or report.outcome != "passed":
+        _outcomes[report.nodeid] = "failed" if _outcomes.get(report.nodeid) == "failed" else report.outcome
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """For `make conformance`: what became of each test when it last ran."""
+    if _outcomes and session.config.cache is not None:
+        session.config.cache.set(OUTCOMES, {**session.config.cache.get(OUTCOMES, {}), **_outcomes})
 
 
 @pytest.fixture(scope="session", autouse=True)

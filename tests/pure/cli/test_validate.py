@@ -44,7 +44,7 @@ def hmx(*arguments: Any, **options: Any) -> Result:
     return CliRunner(env={"COLUMNS": "80"}).invoke(app, ["validate", *map(str, arguments)], **options)
 
 
-@pytest.mark.requirement("E-01", "E-29")
+@pytest.mark.requirement("E-01")
 def test_a_bad_line_among_good_ones_is_named_with_its_reason_and_path() -> None:
     found = validated(MIXED)
     assert {reason: [finding[:2] for finding in findings.first] for reason, findings in found.rejected.items()} == {
