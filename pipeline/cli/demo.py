@@ -192,7 +192,7 @@ def _show(settings: Settings) -> None:
     if found:
         _heading("One failure playbook, in full")
         show_artifact(found)
-    _heading("A context pack: what an agent is told that asks")
+    _heading("A context pack: what an agent that asks is told")
     show_pack(made.model_copy(update={"dropped_entries": None}))
     reasons = Counter(str(dropped.drop_reason) for dropped in made.dropped_entries or ())
     dropped = ", ".join(f"{count} {reason}" for reason, count in reasons.most_common())

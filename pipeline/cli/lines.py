@@ -14,7 +14,7 @@ from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeR
 from pipeline.cli.console import ERR, fail
 
 STDIN = Path("-")
-Files = Annotated[list[Path], typer.Argument(metavar="FILE…", help="NDJSON, also .gz; - for standard input.")]
+Files = Annotated[list[Path], typer.Argument(metavar="FILE", help="NDJSON, also .gz; - for standard input.")]
 Unreadable = (EOFError, gzip.BadGzipFile)
 """What reading a broken .gz raises."""
 

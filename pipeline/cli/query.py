@@ -30,7 +30,7 @@ _USUAL: Final = (Status.ACTIVE, Status.DRAFT)
 
 Json = dict[str, Any]
 Tenant = Annotated[str | None, typer.Option(help="Whose memory; may be left out where there is only one.")]
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 
 
 def register(app: typer.Typer) -> None:
@@ -74,9 +74,9 @@ def artifacts(
 
 
 def pack(
-    query: Annotated[str, typer.Argument(help="What the agent is about to do, or wants to know.")],
+    query: Annotated[str, typer.Argument(metavar="QUERY", help="What the agent is about to do, or wants to know.")],
     tenant: Tenant = None,
-    budget: Annotated[int, typer.Option(help="Tokens that the pack may have at most.")] = 4096,
+    budget: Annotated[int, typer.Option(min=1, help="Tokens that the pack may have at most.")] = 4096,
     section: Annotated[list[Section] | None, typer.Option(help="Only this section; may be given again.")] = None,
     agent: Annotated[str | None, typer.Option(help="The agent that asks.")] = None,
     session: Annotated[str | None, typer.Option(help="The session that asks: says what it should do next.")] = None,

@@ -75,6 +75,7 @@ def status(as_json: Annotated[bool, typer.Option("--json", help="Print the resul
     else:
         OUT.print(_components(running))
         _show_stages(stages)
+        OUT.print()
         OUT.print(
             f"[bold]Redis[/]  {lag}"
             if isinstance(lag, str)
@@ -162,8 +163,9 @@ def _redis_lag(settings: Settings) -> dict[str, Any]:
 
 def _show_stages(stages: dict[str, Any] | str) -> None:
     if isinstance(stages, str):
-        OUT.print(f"[bold]Kafka[/]  {stages}")
+        OUT.print(f"\n[bold]Kafka[/]  {stages}")
         return
     for name, stage in stages.items():
         rows = [("(not yet read)", stage["lag"]), *stage["counts"].items()]
+        OUT.print()
         OUT.print(table(f"Stage {name}", ("count", "records"), rows))

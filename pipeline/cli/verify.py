@@ -103,7 +103,9 @@ def _show(report: Report) -> None:
     rows.append(["all", *(totals[outcome] for outcome in Outcome), pending])
     OUT.print(table("Outcomes", columns, rows))
     if report.rejections:
+        OUT.print()
         OUT.print(table("Rejections", ("reason", "records"), report.rejections.most_common()))
+    OUT.print()
     OUT.print(table("Evidence", ("kind", "records"), report.evidence.most_common()))
     unverified = sum(part.unverified for part in report.partitions)
     if unverified:
