@@ -59,7 +59,7 @@ def reachable() -> Iterator[None]:
     try:
         yield
     except (redis.ConnectionError, redis.TimeoutError, redis.exceptions.OutOfMemoryError) as error:
-        raise StoreUnavailableError(f"Redis does not answer: {error}") from error
+        raise StoreUnavailableError(f"Redis does not answer: {str(error).rstrip('.')}") from error
     except redis.ResponseError as error:
         # A replica that is not promoted yet, a script still running, a server without room.
         if str(error).split(" ", 1)[0] in ("READONLY", "BUSY", "LOADING", "MASTERDOWN", "OOM", "MISCONF", "NOREPLICAS"):
