@@ -8,7 +8,7 @@ COMPILE := $(BIN)/uv pip compile pyproject.toml --universal --python-version 3.1
 	--no-header --no-annotate --no-emit-index-url --quiet
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test conformance lint lock venv clean
+.PHONY: help demo test bench conformance lint lock venv clean
 
 help:  ## list these commands
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-11s  %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -18,6 +18,9 @@ demo: venv  ## start the whole pipeline on real Kafka and Redis, run sample sess
 
 test: lint  ## lint, then the default test suite on a real Kafka and Redis that it starts and stops itself
 	@$(BIN)/python -m pytest
+
+bench: venv  ## what an event costs, as a ratio to an empty Faust agent (EVENTS=n ROUNDS=n)
+	@$(BIN)/python -m tests.bench
 
 conformance: venv  ## every requirement of the specifications, the tests that prove it, and what is still open
 	@$(BIN)/python -m tests.support.conformance
