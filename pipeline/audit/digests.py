@@ -10,7 +10,7 @@ import orjson
 import xxhash
 
 from pipeline.contracts import headers as names
-from pipeline.contracts.episode import RESERVED, event_fields
+from pipeline.contracts.episode import RESERVED, as_sent, event_fields
 from pipeline.contracts.headers import header
 from pipeline.contracts.keys import join_key, session_key
 from pipeline.contracts.limits import RECORD_BYTES
@@ -79,7 +79,7 @@ def copy_digest(copy: Record) -> bytes:
 def expected_episode(record: Record, found: Accepted) -> bytes:
     key = session_key(found.event.tenant_id, found.event.session_id).encode()
     origin = {"partition": record.partition, "offset": record.offset, "log_time": record.timestamp}
-    return _digest(key, orjson.dumps([found.fields, origin], option=orjson.OPT_SORT_KEYS))
+    return _digest(key, orjson.dumps([as_sent(found.fields), origin], option=orjson.OPT_SORT_KEYS))
 
 
 def episode_digest(episode: Record) -> tuple[bytes, bool] | None:

@@ -114,5 +114,10 @@ def event_fields(record: dict[str, Any]) -> dict[str, Any]:
     if "shadowed" in carried:
         metadata[RESERVED] = carried["shadowed"]
     fields["metadata"] = metadata
-    fields.update(fields.pop(EXTENSIONS, {}))
-    return fields
+    return as_sent(fields)
+
+
+def as_sent(fields: dict[str, Any]) -> dict[str, Any]:
+    """An accepted event's values with a later minor's fields among the others, where its producer has them."""
+    later: dict[str, Any] = fields.get(EXTENSIONS, {})
+    return {**{name: value for name, value in fields.items() if name != EXTENSIONS}, **later} if later else fields
