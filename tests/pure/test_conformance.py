@@ -48,6 +48,13 @@ def test_a_row_without_a_proof_is_open_and_one_whose_proof_failed_is_not_proven(
     assert f"{len(REQUIREMENTS) - 1} of {len(REQUIREMENTS)} rows proven" in text
 
 
+def test_a_marker_that_names_no_row_is_named() -> None:
+    collected = Collected()
+    collected.proofs.update({row: ["tests/a.py::test_it"] for row in [*REQUIREMENTS, "Z-99"]})
+    complete, text = said(collected)
+    assert (complete, "unknown rows: Z-99\n" in text) == (False, True)
+
+
 def test_every_line_fits_the_terminal() -> None:
     collected = Collected()
     collected.proofs["E-01"] = [f"tests/pure/intake/test_decode.py::test_{'long_' * 40}"]

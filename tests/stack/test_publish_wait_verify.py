@@ -92,6 +92,7 @@ def events_spec() -> TopicSpec:
 # publish
 
 
+@pytest.mark.requirement("E-30")
 def test_every_line_is_a_record_as_it_was_written(topics: Settings, hmx: Any, tmp_path: Path) -> None:
     plain, packed = tmp_path / "a.ndjson", tmp_path / "b.ndjson.gz"
     valid = orjson.dumps(event())
@@ -106,6 +107,7 @@ def test_every_line_is_a_record_as_it_was_written(topics: Settings, hmx: Any, tm
     assert all(JSON in message.headers() for message in records(topics, EVENTS))
 
 
+@pytest.mark.requirement("Y17")
 def test_records_are_keyed_and_placed_by_their_session(topics: Settings) -> None:
     items = [event(tenant_id=f"ten/ant {n}", session_id=f"sitzung-ü{n}") for n in range(20)]
     assert publish(lines_of(*items), topics).complete

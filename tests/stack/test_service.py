@@ -149,6 +149,7 @@ def test_an_event_comes_back_as_it_was_sent_with_its_origin(service: httpx.Clien
     assert (answer.headers["hmx-origin-partition"], answer.headers["hmx-origin-offset"]) == ("0", "1")
 
 
+@pytest.mark.requirement("E-04", "Y03")
 def test_an_id_that_two_sessions_use_asks_for_the_session(service: httpx.Client) -> None:
     answer = service.get("/v1/hmx/events/twin", headers=ACME)
     assert is_problem(answer, 409, "ambiguous")["sessions"] == ["s8", "s9"]

@@ -79,6 +79,7 @@ def accepted_at(answer: httpx.Response) -> list[tuple[int, int]]:
     return [(r["partition"], r["offset"]) for r in answer.json()["results"] if r["status"] == "accepted"]
 
 
+@pytest.mark.requirement("Y17")
 def test_one_event_stands_in_the_log_byte_for_byte_where_the_answer_says(service: httpx.Client, log: Log) -> None:
     sent = b"\n { " + orjson.dumps(event("a/b"))[1:].replace(b"event 0", b"\\u00fc \xc3\xbc")
     answer = service.post(URL, content=sent, headers=JSON)

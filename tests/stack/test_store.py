@@ -153,6 +153,7 @@ def test_every_source_of_a_pack_resolves(memory: Memory) -> None:
             assert found["id"] == entry.source_id
 
 
+@pytest.mark.requirement("E-04", "Y03")
 def test_an_event_id_of_two_sessions_is_ambiguous_until_one_is_named(memory: Memory) -> None:
     both = [episode_as_read(episode("e1", "x", session=s), i) for i, s in enumerate(["s1", "s2"])]
     memory.write(*both, episode_as_read(episode("e2", "y", index=2), 2))

@@ -6,7 +6,6 @@ every row has a proof and none of the proofs failed when it last ran, else 1.
 
 import contextlib
 import io
-import re
 import sys
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
@@ -16,7 +15,7 @@ from typing import Final
 import pytest
 from rich.console import Console
 
-from tests.support.requirements import GROUPS
+from tests.support.requirements import GROUPS, REQUIREMENTS
 
 MARKER: Final = "requirement"
 PASSED: Final = "[green]✓[/]"
@@ -71,7 +70,8 @@ def proofs_of(nodes: Iterable[str], outcomes: Mapping[str, str]) -> list[Proof]:
     for node in nodes:
         function = node.partition("[")[0]
         file, _, name = function.partition("::")
-        sentence = re.sub(r"^test_", "", name.rpartition("::")[2]).replace("_", " ")
+        group, _, test = name.rpartition("::")
+        sentence = f"{group.removeprefix('Test')} {test.removeprefix('test_')}".replace("_", " ").strip().lower()
         proof = found.setdefault(function, Proof(file.removeprefix("tests/"), sentence))
         proof.runs += 1
         proof.outcomes.add(outcomes.get(node, "not run"))
@@ -102,7 +102,10 @@ def show(collected: Collected, console: Console) -> bool:
             for proof in proofs[row]:
                 _show_proof(proof, console)
         everything |= proofs
-    return _sum_up(everything, console)
+    unknown = sorted(collected.proofs.keys() - REQUIREMENTS.keys())
+    if unknown:
+        console.print(f"\n[bold red]markers name unknown rows[/]: {', '.join(unknown)}")
+    return _sum_up(everything, console) and not unknown
 
 
 def state_of(found: list[Proof]) -> str:

@@ -19,7 +19,7 @@ GROUPS: Final[Mapping[str, Mapping[str, str]]] = {
         "E-09": "content and metadata are objects",
         "E-10": "salience, tags and ttl_seconds keep their types and bounds",
         "E-11": "embeddings are finite numbers, at least one",
-        "E-17": "source, provenance_ref and tags come out as they went in",
+        "E-17": "source, provenance_ref and tags are kept, and packs can be filtered by them",
         "E-18": "all thirteen standard types are accepted",
         "E-19": "unknown types pass, content untouched",
         "E-20": "custom types have the form x-{vendor}-{type}; a breach is noted",
@@ -35,6 +35,7 @@ GROUPS: Final[Mapping[str, Mapping[str, str]]] = {
         "E-31": "an event is judged without any earlier one",
         "E-32": "event to EpisodeTrace and back loses nothing",
         "E-33": "limits of size and number: at the limit in, beyond it out",
+        "E-34": "a very long session: its state is bounded, every outcome counted",
     },
     "Artifacts (HMX-A)": {
         "A-01": "fourteen required and nine optional fields, each of its type",

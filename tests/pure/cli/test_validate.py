@@ -57,7 +57,7 @@ def test_a_bad_line_among_good_ones_is_named_with_its_reason_and_path() -> None:
     assert (found.lines, found.rejections, found.accepted) == (8, 4, 3)
 
 
-@pytest.mark.requirement("E-21", "E-22")
+@pytest.mark.requirement("E-21")
 def test_content_that_has_not_its_type_s_shape_is_a_warning_and_no_rejection() -> None:
     found = validated(MIXED[-1:])
     assert found.rejected == {}

@@ -46,7 +46,7 @@ def test_a_sample_says_of_about_how_many_it_is_one_and_counts_itself_only() -> N
     assert sampled.checked["sampled"]["of_about"] == pytest.approx(len(everything), rel=0.1)
 
 
-@pytest.mark.requirement("A-30")
+@pytest.mark.requirement("A-30", "X28")
 @pytest.mark.parametrize(("sources", "length"), [(40, 36), (5, 200)])
 def test_an_artifact_of_very_much_evidence_keeps_every_limit(sources: int, length: int) -> None:
     evidence = many(PATTERN_CONTRIBUTIONS, sources, length)

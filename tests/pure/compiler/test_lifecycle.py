@@ -50,7 +50,7 @@ def published(candidates: list[Candidate | None]) -> list[Artifact]:
     return log
 
 
-@pytest.mark.requirement("A-03", "A-08", "A-17", "A-20", "A-24", "A-25", "A-26", "A-27")
+@pytest.mark.requirement("A-03", "A-08", "A-17", "A-20", "A-24", "A-25", "A-26", "A-27", "X09")
 @given(st.lists(CANDIDATES, max_size=12))
 def test_every_history_is_legal(candidates: list[Candidate | None]) -> None:
     log = published(candidates)
@@ -107,7 +107,7 @@ def test_what_is_active_in_the_end_is_the_last_candidate_whatever_came_before(
         assert (one.content, one.confidence, one.source_events) == (last.content, last.confidence, last.source_events)
 
 
-@pytest.mark.requirement("A-17")
+@pytest.mark.requirement("A-17", "X09")
 def test_predecessor_goes_out_first() -> None:
     old, superseded, new = published([ACTIVE, replace(ACTIVE, content={"steps": [2]})])
     assert (superseded.artifact_id, superseded.status, superseded.superseded_by) == (
@@ -131,6 +131,7 @@ def test_validation_alone_makes_a_draft_active_under_the_same_id() -> None:
     assert (draft.status, active.status) == (Status.DRAFT, Status.ACTIVE)
 
 
+@pytest.mark.requirement("A-02")
 @given(st.lists(CANDIDATES, max_size=12))
 def test_a_replay_mints_the_same_ids_and_different_records_different_ones(candidates: list[Candidate | None]) -> None:
     log = published(candidates)

@@ -126,7 +126,7 @@ def mutated(draw: st.DrawFn, name: str) -> Document:
     return document | draw(st.dictionaries(st.sampled_from([*known, "other"]), VALUES, max_size=2))
 
 
-@pytest.mark.requirement("E-01", "E-23", "A-01")
+@pytest.mark.requirement("E-01", "E-23", "A-01", "X05")
 @pytest.mark.parametrize("name", NAMES)
 @settings(max_examples=400)
 @given(data=st.data())
@@ -138,6 +138,7 @@ def test_both_admit_and_refuse_the_same_documents_but_for_the_list(name: str, da
     assert ours == theirs or (theirs and stricter) or (ours and looser)
 
 
+@pytest.mark.requirement("X05")
 @pytest.mark.parametrize(
     ("name", "difference", "looser"),
     [(name, what, False) for name in NAMES for what in STRICTER[name]]

@@ -82,7 +82,7 @@ class TestAccepted:
         assert outcome.fields == full_event()
         assert outcome.event == Event.model_validate(full_event())
 
-    @pytest.mark.requirement("E-18", "E-19", "E-20", "E-21", "E-22")
+    @pytest.mark.requirement("E-18", "E-19", "E-20", "E-21", "E-22", "X01")
     @pytest.mark.parametrize(
         "name",
         ["message", "tool_call", "feedback", "state_change", "decision.made", "foo", "x-acme", "x--y", "x-acme-a_b"],
@@ -92,17 +92,18 @@ class TestAccepted:
     def test_whatever_its_type_and_the_shape_of_its_content(self, name: str, content: dict[str, Any]) -> None:
         assert accepted(encoded(event(event_type=name, content=content))).event.event_type == name
 
-    @pytest.mark.requirement("E-03", "E-05")
+    @pytest.mark.requirement("E-03", "E-05", "X31")
     @pytest.mark.parametrize("text", ["01ARZ3NDEKTSV4RRFFQ69G5FAV", "a/b", "é🦆", "a\nb", " "])
     @pytest.mark.parametrize("name", ["event_id", "agent_id", "tenant_id", "session_id"])
     def test_with_any_non_empty_id(self, name: str, text: str) -> None:
         assert accepted(encoded(event(**{name: text}))).fields[name] == text
 
-    @pytest.mark.requirement("E-07")
+    @pytest.mark.requirement("E-07", "Y02")
     @pytest.mark.parametrize("number", [0, 2**53 + 1, 2**63, 2**64 - 1])
     def test_with_any_sequence_of_64_bits(self, number: int) -> None:
         assert accepted(encoded(event(sequence=number))).event.sequence == number
 
+    @pytest.mark.requirement("Y16")
     def test_with_a_float_that_is_an_integer_as_that_integer(self) -> None:
         outcome = accepted(encoded(event(sequence=8.0, ttl_seconds=60.0)))
         assert (outcome.event.sequence, outcome.event.ttl_seconds) == (8, 60)
@@ -112,7 +113,7 @@ class TestAccepted:
     def test_with_references_to_events_never_seen(self) -> None:
         accepted(encoded(event(parent_event_id="nowhere", correlation_id="nothing")))
 
-    @pytest.mark.requirement("E-06")
+    @pytest.mark.requirement("E-06", "E-26", "X06")
     @pytest.mark.parametrize(
         ("text", "instant"),
         [
@@ -153,14 +154,14 @@ class TestVersions:
         assert rejected(value) == (Reason.UNSUPPORTED_VERSION, "$.hmx_version")
         assert "HMX-1" in Reason.UNSUPPORTED_VERSION.advice
 
-    @pytest.mark.requirement("V-03", "E-23")
+    @pytest.mark.requirement("V-03", "E-23", "X02")
     @pytest.mark.parametrize("text", ["HMX-1.1", "HMX-1.37"])
     def test_of_a_later_minor_keep_their_new_fields_aside(self, text: str) -> None:
         sent = event(hmx_version=text)
         outcome = accepted(encoded(sent | {"mood": {"a": [1]}, "extensions": "theirs"}))
         assert outcome.fields == sent | {"extensions": {"mood": {"a": [1]}, "extensions": "theirs"}}
 
-    @pytest.mark.requirement("E-23")
+    @pytest.mark.requirement("E-23", "X02")
     def test_the_first_minor_has_no_other_fields(self) -> None:
         assert rejected(encoded(event(mood=1))) == (Reason.UNKNOWN_FIELD, "$.mood")
 
@@ -196,7 +197,7 @@ class TestFields:
     def test_empty_is_named(self, name: str) -> None:
         assert rejected(encoded(event(**{name: ""}))) == (Reason.EMPTY_FIELD, f"$.{name}")
 
-    @pytest.mark.requirement("E-06", "E-07", "E-10", "E-11")
+    @pytest.mark.requirement("E-06", "E-07", "E-10", "E-11", "X05", "X06")
     @pytest.mark.parametrize(
         ("name", "wrong", "reason", "path"),
         [
@@ -273,7 +274,7 @@ def padded(name: str, size: int) -> dict[str, Any]:
 
 
 class TestRecords:
-    @pytest.mark.requirement("E-33")
+    @pytest.mark.requirement("E-33", "Y02", "Y16")
     @pytest.mark.parametrize(
         ("value", "reason"),
         [
@@ -307,13 +308,13 @@ class TestRecords:
     def test_that_are_no_event_are_refused(self, value: bytes | None, reason: Reason) -> None:
         assert rejected(value) == (reason, "$")
 
-    @pytest.mark.requirement("E-33")
+    @pytest.mark.requirement("E-33", "X30")
     def test_of_1_mb_pass_and_of_a_byte_more_do_not(self) -> None:
         value = encoded(event())
         assert isinstance(decode(value.ljust(EVENT_BYTES)), Accepted)
         assert rejected(value.ljust(EVENT_BYTES + 1)) == (Reason.TOO_LARGE, "$")
 
-    @pytest.mark.requirement("E-33")
+    @pytest.mark.requirement("E-33", "X30")
     @pytest.mark.parametrize(
         ("name", "limit", "reason"),
         [("content", CONTENT_BYTES, Reason.CONTENT_TOO_LARGE), ("metadata", METADATA_BYTES, Reason.METADATA_TOO_LARGE)],
@@ -336,6 +337,7 @@ class TestRecords:
         over = event(metadata={"x": numbers, "y": "a" * (pad + 1)})
         assert rejected(encoded(over)) == (Reason.METADATA_TOO_LARGE, "$.metadata")
 
+    @pytest.mark.requirement("Y02")
     def test_of_any_size_with_integers_that_canonical_json_knows_not_pass(self) -> None:
         accepted(encoded(event(content={"n": [2**64 - 1] * 4_000})))
 
@@ -361,11 +363,13 @@ class TestDigest:
         assert self.digest(encoded(sent)) == self.digest(respelt)
         assert len(self.digest(respelt)) == 16
 
+    @pytest.mark.requirement("Y13")
     @given(st.integers(-(2**53), 2**53) | st.integers(1, 9).map(lambda exponent: 10 ** (exponent + 7)))
     def test_takes_a_float_for_the_integer_that_it_equals(self, number: int) -> None:
         one, other = ([number], {"n": number}), ([float(number)], {"n": float(number)})
         assert self.digest(encoded(event(content={"x": one}))) == self.digest(encoded(event(content={"x": other})))
 
+    @pytest.mark.requirement("Y13")
     @given(FINITE, FINITE)
     def test_differs_where_values_differ(self, one: Any, other: Any) -> None:
         outcomes = [accepted(encoded(event(content={"x": value}))) for value in (one, other)]

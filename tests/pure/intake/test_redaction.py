@@ -86,7 +86,7 @@ def holds_secret(value: Any) -> bool:
 
 
 class TestSecrets:
-    @pytest.mark.requirement("R-12")
+    @pytest.mark.requirement("R-12", "Y18")
     @given(planted, st.sampled_from(["content", "metadata"]))
     def test_planted_anywhere_are_found_nowhere(self, value: Any, name: str) -> None:
         outcome = decoded(event(**{name: {"x": value}}))
@@ -108,6 +108,7 @@ class TestSecrets:
         outcome = decoded(event(hmx_version="HMX-1.2", auth_token=BODY))
         assert outcome.fields["extensions"] == {"auth_token": REDACTED}
 
+    @pytest.mark.requirement("Y18")
     @pytest.mark.parametrize("escaped", ['{"passw\\u006frd":"%s"}', '{"a":{"passw\\u006frd":"%s"}}'])
     def test_hidden_behind_escapes_are_found(self, escaped: str) -> None:
         inner = escaped % BODY
@@ -121,6 +122,7 @@ class TestSecrets:
         outcome = decoded(event(content={"text": f"git clone https://user:{BODY}@example.org/x.git && make"}))
         assert outcome.fields["content"] == {"text": f"git clone https://user:{REDACTED}@example.org/x.git && make"}
 
+    @pytest.mark.requirement("Y18")
     def test_deep_in_texts_within_texts_are_found(self) -> None:
         value: Any = {"password": BODY}
         for _ in range(8):
@@ -159,6 +161,7 @@ class TestSecrets:
 
 
 class TestTheRest:
+    @pytest.mark.requirement("Y09")
     @pytest.mark.parametrize(
         "content",
         [
@@ -178,6 +181,7 @@ class TestTheRest:
         assert outcome.fields["content"] == content
         assert outcome.redacted == ()
 
+    @pytest.mark.requirement("Y09")
     def test_of_the_event_keeps_its_ids_type_and_timestamp(self) -> None:
         text = f"sk-{BODY}"
         names = (

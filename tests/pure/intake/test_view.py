@@ -59,7 +59,7 @@ def test_the_events_references_come_along() -> None:
     )
 
 
-@pytest.mark.requirement("O-03")
+@pytest.mark.requirement("O-03", "X08")
 @pytest.mark.parametrize(
     "content",
     [
@@ -74,12 +74,14 @@ def test_all_dialects_of_a_call_give_the_same_step(content: dict[str, Any]) -> N
     assert (made.role, made.name, made.values) == (Role.CALL, "deploy", ("3", "api"))
 
 
+@pytest.mark.requirement("O-03", "X08")
 @pytest.mark.parametrize("content", [{"role": "user", "text": "hi"}, {"role": "user", "content": "hi"}])
 def test_both_dialects_of_a_message_give_the_same_step(content: dict[str, Any]) -> None:
     made = step("message", content)
     assert (made.role, made.actor, made.text) == (Role.MESSAGE, "user", "hi")
 
 
+@pytest.mark.requirement("O-03", "X08")
 @pytest.mark.parametrize(
     "content", [{"result": {"text": "x"}}, {"result": "x"}, {"output": "x"}, {"result": None, "output": "x"}]
 )

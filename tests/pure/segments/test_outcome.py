@@ -4,17 +4,23 @@ import pytest
 
 from pipeline.contracts.event_types import Role
 from pipeline.contracts.evidence import SegmentOutcome
-from pipeline.segments.outcome import outcome
+from pipeline.segments.outcome import outcome_of
+from pipeline.segments.pairing import actions
 from tests.support.segments import Script
 
 SUCCESS, FAILURE, UNKNOWN = SegmentOutcome.SUCCESS, SegmentOutcome.FAILURE, SegmentOutcome.UNKNOWN
+
+
+def outcome(script: Script) -> SegmentOutcome:
+    segment = script.segment()
+    return outcome_of(segment, actions(segment))
 
 
 def test_nothing_said_is_unknown() -> None:
     script = Script("s")
     script.user("Hello")
     script.add(Role.CALL, name="get")
-    assert outcome(script.segment()) is UNKNOWN
+    assert outcome(script) is UNKNOWN
 
 
 @pytest.mark.parametrize(("signal", "expected"), [("positive", SUCCESS), ("negative", FAILURE)])
@@ -23,7 +29,7 @@ def test_feedback_beats_tests_and_results(signal: str, expected: SegmentOutcome)
     script.add(Role.TEST, name="pytest", ok=signal == "negative")
     script.tool("deploy", ok=signal == "negative")
     script.feedback(signal)
-    assert outcome(script.segment()) is expected
+    assert outcome(script) is expected
 
 
 def test_the_last_test_beats_later_results() -> None:
@@ -31,23 +37,23 @@ def test_the_last_test_beats_later_results() -> None:
     script.add(Role.TEST, name="pytest", ok=False)
     script.add(Role.TEST, name="pytest", ok=True)
     script.tool("notify", ok=False)
-    assert outcome(script.segment()) is SUCCESS
+    assert outcome(script) is SUCCESS
 
 
 def test_an_unrecovered_error_is_a_failure_and_a_recovered_one_is_not() -> None:
     script = Script("s")
     script.add(Role.CALL, name="get")
     script.add(Role.ERROR, name="Timeout", text="timed out")
-    assert outcome(script.segment()) is FAILURE
+    assert outcome(script) is FAILURE
     script.tool("get")
-    assert outcome(script.segment()) is SUCCESS
+    assert outcome(script) is SUCCESS
 
 
 def test_a_correction_is_no_verdict_on_the_whole() -> None:
     script = Script("s")
     script.tool("edit")
     script.feedback("correction")
-    assert outcome(script.segment()) is SUCCESS
+    assert outcome(script) is SUCCESS
 
 
 def test_a_rejection_that_the_agent_acted_upon_is_about_what_came_before() -> None:
@@ -55,4 +61,4 @@ def test_a_rejection_that_the_agent_acted_upon_is_about_what_came_before() -> No
     script.tool("edit")
     script.feedback("negative")
     script.tool("edit")
-    assert outcome(script.segment()) is SUCCESS
+    assert outcome(script) is SUCCESS

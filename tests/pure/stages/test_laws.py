@@ -48,6 +48,7 @@ STAGES = pytest.mark.parametrize(
 )
 
 
+@pytest.mark.requirement("A-02")
 @STAGES
 @settings(max_examples=25)
 @given(seed=st.integers(0, 3), cuts=st.randoms(use_true_random=False), restores=st.booleans())
@@ -93,7 +94,7 @@ def test_what_tenants_learn_does_not_depend_on_each_other() -> None:
     assert of("globex", theirs)
 
 
-@pytest.mark.requirement("A-04", "A-05", "A-08", "A-24", "A-25", "A-26", "A-27")
+@pytest.mark.requirement("A-04", "A-05", "A-08", "A-24", "A-25", "A-26", "A-27", "K-03")
 def test_every_published_chain_is_legal() -> None:
     mixed = interleaved(SESSIONS, 3)
     known = {item["event_id"] for item in mixed}

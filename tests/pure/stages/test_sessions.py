@@ -27,7 +27,7 @@ def reasons(result: Ran) -> list[tuple[str, str]]:
     ]
 
 
-@pytest.mark.requirement("E-32")
+@pytest.mark.requirement("E-32", "X07")
 def test_an_episode_gives_back_the_event_as_it_came() -> None:
     sent = event(metadata={"hmx": "mine", "n": 1.0}, tags=["a"], salience=0.5, content={"text": "ü", "big": 2**63})
     result = ran((0, sent))
@@ -62,13 +62,14 @@ def test_a_session_that_starts_above_zero_waits_its_window_once() -> None:
     assert result.released == ["s-7", "s-8"]
 
 
-@pytest.mark.requirement("E-25")
+@pytest.mark.requirement("E-25", "X04", "Y12")
 def test_ties_are_appended_within_the_window_and_late_after_it() -> None:
     first, tie, late = (event(sequence=0, event_id=name) for name in ("a", "b", "c"))
     assert ran((0, first), (4_999, tie), (5_001, event("other")), (15_000, late)).released[:2] == ["a", "b"]
     assert ran((0, first), (5_000, {**late, "timestamp": first["timestamp"]})).released == ["a", "c!"]
 
 
+@pytest.mark.requirement("Y11")
 def test_a_counter_that_starts_over_opens_a_run_after_what_waits() -> None:
     again = event(sequence=0, event_id="again", at=START_MS + 60_000)
     result = ran((0, event(sequence=0)), (1, event(sequence=1)), (2, event(sequence=3)), (6, again))
@@ -76,6 +77,7 @@ def test_a_counter_that_starts_over_opens_a_run_after_what_waits() -> None:
     assert [e["metadata"]["hmx"]["release"]["run"] for e in result.episodes] == [0, 0, 0, 1]
 
 
+@pytest.mark.requirement("Y13")
 def test_the_same_event_twice_is_a_duplicate_whether_it_waits_or_is_out() -> None:
     waiting, out = event(sequence=2), event(sequence=0)
     result = ran((0, out), (1, out), (2, waiting), (3, waiting), after=[tick_record(6_000, offset=4)])
@@ -83,6 +85,7 @@ def test_the_same_event_twice_is_a_duplicate_whether_it_waits_or_is_out() -> Non
     assert result.counts["duplicate"] == 2
 
 
+@pytest.mark.requirement("Y13")
 def test_one_and_one_point_nought_are_the_same_event_and_other_content_is_not() -> None:
     result = ran((0, event(content={"n": 1})), (1, event(content={"n": 1.0})), (2, event(content={"n": 2})))
     assert result.counts["duplicate"] == 1
@@ -116,6 +119,7 @@ def test_a_dead_letter_keeps_key_value_and_headers_and_says_why() -> None:
     assert header(letter.headers, names.LOG_TIME) == b"%d" % START_MS
 
 
+@pytest.mark.requirement("X01", "Y15")
 def test_control_records_need_our_signature() -> None:
     forged = barrier("b", 0, START_MS)
     result = ran((0, forged), (0, event(tenant_id="_hmx")), (0, event(event_type="x-hmx-other")))
@@ -148,6 +152,7 @@ def test_a_record_of_another_partition_is_appended_once_to_its_own_and_names_whe
     assert there.counts["duplicate"] == 1
 
 
+@pytest.mark.requirement("Y14")
 def test_a_copy_that_is_astray_again_is_rejected() -> None:
     (copy,) = run(many_partitions, [astray()]).appends
     again = run(many_partitions, [astray(list(copy.headers))])
@@ -168,7 +173,7 @@ def strictly(*events: tuple[int, dict[str, Any]], after: list[LogRecord] | None 
     return run(lambda: sessions_fold(strict=True), [*log(events), *(after or [])])
 
 
-@pytest.mark.requirement("E-24", "E-25", "E-28")
+@pytest.mark.requirement("E-24", "E-25", "E-28", "X04")
 def test_strictly_everything_waits_its_window_and_ties_come_out_by_timestamp() -> None:
     early = event(sequence=1, event_id="early", at=START_MS + 500)
     late = event(sequence=1, event_id="late", at=START_MS + 900)
@@ -284,6 +289,7 @@ def test_state_of_a_long_session_stays_bounded() -> None:
     assert large <= small + 512
 
 
+@pytest.mark.requirement("R-12")
 def test_secrets_do_not_pass_intake() -> None:
     canary = "sk-live-0123456789abcdefABCDEF0123456789"
     sent = event(content={"text": f"key {canary}", "password": "hunter2"}, metadata={"token": "t0p"})
