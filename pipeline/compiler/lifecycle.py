@@ -9,7 +9,7 @@ from typing import Annotated, Any, Final
 from pydantic import Field
 
 from pipeline.compiler.model import Candidate
-from pipeline.contracts.artifact import Artifact, Status
+from pipeline.contracts.artifact import TRANSITIONS, Artifact, Status
 from pipeline.contracts.canonical import content_hash
 from pipeline.contracts.evidence import Pattern
 from pipeline.contracts.ids import content_id
@@ -91,6 +91,7 @@ def _deprecated(artifact: Artifact, cause: str, now_ms: int) -> Artifact:
 def _moved(
     artifact: Artifact, status: Status, cause: str, now_ms: int, superseded_by: str | None = None, **metadata: Any
 ) -> Artifact:
+    assert (artifact.status, status) in TRANSITIONS, "no other way leads from status to status (HMX-A §5)"
     moved = {"from": artifact.status.value, "to": status.value, "cause": cause}
     return Artifact.model_validate(
         artifact.model_dump()

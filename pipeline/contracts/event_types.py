@@ -30,6 +30,9 @@ class Role(StrEnum):
     OBSERVATION = "observation"
 
 
+ACTS: Final = frozenset({Role.CALL, Role.ACTION, Role.TEST})
+"""What the agent does, apart from what it says, hears and decides."""
+
 Places = tuple[str, ...]
 NAMESPACED: Final = r"x-[A-Za-z0-9_]+-[A-Za-z0-9_.-]+"
 """The form x-{vendor}-{type} of custom types (HMX-E §3, HMX-A §3)."""

@@ -4,12 +4,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from pipeline.contracts.artifact import Artifact
-from pipeline.contracts.event_types import Role
+from pipeline.contracts.event_types import ACTS
 from pipeline.contracts.evidence import Step
 from pipeline.contracts.limits import PACK_NEXT_STEPS
 from pipeline.contracts.pack import NextStep, WorkflowHints
-
-_ACTS = frozenset({Role.CALL, Role.ACTION, Role.TEST})
 
 
 def workflow_hints(schema: Artifact, session: Sequence[Step]) -> WorkflowHints | None:
@@ -39,7 +37,7 @@ def steps_done(steps: Sequence[dict[str, Any]], session: Sequence[Step]) -> int:
     """How far the session is: steps may be skipped, and doing one again changes nothing."""
     done = 0
     for act in session:
-        if act.role in _ACTS:
+        if act.role in ACTS:
             matching = (i for i in range(done, len(steps)) if _does(act.name, steps[i].get("tools_used", ())))
             done = next(matching, done - 1) + 1
     return done

@@ -5,19 +5,13 @@ Explicit feedback beats the last test run, that the last exit code or success fl
 
 from collections.abc import Sequence
 
-from pipeline.contracts.event_types import Role
+from pipeline.contracts.event_types import ACTS, Role
 from pipeline.contracts.evidence import Segment, SegmentOutcome
-from pipeline.segments.pairing import Action, actions
-
-_ACTS = frozenset({Role.CALL, Role.ACTION, Role.TEST})
-
-
-def outcome(segment: Segment) -> SegmentOutcome:
-    return outcome_of(segment, actions(segment))
+from pipeline.segments.pairing import Action
 
 
 def outcome_of(segment: Segment, acted: Sequence[Action]) -> SegmentOutcome:
-    """As `outcome`, where the actions are at hand."""
+    """`acted`: the segment's actions."""
     said = _feedback(segment)
     if said is None:
         said = next((a.ok for a in reversed(acted) if a.role is Role.TEST and a.ok is not None), None)
@@ -33,7 +27,7 @@ def _feedback(segment: Segment) -> bool | None:
     only."""
     acted_since = False
     for step in reversed(segment.steps):
-        if step.role in _ACTS:
+        if step.role in ACTS:
             acted_since = True
         elif step.role is Role.FEEDBACK:
             signal = step.name.lower()

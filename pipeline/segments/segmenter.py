@@ -10,7 +10,7 @@ from typing import Final
 
 import msgspec
 
-from pipeline.contracts.event_types import Role
+from pipeline.contracts.event_types import ACTS, Role
 from pipeline.contracts.evidence import Step
 from pipeline.contracts.limits import SEGMENT_EVENTS, SEGMENT_IDLE_MS
 from pipeline.segments.intent import GOAL_TURNS, intent
@@ -42,7 +42,7 @@ _CLOSING_WORDS: Final = 12  # thanks inside a longer message are politeness
 _ANOTHER: Final = re.compile(
     r"\b(?:new|next|another|different|separate|unrelated) (?:task|topic|request|issue|question|thing)\b", re.IGNORECASE
 )
-_OPENERS: Final = frozenset({Role.CALL, Role.ACTION, Role.TEST, Role.DECISION, Role.OBSERVATION, Role.STATE})
+_OPENERS: Final = ACTS | {Role.DECISION, Role.OBSERVATION, Role.STATE}
 
 
 class SegmentHead(msgspec.Struct, frozen=True, kw_only=True):
@@ -82,7 +82,7 @@ def starts_new(head: SegmentHead, step: Step) -> bool:
     if step.at - head.last_at > SEGMENT_IDLE_MS:
         return True
     if head.ended:
-        return user or step.role in (Role.CALL, Role.ACTION, Role.TEST)
+        return user or step.role in ACTS
     return user and _new_goal(head, step.text)
 
 
@@ -121,5 +121,7 @@ def _seen(head: SegmentHead, step: Step) -> SegmentHead:
 
 def _asks(text: str) -> bool:
     """Does the agent's message end in a question? An offer of further help is none."""
+    if not _ASKS.search(text):
+        return False
     kept = "".join(sentence for sentence in _SENTENCE.findall(text) if not _OFFERS.search(sentence))
     return _ASKS.search(kept[-400:]) is not None

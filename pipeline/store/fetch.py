@@ -101,10 +101,6 @@ class Store:
         with reachable():
             return _json(self._client.get(self._keys.tenant(tenant_id).contribution(contribution_id)))
 
-    def get_knowledge(self, tenant_id: str, record_id: str) -> Json | None:
-        with reachable():
-            return _json(self._client.get(self._keys.tenant(tenant_id).knowledge(record_id)))
-
     def list_artifacts(
         self,
         tenant_id: str,
