@@ -2,14 +2,19 @@
 
 from typing import Any
 
+import msgspec
 import orjson
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.contracts.episode import Episode, Origin, Release, episode_record, event_fields
+from pipeline.contracts.episode import Episode, Origin, Release, as_sent, episode_record, event_fields
 from pipeline.intake.decode import Accepted, decode
+from pipeline.topology import EPISODES
 from tests.support.events import OPTIONAL, encoded, full_event
+from tests.support.inprocess import run, sessions_fold, tick_record
+from tests.support.records import event as record
+from tests.support.records import log
 
 ORIGIN = Origin(partition=3, offset=14, log_time=1_773_457_200_000)
 RELEASE = Release(index=2, run=0)
@@ -41,3 +46,44 @@ def test_an_episode_has_the_fields_of_the_mapping() -> None:
     assert {name: getattr(episode, name) for name in direct} == {name: sent[field] for name, field in direct.items()}
     assert (episode.tenant_id, episode.agent_id, episode.sequence) == ("tenant", "agent", 0)
     assert (episode.origin, episode.release) == (ORIGIN, RELEASE)
+
+
+TEXT = st.text(st.characters(codec="utf-8"), max_size=6)
+ANY = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers(-(2**63), 2**64 - 1)
+    | st.sampled_from([1, 1.0, -0.0, 2**53 + 1, 2**64 - 1, -(2**63), 1e16, 1e300])
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | TEXT,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(TEXT, inner, max_size=4),
+    max_leaves=10,
+)
+
+
+@pytest.mark.requirement("E-19", "E-22", "Y02")
+@given(st.sampled_from(["message", "foo", "decision.made"]), st.dictionaries(TEXT, ANY, max_size=5), st.booleans())
+def test_content_comes_out_as_it_came_in_byte_for_byte(name: str, content: dict[str, Any], waits: bool) -> None:
+    """Integers of 64 bits, 1.0 beside 1, the order of keys: also where the event waited, in a restored state."""
+    sent = record("s", 5 if waits else 0, event_type=name, content=content, metadata=content)
+    result = run(sessions_fold, [*log([(0, sent)]), tick_record(6_000, offset=1)], cut=lambda _: 1, restores=True)
+    (output,) = result.on(EPISODES)
+    assert bytes(msgspec.json.decode(output.value, type=dict[str, msgspec.Raw])["payload"]) == orjson.dumps(content)
+    assert orjson.dumps(event_fields(result.episodes[0])["metadata"]) == orjson.dumps(content)
+
+
+@pytest.mark.requirement("E-32", "X07", "X02", "V-03")
+@given(
+    st.dictionaries(st.sampled_from(["hmx", "shadowed", "origin", "notes", "x"]), ANY),
+    st.dictionaries(st.sampled_from(["mood", "extensions", "origin", "id", "hmx", "payload"]), ANY),
+)
+def test_no_name_that_a_producer_uses_meets_one_of_ours(metadata: dict[str, Any], later: dict[str, Any]) -> None:
+    sent = full_event(hmx_version="HMX-1.7", metadata=metadata) | later
+    outcome = decode(encoded(sent))
+    assert isinstance(outcome, Accepted)
+    notes, redacted = ("content.x: missing",), ("$.content.y",)
+    traced = orjson.loads(orjson.dumps(episode_record(outcome.fields, ORIGIN, RELEASE, notes, redacted)))
+    assert event_fields(traced) == sent
+    assert as_sent(outcome.fields) == sent
+    made = Episode.model_validate(traced)
+    assert (made.origin, made.release) == (ORIGIN, RELEASE)
