@@ -154,11 +154,12 @@ class Indexes:
     def changed(self, key: str, old: Any, new: Any) -> None:
         match key[0]:
             case "e":
-                self._follow_trace(session_of(key), int(key[key.rindex("/") + 1 :]), old, new)
+                end = key.rindex("/")  # the hottest key of all: no splitting
+                self._follow_trace(key[2:end], int(key[end + 1 :]), old, new)
             case "w":
                 self._follow_held(session_of(key), key, old, new)
             case "s":
-                session = session_of(key)
+                session = key[2:]
                 if new is not None and new.dirty:
                     self.dirty.add(session)
                 else:
