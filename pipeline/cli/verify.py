@@ -94,13 +94,14 @@ def _explain(found: Explanation, as_json: bool) -> None:
 
 
 def _show(report: Report) -> None:
-    columns = ["partition", *(_HEADS.get(outcome, outcome.value) for outcome in Outcome), "pending"]
+    totals, pending = report.outcomes, sum(part.pending for part in report.partitions)
+    there_are = [outcome for outcome in Outcome if totals[outcome]]  # all of them are too many for 80 columns
+    columns = ["partition", *(_HEADS.get(outcome, outcome.value) for outcome in there_are), "pending"]
     rows: list[list[object]] = [
-        [str(part.partition), *(part.outcomes[outcome] for outcome in Outcome), part.pending]
+        [str(part.partition), *(part.outcomes[outcome] for outcome in there_are), part.pending]
         for part in report.partitions
     ]
-    totals, pending = report.outcomes, sum(part.pending for part in report.partitions)
-    rows.append(["all", *(totals[outcome] for outcome in Outcome), pending])
+    rows.append(["all", *(totals[outcome] for outcome in there_are), pending])
     OUT.print(table("Outcomes", columns, rows))
     if report.rejections:
         OUT.print()

@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import re
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
@@ -233,6 +234,7 @@ def test_what_went_through_the_pipeline_is_conserved(pipeline: Pipeline, hmx: An
     assert (shown.exit_code, as_json.exit_code) == (0, 0)
     assert "conserved" in shown.stdout
     assert max(map(len, shown.stdout.splitlines())) <= 80
+    assert re.search(r"^partition +released +late +duplicate +rejected .*pending$", shown.stdout, re.MULTILINE)
     assert json.loads(as_json.stdout)["conserved"] is True
 
 
