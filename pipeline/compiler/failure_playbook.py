@@ -6,18 +6,19 @@ worked, and what had been done before tries that failed and tries that worked. N
 session only is a finding from three sessions on.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from math import log
 from typing import Any, Final, NamedTuple
 
 from pipeline.compiler.confidence import tally, wilson
 from pipeline.compiler.mining import share_with
 from pipeline.compiler.model import ArtifactType, Extracted, Finding
-from pipeline.compiler.wording import most_frequent, plural
+from pipeline.compiler.wording import listed, most_frequent, plural
 from pipeline.contracts.artifact import Status
 from pipeline.contracts.event_types import Role
 from pipeline.contracts.evidence import Contribution, Segment, SegmentOutcome
 from pipeline.contracts.limits import STEP_VALUES
+from pipeline.contracts.pack import Section
 from pipeline.segments.intent import goal_intent, goal_messages
 from pipeline.segments.masking import mask, mask_ids, readable, sentence, shorten
 from pipeline.segments.naming import ASK, mutates, phrase_of, silent, tool_of, words_of
@@ -307,4 +308,12 @@ def _prevention(contributions: Sequence[Contribution], verb: str) -> list[str]:
     return [words for _, words in sorted(strategies)][:_SHOWN]
 
 
-TYPE: Final = ArtifactType(NAME, extract, compile_)
+def lines(content: Mapping[str, Any]) -> Iterator[str]:
+    """What a pack shows of it."""
+    yield from listed("Fails as", [content["failure_pattern"]] if content.get("failure_pattern") else ())
+    yield from listed("When", content.get("trigger_conditions", ()))
+    yield from listed("Recover", content.get("recovery_steps", ()))
+    yield from listed("Prevent", content.get("prevention_strategies", ()))
+
+
+TYPE: Final = ArtifactType(NAME, extract, compile_, Section.PROCEDURES, lines)

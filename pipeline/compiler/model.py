@@ -1,15 +1,16 @@
-"""What an artifact type is: a name, what it takes from a segment, and what it makes of all that was taken.
+"""What an artifact type is: a name, what it takes from a segment, what it makes of all that was taken, how it is shown.
 
 `extract` and `compile` are pure; `compile` is a function of the set of contributions, which it gets in event-time
 order.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from pipeline.contracts.artifact import Status, ValidityScope
 from pipeline.contracts.evidence import Contribution, Segment, SegmentOutcome
+from pipeline.contracts.pack import Section
 from pipeline.segments.pairing import Action
 
 
@@ -68,3 +69,7 @@ class ArtifactType:
     name: str
     extract: Extract
     compile: Compile
+    section: Section
+    """Where packs show its artifacts (HMX-C §3.1)."""
+    lines: Callable[[Mapping[str, Any]], Iterator[str]]
+    """Its content as packs show it, tersely: what stands below the title."""

@@ -5,16 +5,17 @@ support and precedence miner makes steps. Nothing fails; without a common proced
 """
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from pipeline.compiler.confidence import Tally, outcomes
 from pipeline.compiler.mining import Mined, mine, share_with
 from pipeline.compiler.model import ArtifactType, Extracted, Finding
-from pipeline.compiler.wording import and_list, most_frequent, percent, plural
+from pipeline.compiler.wording import and_list, listed, most_frequent, percent, plural
 from pipeline.contracts.artifact import Status
 from pipeline.contracts.event_types import Role
 from pipeline.contracts.evidence import Contribution, Segment, SegmentOutcome
+from pipeline.contracts.pack import Section
 from pipeline.segments.intent import goal_intent, goal_messages, goal_title, intent_key
 from pipeline.segments.masking import sentence, shorten
 from pipeline.segments.naming import mutates, phrase_of, silent, tool_of
@@ -188,4 +189,14 @@ def _summary(content: dict[str, Any], counts: Tally) -> str:
     return f"{sentence(shown)}. {known} with a known outcome ({percent(counts.successes, counts.sessions)})."
 
 
-TYPE: Final = ArtifactType(NAME, extract, compile_)
+def lines(content: Mapping[str, Any]) -> Iterator[str]:
+    """What a pack shows of it."""
+    yield from listed("Before", content.get("preconditions", ()))
+    for step in content.get("steps", ()):
+        tools = [tool for tool in step.get("tools_used", ()) if tool not in step["description"]]
+        optional = "(optional) " if step.get("optional") else ""
+        yield f"{step['order']}. {optional}{step['description']}" + (f" ({', '.join(tools)})" if tools else "")
+    yield from listed("Done when", content.get("postconditions", ()))
+
+
+TYPE: Final = ArtifactType(NAME, extract, compile_, Section.PROCEDURES, lines)

@@ -1,7 +1,7 @@
 """Small words for people: lists, plurals, shares, and which of many surface forms to show. Nothing fails."""
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 
 def most_frequent(forms: Iterable[str]) -> tuple[str, float]:
@@ -23,3 +23,9 @@ def plural(count: int, one: str, many: str = "") -> str:
 
 def percent(part: int, whole: int) -> str:
     return f"{round(100 * part / whole)} %" if whole else "no outcome known"
+
+
+def listed(name: str, texts: Sequence[str]) -> Iterator[str]:
+    """One line, or none where there is nothing to list."""
+    if texts:
+        yield f"{name}: {'; '.join(texts)}"

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from pipeline.compiler import task_schema
 from pipeline.contracts.artifact import Artifact
 from pipeline.contracts.canonical import canonical_json
 from pipeline.contracts.ids import content_id
@@ -70,7 +71,7 @@ def _view(request: PackRequest, fetched: Fetched) -> View:
         if episode.source.expires is None or episode.source.expires > fetched.newest:
             parts = document_components(episode, highest, fetched.newest)
             episodes.append(Scored(episode.source, parts.score(request.weights), parts.relevance))
-    schemas = [a for a in artifacts if a.source.artifact_type == "task_schema" and a.relevance >= LOW_RELEVANCE]
+    schemas = [a for a in artifacts if a.source.artifact_type == task_schema.NAME and a.relevance >= LOW_RELEVANCE]
     schema = min(schemas, key=lambda a: (-a.relevance, a.source.artifact_id), default=None)
     hints = workflow_hints(schema.source, fetched.session) if schema else None
     return View(tuple(artifacts), tuple(episodes), schema, hints)

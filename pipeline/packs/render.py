@@ -1,11 +1,11 @@
 """A source as the terse text of an entry: a line for an episode, a few for an artifact. Pure.
 
-Every token of form costs a token of memory, so there is no mark-up. Other types of artifact show title and summary.
+Every token of form costs a token of memory, so there is no mark-up. How an artifact's content reads, its type says.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, Final
+from typing import Final
 
+from pipeline.compiler.registry import ARTIFACT_TYPES
 from pipeline.contracts.artifact import Artifact
 from pipeline.contracts.instants import format_ms
 from pipeline.contracts.pack import WorkflowHints
@@ -20,8 +20,8 @@ def episode(document: Document) -> str:
 
 
 def artifact(source: Artifact) -> str:
-    body = _BODIES.get(source.artifact_type)
-    lines = [source.title, *(body(source.content) if body else ())]
+    kind = ARTIFACT_TYPES.get(source.artifact_type)
+    lines = [source.title, *(kind.lines(source.content) if kind else ())]
     return "\n".join(lines if len(lines) > 1 else [source.title, source.summary])
 
 
@@ -43,30 +43,3 @@ def cut(text: str, limit: int) -> str | None:
         low -= 1
     kept = text[:low].rstrip()
     return kept + MARKER if kept else None
-
-
-def _task_schema(content: Mapping[str, Any]) -> Iterator[str]:
-    yield from _listed("Before", content.get("preconditions", ()))
-    for step in content.get("steps", ()):
-        tools = [tool for tool in step.get("tools_used", ()) if tool not in step["description"]]
-        optional = "(optional) " if step.get("optional") else ""
-        yield f"{step['order']}. {optional}{step['description']}" + (f" ({', '.join(tools)})" if tools else "")
-    yield from _listed("Done when", content.get("postconditions", ()))
-
-
-def _failure_playbook(content: Mapping[str, Any]) -> Iterator[str]:
-    yield from _listed("Fails as", [content["failure_pattern"]] if content.get("failure_pattern") else ())
-    yield from _listed("When", content.get("trigger_conditions", ()))
-    yield from _listed("Recover", content.get("recovery_steps", ()))
-    yield from _listed("Prevent", content.get("prevention_strategies", ()))
-
-
-def _listed(name: str, texts: Sequence[str]) -> Iterator[str]:
-    if texts:
-        yield f"{name}: {'; '.join(texts)}"
-
-
-_BODIES: Final[Mapping[str, Callable[[Mapping[str, Any]], Iterator[str]]]] = {
-    "task_schema": _task_schema,
-    "failure_playbook": _failure_playbook,
-}

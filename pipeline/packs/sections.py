@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Final, Generic, TypeVar
 
+from pipeline.compiler.registry import ARTIFACT_TYPES
 from pipeline.contracts.artifact import Artifact
 from pipeline.contracts.event_types import Role
 from pipeline.contracts.pack import PERMITTED, Provenance, Section, SourceType, WorkflowHints
@@ -44,14 +45,11 @@ class SectionRule:
     candidates: Callable[[View], Iterator[Candidate]]
 
 
-_PROCEDURES: Final = frozenset({"task_schema", "failure_playbook"})
 _SPOKEN: Final = frozenset({Role.MESSAGE, Role.DECISION})
 
 
 def _procedures(view: View) -> Iterator[Candidate]:
-    for scored in view.artifacts:
-        if scored.source.artifact_type in _PROCEDURES:
-            yield _artifact(Section.PROCEDURES, scored, render.artifact(scored.source))
+    return _compiled(view, Section.PROCEDURES)
 
 
 def _episodes(view: View) -> Iterator[Candidate]:
@@ -80,6 +78,14 @@ SECTIONS: Final = (
 
 ORIGINS: Final = {SourceType.ARTIFACT: "compiler", SourceType.EPISODE: "episodic"}
 """Provenance and retrieval source of an entry, by its source type (HMX-C §5)."""
+
+
+def _compiled(view: View, section: Section) -> Iterator[Candidate]:
+    """The artifacts whose type says that they belong there."""
+    for scored in view.artifacts:
+        kind = ARTIFACT_TYPES.get(scored.source.artifact_type)
+        if kind is not None and kind.section is section:
+            yield _artifact(section, scored, render.artifact(scored.source))
 
 
 def _artifact(section: Section, scored: Scored[Artifact], text: str) -> Candidate:

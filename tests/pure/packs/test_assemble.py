@@ -1,12 +1,15 @@
 """A pack as a whole: identity, counts, drops, sources, hints (HMX-C)."""
 
 import json
-from typing import Any
+from dataclasses import replace
+from typing import Any, cast
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pipeline.compiler.model import ArtifactType
+from pipeline.compiler.registry import ARTIFACT_TYPES
 from pipeline.contracts.artifact import Artifact
 from pipeline.contracts.event_types import Role
 from pipeline.contracts.evidence import Step
@@ -41,6 +44,20 @@ def some() -> Fetched:
         ],
         [artifact("a1"), artifact("p1", "KubectlError", artifact_type="failure_playbook", content=PLAYBOOK)],
     )
+
+
+@pytest.mark.parametrize("kind", ARTIFACT_TYPES.values(), ids=lambda kind: kind.name)
+def test_an_artifact_stands_in_the_section_of_its_type(kind: ArtifactType) -> None:
+    pack = ask(fetched([], [artifact("a1", artifact_type=kind.name)]))
+    assert [(entry.section, entry.source_id) for entry in pack.entries] == [(kind.section, "a1")]
+
+
+def test_a_type_is_shown_once_it_is_registered(monkeypatch: pytest.MonkeyPatch) -> None:
+    kind = replace(ARTIFACT_TYPES["task_schema"], name="x-acme-runbook", lines=lambda _: iter(["what it says"]))
+    memory = fetched([], [artifact("a1", "Runbook", artifact_type=kind.name)])
+    assert not ask(memory).entries
+    monkeypatch.setitem(cast("dict[str, ArtifactType]", ARTIFACT_TYPES), kind.name, kind)
+    assert [entry.content for entry in ask(memory).entries] == ["Runbook\nwhat it says"]
 
 
 @pytest.mark.requirement("C-01", "C-02", "C-07")
