@@ -36,7 +36,7 @@ def artifact(artifact_type: str, content: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-@pytest.mark.requirement("X10")
+@pytest.mark.requirement("A-10", "X10")
 @pytest.mark.parametrize("name", [*STANDARD_TYPES, "x-acme-runbook", "x-acme_2-a.b-c"])
 @given(content=CONTENT)
 def test_an_artifact_of_a_standard_or_a_custom_type_is_read_and_written_alike(
@@ -46,7 +46,7 @@ def test_an_artifact_of_a_standard_or_a_custom_type_is_read_and_written_alike(
     assert orjson.loads(Artifact.model_validate(sent).to_json()) == sent
 
 
-@pytest.mark.requirement("X10")
+@pytest.mark.requirement("A-10", "X10")
 @pytest.mark.parametrize("name", ["runbook", "x-acme", "x-", "x--runbook", "Task_Schema", "", "x-acme-runbook\n"])
 def test_any_other_type_is_refused(name: str) -> None:
     with pytest.raises(ValidationError):

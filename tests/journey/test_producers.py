@@ -1,13 +1,15 @@
-"""What must not meet does not meet, through the whole pipeline to the answers over HTTP.
+"""Producers of every kind, through the whole pipeline to the answers over HTTP.
 
 Ids are opaque (HMX-E §5): tenants, sessions and events whose ids differ in a slash, a line break or a Unicode form stay
-apart. Secrets, planted wherever a producer can put a value, stay in the events topic and among the dead letters.
+apart. The overview's dialect of content is understood and stays as written. Secrets, planted wherever a producer can
+put a value, stay in the events topic and among the dead letters.
 """
 
 import json
 import uuid
 from collections.abc import Iterator
 from itertools import product
+from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
@@ -23,6 +25,7 @@ from pipeline.kafka.clients import plain_producer
 from pipeline.kafka.publisher import publish
 from pipeline.kafka.topics import load_topics
 from pipeline.settings import Settings
+from pipeline.stages.session_state import decode_state
 from pipeline.topology import EVENTS, EVENTS_DLQ, SESSION_STATE
 from tests.support.memory import Memory
 from tests.support.pipeline import Pipeline, new_settings, running
@@ -30,11 +33,15 @@ from tests.support.records import event
 from tests.support.topics import counts, episodes_by_session, read
 
 WAIT_S = 120.0
+PRINTED = Path(__file__).parents[1] / "pure" / "contracts" / "printed" / "examples.json"
 COMPOSED, DECOMPOSED = "caf\u00e9", "cafe\u0301"
 TENANTS = ["a", "a/b", "a%2Fb", COMPOSED, DECOMPOSED, "🦆", "two\nlines"]
 SESSIONS = ["c", "b/c", "b%2Fc", COMPOSED, DECOMPOSED, "🦆", "two\nlines", " ", "*", "{c}"]
 EVENT_IDS = ["e", "e/1\n🦆"]
 PLACES = list(product(TENANTS, SESSIONS))
+
+OVERVIEW: dict[str, Any] = json.loads(PRINTED.read_text(encoding="utf-8"))["event.json"][-1]
+"""The example event of the overview."""
 
 BODY = f"Zq7Xw2Lk9{uuid.uuid4().hex}"  # what every planted secret holds
 SHAPED = f"sk-proj-{BODY}"
@@ -51,6 +58,22 @@ def sent() -> dict[tuple[str, str, str], dict[str, Any]]:
                 session, sequence, tenant_id=tenant, event_id=event_id, content={"role": "user", "text": text}
             )
     return made
+
+
+def dialect(number: int) -> list[dict[str, Any]]:
+    """A session as the overview writes content: `{role, content}` and a tool's `input` as a string."""
+    service = ("payments", "search", "billing", "ledger")[number % 4]
+    said: list[tuple[str, dict[str, Any]]] = [
+        ("message", {"role": "user", "content": f"Please deploy the {service} service to staging"})
+    ]
+    for tool in ("build_image", "deploy", "verify_rollout"):
+        said.append(("tool_call", {"tool_name": tool, "input": json.dumps({"service": service, "env": "staging"})}))
+        said.append(("tool_result", {"tool_name": tool, "output": f"{service} is fine", "success": True}))
+    said.append(("feedback", {"signal": "positive"}))
+    return [
+        event(f"dialect-{number}", n, tenant_id=OVERVIEW["tenant_id"], event_type=kind, content=content)
+        for n, (kind, content) in enumerate(said)
+    ]
 
 
 def secretive(sequence: int, **fields: Any) -> dict[str, Any]:
@@ -104,7 +127,8 @@ def pipeline(kafka: str, redis_url: str, tmp_path_factory: pytest.TempPathFactor
     settings = new_settings(kafka, redis_url)
     with running(settings, tmp_path_factory.mktemp("logs"), "worker", "materialiser", "service") as made:
         valid = [orjson.dumps(one) for one in sent().values()]
-        assert publish([*valid, *planted()], settings).complete
+        valid += [orjson.dumps(one) for number in range(8) for one in dialect(number)]
+        assert publish([*valid, orjson.dumps(OVERVIEW), *planted()], settings).complete
         producer = plain_producer(kafka)
         for value in refused():
             place = {"key": session_key(GUARDED, "secrets").encode(), "headers": [("authorization", SHAPED.encode())]}
@@ -172,7 +196,20 @@ def test_a_pack_holds_what_its_own_tenant_said(settings: Settings, tenant: str) 
 
 def test_memory_lists_the_tenants_as_they_are_spelt(settings: Settings) -> None:
     with client_of(settings, "any") as client:
-        assert {*TENANTS, GUARDED} == set(client.get("/v1/hmx/tenants").json()["tenants"])
+        assert {*TENANTS, GUARDED, OVERVIEW["tenant_id"]} == set(client.get("/v1/hmx/tenants").json()["tenants"])
+
+
+@pytest.mark.requirement("O-03", "X08")
+def test_the_overviews_example_comes_out_as_written_and_its_tool_becomes_a_step(settings: Settings) -> None:
+    with client_of(settings, OVERVIEW["tenant_id"]) as client:
+        assert client.get(f"/v1/hmx/events/{OVERVIEW['event_id']}").json() == OVERVIEW
+        (schema,) = client.get("/v1/hmx/artifacts", params={"type": "task_schema"}).json()["artifacts"]
+    steps = [step["tools_used"] for step in schema["content"]["steps"]]
+    assert steps == [["build_image"], ["deploy"], ["verify_rollout"]]
+    prefix = f"e/{session_key(OVERVIEW['tenant_id'], OVERVIEW['session_id'])}/".encode()
+    kept = [m for messages in read(settings, SESSION_STATE).values() for m in messages if m.key().startswith(prefix)]
+    trace = decode_state(kept[0].key().decode(), kept[0].value())
+    assert (trace.step.role, trace.step.name, trace.step.values) == ("call", "deploy", ("staging", "payments"))
 
 
 @pytest.mark.requirement("R-12", "Y09", "Y18")
