@@ -230,7 +230,7 @@ def test_a_tenants_name_is_utf_8(service: httpx.Client) -> None:
     assert answer.json() == {"artifacts": [], "total": 0}
 
 
-@pytest.mark.requirement("V-04")
+@pytest.mark.requirement("O-02", "V-04")
 def test_versions_and_schemas_are_told_to_anybody(service: httpx.Client) -> None:
     about = service.get("/v1/hmx").json()
     assert (about["hmx_version"], about["supported_versions"]) == ("HMX-1.0", ["HMX-1.x"])
