@@ -53,7 +53,7 @@ class SegmentHead(msgspec.Struct, frozen=True, kw_only=True):
     events: int = 1
     user_messages: int = 0
     goal: tuple[str, ...] = ()
-    """Intent classes of the first user messages."""
+    """The first user messages; what they want is worked out only where another wish may have come."""
     asked: bool = False
     """The agent's last message asks the user something."""
     content: bool = False
@@ -93,7 +93,8 @@ def _new_goal(head: SegmentHead, text: str) -> bool:
         return True
     if not head.content or head.asked or _CONTINUES.search(text):
         return False
-    return bool(wanted := set(intent(text).classes)) and wanted.isdisjoint(head.goal)
+    known = {name for said in head.goal for name in intent(said).classes}
+    return bool(wanted := set(intent(text).classes)) and wanted.isdisjoint(known)
 
 
 def _seen(head: SegmentHead, step: Step) -> SegmentHead:
@@ -101,7 +102,7 @@ def _seen(head: SegmentHead, step: Step) -> SegmentHead:
         case Role.MESSAGE if step.actor == "user":
             goal = head.goal
             if head.user_messages < GOAL_TURNS:
-                goal = tuple(dict.fromkeys((*goal, *intent(step.text).classes)))
+                goal = (*goal, step.text)
             return msgspec.structs.replace(
                 head, user_messages=head.user_messages + 1, goal=goal, asked=False,
                 content=bool(_CONTENT.search(step.text)) and len(step.text.split()) <= _CLOSING_WORDS,

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from pipeline.contracts.event_types import Role
 from pipeline.contracts.evidence import Step
 from pipeline.contracts.limits import SEGMENT_EVENTS, SEGMENT_IDLE_MS
+from pipeline.segments.intent import GOAL_TURNS
 from pipeline.segments.segmenter import SegmentHead, advance, open_head, starts_new
 from tests.support.segments import Script
 
@@ -145,8 +146,8 @@ def test_a_head_is_state_of_fixed_size(steps: list[Step]) -> None:
         starts_new(head, step)
         head = advance(head, step)
         assert msgspec.json.decode(msgspec.json.encode(head), type=SegmentHead) == head
-        assert len(msgspec.json.encode(head)) < 600
-        assert len(head.goal) <= 6
+        assert len(msgspec.json.encode(head)) < 600 + sum(len(msgspec.json.encode(said)) for said in head.goal)
+        assert len(head.goal) <= GOAL_TURNS
 
 
 def test_a_full_segment_closes_whatever_comes() -> None:
