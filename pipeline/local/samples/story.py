@@ -47,16 +47,16 @@ class Story:
         return event_id
 
     def user(self, text: str) -> str:
-        return self.event("message", {"role": "user", "text": text}, "user")
+        return self.event("message", {"role": "user", "text": text, "attachments": []}, "user")
 
     def agent(self, text: str) -> str:
-        return self.event("message", {"role": "assistant", "text": text}, self._agent)
+        return self.event("message", {"role": "assistant", "text": text, "attachments": []}, self._agent)
 
     def call(self, tool: str, arguments: dict[str, Any], result: Any, *, ok: bool = True) -> str:
         """A tool call and its result."""
         call_id = f"call-{len(self.events):03d}"
         asked = self.event("tool_call", {"tool_name": tool, "arguments": arguments, "call_id": call_id}, self._agent)
-        answer = {"tool_name": tool, "call_id": call_id, "result": result, "success": ok}
+        answer = {"tool_name": tool, "call_id": call_id, "result": result, "success": ok, "duration_ms": 400}
         self._last_action = asked
         return self.event("tool_result", answer, f"tool:{tool}", parent=asked)
 
@@ -72,7 +72,7 @@ class Story:
 
     def error(self, error_type: str, message: str, *, salience: float = 0.9) -> str:
         """What the last action failed with."""
-        content = {"error_type": error_type, "message": message, "recoverable": True}
+        content = {"error_type": error_type, "message": message, "stack": "", "recoverable": True}
         return self.event("error", content, "tool:shell", parent=self._last_action, salience=salience)
 
     def edit(self, path: str, summary: str) -> str:
