@@ -3,6 +3,7 @@
 import uuid
 from collections.abc import Iterator
 
+import orjson
 import pytest
 import redis
 
@@ -104,6 +105,14 @@ def test_a_superseded_artifact_is_not_found_but_resolves(memory: Memory) -> None
     old = memory.store.get_artifact("acme", "a1")
     assert old is not None
     assert (old["status"], old["superseded_by"]) == ("superseded", "a2")
+
+
+@pytest.mark.requirement("A-10", "X10")
+def test_an_artifact_of_a_custom_type_is_kept_and_listed_as_it_came(memory: Memory) -> None:
+    runbook = artifact("r1", "Drain the queue", artifact_type="x-acme-runbook", content={"call": "Ann", "n": 1})
+    memory.write(artifact_as_read(runbook, 0))
+    assert memory.store.get_artifact("acme", "r1") == orjson.loads(runbook.to_json())
+    assert memory.store.list_artifacts("acme", "x-acme-runbook", Status.ACTIVE).artifacts[0]["artifact_id"] == "r1"
 
 
 def test_an_erased_artifact_leaves_nothing_behind(memory: Memory) -> None:
