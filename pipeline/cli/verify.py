@@ -86,6 +86,7 @@ def _explain(found: Explanation, as_json: bool) -> None:
             OUT.print(f"[dim]{name:<12}[/]{plain(' '.join(str(value).split()))}")
         rows = [(led.topic, f"{led.partition}:{led.offset}", plain(led.kind)) for led in found.outputs]
         if rows:
+            OUT.print()
             OUT.print(table("What came of it", ("topic", "where", "kind"), rows))
         for violation in found.violations:
             OUT.print(f"[bold red]{violation.fault}[/] {plain(violation.detail)}")

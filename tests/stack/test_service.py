@@ -158,6 +158,7 @@ def test_an_id_that_two_sessions_use_asks_for_the_session(service: httpx.Client)
     is_problem(service.get("/v1/hmx/events/twin?session=s1", headers=ACME), 404, "not_found")
 
 
+@pytest.mark.requirement("E-03")
 def test_an_id_may_hold_any_character_when_percent_encoded(service: httpx.Client) -> None:
     answer = service.get(f"/v1/hmx/events/{quote(ODD, safe='')}", headers=ACME)
     assert answer.json()["event_id"] == ODD

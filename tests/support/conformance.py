@@ -22,7 +22,7 @@ PASSED: Final = "[green]✓[/]"
 NOT_RUN: Final = "[green]·[/]"
 FAILED: Final = "[red]✗[/]"
 OPEN: Final = "[yellow]○[/]"
-LEGEND: Final = "✓ proven, passed when it last ran here   · proven, not run or skipped here   ✗ failed   ○ open"
+LEGEND: Final = "✓ proven, passed when last run   · proven, not run here   ✗ failed   ○ open"
 OUTCOMES: Final = "conformance/outcomes"
 """Key in pytest's cache: node id → passed, failed or skipped."""
 

@@ -45,7 +45,7 @@ GROUPS: Final[Mapping[str, Mapping[str, str]]] = {
         "A-05": "every source memory id resolves",
         "A-06": "confidence follows the evidence",
         "A-08": "versions count from 1 without holes",
-        "A-09": "planted patterns of each type are found, noise gives none",
+        "A-09": "planted patterns are found as artifacts, noise gives none",
         "A-10": "x-{vendor}-{type} passes, other unknown types do not",
         "A-11": "task_schema with all its fields",
         "A-12": "failure_playbook with all its fields, the better recovery first",

@@ -59,6 +59,7 @@ def test_terms_hold_the_month_the_year_and_the_actor() -> None:
     assert document_terms(found) == ["assist", "done", "march", "2026"]
 
 
+@pytest.mark.requirement("Y01")
 def test_a_clock_that_runs_ahead_counts_as_the_append_time_and_five_minutes() -> None:
     record = episode("e1", at=T0)
     record["metadata"]["hmx"]["origin"]["log_time"] = T0 - 3_600_000
