@@ -8,7 +8,7 @@ COMPILE := $(BIN)/uv pip compile --universal --python-version 3.11 --generate-ha
 	--no-header --no-annotate --no-emit-index-url --quiet
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test bench conformance fuzz lint lock venv clean
+.PHONY: help demo test bench conformance fuzz reference lint lock venv clean
 
 help:  ## list these commands
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-11s  %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -28,6 +28,9 @@ conformance: venv  ## every requirement of the specifications, the tests that pr
 fuzz: venv  ## 100,000 coverage-guided inputs to intake (the fuzzer's package is for Linux on x86_64)
 	@[ -d $(VENV)/fuzz ] || $(PIP) --require-hashes --target $(VENV)/fuzz -r tests/fuzz/requirements.lock
 	@PYTHONPATH=$(VENV)/fuzz $(BIN)/python -m tests.fuzz.fuzz_decode $(FUZZ)
+
+reference: venv  ## 200,000 events on the real broker, the worker killed meanwhile: every outcome as a plain reference says
+	@$(BIN)/python -m pytest -s -m slow tests/journey/test_reference_broker.py
 
 lint: venv  ## ruff, mypy, import-linter
 	@$(BIN)/ruff check .
