@@ -267,7 +267,7 @@ def test_metrics_name_the_route_and_never_what_was_asked_for(service: httpx.Clie
     service.get("/v1/hmx/events/a-very-special-id", headers=ACME)
     service.get("/a-very-special-path")
     text = service.get("/metrics").text
-    assert 'hmx_http_requests_total{route="/v1/hmx/events/{event_id:path}",status="404"}' in text
+    assert 'hmx_http_requests_total{route="/v1/hmx/events/{event_id:id}",status="404"}' in text
     assert "very-special" not in text
 
 
