@@ -70,15 +70,12 @@ class Cluster:
         self.bootstrap = bootstrap
         self._admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 3})
         self._reader = Consumer(consumer_config(bootstrap, **{"isolation.level": "read_uncommitted"}))
-        self._topics: dict[str, TopicInfo] = {}
 
     def topic(self, name: str) -> TopicInfo:
         """Raises KafkaUnreachableError, or KafkaException for a topic that does not exist."""
-        if name not in self._topics:
-            future = self._admin.describe_topics(TopicCollection([name]), request_timeout=ANSWER_S)[name]
-            described = _answer(future.result)
-            self._topics[name] = TopicInfo(str(described.topic_id), len(described.partitions))
-        return self._topics[name]
+        future = self._admin.describe_topics(TopicCollection([name]), request_timeout=ANSWER_S)[name]
+        described = _answer(future.result)
+        return TopicInfo(str(described.topic_id), len(described.partitions))
 
     def watermarks(self, topic: str, partition: int) -> Watermarks:
         """Low and high watermark; the high one counts open transactions."""

@@ -77,7 +77,8 @@ def create_app(settings: Settings, runner: Runner) -> faust.App:
         agent_supervisor=CrashingSupervisor,
         stream_wait_empty=False,
         worker_redirect_stdouts=False,
-        consumer_auto_offset_reset="earliest",
+        consumer_auto_offset_reset="none",  # where to go on is the state's to say
+        consumer_metadata_max_age_ms=10_000,  # so soon it notices that the log is another topic
         consumer_max_fetch_size=BATCH_BYTES,
         consumer_group_instance_id=settings.worker_id or None,
         broker_session_timeout=settings.session_timeout_ms / 1000,

@@ -53,6 +53,8 @@ class OwnedPartition:
         self.wake = asyncio.Event()
         self.ready = False
         self.dropped = False
+        self.out_of_range = False
+        """The log no longer holds the fetch position: retention or another topic."""
         self.busy: asyncio.Future[Any] | None = None
         self.task: asyncio.Task[None] | None = None
         self.end: LogEnd | None = None

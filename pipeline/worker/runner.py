@@ -54,7 +54,7 @@ class Runner:
         self._ticker = ticker
         self._pool = ThreadPoolExecutor(THREADS, thread_name_prefix="partition")
         self._background: set[asyncio.Task[None]] = set()
-        self._started = False
+        self._started = self._stopping = False
         self._epochs = itertools.count(1)
         self.partitions: dict[TP, OwnedPartition] = {}
         self.was_assigned = False
@@ -85,6 +85,7 @@ class Runner:
 
     async def stop(self) -> None:
         """After `revoked`: ends what runs in the background."""
+        self._stopping = True
         for task in list(self._background):
             task.cancel()
         await asyncio.gather(*self._background, return_exceptions=True)
@@ -98,6 +99,13 @@ class Runner:
         for tp, end in ends.items():
             if tp in self.partitions:
                 self.partitions[tp].end = end
+
+    def out_of_range(self, tps: Iterable[TP]) -> None:
+        """Retention overtook these partitions, or they are another topic's: restoring counts it or refuses."""
+        for tp in tps:
+            if tp in self.partitions:
+                self.partitions[tp].out_of_range = True
+                self.partitions[tp].wake.set()
 
     def expect(self, batch: Batch) -> bool:
         """Is this batch from the latest seek of a partition that is ours? Then it will be fed."""
@@ -116,6 +124,8 @@ class Runner:
 
     def assigned(self, consumer: Consumer, tps: Iterable[TP]) -> None:
         """A task per partition, also for silent ones: a dead owner's open transaction hides healthy output."""
+        if self._stopping:  # an assignment that was under way
+            return
         for tp in sorted(tps):
             partition = self._new_partition(tp)
             self.partitions[tp] = partition
@@ -156,11 +166,14 @@ class Runner:
         )  # fmt: skip
         await self._seek(consumer, partition)
         while not partition.dropped:
-            if not partition.queue:
+            if partition.queue:
+                await self._take(consumer, partition, partition.queue.popleft())
+            elif partition.out_of_range:
+                partition.out_of_range = False
+                await self._again(consumer, partition)
+            else:
                 partition.wake.clear()
                 await partition.wake.wait()
-                continue
-            await self._take(consumer, partition, partition.queue.popleft())
 
     async def _take(self, consumer: Consumer, partition: OwnedPartition, batch: Batch) -> None:
         if batch.epoch != partition.epoch:
@@ -177,9 +190,7 @@ class Runner:
         except AbortedError as error:
             LOG.warning("transaction aborted, restoring: %s", error)
             METRICS.transactions.labels(partition.stage.name, "aborted").inc()
-            partition.ready = False
-            if await self._restore(partition):
-                await self._seek(consumer, partition)
+            await self._again(consumer, partition)
         except FencedError as error:
             METRICS.transactions.labels(partition.stage.name, "fenced").inc()
             if not partition.dropped:
@@ -194,6 +205,11 @@ class Runner:
         finally:
             partition.busy = None
 
+    async def _again(self, consumer: Consumer, partition: OwnedPartition) -> None:
+        partition.ready = False
+        if await self._restore(partition):
+            await self._seek(consumer, partition)
+
     async def _restore(self, partition: OwnedPartition) -> bool:
         """False when the partition was revoked meanwhile."""
         if partition.dropped:
@@ -204,6 +220,9 @@ class Runner:
             await partition.busy
         except RefusalError as error:
             self._end(EXIT_REFUSED, str(error))
+        except FencedError as error:
+            if not partition.dropped:
+                self._end(EXIT_FENCED, f"fenced while restoring: {error}")
         finally:
             partition.busy = None
         METRICS.restore_seconds.labels(partition.stage.name).observe(time.monotonic() - started)

@@ -14,6 +14,7 @@ import logging
 from collections.abc import Coroutine, Iterable, Mapping
 from typing import Any, Final, TypeVar
 
+from aiokafka.errors import NoOffsetForPartitionError, OffsetOutOfRangeError
 from aiokafka.structs import OffsetAndMetadata, TopicPartition
 from faust.transport.drivers import aiokafka as driver
 from faust.types import TP
@@ -141,6 +142,11 @@ class BatchConsumer(driver.Consumer):
                 batches, ends = await self.in_thread(self._thread_fetch(wanted, wait_s))
             except self.consumer_stopped_errors:
                 return
+            except NoOffsetForPartitionError:  # no group offset yet; the runner's seek is on its way
+                continue
+            except OffsetOutOfRangeError as error:
+                self.runner.out_of_range({TP(*tp) for tp in error.args[0]})
+                continue
             self.runner.at_end(ends)
             for batch in batches:
                 if self.runner.expect(batch):
