@@ -17,7 +17,7 @@ from typing import Final, NamedTuple
 from confluent_kafka import KafkaError, KafkaException, Producer
 
 from pipeline.kafka.clients import Cluster, producer_config, read_partition, sendable
-from pipeline.stages.executor import Effects, Executor
+from pipeline.stages.executor import Effects, Executor, UnreadableStateError
 from pipeline.stages.fold import POSITION_KEY, Output
 from pipeline.topology import Stage
 
@@ -97,7 +97,13 @@ class Transactions:
                 count += 1
                 yield (message.key() or b"").decode(), message.value()
 
-        stored = executor.restore(records())
+        try:
+            stored = executor.restore(records())
+        except UnreadableStateError as error:
+            raise RefusalError(
+                f"{self._state}/{self._partition} can't be read: {error}. Another version of the pipeline wrote it: run"
+                " that one, or begin anew under another HMX_TOPIC_PREFIX (a local stack: `hmx up --fresh`)."
+            ) from error
         low, high = self._cluster.watermarks(self._source, self._partition)
         self._topic_id = topic_id
         if stored is None:

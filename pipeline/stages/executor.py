@@ -8,12 +8,20 @@ state is rejected as poison; errors of memory and I/O are never taken for poison
 import heapq
 from collections import Counter
 from collections.abc import Callable, Iterable
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
 from pipeline.contracts.rejections import Reason, Rejection
 from pipeline.stages.fold import POSITION_KEY, Fold, Output, Record, Tx
+
+
+STATE_FORMAT: Final = 1
+"""Changes whenever a state record is written otherwise than before."""
+
+
+class UnreadableStateError(Exception):
+    """The state was written by another version of the pipeline, or not by the pipeline at all."""
 
 
 class Position(msgspec.Struct, frozen=True, kw_only=True):
@@ -28,6 +36,7 @@ class Position(msgspec.Struct, frozen=True, kw_only=True):
     """Totals since the partition's beginning, by name."""
     lost: tuple[tuple[int, int], ...] = ()
     """Offset ranges [from, to) that retention deleted before they were read."""
+    format: int = STATE_FORMAT
 
 
 class Effects(NamedTuple):
@@ -54,7 +63,10 @@ class Executor:
         self._dirty: dict[str, None] = {}
 
     def restore(self, records: Iterable[tuple[str, bytes | None]]) -> Position | None:
-        """Rebuilds the state from the state topic's records, in their order; the last position record, if any."""
+        """Rebuilds the state from the state topic's records, in their order; the last position record, if any.
+
+        Raises UnreadableStateError.
+        """
         latest: dict[str, bytes] = {}
         for key, value in records:
             if value is None:
@@ -62,11 +74,14 @@ class Executor:
             else:
                 latest[key] = value
         packed = latest.pop(POSITION_KEY, None)
+        position = _position(packed) if packed is not None else None
         for key, value in latest.items():
-            self._keep(key, self.fold.decode(key, value))
-        if packed is None:
+            try:
+                self._keep(key, self.fold.decode(key, value))
+            except (ValueError, LookupError) as error:
+                raise UnreadableStateError(f"state record {key!r}: {type(error).__name__}") from error
+        if position is None:
             return None
-        position = msgspec.json.decode(packed, type=Position)
         self.clock = position.clock
         self.counts = Counter(position.counts)
         return position
@@ -164,6 +179,16 @@ class Executor:
             tx = self._tx(offset)
             self.fold.due(tx, key, value)
             self._apply(tx, counts)
+
+
+def _position(packed: bytes) -> Position:
+    try:
+        position = msgspec.json.decode(packed, type=Position)
+    except msgspec.MsgspecError as error:
+        raise UnreadableStateError(f"position record: {error}") from error
+    if position.format != STATE_FORMAT:
+        raise UnreadableStateError(f"its format is {position.format}, this version reads {STATE_FORMAT}")
+    return position
 
 
 FoldFactory = Callable[[], Fold]

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pipeline.contracts.rejections import Reason, Rejection
-from pipeline.stages.executor import Executor
+from pipeline.stages.executor import Executor, UnreadableStateError
 from pipeline.stages.fold import Output, Record, Tx
 from tests.support.records import LogRecord
 
@@ -134,3 +134,12 @@ def test_however_the_records_are_cut_and_whenever_the_state_is_restored_the_outp
     assert executor.state == whole.state
     assert executor.clock == whole.clock
     assert executor.counts == whole.counts
+
+
+@pytest.mark.parametrize(
+    "record",
+    [("!", b'{"position":1,"clock":1,"topic_id":"t","counts":{},"format":0}'), ("!", b"?"), ("a", b'{"count":"x"}')],
+)
+def test_state_that_another_version_wrote_is_refused_and_not_guessed_at(record: tuple[str, bytes]) -> None:
+    with pytest.raises(UnreadableStateError):
+        Executor(CountingFold(), 0).restore([record])
