@@ -197,13 +197,12 @@ class Materialiser:
             if at_end:
                 end = max(read.offset for read in group)
                 partition.end = max(partition.end, end)
-                if end > partition.position or partition.stored is None:
+                while end > partition.position or partition.stored is None:
                     self._apply(partition, max(end, partition.position), [])
                 continue
             for block in _blocks_of(read.record for read in group if read.record):
-                # What another materialiser wrote meanwhile is passed over.
-                fresh = [record for record in block if record.offset >= partition.position]
-                if fresh:
+                # What another materialiser wrote meanwhile is passed over, the rest of the block is not.
+                while fresh := [record for record in block if record.offset >= partition.position]:
                     commands = merged(command for record in fresh for command in self._project(record))
                     if self._apply(partition, fresh[-1].offset + 1, commands):
                         METRICS.materialised.labels(partition.topic).inc(len(fresh))
