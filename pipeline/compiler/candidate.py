@@ -6,19 +6,22 @@ is a sample: every count in the artifact is then the sample's, and `sampled` say
 """
 
 import hashlib
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 from typing import Any, Final
 
 from pipeline.compiler.model import Candidate
 from pipeline.compiler.registry import ARTIFACT_TYPES
+from pipeline.contracts.artifact import ValidityScope
 from pipeline.contracts.canonical import canonical_json
-from pipeline.contracts.evidence import Contribution
+from pipeline.contracts.evidence import Contribution, SegmentOutcome
 from pipeline.contracts.keys import join_key
 from pipeline.contracts.limits import ARTIFACT_BYTES, ARTIFACT_SOURCES, ARTIFACT_TAGS, KB, PATTERN_CONTRIBUTIONS
 
 _FRAME_BYTES: Final = 16 * KB
 """Room for all fields of an artifact but content and ids."""
+SCOPE_RUNS: Final = 3
+"""So many successes of an agent, and so many failures of the others, show that a pattern is the agent's own."""
 _ID_OVERHEAD: Final = 3  # two quotes and a comma
 
 
@@ -42,6 +45,7 @@ def candidate(contributions: Sequence[Contribution]) -> Candidate | None:
     memory_ids = [c.contribution_id for c in kept]
     room = ARTIFACT_BYTES - _FRAME_BYTES - len(canonical_json(found.content)) - len(canonical_json(memory_ids))
     sources, omitted = _sources(kept, room)
+    lineage_tags = sorted(set.intersection(*(set(c.lineage_tags) for c in kept)))
     checked: dict[str, Any] = dict(found.checked)
     if len(contributions) >= PATTERN_CONTRIBUTIONS:
         checked["sampled"] = {"kept": len(kept), "of_about": _population(contributions, len(kept))}
@@ -54,13 +58,27 @@ def candidate(contributions: Sequence[Contribution]) -> Candidate | None:
         confidence=found.confidence,
         status=found.status,
         source_events=sources,
-        tags=_tags(kept),
+        tags=_tags(kept, lineage_tags),
+        lineage_tags=lineage_tags,
         observed_count=len(kept),
         success_rate=found.success_rate,
         newest_at=max(c.last_at for c in kept),
         source_memory_ids=memory_ids,
+        validity_scope=_scope(kept),
         checked=checked,
     )
+
+
+def _scope(contributions: Sequence[Contribution]) -> ValidityScope | None:
+    """Agents are named only where it works for them and never once for the others, who have tried (HMX-A §6)."""
+    runs: dict[str, Counter[SegmentOutcome]] = defaultdict(Counter)
+    for c in contributions:
+        runs[c.agent_id][c.outcome] += 1
+    able = sorted(agent for agent, seen in runs.items() if seen[SegmentOutcome.SUCCESS] >= SCOPE_RUNS)
+    others = sum((seen for agent, seen in runs.items() if agent not in able), Counter[SegmentOutcome]())
+    if not able or others[SegmentOutcome.FAILURE] < SCOPE_RUNS or others[SegmentOutcome.SUCCESS]:
+        return None
+    return ValidityScope(agent_ids=able)
 
 
 def _population(sample: Sequence[Contribution], kept: int) -> int:
@@ -69,9 +87,11 @@ def _population(sample: Sequence[Contribution], kept: int) -> int:
     return max(kept, (size - 1) * kept * 2**64 // (size * (highest + 1)))
 
 
-def _tags(contributions: Sequence[Contribution]) -> list[str]:
+def _tags(contributions: Sequence[Contribution], lineage_tags: Sequence[str]) -> list[str]:
+    """Those of the whole lineage, then those that the type found, by how often."""
     counts = Counter(tag for c in contributions for tag in dict.fromkeys(c.tags))
-    return sorted(counts, key=lambda tag: (-counts[tag], tag))[:ARTIFACT_TAGS]
+    found = sorted(counts, key=lambda tag: (-counts[tag], tag))
+    return list(dict.fromkeys([*lineage_tags, *found]))[:ARTIFACT_TAGS]
 
 
 def _sources(contributions: Sequence[Contribution], room: int) -> tuple[list[str], int]:

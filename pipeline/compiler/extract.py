@@ -1,5 +1,6 @@
 """What a segment says. In: a segment. Out: one contribution for each pattern of each artifact type. Nothing fails."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from pipeline.compiler.registry import ARTIFACT_TYPES
@@ -21,6 +22,7 @@ def contributions(segment: Segment) -> list[Contribution]:
             outcome=found.outcome,
             source_events=found.source_events,
             tags=found.tags,
+            lineage_tags=_lineage_tags(segment, found.source_events),
             body=found.body,
         )
         for kind in ARTIFACT_TYPES.values()
@@ -31,6 +33,13 @@ def contributions(segment: Segment) -> list[Contribution]:
 def withdrawal(segment: Segment, pattern: Pattern) -> Contribution:
     """The segment, which has said something about the pattern, no longer does."""
     return _about(segment, pattern, withdrawn=True)
+
+
+def _lineage_tags(segment: Segment, source_events: Sequence[str]) -> list[str]:
+    """One event without a tag is enough: what rests on it is not of that tag's lineage."""
+    sources = set(source_events)
+    carried = [set(step.tags) for step in segment.steps if step.event_id in sources]
+    return sorted(set.intersection(*carried)) if carried else []
 
 
 def _about(segment: Segment, pattern: Pattern, **said: Any) -> Contribution:

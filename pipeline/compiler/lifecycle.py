@@ -70,6 +70,9 @@ def _artifact(
     candidate: Candidate, tenant_id: str, pattern: Pattern, chain: int, predecessor: Artifact | None
 ) -> Artifact:
     version = 1 if predecessor is None else predecessor.version + 1
+    metadata = {"pattern": pattern.text, "chain": chain, "checked": dict(candidate.checked)}
+    if candidate.lineage_tags:
+        metadata["lineage_tags"] = list(candidate.lineage_tags)
     return Artifact(
         artifact_id=content_id(candidate.newest_at, tenant_id, pattern.type, pattern.key, str(chain), str(version)),
         artifact_type=pattern.type,
@@ -77,7 +80,7 @@ def _artifact(
         status=candidate.status,
         created_at=format_ms(candidate.newest_at),
         content_hash=content_hash(candidate.content),
-        metadata={"pattern": pattern.text, "chain": chain, "checked": dict(candidate.checked)},
+        metadata=metadata,
         tenant_id=tenant_id,
         supersedes=None if predecessor is None else predecessor.artifact_id,
         **{name: getattr(candidate, name) for name in _BODY},

@@ -43,6 +43,8 @@ class Candidate:
     """Event time of the newest evidence, milliseconds."""
     source_memory_ids: list[str]
     validity_scope: ValidityScope | None = None
+    lineage_tags: Sequence[str] = ()
+    """Tags that every event it rests on carries: what packs are filtered by."""
     checked: Mapping[str, Any] = field(default_factory=dict)
     """What validation looked at, and what was left out at a bound."""
 

@@ -5,7 +5,7 @@ all. The transactional id belongs to the partition: whoever fences last owns it,
 Every call blocks; the worker makes them in a thread pool, one at a time per partition.
 
 Fails:
-    FencedError   another worker owns the partition now; this producer is of no use any more
+    FencedError   this producer is of no use any more: another worker owns the partition, or Kafka refuses for good
     AbortedError  the batch did not happen; restore with the same producer and go on
     RefusalError  going on would lose or double data; an operator must decide
 """
@@ -191,7 +191,7 @@ class Transactions:
         if reason.txn_requires_abort():
             self.abort()
             return AbortedError(where)
-        return FencedError(where)
+        return FencedError(f"{where} (refused for good)")
 
 
 def _send(producer: Producer, topic: str, record: Output, answered: Answered | None = None) -> None:

@@ -15,7 +15,7 @@ import msgspec
 from pipeline.contracts.rejections import Reason, Rejection
 from pipeline.stages.fold import POSITION_KEY, Fold, Output, Record, Tx
 
-STATE_FORMAT: Final = 1
+STATE_FORMAT: Final = 2
 """Changes whenever a state record is written otherwise than before."""
 
 

@@ -3,12 +3,13 @@
 State values are immutable: a fold replaces them, so what a record does is an overlay, kept whole or dropped whole.
 """
 
-from collections.abc import Mapping
-from typing import Any, NamedTuple, Protocol
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 from pipeline.contracts.headers import Headers
 from pipeline.contracts.rejections import Rejection
 
+T = TypeVar("T")
 POSITION_KEY = "!"
 """State key of the position record; it sorts before every key of a fold."""
 
@@ -74,6 +75,21 @@ class Tx:
 
     def count(self, name: str, n: int = 1) -> None:
         self.counts[name] = self.counts.get(name, 0) + n
+
+
+def attempt(tx: Tx, count: str, compute: Callable[[], T], otherwise: T) -> T:
+    """What is made of events must not stop the events: where a pure computation fails, `otherwise`, and a counter.
+
+    A record that cannot be folded is rejected as poison, but a timer has no record to reject: without this, content
+    that makes a timer raise would end the worker again at every start.
+    """
+    try:
+        return compute()
+    except (MemoryError, OSError):
+        raise
+    except Exception:  # noqa: BLE001  whatever mining raises, it raises it again for the same content
+        tx.count(count)
+        return otherwise
 
 
 class Fold(Protocol):

@@ -9,15 +9,16 @@ from typing import Any
 from pydantic import ValidationError
 
 from pipeline.compiler.candidate import candidate
-from pipeline.compiler.lifecycle import step
+from pipeline.compiler.lifecycle import Said, step
 from pipeline.compiler.registry import ARTIFACT_TYPES
+from pipeline.contracts.artifact import Artifact
 from pipeline.contracts.evidence import Contribution, EvidenceControl, Pattern
 from pipeline.contracts.headers import CONTROL_KINDS, KIND, header, origin_headers
 from pipeline.contracts.keys import join_key, split_key
 from pipeline.contracts.limits import BARRIER_KEPT_MS, PATTERN_DEBOUNCE_MS
 from pipeline.contracts.rejections import Reason, Rejection
 from pipeline.stages.dead_letters import dead_letter
-from pipeline.stages.fold import Output, Record, Tx
+from pipeline.stages.fold import Output, Record, Tx, attempt
 from pipeline.stages.pattern_state import (
     BarrierState,
     Maps,
@@ -87,8 +88,13 @@ class PatternsFold:
         """Emits the difference between what the map now says and what the pattern last said."""
         tenant_id, pattern_text = split_key(key.removeprefix("p/"))
         pattern = Pattern(*split_key(pattern_text))
-        found = candidate(list(self._maps.of(key).values()))
-        said, artifacts = step(state.said, found, tenant_id, pattern, tx.clock)
+        unchanged: tuple[Said | None, list[Artifact]] = (state.said, [])
+
+        def compiled() -> tuple[Said | None, list[Artifact]]:
+            found = candidate(list(self._maps.of(key).values()))
+            return step(state.said, found, tenant_id, pattern, tx.clock)
+
+        said, artifacts = attempt(tx, "pattern_not_compiled", compiled, unchanged)
         for artifact in artifacts:
             record_key = join_key(tenant_id, artifact.artifact_id).encode()
             headers = origin_headers(tx.partition, tx.offset)

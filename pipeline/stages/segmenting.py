@@ -15,8 +15,8 @@ from pipeline.contracts.evidence import Contribution, Pattern, Segment, Step, ev
 from pipeline.contracts.headers import KIND, origin_headers
 from pipeline.contracts.keys import split_key, tenant_partition
 from pipeline.contracts.limits import RECORD_BYTES, SEGMENT_EVENTS, SESSION_SEGMENTS
-from pipeline.segments.segmenter import advance, open_head, starts_new
-from pipeline.stages.fold import Output, Tx
+from pipeline.segments.segmenter import SegmentHead, advance, open_head, starts_new
+from pipeline.stages.fold import Output, Tx, attempt
 from pipeline.stages.session_state import SegmentRecord, Session, Trace, encode_state, segment_key, trace_key
 from pipeline.topology import EVIDENCE
 
@@ -33,18 +33,21 @@ class Segmenting:
         """The session after an event released in order; `name` is its session key."""
         if step.role is Role.FEEDBACK and step.target and self._speak_again(tx, name, session, step):
             return self.pass_by(tx, name, session)
-        if session.head is not None and starts_new(session.head, step):
+        head = session.head
+        if head is not None and attempt(tx, "step_not_mined", lambda: starts_new(head, step), otherwise=False):
             session = self._close(tx, name, session, step.index)
         if session.head is None:
+            opened = SegmentHead(last_at=step.at)
             return _replace(
                 session,
-                head=open_head(step),
+                head=attempt(tx, "step_not_mined", lambda: open_head(step), opened),
                 segment_id=step.event_id,
                 segment_first=step.index,
                 agent_id=agent_id,
                 dirty=True,
             )
-        return _replace(session, head=advance(session.head, step), dirty=True)
+        grown = session.head
+        return _replace(session, head=attempt(tx, "step_not_mined", lambda: advance(grown, step), grown), dirty=True)
 
     def pass_by(self, tx: Tx, name: str, session: Session) -> Session:
         """The session after an event that joins no open segment: with these too a segment becomes full."""
@@ -86,7 +89,8 @@ class Segmenting:
         record: SegmentRecord | None = tx.get(key)
         before = record.said if record is not None else {}
         said: dict[str, str] = {}
-        for contribution in contributions(segment):
+        mined = attempt(tx, "segment_not_mined", lambda: contributions(segment), None)
+        for contribution in mined or ():
             value = contribution.to_json()
             if len(evidence_key(contribution)) + len(value) > RECORD_BYTES:
                 tx.count("contribution_too_large")
@@ -95,6 +99,8 @@ class Segmenting:
             said[contribution.pattern.text] = digest
             if before.get(contribution.pattern.text) != digest:
                 self._emit(tx, contribution, value)
+        if mined is None:
+            said = before
         for pattern in sorted(before.keys() - said.keys()):
             gone = withdrawal(segment, Pattern(*split_key(pattern)))
             self._emit(tx, gone, gone.to_json())

@@ -10,7 +10,8 @@ import msgspec
 import orjson
 
 from pipeline.contracts.episode import Origin, Release, episode_record
-from pipeline.contracts.evidence import EvidenceControl
+from pipeline.contracts.event_types import Role
+from pipeline.contracts.evidence import EvidenceControl, Step
 from pipeline.contracts.headers import KIND, origin_headers
 from pipeline.contracts.instants import NS_PER_MS
 from pipeline.contracts.keys import BARRIER, CONTROL_TENANT, join_key, partition_of, session_key
@@ -32,7 +33,7 @@ from pipeline.ordering.window import (
     started_over,
 )
 from pipeline.stages.dead_letters import dead_letter
-from pipeline.stages.fold import Output, Record, Tx
+from pipeline.stages.fold import Output, Record, Tx, attempt
 from pipeline.stages.segmenting import Segmenting
 from pipeline.stages.session_state import (
     Held,
@@ -214,7 +215,8 @@ class SessionsFold:
         index = session.cursor.index
         self._emit_episode(tx, name, session, held, late)
         at = min(held.instant // NS_PER_MS, held.log_time + CLOCK_SKEW_MS)
-        step = None if late else step_of(held.fields, at, index)
+        blank = Step(event_id=entry.event_id, at=at, index=index, role=Role.OBSERVATION)
+        step = None if late else attempt(tx, "step_not_mined", lambda: step_of(held.fields, at, index), blank)
         tx.put(trace_key(name, index), Trace(entry.event_id, held.digest, step))
         if step is None:
             session = self._segmenting.pass_by(

@@ -100,3 +100,28 @@ def test_any_segment_can_be_told_and_compiled(steps: list) -> None:  # type: ign
         if found is not None:
             _, (artifact,) = step(None, found, "acme", Pattern(one.pattern_type, one.pattern_key), 0)
             assert Artifact.model_validate_json(artifact.to_json()) == artifact
+
+
+def by_agents(*runs: tuple[str, SegmentOutcome]) -> list[Contribution]:
+    return [
+        one.model_copy(update={"agent_id": agent, "outcome": outcome})
+        for one, (agent, outcome) in zip(many(len(runs)), runs, strict=True)
+    ]
+
+
+@pytest.mark.requirement("Y04", "A-23")
+def test_agents_are_named_only_where_it_works_for_them_and_has_failed_for_the_others() -> None:
+    well, badly = SegmentOutcome.SUCCESS, SegmentOutcome.FAILURE
+    apart = candidate(by_agents(*[("able", well)] * 5, *[("other", badly)] * 3))
+    assert apart is not None
+    assert apart.validity_scope is not None
+    assert apart.validity_scope.agent_ids == ["able"]
+    assert apart.validity_scope.time_range is None
+    for runs in (
+        [*[("able", well)] * 5, *[("other", badly)] * 2],
+        [*[("able", well)] * 5, *[("other", badly)] * 3, ("third", well)],
+        [*[("able", well)] * 2, *[("other", badly)] * 3],
+        [("able", well)] * 8,
+    ):
+        found = candidate(by_agents(*runs))
+        assert found is None or found.validity_scope is None

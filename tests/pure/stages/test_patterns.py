@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from pipeline.contracts.evidence import EvidenceControl
 from pipeline.contracts.headers import KIND, REASON, header
 from pipeline.contracts.limits import BARRIER_KEPT_MS, PATTERN_DEBOUNCE_MS
+from pipeline.stages import patterns
 from pipeline.stages.patterns import PatternsFold
 from pipeline.topology import ARTIFACTS, EVIDENCE, EVIDENCE_DLQ
 from tests.support.inprocess import Ran, barrier_record, run, sessions_fold
@@ -116,3 +117,16 @@ def test_at_its_bound_a_pattern_keeps_the_same_sample_whatever_came_first(dice: 
 def test_evidence_that_is_none_goes_to_its_own_dead_letters(value: bytes | None, reason: bytes) -> None:
     letters = run(PatternsFold, [LogRecord(0, 4, START_MS, b"k", value, ())]).on(EVIDENCE_DLQ)
     assert [header(letter.headers, REASON) for letter in letters] == [reason]
+
+
+def test_a_pattern_that_cannot_be_compiled_keeps_what_it_said_and_stops_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def hostile(*_: Any) -> Any:
+        raise KeyError("evidence that nobody thought of")
+
+    monkeypatch.setattr(patterns, "candidate", hostile)
+    records = evidence()
+    result = run(PatternsFold, [*records, control("tick", PATTERN_DEBOUNCE_MS, len(records))])
+    assert not artifacts(result)
+    assert result.counts["pattern_not_compiled"] > 0

@@ -11,6 +11,7 @@ from pipeline.contracts.headers import header
 from pipeline.contracts.keys import partition_of
 from pipeline.contracts.limits import RECENT_IDS, SEGMENT_IDLE_MS, SESSION_FORGOTTEN_MS, WAITING_EVENTS
 from pipeline.intake.control import barrier, rerouted_from
+from pipeline.stages import segmenting, sessions
 from pipeline.topology import EVIDENCE
 from tests.support.inprocess import Ran, barrier_record, run, sessions_fold, tick_record
 from tests.support.records import START_MS, LogRecord, event, log
@@ -296,3 +297,17 @@ def test_secrets_do_not_pass_intake() -> None:
     result = ran((0, sent), after=[barrier_record(1, offset=1)])
     written = b"".join(o.value or b"" for o in result.outputs) + orjson.dumps(str(result.state))
     assert all(secret.encode() not in written for secret in (canary, "hunter2", "t0p"))
+
+
+def test_content_that_mining_cannot_take_is_released_all_the_same_and_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    def hostile(*_: Any) -> Any:
+        raise IndexError("content that nobody thought of")
+
+    monkeypatch.setattr(sessions, "step_of", hostile)
+    unseen = ran(*stamped(conversation()), after=[barrier_record(50, offset=7)])
+    assert (len(unseen.released), unseen.counts["step_not_mined"]) == (7, 7)
+    monkeypatch.undo()
+    monkeypatch.setattr(segmenting, "contributions", hostile)
+    unsaid = ran(*stamped(conversation()), after=[tick_record(SEGMENT_IDLE_MS + 10, offset=7)])
+    assert (len(unsaid.released), unsaid.counts["segment_not_mined"]) == (7, 1)
+    assert not unsaid.contributions
