@@ -124,3 +124,21 @@ async def drive(seed: int) -> None:
 @given(seed=st.integers(0, 100_000))
 def test_every_record_is_folded_once_and_in_order_whatever_is_lost_aborted_or_revoked(seed: int) -> None:
     asyncio.run(drive(seed))
+
+
+def test_an_assignment_that_arrives_while_the_worker_stops_is_left_alone() -> None:
+    ended: list[int] = []
+
+    async def late() -> Runner:
+        dice = random.Random(0)
+        runner = Runner(lambda _: FakePartition(Store(), dice), quiet, exit_process=ended.append)
+        consumer = FakeConsumer(runner, [], 0, dice)
+        runner.start(consumer)
+        await runner.revoked(consumer)
+        await runner.stop()
+        runner.assigned(consumer, [PARTITION])
+        await asyncio.sleep(0.05)
+        return runner
+
+    assert not asyncio.run(late()).partitions
+    assert not ended
