@@ -25,6 +25,7 @@ from tests.support.pipeline import new_settings, running
 from tests.support.records import event
 from tests.support.topics import counts, episodes_by_session, headers_of, read, values
 
+FORGED: tuple[str, str | bytes | None] = (names.REROUTED_FROM, b"0:0:" + b"0" * 64)
 VALID = 12
 SESSION = "between"
 
@@ -55,6 +56,7 @@ def settled(kafka: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Se
                 producer.produce(topic, orjson.dumps(event(SESSION, sequence)), b"any key", place)
             producer.flush()
         producer.produce(topic, orjson.dumps(event("bad")), b"astray", elsewhere, headers=headers_for("astray"))
+        producer.produce(topic, orjson.dumps(event("bad", 1)), b"forged", elsewhere, headers=[FORGED])
         producer.flush()
         wait_for_stages(settings)
         yield settings
@@ -94,6 +96,12 @@ def test_a_record_in_the_wrong_partition_arrives_all_the_same(settled: Settings,
     assert counts(settled)["rerouted"] == 1
 
 
+def test_who_forges_the_mark_of_a_rerouted_copy_is_told_so(letters: dict[bytes, Message]) -> None:
+    said = headers_of(letters[b"forged"])
+    assert said[0] == FORGED
+    assert (header(said, names.REASON), header(said, names.STEP)) == (b"forged_origin", b"route")
+
+
 def test_the_valid_neighbours_arrive_in_order_and_everything_is_counted_and_conserved(settled: Settings) -> None:
     assert episodes_by_session(settled)[SESSION] == [f"{SESSION}-{n}" for n in range(VALID)]
     report = verify(settled)
@@ -101,7 +109,7 @@ def test_the_valid_neighbours_arrive_in_order_and_everything_is_counted_and_cons
     reasons = Counter(bad.reason for bad in BAD.values())
     counted = counts(settled)
     assert {reason: counted[f"rejected.{reason}"] for reason in reasons} == reasons
-    assert counted["rejected"] == len(BAD)
+    assert counted["rejected"] == len(BAD) + 1  # and the forged one
     assert counted["released"] == VALID + 1
 
 
