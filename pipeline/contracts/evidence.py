@@ -39,6 +39,7 @@ class Step(msgspec.Struct, frozen=True, array_like=True, kw_only=True):
     parent: str = ""
     correlation: str = ""
     target: str = ""
+    tags: tuple[str, ...] = ()
 
 
 class SegmentOutcome(StrEnum):
@@ -86,6 +87,8 @@ class Contribution(Model):
     source_events: list[str] = Field(default_factory=list)
     """Ids of the events that this rests on, in order."""
     tags: list[str] = Field(default_factory=list)
+    lineage_tags: list[str] = Field(default_factory=list)
+    """Tags that each of these events carries (HMX-E §2.2), sorted."""
     body: dict[str, Any] = Field(default_factory=dict)
     """What the artifact type's `extract` says and its `compile` reads."""
     withdrawn: bool = False

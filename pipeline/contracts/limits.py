@@ -50,6 +50,8 @@ SESSION_SEGMENTS: Final = 32  # closed segments that late feedback can still rea
 STEP_TEXT: Final = 600  # characters of an event's text that mining sees
 STEP_VALUES: Final = 12  # argument values kept to mask an error's message with
 STEP_VALUE: Final = 80
+STEP_TAGS: Final = 16  # of an event's tags that artifacts can be filtered by
+TAG: Final = 128  # characters; a longer tag stays in its episode, but nothing is filtered by it
 
 # Patterns
 PATTERN_CONTRIBUTIONS: Final = 2_048  # kept per pattern: those with the lowest hash of their segment

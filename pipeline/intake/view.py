@@ -12,7 +12,7 @@ import orjson
 
 from pipeline.contracts.event_types import EventType, Places, event_type
 from pipeline.contracts.evidence import Step
-from pipeline.contracts.limits import STEP_TEXT, STEP_VALUE, STEP_VALUES
+from pipeline.contracts.limits import STEP_TAGS, STEP_TEXT, STEP_VALUE, STEP_VALUES, TAG
 
 _SORTED: Final = orjson.OPT_SORT_KEYS
 
@@ -35,7 +35,15 @@ def step_of(fields: dict[str, Any], at_ms: int, index: int, characters: int = ST
         parent=fields.get("parent_event_id", ""),
         correlation=fields.get("correlation_id", ""),
         target=_string(content, row.target),
+        tags=usable_tags(fields.get("tags"))[:STEP_TAGS],
     )
+
+
+def usable_tags(tags: Any) -> tuple[str, ...]:
+    """Those that packs can be filtered by, each once, in their order."""
+    if type(tags) is not list:
+        return ()
+    return tuple(dict.fromkeys(tag for tag in tags if type(tag) is str and len(tag) <= TAG))
 
 
 @lru_cache
