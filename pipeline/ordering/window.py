@@ -115,10 +115,6 @@ class Window:
     def all(self) -> list[Waiting]:
         return list(self._entries)
 
-    def up_to(self, entry: Waiting) -> list[Waiting]:
-        """`entry` and all that sort before it."""
-        return [waiting for waiting in self._entries if waiting <= entry]
-
 
 def follows(cursor: Cursor, entry: Waiting) -> bool:
     """Eagerly: does `entry`, the first that waits, go out without any more waiting: the next in order, or a tie?"""
