@@ -109,7 +109,7 @@ def by_agents(*runs: tuple[str, SegmentOutcome]) -> list[Contribution]:
     ]
 
 
-@pytest.mark.requirement("Y04", "A-23")
+@pytest.mark.requirement("Y04")
 def test_agents_are_named_only_where_it_works_for_them_and_has_failed_for_the_others() -> None:
     well, badly = SegmentOutcome.SUCCESS, SegmentOutcome.FAILURE
     apart = candidate(by_agents(*[("able", well)] * 5, *[("other", badly)] * 3))
