@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -70,3 +71,14 @@ def test_it_serves_before_during_and_after_an_outage_of_kafka_and_redis(
     log = pipeline.log("service", 1_000)
     assert "Traceback" not in log, log
     assert "event 0" not in log
+
+
+def test_where_its_port_is_taken_it_says_so_and_ends(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        settings = new_settings("127.0.0.1:1", "redis://127.0.0.1:1", service_port=taken.getsockname()[1])
+        pipeline = Pipeline(settings, tmp_path)
+        try:
+            assert pipeline.start("service", ready=False).wait(WAIT_S) != 0
+        finally:
+            pipeline.stop_all()
+    assert "address already in use" in pipeline.log("service")
