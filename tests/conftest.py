@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,8 +14,9 @@ from tests.support.stack import Servers
 from tests.support.stack import servers as running_servers
 
 # How long an example takes depends on what else the machine does: no property of the code.
-settings.register_profile("suite", deadline=None)
-settings.load_profile("suite")
+settings.register_profile("suite", deadline=None, max_examples=40)
+settings.register_profile("thorough", deadline=None, max_examples=1_000)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "suite"))
 
 
 _outcomes: dict[str, str] = {}
@@ -28,8 +30,9 @@ def pytest_runtest_logreport(report: pytest.TestReport) -> None:
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
     """For `make conformance`: what became of each test when it last ran."""
-    if _outcomes and session.config.cache is not None:
-        session.config.cache.set(OUTCOMES, {**session.config.cache.get(OUTCOMES, {}), **_outcomes})
+    cache: pytest.Cache | None = getattr(session.config, "cache", None)  # none under `-p no:cacheprovider`
+    if _outcomes and cache is not None:
+        cache.set(OUTCOMES, {**cache.get(OUTCOMES, {}), **_outcomes})
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -38,8 +38,9 @@ class Collected:
         for item in session.items:
             for row in rows_of(item):
                 self.proofs[row].append(item.nodeid)
-        if session.config.cache is not None:
-            self.outcomes = session.config.cache.get(OUTCOMES, {})
+        cache: pytest.Cache | None = getattr(session.config, "cache", None)  # none under `-p no:cacheprovider`
+        if cache is not None:
+            self.outcomes = cache.get(OUTCOMES, {})
 
 
 def rows_of(item: pytest.Item) -> list[str]:

@@ -7,7 +7,7 @@ from typing import Any
 
 import orjson
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from pipeline.audit.conservation import Fault, Output, PartitionReport, Reroutes, Standing, conserve, copies_of
@@ -62,7 +62,6 @@ def test_every_outcome_is_recomputed_from_the_topics() -> None:
     assert report.outcomes.total() == 13
 
 
-@settings(max_examples=60)
 @given(
     st.lists(
         st.tuples(

@@ -3,7 +3,7 @@
 import random
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from pipeline.compiler.candidate import candidate
@@ -207,7 +207,6 @@ def test_playbooks_of_different_tools_and_messages_stay_apart() -> None:
 EVIDENCE = [one for run in (*deployments(7, 0.3, good=5), *incidents(4, 4)) for one in contributions(run.segment())]
 
 
-@settings(max_examples=60)
 @given(st.permutations(EVIDENCE))
 def test_arrival_order_decides_nothing(arrived: list[Contribution]) -> None:
     for key in sorted({one.pattern for one in EVIDENCE}):

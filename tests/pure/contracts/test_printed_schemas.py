@@ -128,7 +128,7 @@ def mutated(draw: st.DrawFn, name: str) -> Document:
 
 @pytest.mark.requirement("E-01", "E-23", "A-01", "X05")
 @pytest.mark.parametrize("name", NAMES)
-@settings(max_examples=400)
+@settings(max_examples=3 * settings().max_examples)
 @given(data=st.data())
 def test_both_admit_and_refuse_the_same_documents_but_for_the_list(name: str, data: st.DataObject) -> None:
     document = data.draw(mutated(name))

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 import rfc8785
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from pipeline.contracts.event import Event
@@ -88,7 +88,6 @@ class TestAccepted:
         ["message", "tool_call", "feedback", "state_change", "decision.made", "foo", "x-acme", "x--y", "x-acme-a_b"],
     )
     @given(content=st.dictionaries(st.text(st.characters(codec="utf-8"), max_size=8), FINITE, max_size=4))
-    @settings(max_examples=20)
     def test_whatever_its_type_and_the_shape_of_its_content(self, name: str, content: dict[str, Any]) -> None:
         assert accepted(encoded(event(event_type=name, content=content))).event.event_type == name
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import orjson
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from pipeline.contracts.evidence import EvidenceControl
@@ -97,7 +97,6 @@ def histories() -> list[list[LogRecord]]:
     return told
 
 
-@settings(max_examples=40, deadline=None)
 @given(dice=st.randoms(use_true_random=False))
 def test_at_its_bound_a_pattern_keeps_the_same_sample_whatever_came_first(dice: random.Random) -> None:
     with pytest.MonkeyPatch.context() as patch:
