@@ -12,8 +12,8 @@ START = 1_750_000_000_000
 class Script:
     """One session's steps, a second apart. Ids are `{session}-{n}`."""
 
-    def __init__(self, session: str, tenant: str = "acme", start: int = START) -> None:
-        self.session, self.tenant, self.start = session, tenant, start
+    def __init__(self, session: str, tenant: str = "acme", start: int = START, tags: tuple[str, ...] = ()) -> None:
+        self.session, self.tenant, self.start, self.tags = session, tenant, start, tags
         self.steps: list[Step] = []
         self._calls = count()
 
@@ -21,7 +21,8 @@ class Script:
         at = (self.steps[-1].at if self.steps else self.start) + after_ms
         index = len(self.steps)
         event_id = f"{self.session}-{index}"
-        self.steps.append(Step(event_id=event_id, at=at, role=role, index=index, **fields))  # type: ignore[arg-type]
+        said = {"tags": self.tags, **fields}
+        self.steps.append(Step(event_id=event_id, at=at, role=role, index=index, **said))  # type: ignore[arg-type]
         return event_id
 
     def user(self, text: str) -> str:

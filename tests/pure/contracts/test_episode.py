@@ -23,7 +23,7 @@ METADATA = st.dictionaries(
 ).filter(lambda value: all(not isinstance(item, int) or -(2**63) <= item < 2**63 for item in value.values()))
 
 
-@pytest.mark.requirement("E-32", "V-03", "X02", "X07")
+@pytest.mark.requirement("E-17", "E-32", "V-03", "X02", "X07")
 @given(st.sets(st.sampled_from(OPTIONAL)), METADATA, st.booleans())
 def test_event_to_episode_to_event_is_the_same_event(absent: set[str], metadata: dict[str, Any], later: bool) -> None:
     sent = {name: value for name, value in full_event(metadata=metadata).items() if name not in absent}

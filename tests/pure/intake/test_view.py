@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from pipeline.contracts.event_types import EVENT_TYPES, Role
 from pipeline.contracts.evidence import Step
-from pipeline.contracts.limits import STEP_TEXT, STEP_VALUE, STEP_VALUES
+from pipeline.contracts.limits import STEP_TAGS, STEP_TEXT, STEP_VALUE, STEP_VALUES, TAG
 from pipeline.intake.view import step_of
 from tests.support.events import event
 
@@ -45,6 +45,14 @@ def test_any_content_gives_a_bounded_step(event_type: str, content: dict[str, An
 
 def test_a_long_text_keeps_its_beginning() -> None:
     assert step("message", {"text": "ab" * STEP_TEXT}).text == ("ab" * STEP_TEXT)[:STEP_TEXT]
+
+
+@pytest.mark.requirement("E-17")
+def test_the_first_tags_come_along_once_each_but_for_those_too_long() -> None:
+    tags = [f"t{n}" for n in range(STEP_TAGS + 1)]
+    assert step("message", {}, tags=["x" * TAG, "x" * (TAG + 1), "é", "é"]).tags == ("x" * TAG, "é")
+    assert step("message", {}, tags=tags).tags == tuple(tags[:STEP_TAGS])
+    assert step("message", {}).tags == ()
 
 
 def test_the_events_references_come_along() -> None:
