@@ -78,6 +78,9 @@ def pack(
     tenant: Tenant = None,
     budget: Annotated[int, typer.Option(min=1, help="Tokens that the pack may have at most.")] = 4096,
     section: Annotated[list[Section] | None, typer.Option(help="Only this section; may be given again.")] = None,
+    tag: Annotated[
+        list[str] | None, typer.Option(help="Only what rests on events with this tag; may be given again.")
+    ] = None,
     agent: Annotated[str | None, typer.Option(help="The agent that asks.")] = None,
     session: Annotated[str | None, typer.Option(help="The session that asks: says what it should do next.")] = None,
     as_json: AsJson = False,
@@ -101,6 +104,7 @@ def pack(
                 agent_id=agent,
                 session_id=session,
                 sections=section or None,
+                tags=tag or None,
             )
         except ValidationError as error:
             first = error.errors(include_url=False, include_context=False, include_input=False)[0]

@@ -162,6 +162,7 @@ class _Draft:
             session_id=request.session_id,
             workflow_hints=self.view.hints,
             dropped_entries=_dropped(drops, len(placed), listed),
+            tags=request.tags,
         )
 
     def _pack_id(self) -> str:

@@ -14,7 +14,7 @@ from pipeline.contracts.event_types import Role
 from pipeline.contracts.evidence import Step
 from pipeline.contracts.instants import NS_PER_MS, parse_instant, utc
 from pipeline.contracts.limits import CLOCK_SKEW_MS
-from pipeline.intake.view import step_of
+from pipeline.intake.view import step_of, usable_tags
 from pipeline.retrieval.terms import terms
 
 TEXT: Final = 2_000
@@ -93,18 +93,28 @@ def document_terms(found: Document) -> list[str]:
     return terms(f"{found.actor} {found.text}\n{when:%B} {when.year}")
 
 
+def document_tags(record: Mapping[str, Any]) -> tuple[str, ...]:
+    """What a pack can be filtered by: the event's tags (HMX-E §2.2)."""
+    return usable_tags(record["metadata"][RESERVED].get("tags"))
+
+
 def session_step(step: Step) -> Step | None:
     """What is kept to tell where a session stands; None where nothing was done."""
     if step.role not in _DONE:
         return None
     ok = False if step.role is Role.ERROR else step.ok
-    return msgspec.structs.replace(step, values=(), ok=ok, text=step.text[:SESSION_TEXT])
+    return msgspec.structs.replace(step, values=(), tags=(), ok=ok, text=step.text[:SESSION_TEXT])
 
 
 def artifact_terms(record: Mapping[str, Any]) -> list[str]:
     """Of title, summary, tags and every text in the content."""
     texts = [record["title"], record["summary"], *(record.get("tags") or ()), *_strings(record["content"])]
     return terms("\n".join(texts)[:ARTIFACT_TEXT])
+
+
+def artifact_tags(record: Mapping[str, Any]) -> tuple[str, ...]:
+    """What a pack can be filtered by: the tags that every event it rests on carries."""
+    return usable_tags(record["metadata"].get("lineage_tags"))
 
 
 def _strings(value: Any) -> Iterator[str]:

@@ -7,6 +7,8 @@ document's number is where its record stands, partition and offset: a rebuild gi
 import math
 import struct
 from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from functools import reduce
 from typing import Final
 
 import numpy as np
@@ -56,14 +58,28 @@ def _idf(holding: int, documents: int) -> int:
     return max(1, round(64 * math.log1p((max(documents, holding) - holding + 0.5) / (holding + 0.5))))
 
 
-def best(scores: tuple[NDArray[np.uint64], NDArray[np.int64]], limit: int) -> list[tuple[int, int]]:
-    """(document number, score) of the highest, ties by number."""
+def in_all(postings: Sequence[bytes]) -> NDArray[np.uint64] | None:
+    """Numbers of the documents that stand in each of them; None where there are no postings to stand in."""
+    if not postings:
+        return None
+    return reduce(np.intersect1d, (np.frombuffer(blob, dtype=_DTYPE)["document"] for blob in postings))
+
+
+def best(
+    scores: tuple[NDArray[np.uint64], NDArray[np.int64]], limit: int, among: NDArray[np.uint64] | None = None
+) -> list[tuple[int, int]]:
+    """(document number, score) of the highest, ties by number; with `among`, of these documents only."""
     numbers, values = scores
+    if among is not None:
+        held = np.isin(numbers, among)
+        numbers, values = numbers[held], values[held]
     order = np.lexsort((numbers, -values))[:limit]
     return [(int(numbers[i]), int(values[i])) for i in order]
 
 
-def bm25_named(postings: Sequence[Mapping[bytes, bytes]], documents: int, limit: int) -> list[tuple[bytes, int]]:
+def bm25_named(
+    postings: Sequence[Mapping[bytes, bytes]], documents: int, limit: int, among: AbstractSet[bytes] | None = None
+) -> list[tuple[bytes, int]]:
     """The same for few documents that have names: one mapping per term, name → posting (its number is not read)."""
     names = sorted({name for held in postings for name in held})
     place = {name: i for i, name in enumerate(names)}
@@ -71,4 +87,5 @@ def bm25_named(postings: Sequence[Mapping[bytes, bytes]], documents: int, limit:
         b"".join(_POSTING.pack(place[name], *_POSTING.unpack(row)[1:]) for name, row in sorted(held.items()))
         for held in postings
     ]
-    return [(names[number], score) for number, score in best(bm25(blobs, documents), limit)]
+    numbers = None if among is None else np.array([place[name] for name in names if name in among], np.uint64)
+    return [(names[number], score) for number, score in best(bm25(blobs, documents), limit, numbers)]

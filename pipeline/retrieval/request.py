@@ -8,6 +8,7 @@ from typing import Annotated
 from pydantic import Field
 
 from pipeline.contracts.event import Name, Unit
+from pipeline.contracts.limits import PACK_TAGS, TAG
 from pipeline.contracts.model import Model
 from pipeline.contracts.pack import RankingWeights, Section, Strategy
 
@@ -24,6 +25,8 @@ class PackRequest(Model):
     session_id: Name | None = None
     sections: list[Annotated[Section, Field(strict=False)]] | None = None
     """Only these; all where it is left out."""
+    tags: Annotated[list[Annotated[str, Field(max_length=TAG)]], Field(max_length=PACK_TAGS)] | None = None
+    """Only episodes that carry all of these, and artifacts whose every source event does (HMX-E §2.2)."""
     min_confidence: Unit = 0.0
     weights: RankingWeights = RankingWeights()
     strategy: Annotated[Strategy, Field(strict=False)] = Strategy.RANKED

@@ -6,6 +6,7 @@ StoreUnavailableError. Nothing here writes.
 
 import hashlib
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any, Final, Self
 
 import msgspec
@@ -15,7 +16,7 @@ from pipeline.contracts.artifact import Artifact, Status
 from pipeline.contracts.evidence import Step
 from pipeline.retrieval.documents import Document
 from pipeline.retrieval.plan import Plan
-from pipeline.retrieval.postings import best, bm25, bm25_named
+from pipeline.retrieval.postings import best, bm25, bm25_named, in_all
 from pipeline.retrieval.score import Fetched, Found
 from pipeline.settings import Settings
 from pipeline.store.blocks import Blocks, Client, connect, reachable
@@ -122,6 +123,7 @@ class Store:
 
     def _fetch(self, plan: Plan, tenant: TenantKeys) -> Fetched:
         request = plan.request
+        tags = request.tags or ()
         with self._client.pipeline(transaction=True) as pipe:
             pipe.hgetall(tenant.version)
             pipe.zscore(tenant.newest, b"at")
@@ -132,10 +134,17 @@ class Store:
                 pipe.get(tenant.postings(term))
             for term in plan.terms:
                 pipe.hgetall(tenant.artifact_postings(term))
-            version, newest, documents, active, session, *postings = pipe.execute()
-        terms = len(plan.terms)
-        episodes = best(bm25([p for p in postings[:terms] if p], int(documents or 0)), plan.episodes)
-        artifacts = bm25_named([p for p in postings[terms:] if p], active, plan.artifacts)
+            for tag in tags:
+                pipe.get(tenant.tagged(tag))
+            for tag in tags:
+                pipe.hkeys(tenant.artifacts_tagged(tag))
+            version, newest, documents, active, session, *found = pipe.execute()
+        rows = iter(found)
+        said, compiled = ([p for p in islice(rows, len(plan.terms)) if p] for _ in range(2))
+        tagged = in_all([p or b"" for p in islice(rows, len(tags))])
+        artifacts_tagged = set.intersection(*(set(names) for names in rows)) if tags else None
+        episodes = best(bm25(said, int(documents or 0)), plan.episodes, tagged)
+        artifacts = bm25_named(compiled, active, plan.artifacts, artifacts_tagged)
         with self._client.pipeline(transaction=True) as pipe:
             pipe.hmget(tenant.documents, [b"%d" % number for number, _ in episodes] or [b""])
             pipe.mget([tenant.artifact(name.decode()) for name, _ in artifacts] or [tenant.artifact("")])

@@ -10,7 +10,7 @@ from urllib.parse import quote
 
 from pipeline.retrieval.terms import VERSION
 
-LAYOUT: Final = 1
+LAYOUT: Final = 2
 
 
 def _encoded(part: str) -> str:
@@ -58,6 +58,10 @@ class TenantKeys:
         """String: postings of the episodes that hold the term."""
         return self._key("term", _encoded(term))
 
+    def tagged(self, tag: str) -> bytes:
+        """String: postings of the episodes that carry the tag."""
+        return self._key("tag", _encoded(tag))
+
     def artifact(self, artifact_id: str) -> bytes:
         """String: the artifact as it was published."""
         return self._key("artifact", _encoded(artifact_id))
@@ -70,8 +74,12 @@ class TenantKeys:
         """Hash: id of an active artifact that holds the term → posting."""
         return self._key("aterm", _encoded(term))
 
+    def artifacts_tagged(self, tag: str) -> bytes:
+        """Hash: id of an active artifact of the tag's lineage → nothing."""
+        return self._key("atag", _encoded(tag))
+
     def artifact_terms(self, artifact_id: str) -> bytes:
-        """Set of the hashes above in which the artifact stands."""
+        """Set of the hashes of terms and of tags in which the artifact stands."""
         return self._key("aterms", _encoded(artifact_id))
 
     def contribution(self, contribution_id: str) -> bytes:

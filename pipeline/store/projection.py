@@ -17,8 +17,10 @@ from pipeline.contracts.episode import RESERVED
 from pipeline.contracts.headers import CONTROL_KINDS, KIND, header
 from pipeline.contracts.keys import split_key
 from pipeline.retrieval.documents import (
+    artifact_tags,
     artifact_terms,
     document,
+    document_tags,
     document_terms,
     episode_step,
     event_time,
@@ -103,6 +105,7 @@ def project_episode(keys: Keys, record: Record) -> list[Command]:
         commands += [
             (b"APPEND", tenant.postings(term), posting) for term, posting in _postings(document_terms(found), number)
         ]
+        commands += [(b"APPEND", tenant.tagged(tag), pack_posting(number, 1, 1)) for tag in document_tags(fields)]
     return commands
 
 
@@ -135,8 +138,9 @@ def project_artifact(keys: Keys, record: Record) -> list[Command]:
         (b"HSET", tenant.artifacts(fields["status"]), artifact_id.encode(), fields["artifact_type"].encode())
     )
     if fields["status"] == Status.ACTIVE:
-        for term, posting in _postings(artifact_terms(fields), 0):
-            held = tenant.artifact_postings(term)
+        found = [(tenant.artifact_postings(term), row) for term, row in _postings(artifact_terms(fields), 0)]
+        found += [(tenant.artifacts_tagged(tag), b"") for tag in artifact_tags(fields)]
+        for held, posting in found:
             commands.append((b"HSET", held, artifact_id.encode(), posting))
             commands.append((b"SADD", tenant.artifact_terms(artifact_id), held))
     return commands

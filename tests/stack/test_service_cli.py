@@ -27,13 +27,16 @@ def settings(redis_url: str) -> Iterator[Settings]:
     made = new_settings("127.0.0.1:1", redis_url)
     client, keys = connect(redis_url), Keys(made.topic_prefix)
     compiled = [
-        artifact("run-00000001", LONG),
+        artifact("run-00000001", LONG, metadata={"lineage_tags": ["eu"]}),
         artifact("run-00000002", "Old", status="superseded", superseded_by="run-00000003"),
         artifact("run-00000003", "New", status="draft", supersedes="run-00000002", version=2),
         artifact("elsewhere-1", "Of globex", tenant="globex"),
     ]
     read = [artifact_as_read(item, offset) for offset, item in enumerate(compiled)]
-    read += [episode_as_read(episode(f"e{n}", f"{word} a title", index=n), n) for n, word in enumerate(("one", "two"))]
+    read += [
+        episode_as_read(episode(f"e{n}", f"{word} a title", index=n, tags=["eu", word]), n)
+        for n, word in enumerate(("one", "two"))
+    ]
     for n, record in enumerate(read):
         assert Blocks(client, keys).apply(f"{record.topic}/{n}", None, 1, project(keys, record)) == 1
     yield made
@@ -95,6 +98,17 @@ def test_a_pack_is_printed_with_its_sections_sources_and_budget(settings: Settin
     assert f"{made.token_budget.used} of 400 tokens" in shown
     only = ContextPack.model_validate(printed(settings, *asked, "--section", "episodes"))
     assert {entry.section for entry in only.entries} == {"episodes"}
+
+
+@pytest.mark.requirement("E-17")
+def test_a_pack_is_filtered_by_tags(settings: Settings) -> None:
+    def found(*words: str) -> set[str]:
+        asked = ("pack", "one two title of colours", "--tenant", "acme", *words)
+        return {entry["source_id"] for entry in printed(settings, *asked)["entries"]}
+
+    assert found("--tag", "eu") == {"run-00000001", "e0", "e1"}
+    assert found("--tag", "eu", "--tag", "two") == {"e1"}
+    assert found("--tag", "us") == set()
 
 
 def test_drops_are_printed_with_their_reasons(settings: Settings) -> None:

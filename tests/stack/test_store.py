@@ -10,12 +10,15 @@ import redis
 from pipeline.contracts.artifact import Artifact, Status
 from pipeline.contracts.headers import KIND
 from pipeline.contracts.keys import join_key
+from pipeline.retrieval.plan import EPISODES as EPISODES_FETCHED
 from pipeline.store.blocks import StoreUnavailableError, TornStateError, connect
 from pipeline.store.fetch import Ambiguous, Store
 from pipeline.store.keys import Keys
 from pipeline.store.projection import ProjectionError, Record, project
 from pipeline.topology import ARTIFACTS, EPISODES, EVIDENCE
+from tests.support.inprocess import artifacts_of, events_log, run, sessions_fold
 from tests.support.memory import T0, Memory, artifact, artifact_as_read, contribution_as_read, episode, episode_as_read
+from tests.support.sessions import session
 
 
 @pytest.fixture
@@ -29,7 +32,9 @@ def memory(redis_url: str) -> Iterator[Memory]:
 def some_records() -> list[Record]:
     texts = ["deploy the staging environment", "kubectl cannot find the namespace", "the rollout of staging is fine"]
     episodes = [
-        episode_as_read(episode(f"e{i}", text, at=T0 + i * 1000, index=i, session=f"s{i % 2}"), i, partition=i % 2)
+        episode_as_read(
+            episode(f"e{i}", text, at=T0 + i * 1000, index=i, session=f"s{i % 2}", tags=["t"]), i, partition=i % 2
+        )
         for i, text in enumerate(texts)
     ]
     old = artifact("a1", status="superseded", superseded_by="a2")
@@ -116,7 +121,7 @@ def test_an_artifact_of_a_custom_type_is_kept_and_listed_as_it_came(memory: Memo
 
 
 def test_an_erased_artifact_leaves_nothing_behind(memory: Memory) -> None:
-    memory.write(artifact_as_read(artifact("a1"), 0))
+    memory.write(artifact_as_read(artifact("a1", metadata={"lineage_tags": ["t"]}), 0))
     memory.write(Record(ARTIFACTS, 0, 1, join_key("acme", "a1").encode(), None, []))
     assert memory.store.get_artifact("acme", "a1") is None
     assert memory.found("deploy staging") == []
@@ -160,6 +165,55 @@ def test_every_source_of_a_pack_resolves(memory: Memory) -> None:
             found = memory.store.get_event("acme", entry.source_id, session)
             assert isinstance(found, dict)
             assert found["id"] == entry.source_id
+
+
+@pytest.mark.requirement("E-17")
+def test_a_pack_filtered_by_tags_holds_only_what_rests_on_events_that_carry_them_all(memory: Memory) -> None:
+    """Deployments are tagged `staging`, every other rotation `vault`, every third session `third`."""
+    events, rotations = [], 0
+    for number in range(24):
+        sent = session(number)
+        rotates = "rotate" in sent[0]["content"]["text"]
+        rotations += rotates
+        tags = ["third"] * (number % 3 == 0) + (["vault"] * (rotations % 2) if rotates else ["staging"])
+        events += [{**event, "tags": tags} if tags else event for event in sent]
+    records = events_log(events, partitions=1)[0]
+    episodes = run(sessions_fold, records).episodes
+    compiled = [Artifact.model_validate(fields) for fields in artifacts_of(events, partitions=1)]
+    memory.write(*(episode_as_read(fields, n) for n, fields in enumerate(episodes)))
+    memory.write(*(artifact_as_read(made, n) for n, made in enumerate(compiled)))
+    carried = {event["event_id"]: set(event.get("tags", ())) for event in events}
+
+    def sources(*tags: str) -> dict[str, set[str]]:
+        """By kind the ids in the pack; all that they rest on carries the tags."""
+        pack = memory.pack("deploy to staging, rotate credentials, namespace not found", tags=list(tags))
+        assert pack.tags == list(tags)
+        found: dict[str, set[str]] = {"artifact": set(), "episode": set()}
+        for entry in pack.entries:
+            made = memory.store.get_artifact("acme", entry.source_id) if entry.source_type == "artifact" else None
+            rests_on = made["source_events"] if made else [entry.source_id]
+            assert all(carried[event] >= set(tags) for event in rests_on)
+            found[entry.source_type].add(made["title"] if made else entry.source_id)
+        assert pack.assembly_metadata.candidate_count == len(pack.entries) + pack.token_budget.dropped_count
+        return found
+
+    everything, staging, vault = sources(), sources("staging"), sources("vault")
+    assert everything["artifact"] > staging["artifact"] > set()
+    assert staging["episode"]
+    assert vault["episode"]
+    assert not vault["artifact"], "half of what they rest on is not tagged"
+    assert sources("staging", "third")["episode"] < sources("third")["episode"]
+    assert sources("staging", "vault") == sources("unheard of") == {"artifact": set(), "episode": set()}
+
+
+@pytest.mark.requirement("E-17")
+def test_a_tagged_episode_is_found_behind_any_number_of_better_matches(memory: Memory) -> None:
+    better = [episode(f"e{n}", "deploy staging", index=n) for n in range(EPISODES_FETCHED)]
+    worse = episode("tagged", f"deploy {'something else ' * 20}", index=len(better), tags=["a:b", "é"])
+    memory.write(*(episode_as_read(fields, n) for n, fields in enumerate([*better, worse])))
+    assert "tagged" not in memory.found("deploy staging")
+    assert memory.found("deploy staging", tags=["é", "a:b"]) == ["tagged"]
+    assert memory.found("deploy staging", tags=["a"]) == []
 
 
 @pytest.mark.requirement("E-04", "Y03")

@@ -163,7 +163,9 @@ class Memory:
         for key in self.client.scan_iter(match=f"{self.keys.prefix}hmx:*"):
             kind = self.client.type(key)
             value = {
-                b"string": lambda k: _rows(self.client.get(k)) if b":term:" in k else self.client.get(k),
+                b"string": lambda k: (
+                    _rows(self.client.get(k)) if {b"term", b"tag"} & set(k.split(b":")) else self.client.get(k)
+                ),
                 b"hash": lambda k: sorted(self.client.hgetall(k).items()),
                 b"set": lambda k: sorted(self.client.smembers(k)),
                 b"zset": lambda k: self.client.zrange(k, 0, -1, withscores=True),
@@ -179,10 +181,10 @@ class Memory:
         if keys:
             self.client.delete(*keys)
 
-    def pack(self, query: str, tenant: str = "acme") -> ContextPack:
-        request = PackRequest(query=query, tenant_id=tenant)
+    def pack(self, query: str, tenant: str = "acme", tags: list[str] | None = None) -> ContextPack:
+        request = PackRequest(query=query, tenant_id=tenant, tags=tags)
         planned = plan(request)
         return assemble(request, planned, self.store.fetch(planned))
 
-    def found(self, query: str, tenant: str = "acme") -> list[str]:
-        return [entry.source_id for entry in self.pack(query, tenant).entries]
+    def found(self, query: str, tenant: str = "acme", tags: list[str] | None = None) -> list[str]:
+        return [entry.source_id for entry in self.pack(query, tenant, tags).entries]

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pipeline.contracts.pack import RankingWeights
-from pipeline.retrieval.postings import best, bm25, bm25_named, document_number, pack_posting
+from pipeline.retrieval.postings import best, bm25, bm25_named, document_number, in_all, pack_posting
 from pipeline.retrieval.score import Components, recency
 
 unit = st.floats(0, 1)
@@ -32,6 +32,23 @@ def test_a_shorter_document_and_a_repeated_term_count_more() -> None:
 
 def test_ties_go_by_number() -> None:
     assert ranked([(9, 1, 5), (3, 1, 5), (5, 1, 5)]) == [3, 5, 9]
+
+
+@pytest.mark.requirement("E-17")
+def test_the_best_of_some_documents_are_those_whatever_else_matches_better() -> None:
+    term, tagged, other = (
+        b"".join(pack_posting(n, tf, 10) for n, tf in rows)
+        for rows in ([(n, 9 - n) for n in range(9)], [(n, 1) for n in (8, 3, 7, 50)], [(8, 1), (7, 1)])
+    )
+    scores = bm25([term], 100)
+    assert [n for n, _ in best(scores, 2)] == [0, 1]
+    assert [n for n, _ in best(scores, 2, in_all([tagged]))] == [3, 7]
+    assert [n for n, _ in best(scores, 2, in_all([tagged, other]))] == [7, 8]
+    assert best(scores, 2, in_all([tagged, b""])) == []
+    assert best(scores, 9, in_all([])) == best(scores, 9)
+    named = [{b"n%d" % n: pack_posting(0, 9 - n, 10) for n in range(9)}]
+    assert [name for name, _ in bm25_named(named, 100, 2, {b"n8", b"n3", b"n7", b"gone"})] == [b"n3", b"n7"]
+    assert bm25_named(named, 100, 2, set()) == []
 
 
 @given(
