@@ -28,7 +28,7 @@ from pipeline.audit.conservation import (
 from pipeline.audit.explanation import Explanation, Witness
 from pipeline.audit.explanation import explain as explained
 from pipeline.contracts.headers import KIND, ORIGIN_OFFSET, ORIGIN_PARTITION, Headers, header
-from pipeline.kafka.clients import Cluster, Watermarks, read_partition
+from pipeline.kafka.clients import Cluster, Watermarks, headers_of, read_partition
 from pipeline.kafka.reach import existing_topics
 from pipeline.kafka.topics import TopicsError
 from pipeline.settings import Settings
@@ -243,10 +243,9 @@ def row_of(message: Message) -> Row:
     partition, offset = message.partition(), message.offset()
     assert partition is not None
     assert offset is not None, "a record that was read has a place"
-    found: Any = message.headers() or []
     key: Any = message.key()
     value: Any = message.value()
-    return Row(partition, offset, message.timestamp()[1], key, value, found)
+    return Row(partition, offset, message.timestamp()[1], key, value, headers_of(message))
 
 
 def _standing(state: Iterator[Row], low: int) -> Standing:

@@ -6,6 +6,7 @@ Every reader is read_committed. Offsets have holes (transaction markers), so not
 import logging
 import time
 from collections.abc import Iterator
+from operator import methodcaller
 from typing import Any, Final, NamedTuple
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicCollection, TopicPartition
@@ -50,6 +51,11 @@ def consumer_config(bootstrap: str, **settings: Any) -> dict[str, Any]:
         "log_level": 3,
         **settings,
     }
+
+
+_HEADERS: Final = methodcaller("headers")
+"""For a name that is no UTF-8 the client sets an error and returns a list with a hole in it. Only a call from C sees
+the error at once: CPython's own fast calls don't look, and who touches the hole crashes."""
 
 
 class TopicInfo(NamedTuple):
@@ -127,6 +133,17 @@ def read_partition(
                 raise TimeoutError(f"reading {topic}/{partition} is stuck below offset {high}")
     finally:
         consumer.close()
+
+
+def headers_of(message: Message) -> Headers:
+    """None where a name among them is no UTF-8: the client can't make a text of it, and has nothing else to give.
+
+    The worker takes such a record in the same way (worker.records), or audits would differ from what it wrote.
+    """
+    try:
+        return _HEADERS(message) or []
+    except (SystemError, UnicodeDecodeError):
+        return []
 
 
 def sendable(headers: Headers) -> list[tuple[str, str | bytes | None]]:

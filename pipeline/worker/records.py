@@ -1,0 +1,69 @@
+"""Batches of records that are read to their end, also where a header's name is no UTF-8.
+
+Kafka takes any bytes for a name, aiokafka's parser raises for them: the fetch would fail at that offset for ever.
+Enters: the bytes of a batch. Leaves: its records; one with such a name has no headers, which is what the audit sees
+of it too (kafka.clients.headers_of). Fails: CorruptRecordException, as aiokafka's own.
+"""
+
+from collections.abc import Iterator
+from itertools import islice
+from typing import Any, SupportsIndex
+
+from aiokafka.consumer import fetcher
+from aiokafka.errors import CorruptRecordException
+from aiokafka.record import memory_records
+from aiokafka.record.default_records import DefaultRecordBatch, _DefaultRecordBatchPy
+
+
+def read_tolerantly() -> None:
+    """Every fetcher of this process: aiokafka has no way to give one its own parser."""
+    memory_records.DefaultRecordBatch = TolerantBatch
+    fetcher.MemoryRecords = memory_records._MemoryRecordsPy
+
+
+class TolerantBatch:
+    """aiokafka's fast batch; where that fails at a record, the slow parser goes on from there."""
+
+    def __init__(self, buffer: memoryview) -> None:
+        self._buffer = buffer
+        self._batch: Any = DefaultRecordBatch(buffer)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._batch, name)
+
+    def __next__(self) -> Any:
+        return next(self._batch)
+
+    def __iter__(self) -> Iterator[Any]:
+        read = 0
+        try:
+            for record in self._batch:
+                yield record
+                read += 1
+        except (UnicodeDecodeError, CorruptRecordException):  # the latter where the fast parser is not installed
+            yield from islice(_tolerant(self._buffer), read, None)
+
+
+def _tolerant(buffer: memoryview) -> Iterator[Any]:
+    batch = _DefaultRecordBatchPy(buffer)
+    batch._maybe_uncompress()
+    batch._buffer = _Names(batch._buffer)
+    for record in batch:
+        if not all(_readable(name) for name, _ in record.headers):
+            record.headers.clear()
+        yield record
+
+
+def _readable(name: str) -> bool:
+    return not any("\udc80" <= character <= "\udcff" for character in name)
+
+
+class _Names(bytearray):
+    """What aiokafka cuts names from, the only thing that it decodes. To librdkafka a name ends at a NUL."""
+
+    def __getitem__(self, at: SupportsIndex | slice) -> Any:
+        found = super().__getitem__(at)
+        return _Names(found) if isinstance(found, bytearray) else found
+
+    def decode(self, encoding: str = "utf-8", errors: str = "strict") -> str:
+        return bytes(self).partition(b"\0")[0].decode(encoding, "surrogateescape")
