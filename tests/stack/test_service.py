@@ -33,7 +33,8 @@ def records() -> list[Record]:
         episode("twin", "staging here", session="s8"),
         episode("twin", "staging there", session="s9"),
         episode(ODD, "deploy an odd id to staging", session="s9"),
-        episode("e0", "the secret plan of globex for staging", tenant="globex"),
+        episode("e0", "the secret plan of globex for staging", tenant="globex", tags=["fleet"]),
+        episode("tagged", "deploy the fleet to staging", session="s7", tags=["fleet"]),
     ]
     old = artifact("a1", status="superseded", superseded_by="a2")
     new = artifact("a2", supersedes="a1", version=2)
@@ -105,6 +106,13 @@ def test_every_id_in_a_pack_resolves(service: httpx.Client) -> None:
                 assert service.get(f"/v1/hmx/contributions/{contribution}", headers=ACME).status_code == 200
 
 
+@pytest.mark.requirement("E-17")
+def test_a_pack_is_filtered_by_tags(service: httpx.Client) -> None:
+    pack = pack_of(service, tags=["fleet"])
+    jsonschema.validate(pack, SCHEMAS["context-pack.json"])
+    assert ([entry["source_id"] for entry in pack["entries"]], pack["tags"]) == (["tagged"], ["fleet"])
+
+
 @pytest.mark.requirement("C-23")
 def test_two_services_give_the_same_pack_bar_its_duration(service: httpx.Client, settings: Settings) -> None:
     with serving(settings) as other:
@@ -125,6 +133,7 @@ def test_two_services_give_the_same_pack_bar_its_duration(service: httpx.Client,
         (b'{"query": "q", "token_budget": "9"}', "$.token_budget"),
         (b'{"query": "q", "sections": ["nope"]}', "$.sections[0]"),
         (b'{"query": "q", "weights": {"recency": -1}}', "$.weights.recency"),
+        (b'{"query": "q", "tags": ["a", 1]}', "$.tags[1]"),
         (b'{"query": "q", "other": 1}', "$.other"),
     ],
 )
