@@ -14,7 +14,7 @@ from confluent_kafka.admin import AdminClient
 
 from pipeline.contracts.headers import Headers
 from pipeline.contracts.limits import OUTPUT_BYTES
-from pipeline.kafka.topics import KafkaUnreachableError
+from pipeline.kafka.topics import KafkaUnreachableError, settled
 
 LOG: Final = logging.getLogger("hmx.kafka")
 ANSWER_S: Final = 10.0
@@ -84,9 +84,13 @@ class Cluster:
         return TopicInfo(str(described.topic_id), len(described.partitions))
 
     def watermarks(self, topic: str, partition: int) -> Watermarks:
-        """Low and high watermark; the high one counts open transactions."""
+        """Low and high watermark; the high one counts open transactions. Waits while a leader changes."""
         target = TopicPartition(topic, partition)
-        return Watermarks(*_answer(lambda: self._reader.get_watermark_offsets(target, timeout=ANSWER_S, cached=False)))
+
+        def ask() -> Any:
+            return self._reader.get_watermark_offsets(target, timeout=ANSWER_S, cached=False)
+
+        return Watermarks(*_answer(lambda: settled(ask)))
 
     def close(self) -> None:
         self._reader.close()

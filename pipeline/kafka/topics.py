@@ -39,7 +39,7 @@ CONNECT_S: Final = 5.0
 ANSWER_S: Final = 10.0
 VISIBLE_S: Final = 30.0
 POLL_S: Final = 0.1
-_UNSETTLED: Final = {
+_UNSETTLED: Final = {  # the broker asked does not know the topic yet, or a partition's leader not that it leads
     KafkaError.NOT_LEADER_FOR_PARTITION,
     KafkaError.LEADER_NOT_AVAILABLE,
     KafkaError.UNKNOWN_TOPIC_OR_PART,
@@ -67,10 +67,6 @@ class KafkaUnreachableError(TopicsError):
 
 class KafkaRefusedError(TopicsError):
     pass
-
-
-class _UnsettledError(KafkaRefusedError):
-    """The broker asked does not know the topic yet, or a partition's leader not that it leads."""
 
 
 class PlanRefusedError(TopicsError):
@@ -234,7 +230,7 @@ def _configs(admin: AdminClient, names: Iterable[str]) -> dict[str, dict[str, Co
     resources = [ConfigResource(ResourceType.TOPIC, name) for name in names]
     if not resources:
         return {}
-    answers = _settled(lambda: _answers(admin.describe_configs(resources, request_timeout=ANSWER_S)))
+    answers = _settled_answers(lambda: admin.describe_configs(resources, request_timeout=ANSWER_S))
     return {resource.name: entries for resource, entries in answers.items()}
 
 
@@ -243,18 +239,18 @@ def _written(admin: AdminClient, counts: Mapping[str, int]) -> set[str]:
     asked = {TopicPartition(name, n): OffsetSpec.latest() for name, count in counts.items() for n in range(count)}
     if not asked:
         return set()
-    ends = _settled(lambda: _answers(admin.list_offsets(asked, request_timeout=ANSWER_S)))
+    ends = _settled_answers(lambda: admin.list_offsets(asked, request_timeout=ANSWER_S))
     return {partition.topic for partition, end in ends.items() if end.offset > 0}
 
 
-def _settled(ask: Callable[[], V]) -> V:
+def settled(ask: Callable[[], V]) -> V:
     """Asks again while the cluster is still making up its mind about new partitions or new leaders."""
     deadline = time.monotonic() + VISIBLE_S
     while True:
         try:
             return ask()
-        except _UnsettledError:
-            if time.monotonic() > deadline:
+        except KafkaException as error:
+            if error.args[0].code() not in _UNSETTLED or time.monotonic() > deadline:
                 raise
             time.sleep(POLL_S)
 
@@ -265,9 +261,20 @@ def _is_override(entry: ConfigEntry) -> bool:
 
 def _answers(futures: Mapping[K, "Future[V]"]) -> dict[K, V]:
     try:
-        return {key: future.result() for key, future in futures.items()}
+        return _results(futures)
     except KafkaException as error:
         raise _explained(error) from error
+
+
+def _settled_answers(ask: Callable[[], Mapping[K, "Future[V]"]]) -> dict[K, V]:
+    try:
+        return settled(lambda: _results(ask()))
+    except KafkaException as error:
+        raise _explained(error) from error
+
+
+def _results(futures: Mapping[K, "Future[V]"]) -> dict[K, V]:
+    return {key: future.result() for key, future in futures.items()}
 
 
 def _explained(error: KafkaException) -> TopicsError:
@@ -275,5 +282,5 @@ def _explained(error: KafkaException) -> TopicsError:
     if cause.code() in _SILENCE:
         return KafkaUnreachableError(cause.str())
     if cause.code() in _UNSETTLED:
-        return _UnsettledError(f"no leader answers for a partition: {cause.str()}")
+        return KafkaRefusedError(f"no leader answers for a partition: {cause.str()}")
     return KafkaRefusedError(f"Kafka refuses: {cause.str()}")
