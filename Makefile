@@ -8,16 +8,20 @@ COMPILE := $(BIN)/uv pip compile --universal --python-version 3.11 --generate-ha
 	--no-header --no-annotate --no-emit-index-url --quiet
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test bench conformance fuzz reference lint lock venv clean
+.PHONY: help demo test test-slow bench conformance fuzz reference lint lock venv clean
 
 help:  ## list these commands
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-11s  %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s  %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 demo: venv  ## start the whole pipeline on real Kafka and Redis, run sample sessions through it, show what came out
 	@$(BIN)/hmx demo
 
 test: lint  ## lint, then the default test suite on a real Kafka and Redis that it starts and stops itself
 	@$(BIN)/python -m pytest
+
+test-slow: venv  ## the tests left out of `make test`, which take minutes, and every property with many more examples
+	@HYPOTHESIS_PROFILE=thorough $(BIN)/python -m pytest tests/pure
+	@$(BIN)/python -m pytest -m slow
 
 bench: venv  ## what an event costs, as a ratio to an empty Faust agent (EVENTS=n ROUNDS=n)
 	@$(BIN)/python -m tests.bench
