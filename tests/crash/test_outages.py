@@ -86,8 +86,9 @@ def test_without_kafka_and_redis_processes_wait_and_say_so(tmp_path: Path) -> No
     settings = new_settings("127.0.0.1:9", "redis://127.0.0.1:9/0")
     pipeline = Pipeline(settings, tmp_path)
     try:
-        for name, port in zip(("worker", "materialiser", "service"), ports(settings)[:3], strict=True):
+        for name in ("worker", "materialiser", "service"):
             pipeline.start(name, ready=False)
+        for port in ports(settings):
             until(lambda port=port: answer(f"http://127.0.0.1:{port}/livez")[0] == 200)
             status, why = answer(f"http://127.0.0.1:{port}/readyz")
             assert status == 503
