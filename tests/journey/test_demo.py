@@ -99,7 +99,7 @@ def test_interrupted_it_stops_all_that_it_has_started(tmp_path: Path, asked: sig
         demo.communicate(timeout=STOP_S)
     finally:
         demo.kill()
-    assert len(running) > 2
+    assert len(running) > 1  # itself and what it had started
     assert demo.returncode == 130
     assert_nothing_is_left(tmp_path)
 

@@ -44,7 +44,7 @@ ROWS = pytest.mark.requirement(
 @ROWS
 def test_traffic_has_the_outcomes_and_the_order_of_the_specification(kafka: str, tmp_path: Path) -> None:
     settings = new_settings(kafka)
-    sent = [record for record in traffic(1, 1_400, 18, long=2) if record.at < 25_000]
+    sent = [record for record in traffic(1, 700, 8, long=2) if record.at < 15_000]
     check(settings, tmp_path, sent, kills=1)
 
 

@@ -228,6 +228,7 @@ def test_data_outlives_a_stop_but_not_a_fresh_start(tmp_path: Path, own_servers:
     assert "kept" not in topics(fresh=True, create=False)
 
 
+@pytest.mark.slow
 def test_three_nodes_go_on_without_one_of_them(tmp_path: Path, own_servers: None) -> None:
     with Stack(tmp_path, nodes=3, keep=False) as stack:
         admin = AdminClient({"bootstrap.servers": stack.kafka_bootstrap})
