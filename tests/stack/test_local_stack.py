@@ -160,6 +160,7 @@ def test_nothing_outlives_a_supervisor_killed_with_9(tmp_path: Path, watch: str)
 # --- Kafka and Redis ---
 
 
+@pytest.mark.slow
 def test_servers_serve_and_a_killed_broker_comes_back_with_its_data(tmp_path: Path, own_servers: None) -> None:
     with Stack(tmp_path, keep=False) as stack:
         with Redis.from_url(stack.redis_url) as redis:

@@ -213,6 +213,7 @@ def test_wait_says_that_redis_is_lacking(pipeline: Pipeline) -> None:
 # verify
 
 
+@pytest.mark.slow
 def test_what_went_through_the_pipeline_is_conserved(pipeline: Pipeline, hmx: Any) -> None:
     before = verify(pipeline.settings).outcomes
     lines = session(4)

@@ -190,6 +190,7 @@ def test_who_leaves_before_the_body_is_there_is_no_defect(service: httpx.Client,
     assert log.records() == before
 
 
+@pytest.mark.slow
 def test_without_a_topic_nothing_counts_as_accepted_and_readiness_says_why(kafka: str, redis_url: str) -> None:
     with serving(new_settings(kafka, redis_url)) as client:
         ready = client.get("/readyz")

@@ -224,6 +224,7 @@ def test_without_redis_it_waits_and_says_so_and_then_loses_nothing(settings: Set
             memory.client.close()
 
 
+@pytest.mark.slow
 def test_without_kafka_or_its_topics_it_waits_and_says_so(settings: Settings) -> None:
     for changes in ({"kafka_bootstrap": "127.0.0.1:1"}, {"topic_prefix": "absent."}):
         with running(replace(settings, **changes)) as materialiser:  # type: ignore[arg-type]
