@@ -215,8 +215,7 @@ class SessionsFold:
         index = session.cursor.index
         self._emit_episode(tx, name, session, held, late)
         at = min(held.instant // NS_PER_MS, held.log_time + CLOCK_SKEW_MS)
-        blank = Step(event_id=entry.event_id, at=at, index=index, role=Role.OBSERVATION)
-        step = None if late else attempt(tx, "step_not_mined", lambda: step_of(held.fields, at, index), blank)
+        step = None if late else _step(tx, held.fields, at, index)
         tx.put(trace_key(name, index), Trace(entry.event_id, held.digest, step))
         if step is None:
             session = self._segmenting.pass_by(
@@ -283,3 +282,9 @@ class SessionsFold:
         record_key = join_key("barrier", barrier_id, str(tx.partition)).encode()
         for partition in range(self._evidence_partitions):
             tx.emit(Output(EVIDENCE, partition, record_key, value, headers))
+
+
+def _step(tx: Tx, fields: dict[str, Any], at: int, index: int) -> Step:
+    """What mining sees of the event; where its content cannot be taken, only that there was one."""
+    step = attempt(tx, "step_not_mined", lambda: step_of(fields, at, index), None)
+    return step if step is not None else Step(event_id=fields["event_id"], at=at, index=index, role=Role.OBSERVATION)
