@@ -140,7 +140,7 @@ def read_partition(
 
 
 def headers_of(message: Message) -> Headers:
-    """None where a name among them is no UTF-8: the client can't make a text of it, and has nothing else to give.
+    """Empty where a name among them is no UTF-8: the client can't make a text of it, and has nothing else to give.
 
     The worker takes such a record in the same way (worker.records), or audits would differ from what it wrote.
     """

@@ -17,7 +17,7 @@ from typing import Any, Final
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
 from pipeline.contracts.limits import MB
-from pipeline.kafka.clients import consumer_config
+from pipeline.kafka.clients import consumer_config, headers_of
 from pipeline.observe.health import serve_health
 from pipeline.observe.metrics import METRICS
 from pipeline.settings import Settings
@@ -260,8 +260,7 @@ def _read(message: Message, prefix: str) -> _Read:
         return _Read(topic, partition, offset, None)
     key: Any = message.key()
     value: Any = message.value()
-    headers: Any = message.headers()
-    return _Read(topic, partition, offset, Record(topic, partition, offset, key or b"", value, headers))
+    return _Read(topic, partition, offset, Record(topic, partition, offset, key or b"", value, headers_of(message)))
 
 
 def _blocks_of(records: Iterable[Record]) -> Iterator[list[Record]]:

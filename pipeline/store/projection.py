@@ -14,7 +14,7 @@ import orjson
 
 from pipeline.contracts.artifact import Status
 from pipeline.contracts.episode import RESERVED
-from pipeline.contracts.headers import CONTROL_KINDS, KIND, header
+from pipeline.contracts.headers import CONTROL_KINDS, KIND, Headers, header
 from pipeline.contracts.keys import split_key
 from pipeline.retrieval.documents import (
     artifact_tags,
@@ -51,7 +51,7 @@ class Record(NamedTuple):
     offset: int
     key: bytes
     value: bytes | None
-    headers: list[tuple[str, bytes]] | None = None
+    headers: Headers | None = None
 
 
 def project(keys: Keys, record: Record) -> list[Command]:
