@@ -24,12 +24,17 @@ SHIM = Path(__file__).with_name("shim.py")
 BACKOFF_FIRST, BACKOFF_MOST = 0.5, 30.0
 STEADY_SECONDS = 30.0  # so long ready, and the next exit counts as the first
 TAIL_LINES = 15
+PORT_TAKEN = b"address already in use"  # as Kafka, Redis and uvicorn all say it
 
 Probe = Callable[[], bool]
 
 
 class StackError(Exception):
     """The local stack can't do what was asked; the message is for whoever asked."""
+
+
+class PortTakenError(StackError):
+    """A port that was free when it was chosen was somebody else's when it was wanted; another choice may do."""
 
 
 class State(StrEnum):
@@ -64,6 +69,7 @@ class Process:
     due: float = 0.0  # when a waiting process starts next
     _since: float = 0.0
     _popen: subprocess.Popen[bytes] | None = None
+    _log_from: int = 0  # where in the log its last start began
 
     @property
     def name(self) -> str:
@@ -100,12 +106,19 @@ class Process:
             self._popen.wait()
         self.state, self.pid, self._popen = State.STOPPED, None, None
 
+    def found_its_port_taken(self) -> bool:
+        """Is that what it ended with?"""
+        if not self.failures or not self.log.exists():
+            return False
+        return PORT_TAKEN in self.log.read_bytes()[self._log_from :].lower()
+
     def tail(self) -> str:
         lines = self.log.read_text(errors="replace").splitlines() if self.log.exists() else []
         return "\n".join(f"  {line}" for line in lines[-TAIL_LINES:])
 
     def _spawn(self, now: float) -> None:
         with _appending(self.log) as log:
+            self._log_from = log.tell()
             self._popen = subprocess.Popen(
                 [sys.executable, "-S", "-E", str(SHIM), str(os.getpid()), *self.component.argv],
                 stdin=subprocess.DEVNULL,

@@ -27,7 +27,7 @@ from typing import IO, Any, Self
 from pipeline.local import jars
 from pipeline.local.kafka import kafka
 from pipeline.local.ports import free_ports
-from pipeline.local.process import Component, Process, StackError, State, answers_ok
+from pipeline.local.process import Component, PortTakenError, Process, StackError, State, answers_ok
 from pipeline.local.redis import redis
 from pipeline.local.state import (
     CONTROL_KEY,
@@ -43,6 +43,7 @@ from pipeline.local.supervisor import Supervisor
 
 Progress = Callable[[str], None]
 DATA, LOGS = ("kafka", "redis"), "logs"
+START_ATTEMPTS = 3
 STOP_SECONDS = 60.0  # longer than every grace together
 
 
@@ -96,14 +97,24 @@ class Stack:
             if self._fresh:
                 self._wipe()
             self._started_at = dt.datetime.now(dt.UTC).isoformat(timespec="seconds")
-            stages = self._prepare()
-            self._supervisor = Supervisor(stages, self.state / LOGS, self._changed)
-            self._supervisor.start()
-            self._ready = True
-            self._changed(self._supervisor.processes)
+            self._ready_on_free_ports()
         except BaseException:
             self.stop()
             raise
+
+    def _ready_on_free_ports(self) -> None:
+        """On other ports again where one of those that were free is taken meanwhile."""
+        for left in reversed(range(START_ATTEMPTS)):
+            self._supervisor = Supervisor(self._prepare(), self.state / LOGS, self._changed)
+            try:
+                self._supervisor.start()
+            except PortTakenError:
+                if not left:
+                    raise
+            else:
+                self._ready = True
+                self._changed(self._supervisor.processes)
+                return
 
     def stop(self) -> None:
         if self._supervisor is not None:

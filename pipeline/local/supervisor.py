@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from pipeline.local.process import Component, Process, StackError
+from pipeline.local.process import Component, PortTakenError, Process, StackError
 
 TICK_SECONDS = 0.05
 EXITS_BEFORE_READY = 3  # so many exits of a component that was never ready, and starting is given up
@@ -89,6 +89,8 @@ class Supervisor:
         return True
 
     def _check(self, process: Process, elapsed: float) -> None:
+        if process.found_its_port_taken():
+            raise PortTakenError(f"{process.name} does not start, for its port is taken; see {process.log}")
         most = 1 if process.component.once else EXITS_BEFORE_READY
         if process.failures >= most:
             raise StackError(f"{process.name} does not start; the end of {process.log}:\n{process.tail()}")

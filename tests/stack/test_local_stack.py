@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -19,6 +20,7 @@ from redis import Redis
 
 from pipeline.local import jars
 from pipeline.local.kafka import kafka as kafka_servers
+from pipeline.local.ports import free_ports
 from pipeline.local.process import Component, Process, StackError, State
 from pipeline.local.stack import AlreadyUpError, Stack, down, status, up
 from pipeline.local.state import control_key
@@ -155,6 +157,26 @@ def test_nothing_outlives_a_supervisor_killed_with_9(tmp_path: Path, watch: str)
         assert all(running(pid) for pid in children)
         parent.kill()
     wait_until(lambda: not any(running(pid) for pid in children), "the children have ended")
+
+
+def test_a_port_that_is_taken_meanwhile_is_exchanged_for_another(
+    tmp_path: Path, own_servers: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HMX_KAFKA_BOOTSTRAP", "127.0.0.1:1")
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        choices = [[taken.getsockname()[1]], free_ports(1)]
+        monkeypatch.setattr("pipeline.local.redis.free_ports", lambda _: choices.pop(0))
+        with Stack(tmp_path, keep=False) as stack, Redis.from_url(stack.redis_url) as redis:
+            assert redis.ping()
+            described = status(tmp_path)
+    assert not choices
+    assert described is not None
+    assert described["redis_url"] == stack.redis_url
+
+
+def test_ports_are_given_once() -> None:
+    ports = [port for _ in range(100) for port in free_ports(3)]
+    assert len(ports) == len(set(ports))
 
 
 # --- Kafka and Redis ---
