@@ -1,0 +1,87 @@
+"""The sessions stage, exactly once in one process, against an empty Faust agent on the same topic.
+
+The log is written before either starts. Both are timed from the first to the last of its records: the worker, from
+the moment it may read, with all that a worker does but the patterns stage; the agent from its first record.
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from pipeline.contracts.outcomes import Outcome
+from pipeline.kafka.clients import Cluster
+from pipeline.kafka.positions import stored_positions
+from pipeline.kafka.publisher import publish
+from pipeline.settings import Settings
+from pipeline.topology import EPISODES, EVENTS, EVENTS_DLQ, SESSIONS
+from tests.bench import workload
+from tests.bench.kit import Bench, Worker, committed
+from tests.bench.report import Bar, Line
+
+EMPTY = "empty agent"
+
+
+class Cost(NamedTuple):
+    rate: float
+    """Records a second."""
+    cpu: float
+    """CPU microseconds a record, of the whole process."""
+
+
+def sessions(bench: Bench) -> list[Line]:
+    ours, empty = _rounds(bench, workload.compact(bench.events), Outcome.RELEASED)
+    return [
+        Line("sessions stage", "events/s", [c.rate for c in ours], EMPTY, [c.rate for c in empty], Bar("≥", 2.5)),
+        _cpu("sessions stage", ours, empty, 0.4),
+    ]
+
+
+def spaces(bench: Bench) -> list[Line]:
+    ours, empty = _rounds(bench, workload.spaced(bench.events // 2), Outcome.RELEASED)
+    return [_cpu("sessions stage, JSON with spaces", ours, empty, 0.5)]
+
+
+def invalid(bench: Bench) -> list[Line]:
+    ours, empty = _rounds(bench, workload.invalid(bench.events // 2), Outcome.REJECTED)
+    return [_cpu("sessions stage, invalid events only", ours, empty, 1.5)]
+
+
+def _cpu(name: str, ours: Sequence[Cost], empty: Sequence[Cost], limit: float) -> Line:
+    return Line(name, "CPU µs/event", [c.cpu for c in ours], EMPTY, [c.cpu for c in empty], Bar("≤", limit))
+
+
+def _rounds(bench: Bench, lines: Sequence[bytes], outcome: Outcome) -> tuple[list[Cost], list[Cost]]:
+    ours: list[Cost] = []
+    empty: list[Cost] = []
+    for _ in bench.rounds():
+        with bench.topics() as settings:
+            publish(lines, settings)
+            empty.append(_empty_agent(bench, settings, len(lines)))
+            ours.append(_sessions_stage(bench, settings, len(lines)))
+            _check(settings, len(lines), outcome)
+    return ours, empty
+
+
+def _empty_agent(bench: Bench, settings: Settings, count: int) -> Cost:
+    spent = bench.child("empty_agent", settings.kafka_bootstrap, settings.topic_prefix + EVENTS, count)
+    return Cost(count / spent["seconds"], spent["cpu"] / count * 1e6)
+
+
+def _sessions_stage(bench: Bench, settings: Settings, count: int) -> Cost:
+    worker = Worker(bench, settings, "sessions", SESSIONS.name)
+    try:
+        worker.await_ready()
+        worker.go()
+        notes = worker.await_records(SESSIONS.name, count)
+    finally:
+        worker.stop()
+    return Cost(count / (notes.until - notes.started), notes.cpu / count * 1e6)
+
+
+def _check(settings: Settings, count: int, outcome: Outcome) -> None:
+    """Every record has the outcome expected, and what came of it is there, once."""
+    cluster = Cluster(settings.kafka_bootstrap)
+    positions = stored_positions(cluster, SESSIONS, settings.topic_prefix)
+    cluster.close()
+    outcomes = sum(position.counts.get(outcome, 0) for position in positions if position is not None)
+    written = committed(settings, EPISODES if outcome is Outcome.RELEASED else EVENTS_DLQ)
+    assert (outcomes, written) == (count, count), f"{outcome}: {outcomes} counted, {written} written, {count} expected"

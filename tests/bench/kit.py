@@ -1,0 +1,170 @@
+"""What the lines share: rounds, a broker, topics of their own, processes that take notes.
+
+`Bench` is one run. Fails: AssertionError where a stage did not do what it is measured at; then no figure is worth
+anything.
+"""
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+from pipeline.kafka.clients import Cluster, read_partition
+from pipeline.kafka.topics import connect, load_topics
+from pipeline.local.process import answers_ok
+from pipeline.local.stack import Stack
+from pipeline.settings import Settings
+from tests.support.pipeline import create_topics, environment, new_settings
+
+PATIENCE_S: Final = 300.0
+READY_S: Final = 60.0
+LOOK_S: Final = 0.05
+
+
+class Bench:
+    """One run. The broker is started when the first line asks for it."""
+
+    def __init__(
+        self, folder: Path, events: int, rounds: int, on_round: Callable[[], None], closing: ExitStack
+    ) -> None:
+        self.folder = folder
+        self.events = events
+        self.round_count = rounds
+        self._on_round = on_round
+        self._closing = closing
+
+    @cached_property
+    def stack(self) -> Stack:
+        return self._closing.enter_context(Stack(self.folder / "state", keep=False))
+
+    def rounds(self) -> Iterator[int]:
+        for number in range(self.round_count):
+            yield number
+            self._on_round()
+
+    @contextmanager
+    def topics(self) -> Iterator[Settings]:
+        """New topics under a prefix of their own; deleted at the end."""
+        os.environ["HMX_STATE"] = str(self.folder)
+        settings = new_settings(self.stack.kafka_bootstrap, self.stack.redis_url)
+        create_topics(settings)
+        try:
+            yield settings
+        finally:
+            admin = connect(settings.kafka_bootstrap)
+            for deleted in admin.delete_topics(
+                [spec.topic for spec in load_topics(prefix=settings.topic_prefix)]
+            ).values():
+                deleted.result()
+
+    def child(self, module: str, *arguments: object) -> dict[str, Any]:
+        """Runs a module of this package in a fresh process; the JSON object that is its last line."""
+        argv = [sys.executable, "-m", f"tests.bench.{module}", *map(str, arguments)]
+        done = subprocess.run(argv, capture_output=True, text=True, timeout=PATIENCE_S, cwd=self.folder, env=_path())
+        assert done.returncode == 0, f"{module}: {done.stderr}"
+        answer: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+        return answer
+
+
+def _path(settings: Settings | None = None) -> dict[str, str]:
+    """Whatever a process leaves where it stands stays out of the checkout; this package is found all the same."""
+    inherited = environment(settings) if settings is not None else dict(os.environ)
+    return {**inherited, "PYTHONPATH": str(Path(__file__).parents[2])}
+
+
+class Batch(NamedTuple):
+    """A note of a worker about a batch that it has committed."""
+
+    stage: str
+    records: int
+    until: float
+    """Monotonic clock, the same for all processes of a machine."""
+    cpu: float
+    """CPU seconds of the process so far."""
+
+
+class Notes(NamedTuple):
+    started: float
+    started_cpu: float
+    batches: list[Batch]
+
+    def records(self, stage: str) -> int:
+        return sum(batch.records for batch in self.batches if batch.stage == stage)
+
+    @property
+    def cpu(self) -> float:
+        """CPU seconds from the word to the end of the last batch."""
+        return max(batch.cpu for batch in self.batches) - self.started_cpu if self.batches else 0.0
+
+    @property
+    def until(self) -> float:
+        return max((batch.until for batch in self.batches), default=self.started)
+
+
+class Worker:
+    """A worker process of some stages (see tests.bench.worker): it begins at `go`."""
+
+    def __init__(self, bench: Bench, settings: Settings, name: str, *stages: str) -> None:
+        self._settings = settings
+        self._word = bench.folder / f"{settings.topic_prefix}{name}.go"
+        self._file = bench.folder / f"{settings.topic_prefix}{name}.notes"
+        self._log = bench.folder / f"{settings.topic_prefix}{name}.log"
+        argv = [sys.executable, "-m", "tests.bench.worker", str(self._word), str(self._file), *stages]
+        with self._log.open("wb") as log:
+            self.process = subprocess.Popen(
+                argv, cwd=bench.folder, env=_path(settings), stdin=subprocess.DEVNULL, stdout=log, stderr=log
+            )
+
+    def await_ready(self) -> None:
+        probe, deadline = answers_ok(self._settings.worker_port), time.monotonic() + READY_S
+        while not probe():
+            self.check(deadline)
+            time.sleep(LOOK_S)
+
+    def check(self, deadline: float) -> None:
+        if self.process.poll() is not None or time.monotonic() > deadline:
+            raise AssertionError(f"the worker does not come to the end:\n{self._log.read_text()[-2000:]}")
+
+    def go(self) -> None:
+        self._word.touch()
+
+    def notes(self) -> Notes:
+        """What it has noted so far."""
+        lines = self._file.read_text().splitlines() if self._file.exists() else []
+        if not lines:
+            return Notes(0.0, 0.0, [])
+        started, *batches = (json.loads(line) for line in lines)
+        return Notes(*started, [Batch(*batch) for batch in batches])
+
+    def await_records(self, stage: str, count: int) -> Notes:
+        deadline = time.monotonic() + PATIENCE_S
+        while (notes := self.notes()).records(stage) < count:
+            self.check(deadline)
+            time.sleep(LOOK_S)
+        return notes
+
+    def stop(self) -> None:
+        self.process.terminate()
+        try:
+            self.process.wait(20)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+
+
+def committed(settings: Settings, topic: str) -> int:
+    """Records that a read_committed reader finds on all partitions of a topic."""
+    cluster, name = Cluster(settings.kafka_bootstrap), settings.topic_prefix + topic
+    try:
+        return sum(
+            sum(1 for _ in read_partition(settings.kafka_bootstrap, name, number, cluster.watermarks(name, number)))
+            for number in range(cluster.topic(name).partitions)
+        )
+    finally:
+        cluster.close()

@@ -1,0 +1,60 @@
+"""A worker as it is, but for three things: it runs the stages named, begins when a file appears, and takes notes.
+
+Arguments: that file, the file for the notes, the names of stages. Notes are JSON arrays, one a line: first when it
+began and the CPU seconds so far, then one per batch committed (tests.bench.kit.Batch).
+"""
+
+import json
+import os
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from pipeline.settings import Settings
+from pipeline.topology import STAGES
+from pipeline.worker import app
+from pipeline.worker.main import run_worker
+from pipeline.worker.partition import OwnedPartition
+from pipeline.worker.runner import Runner
+
+
+def main(word: Path, notes: Path, *stages: str) -> None:
+    app.STAGES = tuple(stage for stage in STAGES if stage.name in stages)  # type: ignore[misc]
+    file = os.open(notes, os.O_CREAT | os.O_WRONLY | os.O_APPEND)
+
+    def note(*values: Any) -> None:
+        os.write(file, json.dumps([*values, time.monotonic(), time.process_time()]).encode() + b"\n")
+
+    _wait_for(word, note)
+    _note_batches(note)
+    run_worker(Settings.load())
+
+
+def _wait_for(word: Path, note: Any) -> None:
+    """Until then no partition is hungry: everything is restored and in its place, and nothing is read."""
+    hungry = Runner.hungry
+
+    def not_yet(self: Runner, limit: int) -> Any:
+        if not word.exists():
+            return set()
+        note()
+        Runner.hungry = hungry  # type: ignore[method-assign]
+        return hungry(self, limit)
+
+    Runner.hungry = not_yet  # type: ignore[method-assign]
+
+
+def _note_batches(note: Any) -> None:
+    process = OwnedPartition.process
+
+    def noted(self: OwnedPartition, batch: Any) -> Any:
+        counts = process(self, batch)
+        note(self.stage.name, len(batch.records))
+        return counts
+
+    OwnedPartition.process = noted  # type: ignore[method-assign]
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), Path(sys.argv[2]), *sys.argv[3:])
