@@ -13,12 +13,10 @@ from yarl import URL
 
 from pipeline.contracts.limits import BATCH_BYTES
 from pipeline.kafka.clients import Cluster, plain_producer
+from pipeline.kafka.folds import fold_factories
 from pipeline.kafka.transaction import Transactions
 from pipeline.settings import Settings
-from pipeline.stages.executor import FoldFactory
-from pipeline.stages.patterns import PatternsFold
-from pipeline.stages.sessions import SessionsFold
-from pipeline.topology import EVENTS, EVIDENCE, PATTERNS, SESSIONS, STAGES, Stage
+from pipeline.topology import STAGES, Stage
 from pipeline.worker.partition import Batch, OwnedPartition
 from pipeline.worker.runner import Runner
 from pipeline.worker.ticks import ticker
@@ -31,23 +29,6 @@ NEVER: Final = 20 * 24 * 3600.0
 class App(faust.App):
     def _create_directories(self) -> None:
         """State is in the state topics: Faust's folders for tables would be left wherever the worker is started."""
-
-
-def fold_factories(settings: Settings, cluster: Cluster) -> dict[str, FoldFactory]:
-    """Stage name → how to make a fold for one of its partitions."""
-    partitions = cluster.topic(settings.topic_prefix + EVENTS).partitions
-    evidence_partitions = cluster.topic(settings.topic_prefix + EVIDENCE).partitions
-
-    def sessions() -> SessionsFold:
-        return SessionsFold(
-            partitions=partitions,
-            evidence_partitions=evidence_partitions,
-            control_key=settings.require_control_key(),
-            window_ms=settings.window_ms,
-            strict=settings.ordering == "strict",
-        )
-
-    return {SESSIONS.name: sessions, PATTERNS.name: PatternsFold}
 
 
 def create_runner(settings: Settings, cluster: Cluster) -> Runner:
