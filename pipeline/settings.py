@@ -48,12 +48,18 @@ class Settings:
     """The worker's health and metrics."""
     materialiser_port: int = 8082
     """The materialiser's health and metrics."""
+    ready_lag_s: int = 60
+    """/readyz says no where something waits longer than so many seconds to be taken."""
     log_level: str = "INFO"
     """DEBUG, INFO, WARNING or ERROR."""
+    log: str = "auto"
+    """json: a JSON object a line; text: for people; auto: text on a terminal, else json."""
 
     def __post_init__(self) -> None:
         if self.ordering not in ("eager", "strict"):
             raise SettingsError(f"HMX_ORDERING={self.ordering!r}: eager or strict")
+        if self.log not in ("auto", "json", "text"):
+            raise SettingsError(f"HMX_LOG={self.log!r}: auto, json or text")
 
     @classmethod
     def load(cls, environ: Mapping[str, str] | None = None) -> Self:

@@ -30,8 +30,11 @@ def materialise() -> None:
 
     Example: HMX_KAFKA_BOOTSTRAP=kafka:9092 HMX_REDIS_URL=redis://redis:6379 hmx materialise
     """
+    from pipeline.observe.logs import configure_logs
     from pipeline.store.materialiser import Materialiser
 
+    settings = Settings.load()
+    configure_logs(settings.log_level, settings.log)
     stop = threading.Event()
 
     def ask_to_stop(*_: Any) -> None:
@@ -39,7 +42,7 @@ def materialise() -> None:
 
     signal.signal(signal.SIGTERM, ask_to_stop)
     signal.signal(signal.SIGINT, ask_to_stop)
-    Materialiser(Settings.load()).run(stop)
+    Materialiser(settings).run(stop)
 
 
 def serve() -> None:

@@ -17,6 +17,7 @@ from typing import Final, NamedTuple
 from confluent_kafka import KafkaError, KafkaException, Producer
 
 from pipeline.kafka.clients import Cluster, producer_config, read_partition, sendable
+from pipeline.observe.logs import at
 from pipeline.stages.executor import Effects, Executor, UnreadableStateError
 from pipeline.stages.fold import POSITION_KEY, Output
 from pipeline.topology import Stage
@@ -125,7 +126,8 @@ class Transactions:
         lost = low - stored.position
         self._lost = (*self._lost, (stored.position, low))
         executor.counts["lost_to_retention"] += lost
-        LOG.error("%s/%s: %d records deleted by retention before they were read", self._source, self._partition, lost)
+        place = at(self._source, self._partition, stored.position)
+        LOG.error("%d records deleted by retention before they were read", lost, extra=place)
         self.commit(executor, Effects([], [], {}, executor.counts), low)
         return Restored(low, count, lost)
 

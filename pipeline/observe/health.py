@@ -1,30 +1,53 @@
-"""`/livez`, `/readyz` and `/metrics` of a process without a web framework."""
+"""`/livez`, `/startupz`, `/readyz` and `/metrics` of a process without a web framework.
+
+Live: it makes progress, or has nothing to do. Started: it has restored what it needs and is at work. Ready: and what it
+gives is fresh enough.
+"""
 
 import logging
 import threading
 from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Final
+from typing import Final, Protocol
 
-from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
+from prometheus_client import CONTENT_TYPE_LATEST
+
+from pipeline.observe.metrics import exposition
 
 LOG: Final = logging.getLogger("hmx.health")
-Check = Callable[[], tuple[bool, str]]
-"""Whether it holds, and one line that says why not."""
+TEXT: Final = "text/plain; charset=utf-8"
+Answer = tuple[bool, str]
+"""Whether it holds, and why not or how it stands: a few lines."""
 
 
-def serve_health(host: str, port: int, live: Check, ready: Check) -> ThreadingHTTPServer:
+class Health(Protocol):
+    def live(self) -> Answer: ...
+
+    def started(self) -> Answer: ...
+
+    def ready(self) -> Answer: ...
+
+    def refresh(self) -> None:
+        """Sets the gauges."""
+
+
+def serve_health(host: str, port: int, health: Health) -> ThreadingHTTPServer:
     """Serves in a daemon thread until the process ends. Raises OSError when the port is taken."""
+    checks: dict[str, Callable[[], Answer]] = {
+        "/livez": health.live,
+        "/startupz": health.started,
+        "/readyz": health.ready,
+    }
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             if self.path == "/metrics":
-                self._answer(200, generate_latest(), CONTENT_TYPE_LATEST)
-            elif self.path in ("/livez", "/readyz"):
-                holds, why = (live if self.path == "/livez" else ready)()
-                self._answer(200 if holds else 503, f"{why}\n".encode(), "text/plain; charset=utf-8")
+                self._answer(200, exposition(health.refresh), CONTENT_TYPE_LATEST)
+            elif self.path in checks:
+                holds, why = checks[self.path]()
+                self._answer(200 if holds else 503, f"{why}\n".encode(), TEXT)
             else:
-                self._answer(404, b"/livez, /readyz, /metrics\n", "text/plain; charset=utf-8")
+                self._answer(404, f"{', '.join(checks)}, /metrics\n".encode(), TEXT)
 
         def _answer(self, status: int, body: bytes, content_type: str) -> None:
             self.send_response(status)

@@ -1,14 +1,110 @@
-"""Logs: one line each on standard error, with ids and offsets, never a payload."""
+"""Logs: one line each on standard error. JSON where nobody looks at a terminal, or where HMX_LOG says so.
 
+A line says where it belongs (`at`): stage, topic, partition, offset, tenant, session, as far as they are known. It
+never holds a payload or a secret: of an exception that is not our own, whose message might quote one, only its type and
+the lines of code that raised it are logged.
+"""
+
+import json
 import logging
 import sys
+import traceback
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from types import TracebackType
+from typing import Any, Final
+
+PLACE: Final = ("stage", "topic", "partition", "offset", "tenant", "session")
+"""What a line's fields may name, in this order."""
+OURS: Final = ("pipeline.", "confluent_kafka.", "cimpl")
+"""Modules whose exceptions say what happened and never quote a record."""
+FRAMES: Final = 20
+LOG: Final = logging.getLogger("hmx")
 
 
-def configure_logs(level: str) -> None:
-    """Raises ValueError for a level that logging does not know."""
-    logging.basicConfig(
-        level=level.upper(),
-        stream=sys.stderr,
-        format="%(asctime)s %(levelname)-8s %(name)s  %(message)s",
-        force=True,
-    )
+def configure_logs(level: str, form: str = "auto") -> None:
+    """`form`: auto, json or text. Raises ValueError for a level that logging does not know."""
+    as_json = form == "json" or (form == "auto" and not sys.stderr.isatty())
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(JsonLines() if as_json else Text())
+    logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
+    sys.excepthook = _uncaught
+
+
+def at(
+    topic: str | None = None,
+    partition: int | None = None,
+    offset: int | None = None,
+    *,
+    stage: str | None = None,
+    tenant: str | None = None,
+    session: str | None = None,
+) -> dict[str, Any]:
+    """What a log call is given as `extra`."""
+    place = (stage, topic, partition, offset, tenant, session)
+    return {name: value for name, value in zip(PLACE, place, strict=True) if value is not None}
+
+
+def said(error: BaseException) -> str:
+    """What may be logged of an exception: its message where it is ours or Kafka's or the system's, else its type."""
+    kind = type(error)
+    safe = isinstance(error, OSError) or kind.__module__.startswith(OURS)
+    return str(error) if safe and str(error) else kind.__name__
+
+
+class JsonLines(logging.Formatter):
+    """`time`, `level`, `logger`, `message`, the place, and `error` with `frames` where there was one."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        line: dict[str, Any] = {
+            "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
+            "level": record.levelname,
+            "logger": record.name,
+            "message": record.getMessage(),
+            **_place(record),
+        }
+        if record.exc_info and record.exc_info[1] is not None:
+            line["error"] = said(record.exc_info[1])
+            line["frames"] = list(_frames(record.exc_info[1]))
+        return json.dumps(line, ensure_ascii=False, default=str)
+
+
+class Text(logging.Formatter):
+    """The same for people: the place stands before the message."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        time = datetime.fromtimestamp(record.created).astimezone().strftime("%H:%M:%S.%f")[:-3]
+        place = _spoken(_place(record))
+        lines = [f"{time} {record.levelname:<8} {record.name}  {place}{record.getMessage()}"]
+        if record.exc_info and record.exc_info[1] is not None:
+            lines += [f"    {said(record.exc_info[1])}", *(f"    {frame}" for frame in _frames(record.exc_info[1]))]
+        return "\n".join(lines)
+
+
+def _place(record: logging.LogRecord) -> dict[str, Any]:
+    return {name: value for name in PLACE if (value := getattr(record, name, None)) is not None}
+
+
+def _spoken(place: dict[str, Any]) -> str:
+    """`hmx.events.v1/3@1207 tenant/session: `"""
+    log = str(place.get("topic", place.get("stage", "")))
+    log += f"/{place['partition']}" if "partition" in place else ""
+    log += f"@{place['offset']}" if "offset" in place else ""
+    whose = "/".join(str(place[name]) for name in ("tenant", "session") if name in place)
+    spoken = " ".join(part for part in (log, whose) if part)
+    return f"{spoken}: " if spoken else ""
+
+
+def _frames(error: BaseException) -> Iterator[str]:
+    """File, line and function of each call, the innermost last; then those of what caused it."""
+    for frame in traceback.extract_tb(error.__traceback__)[-FRAMES:]:
+        yield f"{frame.filename}:{frame.lineno} {frame.name}"
+    cause = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
+    if cause is not None:
+        yield f"from {type(cause).__name__}"
+        yield from _frames(cause)
+
+
+def _uncaught(_: type[BaseException], error: BaseException, __: TracebackType | None) -> None:
+    """What Python would print of it might quote a record."""
+    LOG.critical("the process ends by an error", exc_info=error)

@@ -15,7 +15,7 @@ STOPPING_S = 10
 
 def run_service(settings: Settings) -> None:
     """Until SIGTERM or SIGINT; requests under way are finished. Raises SettingsError, SystemExit for a taken port."""
-    configure_logs(settings.log_level)
+    configure_logs(settings.log_level, settings.log)
 
     def stop(*_: Any) -> None:
         sys.exit(0)

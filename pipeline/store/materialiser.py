@@ -18,11 +18,14 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Topic
 
 from pipeline.contracts.limits import MB
 from pipeline.kafka.clients import consumer_config, headers_of
-from pipeline.observe.health import serve_health
-from pipeline.observe.metrics import METRICS
+from pipeline.observe import logs
+from pipeline.observe.freshness import Behind, behind, verdict
+from pipeline.observe.health import Answer, serve_health
+from pipeline.observe.metrics import METRICS, replace
 from pipeline.settings import Settings
 from pipeline.store.blocks import Blocks, StoreUnavailableError, TornStateError, connect
 from pipeline.store.keys import Keys
+from pipeline.store.origin import appended_ms, owner
 from pipeline.store.projection import Command, ProjectionError, Record, merged, project
 from pipeline.topology import MATERIALISED
 
@@ -36,6 +39,7 @@ ANSWER_S: Final = 10.0
 CHECK_S: Final = 1.0
 """How often a silent Redis and Kafka are asked whether they still are as this process believes."""
 BACKOFF_S: Final = (0.2, 10.0)
+STUCK_S: Final = 60.0
 
 
 class MaterialiserError(Exception):
@@ -55,6 +59,8 @@ class _Partition:
     stored: int | None
     position: int
     end: int
+    reached_ms: int = 0
+    """Append time of what was read last, or when nothing was left to read."""
 
     @property
     def name(self) -> str:
@@ -69,6 +75,8 @@ class _Read:
     partition: int
     offset: int
     record: Record | None
+    at_ms: int = 0
+    """When it was appended."""
 
 
 class Materialiser:
@@ -77,6 +85,7 @@ class Materialiser:
     def __init__(self, settings: Settings) -> None:
         """Raises SettingsError where Kafka or Redis is not known."""
         self._address = (settings.host, settings.materialiser_port)
+        self._most_behind_s = settings.ready_lag_s
         self._prefix = settings.topic_prefix
         self._bootstrap = settings.require_kafka()
         self._client = connect(settings.require_redis())
@@ -89,7 +98,7 @@ class Materialiser:
 
     def run(self, stop: threading.Event) -> None:
         """Serves health and metrics, and reads until told to stop. Raises MaterialiserError, OSError for the port."""
-        server = serve_health(*self._address, self.liveness, self.readiness)
+        server = serve_health(*self._address, self)
         try:
             self._run(stop)
         finally:
@@ -105,6 +114,7 @@ class Materialiser:
                 backoff = BACKOFF_S[0]
                 self._follow(consumer, stop)
             except _Restart as reason:
+                METRICS.materialiser_retries.labels("positions").inc()
                 LOG.warning("reading again from the stored positions: %s", reason)
             except StoreUnavailableError as error:
                 backoff = self._wait(stop, "redis", str(error), backoff)
@@ -116,21 +126,34 @@ class Materialiser:
                 consumer.close()
         self._trouble = "stopped"
 
-    @property
-    def ready(self) -> bool:
-        return not self._trouble
+    # what health asks
 
-    def readiness(self) -> tuple[bool, str]:
-        return self.ready, self._trouble or f"ready, {self.lag()} records behind"
-
-    def liveness(self) -> tuple[bool, str]:
+    def live(self) -> Answer:
         """Waiting for Kafka or Redis is life too; a loop that no longer turns is not."""
         silent = time.monotonic() - self._beat
-        return silent < 60, f"last turn {silent:.0f} s ago"
+        return silent < STUCK_S, f"the loop turned {silent:.1f} s ago"
 
-    def lag(self) -> int:
-        """Offsets between what is in Redis and the topics' ends as last asked."""
-        return sum(max(0, p.end - p.position) for p in list(self._partitions.values()))
+    def started(self) -> Answer:
+        return not self._trouble, self._trouble or f"reading {len(self._partitions)} partitions"
+
+    def ready(self) -> Answer:
+        if self._trouble:
+            return False, self._trouble
+        return verdict(list(self._behind().values()), self._most_behind_s)
+
+    def refresh(self) -> None:
+        found = self._behind()
+        replace(METRICS.materialiser_position, {place: lag.position for place, lag in found.items()})
+        replace(METRICS.materialiser_lag, {place: lag.records for place, lag in found.items()})
+        replace(METRICS.materialiser_lag_seconds, {place: lag.seconds for place, lag in found.items()})
+
+    def _behind(self) -> dict[tuple[str, int], Behind]:
+        """By partition, up to the topics' ends as last asked."""
+        now_ms = int(time.time() * 1000)
+        return {
+            place: behind(p.name, p.position, p.end, (p.reached_ms,), now_ms)
+            for place, p in list(self._partitions.items())
+        }
 
     def _wait(self, stop: threading.Event, cause: str, message: str, backoff: float) -> float:
         METRICS.materialiser_retries.labels(cause).inc()
@@ -147,22 +170,24 @@ class Materialiser:
         for topic in MATERIALISED:
             for number in self._numbers(consumer, topic):
                 low, high = self._watermarks(consumer, topic, number)
-                at = stored.get(f"{topic}/{number}")
-                if at is not None and at > high:
+                known = stored.get(f"{topic}/{number}")
+                if known is not None and known > high:
                     raise MaterialiserError(
-                        f"Redis is at {at} of {self._prefix}{topic}/{number}, which ends at {high}: these are not "
+                        f"Redis is at {known} of {self._prefix}{topic}/{number}, which ends at {high}: these are not "
                         "the topics it was filled from; use another HMX_TOPIC_PREFIX or empty Redis: it is built anew"
                     )
-                if at is not None and at < low:
-                    LOG.error("%s/%d: %d offsets are gone by retention before they were read", topic, number, low - at)
-                    METRICS.materialiser_lost.inc(low - at)
-                position = low if at is None else max(at, low)
-                self._partitions[topic, number] = _Partition(topic, number, at, position, high)
+                if known is not None and known < low:
+                    place = logs.at(topic, number, known)
+                    LOG.error("%d offsets are gone by retention before they were read", low - known, extra=place)
+                    METRICS.materialiser_lost.inc(low - known)
+                position = low if known is None else max(known, low)
+                self._partitions[topic, number] = _Partition(topic, number, known, position, high)
         consumer.assign(
             [TopicPartition(self._prefix + p.topic, p.number, p.position) for p in self._partitions.values()]
         )
         self._trouble = ""
-        LOG.info("reading %d partitions, %d records behind", len(self._partitions), self.lag())
+        lag = sum(behind.records for behind in self._behind().values())
+        LOG.info("reading %d partitions, %d records behind", len(self._partitions), lag)
 
     def _numbers(self, consumer: Consumer, topic: str) -> list[int]:
         found = consumer.list_topics(self._prefix + topic, timeout=ANSWER_S).topics[self._prefix + topic]
@@ -199,20 +224,33 @@ class Materialiser:
                 partition.end = max(partition.end, end)
                 while end > partition.position or partition.stored is None:
                     self._apply(partition, max(end, partition.position), [])
+                partition.reached_ms = int(time.time() * 1000)
                 continue
-            for block in _blocks_of(read.record for read in group if read.record):
+            reads = list(group)
+            for block in _blocks_of(read.record for read in reads if read.record):
                 # What another materialiser wrote meanwhile is passed over, the rest of the block is not.
                 while fresh := [record for record in block if record.offset >= partition.position]:
-                    commands = merged(command for record in fresh for command in self._project(record))
-                    if self._apply(partition, fresh[-1].offset + 1, commands):
-                        METRICS.materialised.labels(partition.topic).inc(len(fresh))
+                    self._write(partition, fresh)
+            partition.reached_ms = max(partition.reached_ms, reads[-1].at_ms)
+
+    def _write(self, partition: _Partition, block: list[Record]) -> None:
+        started = time.monotonic()
+        commands = merged(command for record in block for command in self._project(record))
+        if not self._apply(partition, block[-1].offset + 1, commands):
+            return
+        METRICS.block_seconds.observe(time.monotonic() - started)
+        METRICS.materialised.labels(partition.topic).inc(len(block))
+        appended = appended_ms(block[0])
+        if appended is not None:
+            METRICS.redis_freshness_seconds.observe(max(0.0, time.time() - appended / 1000))
 
     def _project(self, record: Record) -> list[Command]:
         try:
             return project(self._keys, record)
         except ProjectionError as error:
-            where = f"{record.topic}/{record.partition} offset {record.offset}"
-            LOG.error("%s is left out of memory: %s", where, error)  # noqa: TRY400  a trace would show values
+            tenant, session = owner(record)
+            place = logs.at(record.topic, record.partition, record.offset, tenant=tenant, session=session)
+            LOG.error("left out of memory: %s", error, extra=place)  # noqa: TRY400  a trace would show values
             METRICS.materialiser_unreadable.labels(record.topic).inc()
             return []
 
@@ -237,7 +275,6 @@ class Materialiser:
         asked = list(self._partitions.values())[self._turn % len(self._partitions)]
         self._turn += 1
         self._watermarks(consumer, asked.topic, asked.number)
-        METRICS.materialiser_lag.set(self.lag())
 
     def _cached_end(self, consumer: Consumer, partition: _Partition) -> int:
         """As the last fetch told."""
@@ -260,7 +297,8 @@ def _read(message: Message, prefix: str) -> _Read:
         return _Read(topic, partition, offset, None)
     key: Any = message.key()
     value: Any = message.value()
-    return _Read(topic, partition, offset, Record(topic, partition, offset, key or b"", value, headers_of(message)))
+    record = Record(topic, partition, offset, key or b"", value, headers_of(message))
+    return _Read(topic, partition, offset, record, message.timestamp()[1])
 
 
 def _blocks_of(records: Iterable[Record]) -> Iterator[list[Record]]:

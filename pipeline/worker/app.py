@@ -19,6 +19,7 @@ from pipeline.settings import Settings
 from pipeline.topology import STAGES, Stage
 from pipeline.worker.partition import Batch, OwnedPartition
 from pipeline.worker.runner import Runner
+from pipeline.worker.standing import Watch
 from pipeline.worker.ticks import ticker
 from pipeline.worker.transport import Transport
 
@@ -31,7 +32,7 @@ class App(faust.App):
         """State is in the state topics: Faust's folders for tables would be left wherever the worker is started."""
 
 
-def create_runner(settings: Settings, cluster: Cluster) -> Runner:
+def create_runner(settings: Settings, cluster: Cluster, watch: Watch) -> Runner:
     prefix = settings.topic_prefix
     stages = {prefix + stage.source: stage for stage in STAGES}
     folds = fold_factories(settings, cluster)
@@ -43,7 +44,7 @@ def create_runner(settings: Settings, cluster: Cluster) -> Runner:
         transactions = Transactions(cluster, stage, tp.partition, prefix, settings.transaction_timeout_ms, log)
         return OwnedPartition(tp, stage, folds[stage.name], transactions)
 
-    return Runner(new_partition, ticker(log, settings.require_control_key()))
+    return Runner(new_partition, ticker(log, settings.require_control_key(), watch))
 
 
 def create_app(settings: Settings, runner: Runner) -> faust.App:

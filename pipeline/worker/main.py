@@ -13,31 +13,20 @@ from pipeline.observe.health import serve_health
 from pipeline.observe.logs import configure_logs
 from pipeline.settings import Settings
 from pipeline.worker.app import create_app, create_runner, quiet_libraries
-from pipeline.worker.runner import Runner
+from pipeline.worker.standing import WorkerHealth
 
 LOG: Final = logging.getLogger("hmx.worker")
-STUCK_S: Final = 60.0
 RETRY_S: Final = (0.5, 1.0, 2.0, 5.0)
 
 
 def run_worker(settings: Settings) -> None:
     """Blocks until SIGTERM or SIGINT. Raises SettingsError, UnfitTopicError. Waits while Kafka does not answer."""
-    configure_logs(settings.log_level)
-    runner: Runner | None = None
-
-    def live() -> tuple[bool, str]:
-        idle = time.monotonic() - runner.last_progress if runner is not None else 0.0
-        return idle < STUCK_S, f"last progress {idle:.1f} s ago"
-
-    def ready() -> tuple[bool, str]:
-        if runner is None:
-            return False, "Kafka does not answer"
-        return runner.ready, f"{runner.owned} partitions owned"
-
-    serve_health(settings.host, settings.worker_port, live, ready)
+    configure_logs(settings.log_level, settings.log)
+    health = WorkerHealth(settings.ready_lag_s)
+    serve_health(settings.host, settings.worker_port, health)
     cluster = _wait_for_topics(settings)
-    runner = create_runner(settings, cluster)
-    app = create_app(settings, runner)
+    health.runner = create_runner(settings, cluster, health.watch)
+    app = create_app(settings, health.runner)
     quiet_libraries()
     asyncio.set_event_loop(asyncio.new_event_loop())
     faust.Worker(app, loglevel=settings.log_level, override_logging=False).execute_from_commandline()

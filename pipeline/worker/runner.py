@@ -17,8 +17,11 @@ from typing import Any, Final, Protocol, TypeVar
 
 from faust.types import TP
 
+from pipeline.contracts.outcomes import Outcome
+from pipeline.contracts.rejections import Reason
 from pipeline.kafka.transaction import AbortedError, FencedError, RefusalError
-from pipeline.observe.metrics import METRICS
+from pipeline.observe.logs import at, said
+from pipeline.observe.metrics import METRICS, count_effects
 from pipeline.worker.partition import Batch, LogEnd, OwnedPartition
 
 LOG: Final = logging.getLogger("hmx.worker")
@@ -158,12 +161,9 @@ class Runner:
                 self._end(EXIT_FENCED, f"could not fence: {error}")
         finally:
             partition.busy = None
+        METRICS.fence_seconds.labels(partition.stage.name).observe(time.monotonic() - started)
         if not await self._restore(partition):
             return
-        LOG.info(
-            "%s/%s: restored in %.2f s, goes on at %d",
-            partition.tp.topic, partition.tp.partition, time.monotonic() - started, partition.position,
-        )  # fmt: skip
         await self._seek(consumer, partition)
         while not partition.dropped:
             if partition.queue:
@@ -180,7 +180,7 @@ class Runner:
             return None
         partition.queued -= 1
         if batch.first != partition.position:
-            LOG.warning("batch at %d dropped: the state ends at %d", batch.first, partition.position)
+            LOG.warning("batch dropped: the state ends at %d", partition.position, extra=at(*batch.tp, batch.first))
             METRICS.batches_dropped.inc()
             return await self._seek(consumer, partition)
         started = time.monotonic()
@@ -188,7 +188,7 @@ class Runner:
             partition.busy = processing = self._in_pool(partition.process, batch)
             counts = await processing
         except AbortedError as error:
-            LOG.warning("transaction aborted, restoring: %s", error)
+            LOG.warning("transaction aborted, restoring: %s", error, extra=at(*batch.tp, batch.first))
             METRICS.transactions.labels(partition.stage.name, "aborted").inc()
             await self._again(consumer, partition)
         except FencedError as error:
@@ -197,11 +197,7 @@ class Runner:
                 self._end(EXIT_FENCED, f"fenced: {error}")
         else:
             partition.advisory = batch.next
-            METRICS.transactions.labels(partition.stage.name, "committed").inc()
-            METRICS.transaction_seconds.labels(partition.stage.name).observe(time.monotonic() - started)
-            METRICS.records.labels(partition.stage.name).inc(len(batch.records))
-            for name, count in counts.items():
-                METRICS.effects.labels(partition.stage.name, name).inc(count)
+            _note(partition.stage.name, batch, counts, time.monotonic() - started)
         finally:
             partition.busy = None
 
@@ -216,8 +212,8 @@ class Runner:
             return False
         started = time.monotonic()
         try:
-            partition.busy = self._in_pool(partition.restore)
-            await partition.busy
+            partition.busy = restoring = self._in_pool(partition.restore)
+            restored = await restoring
         except RefusalError as error:
             self._end(EXIT_REFUSED, str(error))
         except FencedError as error:
@@ -225,7 +221,12 @@ class Runner:
                 self._end(EXIT_FENCED, f"fenced while restoring: {error}")
         finally:
             partition.busy = None
-        METRICS.restore_seconds.labels(partition.stage.name).observe(time.monotonic() - started)
+        seconds, stage = time.monotonic() - started, partition.stage.name
+        METRICS.restore_seconds.labels(stage).observe(seconds)
+        METRICS.restored_records.labels(stage).inc(restored.records)
+        METRICS.outcomes.labels(stage, Outcome.LOST_TO_RETENTION, "").inc(restored.lost)
+        place = at(*partition.tp, restored.position, stage=stage)
+        LOG.info("restored from %d state records in %.2f s, goes on here", restored.records, seconds, extra=place)
         return not partition.dropped
 
     async def _seek(self, consumer: Consumer, partition: OwnedPartition) -> None:
@@ -246,7 +247,8 @@ class Runner:
             before = time.monotonic() - self._stall_s
             for partition in list(self.partitions.values()):
                 if partition.stalled_since(before):
-                    LOG.warning("%s/%s: a batch was lost on the way", partition.tp.topic, partition.tp.partition)
+                    METRICS.batches_lost.inc()
+                    LOG.warning("a batch was lost on the way", extra=at(*partition.tp, partition.position))
                     await self._seek(consumer, partition)
 
     async def _close(self, partition: OwnedPartition) -> None:
@@ -270,7 +272,7 @@ class Runner:
         try:
             await consumer.commit_advisory(positions)
         except Exception as error:  # noqa: BLE001  a rebalance refuses the commit in many ways; nothing rests on it
-            LOG.info("group offsets not committed: %s", error)
+            LOG.info("group offsets not committed: %s", said(error))
 
     # background
 
@@ -287,10 +289,22 @@ class Runner:
         self._background.discard(task)
         if not task.cancelled() and (error := task.exception()) is not None:
             LOG.critical("%s failed", what, exc_info=error)
-            self._end(EXIT_FAILED, f"{what}: {error}")
+            self._end(EXIT_FAILED, f"{what}: {said(error)}")
 
     def _end(self, code: int, why: str) -> None:
         """At once: nothing that this process still does may be taken for the owner's."""
         LOG.critical("the worker ends: %s", why)
         logging.shutdown()
         self._exit(code)
+
+
+def _note(stage: str, batch: Batch, counts: Mapping[str, int], seconds: float) -> None:
+    """What a committed batch adds to the metrics."""
+    METRICS.transactions.labels(stage, "committed").inc()
+    METRICS.transaction_seconds.labels(stage).observe(seconds)
+    METRICS.freshness_seconds.labels(stage).observe(max(0.0, time.time() - batch.records[0].timestamp / 1000))
+    METRICS.records.labels(stage).inc(len(batch.records))
+    count_effects(stage, counts)
+    if poison := counts.get(f"{Outcome.REJECTED}.{Reason.POISON}"):
+        place = at(*batch.tp, batch.first, stage=stage)
+        LOG.error("%d records from here on can't be folded and are dead letters: see `hmx dlq`", poison, extra=place)

@@ -17,6 +17,7 @@ from pipeline.kafka.clients import sendable
 from pipeline.topology import SESSIONS, Stage
 from pipeline.worker.partition import OwnedPartition
 from pipeline.worker.runner import Runner
+from pipeline.worker.standing import Watch
 
 SILENCE_S: Final = 1.0
 LOOK_S: Final = 0.2
@@ -48,12 +49,13 @@ def make_tick(stage: Stage, partition: int, control_key: str, now_ms: int) -> Ti
     return Tick(EvidenceControl(kind="tick", partition=partition).to_json(), [JSON, (KIND, b"tick")])
 
 
-def ticker(producer: Producer, control_key: str) -> Callable[[Runner], Coroutine[Any, Any, None]]:
+def ticker(producer: Producer, control_key: str, watch: Watch) -> Callable[[Runner], Coroutine[Any, Any, None]]:
     async def run(runner: Runner) -> None:
         while True:
             await asyncio.sleep(LOOK_S)
             producer.poll(0)
             now = time.monotonic()
+            watch.look(runner.partitions.values())
             for partition in list(runner.partitions.values()):
                 if due_for_tick(partition, now):
                     partition.last_tick = now

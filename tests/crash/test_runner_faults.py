@@ -6,7 +6,7 @@ and in order, whatever goes wrong in between, which rests on the first-position 
 
 import asyncio
 import random
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from faust.types import TP
 from hypothesis import given, settings
@@ -18,6 +18,12 @@ from pipeline.worker.partition import Batch, LogEnd, OwnedPartition
 from pipeline.worker.runner import Runner
 
 PARTITION = TP(SESSIONS.source, 0)
+
+
+class Row(int):
+    """A record that is nothing but its offset."""
+
+    timestamp = 0
 
 
 class Store:
@@ -56,7 +62,7 @@ class FakePartition(OwnedPartition):
 class FakeConsumer:
     """Fetches from the log after the last seek, ahead of what is processed, and loses batches on the way."""
 
-    def __init__(self, runner: Runner, log: list[int], end: int, dice: random.Random) -> None:
+    def __init__(self, runner: Runner, log: Sequence[int], end: int, dice: random.Random) -> None:
         self.runner, self._log, self._end, self._dice = runner, log, end, dice
         self._position: int | None = None
         self._epoch = 0
@@ -96,7 +102,7 @@ async def quiet(_: Runner) -> None:
 
 async def drive(seed: int) -> None:
     dice = random.Random(seed)
-    log = sorted(dice.sample(range(150), 90))
+    log = [Row(offset) for offset in sorted(dice.sample(range(150), 90))]
     end = log[-1] + 2
     store = Store()
     ended: list[int] = []

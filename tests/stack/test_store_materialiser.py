@@ -136,7 +136,7 @@ def test_what_is_committed_arrives_and_positions_cover_the_markers(settings: Set
         publish(settings, episodes("e3"))
         await_(caught_up(settings, memory), "positions at the topics' ends again")
         assert "e3" in memory.found("deploy staging")
-        assert materialiser.ready
+        assert materialiser.ready()[0]
 
 
 @pytest.mark.requirement("K-05")
@@ -207,17 +207,17 @@ def test_without_redis_it_waits_and_says_so_and_then_loses_nothing(settings: Set
     away = replace(settings, redis_url=server.url)
     publish(settings, episodes("e1"))
     with running(away) as materialiser:
-        await_(lambda: "Redis" in materialiser.readiness()[1], "a reason that names Redis")
-        assert not materialiser.ready
-        assert materialiser.liveness()[0]
+        await_(lambda: "Redis" in materialiser.ready()[1], "a reason that names Redis")
+        assert not materialiser.ready()[0]
+        assert materialiser.live()[0]
         process = subprocess.Popen(server.component.argv, stdout=subprocess.DEVNULL)
         try:
-            await_(lambda: materialiser.ready, "ready")
+            await_(lambda: materialiser.ready()[0], "ready")
             await_(caught_up(settings, memory), "positions at the topics' ends")
             assert memory.found("deploy staging") == ["e1"]
             process.terminate()
             process.wait()
-            await_(lambda: not materialiser.ready, "not ready once Redis is gone again")
+            await_(lambda: not materialiser.ready()[0], "not ready once Redis is gone again")
         finally:
             process.kill()
             process.wait()
@@ -228,8 +228,8 @@ def test_without_redis_it_waits_and_says_so_and_then_loses_nothing(settings: Set
 def test_without_kafka_or_its_topics_it_waits_and_says_so(settings: Settings) -> None:
     for changes in ({"kafka_bootstrap": "127.0.0.1:1"}, {"topic_prefix": "absent."}):
         with running(replace(settings, **changes)) as materialiser:  # type: ignore[arg-type]
-            await_(lambda m=materialiser: "Kafka" in m.readiness()[1], "a reason that names Kafka")  # type: ignore[misc]
-            assert not materialiser.ready
+            await_(lambda m=materialiser: "Kafka" in m.ready()[1], "a reason that names Kafka")  # type: ignore[misc]
+            assert not materialiser.ready()[0]
 
 
 def test_its_health_is_served(settings: Settings) -> None:

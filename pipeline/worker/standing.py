@@ -1,0 +1,160 @@
+"""How a worker stands: what its health and its gauges say, read from the outside and only when somebody asks.
+
+Enters: the runner. Leaves: answers of `observe.health`, gauges. Nothing here fails or changes anything; it reads from
+another thread what the event loop writes, so a number may be a moment old.
+"""
+
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple
+
+from faust.types import TP
+
+from pipeline.observe.freshness import Behind, behind, verdict
+from pipeline.observe.health import Answer
+from pipeline.observe.metrics import METRICS, replace
+from pipeline.stages.executor import Executor
+from pipeline.topology import SESSIONS
+from pipeline.worker.partition import OwnedPartition
+from pipeline.worker.runner import Runner
+
+STUCK_S: Final = 60.0
+
+
+@dataclass
+class _Seen:
+    place: tuple[int, int]
+    """Position and epoch."""
+    moved: float
+    """Monotonic time at which it last moved on, or had nothing to do."""
+    caught_up_ms: int = 0
+    """When nothing was left to read."""
+
+
+class Watch:
+    """Looked at now and then by the event loop: when a partition moved on last, and when nothing was left in it."""
+
+    def __init__(self) -> None:
+        self._seen: dict[TP, _Seen] = {}
+
+    def look(self, partitions: Iterable[OwnedPartition]) -> None:
+        now, now_ms, before = time.monotonic(), _now_ms(), self._seen
+        found: dict[TP, _Seen] = {}
+        for partition in partitions:
+            place = (partition.position, partition.epoch)
+            seen = before.get(partition.tp) or _Seen(place, now)
+            at_end = caught_up(partition)
+            # Fencing and restoring have their own limits, beyond which the process ends.
+            if at_end or not partition.ready or seen.place != place:
+                seen.place, seen.moved = place, now
+            if at_end:
+                seen.caught_up_ms = now_ms
+            found[partition.tp] = seen
+        self._seen = found
+
+    def stuck_s(self, tp: TP) -> float:
+        """Since when it has something to do and does not move on."""
+        seen = self._seen.get(tp)
+        return time.monotonic() - seen.moved if seen is not None else 0.0
+
+    def behind(self, partition: OwnedPartition) -> Behind:
+        """Of a partition that is restored."""
+        end, seen = partition.end, self._seen.get(partition.tp)
+        since = [partition.executor.clock, seen.caught_up_ms if seen is not None else 0]
+        if partition.busy is None and partition.queue:
+            since.append(partition.queue[0].records[0].timestamp)
+        high = partition.position if end is None or caught_up(partition) else end.high
+        return behind(_name(partition), partition.position, high, since, _now_ms())
+
+
+def caught_up(partition: OwnedPartition) -> bool:
+    """All that was fetched is committed, and nothing is left to fetch. Markers at the end are never fetched as records,
+    so the fetch position is what counts."""
+    end = partition.end
+    at_end = end is not None and end.position >= end.high
+    return partition.ready and at_end and not partition.queued and not partition.queue and partition.busy is None
+
+
+class Sizes(NamedTuple):
+    state: int
+    waiting: int
+    """Events behind gaps; patterns that are to be compiled."""
+    sessions: int
+    """Sessions with such events."""
+
+
+def sizes(executor: Executor) -> Sizes:
+    """The one place that knows how the folds keep what they keep."""
+    fold: Any = executor.fold
+    if (indexes := getattr(fold, "_indexes", None)) is not None:
+        return Sizes(len(executor.state), indexes.held, len(indexes._windows))
+    maps = getattr(fold, "_maps", None)
+    return Sizes(len(executor.state), len(maps.pending) if maps is not None else 0, 0)
+
+
+class WorkerHealth:
+    """`runner` is there once Kafka has answered."""
+
+    def __init__(self, most_behind_s: float) -> None:
+        self._most_behind_s = most_behind_s
+        self.watch = Watch()
+        self.runner: Runner | None = None
+
+    def live(self) -> Answer:
+        if self.runner is None:
+            return True, "waiting for Kafka"
+        idle = time.monotonic() - self.runner.last_progress
+        if idle > STUCK_S:
+            return False, f"the fetch loop has not turned for {idle:.0f} s"
+        stuck = [
+            f"{_name(partition)}: nothing done for {seconds:.0f} s at offset {partition.position}"
+            for partition in self._partitions()
+            if (seconds := self.watch.stuck_s(partition.tp)) > STUCK_S
+        ]
+        return not stuck, "\n".join(stuck) or f"the fetch loop turned {idle:.1f} s ago"
+
+    def started(self) -> Answer:
+        if self.runner is None:
+            return False, "Kafka does not answer"
+        if not self.runner.was_assigned:
+            return False, "Kafka has not assigned any partitions yet"
+        partitions = self._partitions()
+        restoring = [f"{_name(partition)}: restoring" for partition in partitions if not partition.ready]
+        return not restoring, "\n".join(restoring) or f"{len(partitions)} partitions owned and restored"
+
+    def ready(self) -> Answer:
+        started, why = self.started()
+        if not started:
+            return False, why
+        fresh, how = verdict([self.watch.behind(partition) for partition in self._partitions()], self._most_behind_s)
+        return fresh, f"{why}\n{how}" if fresh else how
+
+    def refresh(self) -> None:
+        if self.runner is None:
+            return
+        METRICS.loop_idle_seconds.set(time.monotonic() - self.runner.last_progress)
+        owned = {(p.stage.name, str(p.tp.partition)): p for p in self._partitions()}
+        restored = {place: p for place, p in owned.items() if p.ready}
+        lags = {place: self.watch.behind(p) for place, p in restored.items()}
+        held = {place: sizes(p.executor) for place, p in restored.items()}
+        replace(METRICS.ready, {place: float(p.ready) for place, p in owned.items()})
+        replace(METRICS.position, {place: lag.position for place, lag in lags.items()})
+        replace(METRICS.lag_records, {place: lag.records for place, lag in lags.items()})
+        replace(METRICS.lag_seconds, {place: lag.seconds for place, lag in lags.items()})
+        replace(METRICS.batches_queued, {place: p.queued for place, p in restored.items()})
+        replace(METRICS.state_records, {place: size.state for place, size in held.items()})
+        replace(METRICS.waiting, {place: size.waiting for place, size in held.items()})
+        sessions = {place: size.sessions for place, size in held.items() if place[0] == SESSIONS.name}
+        replace(METRICS.waiting_sessions, sessions)
+
+    def _partitions(self) -> list[OwnedPartition]:
+        return list(self.runner.partitions.values()) if self.runner is not None else []
+
+
+def _name(partition: OwnedPartition) -> str:
+    return f"{partition.tp.topic}/{partition.tp.partition}"
+
+
+def _now_ms() -> int:
+    return int(time.time() * 1000)
