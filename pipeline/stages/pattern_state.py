@@ -1,4 +1,4 @@
-"""State of the patterns stage.
+"""State of the patterns stage, and where it is bounded.
 
 | key | record |
 |---|---|
@@ -8,15 +8,23 @@
 """
 
 from bisect import insort
-from typing import Any
+from collections import Counter
+from heapq import heapify, heappop, heappush
+from typing import Any, NamedTuple
 
 import msgspec
+from pydantic import Field
 
 from pipeline.compiler.candidate import rank
 from pipeline.compiler.lifecycle import Said
 from pipeline.contracts.evidence import Contribution, evidence_key
 from pipeline.contracts.keys import join_key
-from pipeline.contracts.limits import PATTERN_CONTRIBUTIONS
+from pipeline.contracts.limits import (
+    CONTRIBUTION_DEBOUNCE_MS,
+    PATTERN_CONTRIBUTIONS,
+    PATTERN_DEBOUNCE_MS,
+    TENANT_CONTRIBUTIONS,
+)
 from pipeline.contracts.model import Model
 
 
@@ -24,6 +32,8 @@ class PatternState(Model):
     said: Said | None = None
     speak_at: int | None = None
     """Clock at which the pattern is compiled; None: nothing new."""
+    older: list[str] = Field(default_factory=list)
+    """Its artifacts in the topic that are no longer live, by id, oldest first."""
 
 
 class BarrierState(msgspec.Struct, frozen=True, kw_only=True):
@@ -42,6 +52,12 @@ def map_key(contribution: Contribution) -> str:
 
 def pattern_key(contribution: Contribution) -> str:
     return f"p/{join_key(contribution.tenant_id, contribution.pattern.text)}"
+
+
+def pattern_of(map_key: str) -> str:
+    """The key of the pattern that a map's entry belongs to."""
+    _, tenant, pattern, *_ = map_key.split("/")
+    return f"p/{tenant}/{pattern}"
 
 
 def barrier_state_key(barrier_id: str) -> str:
@@ -71,33 +87,67 @@ def state_deadline(value: Any) -> int | None:
     return None
 
 
+class Surplus(NamedTuple):
+    key: str
+    bound: str
+    """What it is counted as."""
+
+
 class Maps:
-    """Each pattern's map, and which patterns have something to say."""
+    """Each pattern's map, and which patterns have something to say.
+
+    Two bounds hold: of a pattern, and of what all patterns of a tenant have together, the lowest ranks are kept of all
+    that ever came. A withdrawn contribution keeps its place for that: what was turned away for it does not come again.
+    So what is kept at a bound is an even sample of the segments, whatever came first.
+    """
 
     def __init__(self) -> None:
         self._maps: dict[str, dict[str, Contribution]] = {}
         self._ranks: dict[str, list[tuple[int, str]]] = {}
+        self._kept: Counter[str] = Counter()
+        """Contributions by tenant."""
+        self._highest: dict[str, list[tuple[int, str]]] = {}
+        """Of tenants at their bound, a heap of negated ranks; what has left the map is still in it."""
         self.pending: set[str] = set()
 
     def of(self, pattern: str) -> dict[str, Contribution]:
         """`pattern` is a `p/…` key; the result is not to be changed."""
         return self._maps.get(pattern, {})
 
-    def surplus(self, pattern: str, key: str, contribution: Contribution) -> str | None:
-        """The key that a full map has no place for once this one comes: of its own and the map's, the highest rank.
+    def pause_ms(self, pattern: str) -> int:
+        """From a change to when the pattern is compiled. What that costs grows with the map, and so does the pause."""
+        return max(PATTERN_DEBOUNCE_MS, CONTRIBUTION_DEBOUNCE_MS * len(self.of(pattern)))
 
-        So a map holds the lowest ranks of all that ever came. A withdrawn contribution keeps its place for that: what
-        was turned away for it does not come again.
-        """
+    def surplus(self, key: str, contribution: Contribution) -> Surplus | None:
+        """What there is no place for once this one comes: the highest rank of its full pattern, or else of its full
+        tenant; perhaps itself."""
+        pattern, tenant = pattern_key(contribution), contribution.tenant_id
         known = self.of(pattern)
-        if key in known or len(known) < PATTERN_CONTRIBUTIONS:
+        if key in known:
             return None
-        return max(self._ranks[pattern][-1], (rank(contribution), key))[1]
+        mine = (rank(contribution), key)
+        if len(known) >= PATTERN_CONTRIBUTIONS:
+            return Surplus(max(self._ranks[pattern][-1], mine)[1], "contribution_out_of_sample")
+        if self._kept[tenant] >= TENANT_CONTRIBUTIONS:
+            return Surplus(max(self._highest_of(tenant), mine)[1], "contribution_out_of_tenant_sample")
+        return None
+
+    def _highest_of(self, tenant: str) -> tuple[int, str]:
+        heap = self._highest.get(tenant)
+        if heap is None:
+            prefix = f"p/{join_key(tenant)}/"
+            own = (ranks for pattern, ranks in self._ranks.items() if pattern.startswith(prefix))
+            heap = self._highest[tenant] = [(-number, key) for ranks in own for number, key in ranks]
+            heapify(heap)
+        while heap[0][1] not in self.of(pattern_of(heap[0][1])):
+            heappop(heap)
+        number, key = heap[0]
+        return -number, key
 
     def changed(self, key: str, old: Any, new: Any) -> None:
         match key[0]:
             case "m":
-                self._follow(pattern_key(new if new is not None else old), key, old, new)
+                self._follow(pattern_of(key), key, old, new)
             case "p":
                 if new is not None and new.speak_at is not None:
                     self.pending.add(key)
@@ -109,9 +159,13 @@ class Maps:
         if old is not None and new is None:
             del entries[key]
             ranks.remove((rank(old), key))
+            self._kept[old.tenant_id] -= 1
             if not entries:
                 del self._maps[pattern], self._ranks[pattern]
         elif new is not None:
             entries[key] = new
             if old is None:
                 insort(ranks, (rank(new), key))
+                self._kept[new.tenant_id] += 1
+                if (heap := self._highest.get(new.tenant_id)) is not None:
+                    heappush(heap, (-rank(new), key))

@@ -1,7 +1,8 @@
 """The patterns stage: contributions of `hmx.evidence.v1` in; artifacts and dead letters out.
 
 Per (tenant, pattern) a map of contributions, last writer wins; an artifact is a pure function of the map. A change is
-compiled after a short pause (more of the same is usually on its way) and whenever a barrier passes.
+compiled after a pause (more of the same is usually on its way), the longer the larger the map, and whenever a barrier
+passes.
 """
 
 from typing import Any
@@ -15,7 +16,7 @@ from pipeline.contracts.artifact import Artifact
 from pipeline.contracts.evidence import Contribution, EvidenceControl, Pattern
 from pipeline.contracts.headers import CONTROL_KINDS, KIND, header, origin_headers
 from pipeline.contracts.keys import join_key, split_key
-from pipeline.contracts.limits import BARRIER_KEPT_MS, PATTERN_DEBOUNCE_MS
+from pipeline.contracts.limits import ARTIFACT_VERSIONS, BARRIER_KEPT_MS
 from pipeline.contracts.rejections import Reason, Rejection
 from pipeline.stages.dead_letters import dead_letter
 from pipeline.stages.fold import Output, Record, Tx, attempt
@@ -28,6 +29,7 @@ from pipeline.stages.pattern_state import (
     encode_state,
     map_key,
     pattern_key,
+    pattern_of,
     state_deadline,
 )
 from pipeline.topology import ARTIFACTS, EVIDENCE, EVIDENCE_DLQ
@@ -67,22 +69,28 @@ class PatternsFold:
     def due(self, tx: Tx, key: str, value: Any) -> None:
         if isinstance(value, BarrierState):
             tx.put(key, None)
+            tx.count("barrier_forgotten" if value.passed else "barrier_lost")
         else:
             self._speak(tx, key, value)
 
     def _take(self, tx: Tx, contribution: Contribution) -> None:
         key, pattern = map_key(contribution), pattern_key(contribution)
         tx.count("withdrawn" if contribution.withdrawn else "contributed")
-        surplus = self._maps.surplus(pattern, key, contribution)
+        surplus = self._maps.surplus(key, contribution)
         if surplus is not None:
-            tx.count("contribution_out_of_sample")
-            tx.put(surplus, None)
-        if surplus == key:
-            return
+            tx.count(surplus.bound)
+            tx.put(surplus.key, None)
+            if surplus.key == key:
+                return
+            self._speak_later(tx, pattern_of(surplus.key))
         tx.put(key, contribution)
+        self._speak_later(tx, pattern)
+
+    def _speak_later(self, tx: Tx, pattern: str) -> None:
         state: PatternState = tx.get(pattern) or PatternState()
         if state.speak_at is None:
-            tx.put(pattern, PatternState(said=state.said, speak_at=tx.clock + PATTERN_DEBOUNCE_MS))
+            speak_at = tx.clock + self._maps.pause_ms(pattern)
+            tx.put(pattern, PatternState(said=state.said, speak_at=speak_at, older=state.older))
 
     def _speak(self, tx: Tx, key: str, state: PatternState) -> None:
         """Emits the difference between what the map now says and what the pattern last said."""
@@ -96,11 +104,28 @@ class PatternsFold:
 
         said, artifacts = attempt(tx, "pattern_not_compiled", compiled, unchanged)
         for artifact in artifacts:
-            record_key = join_key(tenant_id, artifact.artifact_id).encode()
-            headers = origin_headers(tx.partition, tx.offset)
-            tx.emit(Output(ARTIFACTS, tx.partition, record_key, artifact.to_json(), headers))
+            self._publish(tx, tenant_id, artifact.artifact_id, artifact.to_json())
             tx.count(f"artifact_{artifact.status}")
-        tx.put(key, PatternState(said=said) if said is not None else None)
+        older = list(state.older)
+        if state.said is not None and said is not None and state.said.artifact.artifact_id != said.artifact.artifact_id:
+            older.append(state.said.artifact.artifact_id)
+        if said is not None and self._maps.of(key):
+            self._erase(tx, tenant_id, older[:-ARTIFACT_VERSIONS])
+            tx.put(key, PatternState(said=said, older=older[-ARTIFACT_VERSIONS:]))
+            return
+        tx.put(key, None)
+        if said is not None:
+            self._erase(tx, tenant_id, [*older, said.artifact.artifact_id])
+            tx.count("pattern_forgotten")
+
+    def _erase(self, tx: Tx, tenant_id: str, artifact_ids: list[str]) -> None:
+        for artifact_id in artifact_ids:
+            self._publish(tx, tenant_id, artifact_id, None)
+            tx.count("artifact_erased")
+
+    def _publish(self, tx: Tx, tenant_id: str, artifact_id: str, value: bytes | None) -> None:
+        headers = origin_headers(tx.partition, tx.offset)
+        tx.emit(Output(ARTIFACTS, tx.partition, join_key(tenant_id, artifact_id).encode(), value, headers))
 
     def _control(self, tx: Tx, control: EvidenceControl) -> None:
         tx.count("control")

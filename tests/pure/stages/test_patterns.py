@@ -1,8 +1,6 @@
 """The patterns stage: the map, the debounce, barriers, withdrawals, bounds."""
 
 import random
-from dataclasses import replace
-from functools import cache
 from typing import Any
 
 import orjson
@@ -10,27 +8,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.contracts.evidence import EvidenceControl
-from pipeline.contracts.headers import KIND, REASON, header
+from pipeline.contracts.headers import REASON, header
 from pipeline.contracts.limits import BARRIER_KEPT_MS, PATTERN_DEBOUNCE_MS
 from pipeline.stages import patterns
 from pipeline.stages.patterns import PatternsFold
-from pipeline.topology import ARTIFACTS, EVIDENCE, EVIDENCE_DLQ
-from tests.support.inprocess import Ran, barrier_record, run, sessions_fold
-from tests.support.records import START_MS, LogRecord, log
-from tests.support.sessions import interleaved, session
-
-
-def evidence() -> list[LogRecord]:
-    """What 24 sessions contribute, all in one partition, without the barrier's own record."""
-    records = log(list(enumerate(interleaved([session(n) for n in range(24)], 1))))
-    outputs = run(sessions_fold, [*records, barrier_record(9_000, offset=len(records))]).on(EVIDENCE)
-    return [LogRecord(0, n, START_MS, o.key, o.value, o.headers) for n, o in enumerate(outputs[:-1])]
-
-
-def control(kind: str, at: int, offset: int, partition: int = 0, partitions: int = 1) -> LogRecord:
-    value = EvidenceControl(kind=kind, barrier_id="b", partition=partition, partitions=partitions).to_json()
-    return LogRecord(0, offset, START_MS + at, kind.encode(), value, [(KIND, kind.encode())])
+from pipeline.topology import ARTIFACTS, EVIDENCE_DLQ
+from tests.support.evidence import control, evidence, histories
+from tests.support.inprocess import Ran, run
+from tests.support.records import START_MS, LogRecord
+from tests.support.sessions import interleaved
 
 
 def artifacts(result: Ran) -> list[dict[str, Any]]:
@@ -84,17 +70,6 @@ def test_withdrawn_evidence_deprecates_what_rested_on_it() -> None:
     after = artifacts(run(PatternsFold, [*records, spoken, *withdrawn, end]))[len(before) :]
     assert {a["artifact_id"] for a in after} == {a["artifact_id"] for a in before}
     assert {a["status"] for a in after} == {"deprecated"}
-
-
-@cache
-def histories() -> list[list[LogRecord]]:
-    """What each segment says of a pattern over time: some correct it, some withdraw it."""
-    told = []
-    for n, record in enumerate(evidence()):
-        said = orjson.loads(record.value or b"")
-        later = [{}, {"outcome": "failure"}, {"withdrawn": True}][n % 3]
-        told.append([replace(record, value=orjson.dumps(value)) for value in (said, said | later)])
-    return told
 
 
 @given(dice=st.randoms(use_true_random=False))

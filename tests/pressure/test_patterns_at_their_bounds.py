@@ -1,0 +1,110 @@
+"""Evidence without end: what a pattern, a tenant and a chain of versions keep, and what is counted where they stop."""
+
+import random
+from collections.abc import Sequence
+from itertools import pairwise
+
+import orjson
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pipeline.contracts.evidence import Contribution
+from pipeline.contracts.limits import BARRIER_KEPT_MS, CONTRIBUTION_DEBOUNCE_MS, PATTERN_DEBOUNCE_MS
+from pipeline.stages.pattern_state import pattern_of
+from pipeline.stages.patterns import PatternsFold
+from pipeline.topology import ARTIFACTS
+from tests.support.evidence import control, histories, records, success
+from tests.support.inprocess import Ran, law_five, run
+from tests.support.records import START_MS, LogRecord
+from tests.support.sessions import interleaved
+
+
+def spoken(evidence: Sequence[LogRecord]) -> Ran:
+    """All of it, and a barrier behind it."""
+    at = evidence[-1].timestamp - START_MS
+    return run(PatternsFold, [*evidence, control("barrier", at, len(evidence))])
+
+
+def kept(ran: Ran) -> dict[str, Contribution]:
+    return {key: value for key, value in ran.state.items() if key.startswith("m/")}
+
+
+def after_compaction(ran: Ran) -> dict[bytes | None, bytes]:
+    latest = {output.key: output.value for output in ran.on(ARTIFACTS)}
+    return {key: value for key, value in latest.items() if value is not None}
+
+
+@settings(max_examples=15)
+@given(dice=st.randoms(use_true_random=False))
+def test_at_its_bound_a_tenant_keeps_the_same_sample_whatever_came_first(dice: random.Random) -> None:
+    told = histories()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("pipeline.stages.pattern_state.TENANT_CONTRIBUTIONS", 20)
+        patch.setattr("pipeline.stages.pattern_state.PATTERN_CONTRIBUTIONS", 6)
+        expected = spoken([record for history in told for record in history])
+        mixed = spoken(interleaved(told, dice.randrange(2**32)))
+    assert len(kept(expected)) == 20 < len(told)
+    assert kept(mixed) == kept(expected)
+    assert law_five(map(orjson.loads, after_compaction(mixed).values())) == law_five(
+        map(orjson.loads, after_compaction(expected).values())
+    )
+
+
+def test_a_flood_of_one_tenants_patterns_takes_no_place_from_another(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pipeline.stages.pattern_state.TENANT_CONTRIBUTIONS", 16)
+    theirs = [success(n, tenant_id="globex") for n in range(12)]
+    flood = [success(n, pattern=f"one-off {n}") for n in range(200)]
+    alone, beside = spoken(records(theirs)), spoken(records([*flood[:100], *theirs, *flood[100:]]))
+    assert {k: v for k, v in kept(beside).items() if v.tenant_id == "globex"} == kept(alone)
+    assert len(kept(beside)) == 16 + 12
+    assert beside.counts["contribution_out_of_tenant_sample"] == 200 - 16
+
+
+def test_a_pattern_that_a_flood_leaves_no_evidence_is_forgotten_with_all_its_versions(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("pipeline.stages.pattern_state.TENANT_CONTRIBUTIONS", 16)
+    learnt = [success(n) for n in range(6)]
+    flood = [success(n, pattern=f"one-off {n}") for n in range(100, 2_100)]
+    before = run(PatternsFold, [*records(learnt), control("tick", PATTERN_DEBOUNCE_MS, 6)])
+    assert len(after_compaction(before)) == 1
+    after = spoken([*records(learnt), control("tick", PATTERN_DEBOUNCE_MS, 6), *records([*learnt, *flood])[6:]])
+    assert after.counts["pattern_forgotten"] == 1
+    assert after_compaction(after) == {}
+    assert {pattern_of(key) for key in kept(after)} >= {key for key in after.state if key.startswith("p/")}
+
+
+def test_the_more_a_pattern_knows_the_longer_it_gathers_before_it_speaks() -> None:
+    pace_ms, many = 100, 1_200
+    ran = run(PatternsFold, records([success(n) for n in range(many)], pace_ms))
+    versions = [a for a in map(orjson.loads, (o.value or b"" for o in ran.on(ARTIFACTS))) if "updated_at" not in a]
+    at_most = 1 + many * pace_ms // PATTERN_DEBOUNCE_MS
+    assert 4 < len(versions) < at_most / 5
+    counted = [version["observed_count"] for version in versions]
+    assert all(after - before >= before * CONTRIBUTION_DEBOUNCE_MS // pace_ms for before, after in pairwise(counted))
+
+
+def test_a_barrier_waits_for_no_pause() -> None:
+    evidence = records([success(n) for n in range(200)], 10)
+    assert not run(PatternsFold, [*evidence[:50], control("tick", 500, 50)]).on(ARTIFACTS)
+    (record,) = spoken(evidence[:50]).on(ARTIFACTS)
+    assert orjson.loads(record.value or b"")["observed_count"] == 50
+
+
+def test_of_a_long_chain_the_oldest_versions_are_erased_and_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pipeline.stages.patterns.ARTIFACT_VERSIONS", 3)
+    ran = run(PatternsFold, records([success(n) for n in range(40)], PATTERN_DEBOUNCE_MS * 2))
+    chain = sorted(map(orjson.loads, after_compaction(ran).values()), key=lambda a: a["version"])
+    assert [a["status"] for a in chain] == ["superseded"] * 3 + ["active"]
+    assert [a["supersedes"] for a in chain[1:]] == [a["artifact_id"] for a in chain[:-1]]
+    assert [a["superseded_by"] for a in chain[:-1]] == [a["artifact_id"] for a in chain[1:]]
+    assert ran.counts["artifact_erased"] == chain[-1]["version"] - 4 > 0
+
+
+def test_a_barrier_that_never_came_from_every_partition_is_counted_when_it_is_forgotten() -> None:
+    later = control("tick", BARRIER_KEPT_MS, 1)
+    lost = run(PatternsFold, [control("barrier", 0, 0, partition=0, partitions=2), later])
+    assert (lost.counts["barrier_lost"], lost.state) == (1, {})
+    passed = run(PatternsFold, [control("barrier", 0, 0), later])
+    assert passed.counts["barrier_forgotten"] == 1

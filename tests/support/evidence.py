@@ -1,0 +1,67 @@
+"""Records of the evidence topic, written by hand or told by small sessions."""
+
+from collections.abc import Iterable
+from dataclasses import replace
+from functools import cache
+from typing import Any
+
+import orjson
+
+from pipeline.contracts.evidence import Contribution, EvidenceControl, SegmentOutcome, evidence_key
+from pipeline.contracts.headers import KIND
+from pipeline.topology import EVIDENCE
+from tests.support.inprocess import barrier_record, run, sessions_fold
+from tests.support.records import START_MS, LogRecord, log
+from tests.support.sessions import interleaved, session
+
+_BODY: dict[str, Any] = {"goal": "Deploy", "phrases": ["deploy"], "actions": 3, "passed": [], "states": []}
+
+
+def evidence() -> list[LogRecord]:
+    """What 24 sessions contribute, all in one partition, without the barrier's own record."""
+    records = log(list(enumerate(interleaved([session(n) for n in range(24)], 1))))
+    outputs = run(sessions_fold, [*records, barrier_record(9_000, offset=len(records))]).on(EVIDENCE)
+    return [LogRecord(0, n, START_MS, o.key, o.value, o.headers) for n, o in enumerate(outputs[:-1])]
+
+
+@cache
+def histories() -> list[list[LogRecord]]:
+    """What each segment says of a pattern over time: some correct it, some withdraw it."""
+    told = []
+    for n, record in enumerate(evidence()):
+        said = orjson.loads(record.value or b"")
+        later = [{}, {"outcome": "failure"}, {"withdrawn": True}][n % 3]
+        told.append([replace(record, value=orjson.dumps(value)) for value in (said, said | later)])
+    return told
+
+
+def control(kind: str, at: int, offset: int, partition: int = 0, partitions: int = 1) -> LogRecord:
+    value = EvidenceControl(kind=kind, barrier_id="b", partition=partition, partitions=partitions).to_json()
+    return LogRecord(0, offset, START_MS + at, kind.encode(), value, [(KIND, kind.encode())])
+
+
+def success(number: int, pattern: str = "deploy", tenant_id: str = "acme") -> Contribution:
+    """Session `number` did what the pattern says, and it worked."""
+    return Contribution(
+        contribution_id=f"c-{pattern}-{number}",
+        tenant_id=tenant_id,
+        pattern_type="task_schema",
+        pattern_key=pattern,
+        session_id=f"session-{number}",
+        segment_id=f"segment-{number}",
+        agent_id="agent",
+        outcome=SegmentOutcome.SUCCESS,
+        first_at=START_MS + number,
+        last_at=START_MS + number,
+        source_events=[f"{number}-{n}" for n in range(3)],
+        tags=["deploy"],
+        body={**_BODY, "steps": ["build", "check", "apply"]},
+    )
+
+
+def records(contributions: Iterable[Contribution], pace_ms: int = 0) -> list[LogRecord]:
+    """One after the other, so many milliseconds apart."""
+    return [
+        LogRecord(0, n, START_MS + n * pace_ms, evidence_key(one).encode(), one.to_json(), [(KIND, b"contribution")])
+        for n, one in enumerate(contributions)
+    ]
