@@ -6,14 +6,15 @@ import os
 import shutil
 import subprocess
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from pipeline.local.kafka import MESSAGE_BYTES
+from pipeline.local.ports import free_ports
 from pipeline.local.stack import Stack
 
-REDIS_VARIANT = "HMX_TEST_REDIS"  # "redis" or "valkey": which server the local stack runs
+ROOT = Path(__file__).parents[2]
+REDIS_VARIANT = "HMX_TEST_REDIS"  # "redis" or "valkey": the local stack, with this server
 
 
 @dataclass(frozen=True)
@@ -26,11 +27,12 @@ class Servers:
 def servers(state: Path) -> Iterator[Servers]:
     """Running servers; what was started for them is stopped and its data thrown away."""
     given = os.environ.get("HMX_KAFKA_BOOTSTRAP") and os.environ.get("HMX_REDIS_URL")
-    if not given and docker_answers():
-        with containers() as running:
+    variant = os.environ.get(REDIS_VARIANT) or None
+    if not given and not variant and docker_answers():
+        with containers(state) as running:
             yield running
     else:
-        with Stack(state, keep=False, redis_server=os.environ.get(REDIS_VARIANT) or None) as stack:
+        with Stack(state, keep=False, redis_server=variant) as stack:
             yield Servers(stack.kafka_bootstrap, stack.redis_url)
 
 
@@ -44,24 +46,21 @@ def docker_answers() -> bool:
 
 
 @contextmanager
-def containers() -> Iterator[Servers]:
-    from testcontainers.kafka import KafkaContainer
-    from testcontainers.redis import RedisContainer
+def containers(folder: Path) -> Iterator[Servers]:
+    """The compose file's own Kafka and Redis, under a name and on ports that no other stack has."""
+    from testcontainers.compose import DockerCompose
 
-    image = "valkey/valkey:9" if os.environ.get(REDIS_VARIANT) == "valkey" else "redis:8"
-    with ExitStack() as started:
-        kafka = KafkaContainer().with_kraft()
-        for name, value in {
-            "KAFKA_AUTO_CREATE_TOPICS_ENABLE": "false",
-            "KAFKA_MESSAGE_MAX_BYTES": str(MESSAGE_BYTES),
-            "KAFKA_REPLICA_FETCH_MAX_BYTES": str(MESSAGE_BYTES),
-            "KAFKA_GROUP_INITIAL_REBALANCE_DELAY_MS": "0",
-            "KAFKA_TRANSACTION_STATE_LOG_REPLICATION_FACTOR": "1",
-            "KAFKA_TRANSACTION_STATE_LOG_MIN_ISR": "1",
-        }.items():
-            kafka.with_env(name, value)
-        started.enter_context(kafka)
-        redis = started.enter_context(RedisContainer(image))
-        yield Servers(
-            kafka.get_bootstrap_server(), f"redis://{redis.get_container_host_ip()}:{redis.get_exposed_port(6379)}/0"
-        )
+    kafka, redis = free_ports(2)
+    file = folder / "compose.env"
+    variables = {
+        "COMPOSE_PROJECT_NAME": f"hmx-test-{kafka}",
+        "HMX_KAFKA_PORT": kafka,
+        "HMX_REDIS_PORT": redis,
+        "HMX_CONTROL_KEY": "of-no-use-here",  # the file asks for one
+    }
+    file.write_text("".join(f"{name}={value}\n" for name, value in variables.items()))
+    with DockerCompose(ROOT, services=["kafka", "redis"], env_file=str(file)) as compose:
+        try:
+            yield Servers(f"127.0.0.1:{kafka}", f"redis://127.0.0.1:{redis}/0")
+        finally:
+            compose.services = None  # the network goes with them
