@@ -41,9 +41,12 @@ def new_settings(kafka: str, redis_url: str = "", **changes: object) -> Settings
     return replace(made, **changes)  # type: ignore[arg-type]
 
 
-def create_topics(settings: Settings) -> None:
+def create_topics(settings: Settings, partitions: int | None = None) -> None:
+    """As the topic files say; with so many partitions where less is enough."""
     admin = connect(settings.kafka_bootstrap)
     specs = load_topics(prefix=settings.topic_prefix)
+    if partitions is not None:
+        specs = tuple(spec.model_copy(update={"partitions": partitions}) for spec in specs)
     apply(admin, plan(specs, read_cluster(admin, [spec.topic for spec in specs])))
 
 
@@ -128,9 +131,9 @@ class Pipeline:
 
 
 @contextmanager
-def running(settings: Settings, logs: Path, *names: str) -> Iterator[Pipeline]:
+def running(settings: Settings, logs: Path, *names: str, partitions: int | None = None) -> Iterator[Pipeline]:
     """Topics created, the named processes started and ready; all of them stopped at the end."""
-    create_topics(settings)
+    create_topics(settings, partitions)
     pipeline = Pipeline(settings, logs)
     try:
         for name in names:
