@@ -1,0 +1,186 @@
+"""Artifacts against the maps: what is live says what its pattern's map says, and every chain is one that HMX-A allows.
+
+Enters: the patterns that a reference of the evidence partition has found, and the partition of the artifacts topic.
+Leaves: faults.
+"""
+
+from collections import Counter, defaultdict
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import orjson
+
+from pipeline.compiler.model import Candidate
+from pipeline.contracts.canonical import content_hash
+from pipeline.contracts.ids import content_id
+from pipeline.contracts.instants import format_ms
+from pipeline.contracts.keys import join_key, split_key
+from tests.verifier.faults import Kind, Report
+from tests.verifier.log import Part, Row
+from tests.verifier.patterns import Pattern, Patterns
+from tests.verifier.rules import ARTIFACTS
+
+Artifact = dict[str, Any]
+LIVE: Final = ("draft", "active")
+TRANSITIONS: Final = {
+    "draft": ("active", "superseded", "deprecated"),
+    "active": ("superseded", "deprecated", "archived"),
+}
+"""HMX-A §5, and draft → superseded (§7)."""
+CHANGES: Final = ("status", "superseded_by", "updated_at", "metadata")
+"""All that may ever change under one artifact_id."""
+ROLLED_BYTES: Final = 48 * 1024 * 1024
+"""From about so much on, a partition of a compacted topic may have a segment that compaction has been through."""
+
+
+@dataclass
+class Version:
+    """Every record of one artifact_id, in order."""
+
+    records: list[tuple[Row, Artifact]] = field(default_factory=list)
+
+    @property
+    def last(self) -> Artifact:
+        return self.records[-1][1]
+
+
+def compare_artifacts(report: Report, part: Part, number: int, patterns: Patterns) -> dict[str, Version]:
+    """The versions by artifact_id."""
+    where = f"{ARTIFACTS}/{number}"
+    versions = _versions(report, where, part)
+    for artifact_id, version in versions.items():
+        _check_version(report, f"{where} {artifact_id}", version, patterns)
+    by_pattern: dict[str, list[Version]] = defaultdict(list)
+    for version in versions.values():
+        by_pattern[join_key(version.last["tenant_id"], version.last["metadata"]["pattern"])].append(version)
+    for name in sorted(by_pattern.keys() | patterns.patterns.keys()):
+        place = f"{where} pattern {name}"
+        _check_chains(report, place, by_pattern.get(name, []))
+        pattern = patterns.patterns.get(name)
+        if pattern is None:
+            report.add(Kind.UNFOUNDED, place, "no artifact: no evidence speaks of it", f"{len(by_pattern[name])}")
+        else:
+            _check_live(report, place, pattern, [v.last for v in by_pattern.get(name, []) if v.last["status"] in LIVE])
+            report.compared["patterns"] += 1
+    report.compared["artifact records"] += len(part.rows)
+    return versions
+
+
+def count_statuses(part: Part) -> tuple[Counter[str], bool]:
+    """Records by the counter that they must have raised, and whether compaction may have taken some."""
+    counted = Counter(f"artifact_{orjson.loads(row.value)['status']}" for row in part.rows if row.value)
+    return counted, sum(len(row.value or b"") for row in part.rows) > ROLLED_BYTES
+
+
+def _versions(report: Report, where: str, part: Part) -> dict[str, Version]:
+    versions: dict[str, Version] = defaultdict(Version)
+    for row in part.rows:
+        try:
+            artifact: Artifact = orjson.loads(row.value or b"")
+            tenant_id, artifact_id = split_key((row.key or b"").decode())
+            named = artifact["artifact_id"], artifact["tenant_id"], artifact["metadata"]["pattern"]
+        except (ValueError, KeyError, TypeError):
+            report.add(Kind.UNFOUNDED, f"{where} offset {row.offset}", "an artifact", row.value)
+            continue
+        if named[:2] == (artifact_id, tenant_id):
+            versions[artifact_id].records.append((row, artifact))
+        else:
+            report.add(Kind.DIFFERING, f"{where} offset {row.offset}", f"the artifact of the key {row.key!r}", named)
+    return dict(versions)
+
+
+def _check_version(report: Report, where: str, version: Version, patterns: Patterns) -> None:
+    first = version.records[0][1]
+    report.same(f"{where} content_hash", content_hash(first["content"]), first["content_hash"])
+    before: Artifact | None = None
+    for row, artifact in version.records:
+        pattern = patterns.patterns.get(join_key(artifact["tenant_id"], artifact["metadata"]["pattern"]))
+        clock = pattern.spoke.get(row.number("hmx-origin-offset")) if pattern is not None else None
+        if pattern is not None and clock is None:
+            report.add(Kind.UNFOUNDED, f"{where} offset {row.offset}", "said when its pattern spoke", "at another time")
+        elif "updated_at" in artifact and clock is not None:
+            report.same(f"{where} updated_at", format_ms(clock), artifact["updated_at"])
+        if before is not None:
+            _check_change(report, f"{where} offset {row.offset}", before, artifact)
+        before = artifact
+
+
+def _check_change(report: Report, where: str, before: Artifact, after: Artifact) -> None:
+    if before == after:
+        report.add(Kind.DOUBLED, where, "something new", "the record before once more")
+        return
+    if after["status"] not in TRANSITIONS.get(before["status"], ()):
+        report.add(Kind.DIFFERING, f"{where} status", f"one after {before['status']}", after["status"])
+    for name in (before.keys() | after.keys()) - set(CHANGES):
+        report.same(f"{where} {name}", before.get(name), after.get(name))
+
+
+def _check_chains(report: Report, where: str, versions: list[Version]) -> None:
+    chains: dict[int, list[Version]] = defaultdict(list)
+    for version in versions:
+        chains[version.last["metadata"]["chain"]].append(version)
+    report.same(f"{where} chains", list(range(1, len(chains) + 1)), sorted(chains))
+    for ordinal, chain in sorted(chains.items()):
+        chain.sort(key=lambda version: int(version.last["version"]))
+        _check_chain(report, f"{where} chain {ordinal}", ordinal, chain, newest=ordinal == max(chains))
+
+
+def _check_chain(report: Report, where: str, ordinal: int, chain: list[Version], *, newest: bool) -> None:
+    numbers = [version.last["version"] for version in chain]
+    report.same(f"{where} versions", list(range(1, len(chain) + 1)), numbers)
+    active = [version.last["artifact_id"] for version in chain if version.last["status"] == "active"]
+    if len(active) > 1:
+        report.add(Kind.DOUBLED, f"{where} active", "one active artifact", ", ".join(active))
+    for place, version in enumerate(chain):
+        last = version.last
+        name = f"{where} version {last['version']}"
+        predecessor = chain[place - 1] if place else None
+        successor = chain[place + 1] if place + 1 < len(chain) else None
+        report.same(f"{name} supersedes", predecessor and predecessor.last["artifact_id"], last.get("supersedes"))
+        report.same(f"{name} superseded_by", successor and successor.last["artifact_id"], last.get("superseded_by"))
+        if (last["status"] == "superseded") != (successor is not None):
+            report.add(Kind.DIFFERING, f"{name} status", "superseded where there is a successor only", last["status"])
+        elif successor is None and not newest and last["status"] in LIVE:
+            report.add(Kind.DIFFERING, f"{name} status", "an end, for there is a later chain", last["status"])
+        if successor is not None and version.records[-1][0].offset > successor.records[0][0].offset:
+            report.add(Kind.DISORDERED, name, "superseded before its successor is there", "after it")
+        report.same(f"{name} artifact_id", _id(last, ordinal), last["artifact_id"])
+
+
+def _id(artifact: Artifact, ordinal: int) -> str:
+    """Made from what it is about; its time, the newest evidence's, stands in the id itself."""
+    ms = int(artifact["artifact_id"].replace("-", "")[:12], 16)
+    pattern = split_key(artifact["metadata"]["pattern"])
+    return content_id(ms, artifact["tenant_id"], *pattern, str(ordinal), str(artifact["version"]))
+
+
+def _check_live(report: Report, where: str, pattern: Pattern, live: list[Artifact]) -> None:
+    """Law 5: a pure function of the map, whatever way led there."""
+    said = pattern.says()
+    if said is None:
+        for artifact in live:
+            report.add(Kind.UNFOUNDED, where, "no live artifact: its evidence says nothing", artifact["artifact_id"])
+        return
+    if len(live) != 1:
+        kind = Kind.DOUBLED if live else Kind.LOST
+        report.add(kind, where, "one live artifact", ", ".join(a["artifact_id"] for a in live) or "none")
+    for artifact in live[:1]:
+        for name, expected in _fields(said).items():
+            report.same(f"{where} {artifact['artifact_id']} {name}", expected, artifact.get(name))
+
+
+def _fields(said: Candidate) -> dict[str, Any]:
+    scope = said.validity_scope
+    return {
+        "status": str(said.status),
+        "title": said.title,
+        "summary": said.summary,
+        "content_hash": content_hash(said.content),
+        "confidence": said.confidence,
+        "source_events": said.source_events,
+        "source_memory_ids": said.source_memory_ids,
+        "tags": said.tags,
+        "observed_count": said.observed_count,
+        "success_rate": said.success_rate,
+        "validity_scope": scope.model_dump(exclude_none=True) if scope is not None else None,
+    }

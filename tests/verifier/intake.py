@@ -1,0 +1,107 @@
+"""A record of the events topic as intake sees it, which is the one room of the pipeline that the reference trusts.
+
+Enters: a row. Leaves: an `Event`, a `Control` or a `Refusal`. Nothing fails.
+"""
+
+from typing import Any, NamedTuple
+
+import orjson
+
+from pipeline.contracts.keys import partition_of, session_key
+from pipeline.contracts.rejections import Reason, Rejection
+from pipeline.intake.control import authentic, is_control, is_rerouted_copy
+from pipeline.intake.decode import decode
+from tests.verifier.log import Row
+from tests.verifier.rules import Rules
+
+
+class Event(NamedTuple):
+    """An accepted event; it sorts as HMX-E §7 has it, ties of both by id."""
+
+    sequence: int
+    instant: int
+    event_id: str
+    row: Row
+    digest: bytes
+    fields: dict[str, Any]
+    notes: tuple[str, ...]
+    redacted: tuple[str, ...]
+    session: str
+    """Its session's key."""
+    home: int
+    """Its session's partition."""
+    copied: bool
+    """The pipeline itself appended it, from another partition."""
+
+
+class Control(NamedTuple):
+    """A tick, or a barrier if it has an id."""
+
+    barrier_id: str | None
+
+
+class Refusal(NamedTuple):
+    rejection: Rejection
+
+
+def judge(row: Row, rules: Rules, partitions: int) -> Event | Control | Refusal:
+    accepted = decode(row.value)
+    if isinstance(accepted, Rejection):
+        return Refusal(accepted)
+    event = accepted.event
+    headers: Any = row.headers
+    if accepted.control:
+        if is_control(event) and authentic(rules.control_key, row.value or b"", headers):
+            barrier = event.event_type == "x-hmx-barrier"
+            return Control(str(event.content.get("barrier_id", "")) if barrier else None)
+        return Refusal(Rejection(Reason.RESERVED, "$.tenant_id" if event.tenant_id == "_hmx" else "$.event_type"))
+    copied = is_rerouted_copy(rules.control_key, row.value or b"", headers)
+    if copied is False:
+        return Refusal(Rejection(Reason.FORGED_ORIGIN))
+    session = session_key(event.tenant_id, event.session_id)
+    return Event(
+        event.sequence,
+        accepted.instant,
+        event.event_id,
+        row,
+        accepted.digest,
+        accepted.fields,
+        accepted.notes,
+        accepted.redacted,
+        session,
+        partition_of(session, partitions),
+        copied is True,
+    )
+
+
+_DIRECT = {
+    "event_id": "id",
+    "event_type": "eventType",
+    "session_id": "sessionId",
+    "timestamp": "timestamp",
+    "content": "payload",
+    "salience": "salienceScore",
+    "source": "source",
+    "provenance_ref": "provenanceRef",
+}
+_CARRIED = (
+    "hmx_version", "agent_id", "tenant_id", "sequence", "trace_id", "correlation_id", "parent_event_id", "embeddings",
+    "tags", "ttl_seconds", "extensions",
+)  # fmt: skip
+
+
+def episode(event: Event, partition: int, index: int, run: int, late: bool) -> bytes:
+    """The EpisodeTrace of HMX-E §10; what it has no field for stands in `metadata.hmx`."""
+    fields, row = event.fields, event.row
+    own: dict[str, Any] = {name: fields[name] for name in _CARRIED if name in fields}
+    own["origin"] = {"partition": partition, "offset": row.offset, "log_time": row.at}
+    own["release"] = {"index": index, "run": run, "late": late}
+    if event.notes:
+        own["notes"] = event.notes
+    if event.redacted:
+        own["redacted"] = event.redacted
+    if "hmx" in fields["metadata"]:
+        own["shadowed"] = fields["metadata"]["hmx"]
+    trace = {trace: fields[name] for name, trace in _DIRECT.items() if name in fields}
+    trace["metadata"] = {**fields["metadata"], "hmx": own}
+    return orjson.dumps(trace)

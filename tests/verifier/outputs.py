@@ -1,0 +1,204 @@
+"""Episodes, dead letters, evidence and rerouted copies against what the references say must be there.
+
+Enters: what a reference made of a partition, and the partitions of the output topics. Leaves: faults.
+"""
+
+import json
+from collections import defaultdict
+from collections.abc import Sequence
+from typing import Any, Final, NamedTuple
+
+from pipeline.contracts.evidence import EvidenceControl
+from pipeline.contracts.keys import join_key, tenant_partition
+from pipeline.contracts.limits import RECORD_BYTES
+from pipeline.intake.control import is_rerouted_copy, rerouted_from
+from tests.verifier.faults import Item, Kind, Report, align, difference
+from tests.verifier.log import Part, Row
+from tests.verifier.rules import EPISODES, EVENTS, EVIDENCE, Rules
+from tests.verifier.sessions import Barrier, Letter, Made
+
+JSON: Final = b"application/json"
+
+
+class Says(NamedTuple):
+    """An output as far as it is compared; of headers those that the pipeline promises."""
+
+    key: bytes | None
+    value: bytes | None
+    headers: tuple[Any, ...]
+
+
+def same_episode(expected: bytes, found: bytes) -> bool:
+    """The same bytes, or the same values in the same order, an integer an integer and a fraction a fraction."""
+    return expected == found or _spelt(expected) == _spelt(found)
+
+
+def _spelt(value: bytes) -> Any:
+    try:
+        return json.loads(
+            value, object_pairs_hook=tuple, parse_int=str, parse_float=lambda text: ("float", float(text))
+        )
+    except ValueError:
+        return None
+
+
+def compare_episodes(report: Report, number: int, made: Made, part: Part) -> None:
+    expected = [
+        Item(e.origin, Says(e.key.encode(), e.value, (JSON, number)), f"of {number}:{e.origin}") for e in made.episodes
+    ]
+    found = [
+        Item(
+            row.number("hmx-origin-offset"),
+            Says(row.key, row.value, (row.header("content-type"), row.number("hmx-origin-partition"))),
+            f"offset {row.offset} of {number}:{row.number('hmx-origin-offset')}",
+        )
+        for row in part.rows
+    ]
+    align(report, f"{EPISODES}/{number}", expected, found, _episodes_differ)
+    report.compared["episodes"] += len(found)
+
+
+def _episodes_differ(expected: Says, found: Says) -> tuple[str, str] | None:
+    if expected.key == found.key and expected.headers == found.headers:
+        mine, theirs = expected.value or b"", found.value or b""
+        return None if same_episode(mine, theirs) else difference(mine, theirs)
+    return _differ(expected, found)
+
+
+def _differ(expected: Says, found: Says) -> tuple[str, str] | None:
+    if expected == found:
+        return None
+    if expected.value is not None and found.value is not None and expected.value != found.value:
+        return difference(expected.value, found.value)
+    return (
+        f"key {expected.key!r}, headers {expected.headers}, {_size(expected)}",
+        f"key {found.key!r}, headers {found.headers}, {_size(found)}",
+    )
+
+
+def _size(says: Says) -> str:
+    return "no value" if says.value is None else f"a value of {len(says.value)} bytes"
+
+
+def compare_letters(
+    report: Report, source: str, topic: str, number: int, letters: Sequence[Letter], part: Part
+) -> None:
+    """Key, value and headers as they came, then why and where from."""
+    expected = [
+        Item(letter.row.offset, _letter(source, number, letter), f"of {number}:{letter.row.offset}")
+        for letter in letters
+    ]
+    theirs = {letter.row.offset: len(_kept(letter.row)) for letter in letters}
+    found = []
+    for row in part.rows:
+        origin = row.number("hmx-origin-offset")
+        promised = (*row.headers[: theirs.get(origin, 0)], *sorted((n, row.header(n)) for n in _OURS if row.header(n)))
+        found.append(Item(origin, Says(row.key, row.value, promised), f"offset {row.offset} of {number}:{origin}"))
+    align(report, f"{topic}/{number}", expected, found, _differ)
+    report.compared["dead letters"] += len(found)
+
+
+_OURS: Final = (
+    "hmx-reason", "hmx-step", "hmx-path", "hmx-origin-topic", "hmx-origin-partition", "hmx-origin-offset",
+    "hmx-log-time", "hmx-omitted",
+)  # fmt: skip
+
+
+def _kept(row: Row) -> list[tuple[str, bytes | None]]:
+    return [] if _bytes(row) > RECORD_BYTES else row.headers
+
+
+def _bytes(row: Row) -> int:
+    return len(row.key or b"") + len(row.value or b"") + sum(len(n.encode()) + len(v or b"") for n, v in row.headers)
+
+
+def _letter(source: str, number: int, letter: Letter) -> Says:
+    row, rejection = letter
+    ours = {
+        "hmx-reason": str(rejection.reason).encode(),
+        "hmx-step": str(rejection.reason.step).encode(),
+        "hmx-path": rejection.path.encode(),
+        "hmx-origin-topic": source.encode(),
+        "hmx-origin-partition": b"%d" % number,
+        "hmx-origin-offset": b"%d" % row.offset,
+        "hmx-log-time": b"%d" % row.at,
+    }
+    size = _bytes(row)
+    if size > RECORD_BYTES:
+        return Says(None, None, tuple(sorted({**ours, "hmx-omitted": b"%d" % size}.items())))
+    # A producer's own header of one of these names is read as ours where we write none.
+    sent = {name: row.header(name) for name in _OURS if name not in ours and row.header(name)}
+    return Says(row.key, row.value, (*row.headers, *sorted({**sent, **ours}.items())))
+
+
+def compare_evidence(report: Report, number: int, made: Made, parts: Sequence[Part], partitions: int) -> None:
+    """What came of partition `number` of the events topic, in each partition of the evidence topic, in order."""
+    expected: dict[int, list[Item]] = defaultdict(list)
+    for said in made.evidence:
+        if isinstance(said, Barrier):
+            for target in range(len(parts)):
+                expected[target].append(_barrier(said, number, partitions))
+        else:
+            item = _item(said.origin, number, said.key.encode(), said.value, b"contribution")
+            expected[tenant_partition(said.tenant_id, len(parts))].append(item)
+    for target, part in enumerate(parts):
+        rows = [row for row in part.rows if row.number("hmx-origin-partition") == number and _ours(row)]
+        found = [
+            _item(row.number("hmx-origin-offset"), number, row.key, row.value, row.header("hmx-kind"), row)
+            for row in rows
+        ]
+        align(report, f"{EVIDENCE}/{target}", expected[target], found, _differ)
+        report.compared["evidence"] += len(found)
+
+
+def _ours(row: Row) -> bool:
+    return row.header("hmx-kind") in (b"contribution", b"barrier")
+
+
+def _barrier(said: Barrier, number: int, partitions: int) -> Item:
+    value = EvidenceControl(
+        kind="barrier", barrier_id=said.barrier_id, partition=number, partitions=partitions
+    ).to_json()
+    return _item(said.origin, number, join_key("barrier", said.barrier_id, str(number)).encode(), value, b"barrier")
+
+
+def _item(
+    origin: int, number: int, key: bytes | None, value: bytes | None, kind: bytes | None, row: Row | None = None
+) -> Item:
+    name = f"{(key or b'').decode(errors='replace')} of {number}:{origin}"
+    if row is not None:
+        return Item((origin, key), Says(key, value, (row.header("content-type"), kind)), f"offset {row.offset}, {name}")
+    return Item((origin, key), Says(key, value, (JSON, kind)), name)
+
+
+def compare_unaccounted(report: Report, parts: Sequence[Part], partitions: int) -> None:
+    """Evidence that names no partition of the events topic; ticks name none."""
+    for target, part in enumerate(parts):
+        for row in part.rows:
+            if row.header("hmx-kind") != b"tick" and not (0 <= row.number("hmx-origin-partition") < partitions):
+                report.add(Kind.UNFOUNDED, f"{EVIDENCE}/{target} offset {row.offset}", "an origin", row.key)
+
+
+def compare_copies(report: Report, mades: Sequence[Made], parts: Sequence[Part], rules: Rules) -> None:
+    """What stood astray stands once more, the same to the byte, where it belongs; after a crash perhaps twice."""
+    originals = {(number, row.offset): row for number, part in enumerate(parts) for row in part.rows}
+    wanted = {(number, offset): home for number, made in enumerate(mades) for offset, home in made.copies.items()}
+    seen = set()
+    for number, part in enumerate(parts):
+        for row in part.rows:
+            headers: Any = row.headers
+            place = rerouted_from(headers)
+            if place is None or not is_rerouted_copy(rules.control_key, row.value or b"", headers):
+                continue
+            where, origin = (
+                f"{EVENTS}/{number} offset {row.offset}, a copy of {place[0]}:{place[1]}",
+                originals.get(place),
+            )
+            if origin is None or wanted.get(place) != number:
+                report.add(Kind.UNFOUNDED, where, "an original that belongs here", "none")
+            elif origin.value != row.value or row.headers[: len(origin.headers)] != origin.headers:
+                report.add(Kind.DIFFERING, where, origin.value, row.value)
+            seen.add(place)
+    for place in sorted(wanted.keys() - seen):
+        report.add(Kind.LOST, f"{EVENTS}/{wanted[place]} copy of {place[0]}:{place[1]}", "one", "none")
+    report.compared["copies"] += len(wanted)

@@ -1,0 +1,231 @@
+"""What Redis must hold: a function of the four topics that it is filled from, up to the positions that it says.
+
+Enters: a snapshot. Leaves: faults, each naming its key. A posting's place within its key says nothing, so postings are
+compared as sets in which nothing stands twice.
+"""
+
+import struct
+from collections import Counter, defaultdict
+from typing import Any, Final
+from urllib.parse import quote
+
+import msgspec
+import orjson
+
+from pipeline.contracts.keys import split_key
+from pipeline.retrieval.documents import (
+    artifact_tags,
+    artifact_terms,
+    document,
+    document_tags,
+    document_terms,
+    episode_step,
+    event_time,
+    session_step,
+)
+from tests.verifier.faults import Kind, Report, difference
+from tests.verifier.log import Row, Snapshot
+from tests.verifier.memory import Memory, Value, root_of
+from tests.verifier.rules import ARTIFACTS, EPISODES, EVIDENCE, KNOWLEDGE, MATERIALISED
+
+STEPS: Final = 64
+"""A session's recent steps."""
+_POSTING: Final = struct.Struct("<QHH")
+_ENCODER: Final = msgspec.msgpack.Encoder()
+Json = dict[str, Any]
+
+
+def compare_memory(report: Report, snapshot: Snapshot) -> None:
+    assert snapshot.memory is not None
+    found = _sorted_postings(snapshot.memory)
+    root = root_of(snapshot.prefix)
+    positions = _positions(report, snapshot, found.pop(f"{root}:positions".encode(), {}))
+    expected = Expected(root)
+    for topic in MATERIALISED:
+        for number, part in enumerate(snapshot.topics[topic]):
+            for row in part.rows:
+                if row.offset < positions.get((topic, number), 0):
+                    expected.take(topic, number, row)
+    wanted = expected.keys()
+    for key in sorted(wanted.keys() | found.keys()):
+        if (mine := wanted.get(key)) != (theirs := found.get(key)):
+            _differ(report, f"Redis {key.decode()}", mine, theirs)
+    report.compared["Redis keys"] += len(wanted)
+
+
+def _positions(report: Report, snapshot: Snapshot, stored: Any) -> dict[tuple[str, int], int]:
+    """Each at its topic's end; a transaction's last marker may stand beyond the last record."""
+    positions: dict[tuple[str, int], int] = {}
+    for topic in MATERIALISED:
+        for number, part in enumerate(snapshot.topics[topic]):
+            text = stored.get(f"{topic}/{number}".encode(), b"0")
+            at = int(text) if text.isdigit() else 0
+            end = part.rows[-1].offset + 1 if part.rows else part.low
+            if not end <= at <= part.high:
+                report.add(Kind.BEHIND, f"Redis positions {topic}/{number}", f"{end} to {part.high}", text)
+            positions[topic, number] = at
+    return positions
+
+
+def _differ(report: Report, where: str, expected: Value | None, found: Value | None) -> None:
+    if isinstance(expected, dict) and isinstance(found, dict):
+        for field in sorted(expected.keys() | found.keys()):
+            name = field.decode(errors="backslashreplace") if len(field) < 100 else f"{field[:40]!r}…"
+            report.same(f"{where} {name}", expected.get(field), found.get(field))
+    elif isinstance(expected, bytes) and isinstance(found, bytes):
+        if b":term:" in where.encode() or b":tag:" in where.encode():
+            _differ_in_postings(report, where, expected, found)
+        else:
+            report.add(Kind.DIFFERING, where, *difference(expected, found))
+    elif isinstance(expected, frozenset) and isinstance(found, frozenset):
+        report.add(Kind.DIFFERING, where, f"{sorted(expected - found)} more", f"{sorted(found - expected)} more")
+    else:
+        report.same(where, expected, found)
+
+
+def _differ_in_postings(report: Report, where: str, expected: bytes, found: bytes) -> None:
+    mine, theirs = (
+        Counter(_POSTING.iter_unpack(expected)),
+        Counter(_POSTING.iter_unpack(found[: len(found) // 12 * 12])),
+    )
+    for posting in sorted((mine - theirs) | (theirs - mine)):
+        number = posting[0]
+        name = f"{where} of episode {number >> 48}:{number & (1 << 48) - 1}"
+        kind = Kind.LOST if posting not in theirs else Kind.DOUBLED if posting in mine else Kind.UNFOUNDED
+        report.add(kind, name, mine[posting], theirs[posting])
+
+
+class Expected:
+    """Memory as the records so far make it."""
+
+    def __init__(self, root: str) -> None:
+        self._root = root
+        self._roots: dict[str, str] = {}
+        self._strings: dict[bytes, bytes] = {}
+        self._hashes: dict[bytes, dict[bytes, bytes]] = defaultdict(dict)
+        self._tenants: set[bytes] = set()
+        self._newest: dict[bytes, int] = {}
+        self._documents: Counter[bytes] = Counter()
+        self._steps: dict[bytes, dict[int, bytes]] = defaultdict(dict)
+        self._postings: dict[bytes, list[bytes]] = defaultdict(list)
+        self._artifacts: dict[tuple[str, str], Json] = {}
+
+    def take(self, topic: str, number: int, row: Row) -> None:
+        match topic:
+            case "hmx.episodes.v1":
+                self._episode(number, row)
+            case "hmx.evidence.v1":
+                self._contribution(number, row)
+            case "hmx.artifacts.v1":
+                self._artifact(number, row)
+            case _:
+                self._knowledge(number, row)
+
+    def _tenant(self, tenant_id: str, topic: str, number: int, row: Row) -> str:
+        """The root of the tenant's keys; it exists, and stands at this record."""
+        root = self._roots.get(tenant_id)
+        if root is None:
+            root = self._roots[tenant_id] = f"{self._root}:{{{quote(tenant_id, safe='')}}}"
+            self._tenants.add(tenant_id.encode())
+        self._hashes[f"{root}:version".encode()][f"{topic}/{number}".encode()] = b"%d" % row.offset
+        return root
+
+    def _episode(self, number: int, row: Row) -> None:
+        value = row.value or b""
+        fields: Json = orjson.loads(value)
+        root = self._tenant(fields["metadata"]["hmx"]["tenant_id"], EPISODES, number, row)
+        session = fields["sessionId"]
+        self._hashes[_key(root, "event", fields["id"])][session.encode()] = value
+        newest = f"{root}:newest".encode()
+        at = event_time(fields)
+        self._newest[newest] = max(self._newest.get(newest, at), at)
+        step = episode_step(fields)
+        done = session_step(step)
+        if done is not None:
+            self._steps[_key(root, "session", session)][done.index] = _ENCODER.encode(done)
+        found = document(fields, step)
+        if found is not None:
+            place = number << 48 | row.offset
+            self._hashes[f"{root}:documents".encode()][b"%d" % place] = _ENCODER.encode(found)
+            self._documents[f"{root}:count".encode()] += 1
+            terms = document_terms(found)
+            for term, n in Counter(terms).items():
+                self._postings[_key(root, "term", term)].append(_posting(place, n, len(terms)))
+            for tag in document_tags(fields):
+                self._postings[_key(root, "tag", tag)].append(_posting(place, 1, 1))
+
+    def _contribution(self, number: int, row: Row) -> None:
+        if row.header("hmx-kind") in (b"tick", b"barrier"):
+            return
+        fields = orjson.loads(row.value or b"")
+        root = self._tenant(fields["tenant_id"], EVIDENCE, number, row)
+        self._strings[_key(root, "contribution", fields["contribution_id"])] = row.value or b""
+
+    def _artifact(self, number: int, row: Row) -> None:
+        tenant_id, artifact_id = split_key((row.key or b"").decode())
+        root = self._tenant(tenant_id, ARTIFACTS, number, row)
+        key = _key(root, "artifact", artifact_id)
+        if row.value is None:
+            self._strings.pop(key, None)
+            self._artifacts.pop((root, artifact_id), None)
+        else:
+            self._strings[key] = row.value
+            self._artifacts[root, artifact_id] = orjson.loads(row.value)
+
+    def _knowledge(self, number: int, row: Row) -> None:
+        tenant_id, record_id = split_key((row.key or b"").decode())
+        key = _key(self._tenant(tenant_id, KNOWLEDGE, number, row), "knowledge", record_id)
+        if row.value is None:
+            self._strings.pop(key, None)
+        else:
+            self._strings[key] = row.value
+
+    def keys(self) -> Memory:
+        memory: Memory = {**self._strings, **{key: dict(fields) for key, fields in self._hashes.items()}}
+        if self._tenants:
+            memory[f"{self._root}:tenants".encode()] = frozenset(self._tenants)
+        memory.update({key: {b"at": float(at)} for key, at in self._newest.items()})
+        memory.update({key: {b"documents": b"%d" % n} for key, n in self._documents.items()})
+        memory.update({key: _recent(steps) for key, steps in self._steps.items()})
+        memory.update({key: b"".join(sorted(postings)) for key, postings in self._postings.items()})
+        self._list_artifacts(memory)
+        return memory
+
+    def _list_artifacts(self, memory: Memory) -> None:
+        listed: dict[bytes, dict[bytes, bytes]] = defaultdict(dict)
+        standing: dict[bytes, set[bytes]] = defaultdict(set)
+        for (root, artifact_id), fields in self._artifacts.items():
+            name = artifact_id.encode()
+            listed[_key(root, "artifacts", fields["status"])][name] = fields["artifact_type"].encode()
+            if fields["status"] != "active":
+                continue
+            terms = artifact_terms(fields)
+            rows = {_key(root, "aterm", term): _posting(0, n, len(terms)) for term, n in Counter(terms).items()}
+            rows |= {_key(root, "atag", tag): b"" for tag in artifact_tags(fields)}
+            for key, posting in rows.items():
+                listed[key][name] = posting
+                standing[_key(root, "aterms", artifact_id)].add(key)
+        memory.update(listed)
+        memory.update({key: frozenset(held) for key, held in standing.items()})
+
+
+def _sorted_postings(memory: Memory) -> Memory:
+    """Postings of a key in the order of their bytes."""
+    return {
+        key: b"".join(sorted(value[i : i + 12] for i in range(0, len(value), 12)))
+        if isinstance(value, bytes) and (b":term:" in key or b":tag:" in key)
+        else value
+        for key, value in memory.items()
+    }
+
+
+def _recent(steps: dict[int, bytes]) -> dict[bytes, float]:
+    return {steps[index]: float(index) for index in sorted(steps)[-STEPS:]}
+
+
+def _key(root: str, kind: str, name: str) -> bytes:
+    return f"{root}:{kind}:{quote(name, safe='')}".encode()
+
+
+def _posting(number: int, occurrences: int, length: int) -> bytes:
+    return _POSTING.pack(number, min(occurrences, 0xFFFF), min(length, 0xFFFF))

@@ -1,0 +1,318 @@
+"""What must come of one partition of the events topic: plain, one record after the other, no batches, no overlays.
+
+Enters: its rows in the order of their offsets. Leaves: `Made`. Written from HMX-E §6-§8 and the rules of ordering, with
+sorted lists and one list of timers. Before each record the partition's clock moves to the highest append time so far,
+and what is due fires in (deadline, key) order.
+"""
+
+import heapq
+from bisect import insort
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from pipeline.contracts.keys import join_key, split_key
+from pipeline.contracts.limits import (
+    RECENT_IDS,
+    REROUTED_HEADER_BYTES,
+    SEGMENT_IDLE_MS,
+    SESSION_FORGOTTEN_MS,
+    WAITING_EVENTS,
+)
+from pipeline.contracts.rejections import Reason, Rejection
+from tests.verifier.intake import Control, Event, Refusal, episode, judge
+from tests.verifier.log import Row
+from tests.verifier.rules import CONTROL, DUPLICATE, LATE, LOST, REJECTED, RELEASED, REROUTED, WAITING, Rules
+from tests.verifier.segments import Said, Segments
+
+
+class Letter(NamedTuple):
+    row: Row
+    rejection: Rejection
+
+
+class Episode(NamedTuple):
+    origin: int
+    key: str
+    value: bytes
+
+
+class Barrier(NamedTuple):
+    """One passage: forwarded to every partition of the evidence topic."""
+
+    barrier_id: str
+    origin: int
+
+
+@dataclass
+class Made:
+    """What must have come of a partition."""
+
+    outcomes: dict[int, str] = field(default_factory=dict)
+    episodes: list[Episode] = field(default_factory=list)
+    letters: list[Letter] = field(default_factory=list)
+    evidence: list[Said | Barrier] = field(default_factory=list)
+    copies: dict[int, int] = field(default_factory=dict)
+    """Offset → the partition that its copy belongs to."""
+    counts: Counter[str] = field(default_factory=Counter)
+    clock: int = 0
+    sessions: dict[str, "Session"] = field(default_factory=dict)
+    barriers: dict[str, int] = field(default_factory=dict)
+    """Those that wait, and until when."""
+
+
+@dataclass(slots=True)
+class Session:
+    key: str
+    segments: Segments
+    seen: int = 0
+    """The clock when the last event came that was neither a duplicate nor refused."""
+    run: int = 0
+    index: int = 0
+    """Events released so far."""
+    last: tuple[int, int, int] | None = None
+    """Sequence, instant and append time of the last that this run has released in order."""
+    newest: int = 0
+    """The latest timestamp that this run has released."""
+    waiting: list[Event] = field(default_factory=list)
+    held: dict[str, bytes] = field(default_factory=dict)
+    """Ids of what waits, with what their events say."""
+    recent: dict[str, tuple[int, bytes]] = field(default_factory=dict)
+    """Ids of the last released, oldest first: their place, and what their events say."""
+
+    @property
+    def deadline(self) -> int:
+        return self.seen + (SEGMENT_IDLE_MS if self.segments.dirty else SESSION_FORGOTTEN_MS)
+
+    def known(self, event_id: str) -> bytes | None:
+        index, digest = self.recent.get(event_id, (-1, None))
+        return digest if digest is not None and index >= self.index - RECENT_IDS else self.held.get(event_id)
+
+
+class Reference:
+    """One partition of the events topic."""
+
+    def __init__(self, partition: int, partitions: int, rules: Rules) -> None:
+        self._partition, self._partitions, self._rules = partition, partitions, rules
+        self._offset = 0
+        self._held = 0
+        self._timers: list[tuple[int, str]] = []
+        self._set: dict[str, int] = {}
+        """Key → its earliest timer; one that comes up too early is set again."""
+        self._behind: dict[str, Event] = {}
+        """What waits, or did, by the key of its timer."""
+        self.made = Made()
+
+    def take(self, row: Row) -> None:
+        self._offset = row.offset
+        self.made.clock = max(self.made.clock, row.at)
+        self._fire()
+        match judge(row, self._rules, self._partitions):
+            case Refusal(rejection):
+                self._refuse(row, rejection)
+            case Control(barrier_id):
+                self._outcome(row.offset, CONTROL)
+                if barrier_id is not None:
+                    self._barrier(barrier_id)
+            case Event() as event:
+                self._event(event)
+
+    def lost(self, ranges: list[tuple[int, int]]) -> None:
+        """What retention deleted before it was read."""
+        for start, end in ranges:
+            self.made.counts[LOST] += end - start
+
+    # timers
+
+    def _remind(self, key: str, deadline: int) -> None:
+        if deadline < self._set.get(key, deadline + 1):
+            self._set[key] = deadline
+            heapq.heappush(self._timers, (deadline, key))
+
+    def _fire(self) -> None:
+        while self._timers and self._timers[0][0] <= self.made.clock:
+            at, key = heapq.heappop(self._timers)
+            if self._set.get(key) != at:
+                continue
+            del self._set[key]
+            deadline = self._deadline(key)
+            if deadline is not None and deadline > at:
+                self._remind(key, deadline)
+            elif deadline is not None:
+                self._due(key)
+            else:
+                self._behind.pop(key, None)
+
+    def _deadline(self, key: str) -> int | None:
+        kind, _, rest = key.partition("/")
+        if kind == "z":
+            return self.made.barriers.get(rest)
+        if kind == "s":
+            session = self.made.sessions.get(rest)
+            return session.deadline if session is not None else None
+        event = self._behind[key]
+        session = self.made.sessions.get(event.session)
+        waits = session is not None and event.event_id in session.held
+        return event.row.at + self._rules.window_ms if waits else None
+
+    def _due(self, key: str) -> None:
+        kind, _, rest = key.partition("/")
+        if kind == "z":
+            del self.made.barriers[rest]
+            self._pass_barrier(split_key(rest)[0])
+        elif kind == "s":
+            self._idle(self.made.sessions[rest])
+        else:
+            event = self._behind.pop(key)
+            self._release_through(self.made.sessions[event.session], event)
+
+    def _idle(self, session: Session) -> None:
+        if session.segments.dirty:
+            self._say(session.segments.so_far())
+            self._remind(f"s/{session.key}", session.deadline)
+        else:
+            del self.made.sessions[session.key]
+            self.made.counts["session_forgotten"] += 1
+
+    # arrival
+
+    def _outcome(self, offset: int, outcome: str) -> None:
+        self.made.outcomes[offset] = outcome
+        if outcome != WAITING:
+            self.made.counts[outcome] += 1
+
+    def _refuse(self, row: Row, rejection: Rejection) -> None:
+        self.made.letters.append(Letter(row, rejection))
+        self._outcome(row.offset, f"{REJECTED}.{rejection.reason}")
+        self.made.counts[REJECTED] += 1
+
+    def _event(self, event: Event) -> None:
+        if event.home != self._partition:
+            self._astray(event)
+            return
+        session = self.made.sessions.get(event.session)
+        known = session.known(event.event_id) if session is not None else None
+        if known is None:
+            if session is None:
+                tenant, name = event.fields["tenant_id"], event.fields["session_id"]
+                session = Session(event.session, Segments(tenant, name, self.made.counts))
+                self.made.sessions[event.session] = session
+            self._arrive(session, event)
+        elif known == event.digest:
+            self._outcome(event.row.offset, DUPLICATE)
+        else:
+            self._refuse(event.row, Rejection(Reason.EVENT_ID_REUSED, "$.event_id"))
+
+    def _astray(self, event: Event) -> None:
+        """Appended once more where it belongs, once only and only if the copy is sure to fit."""
+        size = sum(len(name) + len(value or b"") for name, value in event.row.headers)
+        if event.copied or size > REROUTED_HEADER_BYTES:
+            self._refuse(event.row, Rejection(Reason.WRONG_PARTITION))
+        else:
+            self.made.copies[event.row.offset] = event.home
+            self._outcome(event.row.offset, REROUTED)
+
+    def _arrive(self, session: Session, event: Event) -> None:
+        session.seen = self.made.clock
+        if self._starts_over(session, event):
+            self._release_through(session, None)
+            session.run, session.last = session.run + 1, None
+        elif self._too_late(session, event):
+            self._release(session, event, late=True)
+            self._remind(f"s/{session.key}", session.deadline)
+            return
+        insort(session.waiting, event)
+        session.held[event.event_id] = event.digest
+        self._held += 1
+        self._release_next(session)
+        if len(session.waiting) > WAITING_EVENTS:
+            self.made.counts["window_full"] += 1
+            self._release_through(session, session.waiting[0])
+        if event.event_id in session.held:
+            key = f"w/{session.key}/{event.sequence:020d}/{join_key(event.event_id)}"
+            self._behind[key] = event
+            self._remind(key, event.row.at + self._rules.window_ms)
+            self._outcome(event.row.offset, WAITING)
+        self._remind(f"s/{session.key}", session.deadline)
+
+    def _is_tie(self, last: tuple[int, int, int], event: Event) -> bool:
+        """`eager`: the same sequence as the last one out, before that one's window is over."""
+        sequence, _, at = last
+        return not self._rules.strict and event.sequence == sequence and self.made.clock < at + self._rules.window_ms
+
+    def _starts_over(self, session: Session, event: Event) -> bool:
+        """Sequence 0, dated after everything that this run has released, and no tie of it."""
+        if session.last is None or event.sequence != 0 or event.instant <= session.newest:
+            return False
+        return not self._is_tie(session.last, event)
+
+    def _too_late(self, session: Session, event: Event) -> bool:
+        if session.last is None or self._is_tie(session.last, event):
+            return False
+        if self._rules.strict:  # HMX-E §7 orders by sequence and timestamp; what is alike in both is in no order
+            return (event.sequence, event.instant) < session.last[:2]
+        return event.sequence <= session.last[0]
+
+    # release
+
+    def _release_through(self, session: Session, end: Event | None) -> None:
+        """Everything that waits up to `end`, and what follows without a gap; None: everything."""
+        while session.waiting and (end is None or session.waiting[0][:3] <= end[:3]):
+            self._release_first(session)
+        self._release_next(session)
+        self._remind(f"s/{session.key}", session.deadline)
+
+    def _release_next(self, session: Session) -> None:
+        """`eager`: nothing that is expected next waits, nor a tie of what is out."""
+        while not self._rules.strict and session.waiting:
+            expected = 0 if session.last is None else session.last[0] + 1
+            if session.waiting[0].sequence > expected:
+                return
+            self._release_first(session)
+
+    def _release_first(self, session: Session) -> None:
+        event = session.waiting.pop(0)
+        del session.held[event.event_id]
+        self._held -= 1
+        self._release(session, event, late=False)
+
+    def _release(self, session: Session, event: Event, *, late: bool) -> None:
+        index = session.index
+        value = episode(event, self._partition, index, session.run, late)
+        self.made.episodes.append(Episode(event.row.offset, session.key, value))
+        self._outcome(event.row.offset, LATE if late else RELEASED)
+        session.index += 1
+        session.newest = event.instant if session.last is None else max(session.newest, event.instant)
+        self._remember(session, event, index)
+        if late:
+            self._say(session.segments.passed_by(session.index))
+        else:
+            session.last = (event.sequence, event.instant, event.row.at)
+            self._say(session.segments.add(event.fields, event.instant, event.row.at, index))
+
+    def _remember(self, session: Session, event: Event, index: int) -> None:
+        """Bounded; an id that was forgotten and came again stands at its last place."""
+        recent = session.recent
+        recent.pop(event.event_id, None)
+        recent[event.event_id] = (index, event.digest)
+        while len(recent) > 2 * RECENT_IDS:
+            del recent[next(iter(recent))]
+
+    def _say(self, said: list[Any]) -> None:
+        self.made.evidence += [each._replace(origin=self._offset) for each in said]
+
+    # barriers
+
+    def _barrier(self, barrier_id: str) -> None:
+        if self._held:
+            name = join_key(barrier_id)
+            self.made.barriers[name] = self.made.clock + self._rules.window_ms
+            self._remind(f"z/{name}", self.made.barriers[name])
+        else:
+            self._pass_barrier(barrier_id)
+
+    def _pass_barrier(self, barrier_id: str) -> None:
+        """Open segments say what they can so far; then every evidence partition hears of it."""
+        for key in sorted(key for key, session in self.made.sessions.items() if session.segments.dirty):
+            self._say(self.made.sessions[key].segments.so_far())
+        self.made.evidence.append(Barrier(barrier_id, self._offset))
