@@ -1,7 +1,17 @@
-"""Names of record headers, and the headers of everything that the pipeline writes."""
+"""Names of record headers, and the headers of everything that the pipeline writes.
 
+Each record on a topic is a CloudEvent in Kafka's binary mode: `ce_source` and `ce_id` together name it, and say where
+it comes from. An event's source is its session and its id the event's own; of all else the source is the partition
+that was read, the id begins with the offset there. So a replay mints the same ids.
+"""
+
+import hashlib
+import re
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 from typing import Final
+
+from pipeline.contracts.keys import join_key
 
 Headers = Sequence[tuple[str, bytes]]
 
@@ -23,7 +33,62 @@ LOG_TIME: Final = "hmx-log-time"
 OMITTED: Final = "hmx-omitted"
 """On a dead letter that stands for a record too large for one: how many bytes were left out."""
 
+CE_SPECVERSION: Final = "ce_specversion"
+CE_TYPE: Final = "ce_type"
+CE_SOURCE: Final = "ce_source"
+CE_ID: Final = "ce_id"
+TRACEPARENT: Final = "traceparent"
+"""W3C Trace Context: passes from an event to what it causes."""
+
+EVENT: Final = b"hmx.event"
+EPISODE: Final = b"hmx.episode"
+CONTRIBUTION: Final = b"hmx.contribution"
+ARTIFACT: Final = b"hmx.artifact"
+DEAD_LETTER: Final = b"hmx.dead-letter"
+EVIDENCE_BARRIER: Final = b"hmx.evidence-barrier"
+EVIDENCE_TICK: Final = b"hmx.evidence-tick"
+
 JSON: Final = (CONTENT_TYPE, b"application/json")
+CLOUD_EVENT: Final = (CE_SPECVERSION, b"1.0")
+PARTITIONS_REMEMBERED: Final = 4_096
+_TRACEPARENT: Final = re.compile(rb"(?!ff)([0-9a-f]{2})-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}(-.*)?")
+_TRACEPARENT_BYTES: Final = 128
+
+
+def event_headers(tenant_id: str, session_id: str, event_id: str) -> list[tuple[str, bytes]]:
+    """Of an event on its way into the log. Ids are percent-encoded, as in keys: a CloudEvent's have no line breaks."""
+    source = f"/{join_key(tenant_id, session_id)}".encode()
+    return [JSON, CLOUD_EVENT, (CE_TYPE, EVENT), (CE_SOURCE, source), (CE_ID, join_key(event_id).encode())]
+
+
+@lru_cache(maxsize=PARTITIONS_REMEMBERED)
+def _of_partition(kind: bytes, source: str, partition: int) -> Headers:
+    """What all of a kind that comes from one partition have in common."""
+    place = f"/{source}/{partition}".encode()
+    return (JSON, CLOUD_EVENT, (CE_TYPE, kind), (CE_SOURCE, place), (ORIGIN_PARTITION, b"%d" % partition))
+
+
+def output_headers(
+    kind: bytes, source: str, partition: int, offset: int, what: str | None = None
+) -> list[tuple[str, bytes]]:
+    """Of what a record of the source topic has become; or, with `what`, of one of several things that its arrival has
+    caused: a barrier's id, a value's `fingerprint`."""
+    at = b"%d" % offset
+    own = at if what is None else b"%d-%s" % (offset, join_key(what).encode())
+    return [*_of_partition(kind, source, partition), (ORIGIN_OFFSET, at), (CE_ID, own)]
+
+
+def fingerprint(value: bytes) -> str:
+    return hashlib.blake2b(value, digest_size=8).hexdigest()
+
+
+def traceparent(headers: Headers) -> bytes | None:
+    """The trace that a record belongs to, as its producer says; None where what it says is none."""
+    found = header(headers, TRACEPARENT) if headers else None
+    if found is None or len(found) > _TRACEPARENT_BYTES:
+        return None
+    match = _TRACEPARENT.fullmatch(found)
+    return found if match and not (match[1] == b"00" and match[2]) else None
 
 
 def origin_headers(partition: int, offset: int) -> list[tuple[str, bytes]]:
