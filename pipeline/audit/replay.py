@@ -1,0 +1,45 @@
+"""A replay of the whole log beside the pipeline, and what it makes otherwise.
+
+Enters: settings. Leaves: a `Replayed`. Fails: TopicsError, KafkaException; TimeoutError where a topic can't be read to
+its end. Nothing is appended to the log: ticks and barriers stand in it, and what would be rerouted has been. The
+pipeline may be at work meanwhile: what is compared is what it had processed when the replay began.
+
+    events, as they are ──► sessions ──► shadow episodes, evidence, dead letters      law 4: the same bytes
+    evidence, as it is ──► patterns ──► shadow artifacts, knowledge (`again.`)        law 4: the same bytes
+    shadow evidence ──► patterns ──► shadow artifacts, knowledge                      law 5: the same memory
+"""
+
+import uuid
+from contextlib import closing
+
+from pipeline.audit.replay_comparison import Comparison, Replayed
+from pipeline.audit.replay_rebuild import Progress, Rebuild
+from pipeline.audit.replay_topics import OF_PATTERNS, OF_SESSIONS, shadow_topics, take_cut
+from pipeline.kafka.clients import Cluster
+from pipeline.kafka.folds import fold_factories
+from pipeline.kafka.reach import existing_topics
+from pipeline.settings import Settings
+from pipeline.topology import EVENTS, PATTERN_STATE, SESSION_STATE
+
+
+def replay(
+    settings: Settings, *, compare: bool = True, keep: bool = False, on_progress: Progress = lambda *_: None
+) -> Replayed:
+    """Shadow topics are deleted at the end, whatever happens, unless they are to be kept."""
+    partitions = existing_topics(settings, EVENTS, *OF_SESSIONS, *OF_PATTERNS, SESSION_STATE, PATTERN_STATE)
+    prefix = f"{settings.topic_prefix}replay-{uuid.uuid4().hex[:8]}."
+    of_both = {topic: partitions[topic] for topic in (*OF_SESSIONS, *OF_PATTERNS)}
+    of_patterns = {topic: partitions[topic] for topic in OF_PATTERNS}
+    with closing(Cluster(settings.require_kafka())) as cluster:
+        cut = take_cut(cluster, settings, partitions)
+        with shadow_topics(settings, prefix, of_both, keep=keep) as shadow:
+            rebuild = Rebuild(cluster, fold_factories(settings, cluster), settings.topic_prefix, cut, on_progress)
+            report = Replayed(prefix)
+            made = rebuild.sessions(shadow)
+            rebuild.patterns(shadow)
+            report.events, report.evidence = rebuild.events, rebuild.evidence
+            if compare:
+                with shadow_topics(settings, f"{prefix}again.", of_patterns, keep=keep) as again:
+                    moving = rebuild.patterns_again(again)
+                    Comparison(rebuild, report, shadow, again).run(made, moving)
+    return report

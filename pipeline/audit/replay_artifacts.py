@@ -1,0 +1,130 @@
+"""Law 5: what a memory says now, against what a replay of the same log makes it say, artifact by artifact.
+
+Enters: the records of one artifacts partition, of both sides. Leaves: of every pattern its current artifact (draft or
+active), and an `ArtifactChange` where the two differ. Pure; a record that is no artifact raises ValueError.
+
+Ids, versions, chain links and times are not compared: they tell how a memory got there.
+"""
+
+from collections.abc import Iterable, Mapping
+from enum import StrEnum
+from typing import Any, Final, NamedTuple
+
+import orjson
+import xxhash
+
+from pipeline.audit.replay_streams import changed_paths
+from pipeline.contracts.artifact import Status
+from pipeline.stages.fold import Record
+
+CURRENT: Final = (Status.DRAFT, Status.ACTIVE)
+COMPARED: Final = (
+    "artifact_type", "title", "summary", "status", "confidence", "observed_count", "success_rate", "content_hash",
+    "validity_scope", "tags",
+)  # fmt: skip
+SOURCES: Final = ("source_events", "source_memory_ids")
+PATHS: Final = 8
+"""Changed places of an artifact that are shown."""
+
+
+class Change(StrEnum):
+    ADDED = "added"
+    REMOVED = "removed"
+    CHANGED = "changed"
+
+
+class PatternName(NamedTuple):
+    tenant_id: str
+    pattern: str
+
+
+class Current(NamedTuple):
+    offset: int
+    digest: bytes
+    """Of what law 5 speaks of."""
+
+
+class ArtifactChange(NamedTuple):
+    change: Change
+    tenant_id: str
+    pattern: str
+    before: Mapping[str, Any] | None
+    """The artifact as the topic has it."""
+    after: Mapping[str, Any] | None
+    """The artifact as the replay made it."""
+
+    @property
+    def newest(self) -> Mapping[str, Any]:
+        found = self.after or self.before
+        assert found is not None, "one of them is there, or nothing has changed"
+        return found
+
+    @property
+    def paths(self) -> list[tuple[str, str, str]]:
+        """Where they differ: path, before, after."""
+        if self.before is None or self.after is None:
+            return []
+        names = [*(name for name in COMPARED if name != "content_hash"), "content", *SOURCES]
+        sides = [orjson.dumps({name: side.get(name) for name in names}) for side in (self.before, self.after)]
+        return changed_paths(sides[0], sides[1], PATHS)
+
+    def as_json(self) -> dict[str, Any]:
+        shown = ("artifact_id", "status", "confidence", "observed_count", "content_hash")
+        return {
+            "change": self.change,
+            "tenant_id": self.tenant_id,
+            "pattern": self.pattern,
+            "artifact_type": self.newest["artifact_type"],
+            "title": self.newest["title"],
+            "before": None if self.before is None else {name: self.before.get(name) for name in shown},
+            "after": None if self.after is None else {name: self.after.get(name) for name in shown},
+            "differences": [{"path": path, "before": old, "after": new} for path, old, new in self.paths],
+        }
+
+
+def pattern_of(artifact: Mapping[str, Any]) -> PatternName:
+    return PatternName(artifact["tenant_id"], artifact["metadata"]["pattern"])
+
+
+def current_artifacts(records: Iterable[Record]) -> dict[PatternName, Current]:
+    """Of every pattern the artifact that is draft or active, once all of these records are read."""
+    found: dict[bytes, tuple[PatternName, Current]] = {}
+    for record in records:
+        key = record.key or b""
+        artifact = orjson.loads(record.value) if record.value is not None else None
+        if artifact is not None and artifact["status"] in CURRENT:
+            found[key] = pattern_of(artifact), Current(record.offset, _digest(artifact))
+        else:
+            found.pop(key, None)
+    return dict(found.values())
+
+
+def _digest(artifact: Mapping[str, Any]) -> bytes:
+    said = [artifact.get(name) for name in COMPARED] + [sorted(artifact[name]) for name in SOURCES]
+    return xxhash.xxh3_128_digest(orjson.dumps(said, option=orjson.OPT_SORT_KEYS))
+
+
+def differing(
+    before: Mapping[PatternName, Current], after: Mapping[PatternName, Current]
+) -> dict[PatternName, tuple[int | None, int | None]]:
+    """Pattern → offsets of its artifact on both sides, where they say different things. In the patterns' order."""
+    differ = {}
+    for name in sorted(before.keys() | after.keys()):
+        old, new = before.get(name), after.get(name)
+        if old is None or new is None or old.digest != new.digest:
+            differ[name] = (old.offset if old else None, new.offset if new else None)
+    return differ
+
+
+def change_of(name: PatternName, before: bytes | None, after: bytes | None) -> ArtifactChange:
+    kind = Change.ADDED if before is None else Change.REMOVED if after is None else Change.CHANGED
+    old, new = (orjson.loads(side) if side is not None else None for side in (before, after))
+    return ArtifactChange(kind, *name, old, new)
+
+
+def rests_on_more(change: ArtifactChange) -> bool:
+    """Does the memory know contributions that the replay has not made?"""
+    if change.before is None:
+        return False
+    made = set(change.after["source_memory_ids"]) if change.after is not None else set()
+    return not made.issuperset(change.before["source_memory_ids"])

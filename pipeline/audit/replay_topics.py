@@ -1,0 +1,177 @@
+"""Where a replay writes, and up to where it reads: shadow topics, and a cut through the pipeline's own.
+
+Enters: settings, partition counts. Leaves: topics of the replay's own, without retention or compaction, deleted again
+at the end; a `Cut`. Fails: TopicsError, KafkaException.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, Final, NamedTuple
+
+from confluent_kafka import IsolationLevel, KafkaError, KafkaException, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, OffsetSpec
+
+from pipeline.kafka.clients import Cluster, Watermarks, plain_producer, sendable
+from pipeline.kafka.plan import ClusterState, TopicSpec, plan
+from pipeline.kafka.positions import stored_positions
+from pipeline.kafka.topics import UnfitTopicError, apply, connect, load_topics, read_cluster
+from pipeline.settings import Settings
+from pipeline.stages.executor import Position
+from pipeline.stages.fold import Output
+from pipeline.topology import (
+    ARTIFACTS,
+    EPISODES,
+    EVENTS_DLQ,
+    EVIDENCE,
+    EVIDENCE_DLQ,
+    KNOWLEDGE,
+    PATTERNS,
+    SESSIONS,
+    Stage,
+)
+
+ANSWER_S: Final = 30.0
+OF_SESSIONS: Final = (EPISODES, EVIDENCE, EVENTS_DLQ)
+OF_PATTERNS: Final = (ARTIFACTS, KNOWLEDGE, EVIDENCE_DLQ)
+
+
+class Span(NamedTuple):
+    """A partition of an output topic."""
+
+    low: int
+    settled: int
+    """Below it everything comes from what lies below the sources' ends."""
+    high: int
+    """Below it lies everything that comes from there."""
+
+
+class Cut(NamedTuple):
+    """What of a pipeline that may be at work belongs together."""
+
+    sources: Mapping[str, list[Watermarks]]
+    """Source topic → by partition what its stage has processed of it."""
+    outputs: Mapping[str, list[Span]]
+
+
+def take_cut(cluster: Cluster, settings: Settings, partitions: Mapping[str, int]) -> Cut:
+    """From the outputs upwards and down again: what was committed before a position was read lies below it, and what
+    comes from below that position is there once it has been read."""
+    admin = connect(settings.require_kafka())
+    prefix = settings.topic_prefix
+    settled = {topic: _stable_ends(admin, prefix, topic, partitions[topic]) for topic in OF_PATTERNS}
+    evidence = _processed(cluster, prefix, PATTERNS)
+    settled |= {topic: _stable_ends(admin, prefix, topic, partitions[topic]) for topic in OF_SESSIONS}
+    events = _processed(cluster, prefix, SESSIONS)
+    outputs = {}
+    for topic in (*OF_PATTERNS, *OF_SESSIONS):
+        marks = [cluster.watermarks(prefix + topic, partition) for partition in range(partitions[topic])]
+        outputs[topic] = [Span(m.low, end, m.high) for m, end in zip(marks, settled[topic], strict=True)]
+    return Cut({SESSIONS.source: events, PATTERNS.source: evidence}, outputs)
+
+
+def _stable_ends(admin: AdminClient, prefix: str, topic: str, partitions: int) -> list[int]:
+    """Below these every transaction has ended."""
+    asked = [TopicPartition(prefix + topic, partition) for partition in range(partitions)]
+    found = admin.list_offsets(
+        dict.fromkeys(asked, OffsetSpec.latest()),
+        isolation_level=IsolationLevel.READ_COMMITTED,
+        request_timeout=ANSWER_S,
+    )
+    ends = {where.partition: future.result().offset for where, future in found.items()}
+    return [ends[partition] for partition in range(partitions)]
+
+
+def _processed(cluster: Cluster, prefix: str, stage: Stage) -> list[Watermarks]:
+    """Raises UnfitTopicError where the state belongs to another topic of that name."""
+    source = prefix + stage.source
+    topic_id = cluster.topic(source).topic_id
+    found = []
+    for partition, stored in enumerate(stored_positions(cluster, stage, prefix)):
+        low = cluster.watermarks(source, partition).low
+        if stored is not None and stored.topic_id != topic_id:
+            raise UnfitTopicError(f"{source} is another topic than the one that was processed: nothing to compare with")
+        found.append(Watermarks(low, max(low, _position(stored))))
+    return found
+
+
+def _position(stored: Position | None) -> int:
+    return stored.position if stored is not None else 0
+
+
+class Shadow:
+    """Topics beside the pipeline's, with the same partitions; `prefix` goes before their names."""
+
+    def __init__(self, bootstrap: str, prefix: str) -> None:
+        self.prefix = prefix
+        self._producer: Producer = plain_producer(bootstrap, **{"linger.ms": 20})
+        self._failures: list[str] = []
+
+    def write(self, outputs: Iterable[Output]) -> None:
+        """Raises KafkaException where Kafka has refused something."""
+        for output in outputs:
+            self._send(output)
+        self._producer.poll(0)
+        self._check()
+
+    def flush(self) -> None:
+        while self._producer.flush(0.2):
+            self._check()
+        self._check()
+
+    def close(self) -> None:
+        self._producer.purge()
+        self._producer.close()
+
+    def _send(self, output: Output) -> None:
+        headers: Any = sendable(output.headers)
+        while True:
+            try:
+                topic = self.prefix + output.topic
+                return self._producer.produce(
+                    topic, output.value, output.key, output.partition, headers=headers, on_delivery=self._delivered
+                )
+            except BufferError:  # the client's queue is full: let it send
+                self._producer.poll(0.05)
+
+    def _delivered(self, error: KafkaError | None, _: object) -> None:
+        if error is not None:
+            self._failures.append(error.str())
+
+    def _check(self) -> None:
+        if self._failures:
+            raise KafkaException(KafkaError(KafkaError._FAIL, f"{self.prefix}…: {self._failures[0]}"))
+
+
+@contextmanager
+def shadow_topics(settings: Settings, prefix: str, partitions: Mapping[str, int], *, keep: bool) -> Iterator[Shadow]:
+    """Created here, and deleted at the end unless they are to be kept."""
+    admin = connect(settings.require_kafka())
+    specs = [_shadow_of(spec, prefix, partitions[spec.topic]) for spec in load_topics() if spec.topic in partitions]
+    names = [spec.topic for spec in specs]
+    brokers = read_cluster(admin, []).brokers
+    shadow = Shadow(settings.require_kafka(), prefix)
+    try:
+        apply(admin, plan(specs, ClusterState(brokers, {})))
+        yield shadow
+    finally:
+        shadow.close()
+        if not keep:
+            for future in admin.delete_topics(names, operation_timeout=ANSWER_S).values():
+                _deleted(future)
+
+
+def _shadow_of(spec: TopicSpec, prefix: str, partitions: int) -> TopicSpec:
+    """Everything stays in it: it is to be compared record by record."""
+    config = spec.config.model_copy(
+        update={"cleanup_policy": "delete", "retention_ms": -1, "retention_bytes": -1, "max_compaction_lag_ms": None}
+    )
+    links = {"dlq": None, "partitions_as": None}
+    return spec.model_copy(update={"topic": prefix + spec.topic, "partitions": partitions, "config": config, **links})
+
+
+def _deleted(future: Any) -> None:
+    try:
+        future.result()
+    except KafkaException as error:
+        if error.args[0].code() != KafkaError.UNKNOWN_TOPIC_OR_PART:  # it was never created
+            raise

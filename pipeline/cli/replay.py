@@ -1,0 +1,162 @@
+"""`hmx replay`: the log once more, and what comes out otherwise."""
+
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Annotated, Final
+
+import typer
+from confluent_kafka import KafkaException
+from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
+from rich.progress import Progress as Bar
+
+from pipeline.cli.console import ERR, OUT, fail, plain, print_json, table
+from pipeline.kafka.topics import TopicsError
+from pipeline.settings import Settings, SettingsError
+
+if TYPE_CHECKING:
+    from pipeline.audit.replay_artifacts import ArtifactChange
+    from pipeline.audit.replay_comparison import Replayed
+    from pipeline.audit.replay_rebuild import Progress
+
+SHOWN: Final = 20
+CANNOT_COMPARE: Final = 2
+_COLOURS: Final = {"added": "green", "removed": "red", "changed": "yellow"}
+
+
+def register(app: typer.Typer) -> None:
+    app.command()(replay)
+
+
+def replay(
+    from_start: Annotated[  # noqa: ARG001  it says what happens; no other beginning is known yet
+        bool, typer.Option("--from-start", help="From the first record that is left of the log: so it is anyway.")
+    ] = True,
+    compare: Annotated[
+        bool, typer.Option("--compare", help="Compare with what the pipeline has written; without it, only rebuild.")
+    ] = False,
+    keep: Annotated[bool, typer.Option("--keep", help="Leave the shadow topics; without --compare they stay.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
+) -> None:
+    """Rebuilds everything from the log into shadow topics, and compares: the same bytes, the same memory.
+
+    Run it with a new version beside a running old one, and it says what would change, artifact by artifact. It takes
+    the settings of the environment, so HMX_ORDERING and HMX_WINDOW_MS have to be the worker's.
+
+    Exit code: 0 identical, 1 it differs, 2 there is nothing to compare, or it can't be read.
+    Example: hmx replay --from-start --compare
+    """
+    from pipeline.audit.replay import replay as rebuilt
+
+    try:
+        with _bar() as on_progress:
+            report = rebuilt(Settings.load(), compare=compare, keep=keep or not compare, on_progress=on_progress)
+    except (SettingsError, TopicsError, ConnectionError, TimeoutError) as error:
+        fail(str(error), CANNOT_COMPARE)
+    except KafkaException as error:
+        fail(f"Kafka: {error.args[0].str()}", CANNOT_COMPARE)
+    if as_json:
+        print_json(report.as_json())
+    else:
+        _show(report, compare, keep)
+    if compare and not (report.identical and report.compared):
+        raise typer.Exit(1 if report.compared else CANNOT_COMPARE)
+
+
+@contextmanager
+def _bar() -> Iterator["Progress"]:
+    """What is being done, and how far it is in records; nothing where standard error is no terminal."""
+    if not ERR.is_terminal:
+        yield lambda *_: None
+        return
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Bar(*columns, console=ERR, transient=True) as bar:
+        task = bar.add_task("reading positions", total=None)
+        said = ""
+
+        def show(what: str, done: int, total: int) -> None:
+            nonlocal said
+            if what != said:
+                said = what
+                bar.reset(task, description=what, total=total)
+            bar.update(task, completed=done)
+
+        yield show
+
+
+def _show(report: "Replayed", compare: bool, keep: bool) -> None:
+    OUT.print(f"folded {report.events:,} records of events and {report.evidence:,} of evidence")
+    if compare:
+        _show_streams(report)
+        _show_artifacts(report)
+    for note in report.notes:
+        OUT.print(f"[yellow]note[/]: {plain(note)}", soft_wrap=True)
+    if keep or not compare:
+        OUT.print(f"the shadow topics stay: {report.shadow}hmx.…", soft_wrap=True)
+    if not compare:
+        return
+    if not report.compared:
+        OUT.print("[bold yellow]nothing to compare[/]: nothing has been processed, or too little of it is left")
+    elif report.identical:
+        same = sum(stream.same for stream in report.streams)
+        OUT.print(f"[bold green]identical[/]: {same:,} records byte for byte, {report.patterns:,} artifacts")
+    else:
+        found = [f"{n:,} records {what}" for what, n in report.differences.most_common()]
+        found += [f"{n:,} artifacts {what}" for what, n in report.changes.most_common()]
+        OUT.print(f"[bold red]differs[/]: {', '.join(found)}")
+
+
+def _show_streams(report: "Replayed") -> None:
+    rows: list[list[object]] = []
+    for topic in dict.fromkeys(stream.topic for stream in report.streams):
+        ours = [stream for stream in report.streams if stream.topic == topic]
+        differ: Counter[str] = sum((stream.differences for stream in ours), Counter())
+        apart = Counter(
+            later=sum(stream.later for stream in ours),
+            compacted=sum(stream.replaced for stream in ours),
+            expired=sum(stream.taken for stream in ours),
+        )
+        skipped = Counter(stream.not_compared for stream in ours if stream.not_compared)
+        said = [f"{n:,} {name}" for name, n in (differ + apart).items()]
+        said += [f"{n} partitions not compared: {why}" for why, n in skipped.items()]
+        rows.append([topic, sum(stream.same for stream in ours), differ.total(), ", ".join(said)])
+    OUT.print()
+    OUT.print(table("Records", ("topic", "same", "differ", "of which, besides"), rows))
+    examples = [(stream, example) for stream in report.streams for example in stream.examples]
+    for stream, example in examples[:SHOWN]:
+        where = f"{stream.topic} {stream.partition}:{'–' if example.offset is None else example.offset}"
+        origin = f" from {example.origin[0]}:{example.origin[1]}" if example.origin else ""
+        OUT.print(f"[bold red]{example.difference}[/] {plain(where + origin)} {plain(example.key)}", soft_wrap=True)
+        if example.detail:
+            OUT.print(f"    {plain(example.detail)}", soft_wrap=True)
+    OUT.print()
+
+
+def _show_artifacts(report: "Replayed") -> None:
+    counts = {
+        "same": report.patterns,
+        **{name: report.changes[name] for name in _COLOURS},
+        "being worked on": report.moving,
+        "set aside": report.set_aside,
+    }
+    there_are = {name: count for name, count in counts.items() if count or name == "same"}
+    OUT.print(table("Artifacts", tuple(there_are), [tuple(there_are.values())]))
+    for change in report.artifacts[:SHOWN]:
+        _show_change(change)
+    if len(report.artifacts) > SHOWN:
+        OUT.print(f"… and {len(report.artifacts) - SHOWN:,} more: --json shows up to a thousand")
+    OUT.print()
+
+
+def _show_change(change: "ArtifactChange") -> None:
+    artifact = change.newest
+    head = f"[bold {_COLOURS[change.change]}]{change.change}[/]"
+    OUT.print(
+        f"\n{head} {plain(change.tenant_id)} [bold]{plain(artifact['artifact_type'])}[/] {plain(artifact['title'])}",
+        soft_wrap=True,
+    )
+    if change.change != "changed":
+        said = f"{artifact['status']}, confidence {artifact['confidence']}, seen {artifact.get('observed_count')} times"
+        OUT.print(f"    [dim]{plain(said)}[/]")
+    for path, old, new in change.paths:
+        OUT.print(f"    [dim]{plain(path)}[/]: {plain(old)} → {plain(new)}", soft_wrap=True)
