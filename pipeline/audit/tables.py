@@ -1,0 +1,149 @@
+"""The stages' state as tables: a row per session, a row per pattern.
+
+Enters: records of a state topic, tombstones too, in their order; a tenant, to see no other's. Leaves: rows. Pure. What
+a state record is made of, `stages.session_state` and `stages.pattern_state` say; raises what their decoders raise.
+"""
+
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+from typing import Any, NamedTuple
+
+from pipeline.contracts.evidence import Contribution, Pattern
+from pipeline.contracts.instants import format_ms
+from pipeline.contracts.keys import split_key
+from pipeline.stages import pattern_state, session_state
+from pipeline.stages.pattern_state import PatternState
+from pipeline.stages.session_state import Session
+
+Key = tuple[str, ...]
+
+
+class StateRecord(NamedTuple):
+    key: str
+    value: bytes | None
+    timestamp: int
+
+
+@dataclass(frozen=True, slots=True)
+class SessionRow:
+    tenant: str
+    session: str
+    released: int
+    """Events, late ones too."""
+    run: int
+    """How often its counter has started over."""
+    next: int
+    """The sequence that is expected."""
+    waiting: int
+    """Events behind a gap."""
+    segment: int
+    """Events of the open segment."""
+    changed: int
+    """When its state was written last, milliseconds."""
+
+    @property
+    def name(self) -> Key:
+        return self.tenant, self.session
+
+    def as_json(self) -> dict[str, Any]:
+        return asdict(self) | {"changed": format_ms(self.changed)}
+
+
+@dataclass(frozen=True, slots=True)
+class PatternRow:
+    tenant: str
+    type: str
+    key: str
+    contributions: int
+    """That stand: withdrawn ones are not counted."""
+    sessions: int
+    """They come from."""
+    status: str
+    """Of its newest artifact; empty where it has said nothing yet."""
+    version: str
+    confidence: float
+    title: str
+    pending: bool
+    """It is to be compiled."""
+    changed: int
+
+    @property
+    def name(self) -> Key:
+        return self.tenant, self.type, self.key
+
+    def as_json(self) -> dict[str, Any]:
+        return asdict(self) | {"changed": format_ms(self.changed)}
+
+
+def latest(records: Iterable[StateRecord], prefixes: tuple[str, ...], tenant: str | None) -> dict[str, StateRecord]:
+    """The last record of each key of these kinds, but for what was deleted."""
+    found: dict[str, StateRecord] = {}
+    for record in records:
+        if not record.key.startswith(prefixes) or (tenant is not None and _parts(record.key)[0] != tenant):
+            continue
+        if record.value is None:
+            found.pop(record.key, None)
+        else:
+            found[record.key] = record
+    return found
+
+
+def session_rows(records: Iterable[StateRecord], tenant: str | None = None) -> list[SessionRow]:
+    sessions: dict[Key, tuple[Session, int]] = {}
+    waiting: dict[Key, int] = {}
+    for key, record in latest(records, ("s/", "w/"), tenant).items():
+        name = _parts(key)[:2]
+        if key.startswith("w/"):
+            waiting[name] = waiting.get(name, 0) + 1
+        else:
+            sessions[name] = session_state.decode_state(key, record.value or b""), record.timestamp
+    return [
+        SessionRow(
+            tenant=name[0],
+            session=name[1],
+            released=session.cursor.index,
+            run=session.cursor.run,
+            next=session.cursor.next,
+            waiting=waiting.get(name, 0),
+            segment=session.head.events if session.head is not None else 0,
+            changed=changed,
+        )
+        for name, (session, changed) in sessions.items()
+    ]
+
+
+def pattern_rows(records: Iterable[StateRecord], tenant: str | None = None) -> list[PatternRow]:
+    patterns: dict[Key, tuple[PatternState, int]] = {}
+    maps: dict[Key, list[Contribution]] = {}
+    for key, record in latest(records, ("p/", "m/"), tenant).items():
+        value, name = pattern_state.decode_state(key, record.value or b""), _parts(key)[:2]
+        if isinstance(value, PatternState):
+            patterns[name] = value, record.timestamp
+        elif not value.withdrawn:
+            maps.setdefault(name, []).append(value)
+    return [
+        _pattern_row(name, *patterns.get(name, (PatternState(), 0)), maps.get(name, [])) for name in patterns | maps
+    ]
+
+
+def _pattern_row(name: Key, state: PatternState, changed: int, entries: list[Contribution]) -> PatternRow:
+    pattern = Pattern(*split_key(name[1]))
+    said = state.said.artifact if state.said is not None else None
+    return PatternRow(
+        tenant=name[0],
+        type=pattern.type,
+        key=pattern.key,
+        contributions=len(entries),
+        sessions=len({entry.session_id for entry in entries}),
+        status=said.status.value if said is not None else "",
+        version=str(said.version) if said is not None else "",
+        confidence=said.confidence if said is not None else 0.0,
+        title=said.title if said is not None else "",
+        pending=state.speak_at is not None,
+        changed=changed,
+    )
+
+
+def _parts(key: str) -> Key:
+    """Of a state key without its prefix: the tenant, then the session or the pattern, …"""
+    return tuple(split_key(key[2:]))

@@ -1,0 +1,165 @@
+"""`hmx table sessions`, `hmx table patterns`: the stages' state, read from its topics."""
+
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
+from enum import StrEnum
+from typing import Annotated, Any, Final, TypeVar
+
+import typer
+
+from pipeline.audit.tables import PatternRow, SessionRow, StateRecord, pattern_rows, session_rows
+from pipeline.cli.console import ERR, OUT, plain, print_json, table
+from pipeline.kafka.clients import Cluster, read_partition
+from pipeline.kafka.reach import existing_topics
+from pipeline.settings import Settings
+from pipeline.topology import PATTERNS, SESSIONS, Stage
+
+SHOWN: Final = 20
+TENANT: Final = 12
+NAME: Final = 24
+TITLE: Final = 32
+R = TypeVar("R", SessionRow, PatternRow)
+
+app: Final = typer.Typer(
+    name="table",
+    help="Shows the state of the stages, read from its topics.",
+    no_args_is_help=True,
+    add_completion=False,
+)
+Tenant = Annotated[str | None, typer.Option(help="Only this tenant's.")]
+Limit = Annotated[int | None, typer.Option(min=1, help=f"Rows to show: {SHOWN}, or with --json all, if left out.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
+
+
+class SessionSort(StrEnum):
+    CHANGED = "changed"
+    RELEASED = "released"
+    WAITING = "waiting"
+    SEGMENT = "segment"
+    SESSION = "session"
+
+
+class PatternSort(StrEnum):
+    CONTRIBUTIONS = "contributions"
+    SESSIONS = "sessions"
+    CONFIDENCE = "confidence"
+    CHANGED = "changed"
+    TITLE = "title"
+
+
+@app.command()
+def sessions(
+    tenant: Tenant = None,
+    limit: Limit = None,
+    sort: Annotated[SessionSort, typer.Option(help="Numbers and times: the highest first.")] = SessionSort.CHANGED,
+    as_json: AsJson = False,
+) -> None:
+    """Shows the sessions that are remembered: events released, waiting behind a gap, in the open segment.
+
+    Exit code: 0 shown. Example: hmx table sessions --sort waiting
+    """
+    rows = _sorted(session_rows(_records(Settings.load(), SESSIONS), tenant), sort)
+    totals = {
+        "sessions": len(rows),
+        "released": sum(row.released for row in rows),
+        "waiting": sum(row.waiting for row in rows),
+        "sessions_waiting": sum(row.waiting > 0 for row in rows),
+        "open_segments": sum(row.segment > 0 for row in rows),
+    }
+    columns = ("tenant", "session", "released", "next", "waiting", "segment", "changed")
+    _show(rows, totals, limit, as_json, columns, _session)
+
+
+@app.command()
+def patterns(
+    tenant: Tenant = None,
+    limit: Limit = None,
+    sort: Annotated[
+        PatternSort, typer.Option(help="Numbers and times: the highest first.")
+    ] = PatternSort.CONTRIBUTIONS,
+    as_json: AsJson = False,
+) -> None:
+    """Shows the patterns: how many contributions of how many sessions, and what was compiled of them.
+
+    Exit code: 0 shown. Example: hmx table patterns --tenant acme --sort confidence
+    """
+    rows = _sorted(pattern_rows(_records(Settings.load(), PATTERNS), tenant), sort)
+    statuses = Counter(row.status or "silent" for row in rows)
+    totals = {
+        "patterns": len(rows),
+        "contributions": sum(row.contributions for row in rows),
+        **dict(sorted(statuses.items())),
+        "pending": sum(row.pending for row in rows),
+    }
+    columns = ("tenant", "type", "pattern", "contrib.", "sessions", "status", "conf.")
+    _show(rows, totals, limit, as_json, columns, _pattern)
+
+
+def _records(settings: Settings, stage: Stage) -> Iterator[StateRecord]:
+    """Partition by partition: what belongs together stands in one."""
+    partitions = existing_topics(settings, stage.state)[stage.state]
+    name = settings.topic_prefix + stage.state
+    with closing(Cluster(settings.require_kafka())) as cluster:
+        for partition in range(partitions):
+            if ERR.is_terminal:
+                ERR.print(f"reading {name} {partition + 1}/{partitions}", end="\r")
+            for message in read_partition(cluster.bootstrap, name, partition, cluster.watermarks(name, partition)):
+                yield StateRecord((message.key() or b"").decode(), message.value(), message.timestamp()[1])
+
+
+def _sorted(rows: list[R], by: StrEnum) -> list[R]:
+    """Ties by name, so that the same state is shown alike."""
+
+    def order(row: R) -> Any:
+        value = getattr(row, by)
+        return (value if isinstance(value, str) else -value, *row.name)
+
+    return sorted(rows, key=order)
+
+
+def _show(
+    rows: Sequence[R],
+    totals: dict[str, int],
+    limit: int | None,
+    as_json: bool,
+    columns: Sequence[str],
+    cells: Callable[[R], Sequence[Any]],
+) -> None:
+    if as_json:
+        print_json({"totals": totals, "rows": [row.as_json() for row in rows[:limit]]})
+        return
+    shown = rows[: limit or SHOWN]
+    if shown:
+        OUT.print(table("", columns, [cells(row) for row in shown]))
+    said = ", ".join(f"{count:,} {name.replace('_', ' ')}" for name, count in totals.items())
+    OUT.print(f"[bold]all[/]  {said}")
+    if len(shown) < len(rows):
+        OUT.print(f"[dim]{len(rows) - len(shown):,} more: --limit shows them, --json all[/]")
+
+
+def _session(row: SessionRow) -> Sequence[Any]:
+    name = _short(row.tenant, TENANT), _short(row.session, NAME)
+    return (*name, row.released, row.next, row.waiting, row.segment, _ago(row.changed))
+
+
+def _pattern(row: PatternRow) -> Sequence[Any]:
+    name = _short(row.tenant, TENANT), row.type, _short(row.title or row.key, TITLE)
+    said = f"{row.status} {row.version}".strip() if row.status else "-"
+    confidence = f"{row.confidence:.2f}" if row.status else "-"
+    return (*name, row.contributions, row.sessions, f"{said} *" if row.pending else said, confidence)
+
+
+def _short(text: str, most: int) -> str:
+    """Ids tell most at their ends."""
+    flat = " ".join(text.split())
+    return plain(flat if len(flat) <= most else f"{flat[: most // 2]}…{flat[-(most - most // 2 - 1) :]}")
+
+
+def _ago(at_ms: int) -> str:
+    seconds = max(0.0, time.time() - at_ms / 1000)
+    for unit, size in (("d", 86_400), ("h", 3_600), ("min", 60)):
+        if seconds >= size:
+            return f"{seconds / size:.0f} {unit} ago"
+    return f"{seconds:.0f} s ago"

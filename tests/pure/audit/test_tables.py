@@ -1,0 +1,55 @@
+"""The stages' state as tables: as many events, waiting ones and contributions as went in, and no other tenant's."""
+
+from collections import Counter
+
+from pipeline.audit.tables import StateRecord, pattern_rows, session_rows
+from pipeline.stages.fold import Fold
+from pipeline.stages.patterns import PatternsFold
+from tests.support.inprocess import Ran, events_log, run, sessions_fold
+from tests.support.records import START_MS, LogRecord, event, log
+from tests.support.sessions import session
+
+
+def state_records(fold: Fold, ran: Ran) -> list[StateRecord]:
+    return [StateRecord(key, fold.encode(key, value), START_MS) for key, value in ran.state.items()]
+
+
+def folded(*tenants: str) -> Ran:
+    (records,) = events_log([item for tenant in tenants for n in range(4) for item in session(n, tenant)], 1).values()
+    return run(sessions_fold, records)
+
+
+def test_a_row_counts_what_its_session_released() -> None:
+    ran = folded("acme", "a/b")
+    rows = session_rows(state_records(sessions_fold(), ran))
+    released = Counter((e["metadata"]["hmx"]["tenant_id"], e["sessionId"]) for e in ran.episodes)
+    assert {(row.tenant, row.session): row.released for row in rows} == released
+    assert {row.tenant for row in session_rows(state_records(sessions_fold(), ran), "a/b")} == {"a/b"}
+
+
+def test_what_stands_behind_a_gap_waits_for_the_sequence_that_is_lacking() -> None:
+    ran = run(sessions_fold, log([(n, event(sequence=sequence)) for n, sequence in enumerate((0, 1, 3, 4))]))
+    (row,) = session_rows(state_records(sessions_fold(), ran))
+    assert (row.released, row.waiting, row.next, row.segment) == (2, 2, 2, 2)
+
+
+def test_a_key_counts_as_it_was_written_last() -> None:
+    records = state_records(sessions_fold(), folded("acme"))
+    gone = [StateRecord(record.key, None, START_MS) for record in records if record.key.startswith("s/")]
+    assert session_rows([*records, *records]) == session_rows(records)
+    assert len(session_rows(records)) == 4
+    assert session_rows([*records, *gone]) == []
+
+
+def test_a_pattern_counts_the_contributions_that_stand() -> None:
+    ran = folded("acme", "a/b")
+    evidence = [
+        LogRecord(0, n, START_MS + n, output.key, output.value, output.headers)
+        for n, output in enumerate(ran.on("hmx.evidence.v1"))
+    ]
+    rows = pattern_rows(state_records(PatternsFold(), run(PatternsFold, evidence)))
+    last = {(c["tenant_id"], c["pattern_type"], c["pattern_key"], c["session_id"]): c for c in ran.contributions}
+    stand = Counter(key[:3] for key, c in last.items() if not c["withdrawn"])
+    assert {row.name: row.contributions for row in rows if row.contributions} == stand
+    assert all(row.sessions == row.contributions for row in rows), "each of these sessions is one segment"
+    assert {row.status for row in rows} & {"active", "draft"}
