@@ -6,6 +6,8 @@ PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 LOCK   := requirements-dev.lock
 COMPILE := $(BIN)/uv pip compile --universal --python-version 3.11 --generate-hashes \
 	--no-header --no-annotate --no-emit-index-url --quiet
+# Most tests wait more than they compute. A file's tests share what they start; the long ones come first.
+SIDE_BY_SIDE := -n 2 --dist loadfile --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test test-slow bench conformance fuzz reference lint lock venv clean
@@ -17,7 +19,7 @@ demo: venv  ## start the whole pipeline on real Kafka and Redis, run sample sess
 	@$(BIN)/hmx demo
 
 test: lint  ## lint, then the default test suite on a real Kafka and Redis that it starts and stops itself
-	@$(BIN)/python -m pytest
+	@$(BIN)/python -m pytest $(SIDE_BY_SIDE)
 
 test-slow: venv  ## the tests left out of `make test`, which take minutes, and every property with many more examples
 	@HYPOTHESIS_PROFILE=thorough $(BIN)/python -m pytest tests/pure

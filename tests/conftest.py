@@ -1,4 +1,4 @@
-"""What every test may ask for: a running Kafka and Redis, one of each for the whole session."""
+"""What every test may ask for: a running Kafka and Redis, one of each for every process that runs tests."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
+from pipeline.local import ports
 from tests.support.conformance import OUTCOMES
 from tests.support.stack import Servers
 from tests.support.stack import servers as running_servers
@@ -19,14 +20,23 @@ settings.register_profile("suite", deadline=None, max_examples=40)
 settings.register_profile("thorough", deadline=None, max_examples=1_000)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "suite"))
 
-
+FIRST_PORT, PORTS_EACH = 10_000, 2_500
 _outcomes: dict[str, str] = {}
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """A suite that runs in the background was told to ignore ^C, and whatever it starts would ignore it too."""
+    # A suite that runs in the background was told to ignore ^C, and whatever it starts would ignore it too.
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+    _keep_to_own_ports(os.environ.get("PYTEST_XDIST_WORKER", ""))
+
+
+def _keep_to_own_ports(worker: str) -> None:
+    """Processes that run tests side by side, `gw0` and so on, choose from different ranges; and none of them from that
+    of the stacks that tests start as processes."""
+    if worker:
+        ports.LOWEST = FIRST_PORT + PORTS_EACH * (int(worker.removeprefix("gw")) % 4)
+        ports.HIGHEST = ports.LOWEST + PORTS_EACH - 1
 
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:
@@ -37,6 +47,8 @@ def pytest_runtest_logreport(report: pytest.TestReport) -> None:
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
     """For `make conformance`: what became of each test when it last ran."""
+    if hasattr(session.config, "workerinput"):  # its reports reach the process that started it, which keeps all
+        return
     cache: pytest.Cache | None = getattr(session.config, "cache", None)  # none under `-p no:cacheprovider`
     if _outcomes and cache is not None:
         cache.set(OUTCOMES, {**cache.get(OUTCOMES, {}), **_outcomes})
