@@ -48,12 +48,18 @@ def traffic(seed: int, sessions: int, seconds: float, *, long: int = 0) -> list[
     sent: list[Sent] = []
     for number in range(sessions + long):
         start = dice.randrange(int(seconds * 1_000))
-        tenant, name = _names(number)
-        made = _session(dice, tenant, name, start) if number < sessions else _long_session(dice, tenant, name, start)
-        sent += [_record(dice, at, item) for at, item in made]
-        if dice.random() < 0.15:
-            sent.append(_invalid(dice, start, number))
+        sent += synthetic(dice, number, start, long=number >= sessions)
     return sorted(sent, key=lambda record: record.at)
+
+
+def synthetic(dice: random.Random, number: int, start: int, *, long: bool = False) -> list[Sent]:
+    """Session `number`, from `start` on, and perhaps an invalid record."""
+    tenant, name = _names(number)
+    made = _long_session(dice, tenant, name, start) if long else _session(dice, tenant, name, start)
+    sent = [_record(dice, at, item) for at, item in made]
+    if dice.random() < 0.15:
+        sent.append(_invalid(dice, start, number))
+    return sent
 
 
 def _names(number: int) -> tuple[str, str]:
@@ -74,11 +80,11 @@ def _session(dice: random.Random, tenant: str, name: str, start: int) -> Iterato
             fields: dict[str, Any] = {"tenant_id": tenant, "event_id": f"{name}.{run}.{n}"}
             item = event(name, sequence, **fields, content={"n": n, "text": "x" * dice.randrange(40)})
             item["timestamp"] = _stamp(dice, START_MS + start + skew - behind, dice.randrange(1_000_000))
-            yield from _journey(dice, start, item, sequence)
+            yield from journey(dice, start, item, sequence)
             sequence += dice.choice([1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 3])
 
 
-def _journey(dice: random.Random, at: int, item: dict[str, Any], sequence: int) -> Iterator[tuple[int, dict[str, Any]]]:
+def journey(dice: random.Random, at: int, item: dict[str, Any], sequence: int) -> Iterator[tuple[int, dict[str, Any]]]:
     """The event, on time or not or never, and whatever comes with it."""
     fate = dice.random()
     if fate < 0.8:
@@ -94,7 +100,8 @@ def _journey(dice: random.Random, at: int, item: dict[str, Any], sequence: int) 
         yield at + dice.choice([0, 5, 300, *GAP_FILLED_AFTER]), twin
     if dice.random() < 0.06:  # sent again, perhaps by another serialiser
         again = {name: item[name] for name in sorted(item)}
-        again["content"] = {**item["content"], "n": float(item["content"]["n"])}
+        if "n" in item["content"]:
+            again["content"] = {**item["content"], "n": float(item["content"]["n"])}
         yield at + dice.choice([0, 5, 1_000, 6_000]), dice.choice([item, again])
     if dice.random() < 0.03:
         yield at + dice.choice([0, 5, 1_000, 6_000]), {**item, "content": {"other": True}}

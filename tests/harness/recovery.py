@@ -1,0 +1,101 @@
+"""How long a fault holds a partition up: until the first event sent after it is committed by the sessions stage.
+
+Enters: the traffic's acknowledgements, and the positions that the stage commits, read as any read_committed reader
+would. Leaves: seconds by partition. Nothing is asked of the processes under test.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+
+import msgspec
+from confluent_kafka import OFFSET_END, Consumer, TopicPartition
+
+from pipeline.kafka.clients import consumer_config
+from pipeline.settings import Settings
+from pipeline.stages.fold import POSITION_KEY
+from pipeline.topology import SESSION_STATE
+
+LOOK_S = 0.02
+NEVER = float("inf")
+
+
+class _Position(msgspec.Struct):
+    position: int
+
+
+class Watch:
+    """Of one fault."""
+
+    def __init__(self, partitions: int) -> None:
+        self.struck = time.monotonic()
+        self._partitions = partitions
+        self._targets: dict[int, int] = {}
+        self.seconds: dict[int, float] = {}
+
+    def sent(self, partition: int, offset: int, sent_at: float, position: int) -> None:
+        if sent_at >= self.struck and partition not in self._targets:
+            self._targets[partition] = offset
+            self.committed(partition, position)
+
+    def committed(self, partition: int, position: int) -> None:
+        target = self._targets.get(partition)
+        if target is not None and position > target and partition not in self.seconds:
+            self.seconds[partition] = time.monotonic() - self.struck
+
+    def settle(self, timeout: float, *, known: bool = False) -> bool:
+        """Waits for every partition, or only for those to which something was sent. False when the time is up."""
+        deadline = time.monotonic() + timeout
+        while len(self.seconds) < (len(self._targets) if known else self._partitions):
+            if time.monotonic() > deadline:
+                return False
+            time.sleep(LOOK_S)
+        return True
+
+    def of(self, partitions: set[int]) -> list[float]:
+        return [self.seconds.get(partition, NEVER) for partition in sorted(partitions)]
+
+
+class Positions(threading.Thread):
+    def __init__(self, settings: Settings, partitions: int) -> None:
+        super().__init__(name="positions", daemon=True)
+        self.partitions = partitions
+        self._at = dict.fromkeys(range(partitions), 0)
+        self._watches: list[Watch] = []
+        self._lock = threading.Lock()
+        self._closing = threading.Event()
+        quick = {"reconnect.backoff.max.ms": 500, "auto.offset.reset": "latest", "log_level": 0}
+        self._consumer = Consumer(consumer_config(settings.kafka_bootstrap, **quick))
+        state = settings.topic_prefix + SESSION_STATE
+        self._consumer.assign([TopicPartition(state, partition, OFFSET_END) for partition in range(partitions)])
+
+    def watch(self) -> Watch:
+        with self._lock:
+            self._watches = [watch for watch in self._watches if len(watch.seconds) < self.partitions][-4:]
+            self._watches.append(Watch(self.partitions))
+            return self._watches[-1]
+
+    def sent(self, partition: int, offset: int, sent_at: float) -> None:
+        with self._lock:
+            for watch in self._watches:
+                watch.sent(partition, offset, sent_at, self._at[partition])
+
+    def close(self) -> None:
+        self._closing.set()
+        self.join()
+
+    def run(self) -> None:
+        while not self._closing.is_set():
+            for message in self._consumer.consume(2_000, 0.05):
+                value, partition = message.value(), message.partition()
+                if message.error() is None and message.key() == POSITION_KEY.encode() and value is not None:
+                    assert partition is not None
+                    self._committed(partition, msgspec.json.decode(value, type=_Position).position)
+        self._consumer.close()
+
+    def _committed(self, partition: int, position: int) -> None:
+        with self._lock:
+            self._at[partition] = position
+            for watch in self._watches:
+                watch.committed(partition, position)

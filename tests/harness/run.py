@@ -1,0 +1,145 @@
+"""One run: traffic and faults from a seed, then rest, then the verdict.
+
+Enters: a `Plan`. Leaves: a `Result`; `crash-SEED.json` beside the run's folder, and the folder with all logs where the
+verdict is not clean. Fails: HarnessError, LackingError where something does not come back; everything is stopped then.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import random
+import shutil
+import time
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from pipeline.cli.wait import wait_for_all
+from tests.harness.faults import CLOCKS, KINDS, Crash, Row, schedule
+from tests.harness.producer import Traffic
+from tests.harness.recovery import Positions
+from tests.harness.site import Site
+from tests.harness.verdict import Verdict, judge
+
+PER_FAULT_S = 12.0
+SLOWEST, FASTEST = 100.0, 2_000.0
+CALM_S = (0.5, 2.0)
+REST_S = 300.0
+
+Say = Callable[[str], None]
+Progress = Callable[[int], None]
+
+
+@dataclass(frozen=True)
+class Plan:
+    seed: int
+    events: int
+    faults: int
+    folder: Path
+
+
+@dataclass
+class Result:
+    plan: Plan
+    rows: list[Row] = field(default_factory=list)
+    verdict: Verdict = field(default_factory=Verdict)
+    sent: int = 0
+    refused: int = 0
+    exits: Counter[tuple[str, int]] = field(default_factory=Counter)
+    left_out: list[str] = field(default_factory=list)
+    seconds: dict[str, float] = field(default_factory=dict)
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "seed": self.plan.seed,
+            "events": self.plan.events,
+            "sent": self.sent,
+            "not_acknowledged": self.refused,
+            "faults": [_finite(asdict(row)) for row in self.rows],
+            "left_out": self.left_out,
+            "exits": {f"{name}: {code}": count for (name, code), count in sorted(self.exits.items())},
+            "seconds": self.seconds,
+            "verdict": asdict(self.verdict),
+        }
+
+
+def _finite(row: dict[str, Any]) -> dict[str, Any]:
+    for name in ("hit", "others"):
+        row[name] = [round(seconds, 2) if math.isfinite(seconds) else None for seconds in row[name]]
+    return row
+
+
+def run(plan: Plan, say: Say, progress: Progress = lambda _: None) -> Result:
+    began = time.monotonic()
+    site = Site(plan.folder, say)
+    kinds = schedule(plan.seed, plan.faults, clocks=site.clocks.available)
+    result = Result(plan, [Row(number, kind) for number, kind in enumerate(kinds, start=1)])
+    result.left_out = [] if site.clocks.available else sorted(CLOCKS)
+    _write(result)
+    try:
+        site.start()
+        result.seconds["start"] = round(time.monotonic() - began, 1)
+        _drive(site, result, say, progress)
+    finally:
+        site.stop()
+        result.exits = site.fleet.exits
+        result.seconds["whole"] = round(time.monotonic() - began, 1)
+        _write(result)
+        shutil.rmtree(plan.folder / "kafka", ignore_errors=True)
+    if result.verdict.clean:
+        shutil.rmtree(plan.folder)
+    return result
+
+
+def _drive(site: Site, result: Result, say: Say, progress: Progress) -> None:
+    plan, began = result.plan, time.monotonic()
+    traffic = Traffic(site, plan.seed, plan.events, _pace(plan.events, plan.faults), progress)
+    positions = Positions(site.settings, site.partitions)
+    traffic.acknowledged.seen = positions.sent
+    positions.start()
+    traffic.start()
+    try:
+        _strike_all(Crash(site, traffic, positions), result, say)
+        traffic.rate = FASTEST
+        traffic.close()
+    finally:
+        traffic.abandon()
+        positions.close()
+        result.sent, result.refused = traffic.sent, traffic.acknowledged.refused
+    result.seconds["faults"] = round(time.monotonic() - began, 1)
+    say("traffic has ended; waiting until everything has come out")
+    wait_for_all(site.settings, REST_S)
+    result.seconds["rest"] = round(time.monotonic() - began, 1)
+    say("verifying")
+    result.verdict = judge(site.settings, traffic.acknowledged)
+    result.seconds["verdict"] = round(time.monotonic() - began, 1)
+
+
+def _strike_all(crash: Crash, result: Result, say: Say) -> None:
+    began = time.monotonic()
+    for row in result.rows:
+        dice = random.Random(f"{result.plan.seed}/{row.number}")
+        crash.undisturbed()
+        time.sleep(dice.uniform(*CALM_S))
+        row.at_s = round(time.monotonic() - began, 1)
+        crash.row = row
+        KINDS[row.kind](crash, dice)
+        slowest = max(row.hit, default=0.0), max(row.others, default=0.0)
+        say(f"{row.number:3} {row.kind:34} {row.detail:26} hit {slowest[0]:5.1f} s, others {slowest[1]:5.1f} s")
+        left = result.plan.faults - row.number
+        crash.traffic.rate = _pace(result.plan.events - crash.traffic.sent, left)
+    crash.undisturbed()
+
+
+def _pace(events: int, faults: int) -> float:
+    """Events a second, so that they last as long as the faults."""
+    return min(FASTEST, max(SLOWEST, events / (faults * PER_FAULT_S + 1.0)))
+
+
+def _write(result: Result) -> None:
+    path = result.plan.folder.with_suffix(".json")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(result.as_json(), indent=2) + "\n")

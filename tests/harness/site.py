@@ -1,0 +1,122 @@
+"""Everything under test: three brokers, Redis, workers, two materialisers, the service; and who holds what just now.
+
+Enters: a folder. Leaves: settings for whoever looks from outside, processes by name: `kafka-1`, `worker-2`, `redis-1`.
+"""
+
+from __future__ import annotations
+
+import shutil
+import sys
+import uuid
+from collections.abc import Callable, Mapping
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+
+from pipeline.kafka.clients import Cluster
+from pipeline.kafka.topics import connect
+from pipeline.local.kafka import kafka
+from pipeline.local.ports import free_ports
+from pipeline.local.process import Component, answers_ok
+from pipeline.local.redis import redis
+from pipeline.settings import Settings
+from pipeline.topology import EVENTS
+from tests.harness.clocks import Clocks
+from tests.harness.fleet import Fleet
+from tests.support.pipeline import COMMANDS, create_topics, environment
+
+BROKERS = 3
+WORKERS = 2
+MATERIALISERS = 2
+EXTRA = "worker-extra"
+"""Without a static membership: it comes and goes."""
+ANSWER_S = 10.0
+
+
+class Site:
+    def __init__(self, folder: Path, progress: Callable[[str], None]) -> None:
+        shutil.rmtree(folder, ignore_errors=True)
+        self.folder, self.logs = folder, folder / "logs"
+        self.logs.mkdir(parents=True)
+        self.clocks = Clocks(folder)
+        self._progress = progress
+        brokers = kafka(folder / "kafka", BROKERS, progress)
+        memory = redis(folder / "redis")
+        self._servers = [self._timed(component) for component in brokers.components]
+        self._servers.append(replace(memory.component, name="redis-1"))
+        self.settings = Settings(
+            state=folder, kafka_bootstrap=brokers.bootstrap, redis_url=memory.url, control_key=uuid.uuid4().hex
+        )
+        self.partitions = 0
+        self.fleet = Fleet(self.logs)
+
+    def start(self) -> None:
+        """Returns when all of it is ready."""
+        self._progress("starting brokers and Redis")
+        self.fleet.start(self._servers)
+        self.fleet.await_ready()
+        create_topics(self.settings)
+        with closing(Cluster(self.settings.kafka_bootstrap)) as cluster:
+            self.partitions = cluster.topic(self.events).partitions
+        self._progress("starting workers, materialisers and the service")
+        workers = [self._process(f"worker-{n}", worker_id=f"worker-{n}") for n in range(1, WORKERS + 1)]
+        readers = [self._process(f"materialiser-{n}") for n in range(1, MATERIALISERS + 1)]
+        self.fleet.start([*map(self._timed, workers), *readers, self._process("service-1")])
+        self.fleet.await_ready()
+
+    def stop(self) -> None:
+        self.fleet.stop()
+
+    @property
+    def events(self) -> str:
+        return self.settings.topic_prefix + EVENTS
+
+    @property
+    def everywhere(self) -> set[int]:
+        return set(range(self.partitions))
+
+    def add_worker(self) -> None:
+        self.fleet.start([self._process(EXTRA)])
+        self.fleet.await_ready([EXTRA])
+
+    def owned(self, worker: str) -> set[int]:
+        """Partitions of the events topic."""
+        return next((owned for name, owned in self._owners().items() if name == worker), set())
+
+    def owner(self, partition: int) -> str:
+        return next((name for name, owned in self._owners().items() if partition in owned), "")
+
+    def _owners(self) -> Mapping[str, set[int]]:
+        admin = connect(self.settings.kafka_bootstrap)
+        group = f"{self.settings.topic_prefix}hmx"
+        described = admin.describe_consumer_groups([group], request_timeout=ANSWER_S)[group].result()
+        return {
+            member.group_instance_id or EXTRA: {
+                place.partition for place in member.assignment.topic_partitions if place.topic == self.events
+            }
+            for member in described.members
+        }
+
+    def leader(self, partition: int) -> str:
+        """The broker that leads this partition of the events topic; empty where none does just now."""
+        admin = connect(self.settings.kafka_bootstrap)
+        node = admin.list_topics(self.events, timeout=ANSWER_S).topics[self.events].partitions[partition].leader
+        return f"kafka-{node}" if node > 0 else ""
+
+    def led(self, broker: str) -> set[int]:
+        return {partition for partition in self.everywhere if self.leader(partition) == broker}
+
+    def _process(self, name: str, **changes: object) -> Component:
+        kind = name.rpartition("-")[0]
+        (port,) = free_ports(1)
+        settings = replace(self.settings, **{f"{kind}_port": port}, **changes)  # type: ignore[arg-type]
+        return Component(
+            name=name,
+            argv=(sys.executable, "-m", "pipeline.cli", COMMANDS[kind]),
+            env=environment(settings),
+            ready=answers_ok(port),
+        )
+
+    def _timed(self, component: Component) -> Component:
+        """Its clock can be shifted."""
+        return replace(component, env={**component.env, **self.clocks.environment(component.name)})
