@@ -19,13 +19,17 @@ from pipeline.stages.dead_letters import record_bytes
 from pipeline.stages.fold import Record
 
 _APPENDED: Final = (
+    names.CE_SPECVERSION,
+    names.CE_TYPE,
+    names.CE_SOURCE,
+    names.ORIGIN_PARTITION,
+    names.ORIGIN_OFFSET,
+    names.CE_ID,
     names.REASON,
     names.STEP,
     names.PATH,
     names.DETAIL,
     names.ORIGIN_TOPIC,
-    names.ORIGIN_PARTITION,
-    names.ORIGIN_OFFSET,
     names.LOG_TIME,
 )
 

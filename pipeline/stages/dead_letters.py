@@ -1,15 +1,15 @@
 """Dead letters: the record as it came, and after its own headers why and where from."""
 
 from pipeline.contracts.headers import (
+    DEAD_LETTER,
     DETAIL,
     LOG_TIME,
     OMITTED,
-    ORIGIN_OFFSET,
-    ORIGIN_PARTITION,
     ORIGIN_TOPIC,
     PATH,
     REASON,
     STEP,
+    output_headers,
 )
 from pipeline.contracts.limits import RECORD_BYTES
 from pipeline.contracts.rejections import Rejection
@@ -21,14 +21,14 @@ def dead_letter(source: str, topic: str, record: Record, rejection: Rejection) -
 
     Of a record beyond the bound only ours are left; they say where in the log it stands.
     """
+    _its_own_content_type, *place = output_headers(DEAD_LETTER, source, record.partition, record.offset)
     ours = [
+        *place,
         (REASON, str(rejection.reason).encode()),
         (STEP, str(rejection.reason.step).encode()),
         (PATH, rejection.path.encode()),
         (DETAIL, (rejection.detail or rejection.reason.advice).encode()),
         (ORIGIN_TOPIC, source.encode()),
-        (ORIGIN_PARTITION, b"%d" % record.partition),
-        (ORIGIN_OFFSET, b"%d" % record.offset),
         (LOG_TIME, b"%d" % record.timestamp),
     ]
     size = record_bytes(record)
