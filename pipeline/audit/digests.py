@@ -18,7 +18,7 @@ from pipeline.intake.decode import Accepted
 from pipeline.stages.dead_letters import record_bytes
 from pipeline.stages.fold import Record
 
-_APPENDED: Final = (
+APPENDED: Final = (
     names.CE_SPECVERSION,
     names.CE_TYPE,
     names.CE_SOURCE,
@@ -32,6 +32,7 @@ _APPENDED: Final = (
     names.ORIGIN_TOPIC,
     names.LOG_TIME,
 )
+"""Headers that a dead letter has after the producer's own."""
 
 
 def origin_of(record: Record) -> tuple[int, int] | None:
@@ -61,10 +62,10 @@ def dead_letter_digest(record: Record) -> bytes:
 
 def original_digest(letter: Record) -> bytes | None:
     """Of the record that this dead letter says it was; None where ours are not its last headers."""
-    if tuple(name for name, _ in letter.headers) == (*_APPENDED, names.OMITTED):
+    if tuple(name for name, _ in letter.headers) == (*APPENDED, names.OMITTED):
         return _digest(header(letter.headers, names.OMITTED), header(letter.headers, names.LOG_TIME))
-    own = len(letter.headers) - len(_APPENDED)
-    if tuple(name for name, _ in letter.headers[own:]) != _APPENDED:
+    own = len(letter.headers) - len(APPENDED)
+    if tuple(name for name, _ in letter.headers[own:]) != APPENDED:
         return None
     log_time = header(letter.headers, names.LOG_TIME)
     return _digest(letter.key, letter.value, [tuple(item) for item in letter.headers[:own]], log_time)

@@ -1,7 +1,7 @@
 """The command line `hmx`: one module per group of commands, each with `register(app)`.
 
-Exit codes: 0 done; 1 the answer is no, or it failed; 2 wrong usage (topics plan: changes are pending); 130 interrupted.
-Results go to standard output, everything else to standard error.
+Exit codes: 0 done; 1 the answer is no, or it failed; 2 wrong usage (topics plan: changes are pending; replay: nothing
+to compare); 130 interrupted. Results go to standard output, the rest to standard error.
 """
 
 import sys
@@ -10,7 +10,7 @@ from typing import Final
 import typer
 from confluent_kafka import KafkaException
 
-from pipeline.cli import demo, dlq, publish, query, run, stack, topics, validate, verify, wait, watch
+from pipeline.cli import demo, dlq, publish, query, replay, run, stack, table, topics, validate, verify, wait, watch
 from pipeline.cli.console import fail
 from pipeline.kafka.topics import TopicsError
 from pipeline.settings import SettingsError
@@ -23,9 +23,10 @@ app: Final = typer.Typer(
     rich_markup_mode="markdown",
     pretty_exceptions_enable=False,
 )
-for module in (stack, run, validate, publish, wait, watch, query, dlq, verify, demo):
+for module in (stack, run, validate, publish, wait, watch, query, dlq, verify, replay, demo):
     module.register(app)
 app.add_typer(topics.app, name="topics")
+app.add_typer(table.app, name="table")
 
 
 def main() -> None:

@@ -1,27 +1,39 @@
-"""`hmx dlq`: what was rejected, by reason."""
+"""`hmx dlq`: what was rejected, by reason; `hmx dlq replay`: sending back what would be accepted now."""
 
+import re
+import time
 from collections.abc import Iterator
 from contextlib import closing
 from itertools import chain
-from typing import Annotated
+from typing import Annotated, Final
 
 import typer
 
 from pipeline.audit.dead_letters import Letters, by_reason, readable
+from pipeline.audit.letters import Returns, send_back
+from pipeline.audit.returning import Asked, Fate
 from pipeline.audit.verify import Row, row_of
-from pipeline.cli.console import OUT, plain, print_json, table
-from pipeline.contracts.instants import format_ms
+from pipeline.cli.console import ERR, OUT, plain, print_json, table
+from pipeline.cli.verify import place_of
+from pipeline.contracts.instants import NS_PER_MS, format_ms, parse_instant
 from pipeline.kafka.clients import Cluster, Watermarks, read_partition
 from pipeline.kafka.reach import existing_topics
 from pipeline.settings import Settings
 from pipeline.topology import EVENTS_DLQ, EVIDENCE_DLQ
 
+_AGE: Final = re.compile(r"(\d{1,6})([smhd])")
+_SECONDS: Final = {"s": 1, "m": 60, "h": 3_600, "d": 86_400}
+
+group: Final = typer.Typer(add_completion=False)
+
 
 def register(app: typer.Typer) -> None:
-    app.command()(dlq)
+    app.add_typer(group, name="dlq")
 
 
+@group.callback(invoke_without_command=True)
 def dlq(
+    context: typer.Context,
     limit: Annotated[
         int | None, typer.Option(min=1, help="Look at so many offsets of each partition only, the newest.")
     ] = None,
@@ -34,6 +46,8 @@ def dlq(
 
     Exit code: 0 shown, also where there are no dead letters. Example: hmx dlq --limit 1000
     """
+    if context.invoked_subcommand is not None:
+        return
     settings = Settings.load()
     found = [letters for topic in (EVENTS_DLQ, EVIDENCE_DLQ) for letters in _read(settings, topic, limit)]
     if as_json:
@@ -84,3 +98,88 @@ def _show_example(letters: Letters, show_values: bool) -> None:
     for name, value in said.items():
         if value:
             OUT.print(f"  [dim]{name:<7}[/]{plain(' '.join(value.split()))}")
+
+
+@group.command()
+def replay(
+    reason: Annotated[list[str] | None, typer.Option(help="Only letters of this reason; may be given again.")] = None,
+    tenant: Annotated[str | None, typer.Option(help="Only this tenant's.")] = None,
+    since: Annotated[
+        str | None, typer.Option(metavar="AGE", help="Only newer ones: 30m, 2h, 7d, or an instant in RFC 3339.")
+    ] = None,
+    offset: Annotated[
+        list[str] | None, typer.Option(metavar="P:O", help="Only this dead letter; may be given again.")
+    ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Also what would be rejected again.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Send; without it only what would happen is shown.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
+) -> None:
+    """Sends dead letters of the events topic back to it, those that would be accepted now. Without --yes: a dry run.
+
+    A letter goes back as it came, under its session's key, with headers that name the dead letter and where it stood
+    first. None goes twice: the events topic is asked which have gone before. A letter whose session has gone on
+    meanwhile is released late.
+
+    Exit code: 0 shown, or all sent; 1 Kafka has not acknowledged everything: do it again.
+
+    Example: hmx dlq replay --reason wrong_partition --since 2h --yes
+    """
+    asked = Asked(
+        reasons=frozenset(reason or ()),
+        tenant=tenant,
+        since_ms=_since(since) if since is not None else 0,
+        places=frozenset(map(place_of, offset or ())),
+        force=force,
+    )
+    settings = Settings.load()
+    if ERR.is_terminal:
+        with ERR.status("reading the dead letters") as line:
+            found = send_back(settings, asked, apply=yes, on_progress=line.update)
+    else:
+        found = send_back(settings, asked, apply=yes)
+    if as_json:
+        print_json(found.as_json())
+    else:
+        _show_returns(found)
+    if found.failed:
+        raise typer.Exit(1)
+
+
+def _since(text: str) -> int:
+    """Milliseconds since 1970."""
+    age, instant = _AGE.fullmatch(text), parse_instant(text)
+    if age is not None:
+        return int((time.time() - int(age[1]) * _SECONDS[age[2]]) * 1000)
+    if instant is not None:
+        return instant // NS_PER_MS
+    raise typer.BadParameter(f"{text!r} is neither an age such as 2h nor an instant such as 2026-03-14T03:00:00Z")
+
+
+def _show_returns(found: Returns) -> None:
+    if not found.letters:
+        OUT.print("no dead letters of the events topic are like that")
+        return
+    fates = [fate for fate in Fate if any(counts[fate] for counts in found.fates.values())]
+    rows = [
+        (plain(reason), counts.total(), *(counts[fate] for fate in fates))
+        for reason, counts in sorted(found.fates.items(), key=lambda item: -item[1].total())
+    ]
+    title = "Sent back" if found.applied else "Dry run: what would be sent back"
+    OUT.print(table(title, ("reason", "letters", *map(str, fates)), rows))
+    for fate in fates:
+        OUT.print(f"\n[bold]{fate}[/] [dim]{fate.why}[/]")
+        for each in found.sample[fate]:
+            whose = f"{each['tenant']}/{each['session']}" if each["tenant"] else "-"
+            said = f"  {each['letter']} from {each['origin']}  {each['reason']}  {whose}  {each['detail']}"
+            OUT.print(plain(" ".join(said.split())), soft_wrap=True)
+    OUT.print()
+    if not found.applied:
+        OUT.print(
+            f"nothing was sent; --yes sends {found.going:,} of {found.letters:,}" if found.going else "nothing to send"
+        )
+        return
+    OUT.print(
+        f"{found.going - found.failed.total():,} sent back; `hmx wait`, then `hmx verify` shows what became of them"
+    )
+    for cause, count in found.failed.items():
+        OUT.print(f"[bold red]not acknowledged[/]: {count:,} records: {plain(cause)}")

@@ -36,7 +36,7 @@ def verify(
 
     Example: hmx verify --offset 3:1207
     """
-    place = _place(offset) if offset is not None else None
+    place = place_of(offset) if offset is not None else None
     settings = Settings.load()
     with _reading() as say:
         if place is not None:
@@ -63,7 +63,8 @@ def _reading() -> Iterator[Callable[[str], None]]:
         yield lambda _: None
 
 
-def _place(text: str) -> tuple[int, int]:
+def place_of(text: str) -> tuple[int, int]:
+    """`3:1207` as it is given on the command line."""
     partition, _, offset = text.partition(":")
     if not (partition.isdecimal() and offset.isdecimal() and len(text) < 2 * OFFSET_DIGITS):
         raise typer.BadParameter(f"{text!r} is not of the form partition:offset, such as 3:1207")
