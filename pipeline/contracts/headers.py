@@ -52,15 +52,21 @@ EVIDENCE_TICK: Final = b"hmx.evidence-tick"
 
 JSON: Final = (CONTENT_TYPE, b"application/json")
 CLOUD_EVENT: Final = (CE_SPECVERSION, b"1.0")
+EVENT_NAME_BYTES: Final = 2_048
 PARTITIONS_REMEMBERED: Final = 4_096
 _TRACEPARENT: Final = re.compile(rb"(?!ff)([0-9a-f]{2})-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}(-.*)?")
 _TRACEPARENT_BYTES: Final = 128
 
 
 def event_headers(tenant_id: str, session_id: str, event_id: str) -> list[tuple[str, bytes]]:
-    """Of an event on its way into the log. Ids are percent-encoded, as in keys: a CloudEvent's have no line breaks."""
-    source = f"/{join_key(tenant_id, session_id)}".encode()
-    return [JSON, CLOUD_EVENT, (CE_TYPE, EVENT), (CE_SOURCE, source), (CE_ID, join_key(event_id).encode())]
+    """Of an event on its way into the log. Ids are percent-encoded, as in keys: a CloudEvent's have no line breaks.
+
+    Very long ones stay out of headers, so that a record that fits with its key fits with these too.
+    """
+    source, own = f"/{join_key(tenant_id, session_id)}".encode(), join_key(event_id).encode()
+    if len(source) + len(own) > EVENT_NAME_BYTES:
+        return [JSON]
+    return [JSON, CLOUD_EVENT, (CE_TYPE, EVENT), (CE_SOURCE, source), (CE_ID, own)]
 
 
 @lru_cache(maxsize=PARTITIONS_REMEMBERED)
@@ -74,23 +80,38 @@ def output_headers(
     kind: bytes, source: str, partition: int, offset: int, what: str | None = None
 ) -> list[tuple[str, bytes]]:
     """Of what a record of the source topic has become; or, with `what`, of one of several things that its arrival has
-    caused: a barrier's id, a value's `fingerprint`."""
+    caused: a barrier's id, a `fingerprint`."""
     at = b"%d" % offset
     own = at if what is None else b"%d-%s" % (offset, join_key(what).encode())
     return [*_of_partition(kind, source, partition), (ORIGIN_OFFSET, at), (CE_ID, own)]
 
 
-def fingerprint(value: bytes) -> str:
-    return hashlib.blake2b(value, digest_size=8).hexdigest()
+def tick_headers(source: str, partition: int, now_ms: int) -> list[tuple[str, bytes]]:
+    """Of a tick on a topic that holds no events; it says that time has passed in that partition."""
+    *common, _no_origin = _of_partition(EVIDENCE_TICK, source, partition)
+    return [*common, (CE_ID, b"tick-%d" % now_ms), (KIND, b"tick")]
+
+
+def fingerprint(*parts: bytes) -> str:
+    """Of a record's key and value, or of its value where that names the key."""
+    return hashlib.blake2b(b"\0".join(parts), digest_size=8).hexdigest()
 
 
 def traceparent(headers: Headers) -> bytes | None:
     """The trace that a record belongs to, as its producer says; None where what it says is none."""
     found = header(headers, TRACEPARENT) if headers else None
-    if found is None or len(found) > _TRACEPARENT_BYTES:
-        return None
-    match = _TRACEPARENT.fullmatch(found)
-    return found if match and not (match[1] == b"00" and match[2]) else None
+    return found if found is not None and is_trace(found) else None
+
+
+def is_trace(value: bytes) -> bool:
+    """Has it the form of a traceparent (W3C Trace Context §3.2), with ids that are not all zeros?"""
+    match = _TRACEPARENT.fullmatch(value) if len(value) <= _TRACEPARENT_BYTES else None
+    return match is not None and not (match[1] == b"00" and match[2])
+
+
+def trace_headers(value: bytes | None) -> list[tuple[str, bytes]]:
+    """The header that passes a trace on; none where there is none."""
+    return [(TRACEPARENT, value)] if value and is_trace(value) else []
 
 
 def origin_headers(partition: int, offset: int) -> list[tuple[str, bytes]]:

@@ -8,16 +8,17 @@ import time
 import uuid
 from collections.abc import Callable, Mapping
 from contextlib import closing
-from typing import Any, Final
+from typing import Final
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import OffsetSpec
 
-from pipeline.contracts.headers import AUTHENTICATION, JSON
+from pipeline.contracts.headers import AUTHENTICATION
 from pipeline.contracts.outcomes import Outcome
 from pipeline.intake.control import barrier, signature
-from pipeline.kafka.clients import Cluster, consumer_config, plain_producer
+from pipeline.kafka.clients import Cluster, consumer_config, plain_producer, sendable
 from pipeline.kafka.positions import stored_positions
+from pipeline.kafka.publisher import named
 from pipeline.kafka.reach import existing_topics
 from pipeline.kafka.topics import connect
 from pipeline.settings import Settings
@@ -120,7 +121,7 @@ def _append(settings: Settings, barrier_id: str, partitions: int) -> None:
     with closing(producer):
         for partition in range(partitions):
             value = barrier(barrier_id, partition, now_ms)
-            headers: Any = [JSON, (AUTHENTICATION, signature(key, value))]
+            headers = sendable([*named(value)[1], (AUTHENTICATION, signature(key, value))])
             producer.produce(topic, value, b"barrier", partition, headers=headers, on_delivery=delivered)
         while producer.flush(0.2):
             pass

@@ -8,15 +8,15 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable
 from contextlib import closing
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import msgspec
 from confluent_kafka import KafkaError, Message, Producer
 
-from pipeline.contracts.headers import JSON
+from pipeline.contracts.headers import JSON, Headers, event_headers
 from pipeline.contracts.keys import session_key
 from pipeline.contracts.limits import KB, MB
-from pipeline.kafka.clients import plain_producer
+from pipeline.kafka.clients import plain_producer, sendable
 from pipeline.kafka.reach import existing_topics
 from pipeline.settings import Settings
 from pipeline.topology import EVENTS
@@ -51,6 +51,7 @@ Progress = Callable[[int, int], None]
 class _Ids(msgspec.Struct):
     tenant_id: str
     session_id: str
+    event_id: Any = None
 
 
 _IDS: Final = msgspec.json.Decoder(_Ids)
@@ -58,11 +59,19 @@ _IDS: Final = msgspec.json.Decoder(_Ids)
 
 def key_of(line: bytes) -> bytes | None:
     """The session's key, or None where tenant and session can't be read."""
+    return named(line)[0]
+
+
+def named(line: bytes) -> tuple[bytes | None, Headers]:
+    """An event's key, as `key_of` says, and its headers; where its ids can't be read, they do not name it."""
     try:
         ids = _IDS.decode(line)
-        return session_key(ids.tenant_id, ids.session_id).encode()
+        key = session_key(ids.tenant_id, ids.session_id).encode()
+        if isinstance(ids.event_id, str) and ids.event_id:
+            return key, event_headers(ids.tenant_id, ids.session_id, ids.event_id)
+        return key, [JSON]
     except (msgspec.MsgspecError, UnicodeError, RecursionError):
-        return None
+        return None, [JSON]
 
 
 def publish(lines: Iterable[bytes], settings: Settings, on_progress: Progress | None = None) -> Published:
@@ -91,11 +100,11 @@ def publish(lines: Iterable[bytes], settings: Settings, on_progress: Progress | 
                 continue
             taken += 1
             size += len(line)
-            key = key_of(line)
+            key, headers = named(line)
             if len(line) + len(key or b"") > RECORD_BYTES:
                 too_large += 1
             else:
-                _produce(producer, topic, line, key)
+                _produce(producer, topic, line, key, headers)
             if on_progress is not None and taken % REPORT_EVERY == 0:
                 on_progress(taken, size)
         while producer.flush(0.2):
@@ -106,10 +115,10 @@ def publish(lines: Iterable[bytes], settings: Settings, on_progress: Progress | 
     return Published(taken - too_large - failed.total(), size, seconds, too_large, dict(failed))
 
 
-def _produce(producer: Producer, topic: str, value: bytes, key: bytes | None) -> None:
+def _produce(producer: Producer, topic: str, value: bytes, key: bytes | None, headers: Headers) -> None:
     while True:
         try:
-            producer.produce(topic, value, key, headers=[JSON])
+            producer.produce(topic, value, key, headers=sendable(headers))
             producer.poll(0)
             return
         except BufferError:  # the client's queue is full: let it send

@@ -13,6 +13,7 @@ from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import Response
 
 from pipeline.contracts.event import Event
+from pipeline.contracts.headers import TRACEPARENT, event_headers, trace_headers
 from pipeline.contracts.keys import CONTROL_TENANT, session_key
 from pipeline.contracts.limits import MB
 from pipeline.contracts.model import Model
@@ -88,8 +89,13 @@ async def post_events(request: Request, tenant: Tenant) -> Response:
     body = await read_body(request, BODY_BYTES)
     values = _split(body, kind)
     checked = await run_in_threadpool(lambda: [check(value, tenant) for value in values])
+    trace = trace_headers(request.headers.get(TRACEPARENT, "").encode())
     records = [
-        Record(session_key(tenant, event.session_id), value)
+        Record(
+            session_key(tenant, event.session_id),
+            value,
+            [*event_headers(tenant, event.session_id, event.event_id), *trace],
+        )
         for value, event in zip(values, checked, strict=True)
         if isinstance(event, Event)
     ]

@@ -12,8 +12,8 @@ from typing import Final, NamedTuple
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
-from pipeline.contracts.headers import JSON
-from pipeline.kafka.clients import plain_producer
+from pipeline.contracts.headers import Headers
+from pipeline.kafka.clients import plain_producer, sendable
 
 ACKNOWLEDGED_MS: Final = 10_000
 REACHED_S: Final = 2.0
@@ -27,6 +27,7 @@ class NotAppendedError(Exception):
 class Record(NamedTuple):
     key: str
     value: bytes
+    headers: Headers
 
 
 class Position(NamedTuple):
@@ -82,9 +83,9 @@ class EventLog:
             return []
         delivery = _Delivery(len(records))
         try:
-            for index, (key, value) in enumerate(records):
+            for index, (key, value, headers) in enumerate(records):
                 report = partial(delivery.report, index)
-                self._producer.produce(self.topic, value, key.encode(), headers=[JSON], on_delivery=report)
+                self._producer.produce(self.topic, value, key.encode(), headers=sendable(headers), on_delivery=report)
         except BufferError:
             raise NotAppendedError("too many events wait for Kafka") from None
         except KafkaException as error:

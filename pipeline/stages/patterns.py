@@ -14,7 +14,7 @@ from pipeline.compiler.lifecycle import Said, step
 from pipeline.compiler.registry import ARTIFACT_TYPES
 from pipeline.contracts.artifact import Artifact
 from pipeline.contracts.evidence import Contribution, EvidenceControl, Pattern
-from pipeline.contracts.headers import CONTROL_KINDS, KIND, header, origin_headers
+from pipeline.contracts.headers import ARTIFACT, CONTROL_KINDS, KIND, fingerprint, header, output_headers
 from pipeline.contracts.keys import join_key, split_key
 from pipeline.contracts.limits import ARTIFACT_VERSIONS, BARRIER_KEPT_MS
 from pipeline.contracts.rejections import Reason, Rejection
@@ -124,8 +124,9 @@ class PatternsFold:
             tx.count("artifact_erased")
 
     def _publish(self, tx: Tx, tenant_id: str, artifact_id: str, value: bytes | None) -> None:
-        headers = origin_headers(tx.partition, tx.offset)
-        tx.emit(Output(ARTIFACTS, tx.partition, join_key(tenant_id, artifact_id).encode(), value, headers))
+        key = join_key(tenant_id, artifact_id).encode()
+        headers = output_headers(ARTIFACT, EVIDENCE, tx.partition, tx.offset, fingerprint(key, value or b""))
+        tx.emit(Output(ARTIFACTS, tx.partition, key, value, headers))
 
     def _control(self, tx: Tx, control: EvidenceControl) -> None:
         tx.count("control")

@@ -11,9 +11,10 @@ from typing import Any, Final, NamedTuple
 from confluent_kafka import Producer
 
 from pipeline.contracts.evidence import EvidenceControl
-from pipeline.contracts.headers import AUTHENTICATION, JSON, KIND
+from pipeline.contracts.headers import AUTHENTICATION, tick_headers
 from pipeline.intake.control import signature, tick
 from pipeline.kafka.clients import sendable
+from pipeline.kafka.publisher import named
 from pipeline.topology import SESSIONS, Stage
 from pipeline.worker.partition import OwnedPartition
 from pipeline.worker.runner import Runner
@@ -45,8 +46,9 @@ def due_for_tick(partition: OwnedPartition, now: float) -> bool:
 def make_tick(stage: Stage, partition: int, control_key: str, now_ms: int) -> Tick:
     if stage is SESSIONS:
         value = tick(partition, now_ms)
-        return Tick(value, [JSON, (AUTHENTICATION, signature(control_key, value))])
-    return Tick(EvidenceControl(kind="tick", partition=partition).to_json(), [JSON, (KIND, b"tick")])
+        return Tick(value, [*named(value)[1], (AUTHENTICATION, signature(control_key, value))])
+    value = EvidenceControl(kind="tick", partition=partition).to_json()
+    return Tick(value, tick_headers(stage.source, partition, now_ms))
 
 
 def ticker(producer: Producer, control_key: str, watch: Watch) -> Callable[[Runner], Coroutine[Any, Any, None]]:

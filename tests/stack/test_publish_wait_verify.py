@@ -17,7 +17,7 @@ from pipeline.audit.conservation import Fault
 from pipeline.audit.verify import verify
 from pipeline.cli.app import app
 from pipeline.cli.wait import wait_for_all
-from pipeline.contracts.headers import JSON, REASON, header
+from pipeline.contracts.headers import JSON, REASON, event_headers, header
 from pipeline.contracts.keys import join_key, partition_of, session_key
 from pipeline.contracts.limits import MB
 from pipeline.contracts.outcomes import Outcome
@@ -105,7 +105,9 @@ def test_every_line_is_a_record_as_it_was_written(topics: Settings, hmx: Any, tm
     assert json.loads(done.stdout)["events"] == 6
     sent = [b"no JSON \xff", b'{"a": 1}\r', b"from standard input", b"packed", large, valid]
     assert sorted(message.value() for message in records(topics, EVENTS)) == sorted(sent)
-    assert all(JSON in message.headers() for message in records(topics, EVENTS))
+    written = {message.value(): message.headers() for message in records(topics, EVENTS)}
+    assert written[valid] == written[large] == event_headers("tenant", "session", "e-1")
+    assert written[b"no JSON \xff"] == [JSON]
 
 
 @pytest.mark.requirement("Y17")

@@ -10,6 +10,7 @@ from typing import Any
 import httpx
 import orjson
 import pytest
+from confluent_kafka import Message
 
 from pipeline.contracts.keys import partition_of, session_key
 from pipeline.kafka.clients import Cluster, read_partition
@@ -35,13 +36,16 @@ class Log:
         self._bootstrap = settings.kafka_bootstrap
         self._cluster = Cluster(settings.kafka_bootstrap)
 
-    def records(self) -> dict[tuple[int, int], tuple[str, bytes]]:
+    def messages(self) -> dict[tuple[int, int], Message]:
         found = {}
         for partition in range(self.partitions):
             marks = self._cluster.watermarks(self.topic, partition)
             for message in read_partition(self._bootstrap, self.topic, partition, marks):
-                found[partition, message.offset()] = (message.key().decode(), message.value())
+                found[partition, message.offset() or 0] = message
         return found
+
+    def records(self) -> dict[tuple[int, int], tuple[str, bytes]]:
+        return {where: (message.key().decode(), message.value()) for where, message in self.messages().items()}
 
     def ends(self) -> list[int]:
         return [self._cluster.watermarks(self.topic, partition)[1] for partition in range(self.partitions)]
@@ -89,6 +93,20 @@ def test_one_event_stands_in_the_log_byte_for_byte_where_the_answer_says(service
     assert log.records()[where] == (key, sent)
     assert where[0] == partition_of(key, log.partitions)
     assert answer.json()["results"][0]["event_id"] == "a/b-0"
+
+
+def test_an_event_is_a_cloud_event_of_the_trace_that_the_request_belongs_to(service: httpx.Client, log: Log) -> None:
+    trace = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+    sent = [service.post(URL, json=event("traced"), headers={**ACME, "traceparent": text}) for text in (trace, "none")]
+    with_trace, without = (log.messages()[accepted_at(answer)[0]].headers() for answer in sent)
+    assert without == [
+        ("content-type", b"application/json"),
+        ("ce_specversion", b"1.0"),
+        ("ce_type", b"hmx.event"),
+        ("ce_source", b"/acme/traced"),
+        ("ce_id", b"traced-0"),
+    ]
+    assert with_trace == [*without, ("traceparent", trace.encode())]
 
 
 def test_one_bad_line_of_a_hundred_leaves_ninety_nine(service: httpx.Client, log: Log) -> None:

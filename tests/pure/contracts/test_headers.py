@@ -16,6 +16,7 @@ from pipeline.contracts.headers import (
     CONTRIBUTION,
     DEAD_LETTER,
     EPISODE,
+    JSON,
     ORIGIN_OFFSET,
     ORIGIN_PARTITION,
     TRACEPARENT,
@@ -55,6 +56,11 @@ def test_an_event_is_a_cloud_event_whatever_its_ids_are(tenant: str, session: st
 def test_events_of_different_ids_have_different_names() -> None:
     places = list(product(NAMED, repeat=3))
     assert len({name(event_headers(*ids)) for ids in places}) == len(places)
+
+
+def test_ids_too_long_for_a_header_stay_out() -> None:
+    assert event_headers("t", "s" * 2_000, "e") != [JSON]
+    assert event_headers("t", "s" * 2_048, "e") == event_headers("t", "s", "\n" * 700) == [JSON]
 
 
 def test_outputs_of_different_origins_or_contents_have_different_names() -> None:
