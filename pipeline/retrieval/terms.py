@@ -6,14 +6,17 @@ Redis key: an index made by other rules is never read.
 
 import re
 import unicodedata
+from functools import lru_cache
 from typing import Final
 
 import Stemmer
 
 VERSION: Final = 2
 _WORD_CHARACTERS: Final = 64
+REMEMBERED: Final = 32_768
+"""Runs of letters and digits whose terms are remembered: most text is made of few."""
 
-_WORD: Final = re.compile(r"[^\W_]+")
+_RUN: Final = re.compile(r"[^\W_]+")
 _HUMP: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 # Scripts without spaces between words: kana, Han, Hangul.
 _UNSPACED: Final = re.compile("[\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff\uac00-\ud7af]+")
@@ -33,12 +36,38 @@ STOP_WORDS: Final = frozenset(
 
 def words(text: str) -> list[str]:
     """Lowercase words without stop words; `camelCase` and `snake_case` come apart, unspaced scripts in pairs."""
+    return [word for run in _runs(text) for word in _words(run)]
+
+
+def stems(found: list[str]) -> list[str]:
+    """The stem of each word."""
+    # A stemmer must not be shared between threads; making one costs less than a microsecond.
+    return list(Stemmer.Stemmer("english").stemWords(found))
+
+
+def terms(text: str) -> list[str]:
+    """Stems of the text's words, repeats included."""
     found: list[str] = []
-    for raw in _WORD.findall(_HUMP.sub(" ", unicodedata.normalize("NFKC", text))):
-        word = raw.casefold()[:_WORD_CHARACTERS]
-        pieces = (word,) if word.isascii() else _pieces(word)
-        found.extend(piece for piece in pieces if piece not in STOP_WORDS)
+    for run in _runs(text):
+        found += _remembered(run) if len(run) <= _WORD_CHARACTERS else stems(_words(run))
     return found
+
+
+def _runs(text: str) -> list[str]:
+    return _RUN.findall(text if text.isascii() else unicodedata.normalize("NFKC", text))
+
+
+def _words(run: str) -> list[str]:
+    found: list[str] = []
+    for raw in _HUMP.sub(" ", run).split():
+        word = raw.casefold()[:_WORD_CHARACTERS]
+        found += (word,) if word.isascii() else _pieces(word)
+    return [word for word in found if word not in STOP_WORDS]
+
+
+@lru_cache(REMEMBERED)
+def _remembered(run: str) -> tuple[str, ...]:
+    return tuple(stems(_words(run)))
 
 
 def _pieces(word: str) -> list[str]:
@@ -51,14 +80,3 @@ def _pieces(word: str) -> list[str]:
         end = run.end()
     pieces.append(word[end:])
     return [piece for piece in pieces if piece]
-
-
-def stems(found: list[str]) -> list[str]:
-    """The stem of each word."""
-    # A stemmer must not be shared between threads; making one costs less than a microsecond.
-    return list(Stemmer.Stemmer("english").stemWords(found))
-
-
-def terms(text: str) -> list[str]:
-    """Stems of the text's words, repeats included."""
-    return stems(words(text))
