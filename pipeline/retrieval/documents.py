@@ -5,11 +5,12 @@ is nothing worth finding. What is said and what failed is indexed; raw output of
 """
 
 from collections.abc import Iterator, Mapping
+from functools import lru_cache
 from typing import Any, Final
 
 import msgspec
 
-from pipeline.contracts.episode import RESERVED, event_fields
+from pipeline.contracts.episode import RESERVED
 from pipeline.contracts.event_types import Role
 from pipeline.contracts.evidence import Step
 from pipeline.contracts.instants import NS_PER_MS, parse_instant, utc
@@ -26,6 +27,7 @@ ARTIFACT_TEXT: Final = 6_000
 SESSION_TEXT: Final = 160
 SALIENCE: Final = 0.5
 """Of an event that carries none."""
+_DAY_MS: Final = 86_400_000
 _NEVER: Final = 2**63 - 1
 """Later than any event; a time to live has no upper bound (HMX-E §6.10), what packs a document has."""
 
@@ -57,9 +59,11 @@ def event_time(record: Mapping[str, Any]) -> int:
     return log_time if instant is None else min(instant // NS_PER_MS, log_time + CLOCK_SKEW_MS)
 
 
-def episode_step(record: dict[str, Any]) -> Step:
+def episode_step(record: Mapping[str, Any]) -> Step:
+    """Without what only mining asks for: parent, correlation, tags."""
     index = int(record["metadata"][RESERVED]["release"]["index"])
-    return step_of(event_fields(record), event_time(record), index, TEXT)
+    fields = {"event_id": record["id"], "event_type": record["eventType"], "content": record["payload"]}
+    return step_of(fields, event_time(record), index, TEXT)
 
 
 def document(record: Mapping[str, Any], step: Step) -> Document | None:
@@ -89,8 +93,13 @@ def document(record: Mapping[str, Any], step: Step) -> Document | None:
 
 def document_terms(found: Document) -> list[str]:
     """Also the month and year, so that a question may name them."""
-    when = utc(found.at)
-    return terms(f"{found.actor} {found.text}\n{when:%B} {when.year}")
+    return terms(f"{found.actor} {found.text}\n{_month(found.at // _DAY_MS)}")
+
+
+@lru_cache
+def _month(day: int) -> str:
+    when = utc(day * _DAY_MS)
+    return f"{when:%B} {when.year}"
 
 
 def document_tags(record: Mapping[str, Any]) -> tuple[str, ...]:

@@ -4,6 +4,7 @@ Enters: the settings' prefix. `LAYOUT` and the version of the terms are part of 
 rules is not read, and is built anew from the topics.
 """
 
+import re
 from dataclasses import dataclass
 from typing import Final
 from urllib.parse import quote
@@ -11,10 +12,12 @@ from urllib.parse import quote
 from pipeline.retrieval.terms import VERSION
 
 LAYOUT: Final = 2
+_PLAIN: Final = re.compile(r"[A-Za-z0-9_.~-]*")
+"""What percent-encoding leaves as it is."""
 
 
 def _encoded(part: str) -> str:
-    return quote(part, safe="")
+    return part if _PLAIN.fullmatch(part) else quote(part, safe="")
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +106,10 @@ class Keys:
     def positions(self) -> bytes:
         """Hash: topic/partition → position up to which its records are here."""
         return f"{self._root}:positions".encode()
+
+    def guard(self, partition: str) -> bytes:
+        """String: the same position of one partition. Whoever writes a block watches it."""
+        return f"{self._root}:guard:{partition}".encode()
 
     @property
     def tenants(self) -> bytes:

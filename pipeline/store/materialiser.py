@@ -24,9 +24,10 @@ from pipeline.observe.health import Answer, serve_health
 from pipeline.observe.metrics import METRICS, replace
 from pipeline.settings import Settings
 from pipeline.store.blocks import Blocks, StoreUnavailableError, TornStateError, connect
+from pipeline.store.changes import Changes, Command
 from pipeline.store.keys import Keys
 from pipeline.store.origin import appended_ms, owner
-from pipeline.store.projection import Command, ProjectionError, Record, merged, project
+from pipeline.store.projection import ProjectionError, Record, project
 from pipeline.topology import MATERIALISED
 
 LOG: Final = logging.getLogger("hmx.materialiser")
@@ -235,8 +236,10 @@ class Materialiser:
 
     def _write(self, partition: _Partition, block: list[Record]) -> None:
         started = time.monotonic()
-        commands = merged(command for record in block for command in self._project(record))
-        if not self._apply(partition, block[-1].offset + 1, commands):
+        changes = Changes(self._keys)
+        for record in block:
+            self._project(changes, record)
+        if not self._apply(partition, block[-1].offset + 1, changes.commands()):
             return
         METRICS.block_seconds.observe(time.monotonic() - started)
         METRICS.materialised.labels(partition.topic).inc(len(block))
@@ -244,15 +247,14 @@ class Materialiser:
         if appended is not None:
             METRICS.redis_freshness_seconds.observe(max(0.0, time.time() - appended / 1000))
 
-    def _project(self, record: Record) -> list[Command]:
+    def _project(self, changes: Changes, record: Record) -> None:
         try:
-            return project(self._keys, record)
+            project(changes, record)
         except ProjectionError as error:
             tenant, session = owner(record)
             place = logs.at(record.topic, record.partition, record.offset, tenant=tenant, session=session)
             LOG.error("left out of memory: %s", error, extra=place)  # noqa: TRY400  a trace would show values
             METRICS.materialiser_unreadable.labels(record.topic).inc()
-            return []
 
     def _apply(self, partition: _Partition, new: int, commands: list[Command]) -> bool:
         """False where another was quicker. Raises _Restart where Redis has less than this process thinks."""

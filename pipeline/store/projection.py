@@ -1,8 +1,8 @@
-"""A record of a topic → the Redis commands that put it into memory. No I/O.
+"""A record of a topic → what it changes in memory. No I/O.
 
-Enters: a record as it was read. Leaves: commands. Each is an idempotent replacement, or an append or count that only
+Enters: records as they were read. Leaves: their changes (see `changes`): idempotent replacements, and appends that only
 the guard on the stored position lets through once (see `blocks`). Fails: ProjectionError for a record that is not what
-its topic says.
+its topic says; of such a record nothing is gathered.
 """
 
 from collections import Counter
@@ -23,19 +23,12 @@ from pipeline.retrieval.documents import (
     document_tags,
     document_terms,
     episode_step,
-    event_time,
     session_step,
 )
 from pipeline.retrieval.postings import document_number, pack_posting
-from pipeline.store.keys import Keys, TenantKeys
+from pipeline.store.changes import ArtifactState, Changes, Command
+from pipeline.store.keys import Keys
 from pipeline.topology import ARTIFACTS, EPISODES, EVIDENCE, KNOWLEDGE
-
-Command = tuple[bytes, ...]
-
-SESSION_STEPS: Final = 64
-"""Recent steps kept per session."""
-FORGET: Final = b"FORGET"
-"""`FORGET set field`: removes the field from every hash that the set names, and the set. Part of the block's script."""
 
 _ENCODER: Final = msgspec.msgpack.Encoder()
 
@@ -54,109 +47,78 @@ class Record(NamedTuple):
     headers: Headers | None = None
 
 
-def project(keys: Keys, record: Record) -> list[Command]:
+def commands_of(keys: Keys, records: Iterable[Record]) -> list[Command]:
+    """Of one block. Raises ProjectionError."""
+    changes = Changes(keys)
+    for record in records:
+        project(changes, record)
+    return changes.commands()
+
+
+def project(changes: Changes, record: Record) -> None:
     """Raises ProjectionError."""
     try:
-        return _PROJECTIONS[record.topic](keys, record)
+        _PROJECTIONS[record.topic](changes, record)
     except (KeyError, ValueError, TypeError, AttributeError) as error:
         raise ProjectionError(f"not what {record.topic} holds: {type(error).__name__}") from error
 
 
-def merged(commands: Iterable[Command]) -> list[Command]:
-    """Fewer commands to the same effect: the appends to one key in one, and the counts of one field."""
-    appends: dict[bytes, list[bytes]] = {}
-    counts: Counter[tuple[bytes, bytes]] = Counter()
-    others: list[Command] = []
-    for command in commands:
-        if command[0] == b"APPEND":
-            appends.setdefault(command[1], []).append(command[2])
-        elif command[0] == b"HINCRBY":
-            counts[command[1], command[2]] += int(command[3])
-        else:
-            others.append(command)
-    return [
-        *others,
-        *((b"APPEND", key, b"".join(parts)) for key, parts in appends.items()),
-        *((b"HINCRBY", key, field, b"%d" % n) for (key, field), n in counts.items()),
-    ]
-
-
-def project_episode(keys: Keys, record: Record) -> list[Command]:
+def project_episode(changes: Changes, record: Record) -> None:
     """The event by its id, its session's recent steps, and its text for retrieval."""
     value, fields = _read(record)
-    tenant_id = fields["metadata"][RESERVED]["tenant_id"]
-    tenant = keys.tenant(tenant_id)
+    tenant = changes.of(fields["metadata"][RESERVED]["tenant_id"])
     step = episode_step(fields)
-    commands = _seen(keys, tenant, tenant_id, record)
-    commands += [
-        (b"HSET", tenant.event(fields["id"]), fields["sessionId"].encode(), value),
-        (b"ZADD", tenant.newest, b"GT", b"%d" % event_time(fields), b"at"),
-    ]
-    done = session_step(step)
-    if done is not None:
-        session = tenant.session(fields["sessionId"])
-        commands.append((b"ZADD", session, b"%d" % done.index, _ENCODER.encode(done)))
-        commands.append((b"ZREMRANGEBYRANK", session, b"0", b"%d" % (-SESSION_STEPS - 1)))
-    found = document(fields, step)
-    if found is not None:
-        number = document_number(record.partition, record.offset)
-        commands.append((b"HSET", tenant.documents, b"%d" % number, _ENCODER.encode(found)))
-        commands.append((b"HINCRBY", tenant.count, b"documents", b"1"))
-        commands += [
-            (b"APPEND", tenant.postings(term), posting) for term, posting in _postings(document_terms(found), number)
-        ]
-        commands += [(b"APPEND", tenant.tagged(tag), pack_posting(number, 1, 1)) for tag in document_tags(fields)]
-    return commands
+    session = fields["sessionId"]
+    event_key, session_key = tenant.keys.event(fields["id"]), tenant.keys.session(session)
+    done, found = session_step(step), document(fields, step)
+    packed = None if done is None else _ENCODER.encode(done)
+    indexed = None if found is None else (_ENCODER.encode(found), document_terms(found), document_tags(fields))
+    tenant.version(_partition(record), record.offset)
+    tenant.event(event_key, session.encode(), value, step.at)
+    if packed is not None:
+        tenant.step(session_key, step.index, packed)
+    if indexed is not None:
+        tenant.document(document_number(record.partition, record.offset), *indexed)
 
 
-def project_contribution(keys: Keys, record: Record) -> list[Command]:
+def project_contribution(changes: Changes, record: Record) -> None:
     """By its id; what it says reaches memory as artifacts and knowledge."""
     if header(record.headers, KIND) in CONTROL_KINDS:
-        return []
+        return
     value, fields = _read(record)
-    tenant = keys.tenant(fields["tenant_id"])
-    return [
-        *_seen(keys, tenant, fields["tenant_id"], record),
-        (b"SET", tenant.contribution(fields["contribution_id"]), value),
-    ]
+    tenant = changes.of(fields["tenant_id"])
+    tenant.keep(tenant.keys.contribution(fields["contribution_id"]), value)
+    tenant.version(_partition(record), record.offset)
 
 
-def project_artifact(keys: Keys, record: Record) -> list[Command]:
+def project_artifact(changes: Changes, record: Record) -> None:
     """By its id, by its status, and, while it is active, its text for retrieval (HMX-A §5)."""
     tenant_id, artifact_id = split_key(record.key.decode())
-    tenant = keys.tenant(tenant_id)
-    commands = [
-        *_seen(keys, tenant, tenant_id, record),
-        (FORGET, tenant.artifact_terms(artifact_id), artifact_id.encode()),
-    ]
-    if record.value is None:
-        return [*commands, (b"DEL", tenant.artifact(artifact_id)), *_unlisted(tenant, artifact_id)]
-    value, fields = _read(record)
-    commands.append((b"SET", tenant.artifact(artifact_id), value))
-    commands += _unlisted(tenant, artifact_id)
-    commands.append(
-        (b"HSET", tenant.artifacts(fields["status"]), artifact_id.encode(), fields["artifact_type"].encode())
-    )
-    if fields["status"] == Status.ACTIVE:
-        found = [(tenant.artifact_postings(term), row) for term, row in _postings(artifact_terms(fields), 0)]
-        found += [(tenant.artifacts_tagged(tag), b"") for tag in artifact_tags(fields)]
-        for held, posting in found:
-            commands.append((b"HSET", held, artifact_id.encode(), posting))
-            commands.append((b"SADD", tenant.artifact_terms(artifact_id), held))
-    return commands
+    tenant = changes.of(tenant_id)
+    state = ArtifactState(None)
+    if record.value is not None:
+        value, fields = _read(record)
+        held: list[tuple[bytes, bytes]] = []
+        if fields["status"] == Status.ACTIVE:
+            terms = artifact_terms(fields)
+            postings = sorted(Counter(terms).items())
+            held = [(tenant.keys.artifact_postings(term), pack_posting(0, n, len(terms))) for term, n in postings]
+            held += [(tenant.keys.artifacts_tagged(tag), b"") for tag in artifact_tags(fields)]
+        state = ArtifactState(value, Status(fields["status"]), fields["artifact_type"].encode(), held)
+    tenant.artifact(artifact_id, state)
+    tenant.version(_partition(record), record.offset)
 
 
-def project_knowledge(keys: Keys, record: Record) -> list[Command]:
+def project_knowledge(changes: Changes, record: Record) -> None:
     """By its id."""
     tenant_id, record_id = split_key(record.key.decode())
-    tenant = keys.tenant(tenant_id)
-    commands = _seen(keys, tenant, tenant_id, record)
-    if record.value is None:
-        return [*commands, (b"DEL", tenant.knowledge(record_id))]
-    return [*commands, (b"SET", tenant.knowledge(record_id), _read(record)[0])]
+    tenant = changes.of(tenant_id)
+    value = None if record.value is None else _read(record)[0]
+    tenant.keep(tenant.keys.knowledge(record_id), value)
+    tenant.version(_partition(record), record.offset)
 
 
-_PROJECTIONS: Final[Mapping[str, Callable[[Keys, Record], list[Command]]]] = {
+_PROJECTIONS: Final[Mapping[str, Callable[[Changes, Record], None]]] = {
     EPISODES: project_episode,
     EVIDENCE: project_contribution,
     ARTIFACTS: project_artifact,
@@ -173,17 +135,5 @@ def _read(record: Record) -> tuple[bytes, dict[str, Any]]:
     return record.value, fields
 
 
-def _seen(keys: Keys, tenant: TenantKeys, tenant_id: str, record: Record) -> list[Command]:
-    """The tenant exists, and its state is now as of this record."""
-    return [
-        (b"SADD", keys.tenants, tenant_id.encode()),
-        (b"HSET", tenant.version, f"{record.topic}/{record.partition}".encode(), b"%d" % record.offset),
-    ]
-
-
-def _unlisted(tenant: TenantKeys, artifact_id: str) -> list[Command]:
-    return [(b"HDEL", tenant.artifacts(status), artifact_id.encode()) for status in Status]
-
-
-def _postings(found: list[str], number: int) -> list[tuple[str, bytes]]:
-    return [(term, pack_posting(number, n, len(found))) for term, n in sorted(Counter(found).items())]
+def _partition(record: Record) -> bytes:
+    return f"{record.topic}/{record.partition}".encode()

@@ -2,8 +2,9 @@
 
 from collections.abc import Sequence
 
+from pipeline.store.changes import Command
 from pipeline.store.materialiser import Materialiser, _Partition, _Read
-from pipeline.store.projection import Command, Record
+from pipeline.store.projection import Record
 from pipeline.topology import KNOWLEDGE
 from tests.support.pipeline import new_settings
 

@@ -16,7 +16,7 @@ from pipeline.contracts.schemas import documents
 from pipeline.settings import Settings
 from pipeline.store.blocks import Blocks, connect
 from pipeline.store.keys import Keys
-from pipeline.store.projection import Record, merged, project
+from pipeline.store.projection import Record, commands_of
 from tests.support.memory import T0, artifact, artifact_as_read, contribution_as_read, episode, episode_as_read
 from tests.support.pipeline import new_settings
 from tests.support.service import is_problem, serving
@@ -58,7 +58,7 @@ def settings(redis_url: str) -> Iterator[Settings]:
     blocks = Blocks(client, keys)
     for topic in {record.topic for record in records()}:
         block = [record for record in records() if record.topic == topic]
-        commands = merged(command for record in block for command in project(keys, record))
+        commands = commands_of(keys, block)
         assert blocks.apply(f"{topic}/0", None, len(block), commands) == len(block)
     yield made
     for key in client.scan_iter(match=f"{made.topic_prefix}*"):

@@ -14,7 +14,7 @@ from pipeline.contracts.pack import ContextPack
 from pipeline.settings import Settings
 from pipeline.store.blocks import Blocks, connect
 from pipeline.store.keys import Keys
-from pipeline.store.projection import project
+from pipeline.store.projection import commands_of
 from tests.support.memory import artifact, artifact_as_read, episode, episode_as_read
 from tests.support.pipeline import environment, new_settings
 
@@ -38,7 +38,7 @@ def settings(redis_url: str) -> Iterator[Settings]:
         for n, word in enumerate(("one", "two"))
     ]
     for n, record in enumerate(read):
-        assert Blocks(client, keys).apply(f"{record.topic}/{n}", None, 1, project(keys, record)) == 1
+        assert Blocks(client, keys).apply(f"{record.topic}/{n}", None, 1, commands_of(keys, [record])) == 1
     yield made
     for key in client.scan_iter(match=f"{made.topic_prefix}*"):
         client.delete(key)

@@ -18,9 +18,10 @@ from pipeline.retrieval.plan import plan
 from pipeline.retrieval.request import PackRequest
 from pipeline.retrieval.score import Fetched, Found
 from pipeline.store.blocks import Blocks, Client, connect
+from pipeline.store.changes import Command
 from pipeline.store.fetch import Store
 from pipeline.store.keys import Keys
-from pipeline.store.projection import Command, Record, merged, project
+from pipeline.store.projection import Record, commands_of
 from pipeline.topology import ARTIFACTS, EPISODES, EVIDENCE
 
 T0 = 1_773_457_200_000  # 2026-03-14T03:00:00Z
@@ -148,7 +149,7 @@ class Memory:
         self.store = Store(self.client, self.keys)
 
     def commands(self, records: Sequence[Record]) -> list[Command]:
-        return merged(command for record in records for command in project(self.keys, record))
+        return commands_of(self.keys, records)
 
     def write(self, *records: Record) -> None:
         """Each partition's records as one block, from wherever it stands."""

@@ -7,7 +7,7 @@ import pytest
 from pipeline.contracts.event_types import Role
 from pipeline.retrieval.documents import EXCERPT, TEXT, Document, document, document_terms, episode_step, session_step
 from pipeline.store.keys import Keys
-from pipeline.store.projection import project
+from pipeline.store.projection import commands_of
 from tests.support.memory import T0, episode, episode_as_read
 
 
@@ -74,7 +74,7 @@ def test_a_clock_that_runs_ahead_counts_as_the_append_time_and_five_minutes() ->
 def test_extreme_times_are_indexed_and_stored_like_others(fields: dict[str, Any]) -> None:
     record = episode("e1", **fields)
     keys = Keys()
-    stored = project(keys, episode_as_read(record, 0))
+    stored = commands_of(keys, [episode_as_read(record, 0)])
     assert any(command[:2] == (b"HSET", keys.tenant("acme").documents) for command in stored)
 
 
