@@ -1,7 +1,7 @@
 """Artifacts against the maps: what is live says what its pattern's map says, and every chain is one that HMX-A allows.
 
-Enters: the patterns that a reference of the evidence partition has found, and the partition of the artifacts topic.
-Leaves: faults.
+Of what is no longer live the newest of a pattern stay, older ones are erased. Enters: the patterns that a reference of
+the evidence partition has found, and the partition of the artifacts topic. Leaves: faults.
 """
 
 from collections import Counter, defaultdict
@@ -15,6 +15,7 @@ from pipeline.contracts.canonical import content_hash
 from pipeline.contracts.ids import content_id
 from pipeline.contracts.instants import format_ms
 from pipeline.contracts.keys import join_key, split_key
+from pipeline.contracts.limits import ARTIFACT_VERSIONS
 from tests.verifier.faults import Kind, Report
 from tests.verifier.log import Part, Row
 from tests.verifier.patterns import Pattern, Patterns
@@ -38,10 +39,16 @@ class Version:
     """Every record of one artifact_id, in order."""
 
     records: list[tuple[Row, Artifact]] = field(default_factory=list)
+    erased: bool = False
 
     @property
     def last(self) -> Artifact:
         return self.records[-1][1]
+
+    @property
+    def place(self) -> tuple[int, int]:
+        """Among its pattern's versions."""
+        return self.last["metadata"]["chain"], self.last["version"]
 
 
 def compare_artifacts(report: Report, part: Part, number: int, patterns: Patterns) -> dict[str, Version]:
@@ -55,20 +62,25 @@ def compare_artifacts(report: Report, part: Part, number: int, patterns: Pattern
         by_pattern[join_key(version.last["tenant_id"], version.last["metadata"]["pattern"])].append(version)
     for name in sorted(by_pattern.keys() | patterns.patterns.keys()):
         place = f"{where} pattern {name}"
-        _check_chains(report, place, by_pattern.get(name, []))
         pattern = patterns.patterns.get(name)
+        known = sorted(by_pattern.get(name, []), key=lambda version: version.place)
         if pattern is None:
-            report.add(Kind.UNFOUNDED, place, "no artifact: no evidence speaks of it", f"{len(by_pattern[name])}")
-        else:
-            _check_live(report, place, pattern, [v.last for v in by_pattern.get(name, []) if v.last["status"] in LIVE])
-            report.compared["patterns"] += 1
+            report.add(Kind.UNFOUNDED, place, "no artifact: no evidence speaks of it", f"{len(known)}")
+            continue
+        if not pattern.forgotten:
+            _check_chains(report, place, known)
+            _check_erased(report, place, known)
+        _check_live(report, place, pattern, [v.last for v in known if v.last["status"] in LIVE and not v.erased])
+        report.compared["patterns"] += 1
     report.compared["artifact records"] += len(part.rows)
     return versions
 
 
 def count_statuses(part: Part) -> tuple[Counter[str], bool]:
     """Records by the counter that they must have raised, and whether compaction may have taken some."""
-    counted = Counter(f"artifact_{orjson.loads(row.value)['status']}" for row in part.rows if row.value)
+    counted = Counter(
+        f"artifact_{orjson.loads(row.value)['status'] if row.value is not None else 'erased'}" for row in part.rows
+    )
     return counted, sum(len(row.value or b"") for row in part.rows) > ROLLED_BYTES
 
 
@@ -76,17 +88,21 @@ def _versions(report: Report, where: str, part: Part) -> dict[str, Version]:
     versions: dict[str, Version] = defaultdict(Version)
     for row in part.rows:
         try:
-            artifact: Artifact = orjson.loads(row.value or b"")
             tenant_id, artifact_id = split_key((row.key or b"").decode())
+            if row.value is None:
+                versions[artifact_id].erased = True
+                continue
+            artifact: Artifact = orjson.loads(row.value)
             named = artifact["artifact_id"], artifact["tenant_id"], artifact["metadata"]["pattern"]
         except (ValueError, KeyError, TypeError):
             report.add(Kind.UNFOUNDED, f"{where} offset {row.offset}", "an artifact", row.value)
             continue
         if named[:2] == (artifact_id, tenant_id):
             versions[artifact_id].records.append((row, artifact))
+            versions[artifact_id].erased = False
         else:
             report.add(Kind.DIFFERING, f"{where} offset {row.offset}", f"the artifact of the key {row.key!r}", named)
-    return dict(versions)
+    return {artifact_id: version for artifact_id, version in versions.items() if version.records}
 
 
 def _check_version(report: Report, where: str, version: Version, patterns: Patterns) -> None:
@@ -118,16 +134,30 @@ def _check_change(report: Report, where: str, before: Artifact, after: Artifact)
 def _check_chains(report: Report, where: str, versions: list[Version]) -> None:
     chains: dict[int, list[Version]] = defaultdict(list)
     for version in versions:
-        chains[version.last["metadata"]["chain"]].append(version)
-    report.same(f"{where} chains", list(range(1, len(chains) + 1)), sorted(chains))
+        chains[version.place[0]].append(version)
+    # Compaction may have taken the first ones, once they were erased.
+    whole = len(versions) <= ARTIFACT_VERSIONS
+    first = 1 if whole else min(chains)
+    report.same(f"{where} chains", list(range(first, first + len(chains))), sorted(chains))
     for ordinal, chain in sorted(chains.items()):
-        chain.sort(key=lambda version: int(version.last["version"]))
-        _check_chain(report, f"{where} chain {ordinal}", ordinal, chain, newest=ordinal == max(chains))
+        partly = not whole and ordinal == first
+        _check_chain(report, f"{where} chain {ordinal}", chain, newest=ordinal == max(chains), partly=partly)
 
 
-def _check_chain(report: Report, where: str, ordinal: int, chain: list[Version], *, newest: bool) -> None:
+def _check_erased(report: Report, where: str, versions: list[Version]) -> None:
+    """What is no longer live stays until there are too many of it, the oldest first."""
+    stay = versions[-ARTIFACT_VERSIONS - 1 :]
+    for version in versions:
+        if version.erased == (version in stay):
+            wanted, found = ("erased", "not") if not version.erased else ("there", "erased")
+            kind = Kind.LOST if version.erased else Kind.DIFFERING
+            report.add(kind, f"{where} {version.last['artifact_id']}", wanted, found)
+
+
+def _check_chain(report: Report, where: str, chain: list[Version], *, newest: bool, partly: bool) -> None:
     numbers = [version.last["version"] for version in chain]
-    report.same(f"{where} versions", list(range(1, len(chain) + 1)), numbers)
+    first = numbers[0] if partly else 1
+    report.same(f"{where} versions", list(range(first, first + len(chain))), numbers)
     active = [version.last["artifact_id"] for version in chain if version.last["status"] == "active"]
     if len(active) > 1:
         report.add(Kind.DOUBLED, f"{where} active", "one active artifact", ", ".join(active))
@@ -136,7 +166,8 @@ def _check_chain(report: Report, where: str, ordinal: int, chain: list[Version],
         name = f"{where} version {last['version']}"
         predecessor = chain[place - 1] if place else None
         successor = chain[place + 1] if place + 1 < len(chain) else None
-        report.same(f"{name} supersedes", predecessor and predecessor.last["artifact_id"], last.get("supersedes"))
+        if not (partly and place == 0):
+            report.same(f"{name} supersedes", predecessor and predecessor.last["artifact_id"], last.get("supersedes"))
         report.same(f"{name} superseded_by", successor and successor.last["artifact_id"], last.get("superseded_by"))
         if (last["status"] == "superseded") != (successor is not None):
             report.add(Kind.DIFFERING, f"{name} status", "superseded where there is a successor only", last["status"])
@@ -144,14 +175,14 @@ def _check_chain(report: Report, where: str, ordinal: int, chain: list[Version],
             report.add(Kind.DIFFERING, f"{name} status", "an end, for there is a later chain", last["status"])
         if successor is not None and version.records[-1][0].offset > successor.records[0][0].offset:
             report.add(Kind.DISORDERED, name, "superseded before its successor is there", "after it")
-        report.same(f"{name} artifact_id", _id(last, ordinal), last["artifact_id"])
+        report.same(f"{name} artifact_id", _id(last), last["artifact_id"])
 
 
-def _id(artifact: Artifact, ordinal: int) -> str:
+def _id(artifact: Artifact) -> str:
     """Made from what it is about; its time, the newest evidence's, stands in the id itself."""
     ms = int(artifact["artifact_id"].replace("-", "")[:12], 16)
-    pattern = split_key(artifact["metadata"]["pattern"])
-    return content_id(ms, artifact["tenant_id"], *pattern, str(ordinal), str(artifact["version"]))
+    pattern, place = split_key(artifact["metadata"]["pattern"]), (artifact["metadata"]["chain"], artifact["version"])
+    return content_id(ms, artifact["tenant_id"], *pattern, *map(str, place))
 
 
 def _check_live(report: Report, where: str, pattern: Pattern, live: list[Artifact]) -> None:

@@ -17,7 +17,13 @@ from pipeline.compiler.model import Candidate
 from pipeline.compiler.registry import ARTIFACT_TYPES
 from pipeline.contracts.evidence import Contribution, EvidenceControl, evidence_key
 from pipeline.contracts.keys import join_key
-from pipeline.contracts.limits import BARRIER_KEPT_MS, PATTERN_CONTRIBUTIONS, PATTERN_DEBOUNCE_MS
+from pipeline.contracts.limits import (
+    BARRIER_KEPT_MS,
+    CONTRIBUTION_DEBOUNCE_MS,
+    PATTERN_CONTRIBUTIONS,
+    PATTERN_DEBOUNCE_MS,
+    TENANT_CONTRIBUTIONS,
+)
 from pipeline.contracts.rejections import Reason, Rejection
 from tests.verifier.log import Row
 from tests.verifier.sessions import Letter
@@ -27,17 +33,28 @@ from tests.verifier.sessions import Letter
 class Pattern:
     tenant_id: str
     text: str
-    heard: list[tuple[int, str, bytes]] = field(default_factory=list)
-    """Offset, evidence key and value of every contribution, in order."""
+    heard: list[tuple[int, str, bytes | None]] = field(default_factory=list)
+    """Offset, evidence key and value of every contribution, in order; None: it has lost its place."""
+    kept: set[str] = field(default_factory=set)
+    """Evidence keys of its map."""
+    ranks: list[tuple[int, str]] = field(default_factory=list)
+    """A heap of their negated ranks; what has lost its place is still in it."""
     speak_at: int | None = None
     spoke: dict[int, int] = field(default_factory=dict)
     """Offset of the record that made it speak → the clock then."""
+    forgotten: bool = False
+    """It has once spoken with nothing left in its map."""
 
     def last(self, before: int | None = None) -> dict[str, bytes]:
-        """Evidence key → what counts, of all that came before that offset; at its bound those of the lowest rank."""
-        last = {key: value for at, key, value in self.heard if before is None or at < before}
-        if len(last) > PATTERN_CONTRIBUTIONS:
-            last = {key: last[key] for key in sorted(last, key=_rank)[:PATTERN_CONTRIBUTIONS]}
+        """Evidence key → what counts, of all that came before that offset."""
+        last: dict[str, bytes] = {}
+        for at, key, value in self.heard:
+            if before is not None and at >= before:
+                break
+            if value is None:
+                del last[key]
+            else:
+                last[key] = value
         return last
 
     def says(self) -> Candidate | None:
@@ -73,8 +90,10 @@ class Patterns:
         self.passages: dict[str, Passage] = {}
         self.letters: list[Letter] = []
         self.counts: Counter[str] = Counter()
-        self._known: dict[str, tuple[set[str], list[tuple[int, str]]]] = {}
-        """Pattern → the keys that its map holds, and the same by rank, the highest first."""
+        self._kept: Counter[str] = Counter()
+        """Contributions of each tenant."""
+        self._ranks: dict[str, list[tuple[int, str, Pattern]]] = {}
+        """As of a pattern, of each tenant."""
         self._timers: list[tuple[int, str]] = []
 
     def take(self, row: Row) -> None:
@@ -105,24 +124,49 @@ class Patterns:
         pattern = self.patterns.setdefault(name, Pattern(contribution.tenant_id, contribution.pattern.text))
         key = evidence_key(contribution)
         self.counts["withdrawn" if contribution.withdrawn else "contributed"] += 1
-        if not self._has_place(name, key):
-            return
+        size = len(pattern.kept)
+        if key not in pattern.kept and (loser := self._loser(pattern, key)) is not None:
+            if loser[1] == key:
+                return
+            self._speak_later(loser[0], len(loser[0].kept))
+            loser[0].kept.remove(loser[1])
+            loser[0].heard.append((row.offset, loser[1], None))
+            self._kept[pattern.tenant_id] -= 1
+        self._speak_later(pattern, size)
         pattern.heard.append((row.offset, key, row.value or b""))
-        if pattern.speak_at is None:
-            pattern.speak_at = self.clock + PATTERN_DEBOUNCE_MS
-            heapq.heappush(self._timers, (pattern.speak_at, f"p/{name}"))
+        if key not in pattern.kept:
+            self._place(pattern, key)
 
-    def _has_place(self, name: str, key: str) -> bool:
-        """A full map keeps the lowest ranks of all that ever came."""
-        known, ranks = self._known.setdefault(name, (set(), []))
-        if key in known:
-            return True
-        known.add(key)
-        heapq.heappush(ranks, (-_rank(key), key))
-        if len(known) > PATTERN_CONTRIBUTIONS:
+    def _loser(self, pattern: Pattern, key: str) -> tuple[Pattern, str] | None:
+        """Of a full pattern, else of a full tenant, whose place there is none for: the highest rank, perhaps the new
+        one's, so that of all that ever came the lowest stay."""
+        if len(pattern.kept) >= PATTERN_CONTRIBUTIONS:
             self.counts["contribution_out_of_sample"] += 1
-            known.remove(heapq.heappop(ranks)[1])
-        return key in known
+            while pattern.ranks[0][1] not in pattern.kept:
+                heapq.heappop(pattern.ranks)
+            number, highest = pattern.ranks[0]
+            return pattern, max((-number, highest), (_rank(key), key))[1]
+        if self._kept[pattern.tenant_id] >= TENANT_CONTRIBUTIONS:
+            self.counts["contribution_out_of_tenant_sample"] += 1
+            ranks = self._ranks[pattern.tenant_id]
+            while ranks[0][1] not in ranks[0][2].kept:
+                heapq.heappop(ranks)
+            number, highest, owner = ranks[0]
+            return (owner, highest) if (-number, highest) > (_rank(key), key) else (pattern, key)
+        return None
+
+    def _place(self, pattern: Pattern, key: str) -> None:
+        number = -_rank(key)
+        pattern.kept.add(key)
+        heapq.heappush(pattern.ranks, (number, key))
+        heapq.heappush(self._ranks.setdefault(pattern.tenant_id, []), (number, key, pattern))
+        self._kept[pattern.tenant_id] += 1
+
+    def _speak_later(self, pattern: Pattern, size: int) -> None:
+        """After a pause, the longer the more contributions it had when this one came."""
+        if pattern.speak_at is None:
+            pattern.speak_at = self.clock + max(PATTERN_DEBOUNCE_MS, CONTRIBUTION_DEBOUNCE_MS * size)
+            heapq.heappush(self._timers, (pattern.speak_at, f"p/{join_key(pattern.tenant_id, pattern.text)}"))
 
     def _control(self, row: Row, control: EvidenceControl) -> None:
         self.counts["control"] += 1
@@ -146,7 +190,7 @@ class Patterns:
             kind, _, name = key.partition("/")
             if kind == "b":
                 if name in self.passages and self.passages[name].forget_at == at:
-                    del self.passages[name]
+                    self.counts["barrier_forgotten" if self.passages.pop(name).passed else "barrier_lost"] += 1
             elif self.patterns[name].speak_at == at:
                 self._speak(name, offset)
 
@@ -154,3 +198,4 @@ class Patterns:
         pattern = self.patterns[name]
         pattern.spoke[offset] = self.clock
         pattern.speak_at = None
+        pattern.forgotten = pattern.forgotten or not pattern.kept

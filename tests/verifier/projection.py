@@ -40,6 +40,7 @@ def compare_memory(report: Report, snapshot: Snapshot) -> None:
     found = _sorted_postings(snapshot.memory)
     root = root_of(snapshot.prefix)
     positions = _positions(report, snapshot, found.pop(f"{root}:positions".encode(), {}))
+    _guards(report, found, f"{root}:guard:".encode(), positions)
     expected = Expected(root)
     for topic in MATERIALISED:
         for number, part in enumerate(snapshot.topics[topic]):
@@ -65,6 +66,16 @@ def _positions(report: Report, snapshot: Snapshot, stored: Any) -> dict[tuple[st
                 report.add(Kind.BEHIND, f"Redis positions {topic}/{number}", f"{end} to {part.high}", text)
             positions[topic, number] = at
     return positions
+
+
+def _guards(report: Report, found: Memory, prefix: bytes, positions: dict[tuple[str, int], int]) -> None:
+    """What whoever writes a block watches: the same positions once more, a key for each."""
+    guards = {key: found.pop(key) for key in [key for key in found if key.startswith(prefix)]}
+    for (topic, number), at in positions.items() if guards else ():
+        key = prefix + f"{topic}/{number}".encode()
+        report.same(f"Redis {key.decode()}", b"%d" % at, guards.pop(key, None))
+    for key, value in guards.items():
+        report.same(f"Redis {key.decode()}", None, value)
 
 
 def _differ(report: Report, where: str, expected: Value | None, found: Value | None) -> None:

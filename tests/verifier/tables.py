@@ -4,6 +4,7 @@ Spelled here by the documented layout of the two topics. Enters: the last record
 the reference of that partition found. Leaves: faults.
 """
 
+from collections import defaultdict
 from collections.abc import Iterable
 from typing import Any, Final
 
@@ -102,18 +103,18 @@ def compare_patterns(
 
 
 def _compare_said(report: Report, where: str, found: Table, patterns: Patterns, versions: dict[str, Version]) -> None:
-    newest: dict[str, Any] = {}
+    known: dict[str, list[Version]] = defaultdict(list)
     for version in versions.values():
-        artifact = version.last
-        name = join_key(artifact["tenant_id"], artifact["metadata"]["pattern"])
-        place = (artifact["metadata"]["chain"], artifact["version"])
-        if name not in newest or place > newest[name][0]:
-            newest[name] = (place, artifact)
-    for name in sorted(newest.keys() | found.keys() | patterns.patterns.keys()):
+        if not version.erased:
+            known[join_key(version.last["tenant_id"], version.last["metadata"]["pattern"])].append(version)
+    for name in sorted(known.keys() | found.keys() | patterns.patterns.keys()):
         state = found.get(name, {})
-        expected = newest[name][1] if name in newest else None
-        said = (state.get("said") or {}).get("artifact")
-        report.same(f"{where} p/{name} said", expected, said)
+        artifacts = [version.last for version in sorted(known.get(name, []), key=lambda version: version.place)]
+        report.same(
+            f"{where} p/{name} said", artifacts[-1] if artifacts else None, (state.get("said") or {}).get("artifact")
+        )
+        older = [artifact["artifact_id"] for artifact in artifacts[:-1]]
+        report.same(f"{where} p/{name} older", older, state.get("older", []))
         pattern = patterns.patterns.get(name)
         report.same(f"{where} p/{name} speak_at", pattern and pattern.speak_at, state.get("speak_at"))
 
