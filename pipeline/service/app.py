@@ -11,7 +11,7 @@ from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import Response
 
 from pipeline.service import events, health, memory, page, problems
-from pipeline.service.health import Check
+from pipeline.service.health import MEMORY_KEPT_S, Check, MemoryCheck
 from pipeline.service.log import EventLog
 from pipeline.service.problems import Kind, problem
 from pipeline.service.watch import Watch
@@ -36,8 +36,11 @@ def create_app(settings: Settings) -> FastAPI:
             "kafka": Check("kafka", log.unreachable),
             "redis": Check("redis", lambda: _unreachable(store)),
         }
+        memory = MemoryCheck(settings, store)
+        app.state.memory = Check("memory", memory.why_not, MEMORY_KEPT_S)
         yield
         await run_in_threadpool(log.close)
+        await run_in_threadpool(memory.close)
 
     app = FastAPI(
         title="HMX",

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 import orjson
+from confluent_kafka import KafkaException
 from fastapi import APIRouter, Request
 from fastapi.responses import Response
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
@@ -14,11 +15,19 @@ from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 from pipeline.contracts import limits
 from pipeline.contracts.schemas import documents, text
 from pipeline.contracts.versions import HMX_VERSION, SUPPORTED_MAJOR
+from pipeline.kafka.unread import Unread
+from pipeline.observe.freshness import verdict
 from pipeline.service.events import BODY_BYTES, REQUEST_EVENTS
 from pipeline.service.problems import Kind, ProblemError
+from pipeline.settings import Settings
+from pipeline.store.blocks import StoreUnavailableError
+from pipeline.store.fetch import Store
+from pipeline.topology import MATERIALISED
 
 LOG: Final = logging.getLogger("hmx.service")
 KEPT_S: Final = 1.0
+MEMORY_KEPT_S: Final = 5.0
+MEMORY_ANSWER_S: Final = 2.0
 SCHEMAS: Final = "/schemas/hmx-1.0/"
 _SCHEMAS: Final = {name: text(document).encode() for name, document in documents().items()}
 _ABOUT: Final[dict[str, Any]] = {
@@ -42,24 +51,51 @@ router: Final = APIRouter()
 
 
 class Check:
-    """Asks a server whether it answers, at most once in KEPT_S, however many want to know."""
+    """Asks why something is not as it should be, at most once in `kept_s`, however many want to know."""
 
-    def __init__(self, name: str, ask: Callable[[], str | None]) -> None:
+    def __init__(self, name: str, ask: Callable[[], str | None], kept_s: float = KEPT_S) -> None:
         self._name = name
         self._ask = ask
+        self._kept_s = kept_s
         self._lock = asyncio.Lock()
         self._kept_until = 0.0
         self._answer: str | None = None
 
     async def why_not(self) -> str | None:
-        """None where it answers."""
+        """None where it is."""
         async with self._lock:
             if time.monotonic() >= self._kept_until:
                 before, self._answer = self._answer, await asyncio.to_thread(self._ask)
                 if (self._answer is None) != (before is None):
-                    LOG.warning("%s: %s", self._name, self._answer or "answers again")
-                self._kept_until = time.monotonic() + KEPT_S
+                    LOG.warning("%s: %s", self._name, self._answer or "well again")
+                self._kept_until = time.monotonic() + self._kept_s
             return self._answer
+
+
+class MemoryCheck:
+    """Is what Redis holds as fresh as it has to be?"""
+
+    def __init__(self, settings: Settings, store: Store) -> None:
+        self._settings = settings
+        self._store = store
+        self._unread: Unread | None = None
+
+    def why_not(self) -> str | None:
+        """Blocks for a few seconds at most."""
+        settings = self._settings
+        try:
+            if self._unread is None:
+                self._unread = Unread(settings.require_kafka(), settings.topic_prefix, MEMORY_ANSWER_S)
+            at = self._store.positions()
+            positions = {place: at.get("{}/{}".format(*place), 0) for place in self._unread.places(MATERIALISED)}
+            fresh, why = verdict(list(self._unread.behind(positions).values()), settings.ready_lag_s)
+        except (KafkaException, StoreUnavailableError) as error:
+            return f"not known: {error}"
+        return None if fresh else why
+
+    def close(self) -> None:
+        if self._unread is not None:
+            self._unread.close()
 
 
 @router.get("/livez", tags=["health"])
@@ -68,13 +104,30 @@ async def livez() -> Response:
     return Response("alive\n", media_type="text/plain")
 
 
+@router.get("/startupz", tags=["health"])
+async def startupz(request: Request) -> Response:
+    """Kafka and Redis answer; 503 says which one does not."""
+    return _said(await _asked(request.app.state.checks))
+
+
 @router.get("/readyz", tags=["health"])
 async def readyz(request: Request) -> Response:
-    """Kafka and Redis answer; 503 says which one does not."""
-    checks: dict[str, Check] = request.app.state.checks
-    answers = dict(zip(checks, await asyncio.gather(*(check.why_not() for check in checks.values())), strict=True))
+    """Kafka and Redis answer, and memory is fresh; 503 says which of them does not hold, and where memory is behind."""
+    answers = await _asked(request.app.state.checks)
+    if not any(answers.values()):
+        memory: Check = request.app.state.memory
+        answers["memory"] = await memory.why_not()
+    return _said(answers)
+
+
+async def _asked(checks: dict[str, Check]) -> dict[str, str | None]:
+    return dict(zip(checks, await asyncio.gather(*(check.why_not() for check in checks.values())), strict=True))
+
+
+def _said(answers: dict[str, str | None]) -> Response:
     ready = not any(answers.values())
-    body = {"ready": ready, **{name: why_not or "answers" for name, why_not in answers.items()}}
+    well = {"memory": "fresh"}
+    body = {"ready": ready, **{name: why_not or well.get(name, "answers") for name, why_not in answers.items()}}
     return Response(orjson.dumps(body), 200 if ready else 503, media_type="application/json")
 
 

@@ -1,0 +1,89 @@
+"""How far readers are behind the topics they read, in records and in seconds, as the topics themselves say.
+
+Enters: positions. Leaves: `Behind` per partition. What cannot be read, transaction markers at a log's end or an open
+transaction, is nobody's to read, so it is not counted where nothing else is left. Fails with KafkaException.
+"""
+
+import time
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
+from confluent_kafka.admin import OffsetSpec
+
+from pipeline.kafka.clients import consumer_config
+from pipeline.kafka.topics import connect
+from pipeline.observe.freshness import Behind, behind
+
+Place = tuple[str, int]
+"""Topic, without the installation's prefix, and partition."""
+_PEEK: Final = {"queued.min.messages": 1, "fetch.queue.backoff.ms": 1, "fetch.message.max.bytes": 64 * 1024}
+"""The first record of each partition is all that is looked at."""
+
+
+class Unread:
+    """Threads may not share one."""
+
+    def __init__(self, bootstrap: str, prefix: str, answer_s: float = 10.0) -> None:
+        self._prefix = prefix
+        self._answer_s = answer_s
+        self._admin = connect(bootstrap)
+        self._consumer = Consumer(consumer_config(bootstrap, **_PEEK))
+
+    def places(self, topics: Iterable[str]) -> list[Place]:
+        """Every partition of these topics."""
+        known = self._consumer.list_topics(timeout=self._answer_s).topics
+        found = []
+        for topic in topics:
+            if self._prefix + topic not in known:
+                raise KafkaException(KafkaError(KafkaError._UNKNOWN_TOPIC))
+            found += [(topic, number) for number in sorted(known[self._prefix + topic].partitions)]
+        return found
+
+    def behind(self, positions: Mapping[Place, int]) -> dict[Place, Behind]:
+        """`positions`: the next offset to read."""
+        low, high = self._ends(positions, OffsetSpec.earliest()), self._ends(positions, OffsetSpec.latest())
+        at = {place: max(position, low[place]) for place, position in positions.items()}
+        appended = self._first({place: at[place] for place in positions if at[place] < high[place]})
+        now_ms = int(time.time() * 1000)
+        found = {}
+        for place in positions:
+            end = high[place] if place in appended else at[place]
+            since = (appended[place],) if place in appended else ()
+            found[place] = behind(f"{place[0]}/{place[1]}", at[place], end, since, now_ms)
+        return found
+
+    def close(self) -> None:
+        self._consumer.close()
+
+    def _ends(self, places: Iterable[Place], spec: OffsetSpec) -> dict[Place, int]:
+        asked = {self._partition(place): spec for place in places}
+        found = self._admin.list_offsets(asked, request_timeout=self._answer_s)
+        return {self._place(where): end.result().offset for where, end in found.items()}
+
+    def _first(self, at: Mapping[Place, int]) -> dict[Place, int]:
+        """When the first record from there on was appended; partitions that hold none are left out."""
+        found: dict[Place, int] = {}
+        waiting, limit = set(at), time.monotonic() + self._answer_s
+        self._consumer.assign([self._partition(place, position) for place, position in at.items()])
+        try:
+            while waiting and time.monotonic() < limit:
+                for message in self._consumer.consume(1_000, 0.05):
+                    error, topic, number = message.error(), message.topic(), message.partition()
+                    if error is not None and error.code() != KafkaError._PARTITION_EOF:
+                        raise KafkaException(error)
+                    place = (str(topic).removeprefix(self._prefix), number or 0)
+                    if error is None and place in waiting:
+                        found[place] = message.timestamp()[1]
+                    waiting.discard(place)
+        finally:
+            self._consumer.unassign()
+        if waiting:
+            raise KafkaException(KafkaError(KafkaError._TIMED_OUT))
+        return found
+
+    def _partition(self, place: Place, offset: int = -1001) -> TopicPartition:
+        return TopicPartition(self._prefix + place[0], place[1], offset)
+
+    def _place(self, partition: TopicPartition) -> Place:
+        return partition.topic.removeprefix(self._prefix), partition.partition
