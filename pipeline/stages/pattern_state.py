@@ -34,6 +34,8 @@ class PatternState(Model):
     """Clock at which the pattern is compiled; None: nothing new."""
     older: list[str] = Field(default_factory=list)
     """Its artifacts in the topic that are no longer live, by id, oldest first."""
+    trace: str = ""
+    """traceparent of the last contribution that had one since the pattern spoke; what it says next carries it."""
 
 
 class BarrierState(msgspec.Struct, frozen=True, kw_only=True):

@@ -14,7 +14,16 @@ from pipeline.compiler.lifecycle import Said, step
 from pipeline.compiler.registry import ARTIFACT_TYPES
 from pipeline.contracts.artifact import Artifact
 from pipeline.contracts.evidence import Contribution, EvidenceControl, Pattern
-from pipeline.contracts.headers import ARTIFACT, CONTROL_KINDS, KIND, fingerprint, header, output_headers
+from pipeline.contracts.headers import (
+    ARTIFACT,
+    CONTROL_KINDS,
+    KIND,
+    fingerprint,
+    header,
+    output_headers,
+    trace_headers,
+    traceparent,
+)
 from pipeline.contracts.keys import join_key, split_key
 from pipeline.contracts.limits import ARTIFACT_VERSIONS, BARRIER_KEPT_MS
 from pipeline.contracts.rejections import Reason, Rejection
@@ -64,7 +73,7 @@ class PatternsFold:
             case EvidenceControl() as control:
                 self._control(tx, control)
             case Contribution() as contribution:
-                self._take(tx, contribution)
+                self._take(tx, contribution, (traceparent(record.headers) or b"").decode())
 
     def due(self, tx: Tx, key: str, value: Any) -> None:
         if isinstance(value, BarrierState):
@@ -73,7 +82,7 @@ class PatternsFold:
         else:
             self._speak(tx, key, value)
 
-    def _take(self, tx: Tx, contribution: Contribution) -> None:
+    def _take(self, tx: Tx, contribution: Contribution, trace: str) -> None:
         key, pattern = map_key(contribution), pattern_key(contribution)
         tx.count("withdrawn" if contribution.withdrawn else "contributed")
         surplus = self._maps.surplus(key, contribution)
@@ -82,15 +91,17 @@ class PatternsFold:
             tx.put(surplus.key, None)
             if surplus.key == key:
                 return
-            self._speak_later(tx, pattern_of(surplus.key))
+            self._speak_later(tx, pattern_of(surplus.key), trace)
         tx.put(key, contribution)
-        self._speak_later(tx, pattern)
+        self._speak_later(tx, pattern, trace)
 
-    def _speak_later(self, tx: Tx, pattern: str) -> None:
+    def _speak_later(self, tx: Tx, pattern: str, trace: str) -> None:
         state: PatternState = tx.get(pattern) or PatternState()
         if state.speak_at is None:
             speak_at = tx.clock + self._maps.pause_ms(pattern)
-            tx.put(pattern, PatternState(said=state.said, speak_at=speak_at, older=state.older))
+            tx.put(pattern, state.model_copy(update={"speak_at": speak_at, "trace": trace}))
+        elif trace and trace != state.trace:
+            tx.put(pattern, state.model_copy(update={"trace": trace}))
 
     def _speak(self, tx: Tx, key: str, state: PatternState) -> None:
         """Emits the difference between what the map now says and what the pattern last said."""
@@ -104,29 +115,29 @@ class PatternsFold:
 
         said, artifacts = attempt(tx, "pattern_not_compiled", compiled, unchanged)
         for artifact in artifacts:
-            self._publish(tx, tenant_id, artifact.artifact_id, artifact.to_json())
+            self._publish(tx, tenant_id, artifact.artifact_id, artifact.to_json(), state.trace)
             tx.count(f"artifact_{artifact.status}")
         older = list(state.older)
         if state.said is not None and said is not None and state.said.artifact.artifact_id != said.artifact.artifact_id:
             older.append(state.said.artifact.artifact_id)
         if said is not None and self._maps.of(key):
-            self._erase(tx, tenant_id, older[:-ARTIFACT_VERSIONS])
+            self._erase(tx, tenant_id, older[:-ARTIFACT_VERSIONS], state.trace)
             tx.put(key, PatternState(said=said, older=older[-ARTIFACT_VERSIONS:]))
             return
         tx.put(key, None)
         if said is not None:
-            self._erase(tx, tenant_id, [*older, said.artifact.artifact_id])
+            self._erase(tx, tenant_id, [*older, said.artifact.artifact_id], state.trace)
             tx.count("pattern_forgotten")
 
-    def _erase(self, tx: Tx, tenant_id: str, artifact_ids: list[str]) -> None:
+    def _erase(self, tx: Tx, tenant_id: str, artifact_ids: list[str], trace: str) -> None:
         for artifact_id in artifact_ids:
-            self._publish(tx, tenant_id, artifact_id, None)
+            self._publish(tx, tenant_id, artifact_id, None, trace)
             tx.count("artifact_erased")
 
-    def _publish(self, tx: Tx, tenant_id: str, artifact_id: str, value: bytes | None) -> None:
+    def _publish(self, tx: Tx, tenant_id: str, artifact_id: str, value: bytes | None, trace: str) -> None:
         key = join_key(tenant_id, artifact_id).encode()
         headers = output_headers(ARTIFACT, EVIDENCE, tx.partition, tx.offset, fingerprint(key, value or b""))
-        tx.emit(Output(ARTIFACTS, tx.partition, key, value, headers))
+        tx.emit(Output(ARTIFACTS, tx.partition, key, value, [*headers, *trace_headers(trace.encode())]))
 
     def _control(self, tx: Tx, control: EvidenceControl) -> None:
         tx.count("control")
