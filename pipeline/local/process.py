@@ -161,8 +161,8 @@ def listening(port: int) -> bool:
     return False
 
 
-def answers_ok(port: int, path: str = "/readyz") -> Probe:
-    """Ready when an HTTP GET is answered with 200."""
+def answers_ok(port: int, path: str = "/startupz") -> Probe:
+    """Ready when an HTTP GET is answered with 200; freshness is not waited for, a backlog may be long."""
 
     def probe() -> bool:
         connection = http.client.HTTPConnection("127.0.0.1", port, timeout=2)

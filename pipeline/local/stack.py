@@ -176,6 +176,11 @@ class Stack:
         if pending and not self._ready:
             self._progress(f"starting {', '.join(pending)}")
 
+    def _health(self) -> dict[str, str]:
+        """Where the pipeline's processes answer how they do."""
+        ports = {name: self.environment[f"HMX_{name.upper()}_PORT"] for name in ("worker", "materialiser", "service")}
+        return {name: f"http://127.0.0.1:{port}" for name, port in ports.items()} if self._pipeline else {}
+
     def _describe(self, processes: list[Process]) -> dict[str, Any]:
         return {
             "kafka_bootstrap": self.kafka_bootstrap,
@@ -185,6 +190,7 @@ class Stack:
             "started_at": self._started_at,
             "ready": self._ready,
             "control_key": str(self.state / CONTROL_KEY),
+            "health": self._health(),
             "components": {
                 process.name: {
                     "pid": process.pid,
