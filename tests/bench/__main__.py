@@ -16,7 +16,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
 
-from tests.bench import against_empty, workload
+from tests.bench import against_empty, freshness, in_process, processes, recovery, workload
 from tests.bench.kit import Bench
 from tests.bench.report import WIDTH, Line, machine, show, write
 
@@ -24,19 +24,32 @@ FAMILIES: Mapping[str, Callable[[Bench], list[Line]]] = {
     "sessions": against_empty.sessions,
     "spaces": against_empty.spaces,
     "invalid": against_empty.invalid,
+    "live": in_process.live,
+    "patterns": in_process.patterns,
+    "processes": processes.processes,
+    "freshness": freshness.freshness,
+    "memory": in_process.memory,
+    "restore": recovery.restore,
+    "rebuild": recovery.rebuild,
 }
 
 
 def main(arguments: Sequence[str]) -> None:
     asked = _asked(arguments)
-    about = {"machine": machine(), "events": asked.events, "rounds": asked.rounds, "workload": workload.source()}
+    about = {
+        "machine": machine(),
+        "events": asked.events,
+        "many": asked.many,
+        "rounds": asked.rounds,
+        "workload": workload.source(),
+    }
     lines: list[Line] = []
     columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeElapsedColumn())
     with tempfile.TemporaryDirectory() as folder, ExitStack() as closing:
         os.environ["TMPDIR"] = folder
         progress = closing.enter_context(Progress(*columns, console=Console(stderr=True)))
         task = progress.add_task("starting", total=len(asked.lines) * asked.rounds)
-        bench = Bench(Path(folder), asked.events, asked.rounds, lambda: progress.advance(task), closing)
+        bench = Bench(Path(folder), asked.events, asked.many, asked.rounds, lambda: progress.advance(task), closing)
         for name in asked.lines:
             progress.update(task, description=name)
             lines += FAMILIES[name](bench)
@@ -53,6 +66,7 @@ def _asked(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("lines", nargs="*", default=chosen, help=f"of {', '.join(FAMILIES)}; all unless named")
     parser.add_argument("--events", type=int, default=int(os.environ.get("EVENTS") or 60_000))
     parser.add_argument("--rounds", type=int, default=int(os.environ.get("ROUNDS") or 5))
+    parser.add_argument("--many", type=int, default=100_000, help="sessions and patterns, against a hundredth of them")
     parser.add_argument("--out", type=Path, default=Path("build/bench.json"))
     asked = parser.parse_args(arguments)
     if unknown := set(asked.lines) - set(FAMILIES):

@@ -9,13 +9,16 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, Self
 
-from pipeline.kafka.clients import Cluster, read_partition
+from confluent_kafka import Consumer, KafkaError, TopicPartition
+
+from pipeline.kafka.clients import consumer_config
 from pipeline.kafka.topics import connect, load_topics
 from pipeline.local.process import answers_ok
 from pipeline.local.stack import Stack
@@ -31,10 +34,13 @@ class Bench:
     """One run. The broker is started when the first line asks for it."""
 
     def __init__(
-        self, folder: Path, events: int, rounds: int, on_round: Callable[[], None], closing: ExitStack
+        self, folder: Path, events: int, many: int, rounds: int, on_round: Callable[[], None], closing: ExitStack
     ) -> None:
         self.folder = folder
         self.events = events
+        self.many = many
+        """Sessions and patterns where the question is what many of them cost."""
+        self.few = max(8, many // 100)
         self.round_count = rounds
         self._on_round = on_round
         self._closing = closing
@@ -63,10 +69,12 @@ class Bench:
             ).values():
                 deleted.result()
 
-    def child(self, module: str, *arguments: object) -> dict[str, Any]:
+    def child(self, module: str, *arguments: object, settings: Settings | None = None) -> dict[str, Any]:
         """Runs a module of this package in a fresh process; the JSON object that is its last line."""
         argv = [sys.executable, "-m", f"tests.bench.{module}", *map(str, arguments)]
-        done = subprocess.run(argv, capture_output=True, text=True, timeout=PATIENCE_S, cwd=self.folder, env=_path())
+        done = subprocess.run(
+            argv, capture_output=True, text=True, timeout=PATIENCE_S, cwd=self.folder, env=_path(settings)
+        )
         assert done.returncode == 0, f"{module}: {done.stderr}"
         answer: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
         return answer
@@ -110,8 +118,9 @@ class Notes(NamedTuple):
 class Worker:
     """A worker process of some stages (see tests.bench.worker): it begins at `go`."""
 
-    def __init__(self, bench: Bench, settings: Settings, name: str, *stages: str) -> None:
-        self._settings = settings
+    def __init__(self, bench: Bench, settings: Settings, name: str, *stages: str, **changes: object) -> None:
+        """`changes` are settings of this process alone, such as a port."""
+        self._settings = settings = replace(settings, **changes)  # type: ignore[arg-type]
         self._word = bench.folder / f"{settings.topic_prefix}{name}.go"
         self._file = bench.folder / f"{settings.topic_prefix}{name}.notes"
         self._log = bench.folder / f"{settings.topic_prefix}{name}.log"
@@ -158,13 +167,75 @@ class Worker:
             self.process.wait()
 
 
+def bare_read(settings: Settings, *topics: str) -> tuple[int, float]:
+    """Records that a read_committed consumer finds on all partitions of topics, and the seconds that it takes."""
+    consumer = Consumer(consumer_config(settings.kafka_bootstrap, **{"queued.min.messages": 100_000}))
+    places = []
+    for topic in (settings.topic_prefix + name for name in topics):
+        for number in consumer.list_topics(topic).topics[topic].partitions:
+            low, _ = consumer.get_watermark_offsets(TopicPartition(topic, number))
+            places.append(TopicPartition(topic, number, low))
+    started, records, ended = time.monotonic(), 0, 0
+    consumer.assign(places)
+    while ended < len(places):
+        for message in consumer.consume(10_000, LOOK_S):
+            error = message.error()
+            assert error is None or error.code() == KafkaError._PARTITION_EOF, error
+            records += error is None
+            ended += error is not None
+    seconds = time.monotonic() - started
+    consumer.close()
+    return records, seconds
+
+
 def committed(settings: Settings, topic: str) -> int:
-    """Records that a read_committed reader finds on all partitions of a topic."""
-    cluster, name = Cluster(settings.kafka_bootstrap), settings.topic_prefix + topic
-    try:
-        return sum(
-            sum(1 for _ in read_partition(settings.kafka_bootstrap, name, number, cluster.watermarks(name, number)))
-            for number in range(cluster.topic(name).partitions)
-        )
-    finally:
-        cluster.close()
+    return bare_read(settings, topic)[0]
+
+
+def quantile(figures: Iterable[float], percent: int) -> float:
+    ordered = sorted(figures)
+    return ordered[min(len(ordered) - 1, len(ordered) * percent // 100)]
+
+
+class Child:
+    """A module of this package as a process that goes on: an answer when ready, and one to each question."""
+
+    def __init__(self, bench: Bench, module: str, *arguments: object) -> None:
+        self._log = bench.folder / f"{module}-{'-'.join(map(str, arguments))}.log".replace("/", "")
+        argv = [sys.executable, "-m", f"tests.bench.{module}", *map(str, arguments)]
+        with self._log.open("wb") as log:
+            self._process = subprocess.Popen(
+                argv,
+                cwd=bench.folder,
+                env=_path(),
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=log,
+                text=True,
+            )
+
+    def answer(self) -> dict[str, Any]:
+        assert self._process.stdout is not None
+        line = self._process.stdout.readline()
+        assert line, f"ended without an answer:\n{self._log.read_text()[-2000:]}"
+        answer: dict[str, Any] = json.loads(line)
+        return answer
+
+    def ask(self, question: object = "") -> dict[str, Any]:
+        assert self._process.stdin is not None
+        self._process.stdin.write(f"{question}\n")
+        self._process.stdin.flush()
+        return self.answer()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._process.kill()
+        self._process.communicate()
+
+
+def answer(**values: Any) -> None:
+    """What a child says."""
+    sys.stdout.write(json.dumps(values) + "\n")
+    sys.stdout.flush()

@@ -88,12 +88,12 @@ def _endless() -> Iterator[list[Event]]:
 def _sessions() -> list[list[Event]]:
     files = _files()
     if not files:
-        return _by_session(sample_events())
-    sets = [_by_session(gzip.decompress((FOLDER / f"{name}.ndjson.gz").read_bytes()).splitlines()) for name in files]
+        return by_session(sample_events())
+    sets = [by_session(gzip.decompress((FOLDER / f"{name}.ndjson.gz").read_bytes()).splitlines()) for name in files]
     return [session for session in chain.from_iterable(zip_longest(*sets)) if session is not None]
 
 
-def _by_session(lines: Iterable[bytes]) -> list[list[Event]]:
+def by_session(lines: Iterable[bytes]) -> list[list[Event]]:
     """Valid events, each once, in their order and numbered without gaps."""
     found: dict[tuple[str, str], dict[str, Event]] = {}
     for line in lines:

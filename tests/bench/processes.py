@@ -1,0 +1,99 @@
+"""Two worker processes against one, both stages, on a log that was written before either started.
+
+Timed from the word to begin until a barrier at the log's end has passed both stages. The machine's cores are counted
+too: the broker shares them, so two processes on two cores may be held up by nothing but that.
+"""
+
+import time
+from pathlib import Path
+from typing import NamedTuple
+
+from pipeline.contracts.outcomes import Outcome
+from pipeline.kafka.barriers import wait_for_stages
+from pipeline.kafka.clients import Cluster
+from pipeline.kafka.positions import stored_positions
+from pipeline.kafka.publisher import publish
+from pipeline.local.ports import free_ports
+from pipeline.settings import Settings
+from pipeline.topology import EPISODES, PATTERNS, SESSIONS
+from tests.bench import workload
+from tests.bench.kit import PATIENCE_S, Bench, Worker, committed
+from tests.bench.report import Bar, Line
+
+BUSY, CPU = 0.95, 1.15
+
+
+class Run(NamedTuple):
+    rate: float
+    """Events a second."""
+    cpu: float
+    """CPU microseconds an event, of all worker processes."""
+    busy: float
+    """Share of all cores' time that was not idle."""
+
+
+def processes(bench: Bench) -> list[Line]:
+    one: list[Run] = []
+    two: list[Run] = []
+    for _ in bench.rounds():
+        one.append(_run(bench, 1))
+        two.append(_run(bench, 2))
+    base = "one process"
+    cpu = Line("two processes, both stages", "CPU µs/event", [r.cpu for r in two], base, [r.cpu for r in one])
+    busy = Line("two processes, cores busy", "share", [r.busy for r in two], base, [r.busy for r in one])
+    full = sorted(r.busy for r in two)[len(two) // 2] >= BUSY and sorted(cpu.ratios)[len(two) // 2] <= CPU
+    rate = [r.rate for r in two], base, [r.rate for r in one]
+    return [Line("two processes, both stages", "events/s", *rate, Bar("≥", 1.6), instead=full), cpu, busy]
+
+
+def _run(bench: Bench, count: int) -> Run:
+    lines = workload.compact(bench.events)
+    with bench.topics() as settings:
+        publish(lines, settings)
+        workers = [_worker(bench, settings, number) for number in range(count)]
+        try:
+            for worker in workers:
+                worker.await_ready()
+            if count > 1:
+                time.sleep(3)  # the second one's assignment took everything from the first: it is restored again
+                for worker in workers:
+                    worker.await_ready()
+            cores = _cores()
+            for worker in workers:
+                worker.go()
+            wait_for_stages(settings, PATIENCE_S)
+            busy = _busy(cores, _cores())
+            notes = [worker.notes() for worker in workers]
+        finally:
+            for worker in workers:
+                worker.stop()
+        _check(settings, len(lines))
+    seconds = max(n.until for n in notes) - min(n.started for n in notes)
+    assert sum(n.records(SESSIONS.name) for n in notes) >= len(lines)
+    assert all(n.records(SESSIONS.name) and n.records(PATTERNS.name) for n in notes), "a process had nothing to do"
+    return Run(len(lines) / seconds, sum(n.cpu for n in notes) / len(lines) * 1e6, busy)
+
+
+def _worker(bench: Bench, settings: Settings, number: int) -> Worker:
+    (port,) = free_ports(1)
+    return Worker(bench, settings, f"both-{number}", SESSIONS.name, PATTERNS.name, worker_port=port)
+
+
+def _check(settings: Settings, count: int) -> None:
+    cluster = Cluster(settings.kafka_bootstrap)
+    positions = stored_positions(cluster, SESSIONS, settings.topic_prefix)
+    cluster.close()
+    released = sum(position.counts.get(Outcome.RELEASED, 0) for position in positions if position is not None)
+    written = committed(settings, EPISODES)
+    assert (released, written) == (count, count), f"{released} released, {written} episodes, {count} expected"
+
+
+def _cores() -> tuple[int, int]:
+    """Clock ticks of all cores: busy and idle."""
+    user, nice, system, idle, waiting, *rest = map(int, Path("/proc/stat").read_text().split("\n")[0].split()[1:])
+    return user + nice + system + sum(rest[:3]), idle + waiting
+
+
+def _busy(before: tuple[int, int], after: tuple[int, int]) -> float:
+    busy, idle = after[0] - before[0], after[1] - before[1]
+    return busy / max(1, busy + idle)

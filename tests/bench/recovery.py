@@ -1,0 +1,95 @@
+"""How fast what is lost with a process comes back: a partition's state from its topic, memory from the outputs."""
+
+import time
+from pathlib import Path
+
+from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
+
+from pipeline.kafka.barriers import output_ends, wait_for_stages
+from pipeline.kafka.publisher import publish
+from pipeline.kafka.topics import connect
+from pipeline.settings import Settings
+from pipeline.topology import MATERIALISED, PATTERNS, SESSION_STATE, SESSIONS
+from tests.bench import workload
+from tests.bench.kit import PATIENCE_S, Bench, Worker, bare_read
+from tests.bench.report import Bar, Line
+from tests.support.memory import Memory
+from tests.support.pipeline import Pipeline
+
+LOOK_S = 0.02
+
+
+def restore(bench: Bench) -> list[Line]:
+    """A partition of many sessions whose state topic has three times as many records."""
+    ours: list[float] = []
+    bare: list[float] = []
+    with bench.topics() as settings:
+        _never_compact(settings)
+        written = bench.child("restore", "write", bench.many, settings=settings)
+        for _ in bench.rounds():
+            read = bench.child("restore", "read", settings=settings)
+            assert read["state"] == written["state"], f"{read['state']} of {written['state']} records restored"
+            ours.append(read["restore"])
+            bare.append(read["bare"])
+    notes = {"records": written["records"]}
+    return [
+        Line(f"restore, {bench.many:,} sessions", "s", ours, "bare read", bare, Bar("≤", 3, ratio=False), notes=notes)
+    ]
+
+
+def _never_compact(settings: Settings) -> None:
+    entry = ConfigEntry("min.compaction.lag.ms", "86400000", incremental_operation=AlterConfigOpType.SET)
+    topic = ConfigResource(ResourceType.TOPIC, settings.topic_prefix + SESSION_STATE, incremental_configs=[entry])
+    admin = connect(settings.kafka_bootstrap)
+    for done in admin.incremental_alter_configs([topic]).values():
+        done.result()
+
+
+def rebuild(bench: Bench) -> list[Line]:
+    """An emptied Redis: from the first record in it until it stands at the outputs' ends."""
+    ours: list[float] = []
+    bare: list[float] = []
+    with bench.topics() as settings:
+        publish(workload.compact(bench.events), settings)
+        worker = Worker(bench, settings, "rebuild", SESSIONS.name, PATTERNS.name)
+        try:
+            worker.await_ready()
+            worker.go()
+            wait_for_stages(settings, PATIENCE_S)
+        finally:
+            worker.stop()
+        memory = Memory(settings.redis_url, settings.topic_prefix)
+        _fill(settings, memory, bench.folder, 1)
+        filled = _size(memory)
+        for _ in bench.rounds():
+            records, seconds = bare_read(settings, *MATERIALISED)
+            bare.append(records / seconds)
+            memory.wipe()
+            ours.append(_fill(settings, memory, bench.folder, records))
+            assert _size(memory) == filled, "not all of it came back"
+        memory.wipe()
+    return [Line("rebuild of an emptied Redis", "records/s", ours, "bare read", bare, Bar("≥", 20_000, ratio=False))]
+
+
+def _fill(settings: Settings, memory: Memory, logs: Path, records: int) -> float:
+    """Records a second of a materialiser that begins with nothing."""
+    ends = output_ends(settings)
+    pipeline = Pipeline(settings, logs)
+    pipeline.start("materialiser", ready=False)
+    try:
+        deadline = time.monotonic() + PATIENCE_S
+        while not (first := memory.store.positions()):
+            assert time.monotonic() < deadline, pipeline.log("materialiser")
+            time.sleep(LOOK_S)
+        started, ahead = time.monotonic(), sum(first.values())
+        while any(memory.store.positions().get(where, 0) < end for where, end in ends.items()):
+            assert time.monotonic() < deadline, pipeline.log("materialiser")
+            time.sleep(LOOK_S)
+        share = 1 - ahead / sum(ends.values())
+        return records * share / (time.monotonic() - started)
+    finally:
+        pipeline.stop_all()
+
+
+def _size(memory: Memory) -> int:
+    return sum(1 for _ in memory.client.scan_iter(match=f"{memory.keys.prefix}hmx:*", count=10_000))
