@@ -45,6 +45,7 @@ _UNSETTLED: Final = {  # the broker asked does not know the topic yet, or a part
     KafkaError.UNKNOWN_TOPIC_OR_PART,
     KafkaError.UNKNOWN_LEADER_EPOCH,
     KafkaError.FENCED_LEADER_EPOCH,
+    KafkaError.OFFSET_NOT_AVAILABLE,  # a new leader that does not know yet how far its followers are
     KafkaError._NOENT,  # the client's own word for a partition without a leader
 }
 _SILENCE: Final = {KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN, KafkaError._TIMED_OUT, KafkaError._RESOLVE}

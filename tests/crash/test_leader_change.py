@@ -13,6 +13,7 @@ from pipeline.kafka.topics import KafkaUnreachableError
 UNSETTLED = {
     "not the leader": KafkaError.NOT_LEADER_FOR_PARTITION,
     "no leader": KafkaError.LEADER_NOT_AVAILABLE,
+    "a leader that does not know its end yet": KafkaError.OFFSET_NOT_AVAILABLE,
     "not known yet": KafkaError.UNKNOWN_TOPIC_OR_PART,
 }
 
