@@ -7,6 +7,7 @@ Enters: the site, its traffic, and dice of the fault's own. Leaves: what was don
 from __future__ import annotations
 
 import random
+import re
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -69,8 +70,9 @@ class Crash:
     def undisturbed(self) -> None:
         """Every process is ready and every partition goes on. Raises HarnessError."""
         self.fleet.await_ready(seconds=RECOVERED_S)
-        if not self.positions.watch().settle(RECOVERED_S):
-            raise HarnessError(f"a partition stands still since the fault {self.row.kind!r}")
+        watch = self.positions.watch()
+        if not watch.settle(RECOVERED_S):
+            raise HarnessError(f"after {self.row.kind!r}: {watch.lacking()}; {self.traffic.sent} events sent")
 
     def worker(self, dice: random.Random) -> str:
         return dice.choice([name for name in self.fleet.names("worker") if name != EXTRA])
@@ -334,10 +336,12 @@ KINDS: dict[str, Callable[[Crash, random.Random], None]] = {
 CLOCKS = {"worker's clock shifted", "broker's clock shifted"}
 
 
-def schedule(seed: int, faults: int, *, clocks: bool) -> list[str]:
-    """Every kind once before any comes again."""
+def schedule(seed: int, faults: int, only: str, *, clocks: bool) -> list[str]:
+    """Every kind once before any comes again; `only` is a regular expression. Raises HarnessError."""
     dice = random.Random(seed)
-    kinds = [kind for kind in KINDS if clocks or kind not in CLOCKS]
+    kinds = [kind for kind in KINDS if (clocks or kind not in CLOCKS) and re.search(only, kind)]
+    if not kinds:
+        raise HarnessError(f"no kind of fault is like {only!r}")
     planned: list[str] = []
     while len(planned) < faults:
         planned += dice.sample(kinds, len(kinds))

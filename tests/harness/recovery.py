@@ -53,6 +53,12 @@ class Watch:
             time.sleep(LOOK_S)
         return True
 
+    def lacking(self) -> str:
+        """What does not go on."""
+        silent = [p for p in range(self._partitions) if p not in self._targets]
+        still = [p for p in self._targets if p not in self.seconds]
+        return f"nothing new in partitions {silent}, nothing committed in {still}"
+
     def of(self, partitions: set[int]) -> list[float]:
         return [self.seconds.get(partition, NEVER) for partition in sorted(partitions)]
 

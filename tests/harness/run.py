@@ -39,6 +39,8 @@ class Plan:
     events: int
     faults: int
     folder: Path
+    only: str = ""
+    """Kinds of faults, a regular expression."""
 
 
 @dataclass
@@ -56,6 +58,7 @@ class Result:
         return {
             "seed": self.plan.seed,
             "events": self.plan.events,
+            "kinds": self.plan.only or "all",
             "sent": self.sent,
             "not_acknowledged": self.refused,
             "faults": [_finite(asdict(row)) for row in self.rows],
@@ -75,7 +78,7 @@ def _finite(row: dict[str, Any]) -> dict[str, Any]:
 def run(plan: Plan, say: Say, progress: Progress = lambda _: None) -> Result:
     began = time.monotonic()
     site = Site(plan.folder, say)
-    kinds = schedule(plan.seed, plan.faults, clocks=site.clocks.available)
+    kinds = schedule(plan.seed, plan.faults, plan.only, clocks=site.clocks.available)
     result = Result(plan, [Row(number, kind) for number, kind in enumerate(kinds, start=1)])
     result.left_out = [] if site.clocks.available else sorted(CLOCKS)
     _write(result)

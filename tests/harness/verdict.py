@@ -8,11 +8,13 @@ from __future__ import annotations
 from contextlib import closing
 from dataclasses import dataclass, field
 
-from pipeline.audit.verify import verify
 from pipeline.kafka.clients import Cluster, read_partition
 from pipeline.settings import Settings
 from pipeline.topology import EVENTS
 from tests.harness.producer import Acknowledged, Place, digest
+from tests.verifier import check
+
+SHOWN = 200
 
 
 @dataclass
@@ -32,17 +34,16 @@ class Verdict:
 
 
 def judge(settings: Settings, acknowledged: Acknowledged) -> Verdict:
-    report = verify(settings)
+    report = check(settings.kafka_bootstrap, settings.topic_prefix, settings.redis_url, settings.control_key)
     missing = acknowledged.missing(_log(settings))
     return Verdict(
-        differing=sum(report.faults.values()),
+        lost=report.lost,
+        doubled=report.doubled,
+        differing=report.differing,
         missing=len(missing),
-        records=sum(report.outcomes.values()),
-        outcomes=dict(report.outcomes),
-        details=[
-            *map(str, report.violations),
-            *(f"acknowledged, but not in the log: {place}" for place in missing[:20]),
-        ],
+        records=report.records,
+        outcomes=dict(sorted(report.outcomes.items())),
+        details=[*map(str, report.faults[:SHOWN]), *(f"acknowledged and missing: {at}" for at in missing[:SHOWN])],
     )
 
 
