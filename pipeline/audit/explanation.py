@@ -205,8 +205,8 @@ def _rejected(letter: dict[str, str]) -> tuple[str, dict[str, Any]]:
 
 def _control(witness: Witness) -> tuple[str, dict[str, Any]]:
     assert witness.accepted is not None, "control records are valid events"
-    event = witness.accepted.event
-    because = {"type": event.event_type, **event.content}
+    event = witness.accepted.fields
+    because = {"type": event["event_type"], **event["content"]}
     return f"a record of the pipeline's own: {', '.join(str(value) for value in because.values())}", because
 
 

@@ -6,9 +6,9 @@ What a trace has no field for travels in `metadata` under one reserved key, so t
 from typing import Annotated, Any, Final
 
 import msgspec
-from msgspec.structs import asdict
 from pydantic import ConfigDict, Field
 
+from pipeline.contracts.envelope import ABSENT, Absent, Envelope
 from pipeline.contracts.event import EXTENSIONS, Event, Name, Natural, Timestamp, Unit
 from pipeline.contracts.model import Model
 
@@ -24,10 +24,12 @@ _DIRECT: Final = {  # HMX-E §10: event field → trace field
     "provenance_ref": "provenanceRef",
 }
 _CARRIED: Final = (*(name for name in Event.model_fields if name not in _DIRECT and name != "metadata"), EXTENSIONS)
+_encode: Final = msgspec.json.Encoder().encode
+_members: Final = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 
 
-class Origin(msgspec.Struct, frozen=True):
-    """Where in the events topic the event stood. Made for every event, so no model."""
+class Origin(msgspec.Struct, frozen=True, gc=False):
+    """Where in the events topic the event stood."""
 
     partition: int
     offset: int
@@ -35,7 +37,7 @@ class Origin(msgspec.Struct, frozen=True):
     """Append time, milliseconds."""
 
 
-class Release(msgspec.Struct, frozen=True):
+class Release(msgspec.Struct, frozen=True, gc=False):
     """What ordering says of the event."""
 
     index: int
@@ -43,6 +45,40 @@ class Release(msgspec.Struct, frozen=True):
     run: int
     """How often the session's counter has started over."""
     late: bool = False
+
+
+class _Carried(msgspec.Struct, omit_defaults=True, gc=False):
+    """What stands under the reserved key of a trace's metadata."""
+
+    hmx_version: str
+    agent_id: str
+    tenant_id: str
+    sequence: int
+    origin: Origin
+    release: Release
+    trace_id: str | Absent = ABSENT
+    correlation_id: str | Absent = ABSENT
+    parent_event_id: str | Absent = ABSENT
+    embeddings: msgspec.Raw | Absent = ABSENT
+    tags: list[str] | Absent = ABSENT
+    ttl_seconds: int | Absent = ABSENT
+    extensions: msgspec.Raw | Absent = ABSENT
+    notes: tuple[str, ...] = ()
+    redacted: tuple[str, ...] = ()
+    shadowed: msgspec.Raw | Absent = ABSENT
+    """What the event's own metadata had there."""
+
+
+class _Trace(msgspec.Struct, gc=False):
+    id: str
+    eventType: str  # noqa: N815  the trace's names are HMX-E §10's
+    sessionId: str  # noqa: N815
+    timestamp: str
+    payload: msgspec.Raw
+    metadata: msgspec.Raw
+    salienceScore: msgspec.Raw | Absent = ABSENT  # noqa: N815
+    source: str | Absent = ABSENT
+    provenanceRef: str | Absent = ABSENT  # noqa: N815
 
 
 class Episode(Model):
@@ -81,32 +117,36 @@ class Episode(Model):
         return Origin(**self.metadata[RESERVED]["origin"])
 
 
-def episode_record(
-    fields: dict[str, Any],
-    origin: Origin,
-    release: Release,
-    notes: tuple[str, ...] = (),
-    redacted: tuple[str, ...] = (),
-) -> dict[str, Any]:
-    """The trace as plain JSON values of an accepted event's plain JSON values; content is not copied or altered."""
-    record = {trace: fields[event] for event, trace in _DIRECT.items() if event in fields}
-    carried = {name: fields[name] for name in _CARRIED if name in fields}
-    carried["origin"] = asdict(origin)
-    carried["release"] = asdict(release)
-    if notes:
-        carried["notes"] = notes
-    if redacted:
-        carried["redacted"] = redacted
-    metadata = dict(fields["metadata"])
-    if RESERVED in metadata:
-        carried["shadowed"] = metadata[RESERVED]
-    metadata[RESERVED] = carried
-    record["metadata"] = metadata
-    return record
+def write_episode(
+    event: Envelope, origin: Origin, release: Release, notes: tuple[str, ...] = (), redacted: tuple[str, ...] = ()
+) -> bytes:
+    """The trace's bytes. Content, metadata and what else the envelope keeps as it was written is not written anew."""
+    carried = _Carried(
+        event.hmx_version, event.agent_id, event.tenant_id, event.sequence, origin, release, event.trace_id,
+        event.correlation_id, event.parent_event_id, event.embeddings, event.tags, event.ttl_seconds, event.extensions,
+        notes, redacted,
+    )  # fmt: skip
+    metadata = _with_reserved(bytes(event.metadata), carried)
+    return _encode(
+        _Trace(
+            event.event_id, event.event_type, event.session_id, event.timestamp, event.content, msgspec.Raw(metadata),
+            event.salience, event.source, event.provenance_ref,
+        )
+    )  # fmt: skip
+
+
+def _with_reserved(metadata: bytes, carried: _Carried) -> bytes:
+    if b'"hmx"' in metadata or b"\\" in metadata:  # an escape may spell the reserved key
+        members = _members(metadata)
+        if RESERVED in members:
+            carried.shadowed = members.pop(RESERVED)
+            metadata = _encode(members)
+    start = metadata[:-1].rstrip()
+    return b"%s%s%s}" % (start, b'"hmx":' if start == b"{" else b',"hmx":', _encode(carried))
 
 
 def event_fields(record: dict[str, Any]) -> dict[str, Any]:
-    """Back from `episode_record` to the event as it was sent, a later minor's fields among the others again."""
+    """Back from an episode to the event as it was sent, a later minor's fields among the others again."""
     carried = dict(record["metadata"][RESERVED])
     fields = {event: record[trace] for event, trace in _DIRECT.items() if trace in record}
     fields.update({name: carried[name] for name in _CARRIED if name in carried})

@@ -5,7 +5,7 @@ import hmac
 
 import orjson
 
-from pipeline.contracts.event import Event
+from pipeline.contracts.envelope import Envelope
 from pipeline.contracts.headers import AUTHENTICATION, REROUTED_FROM, Headers, header
 from pipeline.contracts.ids import content_id
 from pipeline.contracts.instants import format_ms
@@ -45,7 +45,7 @@ def is_rerouted_copy(key: str, value: bytes, headers: Headers) -> bool | None:
     return place is not None and hmac.compare_digest(claimed, reroute_header(key, *place, value)[1])
 
 
-def is_control(event: Event) -> bool:
+def is_control(event: Envelope) -> bool:
     return event.tenant_id == CONTROL_TENANT and event.event_type in (TICK, BARRIER)
 
 

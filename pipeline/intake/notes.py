@@ -3,6 +3,7 @@
 Enters: an event's type and content. Leaves: a few short sentences that name fields and never values. Never fails.
 """
 
+from functools import lru_cache
 from typing import Any, Final
 
 from pydantic import ValidationError
@@ -18,7 +19,7 @@ def notes(name: str, content: dict[str, Any]) -> tuple[str, ...]:
     """Of custom types the form is looked at, of standard types the content (where it has a schema)."""
     row = EVENT_TYPES.get(name)
     if row is None:
-        return () if namespaced(name) else _FORM
+        return _of_form(name)
     if row.content is None:
         return ()
     try:
@@ -26,6 +27,11 @@ def notes(name: str, content: dict[str, Any]) -> tuple[str, ...]:
     except ValidationError as error:
         return _mismatches(error)
     return ()
+
+
+@lru_cache(maxsize=256)
+def _of_form(name: str) -> tuple[str, ...]:
+    return () if namespaced(name) else _FORM
 
 
 def _mismatches(error: ValidationError) -> tuple[str, ...]:

@@ -97,11 +97,12 @@ for _word in ("authorization", "cookie", "api-key"):
     _RULES[_word].append(_header(_word))
 """By a needle in lower case: where the text doesn't hold it, its rules can't match."""
 
-suspicious: Final = finder(
+SUSPICIOUS: Final = (
     *(rf"(?i-u:{re.escape(needle)})" for needle in _RULES if needle != "://"),
     r"://[^\s/@\"'<>]*@",
     r"\\\\u",  # JSON within a string may spell a word with escapes
 )
+suspicious: Final = finder(*SUSPICIOUS)
 """Whether an event's dump, with no escapes but the necessary ones, might hold a secret; most events' doesn't."""
 
 

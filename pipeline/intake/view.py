@@ -26,16 +26,16 @@ def step_of(fields: dict[str, Any], at_ms: int, index: int, characters: int = ST
         at=at_ms,
         role=row.role,
         index=index,
-        actor=_string(content, row.actor),
-        name=row.fixed_name or _text(_first(content, row.name)),
-        text=_text(_first(content, row.text), characters),
-        values=_values(_first(content, row.arguments)),
-        ok=_ok(content, row),
-        call_id=_string(content, row.call_id),
+        actor=_string(content, row.actor) if row.actor else "",
+        name=row.fixed_name or (_text(_first(content, row.name)) if row.name else ""),
+        text=_text(_first(content, row.text), characters) if row.text else "",
+        values=_values(_first(content, row.arguments)) if row.arguments else (),
+        ok=_ok(content, row) if row.ok or row.exit_code else None,
+        call_id=_string(content, row.call_id) if row.call_id else "",
         parent=fields.get("parent_event_id", ""),
         correlation=fields.get("correlation_id", ""),
-        target=_string(content, row.target),
-        tags=usable_tags(fields.get("tags"))[:STEP_TAGS],
+        target=_string(content, row.target) if row.target else "",
+        tags=usable_tags(fields["tags"])[:STEP_TAGS] if "tags" in fields else (),
     )
 
 
@@ -46,15 +46,8 @@ def usable_tags(tags: Any) -> tuple[str, ...]:
     return tuple(dict.fromkeys(tag for tag in tags if type(tag) is str and len(tag) <= TAG))
 
 
-@lru_cache
-def _split(places: Places) -> tuple[tuple[str, ...], ...]:
-    return tuple(tuple(place.split(".")) for place in places)
-
-
 def _first(content: dict[str, Any], places: Places) -> Any:
     """What stands at the first of `places` that isn't absent or null, else None."""
-    if not places:
-        return None
     for parts in _split(places):
         value: Any = content
         for part in parts:
@@ -62,6 +55,11 @@ def _first(content: dict[str, Any], places: Places) -> Any:
         if value is not None:
             return value
     return None
+
+
+@lru_cache
+def _split(places: Places) -> tuple[tuple[str, ...], ...]:
+    return tuple(tuple(place.split(".")) for place in places)
 
 
 def _string(content: dict[str, Any], places: Places) -> str:

@@ -38,10 +38,11 @@ _ASKS: Final = re.compile(
 )
 _SENTENCE: Final = re.compile(r"[^.!?\n]+[.!?\n]?")
 _OFFERS: Final = re.compile(r"\b(?:(?:any|some)thing else|further|other (?:questions?|requests?))\b", re.IGNORECASE)
-_CLOSING_WORDS: Final = 12  # thanks inside a longer message are politeness
+_CLOSING_WORDS: Final = 12
 _ANOTHER: Final = re.compile(
     r"\b(?:new|next|another|different|separate|unrelated) (?:task|topic|request|issue|question|thing)\b", re.IGNORECASE
 )
+_MESSAGE, _FEEDBACK, _STATE = Role.MESSAGE, Role.FEEDBACK, Role.STATE  # an enum's member costs ten times a name
 _OPENERS: Final = ACTS | {Role.DECISION, Role.OBSERVATION, Role.STATE}
 
 
@@ -53,22 +54,43 @@ class SegmentHead(msgspec.Struct, frozen=True, kw_only=True):
     events: int = 1
     user_messages: int = 0
     goal: tuple[str, ...] = ()
-    """The first user messages; what they want is worked out only where another wish may have come."""
-    asked: bool = False
-    """The agent's last message asks the user something."""
+    """The first user messages."""
+    said: str = ""
+    """The agent's last message, if the user has not answered it yet."""
+    wish: str = ""
+    """The user's last message, if nothing has been done since."""
     content: bool = False
-    """The user has thanked or feedback was positive."""
+    """Feedback was positive, and nothing has been done since."""
     ended: bool = False
     """A state change said that the work is over."""
 
 
 def open_head(step: Step) -> SegmentHead:
-    return _seen(SegmentHead(last_at=step.at), step)
+    return advance(SegmentHead(last_at=step.at, events=0), step)
 
 
 def advance(head: SegmentHead, step: Step) -> SegmentHead:
-    """The head with one more step."""
-    return _seen(msgspec.structs.replace(head, events=head.events + 1, last_at=max(head.last_at, step.at)), step)
+    """The head with one more step. Every event of every session comes by here: no look into texts."""
+    goal, said, wish, content, ended = head.goal, head.said, head.wish, head.content, head.ended
+    user_messages, role = head.user_messages, step.role
+    if role is _MESSAGE:
+        if step.actor == "user":
+            if user_messages < GOAL_TURNS:
+                goal = (*goal, step.text)
+            user_messages += 1
+            said, wish, content = "", step.text, False
+        elif step.actor == "assistant":
+            said = step.text
+    elif role in ACTS:
+        wish, content = "", False
+    elif role is _FEEDBACK:
+        wish, content = "", step.name.lower() == "positive"
+    elif role is _STATE:
+        ended = ended or not _ENDS.isdisjoint({step.name.lower(), step.text.lower()})
+    return SegmentHead(
+        last_at=max(head.last_at, step.at), events=head.events + 1, user_messages=user_messages, goal=goal, said=said,
+        wish=wish, content=content, ended=ended,
+    )  # fmt: skip
 
 
 def starts_new(head: SegmentHead, step: Step) -> bool:
@@ -76,48 +98,35 @@ def starts_new(head: SegmentHead, step: Step) -> bool:
     except where the segment is full."""
     if head.events >= SEGMENT_EVENTS:
         return True
-    user = step.role is Role.MESSAGE and step.actor == "user"
-    if not user and step.role not in _OPENERS and not (step.role is Role.MESSAGE and step.actor == "assistant"):
+    role, message = step.role, step.role is _MESSAGE
+    user = message and step.actor == "user"
+    if not user and role not in _OPENERS and not (message and step.actor == "assistant"):
         return False
     if step.at - head.last_at > SEGMENT_IDLE_MS:
         return True
     if head.ended:
-        return user or step.role in ACTS
+        return user or role in ACTS
     return user and _new_goal(head, step.text)
 
 
 def _new_goal(head: SegmentHead, text: str) -> bool:
+    """What the last messages mean is worked out only here, where another wish may have come."""
     if not head.user_messages or _ANSWERS.match(text):
         return False
-    if _ANOTHER.search(text) and not head.asked:
+    another = _ANOTHER.search(text) is not None
+    if not (another or head.content or _thanks(head.wish)) or _asks(head.said):
+        return False
+    if another:
         return True
-    if not head.content or head.asked or _CONTINUES.search(text):
+    if _CONTINUES.search(text):
         return False
     known = {name for said in head.goal for name in intent(said).classes}
     return bool(wanted := set(intent(text).classes)) and wanted.isdisjoint(known)
 
 
-def _seen(head: SegmentHead, step: Step) -> SegmentHead:
-    match step.role:
-        case Role.MESSAGE if step.actor == "user":
-            goal = head.goal
-            if head.user_messages < GOAL_TURNS:
-                goal = (*goal, step.text)
-            return msgspec.structs.replace(
-                head, user_messages=head.user_messages + 1, goal=goal, asked=False,
-                content=bool(_CONTENT.search(step.text)) and len(step.text.split()) <= _CLOSING_WORDS,
-            )  # fmt: skip
-        case Role.MESSAGE if step.actor == "assistant":
-            return msgspec.structs.replace(head, asked=_asks(step.text))
-        case Role.FEEDBACK:
-            return msgspec.structs.replace(head, content=step.name.lower() == "positive")
-        case Role.CALL | Role.ACTION | Role.TEST:
-            return msgspec.structs.replace(head, content=False)
-        case Role.STATE:
-            return msgspec.structs.replace(
-                head, ended=head.ended or not _ENDS.isdisjoint({step.name.lower(), step.text.lower()})
-            )
-    return head
+def _thanks(text: str) -> bool:
+    """Is this a user who is content? Thanks inside a longer message are politeness."""
+    return len(text.split()) <= _CLOSING_WORDS and _CONTENT.search(text) is not None
 
 
 def _asks(text: str) -> bool:

@@ -12,7 +12,7 @@ from fastapi import APIRouter, Request
 from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import Response
 
-from pipeline.contracts.event import Event
+from pipeline.contracts.envelope import Envelope
 from pipeline.contracts.headers import TRACEPARENT, event_headers, trace_headers
 from pipeline.contracts.keys import CONTROL_TENANT, session_key
 from pipeline.contracts.limits import MB
@@ -97,7 +97,7 @@ async def post_events(request: Request, tenant: Tenant) -> Response:
             [*event_headers(tenant, event.session_id, event.event_id), *trace],
         )
         for value, event in zip(values, checked, strict=True)
-        if isinstance(event, Event)
+        if isinstance(event, Envelope)
     ]
     answer = _answer(checked, await _append(request.app.state.log, records))
     for status, count in ((Status.ACCEPTED, answer.summary.accepted), (Status.REJECTED, answer.summary.rejected)):
@@ -123,7 +123,7 @@ def _split(body: bytes, kind: str) -> list[bytes]:
     return values
 
 
-def check(value: bytes, tenant: str) -> Event | Refused:
+def check(value: bytes, tenant: str) -> Envelope | Refused:
     decoded = decode(value)
     if isinstance(decoded, Rejection):
         return Refused(decoded.reason, decoded.path, decoded.detail or decoded.reason.advice)
@@ -145,7 +145,7 @@ async def _append(log: EventLog, records: list[Record]) -> list[Position]:
         raise unavailable(Kind.KAFKA_UNAVAILABLE, detail) from None
 
 
-def _answer(checked: list[Event | Refused], positions: list[Position]) -> EventsAnswer:
+def _answer(checked: list[Envelope | Refused], positions: list[Position]) -> EventsAnswer:
     results = []
     appended = iter(positions)
     for index, found in enumerate(checked):

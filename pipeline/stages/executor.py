@@ -14,8 +14,9 @@ import msgspec
 
 from pipeline.contracts.rejections import Reason, Rejection
 from pipeline.stages.fold import POSITION_KEY, Fold, Output, Record, Tx
+from pipeline.stages.journal import JOURNAL, Journal, block_key, block_of
 
-STATE_FORMAT: Final = 2
+STATE_FORMAT: Final = 3
 """Changes whenever a state record is written otherwise than before."""
 
 
@@ -53,6 +54,7 @@ class Executor:
         self.fold = fold
         self.partition = partition
         self.state: dict[str, Any] = {}
+        self.journals: dict[str, Journal] = {}
         self.clock = 0
         self.counts: Counter[str] = Counter()
         self._heap: list[tuple[int, str]] = []
@@ -60,6 +62,8 @@ class Executor:
         self._outputs: list[Output] = []
         self._appends: list[Output] = []
         self._dirty: dict[str, None] = {}
+        self._written: dict[str, None] = {}
+        self._removed: dict[str, None] = {}
 
     def restore(self, records: Iterable[tuple[str, bytes | None]]) -> Position | None:
         """Rebuilds the state from the state topic's records, in their order; the last position record, if any.
@@ -74,9 +78,13 @@ class Executor:
                 latest[key] = value
         packed = latest.pop(POSITION_KEY, None)
         position = _position(packed) if packed is not None else None
-        for key, value in latest.items():
+        for key in sorted(latest):  # a journal's blocks in their order
             try:
-                self._keep(key, self.fold.decode(key, value))
+                found = self.fold.decode(key, latest[key])
+                if key.startswith(JOURNAL):
+                    self._load(key, found)
+                else:
+                    self._keep(key, found)
             except (ValueError, LookupError) as error:
                 raise UnreadableStateError(f"state record {key!r}: {type(error).__name__}") from error
         if position is None:
@@ -92,17 +100,35 @@ class Executor:
 
     def run(self, records: Iterable[Record]) -> Effects:
         """Folds the records. When it raises, the executor is spent: restore a new one."""
-        self._outputs, self._appends, self._dirty = [], [], {}
+        self._outputs, self._appends, self._dirty, self._written, self._removed = [], [], {}, {}, {}
         counts: Counter[str] = Counter()
+        heap = self._heap
         for record in records:
-            self.clock = max(self.clock, record.timestamp)
-            self._fire(record.offset, counts)
+            if record.timestamp > self.clock:
+                self.clock = record.timestamp
+            if heap and heap[0][0] <= self.clock:
+                self._fire(record.offset, counts)
             self._apply(self._fold_or_reject(record), counts)
         self.counts.update(counts)
-        changes = {
-            key: None if (value := self.state.get(key)) is None else self.fold.encode(key, value) for key in self._dirty
-        }
-        return Effects(self._outputs, self._appends, changes, counts)
+        return Effects(self._outputs, self._appends, self._changes(), counts)
+
+    def _changes(self) -> dict[str, bytes | None]:
+        """What the batch has changed of the state, as records of its topic."""
+        state, encode = self.state, self.fold.encode
+        changes: dict[str, bytes | None] = dict.fromkeys(self._removed)
+        for key in self._dirty:
+            value = state.get(key)
+            changes[key] = None if value is None else encode(key, value)
+        for name in self._written:
+            journal = self.journals.get(name)
+            if journal is None:
+                continue
+            changes.update((block_key(name, first), None) for first in journal.outlived())
+            first, items = journal.unwritten()
+            if items:
+                key = block_key(name, first)
+                changes[key] = encode(key, items)
+        return changes
 
     def position_record(self, position: int, topic_id: str, lost: tuple[tuple[int, int], ...]) -> bytes:
         return msgspec.json.encode(
@@ -129,12 +155,20 @@ class Executor:
         return tx
 
     def _tx(self, offset: int) -> Tx:
-        return Tx(self.state, self.clock, self.partition, offset)
+        return Tx(self.state, self.journals, self.clock, self.partition, offset)
 
     def _apply(self, tx: Tx, counts: Counter[str]) -> None:
         for key, value in tx.changes.items():
             self._keep(key, value)
             self._dirty[key] = None
+        for name, item in tx.appended:
+            journal = self.journals.get(name)
+            if journal is None:
+                journal = self.journals[name] = Journal()
+            journal.append(item)
+            self._written[name] = None
+        if tx.trims:
+            self._trim(tx.trims)
         self._outputs.extend(tx.outputs)
         self._appends.extend(tx.appends)
         for name, n in tx.counts.items():
@@ -150,6 +184,21 @@ class Executor:
             self.state[key] = value
             self._schedule(key, value)
         self.fold.changed(key, old, value)
+
+    def _trim(self, trims: dict[str, int | None]) -> None:
+        for name, start in trims.items():
+            journal = self.journals.get(name)
+            if journal is None:
+                continue
+            journal.trim(journal.end if start is None else start)
+            self._written[name] = None
+            if start is None:
+                self._removed.update((block_key(name, first), None) for first in journal.outlived())
+                del self.journals[name]
+
+    def _load(self, key: str, items: list[Any]) -> None:
+        name, first = block_of(key)
+        self.journals.setdefault(name, Journal()).load(first, items)
 
     def _schedule(self, key: str, value: Any) -> None:
         """One heap entry per key that is never later than the true deadline; moved on when it comes up too early."""

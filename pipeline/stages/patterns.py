@@ -113,7 +113,7 @@ class PatternsFold:
             found = candidate(list(self._maps.of(key).values()))
             return step(state.said, found, tenant_id, pattern, tx.clock)
 
-        said, artifacts = attempt(tx, "pattern_not_compiled", compiled, unchanged)
+        said, artifacts = attempt(tx, "pattern_not_compiled", unchanged, compiled)
         for artifact in artifacts:
             self._publish(tx, tenant_id, artifact.artifact_id, artifact.to_json(), state.trace)
             tx.count(f"artifact_{artifact.status}")

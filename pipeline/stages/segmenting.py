@@ -5,6 +5,7 @@ says about a pattern goes out only if it differs from what it last said; a patte
 """
 
 import hashlib
+from collections.abc import Sequence
 from typing import Final
 
 import msgspec
@@ -17,10 +18,11 @@ from pipeline.contracts.keys import split_key, tenant_partition
 from pipeline.contracts.limits import RECORD_BYTES, SEGMENT_EVENTS, SESSION_SEGMENTS
 from pipeline.segments.segmenter import SegmentHead, advance, open_head, starts_new
 from pipeline.stages.fold import Output, Tx, attempt
-from pipeline.stages.session_state import SegmentRecord, Session, Trace, encode_state, segment_key, trace_key
+from pipeline.stages.session_state import SegmentRecord, Session, Trace, encode_state, segment_key
 from pipeline.topology import EVIDENCE
 
 _replace = msgspec.structs.replace
+_FEEDBACK = Role.FEEDBACK
 LATE_FEEDBACK: Final = 16
 """Verdicts that a full segment still takes after it was closed; from then on each replaces the one before."""
 
@@ -29,25 +31,21 @@ class Segmenting:
     def __init__(self, evidence_partitions: int) -> None:
         self._evidence_partitions = evidence_partitions
 
-    def add(self, tx: Tx, name: str, session: Session, step: Step, agent_id: str) -> Session:
-        """The session after an event released in order; `name` is its session key."""
-        if step.role is Role.FEEDBACK and step.target and self._speak_again(tx, name, session, step):
-            return self.pass_by(tx, name, session)
+    def add(self, tx: Tx, name: str, session: Session, step: Step, agent_id: str) -> tuple[Session, Step | None]:
+        """The session after an event released in order, and its step if the open segment has it; `name` is its session
+        key."""
+        if step.role is _FEEDBACK and step.target and self._speak_again(tx, name, session, step):
+            return self.pass_by(tx, name, session), None
         head = session.head
-        if head is not None and attempt(tx, "step_not_mined", lambda: starts_new(head, step), otherwise=False):
-            session = self._close(tx, name, session, step.index)
-        if session.head is None:
-            opened = SegmentHead(last_at=step.at)
-            return _replace(
-                session,
-                head=attempt(tx, "step_not_mined", lambda: open_head(step), opened),
-                segment_id=step.event_id,
-                segment_first=step.index,
-                agent_id=agent_id,
-                dirty=True,
+        if head is not None and attempt(tx, "step_not_mined", False, starts_new, head, step):
+            session, head = self._close(tx, name, session, step.index), None
+        if head is None:
+            head = attempt(tx, "step_not_mined", SegmentHead(last_at=step.at, events=1), open_head, step)
+            begun = _replace(
+                session, head=head, segment_id=step.event_id, segment_first=step.index, agent_id=agent_id, dirty=True
             )
-        grown = session.head
-        return _replace(session, head=attempt(tx, "step_not_mined", lambda: advance(grown, step), grown), dirty=True)
+            return begun, step
+        return _replace(session, head=attempt(tx, "step_not_mined", head, advance, head, step), dirty=True), step
 
     def pass_by(self, tx: Tx, name: str, session: Session) -> Session:
         """The session after an event that joins no open segment: with these too a segment becomes full."""
@@ -79,8 +77,6 @@ class Segmenting:
                     steps = steps[:-1]
                     tx.count("feedback_replaced")
                 self._contribute(tx, name, _replace(segment, steps=(*steps, step)), closed=True)
-                own = trace_key(name, step.index)
-                tx.put(own, _replace(tx.get(own), step=None))
                 return True
         return False
 
@@ -89,7 +85,7 @@ class Segmenting:
         record: SegmentRecord | None = tx.get(key)
         before = record.said if record is not None else {}
         said: dict[str, str] = {}
-        mined = attempt(tx, "segment_not_mined", lambda: contributions(segment), None)
+        mined = attempt(tx, "segment_not_mined", None, contributions, segment)
         for contribution in mined or ():
             value = contribution.to_json()
             if len(evidence_key(contribution)) + len(value) > RECORD_BYTES:
@@ -120,11 +116,11 @@ class Segmenting:
 def _open_segment(tx: Tx, name: str, session: Session, end: int) -> Segment:
     """The open segment's steps before index `end`; late events and feedback to closed segments have none."""
     tenant_id, session_id = split_key(name)
-    traces: list[Trace] = [tx.get(trace_key(name, index)) for index in range(session.segment_first, end)]
+    traces: Sequence[Trace] = tx.items(name, session.segment_first)
     return Segment(
         tenant_id=tenant_id,
         session_id=session_id,
         agent_id=session.agent_id,
         segment_id=session.segment_id,
-        steps=tuple(trace.step for trace in traces if trace.step is not None),
+        steps=tuple(trace.step for trace in traces if trace.step is not None and trace.step.index < end),
     )

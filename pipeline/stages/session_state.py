@@ -4,7 +4,7 @@
 |---|---|
 | `s/tenant/session` | Session: cursor, open segment, when last touched |
 | `w/tenant/session/sequence/event_id` | Held: an event behind a gap |
-| `e/tenant/session/index` | Trace: a released event's id, digest and step |
+| `e/tenant/session/index` | Traces: of the events released from there on, in one batch, id, digest and step |
 | `g/tenant/session/index` | SegmentRecord: what the segment from there on said, and its steps once closed |
 | `z/barrier_id` | HeldBarrier: a barrier behind held events |
 """
@@ -18,14 +18,13 @@ from pipeline.contracts.keys import join_key, split_key
 from pipeline.contracts.limits import SEGMENT_IDLE_MS, SESSION_FORGOTTEN_MS
 from pipeline.ordering.window import Cursor, Waiting, Window
 from pipeline.segments.segmenter import SegmentHead
+from pipeline.stages.journal import JOURNAL
 
 
 class Session(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     cursor: Cursor = Cursor()
     touched: int = 0
     """Partition clock at the last event."""
-    floor: int = 0
-    """Lowest index that still has a trace."""
     head: SegmentHead | None = None
     """What the segmenter remembers of the open segment."""
     segment_id: str = ""
@@ -44,8 +43,8 @@ class Held(msgspec.Struct, frozen=True, kw_only=True):
     log_time: int
     instant: int
     digest: bytes
-    fields: dict[str, Any]
-    """The event's plain JSON values, redacted."""
+    event: msgspec.Raw
+    """As intake has accepted it."""
     notes: tuple[str, ...] = ()
     redacted: tuple[str, ...] = ()
 
@@ -68,7 +67,8 @@ class HeldBarrier(msgspec.Struct, frozen=True, kw_only=True):
     barrier_id: str
 
 
-_TYPES: Final[dict[str, Any]] = {"s": Session, "w": Held, "e": Trace, "g": SegmentRecord, "z": HeldBarrier}
+_TYPES: Final[dict[str, Any]] = {"s": Session, "w": Held, "e": list[Trace], "g": SegmentRecord, "z": HeldBarrier}
+assert JOURNAL == "e/"
 _DECODERS: Final = {prefix: msgspec.json.Decoder(type_) for prefix, type_ in _TYPES.items()}
 _ENCODER: Final = msgspec.json.Encoder()
 
@@ -80,10 +80,6 @@ def session_state_key(session: str) -> str:
 
 def held_key(session: str, entry: Waiting) -> str:
     return f"w/{session}/{entry.sequence:020d}/{join_key(entry.event_id)}"
-
-
-def trace_key(session: str, index: int) -> str:
-    return f"e/{session}/{index:012d}"
 
 
 def segment_key(session: str, first: int) -> str:
@@ -115,11 +111,9 @@ def encode_state(value: Any) -> bytes:
 
 def state_deadline(value: Any) -> int | None:
     """When the partition's clock is to come back to this record."""
-    if isinstance(value, Held | HeldBarrier):
-        return value.deadline
-    if isinstance(value, Session):
+    if type(value) is Session:
         return value.touched + (SEGMENT_IDLE_MS if value.dirty else SESSION_FORGOTTEN_MS)
-    return None
+    return getattr(value, "deadline", None)
 
 
 class Indexes:
@@ -128,7 +122,6 @@ class Indexes:
     def __init__(self) -> None:
         self._windows: dict[str, Window] = {}
         self._held_ids: dict[str, dict[str, bytes]] = {}
-        self._released_ids: dict[str, dict[str, tuple[int, bytes]]] = {}
         self.dirty: set[str] = set()
         """Sessions whose open segment has something new to say."""
         self.held = 0
@@ -141,39 +134,20 @@ class Indexes:
     def waiting_count(self, session: str) -> int:
         return len(self._windows.get(session, ()))
 
-    def digest(self, session: str, event_id: str, since: int) -> bytes | None:
-        """Digest of the event of that id, if it waits or was released as the session's `since`th or later.
-
-        Traces may reach further back, for the open segment; whether an id is remembered must not depend on that.
-        """
-        index, digest = self._released_ids.get(session, {}).get(event_id, (-1, None))
-        if digest is not None and index >= since:
-            return digest
-        return self._held_ids.get(session, {}).get(event_id)
+    def digest(self, session: str, event_id: str) -> bytes | None:
+        """Digest of the event of that id, if it waits."""
+        held = self._held_ids.get(session)
+        return held.get(event_id) if held is not None else None
 
     def changed(self, key: str, old: Any, new: Any) -> None:
         match key[0]:
-            case "e":
-                end = key.rindex("/")  # the hottest key of all: no splitting
-                self._follow_trace(key[2:end], int(key[end + 1 :]), old, new)
+            case "s":
+                if new is not None and new.dirty:
+                    self.dirty.add(key[2:])
+                else:
+                    self.dirty.discard(key[2:])
             case "w":
                 self._follow_held(session_of(key), key, old, new)
-            case "s":
-                session = key[2:]
-                if new is not None and new.dirty:
-                    self.dirty.add(session)
-                else:
-                    self.dirty.discard(session)
-
-    def _follow_trace(self, session: str, index: int, old: Trace | None, new: Trace | None) -> None:
-        """An id that was forgotten may have been released once more: its last index counts."""
-        ids = self._released_ids.setdefault(session, {})
-        if old is not None and ids.get(old.event_id, (-1,))[0] == index:
-            del ids[old.event_id]
-        if new is not None and ids.get(new.event_id, (-1,))[0] <= index:
-            ids[new.event_id] = (index, new.digest)
-        if not ids:
-            del self._released_ids[session]
 
     def _follow_held(self, session: str, key: str, old: Held | None, new: Held | None) -> None:
         if old is not None:

@@ -4,12 +4,13 @@ A record is decoded, routed, compared with what its session has seen, put in ord
 its session's open segment, and a segment that is complete (or asked for by a barrier) says what it contributes.
 """
 
-from typing import Any
+from typing import Any, Final, NamedTuple
 
 import msgspec
 import orjson
 
-from pipeline.contracts.episode import Origin, Release, episode_record
+from pipeline.contracts.envelope import Envelope, read_envelope
+from pipeline.contracts.episode import Origin, Release, write_episode
 from pipeline.contracts.event_types import Role
 from pipeline.contracts.evidence import EvidenceControl, Step
 from pipeline.contracts.headers import KIND, origin_headers
@@ -50,11 +51,27 @@ from pipeline.stages.session_state import (
     session_of,
     session_state_key,
     state_deadline,
-    trace_key,
 )
 from pipeline.topology import EPISODES, EVENTS, EVENTS_DLQ, EVIDENCE
 
 _replace = msgspec.structs.replace
+
+
+_NEW: Final = Session()
+TRIM_EVERY: Final = 64
+
+
+class Arrival(NamedTuple):
+    """An event on its way out, whether it has waited or not."""
+
+    envelope: Envelope
+    fields: dict[str, Any]
+    offset: int
+    log_time: int
+    instant: int
+    digest: bytes
+    notes: tuple[str, ...]
+    redacted: tuple[str, ...]
 
 
 class SessionsFold:
@@ -121,20 +138,34 @@ class SessionsFold:
     # arrival
 
     def _event(self, tx: Tx, record: Record, accepted: Accepted) -> None:
-        name = session_key(accepted.event.tenant_id, accepted.event.session_id)
-        copy = is_rerouted_copy(self._control_key, record.value or b"", record.headers)
-        session: Session = tx.get(session_state_key(name)) or Session()
-        known = self._indexes.digest(name, accepted.event.event_id, session.cursor.index - RECENT_IDS)
+        event = accepted.event
+        name = session_key(event.tenant_id, event.session_id)
+        session: Session = tx.get(session_state_key(name)) or _NEW
+        headers, value = record.headers, record.value or b""
+        copy = is_rerouted_copy(self._control_key, value, headers) if headers else None
         if copy is False:
             self.reject(tx, record, Rejection(Reason.FORGED_ORIGIN))
         elif (partition := partition_of(name, self._partitions)) != record.partition:
             self._reroute(tx, name, partition, record, is_copy=copy is True)
-        elif known is None:
+        elif (known := self._known(tx, name, session, event.event_id)) is None:
             self._arrive(tx, name, session, record, accepted)
         elif known == accepted.digest:
             tx.count(Outcome.DUPLICATE)
         else:
             self.reject(tx, record, Rejection(Reason.EVENT_ID_REUSED, "$.event_id"))
+
+    def _known(self, tx: Tx, name: str, session: Session, event_id: str) -> bytes | None:
+        """Digest of the event of that id, if it waits or was released among the last of its session.
+
+        Traces may reach further back, for the open segment; whether an id is remembered must not depend on that.
+        """
+        journal = tx.journal(name)
+        if journal is not None:
+            index = journal.index(event_id)
+            if index >= 0 and index >= session.cursor.index - RECENT_IDS:
+                digest: bytes = journal.item(index).digest
+                return digest
+        return self._indexes.digest(name, event_id)
 
     def _reroute(self, tx: Tx, name: str, partition: int, record: Record, *, is_copy: bool) -> None:
         """Once; a copy that is wrong again shows that the partitions have changed."""
@@ -147,32 +178,21 @@ class SessionsFold:
         tx.count(Outcome.REROUTED)
 
     def _arrive(self, tx: Tx, name: str, session: Session, record: Record, accepted: Accepted) -> None:
-        session = _replace(session, touched=tx.clock)
-        held = Held(
-            deadline=record.timestamp + self._window_ms,
-            offset=record.offset,
-            log_time=record.timestamp,
-            instant=accepted.instant,
-            digest=accepted.digest,
-            fields=accepted.fields,
-            notes=accepted.notes,
-            redacted=accepted.redacted,
-        )
-        entry = Waiting(accepted.event.sequence, accepted.instant, accepted.event.event_id)
+        event = accepted.event
+        entry = Waiting(event.sequence, accepted.instant, event.event_id)
         verdict = self._judge(session.cursor, entry, tx.clock)
         if verdict is Verdict.NEW_RUN:
             waiting = self._indexes.waiting(name)
             session = self._drain(tx, name, session, waiting, waiting[-1] if waiting else None)
             session = _replace(session, cursor=started_over(session.cursor))
             verdict = Verdict.WAIT if self._strict else Verdict.RELEASE
-        if verdict is Verdict.RELEASE:
-            session = self._release(tx, name, session, entry, held)
-            session = self._drain(tx, name, session, self._left(tx, name))
-        elif verdict is Verdict.LATE:
-            session = self._release(tx, name, session, entry, held, late=True)
+        if verdict is Verdict.WAIT:
+            session = self._hold(tx, name, session, entry, _held(record, accepted, self._window_ms))
         else:
-            session = self._hold(tx, name, session, entry, held)
-        tx.put(session_state_key(name), session)
+            session = self._release(tx, name, session, _arrival(record, accepted), late=verdict is Verdict.LATE)
+            if verdict is Verdict.RELEASE and self._indexes.held:
+                session = self._drain(tx, name, session, self._left(tx, name))
+        tx.put(session_state_key(name), _replace(session, touched=tx.clock))
 
     def _judge(self, cursor: Cursor, entry: Waiting, clock: int) -> Verdict:
         if self._strict:
@@ -203,50 +223,48 @@ class SessionsFold:
             if not forced and (self._strict or not follows(session.cursor, entry)):
                 break
             key = held_key(name, entry)
-            session = self._release(tx, name, session, entry, tx.get(key))
+            session = self._release(tx, name, session, _released_from(tx.get(key)))
             tx.put(key, None)
         return session
 
     # release
 
-    def _release(
-        self, tx: Tx, name: str, session: Session, entry: Waiting, held: Held, *, late: bool = False
-    ) -> Session:
-        index = session.cursor.index
-        self._emit_episode(tx, name, session, held, late)
-        at = min(held.instant // NS_PER_MS, held.log_time + CLOCK_SKEW_MS)
-        step = None if late else _step(tx, held.fields, at, index)
-        tx.put(trace_key(name, index), Trace(entry.event_id, held.digest, step))
-        if step is None:
-            session = self._segmenting.pass_by(
-                tx, name, _replace(session, cursor=passed_late(session.cursor, held.instant))
-            )
+    def _release(self, tx: Tx, name: str, session: Session, event: Arrival, *, late: bool = False) -> Session:
+        cursor, step = session.cursor, None
+        index, envelope = cursor.index, event.envelope
+        self._emit_episode(tx, name, cursor, event, late)
+        if late:
+            session = _replace(session, cursor=passed_late(cursor, event.instant))
+            session = self._segmenting.pass_by(tx, name, session)
         else:
-            cursor = released(session.cursor, entry.sequence, entry.instant, held.log_time, self._window_ms)
-            session = _replace(session, cursor=cursor)
-            session = self._segmenting.add(tx, name, session, step, held.fields["agent_id"])
-        return self._trim(tx, name, session)
+            at = min(event.instant // NS_PER_MS, event.log_time + CLOCK_SKEW_MS)
+            following = released(cursor, envelope.sequence, event.instant, event.log_time, self._window_ms)
+            session = _replace(session, cursor=following)
+            mined = attempt(tx, "step_not_mined", None, step_of, event.fields, at, index)
+            if mined is None:  # what its content says can't be taken, only that there was an event
+                mined = Step(event_id=envelope.event_id, at=at, index=index, role=Role.OBSERVATION)
+            session, step = self._segmenting.add(tx, name, session, mined, envelope.agent_id)
+        tx.write(name, Trace(envelope.event_id, event.digest, step))
+        if index % TRIM_EVERY == 0:
+            self._trim(tx, name, session)
+        return session
 
-    def _emit_episode(self, tx: Tx, name: str, session: Session, held: Held, late: bool) -> None:
-        origin = Origin(partition=tx.partition, offset=held.offset, log_time=held.log_time)
-        release = Release(index=session.cursor.index, run=session.cursor.run, late=late)
-        value = orjson.dumps(episode_record(held.fields, origin, release, held.notes, held.redacted))
-        headers = origin_headers(tx.partition, held.offset)
+    def _emit_episode(self, tx: Tx, name: str, cursor: Cursor, event: Arrival, late: bool) -> None:
+        origin = Origin(tx.partition, event.offset, event.log_time)
+        value = write_episode(
+            event.envelope, origin, Release(cursor.index, cursor.run, late), event.notes, event.redacted
+        )
+        headers = origin_headers(tx.partition, event.offset)
         tx.emit(Output(EPISODES, tx.partition, name.encode(), value, headers))
         tx.count(Outcome.RELEASED_LATE if late else Outcome.RELEASED)
 
-    def _trim(self, tx: Tx, name: str, session: Session) -> Session:
+    def _trim(self, tx: Tx, name: str, session: Session) -> None:
         """Traces stay while duplicates are recognised by them or the open segment needs their steps."""
-        keep = session.cursor.index - RECENT_IDS
-        if session.head is not None:
-            keep = min(keep, session.segment_first)
-        for index in range(session.floor, keep):
-            tx.put(trace_key(name, index), None)
-        return _replace(session, floor=max(session.floor, keep))
+        start = session.cursor.index - RECENT_IDS
+        tx.trim(name, min(start, session.segment_first) if session.head is not None else start)
 
     def _forget(self, tx: Tx, name: str, session: Session) -> None:
-        for index in range(session.floor, session.cursor.index):
-            tx.put(trace_key(name, index), None)
+        tx.trim(name, None)
         for first in session.closed if session.head is None else (*session.closed, session.segment_first):
             tx.put(segment_key(name, first), None)
         tx.put(session_state_key(name), None)
@@ -262,7 +280,7 @@ class SessionsFold:
             return
         tx.count(Outcome.CONTROL)
         if event.event_type == BARRIER:
-            barrier_id = str(event.content.get("barrier_id", ""))
+            barrier_id = str(accepted.fields["content"].get("barrier_id", ""))
             if self._indexes.held:
                 held = HeldBarrier(deadline=tx.clock + self._window_ms, barrier_id=barrier_id)
                 tx.put(barrier_key(barrier_id), held)
@@ -284,7 +302,29 @@ class SessionsFold:
             tx.emit(Output(EVIDENCE, partition, record_key, value, headers))
 
 
-def _step(tx: Tx, fields: dict[str, Any], at: int, index: int) -> Step:
-    """What mining sees of the event; where its content cannot be taken, only that there was one."""
-    step = attempt(tx, "step_not_mined", lambda: step_of(fields, at, index), None)
-    return step if step is not None else Step(event_id=fields["event_id"], at=at, index=index, role=Role.OBSERVATION)
+def _arrival(record: Record, accepted: Accepted) -> Arrival:
+    return Arrival(
+        accepted.event, accepted.fields, record.offset, record.timestamp, accepted.instant, accepted.digest,
+        accepted.notes, accepted.redacted,
+    )  # fmt: skip
+
+
+def _held(record: Record, accepted: Accepted, window_ms: int) -> Held:
+    return Held(
+        deadline=record.timestamp + window_ms,
+        offset=record.offset,
+        log_time=record.timestamp,
+        instant=accepted.instant,
+        digest=accepted.digest,
+        event=msgspec.Raw(accepted.value),
+        notes=accepted.notes,
+        redacted=accepted.redacted,
+    )
+
+
+def _released_from(held: Held) -> Arrival:
+    value = bytes(held.event)
+    return Arrival(
+        read_envelope(value), orjson.loads(value), held.offset, held.log_time, held.instant, held.digest, held.notes,
+        held.redacted,
+    )  # fmt: skip

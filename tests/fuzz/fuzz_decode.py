@@ -16,7 +16,7 @@ with atheris.instrument_imports(include=["pipeline"]):
     import orjson
 
     from pipeline.contracts.canonical import canonical_json
-    from pipeline.contracts.episode import Origin, Release, episode_record, event_fields
+    from pipeline.contracts.episode import Origin, Release, as_sent, event_fields, write_episode
     from pipeline.contracts.rejections import Rejection
     from pipeline.intake.decode import Accepted, decode
     from pipeline.intake.view import step_of
@@ -43,8 +43,9 @@ def check(data: bytes) -> None:
         assert (outcome.path + outcome.detail).isascii()
         return
     assert isinstance(outcome, Accepted)
-    record = episode_record(outcome.fields, Origin(0, 0, 0), Release(0, 0), outcome.notes, outcome.redacted)
-    assert orjson.loads(orjson.dumps(event_fields(orjson.loads(orjson.dumps(record))))) == event_fields(record)
+    episode = write_episode(outcome.event, Origin(0, 0, 0), Release(0, 0), outcome.notes, outcome.redacted)
+    record = orjson.loads(episode)
+    assert event_fields(record) == as_sent(outcome.fields)
     step_of(outcome.fields, 0, 0)
     canonical_json(outcome.fields)
     again = decode(orjson.dumps(event_fields(record)))

@@ -208,7 +208,7 @@ def test_the_overviews_example_comes_out_as_written_and_its_tool_becomes_a_step(
     assert steps == [["build_image"], ["deploy"], ["verify_rollout"]]
     prefix = f"e/{session_key(OVERVIEW['tenant_id'], OVERVIEW['session_id'])}/".encode()
     kept = [m for messages in read(settings, SESSION_STATE).values() for m in messages if m.key().startswith(prefix)]
-    trace = decode_state(kept[0].key().decode(), kept[0].value())
+    trace, *_ = decode_state(kept[0].key().decode(), kept[0].value())
     assert (trace.step.role, trace.step.name, trace.step.values) == ("call", "deploy", ("staging", "payments"))
 
 

@@ -6,7 +6,8 @@ from typing import Any
 
 from pipeline.contracts.artifact import Artifact
 from pipeline.contracts.canonical import content_hash
-from pipeline.contracts.episode import Origin, Release, episode_record
+from pipeline.contracts.envelope import read_envelope
+from pipeline.contracts.episode import Origin, Release, write_episode
 from pipeline.contracts.event import Event
 from pipeline.contracts.evidence import Contribution
 from pipeline.contracts.instants import format_ms
@@ -53,7 +54,9 @@ def episode(
         **fields,
     }
     Event.model_validate_json(json.dumps(event))
-    return episode_record(event, Origin(partition=0, offset=index, log_time=at), Release(index=index, run=0))
+    origin, release = Origin(partition=0, offset=index, log_time=at), Release(index=index, run=0)
+    traced: dict[str, Any] = json.loads(write_episode(read_envelope(json.dumps(event).encode()), origin, release))
+    return traced
 
 
 def artifact(artifact_id: str, title: str = "Deploy staging", *, tenant: str = "acme", **fields: Any) -> Artifact:

@@ -146,7 +146,9 @@ def test_a_head_is_state_of_fixed_size(steps: list[Step]) -> None:
         starts_new(head, step)
         head = advance(head, step)
         assert msgspec.json.decode(msgspec.json.encode(head), type=SegmentHead) == head
-        assert len(msgspec.json.encode(head)) < 600 + sum(len(msgspec.json.encode(said)) for said in head.goal)
+        assert len(msgspec.json.encode(head)) < 600 + sum(
+            len(msgspec.json.encode(text)) for text in (*head.goal, head.said, head.wish)
+        )
         assert len(head.goal) <= GOAL_TURNS
 
 

@@ -1,0 +1,94 @@
+"""A journal: an append-only list, read by index and by id, and trimmed at its beginning.
+
+What a session has released lately is one. It is written in blocks, one per batch that appended to it, so that a batch
+of many events costs one record; a block goes when all that is in it has been trimmed.
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import Any, Final, Protocol
+
+JOURNAL: Final = "e/"
+"""State keys of blocks begin so: `e/{journal}/{index of the first item}`."""
+
+
+class Item(Protocol):
+    @property
+    def event_id(self) -> str: ...
+
+
+def block_key(name: str, first: int) -> str:
+    return f"{JOURNAL}{name}/{first:012d}"
+
+
+def block_of(key: str) -> tuple[str, int]:
+    """Journal and first index of a block's key."""
+    name, _, first = key[len(JOURNAL) :].rpartition("/")
+    return name, int(first)
+
+
+class Journal:
+    __slots__ = ("_blocks", "_indexes", "_items", "_start", "_written")
+
+    def __init__(self, start: int = 0) -> None:
+        self._start = start
+        """Index of the first item that is still there."""
+        self._items: list[Any] = []
+        self._indexes: dict[str, int] = {}
+        self._blocks: list[int] = []
+        self._written = start
+        """Items below this index stand in a block."""
+
+    @property
+    def end(self) -> int:
+        return self._start + len(self._items)
+
+    def append(self, item: Item) -> None:
+        self._indexes[item.event_id] = self._start + len(self._items)
+        self._items.append(item)
+
+    def index(self, event_id: str) -> int:
+        """Of the last item with this id; -1 where there is none."""
+        return self._indexes.get(event_id, -1)
+
+    def item(self, index: int) -> Any:
+        return self._items[index - self._start]
+
+    def items(self, first: int) -> Sequence[Any]:
+        """From `first`, or the first that is still there, to the end."""
+        return self._items[max(first - self._start, 0) :]
+
+    def trim(self, start: int) -> None:
+        """Items below `start` are no longer needed."""
+        gone = self._items[: max(start - self._start, 0)]
+        for index, item in enumerate(gone, self._start):
+            if self._indexes[item.event_id] == index:
+                del self._indexes[item.event_id]
+        del self._items[: len(gone)]
+        self._start += len(gone)
+
+    # blocks
+
+    def load(self, first: int, items: Iterable[Item]) -> None:
+        """A block as it was written; blocks come in the order of their items."""
+        if not self._items:
+            self._start = first
+        self._blocks.append(first)
+        for item in items:
+            self.append(item)
+        self._written = self.end
+
+    def unwritten(self) -> tuple[int, Sequence[Any]]:
+        """The block that is to be written now; it counts as written."""
+        first = max(self._written, self._start)
+        items = self.items(first)
+        if items:
+            self._blocks.append(first)
+        self._written = self.end
+        return first, items
+
+    def outlived(self) -> list[int]:
+        """Blocks that hold nothing any more; they count as deleted."""
+        ends = [*self._blocks[1:], self._written]
+        kept = next((n for n, end in enumerate(ends) if end > self._start), len(ends))
+        gone, self._blocks = self._blocks[:kept], self._blocks[kept:]
+        return gone
