@@ -44,18 +44,18 @@ def _spelt(value: bytes) -> Any:
 
 def compare_episodes(report: Report, number: int, made: Made, part: Part) -> None:
     expected = [
-        Item(e.origin, Says(e.key.encode(), e.value, (JSON, number)), f"of {number}:{e.origin}") for e in made.episodes
+        Item((number, e.origin), Says(e.key.encode(), e.value, (JSON,)), f"of {number}:{e.origin}")
+        for e in made.episodes
     ]
-    found = [
-        Item(
-            row.number("hmx-origin-offset"),
-            Says(row.key, row.value, (row.header("content-type"), row.number("hmx-origin-partition"))),
-            f"offset {row.offset} of {number}:{row.number('hmx-origin-offset')}",
-        )
-        for row in part.rows
-    ]
+    found = [_item_of(row, Says(row.key, row.value, (row.header("content-type"),))) for row in part.rows]
     align(report, f"{EPISODES}/{number}", expected, found, _episodes_differ)
     report.compared["episodes"] += len(found)
+
+
+def _item_of(row: Row, says: Says) -> Item:
+    """By the origin that it names."""
+    place = row.number("hmx-origin-partition"), row.number("hmx-origin-offset")
+    return Item(place, says, f"offset {row.offset} of {place[0]}:{place[1]}")
 
 
 def _episodes_differ(expected: Says, found: Says) -> tuple[str, str] | None:
@@ -85,7 +85,7 @@ def compare_letters(
 ) -> None:
     """Key, value and headers as they came, then why and where from."""
     expected = [
-        Item(letter.row.offset, _letter(source, number, letter), f"of {number}:{letter.row.offset}")
+        Item((number, letter.row.offset), _letter(source, number, letter), f"of {number}:{letter.row.offset}")
         for letter in letters
     ]
     theirs = {letter.row.offset: len(_kept(letter.row)) for letter in letters}
@@ -93,7 +93,7 @@ def compare_letters(
     for row in part.rows:
         origin = row.number("hmx-origin-offset")
         promised = (*row.headers[: theirs.get(origin, 0)], *sorted((n, row.header(n)) for n in _OURS if row.header(n)))
-        found.append(Item(origin, Says(row.key, row.value, promised), f"offset {row.offset} of {number}:{origin}"))
+        found.append(_item_of(row, Says(row.key, row.value, promised)))
     align(report, f"{topic}/{number}", expected, found, _differ)
     report.compared["dead letters"] += len(found)
 

@@ -1,0 +1,494 @@
+"""The verifier on a real pipeline: it finds nothing, and whatever is planted in what the pipeline has written it names.
+
+Most faults are planted in what was read, which is then compared once more; some in the real topics and the real Redis.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from dataclasses import dataclass, replace
+from typing import Any
+
+import orjson
+import pytest
+import redis
+
+from pipeline.cli.wait import wait_for_all
+from pipeline.contracts.keys import partition_of, session_key
+from pipeline.kafka.barriers import output_ends, wait_for_reader
+from pipeline.kafka.clients import Cluster, plain_producer
+from pipeline.kafka.positions import stored_positions
+from pipeline.settings import Settings
+from pipeline.store.fetch import Store
+from pipeline.topology import SESSIONS
+from tests.support.pipeline import new_settings, running
+from tests.support.records import event
+from tests.support.sessions import interleaved, session
+from tests.verifier import Fault, Kind, Report, Rules, Snapshot, check, compare, read
+from tests.verifier.log import Part, Row
+from tests.verifier.memory import Memory, read_memory, root_of
+from tests.verifier.rules import (
+    ARTIFACTS,
+    EPISODES,
+    EVENTS,
+    EVENTS_DLQ,
+    EVIDENCE,
+    KNOWLEDGE,
+    PATTERN_STATE,
+    SESSION_STATE,
+)
+
+PARTITIONS = 2
+WINDOW_MS = 120_000
+"""Longer than the test: what waits behind a gap still does when it is looked at."""
+SECOND = 0.05
+
+
+@dataclass
+class Verified:
+    """A pipeline at rest, and what the verifier has read of it."""
+
+    settings: Settings
+    snapshot: Snapshot
+
+    @property
+    def rules(self) -> Rules:
+        return Rules(self.settings.control_key, window_ms=WINDOW_MS)
+
+    def check(self) -> Report:
+        made = self.settings
+        return check(made.kafka_bootstrap, made.topic_prefix, made.redis_url, made.control_key, window_ms=WINDOW_MS)
+
+    def rows(self, topic: str, number: int) -> list[Row]:
+        return list(self.snapshot.topics[topic][number].rows)
+
+    def most(self, topic: str) -> int:
+        """The partition with most of it."""
+        parts = self.snapshot.topics[topic]
+        return max(range(len(parts)), key=lambda number: len(parts[number].rows))
+
+    def with_rows(self, topic: str, number: int, rows: list[Row]) -> list[Fault]:
+        """The faults if the partition held these; Redis is not looked at."""
+        parts = list(self.snapshot.topics[topic])
+        parts[number] = Part(parts[number].low, parts[number].high, rows)
+        topics = {**self.snapshot.topics, topic: parts}
+        return compare(replace(self.snapshot, topics=topics, memory=None), self.rules).faults
+
+    def with_memory(self, **changes: Any) -> list[Fault]:
+        """The faults if Redis held these; None: the key is gone."""
+        memory: Memory = {**(self.snapshot.memory or {})}
+        for key, value in changes.items():
+            memory.pop(key.encode(), None)
+            if value is not None:
+                memory[key.encode()] = value
+        return compare(replace(self.snapshot, memory=memory), self.rules).faults
+
+    def key(self, kind: str) -> str:
+        """The first of a kind in Redis."""
+        start = f"{root_of(self.settings.topic_prefix)}:{{acme}}:{kind}".encode()
+        return min(key for key in self.snapshot.memory or {} if key.startswith(start)).decode()
+
+    def value(self, key: str) -> Any:
+        return (self.snapshot.memory or {})[key.encode()]
+
+
+@pytest.fixture(scope="module")
+def verified(kafka: str, redis_url: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Verified]:
+    settings = new_settings(kafka, redis_url, window_ms=WINDOW_MS)
+    logs = tmp_path_factory.mktemp("logs")
+    with running(settings, logs, "worker", "materialiser", partitions=PARTITIONS):
+        events: list[Any] = interleaved([session(n) for n in range(28)], 1)
+        for part in (events[: len(events) // 2], events[len(events) // 2 :] + oddities()):
+            publish(settings, part)
+            wait_for_all(settings)
+        publish(settings, [event("gap", 7)])
+        await_stage(settings)
+        yield Verified(settings, read(kafka, settings.topic_prefix, redis_url))
+
+
+def oddities() -> list[Any]:
+    """Late, doubled, of an id in use, astray, invalid."""
+    seen = [event("late", n) for n in (0, 1, 2)]
+    astray = (1 - home("astray"), event("astray", 0))
+    late = event("late", 0, event_id="later")
+    return [*seen, late, seen[1], {**seen[2], "content": {"other": 1.5}}, astray, b"no JSON", None]
+
+
+def home(name: str) -> int:
+    return partition_of(session_key("acme", name), PARTITIONS)
+
+
+def publish(settings: Settings, items: list[Any]) -> None:
+    """Each event where it belongs, unless a partition comes with it."""
+    topic = settings.topic_prefix + EVENTS
+    with closing(plain_producer(settings.kafka_bootstrap)) as producer:
+        for item in items:
+            number, value = (
+                item
+                if isinstance(item, tuple)
+                else (home(item["session_id"]) if item and item != b"no JSON" else 0, item)
+            )
+            packed = orjson.dumps(value) if isinstance(value, dict) else value
+            producer.produce(topic, packed, b"key", number, headers=[("mine", b"1")])
+        assert producer.flush(30) == 0
+
+
+def await_stage(settings: Settings) -> None:
+    """Until the sessions stage has read all that there is."""
+    with closing(Cluster(settings.kafka_bootstrap)) as cluster:
+        ends = [cluster.watermarks(settings.topic_prefix + EVENTS, number).high for number in range(PARTITIONS)]
+        deadline = time.monotonic() + 30
+        while True:
+            stood = stored_positions(cluster, SESSIONS, settings.topic_prefix)
+            if all(at is not None and at.position >= end for at, end in zip(stood, ends, strict=True)):
+                return
+            assert time.monotonic() < deadline, "the sessions stage does not come to the end"
+            time.sleep(SECOND)
+
+
+def places(faults: list[Fault]) -> list[tuple[str, str]]:
+    return [(fault.kind, fault.where) for fault in faults]
+
+
+def altered(row: Row, change: Callable[[Any], Any]) -> Row:
+    value = orjson.loads(row.value or b"")
+    change(value)
+    return row._replace(value=orjson.dumps(value))
+
+
+def origin(row: Row) -> str:
+    return f"{row.number('hmx-origin-partition')}:{row.number('hmx-origin-offset')}"
+
+
+def stands(row: Row) -> str:
+    return f"offset {row.offset} of {origin(row)}"
+
+
+def test_it_finds_nothing_where_nothing_is_wrong(verified: Verified) -> None:
+    report = compare(verified.snapshot, verified.rules)
+    assert report.clean, report.faults
+    assert report.outcomes.keys() == {
+        "released", "released_late", "duplicate", "rerouted", "waiting", "control", "rejected.not_json",
+        "rejected.null_value", "rejected.event_id_reused",
+    }  # fmt: skip
+    assert report.records == report.outcomes.total()
+    assert report.compared["artifact records"] > report.compared["patterns"] > 2
+    assert report.compared["Redis keys"] > 400
+
+
+class TestEpisodes:
+    @pytest.fixture
+    def number(self, verified: Verified) -> int:
+        return verified.most(EPISODES)
+
+    def test_one_removed(self, verified: Verified, number: int) -> None:
+        rows = verified.rows(EPISODES, number)
+        gone = rows.pop(20)
+        found = verified.with_rows(EPISODES, number, rows)
+        assert places(found) == [(Kind.LOST, f"{EPISODES}/{number} of {origin(gone)}")]
+
+    def test_one_doubled(self, verified: Verified, number: int) -> None:
+        rows = verified.rows(EPISODES, number)
+        twin = rows[20]._replace(offset=rows[-1].offset + 1)
+        found = verified.with_rows(EPISODES, number, [*rows, twin])
+        assert places(found) == [(Kind.DOUBLED, f"{EPISODES}/{number} {stands(twin)}")]
+
+    def test_two_swapped(self, verified: Verified, number: int) -> None:
+        rows = verified.rows(EPISODES, number)
+        rows[20], rows[21] = rows[21], rows[20]
+        found = verified.with_rows(EPISODES, number, rows)
+        assert places(found) == [(Kind.DISORDERED, f"{EPISODES}/{number} {stands(rows[20])}")]
+        assert stands(rows[21]) in found[0].expected
+
+    def test_one_in_another_partition(self, verified: Verified, number: int) -> None:
+        rows = verified.rows(EPISODES, 1 - number)
+        stray = verified.rows(EPISODES, number)[20]
+        found = verified.with_rows(EPISODES, 1 - number, [*rows, stray])
+        assert [fault.kind for fault in found] == [Kind.UNFOUNDED]
+
+    @pytest.mark.parametrize(
+        "change",
+        [
+            lambda value: value["payload"].update(extra=1),
+            lambda value: value["metadata"]["hmx"].update(sequence=float(value["metadata"]["hmx"]["sequence"])),
+            lambda value: value.update(id=value.pop("id")),
+            lambda value: value["metadata"]["hmx"]["release"].update(late=True),
+        ],
+        ids=["content", "1.0 for 1", "order of keys", "late"],
+    )
+    def test_one_altered(self, verified: Verified, number: int, change: Callable[[Any], Any]) -> None:
+        rows = verified.rows(EPISODES, number)
+        rows[20] = altered(rows[20], change)
+        found = verified.with_rows(EPISODES, number, rows)
+        assert places(found) == [(Kind.DIFFERING, f"{EPISODES}/{number} {stands(rows[20])}")]
+
+
+class TestDeadLetters:
+    def letter(self, verified: Verified) -> tuple[int, list[Row], int]:
+        for number in range(PARTITIONS):
+            rows = verified.rows(EVENTS_DLQ, number)
+            for place, row in enumerate(rows):
+                if row.header("hmx-reason") == b"not_json":
+                    return number, rows, place
+        raise AssertionError("there is none")
+
+    @pytest.mark.parametrize(
+        "change",
+        [
+            lambda row: row._replace(value=b"other"),
+            lambda row: row._replace(key=None),
+            lambda row: row._replace(headers=[("mine", b"2"), *row.headers[1:]]),
+            lambda row: row._replace(headers=[*row.headers, ("hmx-reason", b"not_utf8")]),
+        ],
+        ids=["value", "key", "producer's header", "reason"],
+    )
+    def test_one_altered(self, verified: Verified, change: Callable[[Row], Row]) -> None:
+        number, rows, place = self.letter(verified)
+        rows[place] = change(rows[place])
+        found = verified.with_rows(EVENTS_DLQ, number, rows)
+        assert places(found) == [(Kind.DIFFERING, f"{EVENTS_DLQ}/{number} {stands(rows[place])}")]
+
+    def test_one_removed(self, verified: Verified) -> None:
+        number, rows, place = self.letter(verified)
+        gone = rows.pop(place)
+        found = verified.with_rows(EVENTS_DLQ, number, rows)
+        assert places(found) == [(Kind.LOST, f"{EVENTS_DLQ}/{number} of {origin(gone)}")]
+
+
+class TestEvidence:
+    def contribution(self, verified: Verified) -> tuple[int, list[Row], int]:
+        """One that a later one replaces, so that no artifact rests on it any more."""
+        number = verified.most(EVIDENCE)
+        rows = verified.rows(EVIDENCE, number)
+        said = [row.key for row in rows if row.header("hmx-kind") == b"contribution"]
+        replaced = next(key for key in said if said.count(key) > 1)
+        return number, rows, [row.key for row in rows].index(replaced)
+
+    def test_a_contribution_altered(self, verified: Verified) -> None:
+        number, rows, place = self.contribution(verified)
+        rows[place] = altered(rows[place], lambda value: value["body"].update(extra=1))
+        (fault,) = verified.with_rows(EVIDENCE, number, rows)
+        assert fault.kind is Kind.DIFFERING
+        assert fault.where.startswith(f"{EVIDENCE}/{number} offset {rows[place].offset}, acme/")
+
+    def test_a_contribution_removed(self, verified: Verified) -> None:
+        number, rows, place = self.contribution(verified)
+        gone = rows.pop(place)
+        faults = verified.with_rows(EVIDENCE, number, rows)
+        where = f"{EVIDENCE}/{number} {(gone.key or b'').decode()} of {origin(gone)}"
+        assert (Kind.LOST, where) in places(faults)
+        assert {fault.where for fault in faults} - {where} <= {f"{PATTERN_STATE}/{number} ! count contributed"}
+
+    def test_a_barrier_removed(self, verified: Verified) -> None:
+        number = verified.most(EVIDENCE)
+        rows = verified.rows(EVIDENCE, number)
+        gone = next(row for row in rows if row.header("hmx-kind") == b"barrier")
+        faults = verified.with_rows(EVIDENCE, number, [row for row in rows if row is not gone])
+        where = f"{EVIDENCE}/{number} {(gone.key or b'').decode()} of {origin(gone)}"
+        assert (Kind.LOST, where) in places(faults)
+
+
+class TestArtifacts:
+    def chained(self, verified: Verified) -> tuple[int, list[Row], int]:
+        """The first record of a second version."""
+        for number in range(PARTITIONS):
+            rows = verified.rows(ARTIFACTS, number)
+            for place, row in enumerate(rows):
+                if orjson.loads(row.value or b"")["version"] == 2:
+                    return number, rows, place
+        raise AssertionError("there is none")
+
+    def faults(self, verified: Verified, change: Callable[[Any], Any]) -> tuple[str, list[Fault]]:
+        """With all records of the newest version changed; what is said of the topic, not of the table."""
+        number, rows, place = self.chained(verified)
+        pattern = orjson.loads(rows[place].value or b"")["metadata"]["pattern"]
+        last = max(n for n, row in enumerate(rows) if orjson.loads(row.value or b"")["metadata"]["pattern"] == pattern)
+        rows[last] = altered(rows[last], change)
+        artifact_id = (rows[last].key or b"").decode().split("/")[1]
+        faults = verified.with_rows(ARTIFACTS, number, rows)
+        assert any(fault.where.startswith(f"{PATTERN_STATE}/{number} p/") for fault in faults)
+        return artifact_id, [fault for fault in faults if fault.where.startswith(ARTIFACTS)]
+
+    def test_one_altered(self, verified: Verified) -> None:
+        artifact_id, (fault,) = self.faults(verified, lambda value: value.update(confidence=0.123))
+        assert fault.kind is Kind.DIFFERING
+        assert fault.where.endswith(f"{artifact_id} confidence")
+        assert fault.found == "0.123"
+
+    def test_other_sources(self, verified: Verified) -> None:
+        artifact_id, (fault,) = self.faults(verified, lambda value: value["source_events"].pop())
+        assert fault.where.endswith(f"{artifact_id} source_events")
+
+    def test_a_link_broken(self, verified: Verified) -> None:
+        _, (fault,) = self.faults(verified, lambda value: value.update(supersedes="another"))
+        assert fault.kind is Kind.DIFFERING
+        assert fault.where.endswith("version 2 supersedes")
+
+    def test_two_active_in_a_chain(self, verified: Verified) -> None:
+        number, rows, place = self.chained(verified)
+        predecessor = orjson.loads(rows[place].value or b"")["supersedes"]
+        kept = [
+            row for row in rows
+            if (row.key or b"").decode().split("/")[1] != predecessor or b'"superseded"' not in (row.value or b"")
+        ]  # fmt: skip
+        faults = verified.with_rows(ARTIFACTS, number, kept)
+        said = [fault.where.rpartition(" ")[2] for fault in faults if fault.kind is not Kind.DIFFERING]
+        assert {fault.where.split("version 1 ")[1] for fault in faults if "version 1 " in fault.where} == {
+            "superseded_by",
+            "status",
+        }
+        assert said, faults
+
+    def test_a_way_that_no_status_goes(self, verified: Verified) -> None:
+        number, rows, place = self.chained(verified)
+        predecessor = orjson.loads(rows[place].value or b"")["supersedes"]
+        old = next(row for row in rows if (row.key or b"").endswith(predecessor.encode()))
+        back = altered(old, lambda value: value.update(status="active", updated_at="2026-01-01T00:00:00.000Z"))
+        faults = verified.with_rows(ARTIFACTS, number, [*rows, back._replace(offset=rows[-1].offset + 1)])
+        assert (Kind.DIFFERING, f"{ARTIFACTS}/{number} {predecessor} offset {rows[-1].offset + 1} status") in places(
+            faults
+        )
+
+    def test_one_removed(self, verified: Verified) -> None:
+        number, rows, place = self.chained(verified)
+        pattern = orjson.loads(rows[place].value or b"")["metadata"]["pattern"]
+        kept = [row for row in rows if orjson.loads(row.value or b"")["metadata"]["pattern"] != pattern]
+        faults = verified.with_rows(ARTIFACTS, number, kept)
+        where = f"{ARTIFACTS}/{number} pattern acme/"
+        assert [fault.kind for fault in faults if fault.where.startswith(where)] == [Kind.LOST]
+
+    def test_one_doubled(self, verified: Verified) -> None:
+        number, rows, place = self.chained(verified)
+        twin = rows[place]._replace(offset=rows[-1].offset + 1)
+        faults = verified.with_rows(ARTIFACTS, number, [*rows, twin])
+        assert Kind.DOUBLED in [fault.kind for fault in faults if f"offset {twin.offset}" in fault.where]
+
+    def test_knowledge_out_of_nowhere(self, verified: Verified) -> None:
+        row = verified.rows(ARTIFACTS, verified.most(ARTIFACTS))[0]
+        found = verified.with_rows(KNOWLEDGE, 0, [row])
+        assert places(found) == [(Kind.UNFOUNDED, f"{KNOWLEDGE}/0 offset {row.offset}")]
+
+
+class TestTables:
+    def with_state(
+        self, verified: Verified, topic: str, key: bytes, change: Callable[[Any], Any]
+    ) -> tuple[int, list[Fault]]:
+        """With the record of the first key that begins so changed; removed where `change` makes None of it."""
+        for number in range(PARTITIONS):
+            rows = verified.rows(topic, number)
+            for place, row in enumerate(rows):
+                if (row.key or b"").startswith(key):
+                    value = orjson.loads(row.value or b"")
+                    made = change(value)
+                    rows[place : place + 1] = [] if made is None else [row._replace(value=orjson.dumps(made))]
+                    return number, verified.with_rows(topic, number, rows)
+        raise AssertionError(f"no key {key!r}")
+
+    @pytest.mark.parametrize("topic", [SESSION_STATE, PATTERN_STATE])
+    @pytest.mark.parametrize("by", [1, -1])
+    def test_a_counter_shifted(self, verified: Verified, topic: str, by: int) -> None:
+        def change(value: Any) -> Any:
+            value["counts"]["contributed"] += by
+            return value
+
+        number, found = self.with_state(verified, topic, b"!", change)
+        assert places(found) == [(Kind.DIFFERING, f"{topic}/{number} ! count contributed")]
+
+    def test_a_position_behind(self, verified: Verified) -> None:
+        number, found = self.with_state(verified, SESSION_STATE, b"!", lambda value: {**value, "position": 1})
+        assert places(found) == [(Kind.BEHIND, f"{SESSION_STATE}/{number} ! position")]
+
+    def test_a_waiting_event_lost(self, verified: Verified) -> None:
+        number, found = self.with_state(verified, SESSION_STATE, b"w/acme/gap/", lambda _: None)
+        assert places(found) == [(Kind.LOST, f"{SESSION_STATE}/{number} w/acme/gap/{7:020d}/gap-7")]
+
+    def test_a_session_lost(self, verified: Verified) -> None:
+        number, found = self.with_state(verified, SESSION_STATE, b"s/acme/late", lambda _: None)
+        assert places(found) == [(Kind.LOST, f"{SESSION_STATE}/{number} s/acme/late")]
+
+    def test_a_map_s_entry_lost(self, verified: Verified) -> None:
+        number, (fault,) = self.with_state(verified, PATTERN_STATE, b"m/", lambda _: None)
+        assert fault.kind is Kind.LOST
+        assert fault.where.startswith(f"{PATTERN_STATE}/{number} m/acme/")
+
+
+class TestRedis:
+    """In what was read of it."""
+
+    @pytest.mark.parametrize(
+        "kind", ["event:", "contribution:", "artifact:", "documents", "term:", "session:", "count"]
+    )
+    def test_a_key_missing(self, verified: Verified, kind: str) -> None:
+        key = verified.key(kind)
+        assert places(verified.with_memory(**{key: None})) == [(Kind.LOST, f"Redis {key}")]
+
+    def test_a_key_too_many(self, verified: Verified) -> None:
+        key = verified.key("artifact:") + "0"
+        assert places(verified.with_memory(**{key: b"{}"})) == [(Kind.UNFOUNDED, f"Redis {key}")]
+
+    def test_a_stale_artifact(self, verified: Verified) -> None:
+        key = verified.key("artifact:")
+        found = verified.with_memory(**{key: verified.value(key).replace(b'"version":', b'"version":1')})
+        assert places(found) == [(Kind.DIFFERING, f"Redis {key}")]
+
+    def test_an_episode_counted_twice(self, verified: Verified) -> None:
+        key = verified.key("count")
+        found = verified.with_memory(**{key: {b"documents": b"%d" % (int(verified.value(key)[b"documents"]) + 1)}})
+        assert places(found) == [(Kind.DIFFERING, f"Redis {key} documents")]
+
+    def test_a_posting_appended_twice(self, verified: Verified) -> None:
+        key = verified.key("term:")
+        (fault,) = verified.with_memory(**{key: verified.value(key) + verified.value(key)[:12]})
+        assert fault.kind is Kind.DOUBLED
+        assert fault.where.startswith(f"Redis {key} of episode ")
+
+    def test_an_artifact_under_two_states(self, verified: Verified) -> None:
+        active, old = verified.key("artifacts:active"), verified.key("artifacts:superseded")
+        name = min(verified.value(active))
+        (fault,) = verified.with_memory(**{old: {**verified.value(old), name: b"task_schema"}})
+        assert (fault.kind, fault.where) == (Kind.UNFOUNDED, f"Redis {old} {name.decode()}")
+
+    def test_a_position_that_was_not_reached(self, verified: Verified) -> None:
+        key = f"{root_of(verified.settings.topic_prefix)}:positions"
+        stored = verified.value(key)
+        faults = verified.with_memory(**{key: {**stored, f"{KNOWLEDGE}/0".encode(): b"7"}})
+        assert (Kind.BEHIND, f"Redis positions {KNOWLEDGE}/0") in places(faults)
+
+
+def test_it_names_what_is_planted_in_the_real_redis(verified: Verified, redis_url: str) -> None:
+    stale, missing, extra = verified.key("artifact:"), verified.key("event:"), verified.key("contribution:") + "0"
+    with closing(redis.Redis.from_url(redis_url)) as client:
+        kept: Any = client.dump(missing)
+        client.set(stale, b"{}")
+        client.delete(missing)
+        client.set(extra, b"{}")
+        try:
+            memory = read_memory(redis_url, verified.settings.topic_prefix)
+            found = compare(replace(verified.snapshot, memory=memory), verified.rules).faults
+            assert sorted(places(found)) == sorted(
+                [
+                    (Kind.DIFFERING, f"Redis {stale}"),
+                    (Kind.LOST, f"Redis {missing}"),
+                    (Kind.UNFOUNDED, f"Redis {extra}"),
+                ]
+            )
+        finally:
+            client.set(stale, verified.value(stale))
+            client.restore(missing, 0, kept, replace=True)
+            client.delete(extra)
+
+
+def test_it_names_what_is_planted_in_the_real_topic(verified: Verified) -> None:
+    """Last: it stays there."""
+    number, settings = verified.most(EPISODES), verified.settings
+    twin = verified.rows(EPISODES, number)[20]
+    headers: Any = twin.headers
+    with closing(plain_producer(settings.kafka_bootstrap)) as producer:
+        producer.produce(settings.topic_prefix + EPISODES, twin.value, twin.key, number, headers=headers)
+        assert producer.flush(30) == 0
+    wait_for_reader(output_ends(settings), Store.open(settings).positions)
+    (fault,) = verified.check().faults
+    assert fault.kind is Kind.DOUBLED
+    assert fault.where.endswith(f"of {origin(twin)}")
