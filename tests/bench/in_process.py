@@ -3,6 +3,8 @@
 Two processes, one with few and one with many, fold the same number of records in turns, up to the encoded state.
 """
 
+from collections.abc import Iterable
+
 from tests.bench.kit import Bench, Child
 from tests.bench.report import Bar, Line
 
@@ -27,26 +29,19 @@ def patterns(bench: Bench) -> list[Line]:
 
 def memory(bench: Bench) -> list[Line]:
     """Of idle sessions, beside the bytes of their state records. Sessions of a few events, and of thirty-two."""
-    short = _memory(bench, bench.many, SHORT)
-    long = _memory(bench, bench.many // 10, LONG)
+    short = _memory(bench, bench.many, SHORT, bench.rounds())
+    long = _memory(bench, bench.many // 20, LONG, range(bench.round_count))
     return [
         Line(f"idle session of {SHORT} events, memory", "bytes", *short, Bar("≤", 3_072, ratio=False)),
         Line(f"idle session of {LONG} events, memory", "bytes", *long),
     ]
 
 
-def _memory(bench: Bench, sessions: int, each: int) -> tuple[list[float], str, list[float]]:
-    """Difference between many and a hundredth as many, so that what a process needs anyway is not in it."""
-    least = max(8, sessions // 100)
-    many, few = bench.folder / f"many-{each}.state", bench.folder / f"few-{each}.state"
-    written = bench.child("memory", "write", many, sessions, each)
-    bench.child("memory", "write", few, least, each)
-    found: list[float] = []
-    for _ in bench.rounds():
-        of_many, of_few = bench.child("memory", "read", many), bench.child("memory", "read", few)
-        assert of_many["records"] == written["records"]
-        found.append((of_many["bytes"] - of_few["bytes"]) / (sessions - least))
-    return found, "bytes of state", [written["bytes"] / sessions] * len(found)
+def _memory(bench: Bench, sessions: int, each: int, rounds: Iterable[int]) -> tuple[list[float], str, list[float]]:
+    file = bench.folder / f"{each}.state"
+    written = bench.child("memory", "write", file, sessions, each)
+    found = [bench.child("memory", "read", file)["bytes"] for _ in rounds]
+    return found, "bytes of state", [written["bytes"]] * len(found)
 
 
 def _in_turns(bench: Bench, module: str, records: int, *arguments: int) -> tuple[list[float], list[float], list[float]]:

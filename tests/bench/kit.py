@@ -233,9 +233,3 @@ class Child:
     def __exit__(self, *_: object) -> None:
         self._process.kill()
         self._process.communicate()
-
-
-def answer(**values: Any) -> None:
-    """What a child says."""
-    sys.stdout.write(json.dumps(values) + "\n")
-    sys.stdout.flush()

@@ -17,7 +17,7 @@ from pipeline.contracts.keys import partition_of, session_key
 from pipeline.contracts.limits import BATCH_RECORDS, SEGMENT_IDLE_MS
 from pipeline.contracts.outcomes import Outcome
 from pipeline.stages.executor import Effects, Executor
-from tests.bench.kit import answer
+from tests.bench.answers import answer
 from tests.support.inprocess import sessions_fold, tick_record
 from tests.support.records import START_MS, LogRecord
 

@@ -1,7 +1,8 @@
 """What live sessions that do nothing cost in memory. Arguments: `write FILE SESSIONS EVENTS`, or `read FILE`.
 
 The first folds so many events of every session, lets half an hour pass, and writes what state it leaves. The second
-restores it as a worker does, partition by partition, and answers with the growth of its resident memory.
+restores it as a worker does, partition by partition, and answers with the growth of its resident memory a session; the
+first partition is not counted, so what a process needs anyway is not either.
 """
 
 import gc
@@ -9,33 +10,40 @@ import os
 import pickle
 import sys
 from pathlib import Path
+from typing import NamedTuple
 
 from pipeline.stages.executor import Executor
-from tests.bench.kit import answer
+from tests.bench.answers import answer
 from tests.bench.live import PARTITIONS, LiveSessions, released
 from tests.support.inprocess import sessions_fold
 
-State = dict[str, bytes]
+
+class Partition(NamedTuple):
+    sessions: int
+    state: dict[str, bytes]
 
 
 def write(file: Path, sessions: int, each: int) -> None:
     live = LiveSessions(sessions)
-    partitions: list[State] = [{} for _ in range(PARTITIONS)]
+    states: list[dict[str, bytes]] = [{} for _ in range(PARTITIONS)]
+    counts = [0] * PARTITIONS
     for _ in range(each):
-        done = list(live.fold(live.events(sessions)))
+        logs = live.events(sessions)
+        counts = [len(logs[partition]) for partition in range(PARTITIONS)]
+        done = list(live.fold(logs))
         assert released(done) == sessions
         for partition, effects in done:
-            _keep(partitions[partition], effects.changes)
+            _keep(states[partition], effects.changes)
     for partition, effects in live.idle():
-        _keep(partitions[partition], effects.changes)
+        _keep(states[partition], effects.changes)
     with file.open("wb") as out:
-        for state in partitions:
-            pickle.dump(state, out)
-    size = sum(len(key) + len(value) for state in partitions for key, value in state.items())
-    answer(records=sum(map(len, partitions)), bytes=size)
+        for partition in range(PARTITIONS):
+            pickle.dump(Partition(counts[partition], states[partition]), out)
+    size = sum(len(key) + len(value) for state in states for key, value in state.items())
+    answer(bytes=size / sessions)
 
 
-def _keep(state: State, changes: dict[str, bytes | None]) -> None:
+def _keep(state: dict[str, bytes], changes: dict[str, bytes | None]) -> None:
     for key, value in changes.items():
         if value is None:
             state.pop(key, None)
@@ -44,20 +52,25 @@ def _keep(state: State, changes: dict[str, bytes | None]) -> None:
 
 
 def read(file: Path) -> None:
-    executors = []
+    executors, sessions, first = [], 0, 0
     with file.open("rb") as stored:
-        gc.collect()
-        before = resident()
-        for partition in range(PARTITIONS):
-            executor = Executor(sessions_fold(PARTITIONS, PARTITIONS), partition)
-            executor.restore(pickle.load(stored).items())
-            executors.append(executor)
-    gc.collect()
-    answer(bytes=resident() - before, records=sum(len(executor.state) for executor in executors))
+        for number in range(PARTITIONS):
+            partition: Partition = pickle.load(stored)
+            executors.append(Executor(sessions_fold(PARTITIONS, PARTITIONS), number))
+            executors[-1].restore(partition.state.items())
+            assert len(executors[-1].state) == len(partition.state)
+            if number == 0:
+                del partition
+                first = resident()
+            else:
+                sessions += partition.sessions
+    del partition
+    answer(bytes=(resident() - first) / sessions)
 
 
 def resident() -> int:
-    """Bytes."""
+    """Bytes, once nothing is held that nobody wants."""
+    gc.collect()
     return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
 

@@ -21,7 +21,7 @@ from pipeline.contracts.limits import BATCH_RECORDS, PATTERN_DEBOUNCE_MS
 from pipeline.local.samples import sample_events
 from pipeline.stages.executor import Executor
 from pipeline.stages.patterns import PatternsFold
-from tests.bench.kit import answer
+from tests.bench.answers import answer
 from tests.bench.workload import by_session
 from tests.support.inprocess import events_log, run, sessions_fold
 from tests.support.records import START_MS, LogRecord

@@ -47,8 +47,8 @@ class Line:
     """What `baselines` are the figures of."""
     baselines: Sequence[float] = ()
     bar: Bar | None = None
-    instead: bool = False
-    """The bar counts as met for another reason, which a line of its own shows."""
+    instead: str = ""
+    """Why the bar counts as met although it may not be; lines of their own show it."""
     notes: dict[str, Any] = field(default_factory=dict)
 
     @property
@@ -65,7 +65,7 @@ class Line:
 
     @property
     def met(self) -> bool | None:
-        return None if self.bar is None else self.instead or self.bar.met(statistics.median(self.judged))
+        return None if self.bar is None else bool(self.instead) or self.bar.met(statistics.median(self.judged))
 
     def as_json(self) -> dict[str, Any]:
         return {
@@ -79,6 +79,7 @@ class Line:
             "met": self.met,
             "low": round(min(self.judged), 4),
             "high": round(max(self.judged), 4),
+            **({"instead": self.instead} if self.instead else {}),
             **self.notes,
         }
 
@@ -133,6 +134,9 @@ def show(lines: Sequence[Line], title: str, console: Console) -> None:
     console.print(f"\n{len(barred) - len(missed)} of {len(barred)} bars met")
     for name in missed:
         console.print(f"not met: {name}")
+    for line in barred:
+        if line.instead:
+            console.print(f"met otherwise: {line.name}, {line.unit}: {line.instead}")
 
 
 def number(figure: float) -> str:

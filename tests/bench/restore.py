@@ -12,7 +12,7 @@ from pipeline.kafka.transaction import Transactions
 from pipeline.settings import Settings
 from pipeline.stages.executor import Executor
 from pipeline.topology import SESSION_STATE, SESSIONS
-from tests.bench.kit import answer
+from tests.bench.answers import answer
 from tests.bench.live import PARTITIONS, LiveSessions
 from tests.support.inprocess import sessions_fold
 
