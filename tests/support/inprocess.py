@@ -1,8 +1,11 @@
 """Both stages in process, without Kafka: the folds as the worker makes them, on records of a log."""
 
+import random
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from enum import StrEnum
+from itertools import chain
 from typing import Any
 
 import orjson
@@ -11,11 +14,13 @@ from pipeline.contracts.headers import AUTHENTICATION
 from pipeline.contracts.keys import partition_of, session_key
 from pipeline.intake.control import barrier, signature, tick
 from pipeline.stages.executor import Executor
-from pipeline.stages.fold import Fold, Output
+from pipeline.stages.fold import POSITION_KEY, Fold, Output
+from pipeline.stages.journal import Journal
 from pipeline.stages.patterns import PatternsFold
 from pipeline.stages.sessions import SessionsFold
 from pipeline.topology import ARTIFACTS, EPISODES, EVENTS_DLQ, EVIDENCE
 from tests.support.records import START_MS, LogRecord
+from tests.support.sessions import interleaved
 
 KEY = "control-key"
 
@@ -53,6 +58,7 @@ class Ran:
     appends: list[Output] = field(default_factory=list)
     counts: dict[str, int] = field(default_factory=dict)
     state: dict[str, Any] = field(default_factory=dict)
+    journals: dict[str, Journal] = field(default_factory=dict)
 
     def on(self, topic: str) -> list[Output]:
         return [output for output in self.outputs if output.topic == topic]
@@ -98,7 +104,7 @@ def run(
         if restores:
             executor = Executor(new_fold(), partition)
             executor.restore(state_topic)
-    ran.counts, ran.state = dict(executor.counts), dict(executor.state)
+    ran.counts, ran.state, ran.journals = dict(executor.counts), dict(executor.state), dict(executor.journals)
     return ran
 
 
@@ -118,20 +124,29 @@ def events_log(events: Iterable[dict[str, Any]], partitions: int = 4, pace_ms: i
     return log
 
 
+def evidence_logs(
+    logs: Iterable[Sequence[LogRecord]], partitions: int = 4, dice: random.Random | None = None, pace_ms: int = 1
+) -> dict[int, list[LogRecord]]:
+    """What the events partitions contribute, by evidence partition: one after the other, or mixed by `dice`."""
+    made = [run(lambda: sessions_fold(partitions, partitions), log).on(EVIDENCE) for log in logs]
+    evidence: dict[int, list[LogRecord]] = defaultdict(list)
+    for output in interleaved(made, dice) if dice is not None else chain(*made):
+        offset = len(evidence[output.partition])
+        evidence[output.partition].append(
+            LogRecord(output.partition, offset, START_MS + offset * pace_ms, output.key, output.value, output.headers)
+        )
+    return evidence
+
+
 def artifacts_of(events: Iterable[dict[str, Any]], partitions: int = 4) -> list[dict[str, Any]]:
     """Every artifact record that both stages publish for these events, in order."""
-    evidence: dict[int, list[LogRecord]] = defaultdict(list)
-    for records in events_log(events, partitions).values():
-        ran = run(lambda: sessions_fold(partitions, partitions), records)
-        for output in ran.on(EVIDENCE):
-            offset = len(evidence[output.partition])
-            evidence[output.partition].append(
-                LogRecord(output.partition, offset, START_MS + offset, output.key, output.value, output.headers)
-            )
-    published = []
-    for _, records in sorted(evidence.items()):
-        published += [orjson.loads(o.value or b"") for o in run(PatternsFold, records).on(ARTIFACTS)]
-    return published
+    return published(evidence_logs(events_log(events, partitions).values(), partitions))
+
+
+def published(evidence: Mapping[int, Sequence[LogRecord]]) -> list[dict[str, Any]]:
+    """Every artifact record that the patterns stage publishes, in order, partition after partition."""
+    outputs = (run(PatternsFold, records).on(ARTIFACTS) for _, records in sorted(evidence.items()))
+    return [orjson.loads(output.value or b"") for output in chain.from_iterable(outputs)]
 
 
 def law_five(artifacts: Iterable[dict[str, Any]]) -> list[tuple[Any, ...]]:
@@ -145,3 +160,48 @@ def law_five(artifacts: Iterable[dict[str, Any]]) -> list[tuple[Any, ...]]:
         for a in latest.values()
         if a["status"] == "active"
     )  # fmt: skip
+
+
+class Crash(StrEnum):
+    """What becomes of the worker with a batch."""
+
+    NONE = "goes on"
+    AFTER = "dies after the commit"
+    BEFORE = "dies before the commit"
+
+
+Fate = tuple[int, Crash]
+"""How many records the next batch has, and what becomes of the worker with it."""
+
+
+def run_through(new_fold: Callable[[], Fold], records: Sequence[LogRecord], fates: Iterable[Fate]) -> Ran:
+    """Folds a partition's records as a worker does that dies on the way: what was not committed has not happened, and
+    whoever comes next has what the state topic holds, compacted or not. What is left after the last fate is one batch.
+    """
+    ran, done = Ran(), 0
+    partition = records[0].partition if records else 0
+    executor = Executor(new_fold(), partition)
+    state_topic: list[tuple[str, bytes | None]] = []
+    for n, crash in [*fates, (len(records), Crash.NONE)]:
+        batch = records[done : done + n]
+        effects = executor.run(batch)
+        if crash is not Crash.BEFORE and batch:
+            done += len(batch)
+            ran.outputs += effects.outputs
+            ran.appends += effects.appends
+            position = executor.position_record(batch[-1].offset + 1, "id", ())
+            state_topic += [*effects.changes.items(), (POSITION_KEY, position)]
+        if crash is not Crash.NONE:
+            if crash is Crash.AFTER:
+                state_topic = list(compacted(state_topic))
+            executor = Executor(new_fold(), partition)
+            executor.restore(state_topic)
+    ran.counts, ran.state, ran.journals = dict(executor.counts), dict(executor.state), dict(executor.journals)
+    return ran
+
+
+def compacted(state_topic: Iterable[tuple[str, bytes | None]]) -> Iterator[tuple[str, bytes | None]]:
+    """The last record of every key, where it stood; tombstones are gone too."""
+    records = list(state_topic)
+    last = {key: at for at, (key, _) in enumerate(records)}
+    return ((key, value) for at, (key, value) in enumerate(records) if last[key] == at and value is not None)

@@ -39,10 +39,10 @@ def session(number: int, tenant_id: str = "acme") -> list[dict[str, Any]]:
     ]
 
 
-def interleaved(sessions: list[list[T]], seed: int) -> list[T]:
-    """All events, each session in its own order, sessions mixed by `seed`."""
-    dice = random.Random(seed)
-    waiting = [list(reversed(events)) for events in sessions]
+def interleaved(sessions: list[list[T]], dice: int | random.Random) -> list[T]:
+    """All events, each session in its own order, sessions mixed by these dice or this seed."""
+    dice = dice if isinstance(dice, random.Random) else random.Random(dice)
+    waiting = [list(reversed(events)) for events in sessions if events]
     mixed = []
     while waiting:
         chosen = dice.choice(waiting)

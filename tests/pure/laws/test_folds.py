@@ -1,0 +1,107 @@
+"""Law 4, for both folds: the same log gives the same bytes, however it was cut and wherever the worker died.
+
+And what the executor asks of any fold: state that is written is read back alike, so nothing depends on having been
+there.
+"""
+
+from collections.abc import Callable, Sequence
+from functools import cache
+
+import orjson
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pipeline.contracts.evidence import EvidenceControl
+from pipeline.contracts.headers import KIND
+from pipeline.contracts.limits import BARRIER_KEPT_MS, PATTERN_DEBOUNCE_MS
+from pipeline.stages.fold import Fold
+from pipeline.stages.patterns import PatternsFold
+from pipeline.topology import EVIDENCE
+from tests.support.inprocess import Fate, barrier_record, run, run_through, sessions_fold
+from tests.support.records import START_MS, LogRecord, log
+from tests.support.scripts import FATES, Line, logs, records, show, show_fates
+from tests.support.sessions import interleaved, session
+
+ORDERINGS = pytest.mark.parametrize("strict", [False, True], ids=["eager", "strict"])
+
+
+@cache
+def told() -> list[LogRecord]:
+    """What a few sessions contribute, of two patterns and more."""
+    mixed = log(list(enumerate(interleaved([session(n) for n in range(8)], 1))))
+    outputs = run(sessions_fold, [*mixed, barrier_record(9_000, offset=len(mixed))]).on(EVIDENCE)
+    return [LogRecord(0, n, START_MS, o.key, o.value, o.headers) for n, o in enumerate(outputs[:-1])]
+
+
+KINDS = st.sampled_from(["said"] * 6 + ["corrected", "withdrawn", "tick", "barrier from 0", "barrier from 1", "none"])
+PAUSES = st.sampled_from([0, 0, 1, 300, PATTERN_DEBOUNCE_MS, -500, BARRIER_KEPT_MS])
+TOLD = st.lists(st.tuples(PAUSES, KINDS, st.integers(0, 11)), max_size=20)
+
+
+def evidence(items: Sequence[tuple[int, str, int]]) -> list[LogRecord]:
+    made, at = [], 0
+    for offset, (pause, kind, which) in enumerate(items):
+        at += pause
+        made.append(_evidence(START_MS + at, offset, kind, which))
+    return made
+
+
+def _evidence(at: int, offset: int, kind: str, which: int) -> LogRecord:
+    if kind == "none":
+        return LogRecord(0, offset, at, b"k", b"no evidence")
+    if kind.startswith(("tick", "barrier")):
+        name, _, source = kind.partition(" from ")
+        value = EvidenceControl(kind=name, barrier_id="b", partition=int(source or 0), partitions=2).to_json()
+        return LogRecord(0, offset, at, name.encode(), value, [(KIND, name.encode())])
+    said = told()[which % len(told())]
+    changed = {"said": {}, "corrected": {"outcome": "failure"}, "withdrawn": {"withdrawn": True}}[kind]
+    value = orjson.dumps({**orjson.loads(said.value or b""), **changed})
+    return LogRecord(0, offset, at, said.key, value, said.headers)
+
+
+def check(new_fold: Callable[[], Fold], made: list[LogRecord], fates: list[Fate]) -> None:
+    whole, parts = run(new_fold, made), run_through(new_fold, made, fates)
+    assert parts.outputs == whole.outputs
+    assert parts.appends == whole.appends
+    assert parts.counts == whole.counts
+    assert parts.state == whole.state
+
+
+@ORDERINGS
+@pytest.mark.requirement("A-02", "E-34", "K-04")
+@settings(max_examples=2 * settings().max_examples)
+@given(lines=logs(), fates=FATES)
+def test_however_events_are_cut_and_wherever_the_worker_dies_the_bytes_are_the_same(
+    strict: bool, lines: list[Line], fates: list[Fate]
+) -> None:
+    show("events", lines)
+    show_fates(fates)
+    check(lambda: sessions_fold(strict=strict), records(lines), fates)
+
+
+@pytest.mark.requirement("A-02", "E-34", "K-04")
+@settings(max_examples=2 * settings().max_examples)
+@given(items=TOLD, fates=FATES)
+def test_however_evidence_is_cut_and_wherever_the_worker_dies_the_bytes_are_the_same(
+    items: list[tuple[int, str, int]], fates: list[Fate]
+) -> None:
+    show("evidence", (Line(pause, f"+ ms, {kind} {which}") for pause, kind, which in items))
+    show_fates(fates)
+    check(PatternsFold, evidence(items), fates)
+
+
+@ORDERINGS
+@given(lines=logs())
+def test_state_of_sessions_is_read_back_as_it_was_written(strict: bool, lines: list[Line]) -> None:
+    show("events", lines)
+    fold = sessions_fold(strict=strict)
+    for key, value in run(lambda: sessions_fold(strict=strict), records(lines)).state.items():
+        assert fold.decode(key, fold.encode(key, value)) == value
+
+
+@given(items=TOLD)
+def test_state_of_patterns_is_read_back_as_it_was_written(items: list[tuple[int, str, int]]) -> None:
+    fold = PatternsFold()
+    for key, value in run(PatternsFold, evidence(items)).state.items():
+        assert fold.decode(key, fold.encode(key, value)) == value
