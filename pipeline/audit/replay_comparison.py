@@ -78,13 +78,17 @@ class Replayed:
             "streams": [_stream_json(stream) for stream in self.streams],
             "artifacts": {
                 "same": self.patterns,
-                **self.changes,
+                **_plain(self.changes),
                 "in_motion": self.moving,
                 "set_aside": self.set_aside,
                 "changes": [change.as_json() for change in self.artifacts],
             },
             "notes": self.notes,
         }
+
+
+def _plain(counts: Counter[str]) -> dict[str, int]:
+    return {str(name): count for name, count in counts.items()}
 
 
 def _stream_json(stream: StreamReport) -> dict[str, Any]:
@@ -96,7 +100,7 @@ def _stream_json(stream: StreamReport) -> dict[str, Any]:
         "replaced": stream.replaced,
         "taken": stream.taken,
         "not_compared": stream.not_compared or None,
-        "differences": dict(stream.differences),
+        "differences": _plain(stream.differences),
         "examples": [example._asdict() for example in stream.examples],
     }
 
