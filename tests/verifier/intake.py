@@ -5,7 +5,7 @@ Enters: a row. Leaves: an `Event`, a `Control` or a `Refusal`. Nothing fails.
 
 from typing import Any, NamedTuple
 
-import orjson
+import msgspec
 
 from pipeline.contracts.keys import partition_of, session_key
 from pipeline.contracts.rejections import Reason, Rejection
@@ -24,6 +24,8 @@ class Event(NamedTuple):
     row: Row
     digest: bytes
     fields: dict[str, Any]
+    value: bytes
+    """The same as JSON: as its producer wrote it, unless something had to be taken out or set aside."""
     notes: tuple[str, ...]
     redacted: tuple[str, ...]
     session: str
@@ -53,7 +55,7 @@ def judge(row: Row, rules: Rules, partitions: int) -> Event | Control | Refusal:
     if accepted.control:
         if is_control(event) and authentic(rules.control_key, row.value or b"", headers):
             barrier = event.event_type == "x-hmx-barrier"
-            return Control(str(event.content.get("barrier_id", "")) if barrier else None)
+            return Control(str(accepted.fields["content"].get("barrier_id", "")) if barrier else None)
         return Refusal(Rejection(Reason.RESERVED, "$.tenant_id" if event.tenant_id == "_hmx" else "$.event_type"))
     copied = is_rerouted_copy(rules.control_key, row.value or b"", headers)
     if copied is False:
@@ -66,6 +68,7 @@ def judge(row: Row, rules: Rules, partitions: int) -> Event | Control | Refusal:
         row,
         accepted.digest,
         accepted.fields,
+        accepted.value,
         accepted.notes,
         accepted.redacted,
         session,
@@ -74,34 +77,37 @@ def judge(row: Row, rules: Rules, partitions: int) -> Event | Control | Refusal:
     )
 
 
-_DIRECT = {
+_FIRST = {
     "event_id": "id",
     "event_type": "eventType",
     "session_id": "sessionId",
     "timestamp": "timestamp",
     "content": "payload",
-    "salience": "salienceScore",
-    "source": "source",
-    "provenance_ref": "provenanceRef",
 }
+_OPTIONAL = {"salience": "salienceScore", "source": "source", "provenance_ref": "provenanceRef"}
 _CARRIED = (
-    "hmx_version", "agent_id", "tenant_id", "sequence", "trace_id", "correlation_id", "parent_event_id", "embeddings",
-    "tags", "ttl_seconds", "extensions",
+    "trace_id", "correlation_id", "parent_event_id", "embeddings", "tags", "ttl_seconds", "extensions",
 )  # fmt: skip
+_AS_WRITTEN = ("content", "metadata", "embeddings", "salience", "extensions")
+"""What is copied byte for byte: a number that is read and written again may come out otherwise."""
+_members = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
+_dump = msgspec.json.encode
 
 
 def episode(event: Event, partition: int, index: int, run: int, late: bool) -> bytes:
-    """The EpisodeTrace of HMX-E §10; what it has no field for stands in `metadata.hmx`."""
-    fields, row = event.fields, event.row
-    own: dict[str, Any] = {name: fields[name] for name in _CARRIED if name in fields}
-    own["origin"] = {"partition": partition, "offset": row.offset, "log_time": row.at}
+    """The EpisodeTrace of HMX-E §10; what it has no field for stands in `metadata.hmx`, after the event's own."""
+    raw = _members(event.value)
+    fields = {**event.fields, **{name: raw[name] for name in _AS_WRITTEN if name in raw}}
+    metadata = bytes(raw["metadata"])
+    theirs = _members(metadata)
+    own: dict[str, Any] = {name: fields[name] for name in ("hmx_version", "agent_id", "tenant_id", "sequence")}
+    own["origin"] = {"partition": partition, "offset": event.row.offset, "log_time": event.row.at}
     own["release"] = {"index": index, "run": run, "late": late}
-    if event.notes:
-        own["notes"] = event.notes
-    if event.redacted:
-        own["redacted"] = event.redacted
-    if "hmx" in fields["metadata"]:
-        own["shadowed"] = fields["metadata"]["hmx"]
-    trace = {trace: fields[name] for name, trace in _DIRECT.items() if name in fields}
-    trace["metadata"] = {**fields["metadata"], "hmx": own}
-    return orjson.dumps(trace)
+    own |= {name: fields[name] for name in _CARRIED if name in fields}
+    own |= {name: said for name, said in (("notes", event.notes), ("redacted", event.redacted)) if said}
+    if "hmx" in theirs:
+        own["shadowed"] = theirs.pop("hmx")
+        metadata = _dump(theirs)
+    both = metadata[:-1].rstrip() + (b',"hmx":' if theirs else b'"hmx":') + _dump(own) + b"}"
+    trace = {name: fields[field] for field, name in _FIRST.items()} | {"metadata": msgspec.Raw(both)}
+    return _dump(trace | {name: fields[field] for field, name in _OPTIONAL.items() if field in fields})
