@@ -7,10 +7,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import MISSING, fields
 from pathlib import Path
 
+from pipeline.contracts.effects import Effect
 from pipeline.contracts.outcomes import Outcome
 from pipeline.contracts.rejections import Reason
 from pipeline.kafka.topics import load_topics
 from pipeline.settings import Settings
+from tests.support.cases import CASES
 
 ROOT = Path(__file__).resolve().parents[2]
 README = ROOT / "README.md"
@@ -34,6 +36,15 @@ def topics() -> Table:
 
 def outcomes() -> Table:
     return [("outcome", "meaning"), *((f"`{outcome}`", outcome.meaning) for outcome in Outcome)]
+
+
+def effects() -> Table:
+    return [("name", "meaning"), *((f"`{effect}`", effect.meaning) for effect in Effect)]
+
+
+def cases() -> Table:
+    head = ("when", "what happens", "where it shows", "what to do")
+    return [head, *((case.case, case.happens, case.shows, case.undo) for case in CASES)]
 
 
 def reasons() -> Table:
@@ -63,6 +74,8 @@ def _field_docs() -> dict[str, str]:
 TABLES: Mapping[str, Callable[[], Table]] = {
     "topics": topics,
     "outcomes": outcomes,
+    "effects": effects,
+    "cases": cases,
     "reasons": reasons,
     "settings": settings,
 }

@@ -1,0 +1,57 @@
+"""What the stages count beside the outcomes of records: `hmx_stage_effects` by name, totals in the position records."""
+
+from enum import StrEnum
+
+from pipeline.contracts.limits import (
+    ARTIFACT_VERSIONS,
+    MB,
+    PATTERN_CONTRIBUTIONS,
+    RECORD_BYTES,
+    SESSION_SEGMENTS,
+    TENANT_CONTRIBUTIONS,
+)
+
+
+class Effect(StrEnum):
+    """A stable code, and what it means."""
+
+    meaning: str
+
+    def __new__(cls, code: str, meaning: str) -> "Effect":
+        member = str.__new__(cls, code)
+        member._value_ = code
+        member.meaning = meaning
+        return member
+
+    CONTRIBUTED = "contributed", "a segment has said something about a pattern: sent by sessions, taken by patterns"
+    WITHDRAWN = "withdrawn", "a segment no longer says something about a pattern"
+    ARTIFACT_DRAFT = "artifact_draft", "an artifact was published: too little evidence yet"
+    ARTIFACT_ACTIVE = "artifact_active", "an artifact was published that packs show"
+    ARTIFACT_SUPERSEDED = "artifact_superseded", "an artifact was replaced by its next version"
+    ARTIFACT_DEPRECATED = "artifact_deprecated", "an artifact has lost its evidence"
+    ARTIFACT_ERASED = "artifact_erased", f"an old version was erased: of each pattern the last {ARTIFACT_VERSIONS} stay"
+    SESSION_FORGOTTEN = "session_forgotten", "24 h without an event: what comes now is another session"
+    WINDOW_FULL = "window_full", "so much waits behind a gap that its first event goes out before its time"
+    SEGMENT_OUT_OF_REACH = (
+        "segment_out_of_reach",
+        f"late feedback reaches a segment no more: {SESSION_SEGMENTS} closed ones stay, none above {RECORD_BYTES // MB} MB",
+    )
+    FEEDBACK_REPLACED = (
+        "feedback_replaced",
+        "a full segment takes 16 late verdicts, from then on each replaces the last",
+    )
+    CONTRIBUTION_TOO_LARGE = "contribution_too_large", "a contribution was left out for its size"
+    CONTRIBUTION_OUT_OF_SAMPLE = (
+        "contribution_out_of_sample",
+        f"a pattern keeps an even sample of {PATTERN_CONTRIBUTIONS:,} contributions; its artifact says `sampled`",
+    )
+    CONTRIBUTION_OUT_OF_TENANT_SAMPLE = (
+        "contribution_out_of_tenant_sample",
+        f"a tenant's patterns together keep an even sample of {TENANT_CONTRIBUTIONS:,} contributions",
+    )
+    PATTERN_FORGOTTEN = "pattern_forgotten", "the tenant's sample has left a pattern nothing: its artifacts were erased"
+    STEP_NOT_MINED = "step_not_mined", "mining could not take an event; it was released all the same"
+    SEGMENT_NOT_MINED = "segment_not_mined", "mining could not take a segment; it contributes nothing new"
+    PATTERN_NOT_COMPILED = "pattern_not_compiled", "a pattern could not be compiled; what it last said stands"
+    BARRIER_FORGOTTEN = "barrier_forgotten", "an hour after it has passed"
+    BARRIER_LOST = "barrier_lost", "an hour after it came from some partitions of the log and not from all"

@@ -1,0 +1,172 @@
+"""What happens under pressure and at the limits: each case, what was decided, where it shows, which tests hold it."""
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from pipeline.contracts.limits import (
+    ARTIFACT_VERSIONS,
+    CONTRIBUTION_DEBOUNCE_MS,
+    PATTERN_CONTRIBUTIONS,
+    SEGMENT_EVENTS,
+    SESSION_SEGMENTS,
+    TENANT_CONTRIBUTIONS,
+)
+
+_LONGEST_S = CONTRIBUTION_DEBOUNCE_MS * PATTERN_CONTRIBUTIONS // 1_000
+
+
+class Case(NamedTuple):
+    case: str
+    happens: str
+    shows: str
+    """Counters and reasons, in backticks."""
+    undo: str
+    tests: Mapping[str, tuple[str, ...]]
+    """File below tests/ → what holds it there."""
+
+
+CASES = (
+    Case(
+        "a session that never ends",
+        f"every event comes out; segments end after {SEGMENT_EVENTS} events, feedback reaches the last {SESSION_SEGMENTS}",
+        "`segment_out_of_reach`",
+        "end sessions, or send feedback in time",
+        {
+            "pressure/test_memory.py": (
+                "test_a_sessions_state_is_as_large_after_many_events_as_after_some",
+                "test_memory_is_flat_over_a_session_of_a_million_events",
+            ),
+        },
+    ),
+    Case(
+        "one tenant with nearly all the traffic",
+        "records are taken in the log's order, so others wait as long as it does; what they learn is the same",
+        "`hmx_partition_lag_seconds`",
+        "more workers, up to one per partition; a deployment of its own under another `HMX_TOPIC_PREFIX`",
+        {
+            "pressure/test_large_and_lopsided_traffic.py": (
+                "test_beside_a_tenant_with_nine_tenths_of_the_traffic_another_learns_what_it_would_learn_alone",
+            ),
+        },
+    ),
+    Case(
+        "one pattern that every session hits",
+        f"it keeps an even sample of {PATTERN_CONTRIBUTIONS:,} contributions, and compiles after "
+        f"{CONTRIBUTION_DEBOUNCE_MS} ms for each that it has, {_LONGEST_S} s at most; "
+        "barriers wait for nothing",
+        "`contribution_out_of_sample`, `sampled` in the artifact's metadata",
+        "none needed: `hmx wait` compiles at once",
+        {
+            "pressure/test_memory.py": ("test_memory_is_flat_over_a_pattern_that_every_one_of_many_sessions_hits",),
+            "pressure/test_patterns_at_their_bounds.py": (
+                "test_the_more_a_pattern_knows_the_longer_it_gathers_before_it_speaks",
+                "test_a_barrier_waits_for_no_pause",
+            ),
+            "pure/stages/test_patterns.py": ("test_at_its_bound_a_pattern_keeps_the_same_sample_whatever_came_first",),
+        },
+    ),
+    Case(
+        "a tenant with patterns without number",
+        f"its patterns together keep an even sample of {TENANT_CONTRIBUTIONS:,} contributions: what is well supported "
+        "stays, one-offs go",
+        "`contribution_out_of_tenant_sample`, `pattern_forgotten`",
+        "mask what makes every error another one; replay under another prefix",
+        {
+            "pressure/test_patterns_at_their_bounds.py": (
+                "test_at_its_bound_a_tenant_keeps_the_same_sample_whatever_came_first",
+                "test_a_flood_of_one_tenants_patterns_takes_no_place_from_another",
+                "test_a_pattern_that_a_flood_leaves_no_evidence_is_forgotten_with_all_its_versions",
+            ),
+        },
+    ),
+    Case(
+        "an artifact with versions without number",
+        f"of each pattern {ARTIFACT_VERSIONS} that are no longer live stay in the topic, older ones are erased",
+        "`artifact_erased`",
+        "read the artifacts topic within 7 days of their erasure",
+        {
+            "pressure/test_patterns_at_their_bounds.py": (
+                "test_of_a_long_chain_the_oldest_versions_are_erased_and_counted",
+            ),
+        },
+    ),
+    Case(
+        "events of 1 MB",
+        "they come out whole; one byte more is rejected",
+        "`too_large`",
+        "send less content",
+        {
+            "pressure/test_large_and_lopsided_traffic.py": (
+                "test_events_of_one_megabyte_come_out_whole_and_in_order_and_one_byte_more_is_rejected",
+            ),
+        },
+    ),
+    Case(
+        "nobody reads the outputs",
+        "nothing waits for a reader: episodes and evidence go after 30 days, the rest is compacted",
+        "`hmx_materialiser_lag_records`; what it missed: `hmx_materialiser_lost_records`",
+        "start the reader; with the log still there, replay",
+        {
+            "journey/test_reference_broker.py": ("test_traffic_has_the_outcomes_and_the_order_of_the_specification",),
+            "stack/test_store_materialiser.py": ("test_what_retention_took_is_passed_over",),
+        },
+    ),
+    Case(
+        "a broker's disk is full",
+        "the broker ends and is started again, producers are refused, workers wait; nothing is lost",
+        "the broker's restarts, what producers are told",
+        "make room",
+        {
+            "pressure/test_full_disk.py": ("test_a_full_disk_stops_everything_and_loses_nothing",),
+        },
+    ),
+    Case(
+        "retention overtakes a stopped worker",
+        "it goes on with what is left; each record that is gone is counted",
+        "`lost_to_retention`",
+        "longer retention before the next time",
+        {
+            "crash/test_log_faults.py": ("test_what_retention_takes_before_it_was_read_is_counted",),
+        },
+    ),
+    Case(
+        "the events topic is deleted and created again",
+        "the worker refuses to go on and ends with exit code 5",
+        "its last log line",
+        "recreate state and output topics too, or another `HMX_TOPIC_PREFIX`",
+        {
+            "crash/test_log_faults.py": ("test_a_log_that_was_deleted_and_created_again_is_refused",),
+        },
+    ),
+    Case(
+        "a record that makes a fold raise",
+        "raised twice alike on the same state, it is rejected; other errors end the worker",
+        "`poison`",
+        "report it; after the fix: replay",
+        {
+            "pure/stages/test_executor.py": ("test_a_poison_record_is_rejected_and_leaves_nothing_of_itself",),
+        },
+    ),
+    Case(
+        "content that cannot be mined",
+        "the event is released all the same, mining leaves it out",
+        "`step_not_mined`, `segment_not_mined`, `pattern_not_compiled`",
+        "report it; after the fix: replay",
+        {
+            "pure/stages/test_patterns.py": (
+                "test_a_pattern_that_cannot_be_compiled_keeps_what_it_said_and_stops_nothing",
+            ),
+        },
+    ),
+    Case(
+        "a barrier that does not come from every partition",
+        "`hmx wait` says where it is lacking; it is forgotten after an hour",
+        "`barrier_lost`",
+        "`hmx wait` again",
+        {
+            "pressure/test_patterns_at_their_bounds.py": (
+                "test_a_barrier_that_never_came_from_every_partition_is_counted_when_it_is_forgotten",
+            ),
+        },
+    ),
+)
