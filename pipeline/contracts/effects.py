@@ -34,7 +34,7 @@ class Effect(StrEnum):
     WINDOW_FULL = "window_full", "so much waits behind a gap that its first event goes out before its time"
     SEGMENT_OUT_OF_REACH = (
         "segment_out_of_reach",
-        f"late feedback reaches a segment no more: {SESSION_SEGMENTS} closed ones stay, none above {RECORD_BYTES // MB} MB",
+        f"feedback reaches a segment no more: {SESSION_SEGMENTS} closed ones stay, none above {RECORD_BYTES // MB} MB",
     )
     FEEDBACK_REPLACED = (
         "feedback_replaced",

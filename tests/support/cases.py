@@ -28,7 +28,7 @@ class Case(NamedTuple):
 CASES = (
     Case(
         "a session that never ends",
-        f"every event comes out; segments end after {SEGMENT_EVENTS} events, feedback reaches the last {SESSION_SEGMENTS}",
+        f"every event comes out; a segment has {SEGMENT_EVENTS} events, feedback reaches the last {SESSION_SEGMENTS}",
         "`segment_out_of_reach`",
         "end sessions, or send feedback in time",
         {
