@@ -102,7 +102,7 @@ class Blocks:
 
 def _answers(connection: Any, commands: Sequence[Command]) -> list[Any]:
     """One for each command. Raises the first error among them, so of a transaction that was not executed its cause."""
-    connection.send_packed_command(connection.pack_commands(commands))
+    connection.send_packed_command([_packed(commands)])
     answers: list[Any] = []
     failed: ResponseError | None = None
     for _ in commands:
@@ -113,6 +113,15 @@ def _answers(connection: Any, commands: Sequence[Command]) -> list[Any]:
     if failed is not None:
         raise failed
     return answers
+
+
+def _packed(commands: Sequence[Command]) -> bytes:
+    """As RESP; the client's own way takes twice as long, and arguments here are bytes already."""
+    parts: list[bytes] = []
+    for command in commands:
+        parts.append(b"*%d\r\n" % len(command))
+        parts += [b"$%d\r\n%b\r\n" % (len(argument), argument) for argument in command]
+    return b"".join(parts)
 
 
 def _position(text: bytes | None) -> int | None:

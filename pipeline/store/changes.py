@@ -4,7 +4,7 @@ Enters: what each record says, in their order. Leaves: commands to the same effe
 itself: of a thing that changes twice only the last state is written. Nothing fails.
 """
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final, NamedTuple
 
@@ -50,8 +50,8 @@ class TenantChanges:
         self._events: dict[tuple[bytes, bytes], bytes] = {}
         self._steps: dict[bytes, dict[int, bytes]] = {}
         self._documents: list[bytes] = []
-        self._postings: dict[str, bytearray] = {}
-        self._tagged: dict[str, bytearray] = {}
+        self._postings: defaultdict[str, bytearray] = defaultdict(bytearray)
+        self._tagged: defaultdict[str, bytearray] = defaultdict(bytearray)
         self._values: dict[bytes, bytes | None] = {}
         self._artifacts: dict[str, ArtifactState] = {}
 
@@ -76,17 +76,12 @@ class TenantChanges:
 
     def document(self, number: int, packed: bytes, terms: Sequence[str], tags: Iterable[str]) -> None:
         self._documents += (b"%d" % number, packed)
-        once, length = pack_posting(number, 1, len(terms)), len(terms)
-        postings = self._postings
+        length = len(terms)
+        once, postings = pack_posting(number, 1, length), self._postings
         for term, n in Counter(terms).items():
-            posting = once if n == 1 else pack_posting(number, n, length)
-            held = postings.get(term)
-            if held is None:
-                postings[term] = bytearray(posting)
-            else:
-                held += posting
+            postings[term] += once if n == 1 else pack_posting(number, n, length)
         for tag in tags:
-            self._tagged.setdefault(tag, bytearray()).extend(pack_posting(number, 1, 1))
+            self._tagged[tag] += pack_posting(number, 1, 1)
         self._block.arguments += 2 + 4 * length
 
     def keep(self, key: bytes, value: bytes | None) -> None:

@@ -10,14 +10,16 @@ import logging
 import threading
 import time
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
-from itertools import groupby
-from typing import Any, Final
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Final
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 from pipeline.contracts.limits import MB
 from pipeline.kafka.clients import consumer_config, headers_of
+from pipeline.kafka.topics import settled
 from pipeline.observe import logs
 from pipeline.observe.freshness import Behind, behind, verdict
 from pipeline.observe.health import Answer, serve_health
@@ -28,12 +30,13 @@ from pipeline.store.changes import Changes, Command
 from pipeline.store.keys import Keys
 from pipeline.store.origin import appended_ms, owner
 from pipeline.store.projection import ProjectionError, Record, project
-from pipeline.topology import MATERIALISED
+from pipeline.topology import EVIDENCE, MATERIALISED
 
 LOG: Final = logging.getLogger("hmx.materialiser")
 
-BLOCK_RECORDS: Final = 500
+BLOCK_RECORDS: Final = 1_000
 BLOCK_BYTES: Final = 4 * MB
+BLOCK_ARGUMENTS: Final = 50_000
 POLL_RECORDS: Final = 2_000
 POLL_S: Final = 0.1
 ANSWER_S: Final = 10.0
@@ -68,16 +71,14 @@ class _Partition:
         return f"{self.topic}/{self.number}"
 
 
-@dataclass(frozen=True, slots=True)
-class _Read:
-    """A record, or None for the end of the partition, at an offset."""
+@dataclass(slots=True)
+class _Found:
+    """What was read of a partition: records, then perhaps its end."""
 
-    topic: str
-    partition: int
-    offset: int
-    record: Record | None
+    records: list[Record] = field(default_factory=list)
     at_ms: int = 0
-    """When it was appended."""
+    """When the last of them was appended."""
+    end: int | None = None
 
 
 class Materialiser:
@@ -93,6 +94,8 @@ class Materialiser:
         self._keys = Keys(settings.topic_prefix)
         self._blocks = Blocks(self._client, self._keys)
         self._partitions: dict[tuple[str, int], _Partition] = {}
+        self._writer = ThreadPoolExecutor(1, "blocks")
+        self._writing: Future[None] | None = None
         self._trouble = "starting"
         self._turn = 0
         self._beat = time.monotonic()
@@ -103,6 +106,7 @@ class Materialiser:
         try:
             self._run(stop)
         finally:
+            self._writer.shutdown()
             server.shutdown()
             server.server_close()
 
@@ -124,6 +128,8 @@ class Materialiser:
             except TornStateError as error:
                 raise MaterialiserError(str(error)) from error
             finally:
+                with suppress(Exception):  # what it raises now is of no more interest than what has been raised
+                    self._written()
                 consumer.close()
         self._trouble = "stopped"
 
@@ -197,50 +203,68 @@ class Materialiser:
         return sorted(found.partitions)
 
     def _watermarks(self, consumer: Consumer, topic: str, number: int) -> tuple[int, int]:
-        """Low, and the end that a read_committed reader sees."""
-        low, high = consumer.get_watermark_offsets(
-            TopicPartition(self._prefix + topic, number), timeout=ANSWER_S, cached=False
-        )
+        """Low, and the end that a read_committed reader sees. Waits while a leader changes."""
+        target = TopicPartition(self._prefix + topic, number)
+        low, high = settled(lambda: consumer.get_watermark_offsets(target, timeout=ANSWER_S, cached=False))
         return low, high
 
     def _follow(self, consumer: Consumer, stop: threading.Event) -> None:
         checked = time.monotonic()
         while not stop.is_set():
-            by_partition: dict[tuple[str, int], list[_Read]] = {}
-            for message in consumer.consume(POLL_RECORDS, POLL_S):
-                read = _read(message, self._prefix)
-                by_partition.setdefault((read.topic, read.partition), []).append(read)
-            for key, found in by_partition.items():
-                self._take(self._partitions[key], found)
+            for place, found in _found(consumer, self._prefix).items():
+                self._take(self._partitions[place], found)
             self._beat = time.monotonic()
             if self._beat - checked >= CHECK_S:
+                self._written()
                 self._check(consumer)
                 checked = self._beat
 
-    def _take(self, partition: _Partition, found: list[_Read]) -> None:
-        """Records in blocks; an end of partition moves the position past markers, where no record stands."""
-        for at_end, group in groupby(found, key=lambda read: read.record is None):
-            if at_end:
-                end = max(read.offset for read in group)
-                partition.end = max(partition.end, end)
-                while end > partition.position or partition.stored is None:
-                    self._apply(partition, max(end, partition.position), [])
-                partition.reached_ms = int(time.time() * 1000)
-                continue
-            reads = list(group)
-            for block in _blocks_of(read.record for read in reads if read.record):
-                # What another materialiser wrote meanwhile is passed over, the rest of the block is not.
-                while fresh := [record for record in block if record.offset >= partition.position]:
-                    self._write(partition, fresh)
-            partition.reached_ms = max(partition.reached_ms, reads[-1].at_ms)
+    def _take(self, partition: _Partition, found: _Found) -> None:
+        """Records in blocks. An end of partition moves the position past markers, where no record stands."""
+        for block, commands in self._blocks_of(found.records):
+            self._write(partition, block[-1].offset + 1, block, commands)
+        partition.reached_ms = max(partition.reached_ms, found.at_ms)
+        if found.end is not None:
+            self._write(partition, found.end, [], [])
+            partition.end = max(partition.end, found.end)
+            partition.reached_ms = int(time.time() * 1000)
 
-    def _write(self, partition: _Partition, block: list[Record]) -> None:
-        started = time.monotonic()
-        changes = Changes(self._keys)
-        for record in block:
+    def _blocks_of(self, records: Iterable[Record]) -> Iterator[tuple[list[Record], list[Command]]]:
+        """Cut by records, bytes and arguments, so that no block keeps Redis from its readers for long."""
+        block: list[Record] = []
+        size, changes = 0, Changes(self._keys)
+        for record in records:
+            block.append(record)
+            size += len(record.value or b"")
             self._project(changes, record)
-        if not self._apply(partition, block[-1].offset + 1, changes.commands()):
-            return
+            if len(block) == BLOCK_RECORDS or size >= BLOCK_BYTES or changes.arguments >= BLOCK_ARGUMENTS:
+                yield block, changes.commands()
+                block, size, changes = [], 0, Changes(self._keys)
+        if block:
+            yield block, changes.commands()
+
+    def _write(self, partition: _Partition, new: int, block: list[Record], commands: list[Command]) -> None:
+        """In a thread, one at a time: the next block is made meanwhile."""
+        self._written()
+        self._writing = self._writer.submit(self._block, partition, new, block, commands)
+
+    def _written(self) -> None:
+        """Waits for the block that is being written. Raises what writing it has raised."""
+        writing, self._writing = self._writing, None
+        if writing is not None:
+            writing.result()
+
+    def _block(self, partition: _Partition, new: int, block: list[Record], commands: list[Command]) -> None:
+        started = time.monotonic()
+        while partition.position < new or partition.stored is None:
+            rest = [record for record in block if record.offset >= partition.position]
+            if len(rest) < len(block):
+                # What another materialiser wrote meanwhile is passed over, the rest of the block is not.
+                block, commands = rest, [command for _, made in self._blocks_of(rest) for command in made]
+            if self._apply(partition, max(new, partition.position), commands) and block:
+                self._observe(partition, block, started)
+
+    def _observe(self, partition: _Partition, block: list[Record], started: float) -> None:
         METRICS.block_seconds.observe(time.monotonic() - started)
         METRICS.materialised.labels(partition.topic).inc(len(block))
         appended = appended_ms(block[0])
@@ -285,32 +309,30 @@ class Materialiser:
         return marks[1] if marks else 0
 
 
-def _read(message: Message, prefix: str) -> _Read:
-    """Raises KafkaException for any error but the end of the partition."""
-    error = message.error()
-    if error is not None and error.code() != KafkaError._PARTITION_EOF:
-        raise KafkaException(error)
-    topic, partition, offset = message.topic(), message.partition(), message.offset()
-    assert topic is not None
-    assert partition is not None
-    assert offset is not None
-    topic = topic.removeprefix(prefix)
-    if error is not None:
-        return _Read(topic, partition, offset, None)
-    key: Any = message.key()
-    value: Any = message.value()
-    record = Record(topic, partition, offset, key or b"", value, headers_of(message))
-    return _Read(topic, partition, offset, record, message.timestamp()[1])
+def _found(consumer: Consumer, prefix: str) -> dict[tuple[str, int], _Found]:
+    """What waits, by partition. Raises KafkaException for any error but the end of a partition.
 
-
-def _blocks_of(records: Iterable[Record]) -> Iterator[list[Record]]:
-    block: list[Record] = []
-    size = 0
-    for record in records:
-        block.append(record)
-        size += len(record.value or b"")
-        if len(block) == BLOCK_RECORDS or size >= BLOCK_BYTES:
-            yield block
-            block, size = [], 0
-    if block:
-        yield block
+    Asked for many, the client would wait until it has them: so it waits for one, and takes what is there.
+    """
+    first = consumer.poll(POLL_S)
+    messages = [] if first is None else [first, *consumer.consume(POLL_RECORDS, 0)]
+    places: dict[tuple[str, int], _Found] = {}
+    for message in messages:
+        error, topic, partition, offset = message.error(), message.topic(), message.partition(), message.offset()
+        if error is not None and error.code() != KafkaError._PARTITION_EOF:
+            raise KafkaException(error)
+        assert topic is not None
+        assert partition is not None
+        assert offset is not None
+        topic = topic.removeprefix(prefix)
+        found = places.get((topic, partition))
+        if found is None:
+            found = places[topic, partition] = _Found()
+        if error is not None:
+            found.end = offset
+        else:
+            headers = headers_of(message) if topic == EVIDENCE else None  # nobody asks for the others'
+            key, value = message.key() or b"", message.value()
+            found.records.append(Record(topic, partition, offset, key, value, headers))
+            found.at_ms = message.timestamp()[1]
+    return places

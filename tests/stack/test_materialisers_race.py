@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from pipeline.store.changes import Command
-from pipeline.store.materialiser import Materialiser, _Partition, _Read
+from pipeline.store.materialiser import Materialiser, _Found, _Partition
 from pipeline.store.projection import Record
 from pipeline.topology import KNOWLEDGE
 from tests.support.pipeline import new_settings
@@ -27,9 +27,9 @@ def take(end: int, ahead: int) -> Racing:
     materialiser = Materialiser(new_settings("127.0.0.1:9", "redis://127.0.0.1:9/0"))
     materialiser._blocks = racing = Racing(ahead)  # type: ignore[assignment]
     records = [Record(KNOWLEDGE, 0, n, b"acme/%d" % n, b"{}") for n in range(end)]
-    found = [_Read(KNOWLEDGE, 0, record.offset, record) for record in records]
     partition = _Partition(KNOWLEDGE, 0, None, 0, end)
-    materialiser._take(partition, [*found, _Read(KNOWLEDGE, 0, end + 1, None)])
+    materialiser._take(partition, _Found(records, end=end + 1))
+    materialiser._written()
     assert partition.position == partition.stored == racing.at == end + 1
     return racing
 
