@@ -70,6 +70,7 @@ class Crash:
     def undisturbed(self) -> None:
         """Every process is ready and every partition goes on. Raises HarnessError."""
         self.fleet.await_ready(seconds=RECOVERED_S)
+        self.traffic.check()
         watch = self.positions.watch()
         if not watch.settle(RECOVERED_S):
             raise HarnessError(f"after {self.row.kind!r}: {watch.lacking()}; {self.traffic.sent} events sent")

@@ -45,6 +45,8 @@ class Acknowledged:
     """What Kafka promised to keep. Written in the producer's thread; `seen` is told of every record there."""
 
     places: dict[Place, int] = field(default_factory=dict)
+    somewhere: set[tuple[int, int]] = field(default_factory=set)
+    """Partition and digest of what was sent once more after its answer was lost: then Kafka doesn't say where it is."""
     refused: int = 0
     """Not acknowledged: such a record may be in the log, or not."""
     seen: Callable[[int, int, float], None] = lambda *_: None
@@ -55,15 +57,20 @@ class Acknowledged:
             self.refused += 1
             return
         partition, offset = message.partition(), message.offset()
-        assert partition is not None
-        assert offset is not None
         value: bytes | None = message.value()
+        assert partition is not None
+        if offset is None:
+            self.somewhere.add((partition, digest(value)))
+            return
         self.places[partition, offset] = digest(value)
         self.seen(partition, offset, time.monotonic() - (message.latency() or 0.0))
 
-    def missing(self, log: dict[Place, int]) -> list[Place]:
+    def missing(self, log: dict[Place, int]) -> list[str]:
         """Acknowledged places where the log holds nothing, or something else."""
-        return sorted(place for place, value in self.places.items() if log.get(place) != value)
+        held = {(partition, value) for (partition, _), value in log.items()}
+        lost = sorted(place for place, value in self.places.items() if log.get(place) != value)
+        nowhere = sorted(self.somewhere - held)
+        return [*(f"partition {p} offset {o}" for p, o in lost), *(f"partition {p}, digest {d}" for p, d in nowhere)]
 
 
 class Traffic(threading.Thread):
@@ -109,6 +116,10 @@ class Traffic(threading.Thread):
         self.resume()
         while self.is_alive():
             self.join(0.2)
+        self.check()
+
+    def check(self) -> None:
+        """Raises HarnessError where it has ended by itself."""
         if self.failure is not None:
             raise HarnessError(f"the traffic ended: {self.failure!r}") from self.failure
 

@@ -1,7 +1,7 @@
 """One run: traffic and faults from a seed, then rest, then the verdict.
 
-Enters: a `Plan`. Leaves: a `Result`; `crash-SEED.json` beside the run's folder, and the folder with all logs where the
-verdict is not clean. Fails: HarnessError, LackingError where something does not come back; everything is stopped then.
+Enters: a `Plan`. Leaves: a `Result`; the logs of all processes in the run's folder, and beside it `crash-SEED.json`.
+Fails: HarnessError, LackingError where something does not come back; everything is stopped then.
 """
 
 from __future__ import annotations
@@ -91,9 +91,8 @@ def run(plan: Plan, say: Say, progress: Progress = lambda _: None) -> Result:
         result.exits = site.fleet.exits
         result.seconds["whole"] = round(time.monotonic() - began, 1)
         _write(result)
-        shutil.rmtree(plan.folder / "kafka", ignore_errors=True)
-    if result.verdict.clean:
-        shutil.rmtree(plan.folder)
+        for data in ("kafka", "redis"):
+            shutil.rmtree(plan.folder / data, ignore_errors=True)
     return result
 
 

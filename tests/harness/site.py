@@ -9,11 +9,9 @@ import shutil
 import sys
 import uuid
 from collections.abc import Callable, Mapping
-from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
-from pipeline.kafka.clients import Cluster
 from pipeline.kafka.topics import connect
 from pipeline.local.kafka import kafka
 from pipeline.local.ports import free_ports
@@ -56,8 +54,8 @@ class Site:
         self.fleet.start(self._servers)
         self.fleet.await_ready()
         create_topics(self.settings)
-        with closing(Cluster(self.settings.kafka_bootstrap)) as cluster:
-            self.partitions = cluster.topic(self.events).partitions
+        admin = connect(self.settings.kafka_bootstrap)
+        self.partitions = len(admin.list_topics(self.events, timeout=ANSWER_S).topics[self.events].partitions)
         self._progress("starting workers, materialisers and the service")
         workers = [self._process(f"worker-{n}", worker_id=f"worker-{n}") for n in range(1, WORKERS + 1)]
         readers = [self._process(f"materialiser-{n}") for n in range(1, MATERIALISERS + 1)]
