@@ -10,7 +10,22 @@ from typing import Final
 import typer
 from confluent_kafka import KafkaException
 
-from pipeline.cli import demo, dlq, publish, query, replay, run, stack, table, topics, validate, verify, wait, watch
+from pipeline.cli import (
+    demo,
+    dlq,
+    publish,
+    query,
+    replay,
+    run,
+    stack,
+    status,
+    table,
+    topics,
+    validate,
+    verify,
+    wait,
+    watch,
+)
 from pipeline.cli.console import fail
 from pipeline.kafka.topics import TopicsError
 from pipeline.settings import SettingsError
@@ -23,7 +38,7 @@ app: Final = typer.Typer(
     rich_markup_mode="markdown",
     pretty_exceptions_enable=False,
 )
-for module in (stack, run, validate, publish, wait, watch, query, dlq, verify, replay, demo):
+for module in (stack, status, run, validate, publish, wait, watch, query, dlq, verify, replay, demo):
     module.register(app)
 app.add_typer(topics.app, name="topics")
 app.add_typer(table.app, name="table")

@@ -78,6 +78,7 @@ def caught_up(partition: OwnedPartition) -> bool:
 
 class Sizes(NamedTuple):
     state: int
+    """Records; of a session's journal one."""
     waiting: int
     """Events behind gaps; patterns that are to be compiled."""
     sessions: int
@@ -87,10 +88,11 @@ class Sizes(NamedTuple):
 def sizes(executor: Executor) -> Sizes:
     """The one place that knows how the folds keep what they keep."""
     fold: Any = executor.fold
+    state = len(executor.state) + len(executor.journals)
     if (indexes := getattr(fold, "_indexes", None)) is not None:
-        return Sizes(len(executor.state), indexes.held, len(indexes._windows))
+        return Sizes(state, indexes.held, len(indexes._windows))
     maps = getattr(fold, "_maps", None)
-    return Sizes(len(executor.state), len(maps.pending) if maps is not None else 0, 0)
+    return Sizes(state, len(maps.pending) if maps is not None else 0, 0)
 
 
 class WorkerHealth:

@@ -1,0 +1,166 @@
+"""`hmx status`: the processes of the local stack, and how far the pipeline is."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Annotated, Any, Final
+
+import typer
+
+from pipeline.cli import standing
+from pipeline.cli.console import ERR, OUT, fail, plain, print_json, table
+from pipeline.cli.standing import Json
+from pipeline.kafka.topics import TopicsError
+from pipeline.local import stack as local
+from pipeline.settings import Settings
+
+NO_STACK: Final = "no stack is up here: start one with `hmx up`"
+OWNER: Final = 18
+
+
+def register(app: typer.Typer) -> None:
+    app.command()(status)
+
+
+def status(as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False) -> None:
+    """Shows processes, how far each partition of both stages is, what was counted, and how far Redis is.
+
+    Lag is in records and in seconds, the age of the oldest one that is not read. Without a stack in this folder, what
+    Kafka and Redis say is shown, if HMX_KAFKA_BOOTSTRAP and HMX_REDIS_URL name them.
+
+    Exit code: 0 everything runs, 1 no stack, or something is not ready or far behind. Example: hmx status --json
+    """
+    settings = Settings.load()
+    running = local.status(settings.state)
+    if running is None and not settings.kafka_bootstrap:
+        fail(NO_STACK)
+    health = running.get("health", {}) if running is not None else {}
+    said = standing.processes(health)
+    stages = _explained(lambda: standing.stages(settings, health))
+    memory = _explained(lambda: standing.memory(settings))
+    if running is None:
+        if isinstance(stages, str):
+            fail(f"{NO_STACK} ({stages})")
+        ERR.print(f"[dim]{NO_STACK}; this is what Kafka and Redis say[/]")
+    if as_json:
+        lag = memory if isinstance(memory, str) else {where: at["lag"] for where, at in memory.items()}
+        print_json({**(running or {}), "health": said, "stages": stages, "redis": memory, "redis_lag": lag})
+    else:
+        _show(running, said, stages, memory)
+    if not _well(running, said, stages, memory, settings.ready_lag_s):
+        raise typer.Exit(1)
+
+
+def components(running: Json, said: Mapping[str, Json]) -> Any:
+    """The processes of a local stack as a table."""
+    addresses = {
+        "kafka": running["kafka_bootstrap"],
+        "redis": running["redis_url"],
+        "service": running["service_url"] or "",
+    }
+    rows = [
+        (name, _state(it["state"], said.get(name)), str(it["pid"] or ""), it["restarts"],
+         addresses.get(name.partition("-")[0], ""))
+        for name, it in running["components"].items()
+    ]  # fmt: skip
+    return table("Stack", ("component", "state", "pid", "restarts", "address"), rows)
+
+
+def _state(state: str, said: Json | None) -> str:
+    """What the supervisor knows is that it runs; what it says itself is newer."""
+    return "not ready" if state == "ready" and said is not None and not said["ready"] else state
+
+
+def _explained(ask: Callable[[], Json]) -> Json | str:
+    """The answer, or why there is none: a stack that is half down is what status is asked about."""
+    from confluent_kafka import KafkaException
+
+    from pipeline.settings import SettingsError
+    from pipeline.store.blocks import StoreUnavailableError
+
+    try:
+        return ask()
+    except KafkaException as error:
+        return f"no answer: Kafka: {error.args[0].str()}"
+    except (TopicsError, StoreUnavailableError, TimeoutError, SettingsError) as error:
+        return f"no answer: {error}"
+
+
+def _well(running: Json | None, said: Mapping[str, Json], stages: Json | str, memory: Json | str, most: int) -> bool:
+    if isinstance(stages, str) or isinstance(memory, str):
+        return False
+    partitions = [row for stage in stages.values() for row in stage["partitions"]]
+    return (
+        (running is None or running["ready"])
+        and all(each["ready"] for each in said.values())
+        and all(row["owner"] and row["lag_seconds"] <= most for row in partitions)
+        and all(at["lag_seconds"] <= most for at in memory.values())
+    )
+
+
+def _show(running: Json | None, said: Mapping[str, Json], stages: Json | str, memory: Json | str) -> None:
+    if running is not None:
+        OUT.print(components(running, said))
+    for name, each in said.items():
+        if not each["ready"]:
+            OUT.print(f"[bold red]{name} is not ready[/]: {plain(each['said'])}")
+    if isinstance(stages, str):
+        OUT.print(f"\n[bold]Kafka[/]  {plain(stages)}")
+    else:
+        for name, stage in stages.items():
+            OUT.print()
+            _show_stage(name, stage)
+    OUT.print()
+    if isinstance(memory, str):
+        OUT.print(f"[bold]Redis[/]  {plain(memory)}")
+    else:
+        _show_memory(memory)
+
+
+def _show_stage(name: str, stage: Json) -> None:
+    columns = ("partition", "position", "lag", "seconds", "waiting", "state", "owner")
+    rows = [
+        (str(row["partition"]), row["position"], row["lag"], row["lag_seconds"], _known(row["waiting"]),
+         _known(row["state"]), plain((row["owner"] or "nobody")[-OWNER:]))
+        for row in stage["partitions"]
+    ]  # fmt: skip
+    rows.append(("all", *_sums(stage["partitions"])))
+    OUT.print(table(f"Stage {name}", columns, rows))
+    OUT.print(f"[dim]counted[/]  {_counted(stage['counts'])}")
+
+
+def _sums(rows: Sequence[Json]) -> Sequence[Any]:
+    waiting, state = ([row[name] for row in rows if row[name] is not None] for name in ("waiting", "state"))
+    return (
+        sum(row["position"] for row in rows),
+        sum(row["lag"] for row in rows),
+        max((row["lag_seconds"] for row in rows), default=0.0),
+        _known(sum(waiting) if waiting else None),
+        _known(sum(state) if state else None),
+        "",
+    )
+
+
+def _known(value: int | None) -> int | str:
+    """Only a worker knows, and not every worker's address is known here."""
+    return value if value is not None else "-"
+
+
+def _counted(counts: Mapping[str, int]) -> str:
+    """Reasons behind what they are reasons of."""
+    said = []
+    for name, count in counts.items():
+        reasons = [f"{n:,} {of.partition('.')[2]}" for of, n in counts.items() if of.startswith(f"{name}.")]
+        if "." not in name or name.partition(".")[0] not in counts:
+            said.append(f"{count:,} {name}" + (f" ({', '.join(reasons)})" if reasons else ""))
+    return plain(", ".join(said)) or "nothing yet"
+
+
+def _show_memory(memory: Json) -> None:
+    topics: dict[str, list[Json]] = {}
+    for where, at in memory.items():
+        topics.setdefault(where.rpartition("/")[0], []).append(at)
+    rows = [
+        (topic, len(parts), *(sum(at[name] for at in parts) for name in ("position", "lag")),
+         max(at["lag_seconds"] for at in parts))
+        for topic, parts in topics.items()
+    ]  # fmt: skip
+    OUT.print(table("Redis", ("topic", "partitions", "position", "lag", "seconds"), rows))
