@@ -54,7 +54,7 @@ class StreamReport:
     later: int = 0
     """In the topic, from what was processed after the replay's end."""
     replaced: int = 0
-    """Made by the replay; compaction has left only what came later under the same key."""
+    """Made by the replay; compaction has left only what came later under the same key, or nothing of what is erased."""
     taken: int = 0
     """Made by the replay; retention may have taken them from the topic's beginning."""
     not_compared: str = ""
@@ -123,6 +123,8 @@ class Alignment:
         if found is not None:
             self._pair(place, record, *found)
         else:
+            if self._compacted and record.value is None:
+                self._report.replaced += self._replayed.drop_older(record)
             self._replayed.hold(place, record)
             if self._replayed.held > APART and not self._compacted:
                 self._missing(self._replayed.oldest())
@@ -157,7 +159,10 @@ class Alignment:
             self._report.same += 1
 
     def _missing(self, record: Record) -> None:
-        self._report.differ(Difference.MISSING, record, None)
+        if self._compacted and record.value is None:  # of a tombstone nothing is left in the end
+            self._report.replaced += 1
+        else:
+            self._report.differ(Difference.MISSING, record, None)
 
     def _extra(self, record: Record) -> None:
         if record.offset >= self._settled:

@@ -73,6 +73,13 @@ def test_compaction_is_no_difference_and_a_lost_last_record_is_one(keys: list[st
         assert kinds(compared(made, rest, compacted=True))[Difference.MISSING] >= 1
 
 
+def test_of_what_was_erased_compaction_leaves_nothing() -> None:
+    made = [record(0, key="a"), record(1, key="b"), replace(record(2, key="a"), value=None), record(3, key="b")]
+    report = compared(made, [made[3]], compacted=True)
+    assert (report.same, report.replaced, kinds(report)) == (1, 3, {})
+    assert compared(made, made, compacted=True).same == 4
+
+
 def test_an_altered_record_of_a_compacted_topic_is_named() -> None:
     made = [record(n, key=key) for n, key in enumerate("abab")]
     assert kinds(compared(made, [*made[:3], record(3, "x", key="b")], compacted=True)) == {Difference.ALTERED: 1}
