@@ -99,7 +99,13 @@ def test_status_shows_what_runs_what_was_counted_and_how_far_redis_is(hmx: Any, 
     assert counts == sum((Counter(at.counts) for at in positions if at is not None), Counter())
     assert {found["components"][name]["state"] for name in ("worker", "materialiser", "service")} == {"ready"}
     assert set(found["redis_lag"].values()) == {0}
+    assert {name: said["ready"] for name, said in found["health"].items()} == dict.fromkeys(found["health"], True)
+    partitions = found["stages"]["sessions"]["partitions"]
+    assert sum(row["position"] for row in partitions) >= 4
+    assert {row["waiting"] for row in partitions} == {0}
+    assert sum(row["state"] for row in partitions) > 0
+    assert len({row["owner"] for row in partitions}) == 1
     assert max(map(len, shown.stdout.splitlines())) <= 80
-    for word in ("worker", "materialiser", settings.service_url, "released", "Redis"):
+    for word in ("worker", "materialiser", settings.service_url, "released", "Redis", partitions[0]["owner"][-18:]):
         assert word in shown.stdout
-    assert hmx("status").exit_code == 1
+    assert "no stack is up here" in hmx("status").stderr
