@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 from pipeline.local import ports
 from tests.support.conformance import OUTCOMES
@@ -16,8 +16,10 @@ from tests.support.stack import Servers
 from tests.support.stack import servers as running_servers
 
 # How long an example takes depends on what else the machine does: no property of the code.
-settings.register_profile("suite", deadline=None, max_examples=40)
-settings.register_profile("thorough", deadline=None, max_examples=1_000)
+settings.register_profile("patient", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+# The same examples every time, so that a commit is judged by what it changes; thorough runs look for others.
+settings.register_profile("suite", settings.get_profile("patient"), max_examples=40, derandomize=True)
+settings.register_profile("thorough", settings.get_profile("patient"), max_examples=1_000)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "suite"))
 
 FIRST_PORT, PORTS_EACH = 10_000, 2_500
