@@ -37,7 +37,7 @@ from pipeline.topology import STAGES
 FOLDER: Final = Path(__file__).resolve().parents[2] / "topics"
 CONNECT_S: Final = 5.0
 ANSWER_S: Final = 10.0
-VISIBLE_S: Final = 30.0
+VISIBLE_S: Final = 60.0
 POLL_S: Final = 0.1
 _UNSETTLED: Final = {  # the broker asked does not know the topic yet, or a partition's leader not that it leads
     KafkaError.NOT_LEADER_FOR_PARTITION,

@@ -19,9 +19,13 @@ from pipeline.topology import EVENTS
 from pipeline.worker.runner import EXIT_REFUSED
 from tests.support.pipeline import Pipeline, create_topics, new_settings, running
 from tests.support.sessions import interleaved, session
+from tests.support.waiting import until
 
 BEFORE = [orjson.dumps(event) for event in interleaved([session(number) for number in range(20)], 1)]
 AFTER = [orjson.dumps(event) for event in interleaved([session(number) for number in range(20, 320)], 1)]
+
+FETCH_S = 2.0
+"""So long a broker keeps a fetch waiting for records, and somewhat longer: Faust asks for 1.5 s."""
 
 STOPPED = pytest.param(True, marks=pytest.mark.slow)
 RUNNING = pytest.param(False, marks=pytest.mark.slow)
@@ -53,7 +57,7 @@ def test_what_retention_takes_before_it_was_read_is_counted(
             pipeline.stop("worker")
         else:
             pipeline.pause("worker")
-            time.sleep(0.5)  # a fetch that is under way ends without records
+            time.sleep(FETCH_S)  # a fetch that is under way ends without records
         assert publish(AFTER, settings).complete
         gone = take_by_retention(settings, 0.8)
         if stopped:
@@ -73,7 +77,7 @@ def recreate_log(pipeline: Pipeline) -> None:
     admin = connect(settings.kafka_bootstrap)
     for done in admin.delete_topics([settings.topic_prefix + EVENTS]).values():
         done.result()
-    time.sleep(1)  # the name is free again a moment later
+    until(lambda: settings.topic_prefix + EVENTS not in admin.list_topics(timeout=30).topics, "its name is free")
     create_topics(settings)
 
 
@@ -90,5 +94,5 @@ def test_a_log_that_was_deleted_and_created_again_is_refused(
         recreate_log(pipeline)
         if stopped:
             pipeline.start("worker", ready=False)
-        assert pipeline.processes["worker"].wait(60) == EXIT_REFUSED
+        assert pipeline.processes["worker"].wait(120) == EXIT_REFUSED
         assert "was deleted and created again" in pipeline.log("worker")

@@ -12,8 +12,8 @@ import pytest
 
 from pipeline.local.samples import EXPECTED, QUESTION, SECRETS
 
-READY_S = 120.0
-STOP_S = 30.0
+READY_S = 300.0
+STOP_S = 90.0
 
 
 def start(folder: Path, **settings: str) -> subprocess.Popen[str]:

@@ -37,7 +37,7 @@ def pipeline(servers: Servers, tmp_path_factory: pytest.TempPathFactory) -> Iter
 
 def run(arguments: list[str], settings: Settings, folder: Path) -> str:
     environment = {**os.environ, "KAFKA": settings.kafka_bootstrap, "SERVICE": settings.service_url}
-    done = subprocess.run(arguments, env=environment, cwd=folder, capture_output=True, text=True, timeout=60)
+    done = subprocess.run(arguments, env=environment, cwd=folder, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr
     return done.stdout
 
@@ -50,7 +50,9 @@ def test_the_python_producers_event_is_remembered(pipeline: Settings, tmp_path: 
 
 
 def test_the_python_consumer_prints_the_whole_memory(pipeline: Settings, tmp_path: Path) -> None:
-    printed = run([sys.executable, "-c", PYTHON[1].replace("poll(10)", "poll(5)")], pipeline, tmp_path).splitlines()
+    patient = PYTHON[1].replace("poll(10)", "poll(next(waits))")  # for the first record, not for one after the last
+    code = f"import itertools\nwaits = itertools.chain([50], itertools.repeat(3))\n{patient}"
+    printed = run([sys.executable, "-c", code], pipeline, tmp_path).splitlines()
     active = [line for line in printed if line.startswith("active failure_playbook ")]
     assert any("pulling image" in line for line in active)
 

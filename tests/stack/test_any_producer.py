@@ -23,7 +23,7 @@ EACH = 8
 
 @pytest.fixture(scope="module")
 def settings(kafka: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Settings]:
-    made = new_settings(kafka, window_ms=20_000)
+    made = new_settings(kafka, window_ms=60_000)
     with running(made, tmp_path_factory.mktemp("logs"), "worker"):
         yield made
 
@@ -66,7 +66,7 @@ def test_whoever_sends_them_however_every_event_is_released_once_and_in_order(se
         by_librdkafka(settings, session(default), codec, "consistent_random", key)
         by_librdkafka(settings, session(scattered), codec, "random", key)
         asyncio.run(by_python(settings, session(python), codec, key))
-    wait_for_stages(settings, 120)
+    wait_for_stages(settings, 240)
     released: dict[str, list[Any]] = {name: [] for name in names}
     for episode in values(settings, EPISODES):
         own = episode["metadata"]["hmx"]

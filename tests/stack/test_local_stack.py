@@ -7,9 +7,8 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -25,16 +24,10 @@ from pipeline.local.process import Component, Process, StackError, State
 from pipeline.local.stack import AlreadyUpError, Stack, down, status, up
 from pipeline.local.state import control_key
 from pipeline.local.supervisor import Supervisor
+from tests.support.waiting import until
 
 SLEEP = ("sleep", "1000")
-PATIENCE = 60.0
-
-
-def wait_until(true: Callable[[], object], what: str) -> None:
-    deadline = time.monotonic() + PATIENCE
-    while not true():
-        assert time.monotonic() < deadline, f"waited in vain until {what}"
-        time.sleep(0.05)
+PATIENCE = 120.0
 
 
 def running(pid: int) -> bool:
@@ -93,7 +86,7 @@ def test_a_killed_process_comes_back(tmp_path: Path) -> None:
         first = sleeper.pid
         assert first is not None
         os.kill(first, signal.SIGKILL)
-        wait_until(lambda: sleeper.pid not in (None, first) and sleeper.state is State.READY, "it runs again")
+        until(lambda: sleeper.pid not in (None, first) and sleeper.state is State.READY, "it runs again")
         assert sleeper.restarts == 1
     finally:
         supervisor.stop()
@@ -105,10 +98,10 @@ def test_what_a_component_has_started_ends_with_it(tmp_path: Path) -> None:
     supervisor = Supervisor([[Component("family", ("sh", "-c", f"sleep 1000 & echo $! > {tell}; wait"))]], tmp_path)
     supervisor.start()
     try:
-        wait_until(lambda: tell.exists() and tell.read_text().strip(), "the grandchild runs")
+        until(lambda: tell.exists() and tell.read_text().strip(), "the grandchild runs")
     finally:
         supervisor.stop()
-    wait_until(lambda: not running(int(tell.read_text())), "the grandchild has ended")
+    until(lambda: not running(int(tell.read_text())), "the grandchild has ended")
 
 
 def test_a_failed_start_says_why_and_stops_the_rest(tmp_path: Path) -> None:
@@ -156,7 +149,7 @@ def test_nothing_outlives_a_supervisor_killed_with_9(tmp_path: Path, watch: str)
         assert len(children) == 2
         assert all(running(pid) for pid in children)
         parent.kill()
-    wait_until(lambda: not any(running(pid) for pid in children), "the children have ended")
+    until(lambda: not any(running(pid) for pid in children), "the children have ended")
 
 
 def test_a_port_that_is_taken_meanwhile_is_exchanged_for_another(
@@ -200,7 +193,7 @@ def test_servers_serve_and_a_killed_broker_comes_back_with_its_data(tmp_path: Pa
 
         killed = broker()["pid"]
         os.kill(killed, signal.SIGKILL)
-        wait_until(lambda: broker()["state"] == "ready" and broker()["pid"] != killed, "the broker is ready again")
+        until(lambda: broker()["state"] == "ready" and broker()["pid"] != killed, "the broker is ready again")
         assert broker()["restarts"] == 1
         consumer = Consumer({"bootstrap.servers": stack.kafka_bootstrap, "group.id": "reader"})
         try:
@@ -233,7 +226,7 @@ def test_two_state_folders_side_by_side(states: tuple[Path, Path]) -> None:
     assert not down(one)
 
     os.kill(second["pid"], signal.SIGKILL)
-    wait_until(lambda: not any(running(pid) for pid in pids(second)), "the killed supervisor's children have ended")
+    until(lambda: not any(running(pid) for pid in pids(second)), "the killed supervisor's children have ended")
     assert status(two) is None
     assert not down(two)
 

@@ -28,7 +28,7 @@ from pipeline.topology import EVENTS
 from tests.support.events import encoded, event
 from tests.support.pipeline import Pipeline, create_topics, environment, new_settings, running
 
-TIMEOUT_S = 60.0
+TIMEOUT_S = 120.0
 
 
 @pytest.fixture(scope="module")

@@ -33,7 +33,7 @@ from tests.support.events import event
 from tests.support.pipeline import Pipeline, create_topics, environment, new_settings, running
 
 CLOSED = "127.0.0.1:1"
-TIMEOUT_S = 60.0
+TIMEOUT_S = 120.0
 
 
 @pytest.fixture(scope="module")

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import socket
-import time
-from collections.abc import Callable
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -16,17 +14,11 @@ from tests.support.forward import forwarding
 from tests.support.pipeline import Pipeline, create_topics, new_settings
 from tests.support.records import event
 from tests.support.service import is_problem
+from tests.support.waiting import until
 
 WAIT_S = 60.0
 ACME = {"X-HMX-Tenant": "acme"}
 SENT = {"content": orjson.dumps(event()), "headers": {**ACME, "Content-Type": "application/json"}}
-
-
-def until(holds: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + WAIT_S
-    while not holds():
-        assert time.monotonic() < deadline
-        time.sleep(0.1)
 
 
 def answers(client: httpx.Client, path: str) -> bool:

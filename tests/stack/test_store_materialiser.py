@@ -2,7 +2,6 @@
 
 import subprocess
 import threading
-import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
@@ -24,8 +23,9 @@ from pipeline.store.projection import Record
 from pipeline.topology import EPISODES, MATERIALISED
 from tests.support.memory import Memory, artifact, artifact_as_read, contribution_as_read, episode, episode_as_read
 from tests.support.pipeline import create_topics, new_settings
+from tests.support.waiting import until
 
-ENOUGH_S = 40.0
+ENOUGH_S = 120.0
 PARTITION = 0
 WHERE = f"{EPISODES}/{PARTITION}"
 
@@ -65,14 +65,7 @@ def publish(settings: Settings, records: list[Record], commit: bool = True) -> N
         producer.flush()
         producer.abort_transaction()
     # The markers that make it visible come after the call has returned.
-    await_(lambda: ends(settings) == ends(settings, IsolationLevel.READ_UNCOMMITTED), "the transaction's markers")
-
-
-def await_(holds: Callable[[], bool], what: str) -> None:
-    deadline = time.monotonic() + ENOUGH_S
-    while not holds():
-        assert time.monotonic() < deadline, f"not within {ENOUGH_S} s: {what}"
-        time.sleep(0.02)
+    until(lambda: ends(settings) == ends(settings, IsolationLevel.READ_UNCOMMITTED), "the transaction's markers")
 
 
 def ends(settings: Settings, isolation: IsolationLevel = IsolationLevel.READ_COMMITTED) -> dict[str, int]:
@@ -129,12 +122,12 @@ def test_what_is_committed_arrives_and_positions_cover_the_markers(settings: Set
     publish(settings, everything(settings))
     publish(settings, [*episodes("never"), artifact_as_read(artifact("never"), 0, PARTITION)], commit=False)
     with running(settings) as materialiser:
-        await_(caught_up(settings, memory), "positions at the topics' ends")
+        until(caught_up(settings, memory), "positions at the topics' ends")
         assert sorted(memory.found("deploy staging")) == ["a1", "e1", "e2"]
         assert memory.store.get_contribution("acme", "c1")
         assert memory.store.get_event("acme", "never") is None
         publish(settings, episodes("e3"))
-        await_(caught_up(settings, memory), "positions at the topics' ends again")
+        until(caught_up(settings, memory), "positions at the topics' ends again")
         assert "e3" in memory.found("deploy staging")
         assert materialiser.ready()[0]
 
@@ -143,10 +136,10 @@ def test_what_is_committed_arrives_and_positions_cover_the_markers(settings: Set
 def test_redis_emptied_while_it_runs_is_filled_again(settings: Settings, memory: Memory) -> None:
     publish(settings, everything(settings))
     with running(settings):
-        await_(caught_up(settings, memory), "positions at the topics' ends")
+        until(caught_up(settings, memory), "positions at the topics' ends")
         before, pack = memory.dump(), memory.pack("deploy staging")
         memory.wipe()
-        await_(caught_up(settings, memory), "memory built anew, with nothing new arriving")
+        until(caught_up(settings, memory), "memory built anew, with nothing new arriving")
         assert memory.dump() == before
         assert memory.pack("deploy staging") == pack
 
@@ -155,21 +148,21 @@ def test_several_at_once_write_what_one_writes(settings: Settings, memory: Memor
     with running(settings), running(settings), running(settings):
         for n in range(6):
             publish(settings, episodes(*(f"e{n}-{i}" for i in range(20))))
-        await_(caught_up(settings, memory), "positions at the topics' ends")
+        until(caught_up(settings, memory), "positions at the topics' ends")
         together = memory.dump()
     memory.wipe()
     with running(settings):
-        await_(caught_up(settings, memory), "positions at the topics' ends")
+        until(caught_up(settings, memory), "positions at the topics' ends")
         assert memory.dump() == together
 
 
 def test_stopped_and_started_it_goes_on_where_it_was(settings: Settings, memory: Memory) -> None:
     publish(settings, episodes("e1"))
     with running(settings):
-        await_(caught_up(settings, memory), "positions at the topics' ends")
+        until(caught_up(settings, memory), "positions at the topics' ends")
     publish(settings, episodes("e2"))
     with running(settings):
-        await_(caught_up(settings, memory), "positions at the topics' ends")
+        until(caught_up(settings, memory), "positions at the topics' ends")
     assert memory.client.hget(memory.keys.tenant("acme").count, b"documents") == b"2"
 
 
@@ -183,7 +176,7 @@ def test_what_retention_took_is_passed_over(settings: Settings, memory: Memory) 
     publish(settings, episodes("e3"))
     before = METRICS.materialiser_lost._value.get()
     with running(settings):
-        await_(caught_up(settings, memory), "positions at the topics' ends")
+        until(caught_up(settings, memory), "positions at the topics' ends")
     assert memory.found("deploy staging") == ["e3"]
     assert METRICS.materialiser_lost._value.get() - before == 2
 
@@ -197,7 +190,7 @@ def test_a_position_beyond_the_end_is_refused(settings: Settings, memory: Memory
 def test_a_record_that_cannot_be_read_does_not_stop_the_rest(settings: Settings, memory: Memory) -> None:
     publish(settings, [Record(EPISODES, PARTITION, 0, b"k", b"{}", []), *episodes("e1")])
     with running(settings):
-        await_(caught_up(settings, memory), "positions at the topics' ends")
+        until(caught_up(settings, memory), "positions at the topics' ends")
     assert memory.found("deploy staging") == ["e1"]
 
 
@@ -207,17 +200,17 @@ def test_without_redis_it_waits_and_says_so_and_then_loses_nothing(settings: Set
     away = replace(settings, redis_url=server.url)
     publish(settings, episodes("e1"))
     with running(away) as materialiser:
-        await_(lambda: "Redis" in materialiser.ready()[1], "a reason that names Redis")
+        until(lambda: "Redis" in materialiser.ready()[1], "a reason that names Redis")
         assert not materialiser.ready()[0]
         assert materialiser.live()[0]
         process = subprocess.Popen(server.component.argv, stdout=subprocess.DEVNULL)
         try:
-            await_(lambda: materialiser.ready()[0], "ready")
-            await_(caught_up(settings, memory), "positions at the topics' ends")
+            until(lambda: materialiser.ready()[0], "ready")
+            until(caught_up(settings, memory), "positions at the topics' ends")
             assert memory.found("deploy staging") == ["e1"]
             process.terminate()
             process.wait()
-            await_(lambda: not materialiser.ready()[0], "not ready once Redis is gone again")
+            until(lambda: not materialiser.ready()[0], "not ready once Redis is gone again")
         finally:
             process.kill()
             process.wait()
@@ -228,7 +221,7 @@ def test_without_redis_it_waits_and_says_so_and_then_loses_nothing(settings: Set
 def test_without_kafka_or_its_topics_it_waits_and_says_so(settings: Settings) -> None:
     for changes in ({"kafka_bootstrap": "127.0.0.1:1"}, {"topic_prefix": "absent."}):
         with running(replace(settings, **changes)) as materialiser:  # type: ignore[arg-type]
-            await_(lambda m=materialiser: "Kafka" in m.ready()[1], "a reason that names Kafka")  # type: ignore[misc]
+            until(lambda m=materialiser: "Kafka" in m.ready()[1], "a reason that names Kafka")  # type: ignore[misc]
             assert not materialiser.ready()[0]
 
 
@@ -245,7 +238,7 @@ def test_its_health_is_served(settings: Settings) -> None:
             return False
 
     try:
-        await_(lambda: answers("/readyz"), "/readyz")
+        until(lambda: answers("/readyz"), "/readyz")
         assert answers("/livez")
         assert answers("/metrics")
     finally:

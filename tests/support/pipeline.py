@@ -19,8 +19,8 @@ from pipeline.local.ports import free_ports
 from pipeline.local.process import answers_ok
 from pipeline.settings import Settings
 
-READY_S = 90.0
-STOP_S = 20.0
+READY_S = 180.0
+STOP_S = 60.0
 COMMANDS: Mapping[str, str] = {"worker": "worker", "materialiser": "materialise", "service": "serve"}
 
 

@@ -14,7 +14,7 @@ import uvicorn
 from pipeline.service.app import create_app
 from pipeline.settings import Settings
 
-START_S = 20.0
+START_S = 60.0
 
 
 @contextmanager
