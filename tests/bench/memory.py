@@ -58,7 +58,7 @@ def read(file: Path) -> None:
             partition: Partition = pickle.load(stored)
             executors.append(Executor(sessions_fold(PARTITIONS, PARTITIONS), number))
             executors[-1].restore(partition.state.items())
-            assert len(executors[-1].state) == len(partition.state)
+            assert len(executors[-1].state) >= partition.sessions
             if number == 0:
                 del partition
                 first = resident()
