@@ -54,6 +54,8 @@ class Settings:
     """DEBUG, INFO, WARNING or ERROR."""
     log: str = "auto"
     """json: a JSON object a line; text: for people; auto: text on a terminal, else json."""
+    otlp_endpoint: str = ""
+    """Where spans go by OTLP over HTTP, such as http://collector:4318; without it there are none."""
 
     def __post_init__(self) -> None:
         if self.ordering not in ("eager", "strict"):

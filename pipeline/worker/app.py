@@ -15,12 +15,14 @@ from pipeline.contracts.limits import BATCH_BYTES
 from pipeline.kafka.clients import Cluster, plain_producer
 from pipeline.kafka.folds import fold_factories
 from pipeline.kafka.transaction import Transactions
+from pipeline.observe.tracing import spans
 from pipeline.settings import Settings
 from pipeline.topology import STAGES, Stage
 from pipeline.worker.partition import Batch, OwnedPartition
 from pipeline.worker.runner import Runner
 from pipeline.worker.standing import Watch
 from pipeline.worker.ticks import ticker
+from pipeline.worker.traced import TracedPartition
 from pipeline.worker.transport import Transport
 
 APPEND_MS: Final = 60_000
@@ -36,12 +38,14 @@ def create_runner(settings: Settings, cluster: Cluster, watch: Watch) -> Runner:
     prefix = settings.topic_prefix
     stages = {prefix + stage.source: stage for stage in STAGES}
     folds = fold_factories(settings, cluster)
-
+    tracing = spans(settings, "worker")
     log = plain_producer(settings.require_kafka(), **{"linger.ms": 0, "delivery.timeout.ms": APPEND_MS})
 
     def new_partition(tp: TP) -> OwnedPartition:
         stage: Stage = stages[tp.topic]
         transactions = Transactions(cluster, stage, tp.partition, prefix, settings.transaction_timeout_ms, log)
+        if tracing is not None:
+            return TracedPartition(tp, stage, folds[stage.name], transactions, tracing)
         return OwnedPartition(tp, stage, folds[stage.name], transactions)
 
     return Runner(new_partition, ticker(log, settings.require_control_key(), watch))
