@@ -1,0 +1,214 @@
+"""`python -m tests.bench.profile`: where each microsecond of an event goes, and what is the least that some steps cost.
+
+In process, without Kafka: the worker's fold over the bench's events in batches, up to encoded state, then the produce
+calls of what comes out, on a client without a broker. The time of a pass is measured with nothing in its way; a second
+pass is sampled by the kernel's CPU timer, and each sample counts for the innermost line of its stack that a step owns.
+A line that only moves values about counts for the next call. Arguments: events, passes.
+"""
+
+import gc
+import linecache
+import signal
+import sys
+import time
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from statistics import median
+from types import FrameType
+from typing import Any, Final
+
+import orjson
+import xxhash
+from confluent_kafka import Producer
+from rich.console import Console
+from rich.table import Table
+
+import pipeline
+from pipeline.contracts.envelope import read_envelope
+from pipeline.contracts.instants import parse_instant
+from pipeline.contracts.keys import partition_of
+from pipeline.contracts.limits import BATCH_RECORDS
+from pipeline.kafka.clients import producer_config
+from pipeline.kafka.publisher import key_of
+from pipeline.stages.executor import Effects, Executor
+from pipeline.topology import SESSION_STATE
+from tests.bench import workload
+from tests.support.inprocess import sessions_fold
+from tests.support.records import START_MS, LogRecord
+
+PARTITIONS: Final = 8
+SAMPLE_S: Final = 0.001
+LINES: Final = 24
+ROOT: Final = str(Path(pipeline.__file__).parent)
+STEPS: Final = (
+    ("executor.py:_changes", "state: encode"),
+    ("intake/view.py", "step: what mining sees"),
+    ("intake/", "decode: validate, secrets, digest"),
+    ("ordering/", "order"),
+    ("contracts/episode.py", "episode: write"),
+    ("segments/", "segment, mine"),
+    ("compiler/", "segment, mine"),
+    ("stages/segmenting.py", "segment, mine"),
+    ("stages/session_state.py", "state: keep"),
+    ("stages/journal.py", "state: keep"),
+    ("stages/fold.py", "state: keep"),
+    ("stages/executor.py", "executor: clock, timers, overlay"),
+    ("stages/", "sessions: the stage itself"),
+)
+"""The first that the innermost frames match; other files, such as contracts/keys.py, count for whoever calls them."""
+
+
+class Sampler:
+    def __init__(self) -> None:
+        self.steps: Counter[str] = Counter()
+        self.lines: Counter[tuple[str, int]] = Counter()
+
+    def __enter__(self) -> "Sampler":
+        signal.signal(signal.SIGPROF, self._sample)
+        signal.setitimer(signal.ITIMER_PROF, SAMPLE_S, SAMPLE_S)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        signal.signal(signal.SIGPROF, signal.SIG_DFL)
+
+    def _sample(self, _: int, frame: FrameType | None) -> None:
+        ours = [place for place in _places(frame) if place[0].startswith(ROOT)]
+        encoding = any(f"{Path(file).name}:{function}" == STEPS[0][0] for file, function, _ in ours)
+        step = STEPS[0][1] if encoding else next(filter(None, (_step(file) for file, _, _ in ours)), "")
+        if step:
+            self.steps[step] += 1
+            self.lines[ours[0][0], ours[0][2]] += 1
+
+
+def _places(frame: FrameType | None) -> Iterator[tuple[str, str, int]]:
+    while frame is not None:
+        yield frame.f_code.co_filename, frame.f_code.co_name, frame.f_lineno or 0
+        frame = frame.f_back
+
+
+def _step(file: str) -> str:
+    inside = file[len(ROOT) + 1 :]
+    return next((step for place, step in STEPS if inside.startswith(place)), "")
+
+
+class Pass:
+    """The same events through fresh folds, once."""
+
+    def __init__(self, lines: Sequence[bytes]) -> None:
+        self._logs: dict[int, list[LogRecord]] = defaultdict(list)
+        for number, line in enumerate(lines):
+            key = key_of(line) or b""
+            partition = partition_of(key.decode(), PARTITIONS)
+            log = self._logs[partition]
+            log.append(LogRecord(partition, len(log), START_MS + number, key, line))
+
+    def run(self) -> tuple[float, list[Effects]]:
+        """CPU seconds of this thread, and what came out."""
+        out: list[Effects] = []
+        gc.collect()
+        started = time.thread_time()
+        for partition, records in self._logs.items():
+            executor = Executor(sessions_fold(PARTITIONS, PARTITIONS), partition)
+            starts = range(0, len(records), BATCH_RECORDS)
+            out.extend(executor.run(records[start : start + BATCH_RECORDS]) for start in starts)
+        return time.thread_time() - started, out
+
+
+def produce(effects: Sequence[Effects]) -> tuple[float, int]:
+    """CPU seconds of this thread for handing all of it to the client, and how many records."""
+    producer = Producer(producer_config("127.0.0.1:1", **{"queue.buffering.max.messages": 10_000_000, "log_level": 0}))
+    records, spent = 0, 0.0
+    for batch in effects:
+        state = [(key.encode(), value) for key, value in batch.changes.items()]
+        started = time.thread_time()
+        for output in batch.outputs:
+            producer.produce(
+                output.topic,
+                output.value,
+                output.key,
+                output.partition,
+                headers=output.headers,  # type: ignore[arg-type]
+            )
+        for key, value in state:
+            producer.produce(SESSION_STATE, value, key, 0)
+        spent += time.thread_time() - started
+        records += len(batch.outputs) + len(state)
+        producer.purge()
+        producer.poll(0)
+    return spent, records
+
+
+def floor(lines: Sequence[bytes]) -> dict[str, float]:
+    """CPU microseconds an event of single calls that no variant of the steps does without."""
+    parsed = [orjson.loads(line) for line in lines]
+    dumps = [orjson.dumps(fields, option=orjson.OPT_SORT_KEYS) for fields in parsed]
+    stamps = [fields["timestamp"] for fields in parsed]
+    producer = Producer(producer_config("127.0.0.1:1", **{"queue.buffering.max.messages": 10_000_000, "log_level": 0}))
+    found = {
+        "parse: orjson.loads": _each(orjson.loads, lines),
+        "envelope, parts as bytes: msgspec": _each(read_envelope, lines),
+        "sorted dump: orjson.dumps": _each(lambda fields: orjson.dumps(fields, option=orjson.OPT_SORT_KEYS), parsed),
+        "digest: xxh3_128": _each(xxhash.xxh3_128_digest, dumps),
+        "instant of the timestamp": _each(parse_instant, stamps),
+        "a produce call": _each(lambda line: producer.produce("t", line, b"acme/session-1", 0), lines),
+    }
+    producer.purge()
+    return found
+
+
+def _each(call: Callable[[Any], Any], items: Sequence[Any]) -> float:
+    started = time.thread_time()
+    for item in items:
+        call(item)
+    return (time.thread_time() - started) / len(items) * 1e6
+
+
+def main(events: int, passes: int) -> None:
+    lines = workload.compact(events)
+    once = Pass(lines)
+    once.run()
+    timed = [once.run() for _ in range(passes)]
+    total = median(spent for spent, _ in timed) / events * 1e6
+    produced, records = produce(timed[-1][1])
+    with Sampler() as sampler:
+        for _ in range(passes):
+            once.run()
+    show(events, total, produced / events * 1e6, records / events, sampler, floor(lines))
+
+
+def show(events: int, total: float, produced: float, records: float, sampler: Sampler, least: dict[str, float]) -> None:
+    out, samples = Console(width=100, highlight=False), sampler.steps.total()
+    out.print(f"In process, {events:,} events ({workload.source()}), CPU µs an event")
+    table = _table("step", "µs", "share")
+    for step, count in sampler.steps.most_common():
+        table.add_row(step, f"{total * count / samples:.2f}", f"{count / samples:.0%}")
+    table.add_row("[bold]the fold", f"[bold]{total:.2f}", "100%")
+    table.add_row(f"produce calls, {records:.2f} records an event", f"{produced:.2f}", "")
+    out.print(table)
+    lines = _table("the dearest lines", "µs")
+    for (file, number), count in sampler.lines.most_common(LINES):
+        text = linecache.getline(file, number).strip()[:58]
+        lines.add_row(f"{file[len(ROOT) + 1 :]}:{number}  [dim]{_plain(text)}[/]", f"{total * count / samples:.2f}")
+    out.print("", lines)
+    calls = _table("single calls", "µs")
+    for call, spent in least.items():
+        calls.add_row(call, f"{spent:.2f}")
+    out.print("", calls)
+
+
+def _table(*columns: str) -> Table:
+    table = Table(box=None, pad_edge=False)
+    for number, column in enumerate(columns):
+        table.add_column(column, justify="right" if number else "left", no_wrap=True)
+    return table
+
+
+def _plain(text: str) -> str:
+    return text.replace("[", r"\[")
+
+
+if __name__ == "__main__":
+    asked = [int(argument) for argument in sys.argv[1:]]
+    main(*(asked or [20_000]), *([3] if len(asked) < 2 else []))
