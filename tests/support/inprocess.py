@@ -59,6 +59,8 @@ class Ran:
     counts: dict[str, int] = field(default_factory=dict)
     state: dict[str, Any] = field(default_factory=dict)
     journals: dict[str, Journal] = field(default_factory=dict)
+    kept: set[str] = field(default_factory=set)
+    """Keys of the state topic that a compaction leaves, but for the position."""
 
     def on(self, topic: str) -> list[Output]:
         return [output for output in self.outputs if output.topic == topic]
@@ -197,6 +199,7 @@ def run_through(new_fold: Callable[[], Fold], records: Sequence[LogRecord], fate
             executor = Executor(new_fold(), partition)
             executor.restore(state_topic)
     ran.counts, ran.state, ran.journals = dict(executor.counts), dict(executor.state), dict(executor.journals)
+    ran.kept = {key for key, _ in compacted(state_topic)} - {POSITION_KEY}
     return ran
 
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from pipeline.contracts.evidence import EvidenceControl
 from pipeline.contracts.headers import KIND
-from pipeline.contracts.limits import BARRIER_KEPT_MS, PATTERN_DEBOUNCE_MS
+from pipeline.contracts.limits import BARRIER_KEPT_MS, PATTERN_DEBOUNCE_MS, SESSION_FORGOTTEN_MS, WINDOW_MS
 from pipeline.stages.fold import Fold
 from pipeline.stages.patterns import PatternsFold
 from pipeline.topology import EVIDENCE
@@ -89,6 +89,18 @@ def test_however_evidence_is_cut_and_wherever_the_worker_dies_the_bytes_are_the_
     show("evidence", (Line(pause, f"+ ms, {kind} {which}") for pause, kind, which in items))
     show_fates(fates)
     check(PatternsFold, evidence(items), fates)
+
+
+@pytest.mark.requirement("E-34")
+@given(lines=logs(), fates=FATES)
+def test_of_sessions_that_are_forgotten_nothing_is_left_in_the_state_topic(
+    lines: list[Line], fates: list[Fate]
+) -> None:
+    end = max((line.at for line in lines), default=0) + SESSION_FORGOTTEN_MS + WINDOW_MS
+    lines = [*lines, Line(end, "tick")]
+    show("events", lines)
+    show_fates(fates)
+    assert run_through(sessions_fold, records(lines), fates).kept == set()
 
 
 @ORDERINGS
