@@ -1,7 +1,8 @@
 """Law 5: what a memory says now, against what a replay of the same log makes it say, artifact by artifact.
 
 Enters: the records of one artifacts partition, of both sides. Leaves: of every pattern its current artifact (draft or
-active), and an `ArtifactChange` where the two differ. Pure; a record that is no artifact raises ValueError.
+active), and an `ArtifactChange` where the two differ. Pure; what is no artifact says nothing here: it is for law 4 to
+name it.
 
 Ids, versions, chain links and times are not compared: they tell how a memory got there.
 """
@@ -91,11 +92,13 @@ def current_artifacts(records: Iterable[Record]) -> dict[PatternName, Current]:
     found: dict[bytes, tuple[PatternName, Current]] = {}
     for record in records:
         key = record.key or b""
-        artifact = orjson.loads(record.value) if record.value is not None else None
-        if artifact is not None and artifact["status"] in CURRENT:
-            found[key] = pattern_of(artifact), Current(record.offset, _digest(artifact))
-        else:
-            found.pop(key, None)
+        found.pop(key, None)
+        try:
+            artifact = orjson.loads(record.value or b"null")
+            if artifact is not None and artifact["status"] in CURRENT:
+                found[key] = pattern_of(artifact), Current(record.offset, _digest(artifact))
+        except (ValueError, LookupError, TypeError, AttributeError):
+            continue
     return dict(found.values())
 
 

@@ -200,8 +200,7 @@ class Comparison:
             key, origin = row.key or b"", origin_of(row)
             if key not in seen:
                 seen.add(key)
-                index = orjson.loads(row.value or b"")["metadata"][RESERVED]["release"]["index"]
-                if index > 0 or origin is None or origin[1] < low:
+                if _index(row) != 0 or origin is None or origin[1] < low:
                     found.add(key)
         return found
 
@@ -232,6 +231,14 @@ class Comparison:
             self._report.changes[change.change] += 1
             if len(self._report.artifacts) < CHANGES_KEPT:
                 self._report.artifacts.append(change)
+
+
+def _index(episode: Row) -> int | None:
+    """Its place in its session; None where it is no episode."""
+    try:
+        return int(orjson.loads(episode.value or b"")["metadata"][RESERVED]["release"]["index"])
+    except (ValueError, LookupError, TypeError):
+        return None
 
 
 def _values(rows: Iterable[Row], offsets: set[int | None]) -> dict[int | None, bytes | None]:

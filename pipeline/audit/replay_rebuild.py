@@ -14,7 +14,7 @@ from pipeline.audit.replay_artifacts import PatternName, pattern_of
 from pipeline.audit.replay_topics import Cut, Shadow
 from pipeline.audit.verify import Row, row_of
 from pipeline.contracts.evidence import EvidenceControl
-from pipeline.contracts.headers import CONTROL_KINDS, KIND, header
+from pipeline.contracts.headers import KIND
 from pipeline.contracts.keys import split_key
 from pipeline.contracts.limits import BATCH_BYTES, BATCH_RECORDS
 from pipeline.kafka.clients import Cluster, Watermarks, read_partition
@@ -97,11 +97,10 @@ class Rebuild:
             name = self.prefix + EVIDENCE
             executor = self._fold_evidence(watch(self.rows(name, partition, marks)), partition, again)
             said = executor.run([_barrier(partition)]).outputs
-            moving |= {pattern_of(orjson.loads(output.value or b"")) for output in said if output.topic == ARTIFACTS}
+            artifacts = (output.value for output in said if output.topic == ARTIFACTS)
+            moving |= {pattern_of(orjson.loads(value)) for value in artifacts if value is not None}
             rest = Watermarks(marks.high, self.cut.outputs[EVIDENCE][partition].high)
-            for row in self.rows(name, partition, rest):
-                if header(row.headers, KIND) not in CONTROL_KINDS:
-                    moving.add(PatternName(*split_key((row.key or b"/").decode(errors="replace"))[:2]))
+            moving |= {_pattern(row) for row in self.rows(name, partition, rest)}
         again.flush()
         return moving
 
@@ -132,6 +131,12 @@ def _small(rows: Iterator[Row]) -> Iterator[Row]:
         size += len(row.value or b"")
         if size >= BATCH_BYTES:
             return
+
+
+def _pattern(evidence: Row) -> PatternName:
+    """What a contribution is about; a name that no pattern has where it is none."""
+    tenant_id, _, rest = (evidence.key or b"").decode(errors="replace").partition("/")
+    return PatternName(*split_key(f"{tenant_id}/{rest.partition('/')[0]}"))
 
 
 def _barrier(partition: int) -> Row:

@@ -11,6 +11,7 @@ from typing import Any, Final, NamedTuple
 from confluent_kafka import IsolationLevel, KafkaError, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
+from pipeline.contracts.limits import KB
 from pipeline.kafka.clients import Cluster, Watermarks, plain_producer, sendable
 from pipeline.kafka.plan import ClusterState, TopicSpec, plan
 from pipeline.kafka.positions import stored_positions
@@ -31,6 +32,7 @@ from pipeline.topology import (
 )
 
 ANSWER_S: Final = 30.0
+QUEUED_KB: Final = 64 * KB
 OF_SESSIONS: Final = (EPISODES, EVIDENCE, EVENTS_DLQ)
 OF_PATTERNS: Final = (ARTIFACTS, KNOWLEDGE, EVIDENCE_DLQ)
 
@@ -103,7 +105,9 @@ class Shadow:
 
     def __init__(self, bootstrap: str, prefix: str) -> None:
         self.prefix = prefix
-        self._producer: Producer = plain_producer(bootstrap, **{"linger.ms": 20})
+        self._producer: Producer = plain_producer(
+            bootstrap, **{"linger.ms": 20, "queue.buffering.max.kbytes": QUEUED_KB}
+        )
         self._failures: list[str] = []
 
     def write(self, outputs: Iterable[Output]) -> None:

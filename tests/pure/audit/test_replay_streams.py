@@ -129,7 +129,8 @@ def test_of_a_memory_what_counts_is_what_its_current_artifacts_say_and_not_how_i
     there = [
         artifact("same", "1", 0), artifact("same", "1", 1, status="superseded"), artifact("same", "2", 2, version=2),
         artifact("gone", "3", 3), artifact("surer", "4", 4), artifact("dropped", "5", 5),
-        artifact("dropped", "5", 6, status="deprecated"),
+        artifact("dropped", "5", 6, status="deprecated"), LogRecord(0, 7, 0, b"6", b"no artifact"),
+        LogRecord(0, 8, 0, b"7", b"[]"),
     ]  # fmt: skip
     made = [
         artifact("same", "9", 0, source_events=["b", "a"]), artifact("surer", "8", 1, confidence=0.9),
