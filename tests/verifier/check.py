@@ -11,11 +11,12 @@ from tests.verifier.artifacts import compare_artifacts
 from tests.verifier.faults import Kind, Report
 from tests.verifier.log import Part, Progress, Row, Snapshot, read
 from tests.verifier.outputs import (
+    By,
+    by_origin,
     compare_copies,
     compare_episodes,
     compare_evidence,
     compare_letters,
-    compare_unaccounted,
 )
 from tests.verifier.patterns import Patterns
 from tests.verifier.projection import compare_memory
@@ -70,11 +71,11 @@ def check(
 def compare(snapshot: Snapshot, rules: Rules, progress: Progress = lambda _: None) -> Report:
     report = Report()
     mades = []
-    for number, part in enumerate(snapshot.topics[EVENTS]):
+    evidence = by_origin(report, snapshot.topics[EVIDENCE], len(snapshot.topics[EVENTS]))
+    for number in range(len(snapshot.topics[EVENTS])):
         progress(f"computing {EVENTS}/{number}")
-        mades.append(_compare_events(report, snapshot, rules, number, part))
+        mades.append(_compare_events(report, snapshot, rules, number, evidence))
     compare_copies(report, mades, snapshot.topics[EVENTS], rules)
-    compare_unaccounted(report, snapshot.topics[EVIDENCE], len(mades))
     for number, part in enumerate(snapshot.topics[EVIDENCE]):
         progress(f"computing {EVIDENCE}/{number}")
         _compare_patterns(report, snapshot, number, part)
@@ -89,17 +90,18 @@ def compare(snapshot: Snapshot, rules: Rules, progress: Progress = lambda _: Non
     return report
 
 
-def _compare_events(report: Report, snapshot: Snapshot, rules: Rules, number: int, part: Part) -> Made:
+def _compare_events(report: Report, snapshot: Snapshot, rules: Rules, number: int, evidence: By) -> Made:
+    part, partitions = snapshot.topics[EVENTS][number], len(snapshot.topics[EVENTS])
     found = table(snapshot.topics[SESSION_STATE][number])
     lost = _lost(report, number, part, found)
-    reference = Reference(number, len(snapshot.topics[EVENTS]), rules)
+    reference = Reference(number, partitions, rules)
     reference.lost(lost)
     for row in _read_by_the_stage(part.rows, lost):
         reference.take(row)
     made = reference.made
     compare_episodes(report, number, made, snapshot.topics[EPISODES][number])
     compare_letters(report, EVENTS, EVENTS_DLQ, number, made.letters, snapshot.topics[EVENTS_DLQ][number])
-    compare_evidence(report, number, made, snapshot.topics[EVIDENCE], len(snapshot.topics[EVENTS]))
+    compare_evidence(report, number, made, evidence, len(snapshot.topics[EVIDENCE]), partitions)
     where, topic_id = f"{SESSION_STATE}/{number}", snapshot.topic_ids[EVENTS]
     compare_position(report, where, found, topic_id, made.clock, made.counts, part.rows)
     compare_sessions(report, number, found, made, rules)

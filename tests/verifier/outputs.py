@@ -109,28 +109,41 @@ def _letter(source: str, number: int, letter: Letter) -> Says:
     return Says(row.key, row.value, (*row.headers, *sorted({**sent, **ours}.items())))
 
 
-def compare_evidence(report: Report, number: int, made: Made, parts: Sequence[Part], partitions: int) -> None:
+By = dict[tuple[int, int], list[Row]]
+
+
+def by_origin(report: Report, parts: Sequence[Part], partitions: int) -> By:
+    """Evidence by its partition and the partition of the events topic that it comes from; ticks name none."""
+    rows: By = defaultdict(list)
+    for target, part in enumerate(parts):
+        for row in part.rows:
+            number = row.number("hmx-origin-partition")
+            if row.header("hmx-kind") == b"tick":
+                continue
+            if 0 <= number < partitions:
+                rows[target, number].append(row)
+            else:
+                report.add(Kind.UNFOUNDED, f"{EVIDENCE}/{target} offset {row.offset}", "an origin", row.key)
+    return rows
+
+
+def compare_evidence(report: Report, number: int, made: Made, rows: By, targets: int, partitions: int) -> None:
     """What came of partition `number` of the events topic, in each partition of the evidence topic, in order."""
     expected: dict[int, list[Item]] = defaultdict(list)
     for said in made.evidence:
         if isinstance(said, Barrier):
-            for target in range(len(parts)):
+            for target in range(targets):
                 expected[target].append(_barrier(said, number, partitions))
         else:
             item = _item(said.origin, number, said.key.encode(), said.value, b"contribution")
-            expected[tenant_partition(said.tenant_id, len(parts))].append(item)
-    for target, part in enumerate(parts):
-        rows = [row for row in part.rows if row.number("hmx-origin-partition") == number and _ours(row)]
+            expected[tenant_partition(said.tenant_id, targets)].append(item)
+    for target in range(targets):
         found = [
             _item(row.number("hmx-origin-offset"), number, row.key, row.value, row.header("hmx-kind"), row)
-            for row in rows
+            for row in rows[target, number]
         ]
         align(report, f"{EVIDENCE}/{target}", expected[target], found, _differ)
         report.compared["evidence"] += len(found)
-
-
-def _ours(row: Row) -> bool:
-    return row.header("hmx-kind") in (b"contribution", b"barrier")
 
 
 def _barrier(said: Barrier, number: int, partitions: int) -> Item:
@@ -147,14 +160,6 @@ def _item(
     if row is not None:
         return Item((origin, key), Says(key, value, (row.header("content-type"), kind)), f"offset {row.offset}, {name}")
     return Item((origin, key), Says(key, value, (JSON, kind)), name)
-
-
-def compare_unaccounted(report: Report, parts: Sequence[Part], partitions: int) -> None:
-    """Evidence that names no partition of the events topic; ticks name none."""
-    for target, part in enumerate(parts):
-        for row in part.rows:
-            if row.header("hmx-kind") != b"tick" and not (0 <= row.number("hmx-origin-partition") < partitions):
-                report.add(Kind.UNFOUNDED, f"{EVIDENCE}/{target} offset {row.offset}", "an origin", row.key)
 
 
 def compare_copies(report: Report, mades: Sequence[Made], parts: Sequence[Part], rules: Rules) -> None:

@@ -6,6 +6,7 @@ compared as sets in which nothing stands twice.
 
 import struct
 from collections import Counter, defaultdict
+from functools import lru_cache
 from typing import Any, Final
 from urllib.parse import quote
 
@@ -234,6 +235,7 @@ def _recent(steps: dict[int, bytes]) -> dict[bytes, float]:
     return {steps[index]: float(index) for index in sorted(steps)[-STEPS:]}
 
 
+@lru_cache(maxsize=100_000)
 def _key(root: str, kind: str, name: str) -> bytes:
     return f"{root}:{kind}:{quote(name, safe='')}".encode()
 

@@ -1,0 +1,118 @@
+"""The reference and the stages, written apart from each other, agree on what comes of any traffic. No Kafka here."""
+
+import random
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import orjson
+import pytest
+
+from pipeline.contracts.limits import BARRIER_KEPT_MS, WAITING_EVENTS
+from pipeline.stages.fold import Fold, Output
+from pipeline.stages.patterns import PatternsFold
+from tests.support.inprocess import KEY, Ran, run, sessions_fold
+from tests.support.records import START_MS, LogRecord, event
+from tests.support.sessions import interleaved, session
+from tests.support.traffic import Sent, controls, lay_out, returning, traffic
+from tests.verifier import Fault, Report, Rules, Snapshot, compare
+from tests.verifier.log import Part, Row
+from tests.verifier.rules import EVENTS, EVIDENCE, PATTERN_STATE, SESSION_STATE, TOPICS
+
+PARTITIONS = 4
+BOTH = pytest.mark.parametrize("strict", [False, True], ids=["eager", "strict"])
+Logs = Mapping[int, Sequence[LogRecord]]
+
+
+def verified(logs: Logs, dice: random.Random, *, strict: bool = False) -> Report:
+    """Both stages on these logs, and what the verifier says of what they have written."""
+    topics = {topic: [Part() for _ in range(PARTITIONS)] for topic in TOPICS}
+    evidence: list[list[Output]] = []
+    for number in range(PARTITIONS):
+        log = logs.get(number, ())
+        fold = sessions_fold(PARTITIONS, PARTITIONS, strict=strict)
+        ran = run(lambda: sessions_fold(PARTITIONS, PARTITIONS, strict=strict), log, lambda left: dice.randint(1, left))
+        topics[EVENTS][number].rows = [row_of(record) for record in log]
+        write(topics, [output for output in ran.outputs if output.topic != EVIDENCE])
+        topics[SESSION_STATE][number].rows = state_of(fold, ran, log)
+        evidence.append(ran.on(EVIDENCE))
+    write(topics, interleaved(evidence, dice))
+    for number in range(PARTITIONS):
+        log = [as_read(number, row) for row in topics[EVIDENCE][number].rows]
+        ran = run(PatternsFold, log)
+        write(topics, ran.outputs)
+        topics[PATTERN_STATE][number].rows = state_of(PatternsFold(), ran, log)
+    for parts in topics.values():
+        for part in parts:
+            part.high = len(part.rows)
+    return compare(Snapshot(topics, dict.fromkeys(TOPICS, "id"), None), Rules(KEY, strict))
+
+
+def write(topics: dict[str, list[Part]], outputs: Sequence[Output]) -> None:
+    for output in outputs:
+        rows = topics[output.topic][output.partition].rows
+        at = START_MS + 40 * len(rows)
+        rows.append(Row(len(rows), at, output.key, output.value, [(name, value) for name, value in output.headers]))
+
+
+def row_of(record: LogRecord) -> Row:
+    headers: list[Any] = list(record.headers)
+    return Row(record.offset, record.timestamp, record.key, record.value, headers)
+
+
+def as_read(partition: int, row: Row) -> LogRecord:
+    headers: list[Any] = row.headers
+    return LogRecord(partition, row.offset, row.at, row.key, row.value, headers)
+
+
+def state_of(fold: Fold, ran: Ran, log: Sequence[LogRecord]) -> list[Row]:
+    """The stream table's records; a partition without records has none."""
+    if not log:
+        return []
+    position = {
+        "position": log[-1].offset + 1,
+        "clock": max(record.timestamp for record in log),
+        "topic_id": "id",
+        "counts": {str(name): n for name, n in ran.counts.items()},
+    }
+    state = {key: fold.encode(key, value) for key, value in ran.state.items()}
+    return [Row(0, 0, key.encode(), value, []) for key, value in {**state, "!": orjson.dumps(position)}.items()]
+
+
+def faults(report: Report) -> list[Fault]:
+    """The copies of traffic that is laid out by itself claim any original."""
+    return [fault for fault in report.faults if "copy of" not in fault.where]
+
+
+@BOTH
+@pytest.mark.parametrize("seed", [1, 3])
+def test_they_agree_on_traffic_with_everything_that_may_happen(seed: int, strict: bool) -> None:
+    dice = random.Random(seed)
+    sent = sorted([*traffic(seed, 150, 40, long=1), *controls(dice, 50, 30)], key=lambda record: record.at)
+    logs = lay_out(returning(dice, sent) if seed == 3 else sent, PARTITIONS, dice)
+    report = verified({number: log.records for number, log in logs.items()}, dice, strict=strict)
+    assert not faults(report)
+    assert {"released", "released_late", "duplicate", "rerouted", "control"} <= report.outcomes.keys()
+
+
+@BOTH
+def test_they_agree_on_what_sessions_teach(strict: bool) -> None:
+    """Interleaved sessions, each event a little later than the last, with barriers between."""
+    dice = random.Random(4)
+    events = interleaved([session(number) for number in range(60)], dice)
+    sent = [Sent(150 * n, orjson.dumps(item), item) for n, item in enumerate(events)]
+    sent += [Sent(150 * n, control="barrier") for n in range(0, len(events), 90)]
+    sent.append(Sent(150 * len(events) + BARRIER_KEPT_MS, control="tick"))
+    logs = lay_out(sorted(sent, key=lambda record: record.at), PARTITIONS, dice)
+    report = verified({number: log.records for number, log in logs.items()}, dice, strict=strict)
+    assert not report.faults
+    assert report.compared["artifact records"] > report.compared["patterns"] > 2
+
+
+@BOTH
+def test_they_agree_where_a_window_is_full(strict: bool) -> None:
+    backwards = [event(sequence=n) for n in range(2 * WAITING_EVENTS, WAITING_EVENTS - 100, -1)]
+    sent = [Sent(0, orjson.dumps(item), item) for item in backwards] + [Sent(5_000, control="tick")]
+    logs = lay_out(sent, PARTITIONS, random.Random(1))
+    report = verified({number: log.records for number, log in logs.items()}, random.Random(1), strict=strict)
+    assert report.outcomes["released_late"] > 100
+    assert not report.faults
