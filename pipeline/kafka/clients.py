@@ -47,6 +47,7 @@ def consumer_config(bootstrap: str, **settings: Any) -> dict[str, Any]:
         "enable.partition.eof": True,
         "auto.offset.reset": "error",
         "fetch.wait.max.ms": 20,
+        "fetch.queue.backoff.ms": 5,  # with its queue full the client would pause for a second
         "fetch.message.max.bytes": OUTPUT_BYTES + 64 * 1024,
         "log_level": 3,
         **settings,
