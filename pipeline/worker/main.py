@@ -29,7 +29,9 @@ def run_worker(settings: Settings) -> None:
     app = create_app(settings, health.runner)
     quiet_libraries()
     asyncio.set_event_loop(asyncio.new_event_loop())
-    faust.Worker(app, loglevel=settings.log_level, override_logging=False).execute_from_commandline()
+    worker = faust.Worker(app, loglevel=settings.log_level, override_logging=False, quiet=True)
+    worker.spinner = None  # it would write into the log
+    worker.execute_from_commandline()
 
 
 def _wait_for_topics(settings: Settings) -> Cluster:
