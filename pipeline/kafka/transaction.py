@@ -10,8 +10,10 @@ Fails:
     RefusalError  going on would lose or double data; an operator must decide
 """
 
+import gc
 import logging
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Final, NamedTuple
 
 from confluent_kafka import KafkaError, KafkaException, Producer
@@ -99,7 +101,8 @@ class Transactions:
                 yield (message.key() or b"").decode(), message.value()
 
         try:
-            stored = executor.restore(records())
+            with _uncollected():
+                stored = executor.restore(records())
         except UnreadableStateError as error:
             raise RefusalError(
                 f"{self._state}/{self._partition} can't be read: {error}. Another version of the pipeline wrote it: run"
@@ -194,6 +197,16 @@ class Transactions:
             self.abort()
             return AbortedError(where)
         return FencedError(f"{where} (refused for good)")
+
+
+@contextmanager
+def _uncollected() -> Iterator[None]:
+    """Restoring makes many objects and no garbage: the collector, looking through them all, would take most of it."""
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
 
 
 def _send(producer: Producer, topic: str, record: Output, answered: Answered | None = None) -> None:
