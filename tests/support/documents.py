@@ -7,10 +7,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import MISSING, fields
 from pathlib import Path
 
+from prometheus_client.metrics import MetricWrapperBase
+
 from pipeline.contracts.effects import Effect
 from pipeline.contracts.outcomes import Outcome
 from pipeline.contracts.rejections import Reason
 from pipeline.kafka.topics import load_topics
+from pipeline.observe.metrics import METRICS
 from pipeline.settings import Settings
 from tests.support.cases import CASES
 
@@ -51,6 +54,19 @@ def reasons() -> Table:
     return [("reason", "step", "advice"), *((f"`{reason}`", str(reason.step), reason.advice) for reason in Reason)]
 
 
+def metrics() -> Table:
+    """A counter's name as it is exported, with `_total`."""
+    rows: Table = [("metric", "labels", "meaning")]
+    for metric in vars(METRICS).values():
+        if isinstance(metric, MetricWrapperBase):
+            (described,) = metric.describe()
+            suffix = {"counter": "_total", "histogram": " (histogram)"}.get(described.type, "")
+            name, _, kind = f"{described.name}{suffix}".partition(" ")
+            labels = ", ".join(metric._labelnames)
+            rows.append((f"`{name}`{kind and ' ' + kind}", labels, described.documentation))
+    return rows
+
+
 def settings() -> Table:
     said = _field_docs()
     rows: Table = [("variable", "default", "meaning")]
@@ -77,6 +93,7 @@ TABLES: Mapping[str, Callable[[], Table]] = {
     "effects": effects,
     "cases": cases,
     "reasons": reasons,
+    "metrics": metrics,
     "settings": settings,
 }
 
