@@ -6,12 +6,15 @@ from typing import Any
 
 import orjson
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from pipeline.contracts.limits import BARRIER_KEPT_MS, WAITING_EVENTS
 from pipeline.stages.fold import Fold, Output
 from pipeline.stages.patterns import PatternsFold
 from tests.support.inprocess import KEY, Ran, run, sessions_fold
 from tests.support.records import START_MS, LogRecord, event
+from tests.support.scripts import Line, logs, partitioned, show
 from tests.support.sessions import interleaved, session
 from tests.support.traffic import Sent, controls, lay_out, returning, traffic
 from tests.verifier import Fault, Report, Rules, Snapshot, compare
@@ -45,6 +48,10 @@ def verified(logs: Logs, dice: random.Random, *, strict: bool = False) -> Report
         for part in parts:
             part.high = len(part.rows)
     return compare(Snapshot(topics, dict.fromkeys(TOPICS, "id"), None), Rules(KEY, strict))
+
+
+def laid_out(sent: Sequence[Sent], dice: random.Random) -> Logs:
+    return {number: log.records for number, log in lay_out(sent, PARTITIONS, dice).items()}
 
 
 def write(topics: dict[str, list[Part]], outputs: Sequence[Output]) -> None:
@@ -84,12 +91,19 @@ def faults(report: Report) -> list[Fault]:
 
 
 @BOTH
+@given(lines=logs(), dice=st.randoms(use_true_random=False))
+def test_they_agree_on_any_small_log(strict: bool, lines: list[Line], dice: random.Random) -> None:
+    show("the log", lines)
+    made = dict(enumerate(partitioned(lines, PARTITIONS)))
+    assert not verified(made, dice, strict=strict).faults
+
+
+@BOTH
 @pytest.mark.parametrize("seed", [1, 3])
 def test_they_agree_on_traffic_with_everything_that_may_happen(seed: int, strict: bool) -> None:
     dice = random.Random(seed)
     sent = sorted([*traffic(seed, 150, 40, long=1), *controls(dice, 50, 30)], key=lambda record: record.at)
-    logs = lay_out(returning(dice, sent) if seed == 3 else sent, PARTITIONS, dice)
-    report = verified({number: log.records for number, log in logs.items()}, dice, strict=strict)
+    report = verified(laid_out(returning(dice, sent) if seed == 3 else sent, dice), dice, strict=strict)
     assert not faults(report)
     assert {"released", "released_late", "duplicate", "rerouted", "control"} <= report.outcomes.keys()
 
@@ -102,8 +116,7 @@ def test_they_agree_on_what_sessions_teach(strict: bool) -> None:
     sent = [Sent(150 * n, orjson.dumps(item), item) for n, item in enumerate(events)]
     sent += [Sent(150 * n, control="barrier") for n in range(0, len(events), 90)]
     sent.append(Sent(150 * len(events) + BARRIER_KEPT_MS, control="tick"))
-    logs = lay_out(sorted(sent, key=lambda record: record.at), PARTITIONS, dice)
-    report = verified({number: log.records for number, log in logs.items()}, dice, strict=strict)
+    report = verified(laid_out(sorted(sent, key=lambda record: record.at), dice), dice, strict=strict)
     assert not report.faults
     assert report.compared["artifact records"] > report.compared["patterns"] > 2
 
@@ -112,7 +125,6 @@ def test_they_agree_on_what_sessions_teach(strict: bool) -> None:
 def test_they_agree_where_a_window_is_full(strict: bool) -> None:
     backwards = [event(sequence=n) for n in range(2 * WAITING_EVENTS, WAITING_EVENTS - 100, -1)]
     sent = [Sent(0, orjson.dumps(item), item) for item in backwards] + [Sent(5_000, control="tick")]
-    logs = lay_out(sent, PARTITIONS, random.Random(1))
-    report = verified({number: log.records for number, log in logs.items()}, random.Random(1), strict=strict)
+    report = verified(laid_out(sent, random.Random(1)), random.Random(1), strict=strict)
     assert report.outcomes["released_late"] > 100
     assert not report.faults
