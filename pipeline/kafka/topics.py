@@ -46,7 +46,8 @@ _UNSETTLED: Final = {  # the broker asked does not know the topic yet, or a part
     KafkaError.UNKNOWN_LEADER_EPOCH,
     KafkaError.FENCED_LEADER_EPOCH,
     KafkaError.OFFSET_NOT_AVAILABLE,  # a new leader that does not know yet how far its followers are
-    KafkaError._NOENT,  # the client's own word for a partition without a leader
+    KafkaError._NOENT,  # the client's own words for a partition without a leader, and for one it does not know yet
+    KafkaError._UNKNOWN_PARTITION,
 }
 _SILENCE: Final = {KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN, KafkaError._TIMED_OUT, KafkaError._RESOLVE}
 
