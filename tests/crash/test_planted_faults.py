@@ -27,6 +27,7 @@ from tests.support.pipeline import new_settings, running
 from tests.support.records import event
 from tests.support.sessions import interleaved, session
 from tests.verifier import Fault, Kind, Report, Rules, Snapshot, check, compare, read
+from tests.verifier.__main__ import main
 from tests.verifier.log import Part, Row
 from tests.verifier.memory import Memory, read_memory, root_of
 from tests.verifier.rules import (
@@ -480,8 +481,28 @@ def test_it_names_what_is_planted_in_the_real_redis(verified: Verified, redis_ur
             client.delete(extra)
 
 
-def test_it_names_what_is_planted_in_the_real_topic(verified: Verified) -> None:
-    """Last: it stays there."""
+class TestRetention:
+    @pytest.fixture
+    def trimmed(self, verified: Verified) -> Snapshot:
+        """As if the first ten records of the log had been deleted after they were read."""
+        parts = [Part(10, part.high, [row for row in part.rows if row.offset >= 10]) for part in self.log(verified)]
+        return replace(verified.snapshot, topics={**verified.snapshot.topics, EVENTS: parts}, memory=None)
+
+    def log(self, verified: Verified) -> list[Part]:
+        return verified.snapshot.topics[EVENTS]
+
+    def test_what_is_gone_can_not_be_verified(self, verified: Verified, trimmed: Snapshot) -> None:
+        faults = compare(trimmed, verified.rules).faults
+        assert {(Kind.BEHIND, f"{EVENTS}/{number}") for number in range(PARTITIONS)} <= set(places(faults))
+
+    def test_unless_it_was_read_before(self, verified: Verified, trimmed: Snapshot) -> None:
+        assert not compare(trimmed.after(verified.snapshot), verified.rules).faults
+
+
+def test_it_names_what_is_planted_in_the_real_topic(
+    verified: Verified, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Last: it stays there. The command says so too."""
     number, settings = verified.most(EPISODES), verified.settings
     twin = verified.rows(EPISODES, number)[20]
     headers: Any = twin.headers
@@ -492,3 +513,7 @@ def test_it_names_what_is_planted_in_the_real_topic(verified: Verified) -> None:
     (fault,) = verified.check().faults
     assert fault.kind is Kind.DOUBLED
     assert fault.where.endswith(f"of {origin(twin)}")
+    for name in ("kafka_bootstrap", "topic_prefix", "control_key", "window_ms"):
+        monkeypatch.setenv(f"HMX_{name.upper()}", str(getattr(settings, name)))
+    assert main() == 1
+    assert f"doubled {fault.where}" in " ".join(capsys.readouterr().out.split())
