@@ -92,11 +92,11 @@ def test_segments_that_one_timer_begins_and_ends_have_only_steps_of_their_own() 
     pause = 2 * SEGMENT_IDLE_MS
     wishes = ["deploy the payments service", "rotate the database credentials", "roll back the search service"]
     events = [
-        event(sequence=5 + n, at=START_MS + n * pause, content={"role": "user", "text": f"Please {wish}"})
+        event(sequence=5 + n, at=START_MS + (n - 3) * pause, content={"role": "user", "text": f"Please {wish}"})
         for n, wish in enumerate(wishes)
     ]
     target = {"signal": "negative", "target_event_id": "elsewhere"}
-    events.append(event(sequence=9, at=START_MS + 2 * pause, event_type="feedback", content=target))
+    events.append(event(sequence=9, at=START_MS - pause, event_type="feedback", content=target))
     result = run(sessions_fold, log([*enumerate(events), (6_000, b"no JSON")]))  # behind a gap, and out at once
     segments = {key: state.segment for key, state in result.state.items() if key.startswith("g/") and state.segment}
     assert [[step.index for step in segment.steps] for _, segment in sorted(segments.items())] == [[0], [1]]
