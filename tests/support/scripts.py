@@ -4,10 +4,13 @@ A move is one word for one event. A counterexample is read from its table, line 
 sequence, which move.
 """
 
-from collections.abc import Iterable, Sequence
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, NamedTuple
 
+import pytest
 from hypothesis import note
 from hypothesis import strategies as st
 
@@ -104,6 +107,22 @@ def show_fates(fates: Sequence[Fate]) -> None:
     note("batches: " + (", ".join(f"{n} records, {crash.value}" for n, crash in fates) or "one"))
 
 
+SMALL = {
+    "WAITING_EVENTS": 3, "RECENT_IDS": 4, "SEGMENT_EVENTS": 4, "SESSION_SEGMENTS": 1, "LATE_FEEDBACK": 1,
+    "PATTERN_CONTRIBUTIONS": 3, "TENANT_CONTRIBUTIONS": 5, "ARTIFACT_VERSIONS": 1,
+}  # fmt: skip
+
+
+@contextmanager
+def bounds(*, small: bool) -> Iterator[None]:
+    """So small, wherever they are looked up, that a short log reaches them all."""
+    with pytest.MonkeyPatch.context() as patch:
+        for name, module in list(sys.modules.items()) if small else ():
+            for bound in SMALL.keys() & vars(module).keys() if name.startswith("pipeline.") else ():
+                patch.setattr(module, bound, SMALL[bound])
+        yield
+
+
 STEPS = st.sampled_from(
     [0, 0, 0, 1, 1_000, WINDOW_MS - 1, WINDOW_MS, -3_000, SEGMENT_IDLE_MS, SESSION_FORGOTTEN_MS]
 )  # fmt: skip
@@ -113,21 +132,33 @@ FATES = st.lists(st.tuples(st.integers(1, 6), st.sampled_from(list(Crash))), max
 
 @st.composite
 def logs(draw: st.DrawFn) -> list[Line]:
-    """Anything: gaps, ties, duplicates, ids used twice, late events, what is no event, ticks, barriers, silence."""
-    kinds = st.sampled_from(["event"] * 10 + ["again", "tick", "barrier", "no event"])
+    """Anything: whole tasks, gaps, ties, duplicates, ids used twice, late events, what is no event, ticks, barriers,
+    silence.
+    """
+    kinds = st.sampled_from(["event"] * 6 + ["late"] * 2 + ["task"] * 2 + ["again", "tick", "barrier", "no event"])
     made: list[Line] = []
     at, told = 0, {"a": 0, "b": 0}
     for kind in draw(st.lists(kinds, max_size=20)):
         at += draw(STEPS)
-        if kind == "event":
-            session = draw(st.sampled_from("ab"))
-            sequence = max(0, told[session] + draw(st.sampled_from([0, 0, 0, 0, 0, 1, 2, -1])))
+        session = draw(st.sampled_from("ab"))
+        if kind == "task":
+            made += [_line(at, move, session, n) for n, move in enumerate(TASK, told[session])]
+            told[session] += len(TASK)
+        elif kind == "event":
+            sequence = told[session] + draw(st.sampled_from([0, 0, 0, 0, 1, 2]))
             told[session] = sequence + 1
-            move = draw(st.sampled_from([TASK[sequence % len(TASK)], *MOVES]))
-            made.append(Line(at, move, session, sequence, 1_000 * sequence, draw(st.sampled_from(["", "", "", "~"]))))
+            made.append(_line(at, draw(st.sampled_from([TASK[sequence % len(TASK)], *MOVES])), session, sequence))
+        elif kind == "late":
+            sequence = max(0, told[session] - draw(st.integers(1, 5)))
+            variant = draw(st.sampled_from(["~", "~", ""]))
+            made.append(_line(at, draw(st.sampled_from(list(MOVES))), session, sequence)._replace(variant=variant))
         elif kind == "again":
             sent = [line for line in made if line.session]
             made += [draw(st.sampled_from(sent))._replace(at=at)] if sent else []
         else:
             made.append(Line(at, kind))
     return made
+
+
+def _line(at: int, move: str, session: str, sequence: int) -> Line:
+    return Line(at, move, session, sequence, 1_000 * sequence)

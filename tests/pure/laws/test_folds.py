@@ -9,7 +9,7 @@ from functools import cache
 
 import orjson
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from pipeline.contracts.evidence import EvidenceControl
@@ -20,9 +20,10 @@ from pipeline.stages.patterns import PatternsFold
 from pipeline.topology import EVIDENCE
 from tests.support.inprocess import Fate, barrier_record, run, run_through, sessions_fold
 from tests.support.records import START_MS, LogRecord, log
-from tests.support.scripts import FATES, Line, logs, records, show, show_fates
+from tests.support.scripts import FATES, Line, bounds, logs, records, show, show_fates
 from tests.support.sessions import interleaved, session
 
+BOUNDS = pytest.mark.parametrize("small", [False, True], ids=["", "at-its-bounds"])
 ORDERINGS = pytest.mark.parametrize("strict", [False, True], ids=["eager", "strict"])
 
 
@@ -34,16 +35,20 @@ def told() -> list[LogRecord]:
     return [LogRecord(0, n, START_MS, o.key, o.value, o.headers) for n, o in enumerate(outputs[:-1])]
 
 
-KINDS = st.sampled_from(["said"] * 6 + ["corrected", "withdrawn", "tick", "barrier from 0", "barrier from 1", "none"])
+KINDS = st.sampled_from(
+    ["said"] * 3 + ["all said", "corrected", "withdrawn", "tick", "barrier from 0", "barrier from 1", "none"]
+)
 PAUSES = st.sampled_from([0, 0, 1, 300, PATTERN_DEBOUNCE_MS, -500, BARRIER_KEPT_MS])
 TOLD = st.lists(st.tuples(PAUSES, KINDS, st.integers(0, 11)), max_size=20)
 
 
 def evidence(items: Sequence[tuple[int, str, int]]) -> list[LogRecord]:
-    made, at = [], 0
-    for offset, (pause, kind, which) in enumerate(items):
+    made: list[LogRecord] = []
+    at = START_MS
+    for pause, kind, which in items:
         at += pause
-        made.append(_evidence(START_MS + at, offset, kind, which))
+        for number in range(len(told())) if kind == "all said" else [which]:
+            made.append(_evidence(at, len(made), kind.removeprefix("all "), number))
     return made
 
 
@@ -68,39 +73,43 @@ def check(new_fold: Callable[[], Fold], made: list[LogRecord], fates: list[Fate]
     assert parts.state == whole.state
 
 
+@BOUNDS
 @ORDERINGS
 @pytest.mark.requirement("A-02", "E-34", "K-04")
-@settings(max_examples=2 * settings().max_examples)
 @given(lines=logs(), fates=FATES)
 def test_however_events_are_cut_and_wherever_the_worker_dies_the_bytes_are_the_same(
-    strict: bool, lines: list[Line], fates: list[Fate]
+    strict: bool, small: bool, lines: list[Line], fates: list[Fate]
 ) -> None:
     show("events", lines)
     show_fates(fates)
-    check(lambda: sessions_fold(strict=strict), records(lines), fates)
+    with bounds(small=small):
+        check(lambda: sessions_fold(strict=strict), records(lines), fates)
 
 
+@BOUNDS
 @pytest.mark.requirement("A-02", "E-34", "K-04")
-@settings(max_examples=2 * settings().max_examples)
 @given(items=TOLD, fates=FATES)
 def test_however_evidence_is_cut_and_wherever_the_worker_dies_the_bytes_are_the_same(
-    items: list[tuple[int, str, int]], fates: list[Fate]
+    small: bool, items: list[tuple[int, str, int]], fates: list[Fate]
 ) -> None:
     show("evidence", (Line(pause, f"+ ms, {kind} {which}") for pause, kind, which in items))
     show_fates(fates)
-    check(PatternsFold, evidence(items), fates)
+    with bounds(small=small):
+        check(PatternsFold, evidence(items), fates)
 
 
+@BOUNDS
 @pytest.mark.requirement("E-34")
 @given(lines=logs(), fates=FATES)
 def test_of_sessions_that_are_forgotten_nothing_is_left_in_the_state_topic(
-    lines: list[Line], fates: list[Fate]
+    small: bool, lines: list[Line], fates: list[Fate]
 ) -> None:
     end = max((line.at for line in lines), default=0) + SESSION_FORGOTTEN_MS + WINDOW_MS
     lines = [*lines, Line(end, "tick")]
     show("events", lines)
     show_fates(fates)
-    assert run_through(sessions_fold, records(lines), fates).kept == set()
+    with bounds(small=small):
+        assert run_through(sessions_fold, records(lines), fates).kept == set()
 
 
 @ORDERINGS
