@@ -25,7 +25,7 @@ test-slow: venv  ## the tests left out of `make test`, which take minutes, and e
 	@HYPOTHESIS_PROFILE=thorough $(BIN)/python -m pytest tests/pure
 	@$(BIN)/python -m pytest -m slow
 
-bench: venv  ## what an event costs, as a ratio to an empty Faust agent (EVENTS=n ROUNDS=n)
+bench: venv  ## what it costs, each figure beside a baseline of the same run (LINES="…" EVENTS=n ROUNDS=n)
 	@$(BIN)/python -m tests.bench
 
 conformance: venv  ## every requirement of the specifications, the tests that prove it, and what is still open

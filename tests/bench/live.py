@@ -28,17 +28,17 @@ TENANTS = 64
 SHAPES = (
     {
         "event_type": "message",
-        "content": {"role": "user", "text": "and now the staging cluster, please: " + "why " * 60},
+        "content": {"role": "user", "text": "and now the staging cluster, please: " + "why " * 30},
     },
     {
         "event_type": "tool_call",
-        "content": {"tool_name": "kubectl", "arguments": {"verb": "get", "what": "pods " * 30}},
+        "content": {"tool_name": "kubectl", "arguments": {"verb": "get", "what": "pods " * 16}},
     },
     {
         "event_type": "tool_result",
-        "content": {"tool_name": "kubectl", "success": True, "result": {"text": "Running " * 70}},
+        "content": {"tool_name": "kubectl", "success": True, "result": {"text": "Running " * 48}},
     },
-    {"event_type": "command_exec", "content": {"command": "make check", "exit_code": 0, "output": "ok " * 120}},
+    {"event_type": "command_exec", "content": {"command": "make check", "exit_code": 0, "output": "ok " * 96}},
 )
 
 
