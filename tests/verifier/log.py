@@ -11,7 +11,7 @@ from operator import methodcaller
 from typing import Any, Final, NamedTuple
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicCollection, TopicPartition
-from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin import AdminClient, OffsetSpec
 
 from tests.verifier.memory import Memory, read_memory
 from tests.verifier.rules import STATE, TOPICS
@@ -22,6 +22,20 @@ ANSWER_S: Final = 15.0
 STUCK_S: Final = 90.0
 """Longer than a dead producer's transaction stays open."""
 ATTEMPTS: Final = 5
+TRANSIENT: Final = {
+    KafkaError.NOT_LEADER_FOR_PARTITION,
+    KafkaError.LEADER_NOT_AVAILABLE,
+    KafkaError.UNKNOWN_TOPIC_OR_PART,
+    KafkaError.OFFSET_NOT_AVAILABLE,
+    KafkaError.UNKNOWN_LEADER_EPOCH,
+    KafkaError.FENCED_LEADER_EPOCH,
+    KafkaError._NOENT,
+    KafkaError._UNKNOWN_PARTITION,
+    KafkaError._TRANSPORT,
+    KafkaError._ALL_BROKERS_DOWN,
+    KafkaError._TIMED_OUT,
+}
+"""While a partition's leader changes."""
 _headers = methodcaller("headers")
 """Called from C: a name that is no UTF-8 then raises at once; CPython's own calls would crash on what is returned."""
 
@@ -88,14 +102,14 @@ def read(bootstrap: str, prefix: str, redis_url: str = "", progress: Progress = 
     }
     counts = {topic: len(described[prefix + topic].partitions) for topic in TOPICS}
     for _ in range(ATTEMPTS):
-        before = _ends(bootstrap, prefix, counts)
+        before = _ends(admin, prefix, counts)
         topics = {}
         for topic in TOPICS:
             progress(f"reading {topic}")
             topics[topic] = _read_topic(bootstrap, prefix + topic, before[topic], last_only=topic in STATE)
         progress("reading Redis")
         memory = read_memory(redis_url, prefix) if redis_url else None
-        if _ends(bootstrap, prefix, counts) == before:
+        if _ends(admin, prefix, counts) == before:
             ids = {topic: str(described[prefix + topic].topic_id) for topic in TOPICS}
             return Snapshot(topics, ids, memory, prefix)
     raise TimeoutError(f"the topics of {prefix!r} still grow: verify when the pipeline has come to rest")
@@ -104,27 +118,33 @@ def read(bootstrap: str, prefix: str, redis_url: str = "", progress: Progress = 
 Ends = dict[str, list[tuple[int, int]]]
 
 
-def _ends(bootstrap: str, prefix: str, counts: dict[str, int]) -> Ends:
-    """Low and high watermarks; the high ones count open transactions."""
-    consumer = _consumer(bootstrap, "read_uncommitted")
-    try:
-        return {
-            topic: [
-                consumer.get_watermark_offsets(TopicPartition(prefix + topic, number), timeout=ANSWER_S, cached=False)
-                for number in range(count)
-            ]
-            for topic, count in counts.items()
-        }
-    finally:
-        consumer.close()
+def _ends(admin: AdminClient, prefix: str, counts: dict[str, int]) -> Ends:
+    """Low and high watermarks; the high ones count open transactions. A new leader may not know them at once."""
+    limit = time.monotonic() + STUCK_S
+    while True:
+        try:
+            low, high = (_offsets(admin, prefix, counts, at) for at in (OffsetSpec.earliest(), OffsetSpec.latest()))
+        except KafkaException as error:
+            if error.args[0].code() not in TRANSIENT or time.monotonic() > limit:
+                raise
+            time.sleep(0.2)
+        else:
+            return {topic: list(zip(low[topic], high[topic], strict=True)) for topic in counts}
 
 
-def _consumer(bootstrap: str, isolation: str = "read_committed") -> Consumer:
+def _offsets(admin: AdminClient, prefix: str, counts: dict[str, int], at: OffsetSpec) -> dict[str, list[int]]:
+    asked = {TopicPartition(prefix + topic, number): at for topic, count in counts.items() for number in range(count)}
+    answers = admin.list_offsets(asked, request_timeout=ANSWER_S)
+    found = {(where.topic, where.partition): answer.result().offset for where, answer in answers.items()}
+    return {topic: [found[prefix + topic, number] for number in range(count)] for topic, count in counts.items()}
+
+
+def _consumer(bootstrap: str) -> Consumer:
     return Consumer(
         {
             "bootstrap.servers": bootstrap,
             "group.id": "verifier-unused",
-            "isolation.level": isolation,
+            "isolation.level": "read_committed",
             "enable.auto.commit": False,
             "enable.partition.eof": True,
             "auto.offset.reset": "error",
@@ -148,10 +168,12 @@ def _read_topic(bootstrap: str, name: str, ends: list[tuple[int, int]], *, last_
         while left:
             for message in consumer.consume(10_000, 0.1):
                 number, offset, error = message.partition(), message.offset(), message.error()
-                assert number is not None
-                assert offset is not None
+                if error is not None and error.code() in TRANSIENT:
+                    continue
                 if error is not None and error.code() != KafkaError._PARTITION_EOF:
                     raise KafkaException(error)
+                assert number is not None
+                assert offset is not None
                 if error is None and offset < parts[number].high:
                     limit = time.monotonic() + STUCK_S
                     row = _row(message, offset)
