@@ -5,6 +5,7 @@ gives is fresh enough.
 """
 
 import logging
+import sys
 import threading
 from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -12,6 +13,7 @@ from typing import Final, Protocol
 
 from prometheus_client import CONTENT_TYPE_LATEST
 
+from pipeline.observe.logs import said
 from pipeline.observe.metrics import exposition
 
 LOG: Final = logging.getLogger("hmx.health")
@@ -29,6 +31,14 @@ class Health(Protocol):
 
     def refresh(self) -> None:
         """Sets the gauges."""
+
+
+class Server(ThreadingHTTPServer):
+    daemon_threads = True
+
+    def handle_error(self, request: object, client_address: object) -> None:
+        """Who asked may have gone before the answer was there; the base class would print a trace."""
+        LOG.debug("a request failed: %s", said(sys.exc_info()[1] or OSError("gone")))
 
 
 def serve_health(host: str, port: int, health: Health) -> ThreadingHTTPServer:
@@ -59,7 +69,6 @@ def serve_health(host: str, port: int, health: Health) -> ThreadingHTTPServer:
         def log_message(self, format: str, *args: object) -> None:  # noqa: A002  the base class names it so
             LOG.debug(format, *args)
 
-    server = ThreadingHTTPServer((host, port), Handler)
-    server.daemon_threads = True
+    server = Server((host, port), Handler)
     threading.Thread(target=server.serve_forever, name="health", daemon=True).start()
     return server

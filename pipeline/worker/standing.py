@@ -45,6 +45,8 @@ class Watch:
             place = (partition.position, partition.epoch)
             seen = before.get(partition.tp) or _Seen(place, now)
             at_end = caught_up(partition)
+            if seen.place[1] != partition.epoch:  # restored: what was known of the log's end is out of date
+                seen.caught_up_ms = 0
             # Fencing and restoring have their own limits, beyond which the process ends.
             if at_end or not partition.ready or seen.place != place:
                 seen.place, seen.moved = place, now
@@ -129,6 +131,9 @@ class WorkerHealth:
         started, why = self.started()
         if not started:
             return False, why
+        unknown = [f"{_name(p)}: where its log ends is not known yet" for p in self._partitions() if p.end is None]
+        if unknown:
+            return False, "\n".join(unknown)
         fresh, how = verdict([self.watch.behind(partition) for partition in self._partitions()], self._most_behind_s)
         return fresh, f"{why}\n{how}" if fresh else how
 

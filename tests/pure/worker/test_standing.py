@@ -141,6 +141,23 @@ def test_what_arrives_after_a_silence_is_not_as_old_as_the_silence(clock: Clock)
     assert of.ready()[0]
 
 
+def test_after_a_restore_a_record_is_as_old_as_the_log_says_at_most(clock: Clock) -> None:
+    """A worker that was stopped for long still believes, for a moment, to be at the end that it saw last."""
+    stopped = partition(position=7, high=7)
+    stopped.executor.clock = NOW_MS
+    of = health(clock, stopped)
+    pass_time(clock, 90, of)
+    restored = partition(position=7)
+    restored.end, restored.epoch, restored.executor.clock = None, 2, NOW_MS
+    of.runner.partitions = {restored.tp: restored}  # type: ignore[union-attr]
+    of.watch.look([restored])
+    assert of.ready() == (False, f"{EVENTS}/0: where its log ends is not known yet")
+    restored.end = LogEnd(7, 9)
+    of.watch.look([restored])
+    assert of.watch.behind(restored).seconds == 90
+    assert not of.ready()[0]
+
+
 def test_markers_at_the_end_are_nothing_to_wait_for(clock: Clock) -> None:
     marked = partition(position=7, high=9)
     assert health(clock, marked).watch.behind(marked).records == 0
