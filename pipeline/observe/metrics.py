@@ -73,6 +73,11 @@ class Metrics:
     )
     materialiser_position = Gauge("hmx_materialiser_position", "Next offset to read into Redis", _SPOT)
     materialiser_lost = Counter("hmx_materialiser_lost_records", "Offsets gone by retention before they were read")
+    materialiser_recreated = Counter(
+        "hmx_materialiser_recreated_topics",
+        "Topics created again: what the old ones held is forgotten",
+        ["topic"],
+    )
     materialiser_unreadable = Counter("hmx_materialiser_unreadable_records", "Records left out of memory", ["topic"])
     materialiser_retries = Counter(
         "hmx_materialiser_retries", "Retries: kafka or redis failed, or Redis had other positions", ["cause"]

@@ -5,15 +5,25 @@ rules is not read, and is built anew from the topics.
 """
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 from urllib.parse import quote
 
 from pipeline.retrieval.terms import VERSION
+from pipeline.topology import ARTIFACTS, EPISODES, EVIDENCE, KNOWLEDGE
 
 LAYOUT: Final = 2
 _PLAIN: Final = re.compile(r"[A-Za-z0-9_.~-]*")
 """What percent-encoding leaves as it is."""
+
+KINDS: Final[Mapping[str, tuple[str, ...]]] = {
+    EPISODES: ("event", "session", "newest", "documents", "count", "term", "tag"),
+    EVIDENCE: ("contribution",),
+    ARTIFACTS: ("artifact", "artifacts", "aterm", "atag", "aterms"),
+    KNOWLEDGE: ("knowledge",),
+}
+"""What follows the tenant in the keys that a topic fills."""
 
 
 def _encoded(part: str) -> str:
@@ -99,22 +109,28 @@ class Keys:
     prefix: str = ""
 
     @property
-    def _root(self) -> str:
+    def root(self) -> str:
+        """How every key begins."""
         return f"{_encoded(self.prefix)}hmx:{LAYOUT}.{VERSION}"
 
     @property
     def positions(self) -> bytes:
         """Hash: topic/partition → position up to which its records are here."""
-        return f"{self._root}:positions".encode()
+        return f"{self.root}:positions".encode()
 
     def guard(self, partition: str) -> bytes:
         """String: the same position of one partition. Whoever writes a block watches it."""
-        return f"{self._root}:guard:{partition}".encode()
+        return f"{self.root}:guard:{partition}".encode()
+
+    @property
+    def topics(self) -> bytes:
+        """Hash: topic → id of the one that memory was filled from."""
+        return f"{self.root}:topics".encode()
 
     @property
     def tenants(self) -> bytes:
         """Set of tenant ids."""
-        return f"{self._root}:tenants".encode()
+        return f"{self.root}:tenants".encode()
 
     def tenant(self, tenant_id: str) -> TenantKeys:
-        return TenantKeys(f"{self._root}:{{{_encoded(tenant_id)}}}")
+        return TenantKeys(f"{self.root}:{{{_encoded(tenant_id)}}}")

@@ -9,7 +9,7 @@ would leave memory wrong.
 import logging
 import threading
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -18,8 +18,8 @@ from typing import Final
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 from pipeline.contracts.limits import MB
-from pipeline.kafka.clients import consumer_config, headers_of
-from pipeline.kafka.topics import settled
+from pipeline.kafka.clients import Cluster, consumer_config, headers_of
+from pipeline.kafka.topics import KafkaUnreachableError, settled
 from pipeline.observe import logs
 from pipeline.observe.freshness import Behind, behind, verdict
 from pipeline.observe.health import Answer, serve_health
@@ -30,6 +30,7 @@ from pipeline.store.changes import Changes, Command
 from pipeline.store.keys import Keys
 from pipeline.store.origin import appended_ms, owner
 from pipeline.store.projection import ProjectionError, Record, project
+from pipeline.store.recreated import forget_recreated
 from pipeline.topology import EVIDENCE, MATERIALISED
 
 LOG: Final = logging.getLogger("hmx.materialiser")
@@ -93,6 +94,8 @@ class Materialiser:
         self._client = connect(settings.require_redis())
         self._keys = Keys(settings.topic_prefix)
         self._blocks = Blocks(self._client, self._keys)
+        self._cluster = Cluster(self._bootstrap)
+        self._topic_ids: dict[str, str] = {}
         self._partitions: dict[tuple[str, int], _Partition] = {}
         self._writer = ThreadPoolExecutor(1, "blocks")
         self._writing: Future[None] | None = None
@@ -107,6 +110,7 @@ class Materialiser:
             self._run(stop)
         finally:
             self._writer.shutdown()
+            self._cluster.close()
             server.shutdown()
             server.server_close()
 
@@ -123,6 +127,8 @@ class Materialiser:
                 LOG.warning("reading again from the stored positions: %s", reason)
             except StoreUnavailableError as error:
                 backoff = self._wait(stop, "redis", str(error), backoff)
+            except KafkaUnreachableError as error:
+                backoff = self._wait(stop, "kafka", str(error), backoff)
             except KafkaException as error:
                 backoff = self._wait(stop, "kafka", f"Kafka: {error.args[0].str()}", backoff)
             except TornStateError as error:
@@ -172,23 +178,14 @@ class Materialiser:
 
     def _assign(self, consumer: Consumer) -> None:
         """Every partition from its stored position, or from its low watermark where nothing is stored."""
+        described = {topic: self._cluster.topic(self._prefix + topic) for topic in MATERIALISED}
+        self._topic_ids = {topic: info.topic_id for topic, info in described.items()}
+        for topic in forget_recreated(self._client, self._keys, self._topic_ids):
+            LOG.error("another topic stands here now: what came from the old one is forgotten", extra=logs.at(topic))
+            METRICS.materialiser_recreated.labels(topic).inc()
         stored = self._blocks.positions()
-        self._partitions = {}
-        for topic in MATERIALISED:
-            for number in self._numbers(consumer, topic):
-                low, high = self._watermarks(consumer, topic, number)
-                known = stored.get(f"{topic}/{number}")
-                if known is not None and known > high:
-                    raise MaterialiserError(
-                        f"Redis is at {known} of {self._prefix}{topic}/{number}, which ends at {high}: these are not "
-                        "the topics it was filled from; use another HMX_TOPIC_PREFIX or empty Redis: it is built anew"
-                    )
-                if known is not None and known < low:
-                    place = logs.at(topic, number, known)
-                    LOG.error("%d offsets are gone by retention before they were read", low - known, extra=place)
-                    METRICS.materialiser_lost.inc(low - known)
-                position = low if known is None else max(known, low)
-                self._partitions[topic, number] = _Partition(topic, number, known, position, high)
+        places = [(topic, number) for topic, info in described.items() for number in range(info.partitions)]
+        self._partitions = {place: self._partition(consumer, *place, stored) for place in places}
         consumer.assign(
             [TopicPartition(self._prefix + p.topic, p.number, p.position) for p in self._partitions.values()]
         )
@@ -196,11 +193,19 @@ class Materialiser:
         lag = sum(behind.records for behind in self._behind().values())
         LOG.info("reading %d partitions, %d records behind", len(self._partitions), lag)
 
-    def _numbers(self, consumer: Consumer, topic: str) -> list[int]:
-        found = consumer.list_topics(self._prefix + topic, timeout=ANSWER_S).topics[self._prefix + topic]
-        if found.error is not None:
-            raise KafkaException(found.error)
-        return sorted(found.partitions)
+    def _partition(self, consumer: Consumer, topic: str, number: int, stored: Mapping[str, int]) -> _Partition:
+        low, high = self._watermarks(consumer, topic, number)
+        known = stored.get(f"{topic}/{number}")
+        if known is not None and known > high:
+            raise MaterialiserError(
+                f"Redis is at {known} of {self._prefix}{topic}/{number}, which ends at {high}: these are not "
+                "the topics it was filled from; use another HMX_TOPIC_PREFIX or empty Redis: it is built anew"
+            )
+        if known is not None and known < low:
+            place = logs.at(topic, number, known)
+            LOG.error("%d offsets are gone by retention before they were read", low - known, extra=place)
+            METRICS.materialiser_lost.inc(low - known)
+        return _Partition(topic, number, known, low if known is None else max(known, low), high)
 
     def _watermarks(self, consumer: Consumer, topic: str, number: int) -> tuple[int, int]:
         """Low, and the end that a read_committed reader sees. Waits while a leader changes."""
@@ -298,8 +303,10 @@ class Materialiser:
                 raise _Restart(f"{partition.name} is at {at}, not at {partition.stored}")
             partition.end = max(partition.end, self._cached_end(consumer, partition))
         # One partition's leader is asked per check, each in its turn.
-        asked = list(self._partitions.values())[self._turn % len(self._partitions)]
+        asked = sorted(self._partitions.values(), key=lambda p: p.number)[self._turn % len(self._partitions)]
         self._turn += 1
+        if self._cluster.topic(self._prefix + asked.topic).topic_id != self._topic_ids[asked.topic]:
+            raise _Restart(f"{asked.topic} was deleted and created again")
         self._watermarks(consumer, asked.topic, asked.number)
 
     def _cached_end(self, consumer: Consumer, partition: _Partition) -> int:

@@ -18,9 +18,10 @@ from pipeline.local.ports import free_ports
 from pipeline.local.redis import redis as local_redis
 from pipeline.observe.metrics import METRICS
 from pipeline.settings import Settings
+from pipeline.store.keys import KINDS
 from pipeline.store.materialiser import Materialiser, MaterialiserError
 from pipeline.store.projection import Record
-from pipeline.topology import EPISODES, MATERIALISED
+from pipeline.topology import ARTIFACTS, EPISODES, MATERIALISED
 from tests.support.memory import Memory, artifact, artifact_as_read, contribution_as_read, episode, episode_as_read
 from tests.support.pipeline import create_topics, new_settings
 from tests.support.waiting import until
@@ -215,6 +216,50 @@ def test_without_redis_it_waits_and_says_so_and_then_loses_nothing(settings: Set
             process.kill()
             process.wait()
             memory.client.close()
+
+
+def test_a_redis_without_room_is_waited_for_and_nothing_is_written_in_part(settings: Settings, tmp_path: Path) -> None:
+    server = local_redis(tmp_path)
+    memory = Memory(server.url, settings.topic_prefix)
+    process = subprocess.Popen(server.component.argv, stdout=subprocess.DEVNULL)
+    try:
+        until(server.component.ready, "Redis")
+        memory.client.config_set("maxmemory", 1)
+        publish(settings, everything(settings))
+        retries = METRICS.materialiser_retries.labels("redis")
+        before = retries._value.get()
+        with running(replace(settings, redis_url=server.url)) as materialiser:
+            until(lambda: "memory" in materialiser.ready()[1], "a reason that names memory")
+            assert retries._value.get() > before
+            assert memory.dump() == {}
+            memory.client.config_set("maxmemory", 0)
+            until(caught_up(settings, memory), "positions at the topics' ends")
+            assert sorted(memory.found("deploy staging")) == ["a1", "e1", "e2"]
+    finally:
+        memory.client.close()
+        process.kill()
+        process.wait()
+
+
+def test_what_came_from_topics_that_were_created_again_is_built_anew(settings: Settings, memory: Memory) -> None:
+    """The others are as long as the old ones, so only ids tell: here the ids that are stored are of others."""
+    recreated = (EPISODES, ARTIFACTS)
+    publish(settings, everything(settings))
+    with running(settings):
+        until(caught_up(settings, memory), "positions at the topics' ends")
+    before, tenant = memory.dump(), memory.keys.tenant("a%:b")
+    for topic in recreated:
+        memory.client.hset(memory.keys.topics, topic, b"another")
+        memory.client.hset(tenant.version, f"{topic}/0", b"1")
+        for kind in KINDS[topic]:
+            memory.client.set(f"{tenant.root}:{kind}:stale", b"")
+    memory.client.sadd(memory.keys.tenants, "a%:b")
+    memory.client.set(tenant.contribution("another topic's"), b"{}")
+    with running(settings):
+        until(caught_up(settings, memory), "positions at the topics' ends again")
+    assert memory.client.delete(tenant.contribution("another topic's"))
+    assert memory.dump() == before
+    assert all(METRICS.materialiser_recreated.labels(topic)._value.get() for topic in recreated)
 
 
 @pytest.mark.slow
