@@ -30,19 +30,19 @@ class Cost(NamedTuple):
 def sessions(bench: Bench) -> list[Line]:
     ours, empty = _rounds(bench, workload.compact(bench.events), Outcome.RELEASED)
     return [
-        Line("sessions stage", "events/s", [c.rate for c in ours], EMPTY, [c.rate for c in empty], Bar("≥", 2.5)),
-        _cpu("sessions stage", ours, empty, 0.4),
+        Line("sessions", "events/s", [c.rate for c in ours], EMPTY, [c.rate for c in empty], Bar("≥", 2.5)),
+        _cpu("sessions", ours, empty, 0.4),
     ]
 
 
 def spaces(bench: Bench) -> list[Line]:
     ours, empty = _rounds(bench, workload.spaced(bench.events // 2), Outcome.RELEASED)
-    return [_cpu("sessions stage, JSON with spaces", ours, empty, 0.5)]
+    return [_cpu("sessions, JSON with spaces", ours, empty, 0.5)]
 
 
 def invalid(bench: Bench) -> list[Line]:
     ours, empty = _rounds(bench, workload.invalid(bench.events // 2), Outcome.REJECTED)
-    return [_cpu("sessions stage, invalid events only", ours, empty, 1.5)]
+    return [_cpu("sessions, invalid events", ours, empty, 1.5)]
 
 
 def _cpu(name: str, ours: Sequence[Cost], empty: Sequence[Cost], limit: float) -> Line:

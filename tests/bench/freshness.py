@@ -48,7 +48,7 @@ def freshness(bench: Bench) -> list[Line]:
                 bare.append(in_log)
         finally:
             pipeline.stop_all()
-    name, base = f"append to visible in a pack, {RATE:,}/s", "bare consumer"
+    name, base = f"append to pack, {RATE:,}/s", "bare consumer"
     return [
         Line(
             f"{name}, p{share}",

@@ -16,13 +16,13 @@ SHORT, LONG = 4, 32
 
 def live(bench: Bench) -> list[Line]:
     many, few, _ = _in_turns(bench, "live", bench.events // 3, EACH)
-    name = f"sessions stage, {bench.many:,} live sessions"
+    name = f"sessions, {bench.many:,} live"
     return [Line(name, "CPU µs/event", many, f"{bench.few:,} sessions", few, Bar("≤", 1.25))]
 
 
 def patterns(bench: Bench) -> list[Line]:
     many, few, artifacts = _in_turns(bench, "patterns", bench.events // 6)
-    name = f"patterns stage, {bench.many:,} patterns"
+    name = f"patterns, {bench.many:,} known"
     notes = {"artifacts_per_record": artifacts}
     return [Line(name, "CPU µs/record", many, f"{bench.few:,} patterns", few, Bar("≤", 1.25), notes=notes)]
 
@@ -32,8 +32,8 @@ def memory(bench: Bench) -> list[Line]:
     short = _memory(bench, bench.many, SHORT, bench.rounds())
     long = _memory(bench, bench.many // 20, LONG, range(bench.round_count))
     return [
-        Line(f"idle session of {SHORT} events, memory", "bytes", *short, Bar("≤", 3_072, ratio=False)),
-        Line(f"idle session of {LONG} events, memory", "bytes", *long),
+        Line(f"idle session of {SHORT} events", "bytes", *short, Bar("≤", 3_072, ratio=False)),
+        Line(f"idle session of {LONG} events", "bytes", *long),
     ]
 
 

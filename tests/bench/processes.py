@@ -42,12 +42,12 @@ def processes(bench: Bench) -> list[Line]:
         one.append(_run(bench, 1))
         two.append(_run(bench, 2))
     base = "one process"
-    cpu = Line("two processes, both stages", "CPU µs/event", [r.cpu for r in two], base, [r.cpu for r in one])
-    busy = Line("two processes, cores busy", "share", [r.busy for r in two], base, [r.busy for r in one])
+    cpu = Line("two processes", "CPU µs/event", [r.cpu for r in two], base, [r.cpu for r in one])
+    busy = Line("two processes, cores", "share busy", [r.busy for r in two], base, [r.busy for r in one])
     full = median(busy.values) >= BUSY and median(cpu.ratios) <= CPU
     instead = f"the cores are ≥ {BUSY:.0%} busy with it, at ≤ {CPU} × the CPU per event" if full else ""
     rate = [r.rate for r in two], base, [r.rate for r in one]
-    return [Line("two processes, both stages", "events/s", *rate, Bar("≥", 1.6), instead), cpu, busy]
+    return [Line("two processes", "events/s", *rate, Bar("≥", 1.6), instead), cpu, busy]
 
 
 def _run(bench: Bench, count: int) -> Run:

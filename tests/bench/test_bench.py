@@ -19,7 +19,7 @@ def test_the_lines_without_a_broker_leave_a_table_and_a_file(
     assert written["machine"]["cores"] >= 1
     assert {"cpu", "memory_gb", "python", "confluent-kafka"} <= written["machine"].keys()
     names = [line["line"] for line in written["lines"]]
-    assert [name.split(",")[0] for name in names[:2]] == ["sessions stage", "patterns stage"], "in the report's order"
+    assert [name.split(",")[0] for name in names[:2]] == ["sessions", "patterns"], "in the report's order"
     for line in written["lines"]:
         assert {"line", "value", "unit", "baseline", "ratio", "bar", "met", "low", "high"} <= line.keys()
         assert line["low"] <= line["ratio"] <= line["high"]
