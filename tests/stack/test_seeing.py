@@ -151,6 +151,7 @@ def test_who_has_nothing_left_to_do_is_live_started_and_ready(pipeline: Pipeline
         assert ask(pipeline.settings, process, path)
 
 
+@pytest.mark.requirement("K-04")
 def test_the_table_of_sessions_is_what_the_episodes_say(pipeline: Pipeline, hmx: Any) -> None:
     found = hmx("table", "sessions", "--json")
     released = Counter(tuple(split_key((m.key() or b"").decode())) for m in read(pipeline.settings, EPISODES))
@@ -163,6 +164,7 @@ def test_the_table_of_sessions_is_what_the_episodes_say(pipeline: Pipeline, hmx:
     assert max(map(len, shown.splitlines())) <= 100
 
 
+@pytest.mark.requirement("K-04")
 def test_the_table_of_patterns_is_what_the_evidence_says(pipeline: Pipeline, hmx: Any) -> None:
     found = hmx("table", "patterns", "--json")
     last: dict[bytes, Any] = {}

@@ -93,6 +93,7 @@ GROUPS: Final[Mapping[str, Mapping[str, str]]] = {
     "Topics and journey": {
         "K-01": "events are published straight to a Kafka topic",
         "K-03": "the artifacts topic holds every chain, compacted or not",
+        "K-04": "the stream tables can be read, and equal what the topics say",
         "K-05": "packs come from Redis alone, which can be rebuilt",
         "K-07": "nothing lost or doubled under a crash; tenants apart",
     },
