@@ -26,12 +26,15 @@ from pipeline.audit.replay_topics import OF_PATTERNS, Shadow, Span
 from pipeline.audit.verify import Row
 from pipeline.contracts.episode import RESERVED
 from pipeline.contracts.headers import REASON, header
+from pipeline.contracts.limits import KB
 from pipeline.contracts.rejections import Reason
 from pipeline.kafka.clients import Watermarks
 from pipeline.topology import ARTIFACTS, EPISODES, EVENTS, EVENTS_DLQ, EVIDENCE, EVIDENCE_DLQ
 
 CHANGES_KEPT: Final = 1_000
 GONE: Final = "its source's beginning is gone"
+AS_MANY_AS_SOURCES: Final[dict[str, Any]] = {"queued.max.messages.kbytes": 4 * KB}
+"""Such readers there are as many as source partitions, all at once."""
 Whole = Callable[[Row], bool]
 """Can this record be compared: is all that decided it left in the log?"""
 
@@ -167,7 +170,7 @@ class Comparison:
         name = self._shadow.prefix + EVIDENCE
 
         def came_of(source: int) -> Iterator[Row]:
-            return self._rebuild.rows(name, partition, made[source][partition])
+            return self._rebuild.rows(name, partition, made[source][partition], **AS_MANY_AS_SOURCES)
 
         report = StreamReport(EVIDENCE, partition)
         self._report.streams.append(compare_by_origin(report, came_of, len(made), Live(rows, span.settled)))

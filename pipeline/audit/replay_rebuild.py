@@ -6,7 +6,7 @@ fold's timer is raised as it is in the worker.
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import islice
-from typing import Final
+from typing import Any, Final
 
 import orjson
 
@@ -41,8 +41,8 @@ class Rebuild:
         self.events = 0
         self.evidence = 0
 
-    def rows(self, name: str, partition: int, marks: Watermarks) -> Iterator[Row]:
-        return map(row_of, read_partition(self._cluster.bootstrap, name, partition, marks))
+    def rows(self, name: str, partition: int, marks: Watermarks, **settings: Any) -> Iterator[Row]:
+        return map(row_of, read_partition(self._cluster.bootstrap, name, partition, marks, **settings))
 
     def marks(self, name: str, partition: int) -> Watermarks:
         return self._cluster.watermarks(name, partition)

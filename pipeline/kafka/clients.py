@@ -108,9 +108,9 @@ def _answer(ask: Any) -> Any:
 
 
 def read_partition(
-    bootstrap: str, topic: str, partition: int, marks: Watermarks, isolation: str = "read_committed"
+    bootstrap: str, topic: str, partition: int, marks: Watermarks, isolation: str = "read_committed", **settings: Any
 ) -> Iterator[Message]:
-    """Every record from the low to the high watermark as they were given.
+    """Every record from the low to the high watermark as they were given. `settings` are the client's own.
 
     Below the high watermark an end of partition is an open transaction whose marker has still to come: it is waited
     for. Any other error raises KafkaException; no progress for STUCK_S raises TimeoutError.
@@ -118,7 +118,8 @@ def read_partition(
     low, high = marks
     if low >= high:
         return
-    consumer = Consumer(consumer_config(bootstrap, **{"isolation.level": isolation, "queued.min.messages": 100_000}))
+    reading = {"isolation.level": isolation, "queued.min.messages": 100_000, **settings}
+    consumer = Consumer(consumer_config(bootstrap, **reading))
     try:
         consumer.assign([TopicPartition(topic, partition, low)])  # OFFSET_BEGINNING costs half a second
         limit = time.monotonic() + STUCK_S
