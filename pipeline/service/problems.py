@@ -17,6 +17,7 @@ from fastapi.responses import Response
 from starlette.exceptions import HTTPException
 
 from pipeline.intake.paths import path_of
+from pipeline.observe.logs import at
 
 LOG: Final = logging.getLogger("hmx.service")
 MEDIA_TYPE: Final = "application/problem+json"
@@ -109,10 +110,10 @@ def unavailable(kind: Kind, detail: str) -> ProblemError:
     return ProblemError(kind, detail, RETRY)
 
 
-def internal(error: Exception) -> Response:
+def internal(error: Exception, tenant: str | None = None) -> Response:
     """The log names the kind of error and the line that raised it: a message might hold a payload."""
     last = traceback.extract_tb(error.__traceback__)[-1]
-    LOG.error("%s at %s:%s", type(error).__name__, Path(last.filename).name, last.lineno)
+    LOG.error("%s at %s:%s", type(error).__name__, Path(last.filename).name, last.lineno, extra=at(tenant=tenant))
     return problem(Kind.INTERNAL, "the log names the line that failed")
 
 

@@ -23,6 +23,7 @@ def tenant_of(
         raise ProblemError(Kind.TENANT_REQUIRED, f"the header {HEADER} is not UTF-8") from None
     if tenant == CONTROL_TENANT:
         raise ProblemError(Kind.TENANT_RESERVED, f"the tenant {CONTROL_TENANT} is the pipeline's own")
+    request.scope["tenant"] = tenant  # for the log, should the request fail
     return tenant
 
 

@@ -38,7 +38,7 @@ class Watch:
         except ClientDisconnect:
             status = GONE
         except Exception as error:  # noqa: BLE001  whatever it is, the client gets a problem and the log a line
-            answer = internal(error)
+            answer = internal(error, scope.get("tenant"))
             if not status:
                 await answer(scope, receive, noting)
         route: Any = scope.get("route")

@@ -268,7 +268,8 @@ def test_a_defect_is_a_problem_and_a_line_without_what_was_sent(
         count = 'hmx_http_requests_total{route="/v1/hmx/context-packs",status="500"}'
         assert count in client.get("/metrics").text
     assert "the payload" not in str(is_problem(answer, 500, "internal")) + caplog.text
-    assert "ValueError at test_service.py" in caplog.text
+    (line,) = [record for record in caplog.records if "ValueError at test_service.py" in record.getMessage()]
+    assert line.tenant == ACME["X-HMX-Tenant"]  # type: ignore[attr-defined]
     assert "Traceback" not in caplog.text
 
 
