@@ -96,7 +96,7 @@ def test_every_variable_for_the_operator_is_a_setting_or_a_published_port() -> N
 def test_it_is_healthy_once_it_is_ready_on_its_own_port(name: str) -> None:
     *_, script = SERVICES[name]["healthcheck"]["test"]
     (port,) = (value for variable, value in environment(name).items() if variable.endswith("_PORT"))
-    assert f"http://127.0.0.1:{port}/readyz" in script
+    assert f"http://127.0.0.1:{port}/startupz" in script
     compile(script, name, "exec")
 
 
