@@ -1,0 +1,113 @@
+"""What status, tables and dead letters print: within 100 columns however large the numbers, and nothing unescaped."""
+
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import typer
+from rich.console import Console
+
+from pipeline.audit.letters import Returns
+from pipeline.audit.returning import Fate
+from pipeline.audit.tables import PatternRow, SessionRow
+from pipeline.cli import dlq, status, table
+
+ODD = "[bold]x[/]\x1b[31m" + "long " * 40
+LARGE = 9_876_543_210
+
+
+@pytest.fixture
+def printed(monkeypatch: pytest.MonkeyPatch) -> Callable[..., str]:
+    """What a function prints in 100 columns."""
+
+    def run(show: Callable[..., None], *arguments: Any) -> str:
+        console = Console(width=100, highlight=False)
+        monkeypatch.setattr(f"{show.__module__}.OUT", console)
+        with console.capture() as captured:
+            show(*arguments)
+        text = captured.get()
+        assert "\x1b" not in text
+        assert max(map(len, text.splitlines())) <= 100
+        return text
+
+    return run
+
+
+def partition(**changes: Any) -> dict[str, Any]:
+    plain = {
+        "partition": 7, "position": LARGE, "lag": LARGE, "lag_seconds": 86_400.5, "waiting": 1_024, "state": LARGE,
+        "owner": "worker-1",
+    }  # fmt: skip
+    return plain | changes
+
+
+def stages(*rows: dict[str, Any], **counts: int) -> dict[str, Any]:
+    return {"sessions": {"lag": sum(row["lag"] for row in rows), "counts": counts, "partitions": list(rows)}}
+
+
+MEMORY = {"hmx.episodes.v1/0": {"position": LARGE, "lag": 0, "lag_seconds": 0.0}}
+
+
+def test_status_shows_every_partition_and_their_sums(printed: Any) -> None:
+    found = stages(partition(), partition(partition=8, owner=None, waiting=None, state=None), released=LARGE)
+    text = printed(status._show, None, {"worker": {"ready": False, "said": ODD}}, found, MEMORY)
+    for word in ("worker-1", "nobody", f"{LARGE:,}", f"{2 * LARGE:,}", "86400.5", "worker is not ready", "[bold]x"):
+        assert word in text
+
+
+def test_reasons_stand_behind_what_they_are_reasons_of() -> None:
+    counts = {"duplicate": 2, "rejected": 3, "rejected.not_json": 2, "rejected.poison": 1}
+    assert status._counted(counts) == "2 duplicate, 3 rejected (2 not_json, 1 poison)"
+    assert status._counted({"rejected.wrong_type": 1}) == "1 rejected.wrong_type"
+    assert status._counted({}) == "nothing yet"
+
+
+@pytest.mark.parametrize(
+    ("changes", "well"),
+    [({}, True), ({"owner": None}, False), ({"lag_seconds": 61.0}, False), ({"lag": LARGE}, True)],
+)
+def test_all_is_well_where_each_partition_has_an_owner_and_is_fresh(changes: dict[str, Any], well: bool) -> None:
+    found = stages(partition(**{"lag": 0, "lag_seconds": 0.0, **changes}))
+    assert status._well(None, {}, found, MEMORY, 60) is well
+    assert not status._well(None, {"worker": {"ready": False, "said": ""}}, found, MEMORY, 60)
+    assert not status._well(None, {}, "no answer", MEMORY, 60)
+
+
+def test_rows_of_a_table_fit_and_the_rest_is_counted(printed: Any) -> None:
+    rows = [SessionRow(ODD, f"{n}{ODD}", LARGE, 3, LARGE, 1_024, 512, 0) for n in range(30)]
+    text = printed(table._show, rows, {"sessions": 30}, 5, False, ("t", "s", "r", "n", "w", "g", "c"), table._session)
+    assert "25 more" in text
+    assert "all  30 sessions" in text
+    pattern = PatternRow("acme", "failure_playbook", "k", 2_048, 2_048, "superseded", "123", 0.987, ODD, True, 0)
+    columns = ("t", "type", "pattern", "c", "s", "status", "conf.")
+    assert "superseded 123 *" in printed(table._show, [pattern], {}, None, False, columns, table._pattern)
+
+
+def test_the_same_rows_are_sorted_alike_the_highest_first() -> None:
+    rows = [SessionRow("a", name, released, 0, 0, 0, 0, 0) for name, released in (("x", 1), ("z", 5), ("y", 5))]
+    by_released = table._sorted(rows, table.SessionSort.RELEASED)
+    assert [row.session for row in by_released] == ["y", "z", "x"]
+    assert [row.session for row in table._sorted(rows[::-1], table.SessionSort.SESSION)] == ["x", "y", "z"]
+
+
+def test_a_dry_run_says_that_nothing_was_sent_and_why_the_rest_stays(printed: Any) -> None:
+    letter = {"letter": "0:1", "origin": "0:9", "reason": "poison", "tenant": "[bold]", "session": "s", "detail": ""}
+    found = Returns(False, {"poison": Counter({Fate.SEND: 2, Fate.NAMED: 1})}, {Fate.SEND: [letter], Fate.NAMED: []})
+    text = printed(dlq._show_returns, found)
+    assert "nothing was sent; --yes sends 2 of 3" in text
+    assert "[bold]/s" in text
+    assert "no dead letters" in printed(dlq._show_returns, Returns(True))
+
+
+@pytest.mark.parametrize(("text", "seconds"), [("30s", 30), ("2h", 7_200), ("7d", 604_800)])
+def test_an_age_is_counted_back_from_now(monkeypatch: pytest.MonkeyPatch, text: str, seconds: int) -> None:
+    monkeypatch.setattr(dlq.time, "time", lambda: 1_000_000.0)
+    assert dlq._since(text) == (1_000_000 - seconds) * 1_000
+
+
+def test_an_instant_is_taken_as_it_is_and_anything_else_is_refused() -> None:
+    assert dlq._since("1970-01-01T00:00:02Z") == 2_000
+    for wrong in ("", "2", "h", "2 h", "yesterday", "-2h"):
+        with pytest.raises(typer.BadParameter):
+            dlq._since(wrong)
