@@ -47,7 +47,7 @@ def settings(redis_url: str) -> Iterator[Settings]:
 
 def hmx(settings: Settings, *words: str) -> subprocess.CompletedProcess[str]:
     argv = [sys.executable, "-m", "pipeline.cli", *words]
-    return subprocess.run(argv, env=environment(settings), capture_output=True, text=True, timeout=60)
+    return subprocess.run(argv, env=environment(settings), capture_output=True, text=True, timeout=180)
 
 
 def printed(settings: Settings, *words: str) -> Any:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import socket
-import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -21,6 +20,7 @@ from tests.support.bad_input import AT_LIMIT, BAD, Bad, with_
 from tests.support.pipeline import create_topics, new_settings
 from tests.support.records import event
 from tests.support.service import is_problem, serving
+from tests.support.waiting import until
 
 ACME = {"X-HMX-Tenant": "acme"}
 JSON = {**ACME, "Content-Type": "application/json"}
@@ -201,10 +201,7 @@ def test_who_leaves_before_the_body_is_there_is_no_defect(service: httpx.Client,
     with socket.create_connection((service.base_url.host, service.base_url.port or 0)) as leaving:
         leaving.sendall(head.encode() + orjson.dumps(event("gone")) + b"\n")
     counted = 'hmx_http_requests_total{route="/v1/hmx/events",status="499"}'
-    deadline = time.monotonic() + 30
-    while counted not in service.get("/metrics").text:
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
+    until(lambda: counted in service.get("/metrics").text, "it is counted")
     assert log.records() == before
 
 

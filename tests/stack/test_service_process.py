@@ -24,7 +24,7 @@ SENT = {"content": orjson.dumps(event()), "headers": {**ACME, "Content-Type": "a
 def answers(client: httpx.Client, path: str) -> bool:
     try:
         return client.get(path).status_code == 200
-    except httpx.ConnectError:
+    except httpx.TransportError:
         return False
 
 

@@ -2,7 +2,6 @@
 
 import subprocess
 import threading
-import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -279,7 +278,7 @@ def test_its_health_is_served(settings: Settings) -> None:
         try:
             with urllib.request.urlopen(f"http://127.0.0.1:{settings.materialiser_port}{path}", timeout=5) as answer:
                 return bool(answer.status == 200)
-        except (urllib.error.URLError, ConnectionError):
+        except OSError:
             return False
 
     try:
