@@ -18,8 +18,10 @@ if TYPE_CHECKING:
     from pipeline.audit.replay_artifacts import ArtifactChange
     from pipeline.audit.replay_comparison import Replayed
     from pipeline.audit.replay_rebuild import Progress
+    from pipeline.audit.replay_streams import Example, StreamReport
 
 SHOWN: Final = 20
+OF_EACH_TOPIC: Final = 4
 CANNOT_COMPARE: Final = 2
 _COLOURS: Final = {"added": "green", "removed": "red", "changed": "yellow"}
 
@@ -122,14 +124,23 @@ def _show_streams(report: "Replayed") -> None:
         rows.append([topic, sum(stream.same for stream in ours), differ.total(), ", ".join(said)])
     OUT.print()
     OUT.print(table("Records", ("topic", "same", "differ", "of which, besides"), rows))
-    examples = [(stream, example) for stream in report.streams for example in stream.examples]
-    for stream, example in examples[:SHOWN]:
-        where = f"{stream.topic} {stream.partition}:{'–' if example.offset is None else example.offset}"
+    for topic, stream, example in _examples(report):
+        where = f"{topic} {stream.partition}:{'–' if example.offset is None else example.offset}"
         origin = f" from {example.origin[0]}:{example.origin[1]}" if example.origin else ""
         OUT.print(f"[bold red]{example.difference}[/] {plain(where + origin)} {plain(example.key)}", soft_wrap=True)
         if example.detail:
             OUT.print(f"    {plain(example.detail)}", soft_wrap=True)
     OUT.print()
+
+
+def _examples(report: "Replayed") -> Iterator[tuple[str, "StreamReport", "Example"]]:
+    """The first of each topic."""
+    shown: Counter[str] = Counter()
+    for stream in report.streams:
+        for example in stream.examples:
+            shown[stream.topic] += 1
+            if shown[stream.topic] <= OF_EACH_TOPIC:
+                yield stream.topic, stream, example
 
 
 def _show_artifacts(report: "Replayed") -> None:
@@ -139,8 +150,8 @@ def _show_artifacts(report: "Replayed") -> None:
         "being worked on": report.moving,
         "set aside": report.set_aside,
     }
-    there_are = {name: count for name, count in counts.items() if count or name == "same"}
-    OUT.print(table("Artifacts", tuple(there_are), [tuple(there_are.values())]))
+    there_are = [f"{count:,} {name}" for name, count in counts.items() if count or name == "same"]
+    OUT.print(f"[bold]Artifacts[/]: {', '.join(there_are)}")
     for change in report.artifacts[:SHOWN]:
         _show_change(change)
     if len(report.artifacts) > SHOWN:
