@@ -14,6 +14,7 @@ import msgspec
 from confluent_kafka import Message
 
 from pipeline.audit.conservation import (
+    VIOLATIONS_KEPT,
     Copy,
     Fault,
     Output,
@@ -66,7 +67,10 @@ class Report:
     partitions: list[PartitionReport]
     evidence: Counter[str] = field(default_factory=Counter)
     """Records of the evidence topic by kind."""
+    nameless: int = 0
+    """Evidence records without their origin."""
     nameless_evidence: list[Violation] = field(default_factory=list)
+    """The first of them."""
 
     @property
     def conserved(self) -> bool:
@@ -75,8 +79,8 @@ class Report:
     @property
     def faults(self) -> Counter[str]:
         found: Counter[str] = sum((part.faults for part in self.partitions), Counter())
-        if self.nameless_evidence:
-            found[Fault.NAMELESS] += len(self.nameless_evidence)
+        if self.nameless:
+            found[Fault.NAMELESS] += self.nameless
         return found
 
     @property
@@ -274,5 +278,7 @@ def _count_evidence(log: Log, partition: int, report: Report) -> None:
         report.evidence[kind] += 1
         named = all(header(row.headers, name) is not None for name in (ORIGIN_PARTITION, ORIGIN_OFFSET))
         if kind != "tick" and not named:
+            report.nameless += 1
             detail = f"a {kind} without its origin"
-            report.nameless_evidence.append(Violation(Fault.NAMELESS, EVIDENCE, partition, row.offset, detail))
+            if report.nameless <= VIOLATIONS_KEPT:
+                report.nameless_evidence.append(Violation(Fault.NAMELESS, EVIDENCE, partition, row.offset, detail))
