@@ -6,6 +6,7 @@ one. Several may run at once. Kafka or Redis away: waits, says so, tries again. 
 would leave memory wrong.
 """
 
+import gc
 import logging
 import threading
 import time
@@ -106,6 +107,7 @@ class Materialiser:
     def run(self, stop: threading.Event) -> None:
         """Serves health and metrics, and reads until told to stop. Raises MaterialiserError, OSError for the port."""
         server = serve_health(*self._address, self)
+        gc.freeze()  # what is here stays: collections, of which a block causes many, need not look through it
         try:
             self._run(stop)
         finally:

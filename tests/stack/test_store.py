@@ -11,6 +11,7 @@ from pipeline.contracts.headers import KIND
 from pipeline.contracts.keys import join_key
 from pipeline.retrieval.plan import EPISODES as EPISODES_FETCHED
 from pipeline.store.blocks import StoreUnavailableError, TornStateError, connect
+from pipeline.store.changes import SESSION_STEPS
 from pipeline.store.fetch import Ambiguous, Store
 from pipeline.store.keys import Keys
 from pipeline.store.projection import ProjectionError, Record, commands_of
@@ -100,6 +101,45 @@ def test_memory_built_anew_in_other_blocks_is_the_same(memory: Memory) -> None:
         memory.write(record)
     assert memory.dump() == before
     assert memory.pack("deploy staging namespace") == pack
+
+
+def test_a_session_keeps_its_last_steps_however_the_blocks_are_cut(memory: Memory) -> None:
+    call = {"tool_name": "ls", "arguments": {}}
+    acts = [episode(f"e{i}", event_type="tool_call", content=call, index=i) for i in range(SESSION_STEPS + 40)]
+    records = [episode_as_read(act, i) for i, act in enumerate(acts)]
+    key = memory.keys.tenant("acme").session("s1")
+    for cut in (len(records), 7):
+        memory.wipe()
+        for start in range(0, len(records), cut):
+            memory.write(*records[start : start + cut])
+        kept = [int(at) for _, at in memory.client.zrange(key, 0, -1, withscores=True)]
+        assert kept == list(range(40, SESSION_STEPS + 40))
+
+
+def test_of_an_artifact_that_changes_within_a_block_only_the_last_is_found(memory: Memory) -> None:
+    records = [
+        artifact_as_read(artifact("a1", "Deploy staging"), 0),
+        artifact_as_read(artifact("a1", "Deploy staging", status="superseded", superseded_by="a2"), 1),
+        artifact_as_read(artifact("a2", "Roll staging out", supersedes="a1", version=2), 2),
+        artifact_as_read(artifact("a3", "Deploy staging too"), 3),
+        Record(ARTIFACTS, 0, 4, join_key("acme", "a3").encode(), None, []),
+    ]
+    memory.write(*records)
+    together = memory.dump()
+    assert memory.found("deploy staging") == ["a2"]
+    memory.wipe()
+    for record in records:
+        memory.write(record)
+    assert memory.dump() == together
+
+
+def test_ids_of_nearly_a_megabyte_are_stored_and_found(memory: Memory) -> None:
+    event_id, session = "é/" * 150_000, "s:" * 150_000
+    memory.write(episode_as_read(episode(event_id, "deploy staging", session=session), 0))
+    found = memory.store.get_event("acme", event_id, session)
+    assert isinstance(found, dict)
+    assert (found["id"], found["sessionId"]) == (event_id, session)
+    assert memory.store.get_event("acme", event_id) == found
 
 
 def test_a_superseded_artifact_is_not_found_but_resolves(memory: Memory) -> None:

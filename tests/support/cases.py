@@ -6,11 +6,15 @@ from typing import NamedTuple
 from pipeline.contracts.limits import (
     ARTIFACT_VERSIONS,
     CONTRIBUTION_DEBOUNCE_MS,
+    MB,
     PATTERN_CONTRIBUTIONS,
     SEGMENT_EVENTS,
     SESSION_SEGMENTS,
     TENANT_CONTRIBUTIONS,
 )
+from pipeline.retrieval.documents import TEXT
+from pipeline.store.changes import SESSION_STEPS
+from pipeline.store.materialiser import BLOCK_ARGUMENTS, BLOCK_BYTES, BLOCK_RECORDS
 
 _LONGEST_S = CONTRIBUTION_DEBOUNCE_MS * PATTERN_CONTRIBUTIONS // 1_000
 
@@ -109,6 +113,40 @@ CASES = (
         {
             "journey/test_reference_broker.py": ("test_traffic_has_the_outcomes_and_the_order_of_the_specification",),
             "stack/test_store_materialiser.py": ("test_what_retention_took_is_passed_over",),
+        },
+    ),
+    Case(
+        "Redis has no room",
+        "the materialiser waits, nothing is written in part, packs stay as they are",
+        '`hmx_materialiser_retries{cause="redis"}`, `/readyz` of the materialiser',
+        "give Redis memory; `maxmemory-policy noeviction`, or memory would be lost unseen",
+        {
+            "stack/test_store_materialiser.py": (
+                "test_a_redis_without_room_is_waited_for_and_nothing_is_written_in_part",
+            ),
+        },
+    ),
+    Case(
+        "a topic that Redis was filled from is deleted and created again",
+        "what came from the old one is forgotten, and built anew from the new one; Redis answers nobody for a moment",
+        "`hmx_materialiser_recreated_topics`",
+        "none needed",
+        {
+            "stack/test_store_materialiser.py": ("test_what_came_from_topics_that_were_created_again_is_built_anew",),
+        },
+    ),
+    Case(
+        "a session, an event or a block without end in Redis",
+        f"of a session the last {SESSION_STEPS} steps stay; of an event {TEXT:,} characters are searched; a block has"
+        f" {BLOCK_RECORDS:,} records, {BLOCK_BYTES // MB} MB or some {BLOCK_ARGUMENTS:,} arguments",
+        "`hmx_materialiser_block_seconds`",
+        "none needed",
+        {
+            "stack/test_store.py": (
+                "test_a_session_keeps_its_last_steps_however_the_blocks_are_cut",
+                "test_ids_of_nearly_a_megabyte_are_stored_and_found",
+            ),
+            "stack/test_materialisers_race.py": ("test_a_block_is_cut_by_its_arguments_too",),
         },
     ),
     Case(
