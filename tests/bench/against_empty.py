@@ -4,7 +4,9 @@ The log is written before either starts. Both are timed from the first to the la
 the moment it may read, with all that a worker does but the patterns stage; the agent from its first record.
 """
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import NamedTuple
 
 from pipeline.contracts.outcomes import Outcome
@@ -25,6 +27,8 @@ class Cost(NamedTuple):
     """Records a second."""
     cpu: float
     """CPU microseconds a record, of the whole process."""
+    threads: Mapping[str, float] = MappingProxyType({})
+    """The same by kind of thread."""
 
 
 def sessions(bench: Bench) -> list[Line]:
@@ -32,6 +36,7 @@ def sessions(bench: Bench) -> list[Line]:
     return [
         Line("sessions", "events/s", [c.rate for c in ours], EMPTY, [c.rate for c in empty], Bar("≥", 2.5)),
         _cpu("sessions", ours, empty, 0.4),
+        *_by_thread(ours),
     ]
 
 
@@ -47,6 +52,15 @@ def invalid(bench: Bench) -> list[Line]:
 
 def _cpu(name: str, ours: Sequence[Cost], empty: Sequence[Cost], limit: float) -> Line:
     return Line(name, "CPU µs/event", [c.cpu for c in ours], EMPTY, [c.cpu for c in empty], Bar("≤", limit))
+
+
+def _by_thread(ours: Sequence[Cost]) -> list[Line]:
+    """`folds` are the threads that fold and hand over to the client; the consumer's parses what was fetched."""
+    whole = [c.cpu for c in ours]
+    return [
+        Line(f"  of it {kind}", "CPU µs/event", [c.threads.get(kind, 0.0) for c in ours], "all of it", whole)
+        for kind in ("folds", "consumer", "event loop", "librdkafka")
+    ]
 
 
 def _rounds(bench: Bench, lines: Sequence[bytes], outcome: Outcome) -> tuple[list[Cost], list[Cost]]:
@@ -70,11 +84,16 @@ def _sessions_stage(bench: Bench, settings: Settings, count: int) -> Cost:
     worker = Worker(bench, settings, "sessions", SESSIONS.name)
     try:
         worker.await_ready()
+        before = worker.threads()
         worker.go()
         notes = worker.await_records(SESSIONS.name, count)
+        threads = worker.threads()
     finally:
         worker.stop()
-    return Cost(count / (notes.until - notes.started), notes.cpu / count * 1e6)
+    by_kind: Counter[str] = Counter()
+    for thread, (kind, spent) in threads.items():
+        by_kind[kind] += (spent - before.get(thread, ("", 0.0))[1]) / count * 1e6
+    return Cost(count / (notes.until - notes.started), notes.cpu / count * 1e6, by_kind)
 
 
 def _check(settings: Settings, count: int, outcome: Outcome) -> None:

@@ -10,7 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
@@ -143,6 +143,15 @@ class Worker:
     def go(self) -> None:
         self._word.touch()
 
+    def threads(self) -> dict[str, tuple[str, float]]:
+        """CPU seconds so far of each thread, and its kind: `event loop`, `consumer`, `folds` or `librdkafka`."""
+        found = {}
+        for task in Path(f"/proc/{self.process.pid}/task").iterdir():
+            with suppress(OSError):
+                name = (task / "comm").read_text().strip()
+                found[task.name] = "librdkafka" if name.startswith("rdk:") else name, cpu_seconds(task / "stat")
+        return found
+
     def notes(self) -> Notes:
         """What it has noted so far."""
         lines = self._file.read_text().splitlines() if self._file.exists() else []
@@ -165,6 +174,12 @@ class Worker:
         except subprocess.TimeoutExpired:
             self.process.kill()
             self.process.wait()
+
+
+def cpu_seconds(stat: Path) -> float:
+    """Of a process or a thread."""
+    user, system = stat.read_text().rpartition(")")[2].split()[11:13]
+    return (int(user) + int(system)) / os.sysconf("SC_CLK_TCK")
 
 
 def bare_read(settings: Settings, *topics: str) -> tuple[int, float]:

@@ -20,7 +20,7 @@ from pipeline.local.state import read_stack
 from pipeline.settings import Settings
 from pipeline.topology import EPISODES, PATTERNS, SESSIONS
 from tests.bench import workload
-from tests.bench.kit import PATIENCE_S, Bench, Worker, committed
+from tests.bench.kit import PATIENCE_S, Bench, Worker, committed, cpu_seconds
 from tests.bench.report import Bar, Line
 
 BUSY, CPU = 0.95, 1.15
@@ -97,9 +97,5 @@ def _check(settings: Settings, count: int) -> None:
 def _broker(bench: Bench) -> float:
     """CPU seconds of the local broker so far; none where another one is used."""
     processes = (read_stack(bench.stack.state) or {}).get("components", {})
-    return sum(_cpu(process["pid"]) for name, process in processes.items() if name.startswith("kafka"))
-
-
-def _cpu(pid: int) -> float:
-    user, system = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[11:13]
-    return (int(user) + int(system)) / os.sysconf("SC_CLK_TCK")
+    pids = [process["pid"] for name, process in processes.items() if name.startswith("kafka")]
+    return sum(cpu_seconds(Path(f"/proc/{pid}/stat")) for pid in pids)

@@ -1,4 +1,5 @@
-"""A worker as it is, but for three things: it runs the stages named, begins when a file appears, and takes notes.
+"""A worker as it is, but for four things: it runs the stages named, begins when a file appears, takes notes, and tells
+the kernel the names of its threads.
 
 Arguments: that file, the file for the notes, the names of stages. Notes are JSON arrays, one a line: first when it
 began and the CPU seconds so far, then one per batch committed (tests.bench.kit.Batch).
@@ -7,7 +8,9 @@ began and the CPU seconds so far, then one per batch committed (tests.bench.kit.
 import json
 import os
 import sys
+import threading
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +41,8 @@ def _wait_for(word: Path, note: Any) -> None:
     def not_yet(self: Runner, limit: int) -> Any:
         if not word.exists():
             return set()
+        for thread in threading.enumerate():
+            _name(thread.native_id, "event loop" if thread is threading.main_thread() else "consumer")
         note()
         Runner.hungry = hungry  # type: ignore[method-assign]
         return hungry(self, limit)
@@ -49,11 +54,18 @@ def _note_batches(note: Any) -> None:
     process = OwnedPartition.process
 
     def noted(self: OwnedPartition, batch: Any) -> Any:
+        _name(threading.get_native_id(), "folds")
         counts = process(self, batch)
         note(self.stage.name, len(batch.records))
         return counts
 
     OwnedPartition.process = noted  # type: ignore[method-assign]
+
+
+def _name(thread: int | None, name: str) -> None:
+    """Where the system has no such place it stays unnamed."""
+    with suppress(OSError):
+        Path(f"/proc/self/task/{thread}/comm").write_text(name)
 
 
 if __name__ == "__main__":
