@@ -18,6 +18,8 @@ from pipeline.kafka.topics import KafkaUnreachableError, settled
 
 LOG: Final = logging.getLogger("hmx.kafka")
 ANSWER_S: Final = 10.0
+QUIET: Final = 0
+"""The client writes past our logs, twenty lines a second while Kafka is away; what matters reaches us as errors."""
 STUCK_S: Final = 60.0
 """A read without a record or an end for so long has failed: a transaction never ends, or a broker is gone."""
 
@@ -32,7 +34,7 @@ def producer_config(bootstrap: str, **settings: Any) -> dict[str, Any]:
         "message.max.bytes": OUTPUT_BYTES + 64 * 1024,
         "compression.type": "lz4",
         "linger.ms": 5,
-        "log_level": 3,
+        "log_level": QUIET,
         **settings,
     }
 
@@ -49,7 +51,7 @@ def consumer_config(bootstrap: str, **settings: Any) -> dict[str, Any]:
         "fetch.wait.max.ms": 20,
         "fetch.queue.backoff.ms": 5,  # with its queue full the client would pause for a second
         "fetch.message.max.bytes": OUTPUT_BYTES + 64 * 1024,
-        "log_level": 3,
+        "log_level": QUIET,
         **settings,
     }
 
@@ -75,7 +77,7 @@ class Cluster:
 
     def __init__(self, bootstrap: str) -> None:
         self.bootstrap = bootstrap
-        self._admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 3})
+        self._admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": QUIET})
         self._reader = Consumer(consumer_config(bootstrap, **{"isolation.level": "read_uncommitted"}))
 
     def topic(self, name: str) -> TopicInfo:

@@ -115,7 +115,7 @@ def _prefixed(spec: TopicSpec, prefix: str) -> TopicSpec:
 
 def connect(bootstrap: str) -> AdminClient:
     """Keep the client in a variable until its answers are in: a collected one never resolves its futures."""
-    return AdminClient({"bootstrap.servers": bootstrap, "log_level": 2})
+    return AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
 
 
 def read_cluster(admin: AdminClient, names: Iterable[str]) -> ClusterState:

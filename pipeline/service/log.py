@@ -116,8 +116,7 @@ class EventLog:
         old.flush(POLL_S)  # whoever waits for it is told
 
     def _connect(self) -> Producer:
-        # Its log would say twenty times a second that Kafka is away; readiness says it once.
-        return plain_producer(self._bootstrap, **{"message.timeout.ms": ACKNOWLEDGED_MS, "log_level": 0})
+        return plain_producer(self._bootstrap, **{"message.timeout.ms": ACKNOWLEDGED_MS})
 
     def _poll(self) -> None:
         while not self._stop.is_set():
