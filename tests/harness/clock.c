@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/time.h>
+#include <threads.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -53,11 +54,23 @@ time_t time(time_t *t) {
 }
 
 /* The kernel's clock is not shifted, so deadlines on the wall clock go to it shifted back. No uptime is that large. */
+static struct timespec unshifted(const struct timespec *deadline) {
+    struct timespec moved = *deadline;
+    if (shift_ms && deadline->tv_sec > 1000000000) add(&moved, -*shift_ms);
+    return moved;
+}
+
 int pthread_cond_timedwait(pthread_cond_t *condition, pthread_mutex_t *mutex, const struct timespec *deadline) {
     static int (*real)(pthread_cond_t *, pthread_mutex_t *, const struct timespec *);
     if (!real) real = dlvsym(RTLD_NEXT, "pthread_cond_timedwait", "GLIBC_2.3.2");
     if (!real) real = dlsym(RTLD_NEXT, "pthread_cond_timedwait");
-    struct timespec moved = *deadline;
-    if (shift_ms && deadline->tv_sec > 1000000000) add(&moved, -*shift_ms);
+    struct timespec moved = unshifted(deadline);
+    return real(condition, mutex, &moved);
+}
+
+int cnd_timedwait(cnd_t *restrict condition, mtx_t *restrict mutex, const struct timespec *restrict deadline) {
+    static int (*real)(cnd_t *, mtx_t *, const struct timespec *);
+    if (!real) real = dlsym(RTLD_NEXT, "cnd_timedwait");
+    struct timespec moved = unshifted(deadline);
     return real(condition, mutex, &moved);
 }

@@ -24,7 +24,6 @@ from tests.harness.recovery import Positions
 from tests.harness.site import Site
 from tests.harness.verdict import Verdict, judge
 
-PER_FAULT_S = 12.0
 SLOWEST, FASTEST = 100.0, 2_000.0
 CALM_S = (0.5, 2.0)
 REST_S = 300.0
@@ -41,6 +40,12 @@ class Plan:
     folder: Path
     only: str = ""
     """Kinds of faults, a regular expression."""
+    fault_s: float = 12.0
+    """What a fault is expected to take; the events are spread over all of them."""
+
+    def rate(self, sent: int, faults: int) -> float:
+        """Events a second, so that they last as long as so many faults."""
+        return min(FASTEST, max(SLOWEST, (self.events - sent) / (faults * self.fault_s + 1.0)))
 
 
 @dataclass
@@ -98,7 +103,7 @@ def run(plan: Plan, say: Say, progress: Progress = lambda _: None) -> Result:
 
 def _drive(site: Site, result: Result, say: Say, progress: Progress) -> None:
     plan, began = result.plan, time.monotonic()
-    traffic = Traffic(site, plan.seed, plan.events, _pace(plan.events, plan.faults), progress)
+    traffic = Traffic(site, plan.seed, plan.events, plan.rate(0, plan.faults), progress)
     positions = Positions(site.settings, site.partitions)
     traffic.acknowledged.seen = positions.sent
     positions.start()
@@ -131,14 +136,8 @@ def _strike_all(crash: Crash, result: Result, say: Say) -> None:
         KINDS[row.kind](crash, dice)
         slowest = max(row.hit, default=0.0), max(row.others, default=0.0)
         say(f"{row.number:3} {row.kind:34} {row.detail:26} hit {slowest[0]:5.1f} s, others {slowest[1]:5.1f} s")
-        left = result.plan.faults - row.number
-        crash.traffic.rate = _pace(result.plan.events - crash.traffic.sent, left)
+        crash.traffic.rate = result.plan.rate(crash.traffic.sent, result.plan.faults - row.number)
     crash.undisturbed()
-
-
-def _pace(events: int, faults: int) -> float:
-    """Events a second, so that they last as long as the faults."""
-    return min(FASTEST, max(SLOWEST, events / (faults * PER_FAULT_S + 1.0)))
 
 
 def _write(result: Result) -> None:
