@@ -42,7 +42,6 @@ def compare_memory(report: Report, snapshot: Snapshot) -> None:
     root = root_of(snapshot.prefix)
     positions = _positions(report, snapshot, found.pop(f"{root}:positions".encode(), {}))
     _guards(report, found, f"{root}:guard:".encode(), positions)
-    found.pop(f"{root}:topics".encode(), None)
     expected = Expected(root)
     for topic in MATERIALISED:
         for number, part in enumerate(snapshot.topics[topic]):
@@ -50,6 +49,8 @@ def compare_memory(report: Report, snapshot: Snapshot) -> None:
                 if row.offset < positions.get((topic, number), 0):
                     expected.take(topic, number, row)
     wanted = expected.keys()
+    ids = {topic.encode(): snapshot.topic_ids[topic].encode() for topic in MATERIALISED}
+    wanted[f"{root}:topics".encode()] = ids
     for key in sorted(wanted.keys() | found.keys()):
         if (mine := wanted.get(key)) != (theirs := found.get(key)):
             _differ(report, f"Redis {key.decode()}", mine, theirs)
@@ -73,7 +74,7 @@ def _positions(report: Report, snapshot: Snapshot, stored: Any) -> dict[tuple[st
 def _guards(report: Report, found: Memory, prefix: bytes, positions: dict[tuple[str, int], int]) -> None:
     """What whoever writes a block watches: the same positions once more, a key for each."""
     guards = {key: found.pop(key) for key in [key for key in found if key.startswith(prefix)]}
-    for (topic, number), at in positions.items() if guards else ():
+    for (topic, number), at in positions.items():
         key = prefix + f"{topic}/{number}".encode()
         report.same(f"Redis {key.decode()}", b"%d" % at, guards.pop(key, None))
     for key, value in guards.items():
