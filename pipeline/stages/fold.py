@@ -1,18 +1,18 @@
 """What a stage is: a fold over one partition's records, on keyed state, with timers on the partition's clock.
 
-State is values, which are immutable, so that a fold replaces them, and journals, which only grow at their end: what a
-record does is an overlay, kept whole or dropped whole.
+A fold does to the state what a `Tx` offers; what it has begun with a record is kept whole or undone whole.
 """
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple, ParamSpec, Protocol, TypeVar
+from collections.abc import Callable
+from typing import Any, ParamSpec, Protocol, TypeVar
 
 from pipeline.contracts.headers import Headers
 from pipeline.contracts.rejections import Rejection
-from pipeline.stages.journal import Item, Journal
+from pipeline.stages.tx import Output, Tx
 
 P = ParamSpec("P")
 T = TypeVar("T")
+__all__ = ["POSITION_KEY", "Fold", "Output", "Record", "Tx", "attempt"]
 POSITION_KEY = "!"
 """State key of the position record; it sorts before every key of a fold."""
 
@@ -35,75 +35,6 @@ class Record(Protocol):
     def value(self) -> bytes | None: ...
     @property
     def headers(self) -> Headers: ...
-
-
-class Output(NamedTuple):
-    topic: str
-    partition: int
-    key: bytes | None
-    value: bytes | None
-    headers: Headers
-
-
-class Tx:
-    """What one record or one timer does: reads through to the state, collects changes, outputs and counts."""
-
-    __slots__ = (
-        "_journals", "_state", "appended", "appends", "changes", "clock", "counts", "offset", "outputs", "partition",
-        "trims",
-    )  # fmt: skip
-
-    def __init__(
-        self, state: Mapping[str, Any], journals: Mapping[str, Journal], clock: int, partition: int, offset: int
-    ) -> None:
-        self._state = state
-        self._journals = journals
-        self.clock = clock
-        """The partition's time: its highest append time so far, milliseconds."""
-        self.partition = partition
-        self.offset = offset
-        """The record being folded, or the one whose arrival fires the timer: the origin of what comes out."""
-        self.changes: dict[str, Any] = {}
-        self.appended: list[tuple[str, Item]] = []
-        self.trims: dict[str, int | None] = {}
-        self.outputs: list[Output] = []
-        self.appends: list[Output] = []
-        self.counts: dict[str, int] = {}
-
-    def get(self, key: str) -> Any:
-        return self.changes[key] if key in self.changes else self._state.get(key)
-
-    def put(self, key: str, value: Any) -> None:
-        """Replaces the value; None deletes the key."""
-        self.changes[key] = value
-
-    def journal(self, name: str) -> Journal | None:
-        """As it was before this record or timer; None where nothing has been written to it."""
-        return self._journals.get(name)
-
-    def items(self, name: str, first: int) -> Sequence[Any]:
-        """A journal from index `first` on, with what has been appended just now."""
-        journal = self._journals.get(name)
-        before = journal.items(first) if journal is not None else []
-        return [*before, *(item for at, item in self.appended if at == name)]
-
-    def write(self, name: str, item: Item) -> None:
-        """Appends to a journal."""
-        self.appended.append((name, item))
-
-    def trim(self, name: str, start: int | None) -> None:
-        """Items of a journal below this index are no longer needed; None: the whole journal isn't."""
-        self.trims[name] = start
-
-    def emit(self, output: Output) -> None:
-        self.outputs.append(output)
-
-    def append(self, record: Output) -> None:
-        """Appends to the log itself: before the transaction and outside of it, so perhaps twice after a crash."""
-        self.appends.append(record)
-
-    def count(self, name: str, n: int = 1) -> None:
-        self.counts[name] = self.counts.get(name, 0) + n
 
 
 def attempt(tx: Tx, count: str, otherwise: T, compute: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
@@ -135,7 +66,7 @@ class Fold(Protocol):
         ...
 
     def changed(self, key: str, old: Any, new: Any) -> None:
-        """A change has been kept: secondary indexes follow. Called for restored records too."""
+        """A value was replaced: secondary indexes follow. Called for restored records and undone changes too."""
         ...
 
     def fold(self, tx: Tx, record: Record) -> None: ...

@@ -46,6 +46,14 @@ class Journal:
         self._indexes[item.event_id] = self._start + len(self._items)
         self._items.append(item)
 
+    def pop(self) -> None:
+        """Takes the last item away again, which stands in no block yet."""
+        gone = self._items.pop()
+        before = (index for index, item in enumerate(self._items, self._start) if item.event_id == gone.event_id)
+        self._indexes[gone.event_id] = last = max(before, default=-1)
+        if last < 0:
+            del self._indexes[gone.event_id]
+
     def index(self, event_id: str) -> int:
         """Of the last item with this id; -1 where there is none."""
         return self._indexes.get(event_id, -1)

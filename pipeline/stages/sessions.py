@@ -9,7 +9,7 @@ from typing import Any, Final, NamedTuple
 import msgspec
 import orjson
 
-from pipeline.contracts.envelope import Envelope, read_envelope
+from pipeline.contracts.envelope import read_envelope
 from pipeline.contracts.episode import Origin, Release, write_episode
 from pipeline.contracts.event_types import Role
 from pipeline.contracts.evidence import EvidenceControl, Step
@@ -58,20 +58,16 @@ _replace = msgspec.structs.replace
 
 
 _NEW: Final = Session()
+_RELEASED, _RELEASED_LATE = str(Outcome.RELEASED), str(Outcome.RELEASED_LATE)  # an enum's member costs ten times a name
 TRIM_EVERY: Final = 64
 
 
 class Arrival(NamedTuple):
-    """An event on its way out, whether it has waited or not."""
+    """An event on its way out, whether it has waited or not, and where in the log it stood."""
 
-    envelope: Envelope
-    fields: dict[str, Any]
+    accepted: Accepted
     offset: int
     log_time: int
-    instant: int
-    digest: bytes
-    notes: tuple[str, ...]
-    redacted: tuple[str, ...]
 
 
 class SessionsFold:
@@ -189,9 +185,11 @@ class SessionsFold:
         if verdict is Verdict.WAIT:
             session = self._hold(tx, name, session, entry, _held(record, accepted, self._window_ms))
         else:
-            session = self._release(tx, name, session, _arrival(record, accepted), late=verdict is Verdict.LATE)
+            session = self._release(
+                tx, name, session, Arrival(accepted, record.offset, record.timestamp), late=verdict is Verdict.LATE
+            )
             if verdict is Verdict.RELEASE and self._indexes.held:
-                session = self._drain(tx, name, session, self._left(tx, name))
+                session = self._drain(tx, name, session, self._indexes.waiting(name))
         tx.put(session_state_key(name), _replace(session, touched=tx.clock))
 
     def _judge(self, cursor: Cursor, entry: Waiting, clock: int) -> Verdict:
@@ -199,19 +197,13 @@ class SessionsFold:
             return judge_strictly(cursor, entry.sequence, entry.instant)
         return judge(cursor, entry.sequence, entry.instant, clock)
 
-    def _left(self, tx: Tx, name: str) -> list[Waiting]:
-        """What still waits: the index does not know yet what this overlay has released."""
-        return [entry for entry in self._indexes.waiting(name) if tx.get(held_key(name, entry)) is not None]
-
     def _hold(self, tx: Tx, name: str, session: Session, entry: Waiting, held: Held) -> Session:
         """Into the window; where that is full, its first entry goes out as if its time had come."""
         tx.put(held_key(name, entry), held)
-        if self._indexes.waiting_count(name) < WAITING_EVENTS:
-            return session
-        waiting = sorted((*self._left(tx, name), entry))
-        if len(waiting) <= WAITING_EVENTS:  # a new run has emptied it just now
+        if self._indexes.waiting_count(name) <= WAITING_EVENTS:
             return session
         tx.count("window_full")
+        waiting = self._indexes.waiting(name)
         return self._drain(tx, name, session, waiting, waiting[0])
 
     def _drain(
@@ -229,34 +221,29 @@ class SessionsFold:
 
     # release
 
-    def _release(self, tx: Tx, name: str, session: Session, event: Arrival, *, late: bool = False) -> Session:
-        cursor, step = session.cursor, None
-        index, envelope = cursor.index, event.envelope
-        self._emit_episode(tx, name, cursor, event, late)
+    def _release(self, tx: Tx, name: str, session: Session, arrival: Arrival, *, late: bool = False) -> Session:
+        accepted, offset, log_time = arrival
+        event, instant, cursor, step = accepted.event, accepted.instant, session.cursor, None
+        index = cursor.index
+        origin, release = Origin(tx.partition, offset, log_time), Release(index, cursor.run, late)
+        value = write_episode(event, origin, release, accepted.notes, accepted.redacted)
+        tx.emit(Output(EPISODES, tx.partition, name.encode(), value, origin_headers(tx.partition, offset)))
+        tx.count(_RELEASED_LATE if late else _RELEASED)
         if late:
-            session = _replace(session, cursor=passed_late(cursor, event.instant))
+            session = _replace(session, cursor=passed_late(cursor, instant))
             session = self._segmenting.pass_by(tx, name, session)
         else:
-            at = min(event.instant // NS_PER_MS, event.log_time + CLOCK_SKEW_MS)
-            following = released(cursor, envelope.sequence, event.instant, event.log_time, self._window_ms)
+            at = min(instant // NS_PER_MS, log_time + CLOCK_SKEW_MS)
+            following = released(cursor, event.sequence, instant, log_time, self._window_ms)
             session = _replace(session, cursor=following)
-            mined = attempt(tx, "step_not_mined", None, step_of, event.fields, at, index)
+            mined = attempt(tx, "step_not_mined", None, step_of, accepted.fields, at, index)
             if mined is None:  # what its content says can't be taken, only that there was an event
-                mined = Step(event_id=envelope.event_id, at=at, index=index, role=Role.OBSERVATION)
-            session, step = self._segmenting.add(tx, name, session, mined, envelope.agent_id)
-        tx.write(name, Trace(envelope.event_id, event.digest, step))
+                mined = Step(event_id=event.event_id, at=at, index=index, role=Role.OBSERVATION)
+            session, step = self._segmenting.add(tx, name, session, mined, event.agent_id)
+        tx.write(name, Trace(event.event_id, accepted.digest, step))
         if index % TRIM_EVERY == 0:
             self._trim(tx, name, session)
         return session
-
-    def _emit_episode(self, tx: Tx, name: str, cursor: Cursor, event: Arrival, late: bool) -> None:
-        origin = Origin(tx.partition, event.offset, event.log_time)
-        value = write_episode(
-            event.envelope, origin, Release(cursor.index, cursor.run, late), event.notes, event.redacted
-        )
-        headers = origin_headers(tx.partition, event.offset)
-        tx.emit(Output(EPISODES, tx.partition, name.encode(), value, headers))
-        tx.count(Outcome.RELEASED_LATE if late else Outcome.RELEASED)
 
     def _trim(self, tx: Tx, name: str, session: Session) -> None:
         """Traces stay while duplicates are recognised by them or the open segment needs their steps."""
@@ -302,13 +289,6 @@ class SessionsFold:
             tx.emit(Output(EVIDENCE, partition, record_key, value, headers))
 
 
-def _arrival(record: Record, accepted: Accepted) -> Arrival:
-    return Arrival(
-        accepted.event, accepted.fields, record.offset, record.timestamp, accepted.instant, accepted.digest,
-        accepted.notes, accepted.redacted,
-    )  # fmt: skip
-
-
 def _held(record: Record, accepted: Accepted, window_ms: int) -> Held:
     return Held(
         deadline=record.timestamp + window_ms,
@@ -324,7 +304,6 @@ def _held(record: Record, accepted: Accepted, window_ms: int) -> Held:
 
 def _released_from(held: Held) -> Arrival:
     value = bytes(held.event)
-    return Arrival(
-        read_envelope(value), orjson.loads(value), held.offset, held.log_time, held.instant, held.digest, held.notes,
-        held.redacted,
-    )  # fmt: skip
+    event, fields = read_envelope(value), orjson.loads(value)
+    accepted = Accepted(event, fields, value, held.instant, held.digest, held.redacted, held.notes, control=False)
+    return Arrival(accepted, held.offset, held.log_time)
