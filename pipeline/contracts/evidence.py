@@ -18,7 +18,7 @@ from pipeline.contracts.model import Model
 from pipeline.contracts.versions import HMX_VERSION
 
 
-class Step(msgspec.Struct, frozen=True, array_like=True, kw_only=True):
+class Step(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """One event as mining sees it. Empty text and None mean that the event does not say."""
 
     event_id: str

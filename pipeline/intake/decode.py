@@ -119,7 +119,7 @@ def _plain(value: bytes | None) -> Accepted | None:
         or event.ttl_seconds is not ABSENT
         or event.extensions is not ABSENT
         or value.count(b'"') != dump.count(b'"')
-        or b"\\u0022" in value
+        or (b"\\" in value and b"\\u0022" in value)
         or value.count(b"{") + value.count(b"[") > NESTING
         or type(fields["content"]) is not dict
         or type(fields["metadata"]) is not dict

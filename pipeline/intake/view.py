@@ -6,36 +6,59 @@ what; content itself is never rewritten (HMX-E §4).
 """
 
 from functools import lru_cache
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import orjson
 
-from pipeline.contracts.event_types import EventType, Places, event_type
+from pipeline.contracts.event_types import Role, event_type
 from pipeline.contracts.evidence import Step
 from pipeline.contracts.limits import STEP_TAGS, STEP_TEXT, STEP_VALUE, STEP_VALUES, TAG
 
 _SORTED: Final = orjson.OPT_SORT_KEYS
+Paths = tuple[list[str], ...]
+
+
+class _Reader(NamedTuple):
+    """A row of the table with its places split: a place is a key of the content, or a path of keys."""
+
+    role: Role
+    fixed_name: str
+    actor: Paths
+    name: Paths
+    text: Paths
+    arguments: Paths
+    ok: Paths
+    exit_code: Paths
+    call_id: Paths
+    target: Paths
+
+
+@lru_cache(maxsize=256)
+def _reader(name: str) -> _Reader:
+    row = event_type(name)
+    places = (row.actor, row.name, row.text, row.arguments, row.ok, row.exit_code, row.call_id, row.target)
+    return _Reader(row.role, row.fixed_name, *(tuple(place.split(".") for place in known) for known in places))
 
 
 def step_of(fields: dict[str, Any], at_ms: int, index: int, characters: int = STEP_TEXT) -> Step:
     """The step at `index` of its session, dated `at_ms`, with so many characters of text."""
-    row = event_type(fields["event_type"])
+    role, fixed_name, actor, name, text, arguments, ok, exit_code, call_id, target = _reader(fields["event_type"])
     content = fields["content"]
     return Step(
-        event_id=fields["event_id"],
-        at=at_ms,
-        role=row.role,
-        index=index,
-        actor=_string(content, row.actor) if row.actor else "",
-        name=row.fixed_name or (_text(_first(content, row.name)) if row.name else ""),
-        text=_text(_first(content, row.text), characters) if row.text else "",
-        values=_values(_first(content, row.arguments)) if row.arguments else (),
-        ok=_ok(content, row) if row.ok or row.exit_code else None,
-        call_id=_string(content, row.call_id) if row.call_id else "",
-        parent=fields.get("parent_event_id", ""),
-        correlation=fields.get("correlation_id", ""),
-        target=_string(content, row.target) if row.target else "",
-        tags=usable_tags(fields["tags"])[:STEP_TAGS] if "tags" in fields else (),
+        fields["event_id"],
+        at_ms,
+        role,
+        index,
+        _string(content, actor) if actor else "",
+        fixed_name or (_text(_first(content, name)) if name else ""),
+        _text(_first(content, text), characters) if text else "",
+        _values(_first(content, arguments)) if arguments else (),
+        _ok(content, ok, exit_code) if ok or exit_code else None,
+        _string(content, call_id) if call_id else "",
+        fields.get("parent_event_id", ""),
+        fields.get("correlation_id", ""),
+        _string(content, target) if target else "",
+        usable_tags(fields["tags"])[:STEP_TAGS] if "tags" in fields else (),
     )
 
 
@@ -46,24 +69,19 @@ def usable_tags(tags: Any) -> tuple[str, ...]:
     return tuple(dict.fromkeys(tag for tag in tags if type(tag) is str and len(tag) <= TAG))
 
 
-def _first(content: dict[str, Any], places: Places) -> Any:
-    """What stands at the first of `places` that isn't absent or null, else None."""
-    for parts in _split(places):
-        value: Any = content
-        for part in parts:
+def _first(content: dict[str, Any], paths: Paths) -> Any:
+    """What stands at the first of the paths that isn't absent or null, else None."""
+    for path in paths:
+        value = content.get(path[0])
+        for part in path[1:]:
             value = value.get(part) if type(value) is dict else None
         if value is not None:
             return value
     return None
 
 
-@lru_cache
-def _split(places: Places) -> tuple[tuple[str, ...], ...]:
-    return tuple(tuple(place.split(".")) for place in places)
-
-
-def _string(content: dict[str, Any], places: Places) -> str:
-    value = _first(content, places)
+def _string(content: dict[str, Any], paths: Paths) -> str:
+    value = _first(content, paths)
     return value[:STEP_TEXT] if type(value) is str else ""
 
 
@@ -105,11 +123,11 @@ def _parsed(arguments: Any) -> Any:
     return arguments
 
 
-def _ok(content: dict[str, Any], row: EventType) -> bool | None:
+def _ok(content: dict[str, Any], flags: Paths, exit_code: Paths) -> bool | None:
     """Success as the event says it, else as its exit code does. `passed` may be a count of tests: no answer."""
-    for place in row.ok:
-        value = _first(content, (place,))
+    for path in flags:
+        value = _first(content, (path,))
         if type(value) is bool:
             return value
-    code = _first(content, row.exit_code)
+    code = _first(content, exit_code)
     return code == 0 if type(code) is int or type(code) is float else None

@@ -156,7 +156,7 @@ def headers_of(message: Message) -> Headers:
 
 def sendable(headers: Headers) -> list[tuple[str, str | bytes | None]]:
     """Headers in the form that the client's type wants."""
-    return list(headers)
+    return headers if isinstance(headers, list) else list(headers)
 
 
 def plain_producer(bootstrap: str, **settings: Any) -> Producer:

@@ -75,6 +75,7 @@ class Transactions:
                 **{
                     "transactional.id": f"{prefix}hmx-{stage.name}-{partition}",
                     "transaction.timeout.ms": timeout_ms,
+                    "delivery.report.only.error": True,  # a commit says it of all
                     "queue.buffering.max.messages": 1_000_000,
                     "queue.buffering.max.kbytes": 262_144,
                 },

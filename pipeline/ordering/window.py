@@ -9,12 +9,12 @@ arrivals has an outcome.
 
 from bisect import insort
 from enum import Enum, auto
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import msgspec
 
 
-class Cursor(msgspec.Struct, frozen=True, array_like=True):
+class Cursor(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """How far a session has been released. `next` is 0 for a new session, so a first sequence above 0 is a gap."""
 
     next: int = 0
@@ -40,10 +40,13 @@ class Verdict(Enum):
     """The session's counter has started over: what waits goes out first."""
 
 
+_RELEASE: Final = Verdict.RELEASE  # an enum's member costs ten times a name
+
+
 def judge(cursor: Cursor, sequence: int, instant: int, clock: int) -> Verdict:
     """What becomes of an event that is no duplicate, eagerly. Append times may go backwards; the clock doesn't."""
     if sequence == cursor.next:
-        return Verdict.RELEASE
+        return _RELEASE
     if sequence > cursor.next:
         return Verdict.WAIT
     if sequence == cursor.next - 1 and clock < cursor.peer_until:
@@ -67,14 +70,8 @@ def _below(cursor: Cursor, sequence: int, instant: int) -> Verdict:
 
 def released(cursor: Cursor, sequence: int, instant: int, log_time: int, window_ms: int) -> Cursor:
     """The cursor after an event went out in order."""
-    return Cursor(
-        next=sequence + 1,
-        index=cursor.index + 1,
-        run=cursor.run,
-        newest=max(cursor.newest, instant),
-        last=instant,
-        peer_until=log_time + window_ms,
-    )
+    newest = max(instant, cursor.newest)
+    return Cursor(sequence + 1, cursor.index + 1, cursor.run, newest, instant, log_time + window_ms)
 
 
 def passed_late(cursor: Cursor, instant: int) -> Cursor:

@@ -46,7 +46,7 @@ _MESSAGE, _FEEDBACK, _STATE = Role.MESSAGE, Role.FEEDBACK, Role.STATE  # an enum
 _OPENERS: Final = ACTS | {Role.DECISION, Role.OBSERVATION, Role.STATE}
 
 
-class SegmentHead(msgspec.Struct, frozen=True, kw_only=True):
+class SegmentHead(msgspec.Struct, frozen=True, gc=False):
     """What deciding about the next step needs; of fixed size."""
 
     last_at: int
@@ -87,10 +87,8 @@ def advance(head: SegmentHead, step: Step) -> SegmentHead:
         wish, content = "", step.name.lower() == "positive"
     elif role is _STATE:
         ended = ended or not _ENDS.isdisjoint({step.name.lower(), step.text.lower()})
-    return SegmentHead(
-        last_at=max(head.last_at, step.at), events=head.events + 1, user_messages=user_messages, goal=goal, said=said,
-        wish=wish, content=content, ended=ended,
-    )  # fmt: skip
+    last_at = max(head.last_at, step.at)
+    return SegmentHead(last_at, head.events + 1, user_messages, goal, said, wish, content, ended)
 
 
 def starts_new(head: SegmentHead, step: Step) -> bool:

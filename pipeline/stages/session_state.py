@@ -21,7 +21,7 @@ from pipeline.segments.segmenter import SegmentHead
 from pipeline.stages.journal import JOURNAL
 
 
-class Session(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class Session(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     cursor: Cursor = Cursor()
     touched: int = 0
     """Partition clock at the last event."""
@@ -49,7 +49,7 @@ class Held(msgspec.Struct, frozen=True, kw_only=True):
     redacted: tuple[str, ...] = ()
 
 
-class Trace(msgspec.Struct, frozen=True, array_like=True):
+class Trace(msgspec.Struct, frozen=True, array_like=True, gc=False):
     event_id: str
     digest: bytes
     step: Step | None

@@ -23,11 +23,12 @@ from faust.types.tuples import ConsumerMessage
 
 from pipeline.contracts.limits import BATCH_BYTES, BATCH_RECORDS
 from pipeline.worker.partition import Batch, LogEnd
-from pipeline.worker.records import read_tolerantly
+from pipeline.worker.records import replace_parser
 from pipeline.worker.runner import Runner
 
 LOG: Final = logging.getLogger("hmx.worker")
 T = TypeVar("T")
+LOG_APPEND_TIME: Final = 1
 FETCH_WAIT_MS: Final = 250
 FETCH_BYTES: Final = 16 * 1024 * 1024
 QUEUED_BATCHES: Final = 4
@@ -42,7 +43,7 @@ class Listener(driver.ConsumerRebalanceListener):
 
 class Thread(driver.AIOKafkaConsumerThread):
     def _create_worker_consumer(self, transport: Any) -> Any:
-        read_tolerantly()
+        replace_parser()
         consumer = super()._create_worker_consumer(transport)
         consumer._isolation_level = "read_committed"
         consumer._fetch_max_wait_ms = FETCH_WAIT_MS
@@ -164,7 +165,7 @@ class BatchConsumer(driver.Consumer):
             batch.tp.partition,
             batch.first,
             record.timestamp / 1000,
-            record.timestamp_type,
+            LOG_APPEND_TIME,
             [],
             b"",
             value,
