@@ -87,7 +87,6 @@ def test_ids_as_long_as_an_event_may_be_make_no_record_that_the_topics_refuse() 
     assert max(sizes) < OUTPUT_BYTES
 
 
-@pytest.mark.xfail(strict=True, reason="Tx.items gives what this timer appended before `first` too: cut it at `first`")
 def test_segments_that_one_timer_begins_and_ends_have_only_steps_of_their_own() -> None:
     pause = 2 * SEGMENT_IDLE_MS
     wishes = ["deploy the payments service", "rotate the database credentials", "roll back the search service"]
