@@ -280,7 +280,8 @@ class TestEvidence:
         faults = verified.with_rows(EVIDENCE, number, rows)
         where = f"{EVIDENCE}/{number} {(gone.key or b'').decode()} of {origin(gone)}"
         assert (Kind.LOST, where) in places(faults)
-        assert {fault.where for fault in faults} - {where} <= {f"{PATTERN_STATE}/{number} ! count contributed"}
+        others = {fault.where for fault in faults} - {where, f"{PATTERN_STATE}/{number} ! count contributed"}
+        assert all(other.startswith(f"{ARTIFACTS}/{number} ") for other in others), "versions that rested on it"
 
     def test_a_barrier_removed(self, verified: Verified) -> None:
         number = verified.most(EVIDENCE)
@@ -365,6 +366,21 @@ class TestArtifacts:
         twin = rows[place]._replace(offset=rows[-1].offset + 1)
         faults = verified.with_rows(ARTIFACTS, number, [*rows, twin])
         assert Kind.DOUBLED in [fault.kind for fault in faults if f"offset {twin.offset}" in fault.where]
+
+    def test_a_version_that_is_no_longer_live_altered(self, verified: Verified) -> None:
+        """In all its records, so that it holds together: its map, compiled again, says otherwise."""
+        number, rows, place = self.chained(verified)
+        old = orjson.loads(rows[place].value or b"")["supersedes"]
+        made = [
+            altered(row, lambda value: value.update(confidence=0.123))
+            if (row.key or b"").endswith(old.encode())
+            else row
+            for row in rows
+        ]
+        faults = verified.with_rows(ARTIFACTS, number, made)
+        assert len(faults) == sum((row.key or b"").endswith(old.encode()) for row in rows)
+        assert {fault.kind for fault in faults} == {Kind.DIFFERING}
+        assert all(f"{ARTIFACTS}/{number} {old} " in fault.where for fault in faults)
 
     def test_knowledge_out_of_nowhere(self, verified: Verified) -> None:
         row = verified.rows(ARTIFACTS, verified.most(ARTIFACTS))[0]

@@ -7,8 +7,9 @@ from collections import Counter
 from collections.abc import Iterator
 
 from pipeline.contracts.limits import WINDOW_MS
-from tests.verifier.artifacts import compare_artifacts
+from tests.verifier.artifacts import compare_artifacts, count_statuses
 from tests.verifier.faults import Kind, Report
+from tests.verifier.history import compare_history
 from tests.verifier.log import Part, Progress, Row, Snapshot, read
 from tests.verifier.outputs import (
     By,
@@ -132,8 +133,10 @@ def _compare_patterns(report: Report, snapshot: Snapshot, number: int, part: Par
     patterns = Patterns()
     for row in part.rows:
         patterns.take(row)
-    artifacts = snapshot.topics[ARTIFACTS][number]
+    artifacts, before = snapshot.topics[ARTIFACTS][number], len(report.faults)
     versions = compare_artifacts(report, artifacts, number, patterns)
+    if len(report.faults) == before and not count_statuses(artifacts)[1]:
+        compare_history(report, artifacts, number, patterns)
     compare_letters(report, EVIDENCE, EVIDENCE_DLQ, number, patterns.letters, snapshot.topics[EVIDENCE_DLQ][number])
     counts: Counter[str] = Counter(patterns.counts)
     counts.update(compare_artifact_counts(report, number, found, artifacts))
