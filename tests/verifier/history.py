@@ -1,0 +1,79 @@
+"""Every version that a pattern has published, in order and to the byte (law 4): its maps compiled again, one by one.
+
+That costs what the patterns stage has spent, so it is done for the patterns with the least to compile, up to a bound.
+Enters: the patterns that a reference of the evidence partition has found, and the partition of the artifacts topic.
+Leaves: faults.
+"""
+
+from collections import defaultdict
+from typing import Final
+
+import orjson
+
+from pipeline.compiler.candidate import candidate
+from pipeline.compiler.lifecycle import Said, step
+from pipeline.contracts.evidence import Contribution
+from pipeline.contracts.evidence import Pattern as Name
+from pipeline.contracts.keys import join_key, split_key
+from tests.verifier.faults import Item, Report, align, difference
+from tests.verifier.log import Part
+from tests.verifier.patterns import Pattern, Patterns
+from tests.verifier.rules import ARTIFACTS
+
+BOUND: Final = 200_000
+"""Contributions compiled again, of one partition: some seconds."""
+Published = tuple[int, bytes]
+"""Offset of the record that made the pattern speak, and the artifact."""
+
+
+def compare_history(report: Report, part: Part, number: int, patterns: Patterns) -> None:
+    """Of a partition whose artifacts hold together, so that nothing is said twice."""
+    published = _published(part)
+    spent = 0
+    for name, pattern in sorted(patterns.patterns.items(), key=lambda named: (_work(named[1]), named[0])):
+        spent += _work(pattern)
+        if spent > BOUND:
+            return
+        align(report, f"{ARTIFACTS}/{number}", _compiled(pattern), published.get(name, []), _differ)
+        report.compared["patterns compiled again"] += 1
+
+
+def _work(pattern: Pattern) -> int:
+    return len(pattern.heard) * len(pattern.spoke)
+
+
+def _published(part: Part) -> dict[str, list[Item]]:
+    """By pattern, tombstones left out."""
+    found: dict[str, list[Item]] = defaultdict(list)
+    for row in part.rows:
+        if row.value is not None:
+            artifact = orjson.loads(row.value)
+            about = artifact["artifact_id"], artifact["status"]
+            name = f"{about[0]} {about[1]}, offset {row.offset}"
+            says = row.number("hmx-origin-offset"), row.value
+            found[join_key(artifact["tenant_id"], artifact["metadata"]["pattern"])].append(Item(about, says, name))
+    return found
+
+
+def _compiled(pattern: Pattern) -> list[Item]:
+    items: list[Item] = []
+    said: Said | None = None
+    known: dict[bytes, Contribution] = {}
+    for offset, clock in pattern.spoke.items():
+        values = pattern.last(offset).values()
+        for value in set(values) - known.keys():
+            known[value] = Contribution.model_validate_json(value)
+        found = candidate([known[value] for value in values])
+        said, artifacts = step(said, found, pattern.tenant_id, Name(*split_key(pattern.text)), clock)
+        for artifact in artifacts:
+            about = artifact.artifact_id, str(artifact.status)
+            items.append(Item(about, (offset, artifact.to_json()), " ".join(about)))
+        if not values:
+            said = None
+    return items
+
+
+def _differ(expected: Published, found: Published) -> tuple[str, str] | None:
+    if expected[0] != found[0]:
+        return f"of evidence offset {expected[0]}", f"of {found[0]}"
+    return None if expected[1] == found[1] else difference(expected[1], found[1])
