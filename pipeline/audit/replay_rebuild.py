@@ -5,6 +5,7 @@ fold's timer is raised as it is in the worker.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Set as AbstractSet
 from itertools import islice
 from typing import Any, Final
 
@@ -18,8 +19,9 @@ from pipeline.contracts.headers import KIND
 from pipeline.contracts.keys import split_key
 from pipeline.contracts.limits import BATCH_BYTES, BATCH_RECORDS
 from pipeline.kafka.clients import Cluster, Watermarks, read_partition
+from pipeline.kafka.positions import stored_positions
 from pipeline.stages.executor import Executor, FoldFactory
-from pipeline.topology import ARTIFACTS, EVENTS, EVIDENCE, PATTERNS, SESSIONS
+from pipeline.topology import ARTIFACTS, EVENTS, EVIDENCE, PATTERNS, SESSIONS, STAGES, Stage
 
 LOOK_EVERY: Final = 500
 
@@ -35,6 +37,7 @@ class Rebuild:
     ) -> None:
         self._cluster = cluster
         self._folds = folds
+        self._stored = {stage.name: stored_positions(cluster, stage, prefix) for stage in STAGES}
         self._on_progress = on_progress
         self.prefix = prefix
         self.cut = cut
@@ -69,6 +72,7 @@ class Rebuild:
         made, before = [], self._evidence_ends(shadow)
         for partition, marks in enumerate(sources):
             executor = Executor(self._folds[SESSIONS.name](), partition)
+            executor.condemned = self._condemned(SESSIONS, partition)
             for batch in batches(watch(self.rows(self.prefix + EVENTS, partition, marks))):
                 shadow.write(executor.run(batch).outputs)
                 self.events += len(batch)
@@ -95,7 +99,8 @@ class Rebuild:
         moving: set[PatternName] = set()
         for partition, marks in enumerate(sources):
             name = self.prefix + EVIDENCE
-            executor = self._fold_evidence(watch(self.rows(name, partition, marks)), partition, again)
+            condemned = self._condemned(PATTERNS, partition)
+            executor = self._fold_evidence(watch(self.rows(name, partition, marks)), partition, again, condemned)
             said = executor.run([_barrier(partition)]).outputs
             artifacts = (output.value for output in said if output.topic == ARTIFACTS)
             moving |= {pattern_of(orjson.loads(value)) for value in artifacts if value is not None}
@@ -104,12 +109,20 @@ class Rebuild:
         again.flush()
         return moving
 
-    def _fold_evidence(self, rows: Iterable[Row], partition: int, into: Shadow) -> Executor:
+    def _fold_evidence(
+        self, rows: Iterable[Row], partition: int, into: Shadow, condemned: AbstractSet[int] = frozenset()
+    ) -> Executor:
         executor = Executor(self._folds[PATTERNS.name](), partition)
+        executor.condemned = set(condemned)
         for batch in batches(rows):
             into.write(executor.run(batch).outputs)
             self.evidence += len(batch)
         return executor
+
+    def _condemned(self, stage: Stage, partition: int) -> set[int]:
+        """Offsets of records that killed workers: to find out again that they do would end the replay."""
+        stored = self._stored[stage.name][partition]
+        return set(stored.condemned) if stored is not None else set()
 
     def _evidence_ends(self, shadow: Shadow) -> list[int]:
         count = len(self.cut.sources[EVIDENCE])

@@ -53,6 +53,8 @@ class Restored(NamedTuple):
     """State records read."""
     lost: int
     """Source records that retention deleted before they were read; already on record."""
+    tries: int = 0
+    """How often owners have begun at this position and not come to an end (worker.trials)."""
 
 
 class Transactions:
@@ -125,8 +127,9 @@ class Transactions:
                 " lost on the broker. Going on would skip what is written there next."
             )
         self._lost = stored.lost
+        executor.condemned = {offset for offset in stored.condemned if offset >= low}
         if stored.position >= low:
-            return Restored(stored.position, count, 0)
+            return Restored(stored.position, count, 0, stored.tries)
         lost = low - stored.position
         self._lost = (*self._lost, (stored.position, low))
         executor.counts["lost_to_retention"] += lost
@@ -135,7 +138,7 @@ class Transactions:
         self.commit(executor, Effects([], [], {}, executor.counts), low)
         return Restored(low, count, lost)
 
-    def commit(self, executor: Executor, effects: Effects, position: int) -> None:
+    def commit(self, executor: Executor, effects: Effects, position: int, tries: int = 0) -> None:
         """Outputs, changed state and the next position, in one transaction. Raises AbortedError, FencedError."""
         try:
             self._producer.begin_transaction()
@@ -143,7 +146,7 @@ class Transactions:
                 _send(self._producer, self._prefix + output.topic, output)
             for key, value in effects.changes.items():
                 self._keep(key, value)
-            self._keep(POSITION_KEY, executor.position_record(position, self._topic_id, self._lost))
+            self._keep(POSITION_KEY, executor.position_record(position, self._topic_id, self._lost, tries))
             self._commit()
         except KafkaException as error:
             raise self._after(error) from error

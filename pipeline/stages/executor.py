@@ -3,7 +3,7 @@
 Before each record: clock = max(clock, append time); what is due fires, in (deadline, key) order; then the record is
 folded. What a record has begun is kept whole or undone whole. A record whose fold raises the same exception twice on
 the same state is rejected as poison; errors of memory and I/O are never taken for poison. An exception in a timer is
-raised.
+raised. A record that the position record condemns is rejected unseen.
 """
 
 from collections import Counter
@@ -36,6 +36,10 @@ class Position(msgspec.Struct, frozen=True, kw_only=True):
     """Totals since the partition's beginning, by name."""
     lost: tuple[tuple[int, int], ...] = ()
     """Offset ranges [from, to) that retention deleted before they were read."""
+    condemned: tuple[int, ...] = ()
+    """Offsets of records that killed whoever folded them. A decision, not to be found out again: a replay needs it."""
+    tries: int = 0
+    """How often owners have begun to fold what stands here, and none has come to its end (worker.trials)."""
     format: int = STATE_FORMAT
 
 
@@ -54,6 +58,7 @@ class Executor:
         self.fold = fold
         self.partition = partition
         self.counts: Counter[str] = Counter()
+        self.condemned: set[int] = set()
         self._tx = Tx(partition, fold.deadline, fold.changed)
         self.state = self._tx.state
         self.journals = self._tx.journals
@@ -94,6 +99,7 @@ class Executor:
             return None
         self._tx.clock = position.clock
         self.counts = Counter(position.counts)
+        self.condemned = set(position.condemned)
         return position
 
     def run(self, records: Iterable[Record]) -> Effects:
@@ -106,7 +112,10 @@ class Executor:
             self._fire(record.offset)
             tx.begin(record.offset)
             try:
-                fold(tx, record)
+                if record.offset in self.condemned:
+                    self.fold.reject(tx, record, Rejection(Reason.DEADLY))
+                else:
+                    fold(tx, record)
             except (MemoryError, OSError):
                 raise
             except Exception as error:  # noqa: BLE001  whatever it is, it may be the record's fault
@@ -116,9 +125,19 @@ class Executor:
         self.counts.update(counts)
         return Effects(tx.outputs, tx.appends, tx.changes(self.fold.encode), counts)
 
-    def position_record(self, position: int, topic_id: str, lost: tuple[tuple[int, int], ...]) -> bytes:
+    def position_record(
+        self, position: int, topic_id: str, lost: tuple[tuple[int, int], ...], tries: int = 0
+    ) -> bytes:
         return msgspec.json.encode(
-            Position(position=position, clock=self.clock, topic_id=topic_id, counts=dict(self.counts), lost=lost)
+            Position(
+                position=position,
+                clock=self.clock,
+                topic_id=topic_id,
+                counts=dict(self.counts),
+                lost=lost,
+                condemned=tuple(sorted(self.condemned)),
+                tries=tries,
+            )
         )
 
     def _once_more(self, record: Record, failure: str) -> None:

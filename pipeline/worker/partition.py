@@ -6,15 +6,16 @@ rest belongs to the event loop.
 
 import asyncio
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from faust.types import TP
 
 from pipeline.kafka.transaction import Restored, Transactions
-from pipeline.stages.executor import Executor, FoldFactory
+from pipeline.stages.executor import Effects, Executor, FoldFactory
 from pipeline.topology import Stage
+from pipeline.worker.trials import TRIES, begun, first_try, piece
 
 
 class Batch(NamedTuple):
@@ -45,6 +46,9 @@ class OwnedPartition:
         self.executor = Executor(new_fold(), tp.partition)
         self.position = 0
         """Where the state ends: the only place at which a batch may start."""
+        self._new = True
+        self._tries: int | None = None
+        """Before the first batch: how often others have begun it."""
         # Event loop side
         self.epoch = 0
         self.queue: deque[Batch] = deque()
@@ -72,16 +76,42 @@ class OwnedPartition:
         self.executor = Executor(self._new_fold(), self.tp.partition)
         restored = self._transactions.restore(self.executor)
         self.position = restored.position
+        if self._new:  # later on this owner knows that it has not died
+            self._new, self._tries = False, restored.tries
         self.last_record, self.restored_at = None, time.monotonic()
         return restored
 
     def process(self, batch: Batch) -> Mapping[str, int]:
-        """One transaction; what the fold counted. After AbortedError the executor is spent: restore."""
-        effects = self.executor.run(batch.records)
+        """What the fold counted: one transaction, but for an owner's first batch, which is announced (worker.trials).
+
+        After AbortedError the executor is spent: restore.
+        """
+        if self._tries is None:
+            return self._fold(batch.records, batch.next)
+        tries, self._tries = self._tries, None
+        counts: Counter[str] = Counter()
+        if tries == TRIES:
+            self.executor.condemned.add(batch.records[0].offset)
+        size = piece(tries)
+        self._transactions.commit(self.executor, Effects([], [], {}, counts), self.position, begun(tries))
+        rest = batch.records
+        while rest:
+            taken, rest = rest[:size], rest[size:]
+            following = rest[0].offset if rest else batch.next
+            counts.update(self._fold(taken, following, first_try(size) if rest else 0))
+        return counts
+
+    def _fold(self, records: list[Any], following: int, tries: int = 0) -> Mapping[str, int]:
+        effects = self.executor.run(records)
         self._transactions.append(effects.appends)
-        self._transactions.commit(self.executor, effects, batch.next)
-        self.position = batch.next
+        self._transactions.commit(self.executor, effects, following, tries)
+        self.position = following
         return effects.counts
+
+    @property
+    def suspicious(self) -> bool:
+        """The next batch begins with a record that is to be folded while this process does nothing else."""
+        return self._tries is not None and piece(self._tries) == 1
 
     def close(self) -> None:
         self._transactions.close()

@@ -59,6 +59,8 @@ class Runner:
         self._background: set[asyncio.Task[None]] = set()
         self._started = self._stopping = False
         self._epochs = itertools.count(1)
+        self._suspecting, self._calm = asyncio.Lock(), asyncio.Event()
+        self._calm.set()
         self.partitions: dict[TP, OwnedPartition] = {}
         self.was_assigned = False
         self.last_progress = time.monotonic()
@@ -185,8 +187,7 @@ class Runner:
             return await self._seek(consumer, partition)
         started = time.monotonic()
         try:
-            partition.busy = processing = self._in_pool(partition.process, batch)
-            counts = await processing
+            counts = await self._process(partition, batch)
         except AbortedError as error:
             LOG.warning("transaction aborted, restoring: %s", error, extra=at(*batch.tp, batch.first))
             METRICS.transactions.labels(partition.stage.name, "aborted").inc()
@@ -200,6 +201,27 @@ class Runner:
             _note(partition.stage.name, batch, counts, time.monotonic() - started)
         finally:
             partition.busy = None
+
+    async def _process(self, partition: OwnedPartition, batch: Batch) -> Mapping[str, int]:
+        if partition.suspicious:
+            return await self._process_alone(partition, batch)
+        while not self._calm.is_set():
+            await self._calm.wait()
+        partition.busy = processing = self._in_pool(partition.process, batch)
+        return await processing
+
+    async def _process_alone(self, partition: OwnedPartition, batch: Batch) -> Mapping[str, int]:
+        """While nothing else is folded: if the process dies now, it dies of these records (worker.trials)."""
+        async with self._suspecting:
+            self._calm.clear()
+            LOG.warning("owners have died here: one record at a time", extra=at(*batch.tp, batch.first))
+            try:
+                if others := [other.busy for other in self.partitions.values() if other.busy is not None]:
+                    await asyncio.wait(others)
+                partition.busy = processing = self._in_pool(partition.process, batch)
+                return await processing
+            finally:
+                self._calm.set()
 
     async def _again(self, consumer: Consumer, partition: OwnedPartition) -> None:
         partition.ready = False

@@ -186,6 +186,20 @@ CASES = (
         },
     ),
     Case(
+        "a record that kills every worker",
+        "after two deaths at one place records are folded ever fewer at a time, at last one by one while the process "
+        "does nothing else; one that has killed three workers alone is rejected, and the decision is kept",
+        "`deadly`",
+        "report it; after the fix: replay",
+        {
+            "crash/test_deadly_records.py": (
+                "test_exactly_what_kills_is_condemned_also_among_other_deaths",
+                "test_a_replay_that_knows_what_is_condemned_says_the_same_and_survives",
+                "test_deaths_that_have_other_causes_condemn_nothing",
+            ),
+        },
+    ),
+    Case(
         "content that cannot be mined",
         "the event is released all the same, mining leaves it out",
         "`step_not_mined`, `segment_not_mined`, `pattern_not_compiled`",

@@ -1,0 +1,183 @@
+"""A record that kills whoever folds it is found, rejected once and left out of replays; no other is taken for it.
+
+The owner's side of a partition as it is, transactions kept in a list, death as an exception that nothing catches.
+"""
+
+import asyncio
+import random
+import threading
+from collections.abc import Callable, Mapping, Sequence
+
+from faust.types import TP
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pipeline.contracts.headers import ORIGIN_OFFSET, REASON, header
+from pipeline.contracts.limits import BATCH_RECORDS
+from pipeline.kafka.transaction import Restored
+from pipeline.stages.executor import Effects, Executor
+from pipeline.stages.fold import Output, Record, Tx
+from pipeline.stages.sessions import SessionsFold
+from pipeline.topology import EVENTS_DLQ, SESSIONS
+from pipeline.worker.partition import Batch, OwnedPartition
+from pipeline.worker.runner import Runner
+from pipeline.worker.trials import TRIES
+from tests.support.inprocess import sessions_fold
+from tests.support.records import LogRecord, event, log
+
+SOURCE = TP(SESSIONS.source, 0)
+DEADLY = "the end"
+
+
+class Death(BaseException):
+    """The process is gone."""
+
+
+class Kept:
+    """What the transactions of all owners have committed."""
+
+    def __init__(self) -> None:
+        self.state: list[tuple[str, bytes | None]] = []
+        self.outputs: list[Output] = []
+
+
+class FakeTransactions:
+    def __init__(self, kept: Kept, die: Callable[[], bool]) -> None:
+        self._kept, self._die = kept, die
+
+    def restore(self, executor: Executor) -> Restored:
+        stored = executor.restore(self._kept.state)
+        return Restored(0, 0, 0) if stored is None else Restored(stored.position, 0, 0, stored.tries)
+
+    def append(self, records: Sequence[Output]) -> None:
+        assert not records
+
+    def commit(self, executor: Executor, effects: Effects, position: int, tries: int = 0) -> None:
+        if self._die():
+            raise Death
+        self._kept.outputs += effects.outputs
+        self._kept.state += [*effects.changes.items(), ("!", executor.position_record(position, "id", (), tries))]
+
+
+def killing_fold() -> SessionsFold:
+    fold = sessions_fold()
+    take = fold.fold
+
+    def fold_or_die(tx: Tx, record: Record) -> None:
+        if DEADLY.encode() in (record.value or b""):
+            raise Death
+        take(tx, record)
+
+    fold.fold = fold_or_die  # type: ignore[method-assign]
+    return fold
+
+
+def owner(kept: Kept, die: Callable[[], bool] = lambda: False) -> OwnedPartition:
+    made = OwnedPartition(SOURCE, SESSIONS, killing_fold, FakeTransactions(kept, die))  # type: ignore[arg-type]
+    made.restore()
+    return made
+
+
+def own_until_the_end(records: Sequence[LogRecord], kept: Kept, die: Callable[[], bool] = lambda: False) -> int:
+    """One owner after the other folds what is left, until one survives; how many have died."""
+    deaths = 0
+    while True:
+        partition = owner(kept, die)
+        try:
+            while rest := records[partition.position :][:BATCH_RECORDS]:
+                first = partition.position
+                partition.process(Batch(SOURCE, 0, first, first + len(rest), list(rest), 0))
+        except Death:
+            deaths += 1
+        else:
+            return deaths
+
+
+def events(count: int, deadly: Sequence[int]) -> list[LogRecord]:
+    texts = {offset: {"content": {"role": "user", "text": DEADLY}} for offset in deadly}
+    return log([(n, event(f"s{n % 7}", n // 7, **texts.get(n, {}))) for n in range(count)])
+
+
+def condemned(kept: Kept) -> list[int]:
+    letters = [output for output in kept.outputs if output.topic == EVENTS_DLQ]
+    assert {header(letter.headers, REASON) for letter in letters} <= {b"deadly"}
+    return [int(header(letter.headers, ORIGIN_OFFSET) or b"") for letter in letters]
+
+
+@settings(max_examples=8)
+@given(deadly=st.sets(st.integers(0, 99), max_size=2), seed=st.integers(0, 1_000))
+def test_exactly_what_kills_is_condemned_also_among_other_deaths(deadly: set[int], seed: int) -> None:
+    records, kept, dice = events(100, sorted(deadly)), Kept(), random.Random(seed)
+    deaths = own_until_the_end(records, kept, lambda: dice.random() < 0.01)
+    assert condemned(kept) == sorted(deadly)
+    assert deaths >= (TRIES if deadly else 0)
+    restored = Executor(sessions_fold(), 0)
+    restored.restore(kept.state)
+    waiting = sum(key.startswith("w/") for key in restored.state)
+    assert len(kept.outputs) + waiting == len(records)
+
+
+def test_a_replay_that_knows_what_is_condemned_says_the_same_and_survives() -> None:
+    records, kept = events(200, [77]), Kept()
+    assert own_until_the_end(records, kept) == TRIES
+    restored = Executor(killing_fold(), 0)
+    restored.restore(kept.state)
+    again = Executor(killing_fold(), 0)
+    again.condemned = restored.condemned
+    assert again.run(records).outputs == kept.outputs
+
+
+def test_deaths_that_have_other_causes_condemn_nothing() -> None:
+    records, kept, turns = events(100, []), Kept(), iter(range(1_000))
+    assert own_until_the_end(records, kept, lambda: next(turns) in (1, 3, 5, 7)) == 4
+    assert condemned(kept) == []
+    assert len(kept.outputs) == 100
+
+
+def test_while_a_suspicious_record_is_folded_the_process_folds_nothing_else() -> None:
+    """Partition 0 is the suspicious one: it waits until 1 is done, and 2 waits until it is done."""
+    at_work: list[int] = []
+    end = {number: threading.Event() for number in range(3)}
+
+    class Held(OwnedPartition):
+        def __init__(self, tp: TP) -> None:
+            super().__init__(tp, SESSIONS, sessions_fold, None)  # type: ignore[arg-type]
+            self._tries = TRIES - 1 if tp.partition == 0 else None
+
+        def process(self, batch: Batch) -> Mapping[str, int]:
+            at_work.append(self.tp.partition)
+            end[self.tp.partition].wait()
+            at_work.remove(self.tp.partition)
+            self._tries = None
+            return {}
+
+    async def folded(expected: list[int]) -> None:
+        """As soon as it is so, and for the while in which anything else would have begun."""
+        while at_work != expected:  # noqa: ASYNC110  threads say so
+            await asyncio.sleep(0.001)
+        await asyncio.sleep(0.05)
+        assert at_work == expected
+
+    async def drive() -> None:
+        runner = Runner(Held, lambda _: asyncio.Event().wait())  # type: ignore[arg-type, return-value]
+        tasks = []
+        for number in (1, 0, 2):
+            tp = TP(SESSIONS.source, number)
+            partition = runner.partitions[tp] = Held(tp)
+            batch = Batch(tp, 0, 0, 1, log([(0, event())]), 0)
+            tasks.append(asyncio.create_task(runner._take(None, partition, batch)))  # type: ignore[arg-type]
+            await folded([1])
+        for number, following in ((1, [0]), (0, [2]), (2, [])):
+            end[number].set()
+            await folded(following)
+        await asyncio.gather(*tasks)
+        await runner.stop()
+
+    asyncio.run(drive())
+
+
+def test_an_owner_that_comes_to_the_end_of_its_first_batch_suspects_nothing_any_more() -> None:
+    records, kept = events(10, []), Kept()
+    owner(kept).process(Batch(SOURCE, 0, 0, 10, list(records), 0))
+    assert not owner(kept).suspicious
+    assert b'"tries":0' in (kept.state[-1][1] or b"")
