@@ -36,7 +36,7 @@ from pipeline.topology import EPISODES, EVENTS, EVENTS_DLQ
 
 VIOLATIONS_KEPT: Final = 1_000
 OF_VALID_EVENTS: Final = frozenset(
-    {Reason.WRONG_PARTITION, Reason.FORGED_ORIGIN, Reason.EVENT_ID_REUSED, Reason.POISON}
+    {Reason.WRONG_PARTITION, Reason.FORGED_ORIGIN, Reason.EVENT_ID_REUSED, Reason.POISON, Reason.DEADLY}
 )
 """Reasons for which an event is rejected that is in order on its own."""
 

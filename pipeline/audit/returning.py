@@ -39,7 +39,7 @@ class Fate(StrEnum):
     SEND = "send", "it would be accepted now"
     FORCED = "forced", "it would be rejected again, and is sent all the same"
     AGAIN = "again", "it would be rejected again"
-    NAMED = "named", "it would raise again unless the defect is mended: then ask for it by --reason poison"
+    NAMED = "named", "it would fail again unless the defect is mended: then ask for it by its --reason"
     BEFORE = "before", "it was sent back before"
     OMITTED = "omitted", "its bytes were too many for a dead letter"
 
@@ -89,7 +89,7 @@ def judge(letter: Record, asked: Asked, before: Collection[Place]) -> Judged:
         detail = f"{Reason.RESERVED}: {Reason.RESERVED.advice}"
     elif reason == Reason.EVENT_ID_REUSED:
         detail = Reason.EVENT_ID_REUSED.advice
-    elif reason == Reason.POISON and reason not in asked.reasons:
+    elif reason in (Reason.POISON, Reason.DEADLY) and reason not in asked.reasons:
         return Judged(letter, Fate.FORCED if asked.force else Fate.NAMED, "")
     else:
         return Judged(letter, Fate.SEND, "")

@@ -327,6 +327,6 @@ def _note(stage: str, batch: Batch, counts: Mapping[str, int], seconds: float) -
     METRICS.freshness_seconds.labels(stage).observe(max(0.0, time.time() - batch.records[0].timestamp / 1000))
     METRICS.records.labels(stage).inc(len(batch.records))
     count_effects(stage, counts)
-    if poison := counts.get(f"{Outcome.REJECTED}.{Reason.POISON}"):
+    if poison := sum(counts.get(f"{Outcome.REJECTED}.{reason}", 0) for reason in (Reason.POISON, Reason.DEADLY)):
         place = at(*batch.tp, batch.first, stage=stage)
         LOG.error("%d records from here on can't be folded and are dead letters: see `hmx dlq`", poison, extra=place)

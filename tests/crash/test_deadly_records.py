@@ -5,15 +5,22 @@ The owner's side of a partition as it is, transactions kept in a list, death as 
 
 import asyncio
 import random
+import subprocess
+import sys
 import threading
+import time
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 
+import pytest
 from faust.types import TP
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from pipeline.audit.verify import verify
 from pipeline.contracts.headers import ORIGIN_OFFSET, REASON, header
 from pipeline.contracts.limits import BATCH_RECORDS
+from pipeline.kafka.publisher import publish
 from pipeline.kafka.transaction import Restored
 from pipeline.stages.executor import Effects, Executor
 from pipeline.stages.fold import Output, Record, Tx
@@ -23,6 +30,7 @@ from pipeline.worker.partition import Batch, OwnedPartition
 from pipeline.worker.runner import Runner
 from pipeline.worker.trials import TRIES
 from tests.support.inprocess import sessions_fold
+from tests.support.pipeline import create_topics, environment, new_settings
 from tests.support.records import LogRecord, event, log
 
 SOURCE = TP(SESSIONS.source, 0)
@@ -181,3 +189,45 @@ def test_an_owner_that_comes_to_the_end_of_its_first_batch_suspects_nothing_any_
     owner(kept).process(Batch(SOURCE, 0, 0, 10, list(records), 0))
     assert not owner(kept).suspicious
     assert b'"tries":0' in (kept.state[-1][1] or b"")
+
+
+KILLING_WORKER = f"""
+import os, signal, sys
+from pipeline.cli.app import main
+from pipeline.stages.sessions import SessionsFold
+fold = SessionsFold.fold
+def fold_or_die(self, tx, record):
+    if {DEADLY.encode()!r} in (record.value or b""):
+        os.kill(os.getpid(), signal.SIGKILL)
+    fold(self, tx, record)
+SessionsFold.fold = fold_or_die
+sys.argv = ["hmx", "worker"]
+main()
+"""
+
+
+@pytest.mark.slow
+def test_a_real_worker_that_is_started_again_and_again_gets_past_what_kills_it(kafka: str, tmp_path: Path) -> None:
+    settings = new_settings(kafka, window_ms=500)
+    create_topics(settings, partitions=2)
+    values = [record.value or b"" for record in events(400, [77, 300])]
+    assert publish(values, settings).complete
+    deaths, done = 0, False
+    while not done:
+        with (tmp_path / "worker.log").open("ab") as out:
+            worker = subprocess.Popen(
+                [sys.executable, "-c", KILLING_WORKER], env=environment(settings), stdout=out, stderr=out
+            )
+        try:
+            while (alive := worker.poll() is None) and not done:
+                time.sleep(0.2)
+                done = verify(settings).outcomes.total() >= len(values)
+        finally:
+            worker.kill()
+            worker.wait()
+        deaths += not alive
+        assert deaths < 40, (tmp_path / "worker.log").read_text()[-3_000:]
+    report = verify(settings)
+    assert report.conserved, report.faults
+    assert report.rejections == {"deadly": 2}
+    assert deaths >= TRIES
