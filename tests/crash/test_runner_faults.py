@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pipeline.kafka.transaction import AbortedError, Restored
+from pipeline.stages.patterns import PatternsFold
 from pipeline.topology import SESSIONS
 from pipeline.worker.partition import Batch, LogEnd, OwnedPartition
 from pipeline.worker.runner import Runner
@@ -39,7 +40,7 @@ class FakePartition(OwnedPartition):
 
     def __init__(self, store: Store, dice: random.Random) -> None:
         self._store, self._dice = store, dice
-        super().__init__(PARTITION, SESSIONS, lambda: None, None)  # type: ignore[arg-type, return-value]
+        super().__init__(PARTITION, SESSIONS, PatternsFold, None)  # type: ignore[arg-type]
 
     def fence(self) -> None:
         pass
