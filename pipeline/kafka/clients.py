@@ -18,6 +18,8 @@ from pipeline.kafka.topics import KafkaUnreachableError, settled
 
 LOG: Final = logging.getLogger("hmx.kafka")
 ANSWER_S: Final = 10.0
+RECONNECT_MS: Final = 1_000
+"""A broker that comes back is found again so soon; the client's own default is ten seconds."""
 QUIET: Final = 0
 """The client writes past our logs, twenty lines a second while Kafka is away; what matters reaches us as errors."""
 STUCK_S: Final = 60.0
@@ -34,6 +36,7 @@ def producer_config(bootstrap: str, **settings: Any) -> dict[str, Any]:
         "message.max.bytes": OUTPUT_BYTES + 64 * 1024,
         "compression.type": "lz4",
         "linger.ms": 5,
+        "reconnect.backoff.max.ms": RECONNECT_MS,
         "log_level": QUIET,
         **settings,
     }
@@ -51,6 +54,7 @@ def consumer_config(bootstrap: str, **settings: Any) -> dict[str, Any]:
         "fetch.wait.max.ms": 20,
         "fetch.queue.backoff.ms": 5,  # with its queue full the client would pause for a second
         "fetch.message.max.bytes": OUTPUT_BYTES + 64 * 1024,
+        "reconnect.backoff.max.ms": RECONNECT_MS,
         "log_level": QUIET,
         **settings,
     }
