@@ -22,7 +22,7 @@ from pipeline.kafka.clients import plain_producer, producer_config, sendable
 from pipeline.kafka.topics import connect
 from pipeline.store.blocks import StoreUnavailableError
 from pipeline.store.fetch import Store
-from pipeline.topology import EPISODES, SESSIONS
+from pipeline.topology import EPISODES, SESSIONS, STAGES
 from pipeline.worker.ticks import make_tick
 from tests.harness.fleet import HarnessError
 from tests.harness.producer import Traffic
@@ -297,13 +297,16 @@ def _shifted(crash: Crash, dice: random.Random, name: str, hit: set[int]) -> Non
 
 
 def tick_doubled(crash: Crash, dice: random.Random) -> None:
+    """On both stages' sources."""
     settings, partition = crash.site.settings, dice.randrange(crash.site.partitions)
     crash.row.detail = f"partition {partition}"
-    tick = make_tick(SESSIONS, partition, settings.control_key, int(time.time() * 1_000))
     with crash.measured({partition}):
         producer = plain_producer(settings.kafka_bootstrap)
-        for _ in range(2):
-            producer.produce(crash.site.events, tick.value, b"tick", partition, headers=sendable(tick.headers))
+        for stage in STAGES:
+            tick = make_tick(stage, partition, settings.control_key, int(time.time() * 1_000))
+            topic, headers = settings.topic_prefix + stage.source, sendable(tick.headers)
+            for _ in range(2):
+                producer.produce(topic, tick.value, b"tick", partition, headers=headers)
         producer.flush(10.0)
         producer.close()
 
