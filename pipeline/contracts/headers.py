@@ -114,11 +114,6 @@ def trace_headers(value: bytes | None) -> list[tuple[str, bytes]]:
     return [(TRACEPARENT, value)] if value and is_trace(value) else []
 
 
-def origin_headers(partition: int, offset: int) -> list[tuple[str, bytes]]:
-    """content-type and the position in the source topic that an output comes from."""
-    return [JSON, (ORIGIN_PARTITION, b"%d" % partition), (ORIGIN_OFFSET, b"%d" % offset)]
-
-
 def header(headers: Iterable[tuple[str, bytes]] | None, name: str) -> bytes | None:
     """The last header of that name: ours are appended after whatever a producer sent."""
     found = None

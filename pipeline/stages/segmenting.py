@@ -4,7 +4,6 @@ A segment speaks when it closes, when it has been idle, when a barrier asks, and
 says about a pattern goes out only if it differs from what it last said; a pattern it no longer supports is withdrawn.
 """
 
-import hashlib
 from collections.abc import Sequence
 from typing import Final
 
@@ -13,13 +12,13 @@ import msgspec
 from pipeline.compiler.extract import contributions, withdrawal
 from pipeline.contracts.event_types import Role
 from pipeline.contracts.evidence import Contribution, Pattern, Segment, Step, evidence_key
-from pipeline.contracts.headers import KIND, origin_headers
+from pipeline.contracts.headers import CONTRIBUTION, KIND, fingerprint, output_headers, trace_headers
 from pipeline.contracts.keys import split_key, tenant_partition
 from pipeline.contracts.limits import RECORD_BYTES, SEGMENT_EVENTS, SESSION_SEGMENTS
 from pipeline.segments.segmenter import SegmentHead, advance, open_head, starts_new
 from pipeline.stages.fold import Output, Tx, attempt
 from pipeline.stages.session_state import SegmentRecord, Session, Trace, encode_state, segment_key
-from pipeline.topology import EVIDENCE
+from pipeline.topology import EVENTS, EVIDENCE
 
 _replace = msgspec.structs.replace
 _FEEDBACK = Role.FEEDBACK
@@ -55,11 +54,12 @@ class Segmenting:
 
     def contribute_open(self, tx: Tx, name: str, session: Session) -> Session:
         """The open segment says what it can say so far."""
-        self._contribute(tx, name, _open_segment(tx, name, session, session.cursor.index), closed=False)
+        segment = _open_segment(tx, name, session, session.cursor.index)
+        self._contribute(tx, name, segment, session.trace, closed=False)
         return _replace(session, dirty=False)
 
     def _close(self, tx: Tx, name: str, session: Session, end: int) -> Session:
-        self._contribute(tx, name, _open_segment(tx, name, session, end), closed=True)
+        self._contribute(tx, name, _open_segment(tx, name, session, end), session.trace, closed=True)
         closed = (*session.closed, session.segment_first)
         for first in closed[:-SESSION_SEGMENTS]:
             tx.put(segment_key(name, first), None)
@@ -76,11 +76,11 @@ class Segmenting:
                 if len(steps) >= SEGMENT_EVENTS + LATE_FEEDBACK:
                     steps = steps[:-1]
                     tx.count("feedback_replaced")
-                self._contribute(tx, name, _replace(segment, steps=(*steps, step)), closed=True)
+                self._contribute(tx, name, _replace(segment, steps=(*steps, step)), session.trace, closed=True)
                 return True
         return False
 
-    def _contribute(self, tx: Tx, name: str, segment: Segment, *, closed: bool) -> None:
+    def _contribute(self, tx: Tx, name: str, segment: Segment, trace: str, *, closed: bool) -> None:
         key = segment_key(name, segment.steps[0].index)
         record: SegmentRecord | None = tx.get(key)
         before = record.said if record is not None else {}
@@ -91,24 +91,26 @@ class Segmenting:
             if len(evidence_key(contribution)) + len(value) > RECORD_BYTES:
                 tx.count("contribution_too_large")
                 continue
-            digest = hashlib.blake2b(value, digest_size=8).hexdigest()
+            digest = fingerprint(value)
             said[contribution.pattern.text] = digest
             if before.get(contribution.pattern.text) != digest:
-                self._emit(tx, contribution, value)
+                self._emit(tx, contribution, value, digest, trace)
         if mined is None:
             said = before
         for pattern in sorted(before.keys() - said.keys()):
             gone = withdrawal(segment, Pattern(*split_key(pattern)))
-            self._emit(tx, gone, gone.to_json())
+            value = gone.to_json()
+            self._emit(tx, gone, value, fingerprint(value), trace)
         record = SegmentRecord(said=said, segment=segment if closed else None)
         if closed and len(key) + len(encode_state(record)) > RECORD_BYTES:
             record = SegmentRecord(said=said)
             tx.count("segment_out_of_reach")
         tx.put(key, record)
 
-    def _emit(self, tx: Tx, contribution: Contribution, value: bytes) -> None:
+    def _emit(self, tx: Tx, contribution: Contribution, value: bytes, digest: str, trace: str) -> None:
         partition = tenant_partition(contribution.tenant_id, self._evidence_partitions)
-        headers = [*origin_headers(tx.partition, tx.offset), (KIND, b"contribution")]
+        headers = output_headers(CONTRIBUTION, EVENTS, tx.partition, tx.offset, digest)
+        headers += [(KIND, b"contribution"), *trace_headers(trace.encode())]
         tx.emit(Output(EVIDENCE, partition, evidence_key(contribution).encode(), value, headers))
         tx.count("withdrawn" if contribution.withdrawn else "contributed")
 

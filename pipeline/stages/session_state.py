@@ -35,9 +35,11 @@ class Session(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=
     """The open segment has steps that no contribution speaks of yet."""
     closed: tuple[int, ...] = ()
     """Where the segments begin that late feedback can still reach, oldest first."""
+    trace: str = ""
+    """traceparent of the last event in order that had one; what its segments say carries it."""
 
 
-class Held(msgspec.Struct, frozen=True, kw_only=True):
+class Held(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     deadline: int
     offset: int
     log_time: int
@@ -47,6 +49,8 @@ class Held(msgspec.Struct, frozen=True, kw_only=True):
     """As intake has accepted it."""
     notes: tuple[str, ...] = ()
     redacted: tuple[str, ...] = ()
+    trace: str = ""
+    """Its traceparent."""
 
 
 class Trace(msgspec.Struct, frozen=True, array_like=True, gc=False):

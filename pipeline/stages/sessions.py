@@ -13,7 +13,7 @@ from pipeline.contracts.envelope import read_envelope
 from pipeline.contracts.episode import Origin, Release, write_episode
 from pipeline.contracts.event_types import Role
 from pipeline.contracts.evidence import EvidenceControl, Step
-from pipeline.contracts.headers import KIND, origin_headers
+from pipeline.contracts.headers import EPISODE, EVIDENCE_BARRIER, KIND, TRACEPARENT, output_headers, traceparent
 from pipeline.contracts.instants import NS_PER_MS
 from pipeline.contracts.keys import BARRIER, CONTROL_TENANT, join_key, partition_of, session_key
 from pipeline.contracts.limits import CLOCK_SKEW_MS, RECENT_IDS, REROUTED_HEADER_BYTES, WAITING_EVENTS, WINDOW_MS
@@ -68,6 +68,8 @@ class Arrival(NamedTuple):
     accepted: Accepted
     offset: int
     log_time: int
+    trace: str
+    """Its traceparent, or nothing."""
 
 
 class SessionsFold:
@@ -176,6 +178,7 @@ class SessionsFold:
     def _arrive(self, tx: Tx, name: str, session: Session, record: Record, accepted: Accepted) -> None:
         event = accepted.event
         entry = Waiting(event.sequence, accepted.instant, event.event_id)
+        trace = (traceparent(record.headers) or b"").decode() if record.headers else ""
         verdict = self._judge(session.cursor, entry, tx.clock)
         if verdict is Verdict.NEW_RUN:
             waiting = self._indexes.waiting(name)
@@ -183,11 +186,10 @@ class SessionsFold:
             session = _replace(session, cursor=started_over(session.cursor))
             verdict = Verdict.WAIT if self._strict else Verdict.RELEASE
         if verdict is Verdict.WAIT:
-            session = self._hold(tx, name, session, entry, _held(record, accepted, self._window_ms))
+            session = self._hold(tx, name, session, entry, _held(record, accepted, trace, self._window_ms))
         else:
-            session = self._release(
-                tx, name, session, Arrival(accepted, record.offset, record.timestamp), late=verdict is Verdict.LATE
-            )
+            arrival = Arrival(accepted, record.offset, record.timestamp, trace)
+            session = self._release(tx, name, session, arrival, late=verdict is Verdict.LATE)
             if verdict is Verdict.RELEASE and self._indexes.held:
                 session = self._drain(tx, name, session, self._indexes.waiting(name))
         tx.put(session_state_key(name), _replace(session, touched=tx.clock))
@@ -222,12 +224,15 @@ class SessionsFold:
     # release
 
     def _release(self, tx: Tx, name: str, session: Session, arrival: Arrival, *, late: bool = False) -> Session:
-        accepted, offset, log_time = arrival
+        accepted, offset, log_time, trace = arrival
         event, instant, cursor, step = accepted.event, accepted.instant, session.cursor, None
         index = cursor.index
         origin, release = Origin(tx.partition, offset, log_time), Release(index, cursor.run, late)
         value = write_episode(event, origin, release, accepted.notes, accepted.redacted)
-        tx.emit(Output(EPISODES, tx.partition, name.encode(), value, origin_headers(tx.partition, offset)))
+        headers = output_headers(EPISODE, EVENTS, tx.partition, offset)
+        if trace:
+            headers.append((TRACEPARENT, trace.encode()))
+        tx.emit(Output(EPISODES, tx.partition, name.encode(), value, headers))
         tx.count(_RELEASED_LATE if late else _RELEASED)
         if late:
             session = _replace(session, cursor=passed_late(cursor, instant))
@@ -235,7 +240,7 @@ class SessionsFold:
         else:
             at = min(instant // NS_PER_MS, log_time + CLOCK_SKEW_MS)
             following = released(cursor, event.sequence, instant, log_time, self._window_ms)
-            session = _replace(session, cursor=following)
+            session = _replace(session, cursor=following, trace=trace or session.trace)
             mined = attempt(tx, "step_not_mined", None, step_of, accepted.fields, at, index)
             if mined is None:  # what its content says can't be taken, only that there was an event
                 mined = Step(event_id=event.event_id, at=at, index=index, role=Role.OBSERVATION)
@@ -283,13 +288,14 @@ class SessionsFold:
             kind="barrier", barrier_id=barrier_id, partition=tx.partition, partitions=self._partitions
         )
         value = control.to_json()
-        headers = [*origin_headers(tx.partition, tx.offset), (KIND, b"barrier")]
+        headers = output_headers(EVIDENCE_BARRIER, EVENTS, tx.partition, tx.offset, barrier_id)
+        headers.append((KIND, b"barrier"))
         record_key = join_key("barrier", barrier_id, str(tx.partition)).encode()
         for partition in range(self._evidence_partitions):
             tx.emit(Output(EVIDENCE, partition, record_key, value, headers))
 
 
-def _held(record: Record, accepted: Accepted, window_ms: int) -> Held:
+def _held(record: Record, accepted: Accepted, trace: str, window_ms: int) -> Held:
     return Held(
         deadline=record.timestamp + window_ms,
         offset=record.offset,
@@ -299,6 +305,7 @@ def _held(record: Record, accepted: Accepted, window_ms: int) -> Held:
         event=msgspec.Raw(accepted.value),
         notes=accepted.notes,
         redacted=accepted.redacted,
+        trace=trace,
     )
 
 
@@ -306,4 +313,4 @@ def _released_from(held: Held) -> Arrival:
     value = bytes(held.event)
     event, fields = read_envelope(value), orjson.loads(value)
     accepted = Accepted(event, fields, value, held.instant, held.digest, held.redacted, held.notes, control=False)
-    return Arrival(accepted, held.offset, held.log_time)
+    return Arrival(accepted, held.offset, held.log_time, held.trace)

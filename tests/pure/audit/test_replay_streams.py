@@ -10,13 +10,13 @@ from hypothesis import strategies as st
 from pipeline.audit import replay_streams
 from pipeline.audit.replay_artifacts import Change, PatternName, change_of, current_artifacts, differing, rests_on_more
 from pipeline.audit.replay_streams import Difference, Live, StreamReport, changed_paths, compare, compare_by_origin
-from pipeline.contracts.headers import origin_headers
+from pipeline.contracts.headers import EPISODE, output_headers
 from tests.support.records import LogRecord
 
 
 def record(origin: int, text: str = "", *, key: str = "k", source: int = 0) -> LogRecord:
     value = orjson.dumps({"origin": origin, "text": text})
-    return LogRecord(0, 0, 0, key.encode(), value, origin_headers(source, origin))
+    return LogRecord(0, 0, 0, key.encode(), value, output_headers(EPISODE, "hmx.events.v1", source, origin))
 
 
 def placed(records: list[LogRecord]) -> list[LogRecord]:
