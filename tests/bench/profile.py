@@ -3,13 +3,14 @@
 In process, without Kafka: the worker's fold over the bench's events in batches, up to encoded state, then the produce
 calls of what comes out, on a client without a broker. The time of a pass is measured with nothing in its way; a second
 pass is sampled by the kernel's CPU timer, and each sample counts for the innermost line of its stack that a step owns.
-A line that only moves values about counts for the next call. Arguments: events, passes.
+A line that only moves values about counts for the next call.
 """
 
+import argparse
 import gc
 import linecache
+import os
 import signal
-import sys
 import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
@@ -40,6 +41,9 @@ from tests.support.records import START_MS, LogRecord
 PARTITIONS: Final = 8
 SAMPLE_S: Final = 0.001
 LINES: Final = 24
+README: Final = Path(__file__).with_name("README.md")
+FIGURES: Final = "<!-- figures: python -m tests.bench.profile --write -->"
+END: Final = "<!-- end -->"
 ROOT: Final = str(Path(pipeline.__file__).parent)
 STEPS: Final = (
     ("executor.py:_changes", "state: encode"),
@@ -104,40 +108,56 @@ class Pass:
             log = self._logs[partition]
             log.append(LogRecord(partition, len(log), START_MS + number, key, line))
 
-    def run(self) -> tuple[float, list[Effects]]:
-        """CPU seconds of this thread, and what came out."""
-        out: list[Effects] = []
-        gc.collect()
-        started = time.thread_time()
+    def run(self, take: Callable[[Effects], None] = lambda _: None) -> float:
+        """CPU seconds of this thread; `take` is given what each batch does, and its time is not counted."""
+        spent = 0.0
         for partition, records in self._logs.items():
             executor = Executor(sessions_fold(PARTITIONS, PARTITIONS), partition)
-            starts = range(0, len(records), BATCH_RECORDS)
-            out.extend(executor.run(records[start : start + BATCH_RECORDS]) for start in starts)
-        return time.thread_time() - started, out
+            for start in range(0, len(records), BATCH_RECORDS):
+                batch = records[start : start + BATCH_RECORDS]
+                started = time.thread_time()
+                effects = executor.run(batch)
+                spent += time.thread_time() - started
+                take(effects)
+        return spent
 
 
-def produce(effects: Sequence[Effects]) -> tuple[float, int]:
-    """CPU seconds of this thread for handing all of it to the client, and how many records."""
-    producer = Producer(producer_config("127.0.0.1:1", **{"queue.buffering.max.messages": 10_000_000, "log_level": 0}))
-    records, spent = 0, 0.0
-    for batch in effects:
-        state = [(key.encode(), value) for key, value in batch.changes.items()]
+class Sink:
+    """Hands what batches do to a client that has no broker."""
+
+    def __init__(self) -> None:
+        self._producer = _client()
+        self.records = 0
+        self.spent = 0.0
+        """CPU seconds of the calling thread."""
+
+    def take(self, effects: Effects) -> None:
+        state = [(key.encode(), value) for key, value in effects.changes.items()]
         started = time.thread_time()
-        for output in batch.outputs:
-            producer.produce(
-                output.topic,
-                output.value,
-                output.key,
-                output.partition,
-                headers=output.headers,  # type: ignore[arg-type]
-            )
+        for output in effects.outputs:
+            headers: Any = output.headers
+            self._producer.produce(output.topic, output.value, output.key, output.partition, headers=headers)
         for key, value in state:
-            producer.produce(SESSION_STATE, value, key, 0)
-        spent += time.thread_time() - started
-        records += len(batch.outputs) + len(state)
-        producer.purge()
-        producer.poll(0)
-    return spent, records
+            self._producer.produce(SESSION_STATE, value, key, 0)
+        self.spent += time.thread_time() - started
+        self.records += len(effects.outputs) + len(state)
+        self._producer.purge()
+        self._producer.poll(0)
+
+
+class Collector:
+    """CPU seconds that Python's garbage collector takes."""
+
+    def __init__(self) -> None:
+        self.spent = 0.0
+        gc.callbacks.append(self._called)
+
+    def _called(self, phase: str, _: object) -> None:
+        self.spent += time.thread_time() if phase == "stop" else -time.thread_time()
+
+
+def _client() -> Producer:
+    return Producer(producer_config("127.0.0.1:1", **{"queue.buffering.max.messages": 10_000_000, "log_level": 0}))
 
 
 def floor(lines: Sequence[bytes]) -> dict[str, float]:
@@ -145,7 +165,7 @@ def floor(lines: Sequence[bytes]) -> dict[str, float]:
     parsed = [orjson.loads(line) for line in lines]
     dumps = [orjson.dumps(fields, option=orjson.OPT_SORT_KEYS) for fields in parsed]
     stamps = [fields["timestamp"] for fields in parsed]
-    producer = Producer(producer_config("127.0.0.1:1", **{"queue.buffering.max.messages": 10_000_000, "log_level": 0}))
+    producer = _client()
     found = {
         "parse: orjson.loads": _each(orjson.loads, lines),
         "envelope, parts as bytes: msgspec": _each(read_envelope, lines),
@@ -165,37 +185,49 @@ def _each(call: Callable[[Any], Any], items: Sequence[Any]) -> float:
     return (time.thread_time() - started) / len(items) * 1e6
 
 
-def main(events: int, passes: int) -> None:
+def main(events: int, passes: int) -> str:
+    """What is shown."""
     lines = workload.compact(events)
-    once = Pass(lines)
-    once.run()
-    timed = [once.run() for _ in range(passes)]
-    total = median(spent for spent, _ in timed) / events * 1e6
-    produced, records = produce(timed[-1][1])
+    once, sink = Pass(lines), Sink()
+    once.run(sink.take)
+    gc.collect()
+    collector = Collector()
+    total = median(once.run() for _ in range(passes)) / events * 1e6
+    collected = collector.spent / passes / events * 1e6
     with Sampler() as sampler:
         for _ in range(passes):
             once.run()
-    show(events, total, produced / events * 1e6, records / events, sampler, floor(lines))
+    out = Console(width=100, highlight=False, record=True)
+    load = f"load {os.getloadavg()[0]:.0f} on {os.cpu_count()} cores"
+    out.print(f"In process, {events:,} events ({workload.source()}), {load}, CPU µs an event")
+    show_steps(out, total, sampler, {
+        "(of it garbage collection)": collected,
+        f"produce calls, {sink.records / events:.2f} records an event": sink.spent / events * 1e6,
+    })  # fmt: skip
+    show_lines(out, total, sampler)
+    calls = _table("single calls", "µs")
+    for call, spent in floor(lines).items():
+        calls.add_row(call, f"{spent:.2f}")
+    out.print("", calls)
+    return "\n".join(line.rstrip() for line in out.export_text().splitlines())
 
 
-def show(events: int, total: float, produced: float, records: float, sampler: Sampler, least: dict[str, float]) -> None:
-    out, samples = Console(width=100, highlight=False), sampler.steps.total()
-    out.print(f"In process, {events:,} events ({workload.source()}), CPU µs an event")
-    table = _table("step", "µs", "share")
+def show_steps(out: Console, total: float, sampler: Sampler, more: dict[str, float]) -> None:
+    table, samples = _table("step", "µs", "share"), sampler.steps.total()
     for step, count in sampler.steps.most_common():
         table.add_row(step, f"{total * count / samples:.2f}", f"{count / samples:.0%}")
     table.add_row("[bold]the fold", f"[bold]{total:.2f}", "100%")
-    table.add_row(f"produce calls, {records:.2f} records an event", f"{produced:.2f}", "")
+    for name, spent in more.items():
+        table.add_row(name, f"{spent:.2f}", "")
     out.print(table)
-    lines = _table("the dearest lines", "µs")
+
+
+def show_lines(out: Console, total: float, sampler: Sampler) -> None:
+    lines, samples = _table("the dearest lines", "µs"), sampler.steps.total()
     for (file, number), count in sampler.lines.most_common(LINES):
         text = linecache.getline(file, number).strip()[:58]
         lines.add_row(f"{file[len(ROOT) + 1 :]}:{number}  [dim]{_plain(text)}[/]", f"{total * count / samples:.2f}")
     out.print("", lines)
-    calls = _table("single calls", "µs")
-    for call, spent in least.items():
-        calls.add_row(call, f"{spent:.2f}")
-    out.print("", calls)
 
 
 def _table(*columns: str) -> Table:
@@ -209,6 +241,21 @@ def _plain(text: str) -> str:
     return text.replace("[", r"\[")
 
 
+def write(text: str) -> None:
+    """Into the page beside this module, in place of what an earlier run said there."""
+    page = README.read_text()
+    before, mark, rest = page.partition(FIGURES)
+    assert mark, f"{README} has no place for figures"
+    after = rest.partition(END)[2]
+    README.write_text(f"{before}{mark}\n```\n{text.strip()}\n```\n{END}{after}")
+
+
 if __name__ == "__main__":
-    asked = [int(argument) for argument in sys.argv[1:]]
-    main(*(asked or [20_000]), *([3] if len(asked) < 2 else []))
+    parser = argparse.ArgumentParser("python -m tests.bench.profile", description="where each microsecond goes")
+    parser.add_argument("--events", type=int, default=20_000)
+    parser.add_argument("--passes", type=int, default=3)
+    parser.add_argument("--write", action="store_true", help="put what is shown into tests/bench/README.md")
+    asked = parser.parse_args()
+    shown = main(asked.events, asked.passes)
+    if asked.write:
+        write(shown)
