@@ -17,7 +17,7 @@ from pipeline.audit.conservation import Fault
 from pipeline.audit.verify import verify
 from pipeline.cli.app import app
 from pipeline.cli.wait import wait_for_all
-from pipeline.contracts.headers import JSON, REASON, event_headers, header
+from pipeline.contracts.headers import CE_ID, CE_SOURCE, JSON, REASON, TRACEPARENT, event_headers, header
 from pipeline.contracts.keys import join_key, partition_of, session_key
 from pipeline.contracts.limits import MB
 from pipeline.contracts.outcomes import Outcome
@@ -188,6 +188,24 @@ def test_wait_outlasts_the_window_of_what_stands_behind_a_gap(pipeline: Pipeline
     publish([behind], pipeline.settings)
     wait_for_all(pipeline.settings, TIMEOUT_S)
     assert Store.open(pipeline.settings).get_event("gap", orjson.loads(behind)["event_id"]) is not None
+
+
+def test_a_trace_passes_to_episodes_and_no_two_outputs_have_the_same_name(pipeline: Pipeline) -> None:
+    trace = b"00-%s-b7ad6b7169203331-01" % uuid.uuid4().hex.encode()
+    lines = session(3, tenant_id="traced")
+    producer = plain_producer(pipeline.settings.kafka_bootstrap)
+    for line in lines:
+        headers: Any = [("mine", b"1"), (TRACEPARENT, trace)]
+        producer.produce(pipeline.settings.topic_prefix + EVENTS, line, key_of(line), headers=headers)
+    assert producer.flush(20) == 0
+    publish([b"no JSON"], pipeline.settings)
+    wait_for_stages(pipeline.settings, TIMEOUT_S)
+    episodes = records(pipeline.settings, EPISODES)
+    assert [header(m.headers(), TRACEPARENT) for m in episodes].count(trace) == len(lines)
+    written = [m.headers() for m in [*episodes, *records(pipeline.settings, EVENTS_DLQ)]]
+    names = [(header(said, CE_SOURCE), header(said, CE_ID)) for said in written]
+    assert all(source and own for source, own in names)
+    assert len(set(names)) == len(names)
 
 
 def test_wait_says_which_stage_is_lacking_where(topics: Settings, hmx: Any) -> None:
