@@ -497,6 +497,19 @@ def test_it_names_what_is_planted_in_the_real_redis(verified: Verified, redis_ur
             client.delete(extra)
 
 
+def test_a_record_that_is_none_of_its_topic_s_is_named(verified: Verified) -> None:
+    """And what else is there is still compared."""
+    topics = dict(verified.snapshot.topics)
+    for topic in (ARTIFACTS, KNOWLEDGE, EPISODES):
+        first = topics[topic][0]
+        stray = Row(first.high, 0, b"tick", b"no JSON", [])
+        topics[topic] = [Part(first.low, first.high + 1, [*first.rows, stray]), *topics[topic][1:]]
+    faults = compare(replace(verified.snapshot, topics=topics), verified.rules).faults
+    for topic in (ARTIFACTS, KNOWLEDGE, EPISODES):
+        assert any(fault.kind is Kind.UNFOUNDED and fault.where.startswith(f"{topic}/0 ") for fault in faults), topic
+    assert {fault.kind for fault in faults} == {Kind.UNFOUNDED, Kind.BEHIND}
+
+
 class TestRetention:
     @pytest.fixture
     def trimmed(self, verified: Verified) -> Snapshot:

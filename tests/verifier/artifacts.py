@@ -5,6 +5,7 @@ the evidence partition has found, and the partition of the artifacts topic. Leav
 """
 
 from collections import Counter, defaultdict
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -78,9 +79,10 @@ def compare_artifacts(report: Report, part: Part, number: int, patterns: Pattern
 
 def count_statuses(part: Part) -> tuple[Counter[str], bool]:
     """Records by the counter that they must have raised, and whether compaction may have taken some."""
-    counted = Counter(
-        f"artifact_{orjson.loads(row.value)['status'] if row.value is not None else 'erased'}" for row in part.rows
-    )
+    counted: Counter[str] = Counter()
+    for row in part.rows:
+        with suppress(ValueError, KeyError, TypeError):  # named where versions are looked at
+            counted[f"artifact_{orjson.loads(row.value)['status'] if row.value is not None else 'erased'}"] += 1
     return counted, sum(len(row.value or b"") for row in part.rows) > ROLLED_BYTES
 
 

@@ -47,7 +47,7 @@ def compare_memory(report: Report, snapshot: Snapshot) -> None:
         for number, part in enumerate(snapshot.topics[topic]):
             for row in part.rows:
                 if row.offset < positions.get((topic, number), 0):
-                    expected.take(topic, number, row)
+                    _take(report, expected, topic, number, row)
     wanted = expected.keys()
     ids = {topic.encode(): snapshot.topic_ids[topic].encode() for topic in MATERIALISED}
     wanted[f"{root}:topics".encode()] = ids
@@ -55,6 +55,15 @@ def compare_memory(report: Report, snapshot: Snapshot) -> None:
         if (mine := wanted.get(key)) != (theirs := found.get(key)):
             _differ(report, f"Redis {key.decode()}", mine, theirs)
     report.compared["Redis keys"] += len(wanted)
+
+
+def _take(report: Report, expected: "Expected", topic: str, number: int, row: Row) -> None:
+    """What is not what its topic holds is left out of memory."""
+    try:
+        expected.take(topic, number, row)
+    except (KeyError, ValueError, TypeError, AttributeError) as error:
+        found = f"{type(error).__name__} for key {row.key!r}"
+        report.add(Kind.UNFOUNDED, f"{topic}/{number} offset {row.offset}", "what its topic holds", found)
 
 
 def _positions(report: Report, snapshot: Snapshot, stored: Any) -> dict[tuple[str, int], int]:
