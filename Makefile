@@ -22,7 +22,7 @@ test: lint  ## lint, then the default test suite on a real Kafka and Redis that 
 	@$(BIN)/python -m pytest $(SIDE_BY_SIDE)
 
 test-slow: venv  ## the tests left out of `make test`, which take minutes, and every property with many more examples
-	@HYPOTHESIS_PROFILE=thorough $(BIN)/python -m pytest tests/pure
+	@HYPOTHESIS_PROFILE=thorough $(BIN)/python -m pytest $(SIDE_BY_SIDE) tests/pure
 	@$(BIN)/python -m pytest -m slow
 
 bench: venv  ## what it costs, each figure beside a baseline of the same run (LINES="…" EVENTS=n ROUNDS=n)
