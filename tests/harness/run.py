@@ -87,6 +87,7 @@ def run(plan: Plan, say: Say, progress: Progress = lambda _: None) -> Result:
     result = Result(plan, [Row(number, kind) for number, kind in enumerate(kinds, start=1)])
     result.left_out = [] if site.clocks.available else sorted(CLOCKS)
     _write(result)
+    say(f"planned: {', '.join(kinds)}")
     try:
         site.start()
         result.seconds["start"] = round(time.monotonic() - began, 1)
@@ -134,10 +135,13 @@ def _strike_all(crash: Crash, result: Result, say: Say) -> None:
         row.at_s = round(time.monotonic() - began, 1)
         crash.row = row
         KINDS[row.kind](crash, dice)
-        slowest = max(row.hit, default=0.0), max(row.others, default=0.0)
-        say(f"{row.number:3} {row.kind:34} {row.detail:26} hit {slowest[0]:5.1f} s, others {slowest[1]:5.1f} s")
+        say(f"{row.number:3} {row.kind:34} {row.detail:26} hit {_most(row.hit)}, others {_most(row.others)}")
         crash.traffic.rate = result.plan.rate(crash.traffic.sent, result.plan.faults - row.number)
     crash.undisturbed()
+
+
+def _most(seconds: list[float]) -> str:
+    return f"{max(seconds):5.1f} s" if seconds else "    -  "
 
 
 def _write(result: Result) -> None:
