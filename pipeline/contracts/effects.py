@@ -8,6 +8,7 @@ from pipeline.contracts.limits import (
     PATTERN_CONTRIBUTIONS,
     RECORD_BYTES,
     SESSION_SEGMENTS,
+    SESSIONS_LIVE,
     TENANT_CONTRIBUTIONS,
 )
 
@@ -31,6 +32,10 @@ class Effect(StrEnum):
     ARTIFACT_DEPRECATED = "artifact_deprecated", "an artifact has lost its evidence"
     ARTIFACT_ERASED = "artifact_erased", f"an old version was erased: of each pattern the last {ARTIFACT_VERSIONS} stay"
     SESSION_FORGOTTEN = "session_forgotten", "24 h without an event: what comes now is another session"
+    SESSION_FORGOTTEN_EARLY = (
+        "session_forgotten_early",
+        f"one more than {SESSIONS_LIVE:,} sessions in a partition: the longest silent one was forgotten",
+    )
     WINDOW_FULL = "window_full", "so much waits behind a gap that its first event goes out before its time"
     SEGMENT_OUT_OF_REACH = (
         "segment_out_of_reach",

@@ -39,6 +39,8 @@ PACK_TAGS: Final = 64
 # Ordering (HMX-E §7) and the state of a session
 WINDOW_MS: Final = 5_000
 WAITING_EVENTS: Final = 1_024  # behind a gap, per session; the next one closes the gap
+WAITING_BYTES: Final = 16 * MB  # likewise
+SESSIONS_LIVE: Final = 250_000  # per partition; the next one makes the one that has been silent longest forgotten
 RECENT_IDS: Final = 256  # released event ids remembered for duplicates, per session
 SESSION_FORGOTTEN_MS: Final = 24 * 3600 * 1000
 CLOCK_SKEW_MS: Final = 5 * 60 * 1000  # an event dated further past its append time counts as its append time

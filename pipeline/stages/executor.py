@@ -104,7 +104,7 @@ class Executor:
 
     def run(self, records: Iterable[Record]) -> Effects:
         """Folds the records. When it raises, the executor is spent: restore a new one."""
-        tx, fold = self._tx, self.fold.fold
+        tx, fold, condemned = self._tx, self.fold.fold, self.condemned
         tx.start_batch()
         for record in records:
             if record.timestamp > tx.clock:
@@ -112,7 +112,7 @@ class Executor:
             self._fire(record.offset)
             tx.begin(record.offset)
             try:
-                if record.offset in self.condemned:
+                if record.offset in condemned:
                     self.fold.reject(tx, record, Rejection(Reason.DEADLY))
                 else:
                     fold(tx, record)
@@ -125,9 +125,7 @@ class Executor:
         self.counts.update(counts)
         return Effects(tx.outputs, tx.appends, tx.changes(self.fold.encode), counts)
 
-    def position_record(
-        self, position: int, topic_id: str, lost: tuple[tuple[int, int], ...], tries: int = 0
-    ) -> bytes:
+    def position_record(self, position: int, topic_id: str, lost: tuple[tuple[int, int], ...], tries: int = 0) -> bytes:
         return msgspec.json.encode(
             Position(
                 position=position,

@@ -9,6 +9,8 @@
 | `z/barrier_id` | HeldBarrier: a barrier behind held events |
 """
 
+from collections.abc import Mapping
+from heapq import heapify, heappop, heappush, heapreplace
 from typing import Any, Final
 
 import msgspec
@@ -126,6 +128,10 @@ class Indexes:
     def __init__(self) -> None:
         self._windows: dict[str, Window] = {}
         self._held_ids: dict[str, dict[str, bytes]] = {}
+        self._bytes: dict[str, int] = {}
+        self._silent: list[tuple[int, str]] | None = None
+        """Once it is asked for: a heap of when sessions were last touched, at the earliest."""
+        self.sessions = 0
         self.dirty: set[str] = set()
         """Sessions whose open segment has something new to say."""
         self.held = 0
@@ -138,6 +144,24 @@ class Indexes:
     def waiting_count(self, session: str) -> int:
         return len(self._windows.get(session, ()))
 
+    def waiting_bytes(self, session: str) -> int:
+        return self._bytes.get(session, 0)
+
+    def longest_silent(self, state: Mapping[str, Any]) -> str:
+        """The session whose last event is the longest ago; of several the first by its key."""
+        if self._silent is None:
+            self._silent = [(value.touched, key[2:]) for key, value in state.items() if key[0] == "s"]
+            heapify(self._silent)
+        while True:
+            touched, name = self._silent[0]
+            session: Session | None = state.get(session_state_key(name))
+            if session is None:
+                heappop(self._silent)
+            elif session.touched > touched:
+                heapreplace(self._silent, (session.touched, name))
+            else:
+                return name
+
     def digest(self, session: str, event_id: str) -> bytes | None:
         """Digest of the event of that id, if it waits."""
         held = self._held_ids.get(session)
@@ -146,6 +170,12 @@ class Indexes:
     def changed(self, key: str, old: Any, new: Any) -> None:
         match key[0]:
             case "s":
+                if old is None:
+                    self.sessions += 1
+                    if self._silent is not None:
+                        heappush(self._silent, (new.touched, key[2:]))
+                elif new is None:
+                    self.sessions -= 1
                 if new is not None and new.dirty:
                     self.dirty.add(key[2:])
                 else:
@@ -158,11 +188,13 @@ class Indexes:
             entry = held_entry(key, old)
             self._windows[session].remove(entry)
             self._held_ids[session].pop(entry.event_id, None)
+            self._bytes[session] -= len(memoryview(old.event))
             self.held -= 1
             if not self._windows[session]:
-                del self._windows[session], self._held_ids[session]
+                del self._windows[session], self._held_ids[session], self._bytes[session]
         if new is not None:
             entry = held_entry(key, new)
             self._windows.setdefault(session, Window()).add(entry)
             self._held_ids.setdefault(session, {})[entry.event_id] = new.digest
+            self._bytes[session] = self._bytes.get(session, 0) + len(memoryview(new.event))
             self.held += 1

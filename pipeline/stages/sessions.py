@@ -16,7 +16,15 @@ from pipeline.contracts.evidence import EvidenceControl, Step
 from pipeline.contracts.headers import EPISODE, EVIDENCE_BARRIER, KIND, TRACEPARENT, output_headers, traceparent
 from pipeline.contracts.instants import NS_PER_MS
 from pipeline.contracts.keys import BARRIER, CONTROL_TENANT, join_key, partition_of, session_key
-from pipeline.contracts.limits import CLOCK_SKEW_MS, RECENT_IDS, REROUTED_HEADER_BYTES, WAITING_EVENTS, WINDOW_MS
+from pipeline.contracts.limits import (
+    CLOCK_SKEW_MS,
+    RECENT_IDS,
+    REROUTED_HEADER_BYTES,
+    SESSIONS_LIVE,
+    WAITING_BYTES,
+    WAITING_EVENTS,
+    WINDOW_MS,
+)
 from pipeline.contracts.outcomes import Outcome
 from pipeline.contracts.rejections import Reason, Rejection
 from pipeline.intake.control import authentic, is_control, is_rerouted_copy, reroute_header
@@ -132,6 +140,7 @@ class SessionsFold:
             tx.put(key, self._segmenting.contribute_open(tx, name, session))
         else:
             self._forget(tx, name, session)
+            tx.count("session_forgotten")
 
     # arrival
 
@@ -177,6 +186,8 @@ class SessionsFold:
 
     def _arrive(self, tx: Tx, name: str, session: Session, record: Record, accepted: Accepted) -> None:
         event = accepted.event
+        if session is _NEW and self._indexes.sessions >= SESSIONS_LIVE:
+            self._make_room(tx)
         entry = Waiting(event.sequence, accepted.instant, event.event_id)
         trace = (traceparent(record.headers) or b"").decode() if record.headers else ""
         verdict = self._judge(session.cursor, entry, tx.clock)
@@ -200,13 +211,19 @@ class SessionsFold:
         return judge(cursor, entry.sequence, entry.instant, clock)
 
     def _hold(self, tx: Tx, name: str, session: Session, entry: Waiting, held: Held) -> Session:
-        """Into the window; where that is full, its first entry goes out as if its time had come."""
+        """Into the window; where that is full, its first entries go out as if their time had come."""
         tx.put(held_key(name, entry), held)
-        if self._indexes.waiting_count(name) <= WAITING_EVENTS:
+        excess = self._indexes.waiting_bytes(name) - WAITING_BYTES
+        if excess <= 0 and self._indexes.waiting_count(name) <= WAITING_EVENTS:
             return session
         tx.count("window_full")
         waiting = self._indexes.waiting(name)
-        return self._drain(tx, name, session, waiting, waiting[0])
+        until = waiting[0]
+        for until in waiting:
+            excess -= len(memoryview(tx.get(held_key(name, until)).event))
+            if excess <= 0:
+                break
+        return self._drain(tx, name, session, waiting, until)
 
     def _drain(
         self, tx: Tx, name: str, session: Session, waiting: list[Waiting], until: Waiting | None = None
@@ -255,12 +272,23 @@ class SessionsFold:
         start = session.cursor.index - RECENT_IDS
         tx.trim(name, min(start, session.segment_first) if session.head is not None else start)
 
+    def _make_room(self, tx: Tx) -> None:
+        """The longest silent session ends as if nothing more came of it."""
+        name = self._indexes.longest_silent(tx.state)
+        session: Session = tx.get(session_state_key(name))
+        waiting = self._indexes.waiting(name)
+        if waiting:
+            session = self._drain(tx, name, session, waiting, waiting[-1])
+        if session.dirty:
+            session = self._segmenting.contribute_open(tx, name, session)
+        self._forget(tx, name, session)
+        tx.count("session_forgotten_early")
+
     def _forget(self, tx: Tx, name: str, session: Session) -> None:
         tx.trim(name, None)
         for first in session.closed if session.head is None else (*session.closed, session.segment_first):
             tx.put(segment_key(name, first), None)
         tx.put(session_state_key(name), None)
-        tx.count("session_forgotten")
 
     # control
 

@@ -36,6 +36,14 @@ def endless_pattern(segments: int) -> Iterator[LogRecord]:
         yield LogRecord(0, n, START_MS + 10 * n, b"k", template.replace(b"1234567", b"%d" % n))
 
 
+def new_sessions(sessions: int) -> Iterator[LogRecord]:
+    """Each of one event, ten of them in a millisecond."""
+    for n in range(sessions):
+        number = b"%d" % n
+        value = _VALUE.replace(b"endless", b"session" + number).replace(b"the id", number).replace(b"1234567", b"0")
+        yield LogRecord(0, n, START_MS + n // 10, b"k", value)
+
+
 class Run:
     """A fold at work; what comes out is counted and let go. The state topic is kept as compaction leaves it."""
 
@@ -88,6 +96,20 @@ def test_memory_is_flat_over_a_session_of_a_million_events() -> None:
     assert max(run.sizes[2:]) <= 1.5 * run.sizes[1]
     print([size // MB for size in run.resident], run.sizes)
     assert max(run.resident[2:]) - run.resident[1] < 16 * MB
+
+
+@needs_proc
+@pytest.mark.slow
+def test_memory_is_flat_over_new_sessions_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ten thousand a second; the bound is lowered so that the run soon comes to it."""
+    monkeypatch.setattr("pipeline.stages.sessions.SESSIONS_LIVE", 10_000)
+    run, samples = Run(sessions_fold), 10
+    run.through(new_sessions(100_000), samples, 100_000 // samples)
+    assert run.executor.counts["session_forgotten_early"] == 100_000 - 10_000
+    assert run.executor.counts["released"] == 100_000
+    print([size // MB for size in run.resident], run.sizes)
+    assert max(run.sizes[2:]) <= 1.1 * run.sizes[1]
+    assert max(run.resident[3:]) - run.resident[2] < 16 * MB
 
 
 @needs_proc

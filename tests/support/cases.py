@@ -10,7 +10,11 @@ from pipeline.contracts.limits import (
     PATTERN_CONTRIBUTIONS,
     SEGMENT_EVENTS,
     SESSION_SEGMENTS,
+    SESSIONS_LIVE,
     TENANT_CONTRIBUTIONS,
+    WAITING_BYTES,
+    WAITING_EVENTS,
+    WINDOW_MS,
 )
 from pipeline.retrieval.documents import TEXT
 from pipeline.store.changes import SESSION_STEPS
@@ -39,6 +43,32 @@ CASES = (
             "pressure/test_memory.py": (
                 "test_a_sessions_state_is_as_large_after_many_events_as_after_some",
                 "test_memory_is_flat_over_a_session_of_a_million_events",
+            ),
+        },
+    ),
+    Case(
+        "ten thousand new sessions a second",
+        f"a partition remembers {SESSIONS_LIVE:,} sessions: one more, and the longest silent one has its say and is "
+        "forgotten; should it go on, it counts as another session, behind a gap",
+        "`session_forgotten_early`",
+        "more partitions, in a `v2` topic and a replay",
+        {
+            "pressure/test_sessions_at_their_bounds.py": (
+                "test_one_session_more_than_a_partition_remembers_ends_the_longest_silent_one",
+                "test_who_is_forgotten_does_not_depend_on_batches_and_restarts",
+            ),
+            "pressure/test_memory.py": ("test_memory_is_flat_over_new_sessions_without_end",),
+        },
+    ),
+    Case(
+        "a gap with much behind it",
+        f"{WAITING_EVENTS:,} events or {WAITING_BYTES // MB} MB of a session wait, {WINDOW_MS // 1000} s at most; if "
+        "more comes, the first of them go out before their time",
+        "`window_full`",
+        "send events in their order",
+        {
+            "pressure/test_sessions_at_their_bounds.py": (
+                "test_a_window_holds_no_more_bytes_than_it_may_and_its_events_still_come_out_in_order",
             ),
         },
     ),

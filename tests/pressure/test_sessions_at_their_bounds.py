@@ -1,0 +1,69 @@
+"""More sessions than a partition remembers, and larger events behind a gap than a window holds."""
+
+import random
+
+import orjson
+import pytest
+
+from pipeline.contracts.limits import MB, WAITING_BYTES
+from pipeline.stages.executor import Executor
+from tests.support.inprocess import Ran, run, sessions_fold
+from tests.support.records import LogRecord, event, log
+from tests.support.sessions import interleaved, session
+
+
+def live(ran: Ran) -> set[str]:
+    return {key for key in ran.state if key.startswith("s/")}
+
+
+def crowd(seed: int) -> list[LogRecord]:
+    """Forty sessions, some with a gap that never closes, a few at a time."""
+    dice = random.Random(seed)
+    sessions = [session(n) for n in range(40)]
+    for events in sessions[::5]:
+        del events[3]
+    waves = [interleaved(sessions[n : n + 8], dice.randrange(2**32)) for n in range(0, 40, 8)]
+    return log([(10 * at, item) for at, item in enumerate(item for wave in waves for item in wave)])
+
+
+def test_one_session_more_than_a_partition_remembers_ends_the_longest_silent_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    unbounded = run(sessions_fold, crowd(1))
+    monkeypatch.setattr("pipeline.stages.sessions.SESSIONS_LIVE", 10)
+    bounded = run(sessions_fold, crowd(1))
+    assert len(live(unbounded)) == 40
+    assert len(live(bounded)) == 10 < len(live(unbounded))
+    assert bounded.counts["session_forgotten_early"] == 30
+    assert "session_forgotten" not in bounded.counts
+    assert {f"s/acme/session-{n}" for n in range(32, 40)} <= live(bounded)
+    released = [episode["id"] for episode in bounded.episodes]
+    assert len(released) == len(set(released)) == len(crowd(1)) - sum(key.startswith("w/") for key in bounded.state)
+    forgotten = {f"session-{n}" for n in range(40) if f"s/acme/session-{n}" not in live(bounded)}
+    assert {contribution["session_id"] for contribution in bounded.contributions} >= forgotten
+
+
+def test_who_is_forgotten_does_not_depend_on_batches_and_restarts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pipeline.stages.sessions.SESSIONS_LIVE", 10)
+    for seed in range(3):
+        dice, whole = random.Random(seed), run(sessions_fold, crowd(seed))
+        cut = run(sessions_fold, crowd(seed), cut=lambda left, dice=dice: dice.randint(1, min(left, 40)), restores=True)
+        assert cut.outputs == whole.outputs
+        assert cut.state == whole.state
+
+
+@pytest.mark.parametrize("strict", [False, True])
+def test_a_window_holds_no_more_bytes_than_it_may_and_its_events_still_come_out_in_order(strict: bool) -> None:
+    text = "x" * (MB // 3)
+    large = [event("s", n, content={"text": text}) for n in range(1, 81)]
+    small = [event("s", n) for n in range(81, 100)]
+    order = [*random.Random(5).sample([*large, *small], 99), event("s", 0)]
+    executor, held, ids = Executor(sessions_fold(strict=strict), 0), 0, []
+    for record in log([(n, item) for n, item in enumerate(order)]):
+        ids += [orjson.loads(output.value or b"")["id"] for output in executor.run([record]).outputs]
+        waiting = [value for key, value in executor.state.items() if key.startswith("w/")]
+        held = max(held, sum(len(memoryview(value.event)) for value in waiting))
+    assert WAITING_BYTES / 2 < held <= WAITING_BYTES
+    assert executor.counts["window_full"] > 0
+    assert len(ids) == len(set(ids))
+    assert len(ids) + sum(key.startswith("w/") for key in executor.state) == len(order)
