@@ -4,6 +4,8 @@ from enum import StrEnum
 
 from pipeline.contracts.limits import (
     ARTIFACT_VERSIONS,
+    CONTRIBUTION_BYTES,
+    KB,
     MB,
     PATTERN_CONTRIBUTIONS,
     RECORD_BYTES,
@@ -45,7 +47,10 @@ class Effect(StrEnum):
         "feedback_replaced",
         "a full segment takes 16 late verdicts, from then on each replaces the last",
     )
-    CONTRIBUTION_TOO_LARGE = "contribution_too_large", "a contribution was left out for its size"
+    CONTRIBUTION_TOO_LARGE = (
+        "contribution_too_large",
+        f"a contribution of more than {CONTRIBUTION_BYTES // KB} KB was left out",
+    )
     CONTRIBUTION_OUT_OF_SAMPLE = (
         "contribution_out_of_sample",
         f"a pattern keeps an even sample of {PATTERN_CONTRIBUTIONS:,} contributions; its artifact says `sampled`",

@@ -58,6 +58,7 @@ TAG: Final = 128  # characters; a longer tag stays in its episode, but nothing i
 # Patterns
 PATTERN_CONTRIBUTIONS: Final = 2_048  # kept per pattern: those with the lowest hash of their segment
 TENANT_CONTRIBUTIONS: Final = 262_144  # kept per tenant in the same way, so also the most patterns that it can have
+CONTRIBUTION_BYTES: Final = 128 * KB  # with its key; a usual one has one or two
 PATTERN_DEBOUNCE_MS: Final = 1_000
 CONTRIBUTION_DEBOUNCE_MS: Final = 40  # more for each contribution a pattern has: compiling a full one waits 82 s
 ARTIFACT_VERSIONS: Final = 256  # that are no longer live and stay in the topic, per pattern; older ones are erased

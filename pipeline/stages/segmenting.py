@@ -14,7 +14,7 @@ from pipeline.contracts.event_types import Role
 from pipeline.contracts.evidence import Contribution, Pattern, Segment, Step, evidence_key
 from pipeline.contracts.headers import CONTRIBUTION, KIND, fingerprint, output_headers, trace_headers
 from pipeline.contracts.keys import split_key, tenant_partition
-from pipeline.contracts.limits import RECORD_BYTES, SEGMENT_EVENTS, SESSION_SEGMENTS
+from pipeline.contracts.limits import CONTRIBUTION_BYTES, RECORD_BYTES, SEGMENT_EVENTS, SESSION_SEGMENTS
 from pipeline.segments.segmenter import SegmentHead, advance, open_head, starts_new
 from pipeline.stages.fold import Output, Tx, attempt
 from pipeline.stages.session_state import SegmentRecord, Session, Trace, encode_state, segment_key
@@ -88,7 +88,7 @@ class Segmenting:
         mined = attempt(tx, "segment_not_mined", None, contributions, segment)
         for contribution in mined or ():
             value = contribution.to_json()
-            if len(evidence_key(contribution)) + len(value) > RECORD_BYTES:
+            if len(evidence_key(contribution)) + len(value) > CONTRIBUTION_BYTES:
                 tx.count("contribution_too_large")
                 continue
             digest = fingerprint(value)

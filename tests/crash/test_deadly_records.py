@@ -208,7 +208,7 @@ main()
 
 @pytest.mark.slow
 def test_a_real_worker_that_is_started_again_and_again_gets_past_what_kills_it(kafka: str, tmp_path: Path) -> None:
-    settings = new_settings(kafka, window_ms=500)
+    settings = new_settings(kafka, window_ms=500, transaction_timeout_ms=10_000)
     create_topics(settings, partitions=2)
     values = [record.value or b"" for record in events(400, [77, 300])]
     assert publish(values, settings).complete
