@@ -6,10 +6,12 @@ once and are remembered until the record or timer is through, so that what one h
 
 import heapq
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from pipeline.contracts.headers import Headers
 from pipeline.stages.journal import Item, Journal, block_key
+
+STALE_TIMERS: Final = 1_024
 
 
 class Output(NamedTuple):
@@ -130,6 +132,8 @@ class Tx:
                 self._schedule(key, deadline)
         elif old is not None:
             del self.state[key]
+            if self._scheduled.pop(key, None) is not None:
+                self._sweep()
         else:
             return
         self._changed(key, old, value)
@@ -179,6 +183,12 @@ class Tx:
         if known is None or deadline < known:
             self._scheduled[key] = deadline
             heapq.heappush(self._heap, (deadline, key))
+
+    def _sweep(self) -> None:
+        """Timers of what is gone would stay until their time, a day for a session: they go once they are the most."""
+        if len(self._heap) > 2 * len(self._scheduled) + STALE_TIMERS:
+            self._heap = [(at, key) for key, at in self._scheduled.items()]
+            heapq.heapify(self._heap)
 
     def _trim(self) -> None:
         for name, start in self._trims.items():

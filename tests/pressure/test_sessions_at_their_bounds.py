@@ -7,6 +7,7 @@ import pytest
 
 from pipeline.contracts.limits import MB, WAITING_BYTES
 from pipeline.stages.executor import Executor
+from pipeline.stages.tx import STALE_TIMERS, Tx
 from tests.support.inprocess import Ran, run, sessions_fold
 from tests.support.records import LogRecord, event, log
 from tests.support.sessions import interleaved, session
@@ -67,3 +68,15 @@ def test_a_window_holds_no_more_bytes_than_it_may_and_its_events_still_come_out_
     assert executor.counts["window_full"] > 0
     assert len(ids) == len(set(ids))
     assert len(ids) + sum(key.startswith("w/") for key in executor.state) == len(order)
+
+
+def test_timers_of_what_is_gone_do_not_pile_up() -> None:
+    tx = Tx(0, lambda _, deadline: int(deadline), lambda *_: None)
+    tx.put("stays", 2)
+    for number in range(10 * STALE_TIMERS):
+        tx.begin(number)
+        tx.put(f"goes {number}", 1_000_000 + number)
+        tx.put(f"goes {number}", None)
+    assert len(tx._heap) <= STALE_TIMERS + 3
+    tx.clock = 2_000_000
+    assert [tx.pop_due(), tx.pop_due()] == [("stays", 2), None]
