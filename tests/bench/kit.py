@@ -22,6 +22,7 @@ from pipeline.kafka.clients import consumer_config
 from pipeline.kafka.topics import connect, load_topics
 from pipeline.local.process import answers_ok
 from pipeline.local.stack import Stack
+from pipeline.local.state import read_stack
 from pipeline.settings import Settings
 from tests.support.pipeline import create_topics, environment, new_settings
 
@@ -48,6 +49,12 @@ class Bench:
     @cached_property
     def stack(self) -> Stack:
         return self._closing.enter_context(Stack(self.folder / "state", keep=False))
+
+    def server_cpu(self, name: str) -> float:
+        """CPU seconds so far of the broker (`kafka`) or of Redis (`redis`), where they are this run's own."""
+        processes = (read_stack(self.stack.state) or {}).get("components", {})
+        pids = [process["pid"] for component, process in processes.items() if component.startswith(name)]
+        return sum(cpu_seconds(Path(f"/proc/{pid}/stat")) for pid in pids)
 
     def rounds(self) -> Iterator[int]:
         for number in range(self.round_count):

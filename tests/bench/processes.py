@@ -6,7 +6,6 @@ the cores' time is counted too: on two cores two processes may be held up by not
 
 import os
 import time
-from pathlib import Path
 from statistics import median
 from typing import NamedTuple
 
@@ -16,11 +15,10 @@ from pipeline.kafka.clients import Cluster
 from pipeline.kafka.positions import stored_positions
 from pipeline.kafka.publisher import publish
 from pipeline.local.ports import free_ports
-from pipeline.local.state import read_stack
 from pipeline.settings import Settings
 from pipeline.topology import EPISODES, PATTERNS, SESSIONS
 from tests.bench import workload
-from tests.bench.kit import PATIENCE_S, Bench, Worker, committed, cpu_seconds
+from tests.bench.kit import PATIENCE_S, Bench, Worker, committed
 from tests.bench.report import Bar, Line
 
 BUSY, CPU = 0.95, 1.15
@@ -62,11 +60,11 @@ def _run(bench: Bench, count: int) -> Run:
                 time.sleep(3)  # the second one's assignment took everything from the first: it is restored again
                 for worker in workers:
                     worker.await_ready()
-            started, broker = time.monotonic(), _broker(bench)
+            started, broker = time.monotonic(), bench.server_cpu("kafka")
             for worker in workers:
                 worker.go()
             wait_for_stages(settings, PATIENCE_S)
-            served, seconds = _broker(bench) - broker, time.monotonic() - started
+            served, seconds = bench.server_cpu("kafka") - broker, time.monotonic() - started
             notes = [worker.notes() for worker in workers]
         finally:
             for worker in workers:
@@ -92,10 +90,3 @@ def _check(settings: Settings, count: int) -> None:
     released = sum(position.counts.get(Outcome.RELEASED, 0) for position in positions if position is not None)
     written = committed(settings, EPISODES)
     assert (released, written) == (count, count), f"{released} released, {written} episodes, {count} expected"
-
-
-def _broker(bench: Bench) -> float:
-    """CPU seconds of the local broker so far; none where another one is used."""
-    processes = (read_stack(bench.stack.state) or {}).get("components", {})
-    pids = [process["pid"] for name, process in processes.items() if name.startswith("kafka")]
-    return sum(cpu_seconds(Path(f"/proc/{pid}/stat")) for pid in pids)

@@ -2,6 +2,7 @@
 
 import time
 from pathlib import Path
+from typing import NamedTuple
 
 from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 
@@ -11,7 +12,7 @@ from pipeline.kafka.topics import connect
 from pipeline.settings import Settings
 from pipeline.topology import MATERIALISED, PATTERNS, SESSION_STATE, SESSIONS
 from tests.bench import workload
-from tests.bench.kit import PATIENCE_S, Bench, Worker, bare_read
+from tests.bench.kit import PATIENCE_S, Bench, Worker, bare_read, cpu_seconds
 from tests.bench.report import Bar, Line
 from tests.support.memory import Memory
 from tests.support.pipeline import Pipeline
@@ -47,7 +48,7 @@ def _never_compact(settings: Settings) -> None:
 
 def rebuild(bench: Bench) -> list[Line]:
     """An emptied Redis: from the first record in it until it stands at the outputs' ends."""
-    ours: list[float] = []
+    ours: list[Filled] = []
     bare: list[float] = []
     with bench.topics() as settings:
         publish(workload.compact(bench.events), settings)
@@ -59,34 +60,50 @@ def rebuild(bench: Bench) -> list[Line]:
         finally:
             worker.stop()
         memory = Memory(settings.redis_url, settings.topic_prefix)
-        _fill(settings, memory, bench.folder, 1)
+        _fill(bench, settings, memory, 1)
         filled = _size(memory)
         for _ in bench.rounds():
             records, seconds = bare_read(settings, *MATERIALISED)
             bare.append(records / seconds)
             memory.wipe()
-            ours.append(_fill(settings, memory, bench.folder, records))
+            ours.append(_fill(bench, settings, memory, records))
             assert _size(memory) == filled, "not all of it came back"
         memory.wipe()
-    return [Line("rebuild of an emptied Redis", "records/s", ours, "bare read", bare, Bar("≥", 20_000, ratio=False))]
+    rates = [filled.rate for filled in ours]
+    return [
+        Line("rebuild of an emptied Redis", "records/s", rates, "bare read", bare, Bar("≥", 20_000, ratio=False)),
+        Line("  materialiser", "CPU µs/record", [filled.cpu for filled in ours]),
+        Line("  Redis", "CPU µs/record", [filled.redis for filled in ours]),
+    ]
 
 
-def _fill(settings: Settings, memory: Memory, logs: Path, records: int) -> float:
-    """Records a second of a materialiser that begins with nothing."""
+class Filled(NamedTuple):
+    rate: float
+    """Records a second."""
+    cpu: float
+    """CPU microseconds a record, of the materialiser."""
+    redis: float
+
+
+def _fill(bench: Bench, settings: Settings, memory: Memory, records: int) -> Filled:
+    """By a materialiser that begins with nothing."""
     ends = output_ends(settings)
-    pipeline = Pipeline(settings, logs)
-    pipeline.start("materialiser", ready=False)
+    pipeline = Pipeline(settings, bench.folder)
+    process = Path(f"/proc/{pipeline.start('materialiser', ready=False).pid}/stat")
     try:
         deadline = time.monotonic() + PATIENCE_S
         while not (first := memory.store.positions()):
             assert time.monotonic() < deadline, pipeline.log("materialiser")
             time.sleep(LOOK_S)
         started, ahead = time.monotonic(), sum(first.values())
+        cpu, redis = cpu_seconds(process), bench.server_cpu("redis")
         while any(memory.store.positions().get(where, 0) < end for where, end in ends.items()):
             assert time.monotonic() < deadline, pipeline.log("materialiser")
             time.sleep(LOOK_S)
-        share = 1 - ahead / sum(ends.values())
-        return records * share / (time.monotonic() - started)
+        written = records * (1 - ahead / sum(ends.values()))
+        seconds = time.monotonic() - started
+        cpu, redis = cpu_seconds(process) - cpu, bench.server_cpu("redis") - redis
+        return Filled(written / seconds, cpu / written * 1e6, redis / written * 1e6)
     finally:
         pipeline.stop_all()
 
