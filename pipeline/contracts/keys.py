@@ -5,7 +5,7 @@ A key joins percent-encoded parts with `/`, so `a/b`+`c` and `a`+`b/c` stay apar
 
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import Final
+from typing import Final, NamedTuple
 from urllib.parse import quote, unquote
 
 CONTROL_TENANT: Final = "_hmx"
@@ -57,6 +57,20 @@ def murmur2(data: bytes) -> int:
 def partition_of(key: str, partitions: int) -> int:
     """The partition Kafka's default partitioner gives this key."""
     return (murmur2(key.encode()) & 0x7FFFFFFF) % partitions
+
+
+class Place(NamedTuple):
+    """Where a session's events belong."""
+
+    key: str
+    partition: int
+
+
+@lru_cache(maxsize=8 * SESSIONS_REMEMBERED)
+def session_place(tenant_id: str, session_id: str, partitions: int) -> Place:
+    """Asked for every event: what it answers costs ten times as much as to remember it."""
+    key = join_key(tenant_id, session_id)
+    return Place(key, (murmur2(key.encode()) & 0x7FFFFFFF) % partitions)
 
 
 def tenant_partition(tenant_id: str, partitions: int) -> int:

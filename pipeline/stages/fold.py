@@ -12,7 +12,7 @@ from pipeline.stages.tx import Output, Tx
 
 P = ParamSpec("P")
 T = TypeVar("T")
-__all__ = ["POSITION_KEY", "Fold", "Output", "Record", "Tx", "attempt"]
+__all__ = ["POSITION_KEY", "Fold", "Output", "Record", "Tx", "attempt", "excuse"]
 POSITION_KEY = "!"
 """State key of the position record; it sorts before every key of a fold."""
 
@@ -38,18 +38,23 @@ class Record(Protocol):
 
 
 def attempt(tx: Tx, count: str, otherwise: T, compute: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-    """What is made of events must not stop the events: where a pure computation fails, `otherwise`, and a counter.
-
-    A record that cannot be folded is rejected as poison, but a timer has no record to reject: without this, content
-    that makes a timer raise would end the worker again at every start.
-    """
+    """What a pure computation gives, or where it fails `otherwise` and a counter: see `excuse`."""
     try:
         return compute(*args, **kwargs)
-    except (MemoryError, OSError):
-        raise
-    except Exception:  # noqa: BLE001  whatever mining raises, it raises it again for the same content
-        tx.count(count)
+    except Exception as error:  # noqa: BLE001
+        excuse(tx, count, error)
         return otherwise
+
+
+def excuse(tx: Tx, count: str, error: Exception) -> None:
+    """What is made of events must not stop the events: whatever mining raises is counted, and mining goes without.
+
+    A record that cannot be folded is rejected as poison, but a timer has no record to reject: without this, content
+    that makes a timer raise would end the worker again at every start. What the machine raises is raised on.
+    """
+    if isinstance(error, MemoryError | OSError):
+        raise error
+    tx.count(count)
 
 
 class Fold(Protocol):

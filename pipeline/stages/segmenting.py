@@ -16,7 +16,7 @@ from pipeline.contracts.headers import CONTRIBUTION, KIND, fingerprint, output_h
 from pipeline.contracts.keys import split_key, tenant_partition
 from pipeline.contracts.limits import CONTRIBUTION_BYTES, RECORD_BYTES, SEGMENT_EVENTS, SESSION_SEGMENTS
 from pipeline.segments.segmenter import SegmentHead, advance, open_head, starts_new
-from pipeline.stages.fold import Output, Tx, attempt
+from pipeline.stages.fold import Output, Tx, attempt, excuse
 from pipeline.stages.session_state import SegmentRecord, Session, Trace, encode_state, segment_key
 from pipeline.topology import EVENTS, EVIDENCE
 
@@ -36,15 +36,24 @@ class Segmenting:
         if step.role is _FEEDBACK and step.target and self._speak_again(tx, name, session, step):
             return self.pass_by(tx, name, session), None
         head = session.head
-        if head is not None and attempt(tx, "step_not_mined", False, starts_new, head, step):
-            session, head = self._close(tx, name, session, step.index), None
-        if head is None:
-            head = attempt(tx, "step_not_mined", SegmentHead(last_at=step.at, events=1), open_head, step)
-            begun = _replace(
-                session, head=head, segment_id=step.event_id, segment_first=step.index, agent_id=agent_id, dirty=True
-            )
-            return begun, step
-        return _replace(session, head=attempt(tx, "step_not_mined", head, advance, head, step), dirty=True), step
+        try:
+            following = None if head is None or starts_new(head, step) else advance(head, step)
+        except Exception as error:  # noqa: BLE001
+            excuse(tx, "step_not_mined", error)
+            following = head
+        if following is not None:
+            return _replace(session, head=following, dirty=True), step
+        if head is not None:
+            session = self._close(tx, name, session, step.index)
+        begun = _replace(
+            session,
+            head=attempt(tx, "step_not_mined", SegmentHead(last_at=step.at, events=1), open_head, step),
+            segment_id=step.event_id,
+            segment_first=step.index,
+            agent_id=agent_id,
+            dirty=True,
+        )
+        return begun, step
 
     def pass_by(self, tx: Tx, name: str, session: Session) -> Session:
         """The session after an event that joins no open segment: with these too a segment becomes full."""

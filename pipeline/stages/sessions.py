@@ -15,7 +15,7 @@ from pipeline.contracts.event_types import Role
 from pipeline.contracts.evidence import EvidenceControl, Step
 from pipeline.contracts.headers import EPISODE, EVIDENCE_BARRIER, KIND, TRACEPARENT, output_headers, traceparent
 from pipeline.contracts.instants import NS_PER_MS
-from pipeline.contracts.keys import BARRIER, CONTROL_TENANT, join_key, partition_of, session_key
+from pipeline.contracts.keys import BARRIER, CONTROL_TENANT, join_key, session_place
 from pipeline.contracts.limits import (
     CLOCK_SKEW_MS,
     RECENT_IDS,
@@ -42,7 +42,7 @@ from pipeline.ordering.window import (
     started_over,
 )
 from pipeline.stages.dead_letters import dead_letter
-from pipeline.stages.fold import Output, Record, Tx, attempt
+from pipeline.stages.fold import Output, Record, Tx, excuse
 from pipeline.stages.segmenting import Segmenting
 from pipeline.stages.session_state import (
     Held,
@@ -146,13 +146,13 @@ class SessionsFold:
 
     def _event(self, tx: Tx, record: Record, accepted: Accepted) -> None:
         event = accepted.event
-        name = session_key(event.tenant_id, event.session_id)
+        name, partition = session_place(event.tenant_id, event.session_id, self._partitions)
         session: Session = tx.get(session_state_key(name)) or _NEW
         headers, value = record.headers, record.value or b""
         copy = is_rerouted_copy(self._control_key, value, headers) if headers else None
         if copy is False:
             self.reject(tx, record, Rejection(Reason.FORGED_ORIGIN))
-        elif (partition := partition_of(name, self._partitions)) != record.partition:
+        elif partition != record.partition:
             self._reroute(tx, name, partition, record, is_copy=copy is True)
         elif (known := self._known(tx, name, session, event.event_id)) is None:
             self._arrive(tx, name, session, record, accepted)
@@ -258,8 +258,10 @@ class SessionsFold:
             at = min(instant // NS_PER_MS, log_time + CLOCK_SKEW_MS)
             following = released(cursor, event.sequence, instant, log_time, self._window_ms)
             session = _replace(session, cursor=following, trace=trace or session.trace)
-            mined = attempt(tx, "step_not_mined", None, step_of, accepted.fields, at, index)
-            if mined is None:  # what its content says can't be taken, only that there was an event
+            try:
+                mined = step_of(accepted.fields, at, index)
+            except Exception as error:  # noqa: BLE001
+                excuse(tx, "step_not_mined", error)
                 mined = Step(event_id=event.event_id, at=at, index=index, role=Role.OBSERVATION)
             session, step = self._segmenting.add(tx, name, session, mined, event.agent_id)
         tx.write(name, Trace(event.event_id, accepted.digest, step))

@@ -87,7 +87,10 @@ class Tx:
         self.appends.append(record)
 
     def count(self, name: str, n: int = 1) -> None:
-        self.counted.extend((name,) * n)
+        if n == 1:
+            self.counted.append(name)
+        else:
+            self.counted.extend((name,) * n)
 
     # what the executor calls
 

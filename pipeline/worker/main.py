@@ -1,6 +1,7 @@
 """The worker process: checks the topics, then runs Faust until it is told to stop."""
 
 import asyncio
+import gc
 import logging
 import time
 from typing import Final
@@ -16,11 +17,14 @@ from pipeline.worker.app import create_app, create_runner, quiet_libraries
 from pipeline.worker.standing import WorkerHealth
 
 LOG: Final = logging.getLogger("hmx.worker")
+COLLECT: Final = (50_000, 20, 50)
+"""Nothing that an event leaves behind is a cycle, so the collector need not look after every few of them."""
 RETRY_S: Final = (0.5, 1.0, 2.0, 5.0)
 
 
 def run_worker(settings: Settings) -> None:
     """Blocks until SIGTERM or SIGINT. Raises SettingsError, UnfitTopicError. Waits while Kafka does not answer."""
+    gc.set_threshold(*COLLECT)
     configure_logs(settings.log_level, settings.log)
     health = WorkerHealth(settings.ready_lag_s)
     serve_health(settings.host, settings.worker_port, health)

@@ -5,6 +5,7 @@ rest belongs to the event loop.
 """
 
 import asyncio
+import gc
 import time
 from collections import Counter, deque
 from collections.abc import Mapping
@@ -75,6 +76,7 @@ class OwnedPartition:
         """State afresh from its topic; the same producer goes on."""
         self.executor = Executor(self._new_fold(), self.tp.partition)
         restored = self._transactions.restore(self.executor)
+        gc.freeze()  # what is here stays: later collections need not look through it
         self.position = restored.position
         if self._new:  # later on this owner knows that it has not died
             self._new, self._tries = False, restored.tries
