@@ -110,8 +110,9 @@ def _plain(value: bytes | None) -> Accepted | None:
     except (orjson.JSONDecodeError, msgspec.MsgspecError):
         return None
     dump = _dump(fields)
+    odd = _wants_a_look(dump)
     if (
-        _wants_a_look(dump)
+        (odd and (suspicious(dump) or b"e+" in dump))
         or event.hmx_version != HMX_VERSION
         or not 0 <= event.sequence <= INTEGER_MAX
         or event.embeddings is not ABSENT
@@ -129,7 +130,7 @@ def _plain(value: bytes | None) -> Accepted | None:
     if instant is None:
         return None
     noted = notes(event.event_type, fields["content"])
-    return Accepted(event, fields, value, instant, xxhash.xxh3_128_digest(dump), (), noted, _is_control(event))
+    return Accepted(event, fields, value, instant, _digest(dump, odd), (), noted, _is_control(event))
 
 
 def _decode(value: bytes | None) -> Accepted:

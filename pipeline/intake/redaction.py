@@ -10,6 +10,7 @@ URLs, assignments in command lines and program text. Strings that hold JSON are 
 
 import re
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Any, Final
 
 import orjson
@@ -90,7 +91,7 @@ _RULES: Final[dict[str, list[Rule]]] = {word: _assignments(word) for word in _KE
     "-----begin": [
         _rule(r"(?P<before>)-----BEGIN [A-Z ]*PRIVATE KEY-----[\s\S]*?(?:-----END [A-Z ]*PRIVATE KEY-----|\Z)")
     ],
-    "://": [_rule(r"(?P<before>://[^\s/:@\"'<>]*+:)(?!\[REDACTED\])[^\s/@\"'<>]++(?=@)")],
+    "@": [_rule(r"(?P<before>:\\{0,8}/\\{0,8}/[^\s/:@\"'<>]*+:)(?!\[REDACTED\])[^\s/@\"'<>]++(?=@)")],
 }
 _RULES["bearer"].append(_rule(rf"(?P<before>{_any_case('bearer')}\s+)(?=\S*[0-9]|\S{{20}})[\w.~+/=-]{{8,}}"))
 for _word in ("authorization", "cookie", "api-key"):
@@ -98,12 +99,16 @@ for _word in ("authorization", "cookie", "api-key"):
 """By a needle in lower case: where the text doesn't hold it, its rules can't match."""
 
 SUSPICIOUS: Final = (
-    *(rf"(?i-u:{re.escape(needle)})" for needle in _RULES if needle != "://"),
-    r"://[^\s/@\"'<>]*@",
+    *(rf"(?i-u:{re.escape(needle)})" for needle in _RULES if needle != "@"),
+    r":\\*/\\*/[^\s/@\"'<>]*@",
     r"\\\\u",  # JSON within a string may spell a word with escapes
 )
 suspicious: Final = finder(*SUSPICIOUS)
 """Whether an event's dump, with no escapes but the necessary ones, might hold a secret; most events' doesn't."""
+
+
+_doubtful: Final = finder(*SUSPICIOUS[:-1], r"\\u")
+"""The same of a single string of the event, unescaped: where it says no, no rule matches."""
 
 
 def redact(fields: dict[str, Any]) -> tuple[dict[str, Any], tuple[str, ...]]:
@@ -136,7 +141,7 @@ def _object(value: dict[str, Any], path: str, paths: list[str], depth: int) -> d
     clean: dict[str, Any] = {}
     changed = False
     for key, item in value.items():
-        name = _text(key)
+        name = _text(key) if _doubtful(key) else key
         while name in clean:  # two secrets were keys of one object
             name += "+"
         place = child(path, name)
@@ -151,6 +156,7 @@ def _object(value: dict[str, Any], path: str, paths: list[str], depth: int) -> d
     return clean if changed else value
 
 
+@lru_cache(maxsize=4096)
 def _bears_secret(key: str) -> bool:
     low = key.lower()
     return any(word in low for word in _KEY_WORDS)
@@ -181,6 +187,8 @@ def _plain(key: str) -> bool:
 
 
 def _string(value: str, path: str, paths: list[str], depth: int) -> str:
+    if not _doubtful(value):
+        return value
     inner = _json(value)
     if inner is not None:
         new = _nested(inner, value, path, paths, depth)

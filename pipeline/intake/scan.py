@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pydantic_core import SchemaValidator, core_schema
 
 
-def finder(*patterns: str) -> Callable[[bytes], bool]:
-    """A function that says whether UTF-8 bytes hold a match of any of the patterns."""
+def finder(*patterns: str) -> Callable[[bytes | str], bool]:
+    """A function that says whether a text, or its UTF-8 bytes, holds a match of any of the patterns."""
     schema = core_schema.str_schema(pattern="|".join(patterns), regex_engine="rust-regex")
     return SchemaValidator(schema).isinstance_python

@@ -111,7 +111,7 @@ class Segmenting:
             value = gone.to_json()
             self._emit(tx, gone, value, fingerprint(value), trace)
         record = SegmentRecord(said=said, segment=segment if closed else None)
-        if closed and len(key) + len(encode_state(record)) > RECORD_BYTES:
+        if closed and len(key) + len(encode_state(key, record)) > RECORD_BYTES:
             record = SegmentRecord(said=said)
             tx.count("segment_out_of_reach")
         tx.put(key, record)

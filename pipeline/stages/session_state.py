@@ -111,11 +111,11 @@ def decode_state(key: str, value: bytes) -> Any:
     return _DECODERS[key[0]].decode(value)
 
 
-def encode_state(value: Any) -> bytes:
+def encode_state(_: str, value: Any) -> bytes:
     return _ENCODER.encode(value)
 
 
-def state_deadline(value: Any) -> int | None:
+def state_deadline(_: str, value: Any) -> int | None:
     """When the partition's clock is to come back to this record."""
     if type(value) is Session:
         return value.touched + (SEGMENT_IDLE_MS if value.dirty else SESSION_FORGOTTEN_MS)

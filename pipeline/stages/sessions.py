@@ -98,19 +98,9 @@ class SessionsFold:
         self._window_ms = window_ms
         self._strict = strict
         self._indexes = Indexes()
+        self.decode, self.encode, self.deadline = decode_state, encode_state, state_deadline
+        self.changed = self._indexes.changed
         self._segmenting = Segmenting(evidence_partitions)
-
-    def decode(self, key: str, value: bytes) -> Any:
-        return decode_state(key, value)
-
-    def encode(self, key: str, value: Any) -> bytes:
-        return encode_state(value)
-
-    def deadline(self, key: str, value: Any) -> int | None:
-        return state_deadline(value)
-
-    def changed(self, key: str, old: Any, new: Any) -> None:
-        self._indexes.changed(key, old, new)
 
     def reject(self, tx: Tx, record: Record, rejection: Rejection) -> None:
         tx.emit(dead_letter(EVENTS, EVENTS_DLQ, record, rejection))
@@ -166,13 +156,13 @@ class SessionsFold:
 
         Traces may reach further back, for the open segment; whether an id is remembered must not depend on that.
         """
-        journal = tx.journal(name)
+        journal = tx.journals.get(name)
         if journal is not None:
             index = journal.index(event_id)
             if index >= 0 and index >= session.cursor.index - RECENT_IDS:
                 digest: bytes = journal.item(index).digest
                 return digest
-        return self._indexes.digest(name, event_id)
+        return self._indexes.digest(name, event_id) if self._indexes.held else None
 
     def _reroute(self, tx: Tx, name: str, partition: int, record: Record, *, is_copy: bool) -> None:
         """Once; a copy that is wrong again shows that the partitions have changed."""

@@ -58,9 +58,6 @@ class Tx:
         self._dirty[key] = None
         self.keep(key, old, value)
 
-    def journal(self, name: str) -> Journal | None:
-        return self.journals.get(name)
-
     def items(self, name: str, first: int) -> Sequence[Any]:
         """A journal from index `first` on."""
         journal = self.journals.get(name)

@@ -38,6 +38,7 @@ IN_TEXT = [
     f"Cookie: session={BODY}; theme={BODY}",
     f"git clone https://user:{BODY}@example.org/x.git",
     f"postgres://app:{BODY}@db:5432/x",
+    rf"postgres:\/\/app:{BODY}@db:5432\/x",
     f'client_secret = "{BODY}"',
     f'log: {{"password": "{BODY}"}} end',
     f'log: {{\\"password\\": \\"{BODY}\\"}} end',

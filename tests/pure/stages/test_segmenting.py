@@ -83,7 +83,7 @@ def test_ids_as_long_as_an_event_may_be_make_no_record_that_the_topics_refuse() 
     assert result.counts["contribution_too_large"] > 0
     assert result.counts["segment_out_of_reach"] == 1
     sizes = [len(output.key or b"") + len(output.value or b"") for output in result.outputs]
-    sizes += [len(key) + len(encode_state(value)) for key, value in result.state.items()]
+    sizes += [len(key) + len(encode_state(key, value)) for key, value in result.state.items()]
     assert max(sizes) < OUTPUT_BYTES
 
 
