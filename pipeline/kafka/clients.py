@@ -95,7 +95,13 @@ class Cluster:
         target = TopicPartition(topic, partition)
 
         def ask() -> Any:
-            return self._reader.get_watermark_offsets(target, timeout=ANSWER_S, cached=False)
+            try:
+                return self._reader.get_watermark_offsets(target, timeout=ANSWER_S, cached=False)
+            except KafkaException as error:
+                if error.args[0].code() == KafkaError._UNKNOWN_PARTITION:
+                    # Some broker's answer lacked it, and the client would believe that for ever.
+                    self._reader.list_topics(topic, timeout=ANSWER_S)
+                raise
 
         return Watermarks(*_answer(lambda: settled(ask)))
 

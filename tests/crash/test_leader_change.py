@@ -1,14 +1,17 @@
 """While a partition gets another leader, who asks for its watermarks waits, but not for ever."""
 
+import uuid
 from collections.abc import Iterator
+from contextlib import closing
 from typing import Any
 
 import pytest
 from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka.admin import NewPartitions, NewTopic
 
 from pipeline.kafka import clients, topics
 from pipeline.kafka.clients import Cluster, Watermarks
-from pipeline.kafka.topics import KafkaUnreachableError
+from pipeline.kafka.topics import KafkaUnreachableError, connect
 
 UNSETTLED = {
     "not the leader": KafkaError.NOT_LEADER_FOR_PARTITION,
@@ -69,3 +72,14 @@ def test_what_waiting_does_not_mend_is_raised_at_once(
     with pytest.raises(expected):
         cluster_of(reader, monkeypatch).watermarks("topic", 0)
     assert reader.asked == 1
+
+
+def test_a_partition_that_was_missing_in_an_earlier_answer_is_found(kafka: str) -> None:
+    """A broker that has just started may answer so."""
+    topic = f"t{uuid.uuid4().hex[:8]}"
+    admin = connect(kafka)
+    admin.create_topics([NewTopic(topic, 1)])[topic].result()
+    with closing(Cluster(kafka)) as cluster:
+        assert cluster.watermarks(topic, 0) == Watermarks(0, 0)
+        admin.create_partitions([NewPartitions(topic, 2)])[topic].result()
+        assert cluster.watermarks(topic, 1) == Watermarks(0, 0)
