@@ -110,7 +110,9 @@ def killed_then_silence(crash: Crash, dice: random.Random) -> None:
         crash.fleet.kill(name, back_after=crash.beyond)
         time.sleep(0.5)
         crash.traffic.silence()
-        watch.settle(RECOVERED_S, known=True)
+        time.sleep(0.5)  # what was sent is answered
+        watch.seal()
+        watch.settle(RECOVERED_S)
         time.sleep(1.5)  # a second of silence, and ticks
         crash.traffic.resume()
 

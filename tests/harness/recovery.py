@@ -32,10 +32,11 @@ class Watch:
         self.struck = time.monotonic()
         self._partitions = partitions
         self._targets: dict[int, int] = {}
+        self._sealed = False
         self.seconds: dict[int, float] = {}
 
     def sent(self, partition: int, offset: int, sent_at: float, position: int) -> None:
-        if sent_at >= self.struck and partition not in self._targets:
+        if sent_at >= self.struck and partition not in self._targets and not self._sealed:
             self._targets[partition] = offset
             self.committed(partition, position)
 
@@ -44,10 +45,14 @@ class Watch:
         if target is not None and position > target and partition not in self.seconds:
             self.seconds[partition] = time.monotonic() - self.struck
 
-    def settle(self, timeout: float, *, known: bool = False) -> bool:
-        """Waits for every partition, or only for those to which something was sent. False when the time is up."""
+    def seal(self) -> None:
+        """Traffic is silent from now on: partitions to which nothing was sent since the fault are left out."""
+        self._sealed = True
+
+    def settle(self, timeout: float) -> bool:
+        """Waits for every partition. False when the time is up."""
         deadline = time.monotonic() + timeout
-        while len(self.seconds) < (len(self._targets) if known else self._partitions):
+        while len(self.seconds) < (len(self._targets) if self._sealed else self._partitions):
             if time.monotonic() > deadline:
                 return False
             time.sleep(LOOK_S)
@@ -60,7 +65,8 @@ class Watch:
         return f"nothing new in partitions {silent}, nothing committed in {still}"
 
     def of(self, partitions: set[int]) -> list[float]:
-        return [self.seconds.get(partition, NEVER) for partition in sorted(partitions)]
+        known = sorted(partitions & self._targets.keys() if self._sealed else partitions)
+        return [self.seconds.get(partition, NEVER) for partition in known]
 
 
 class Positions(threading.Thread):
