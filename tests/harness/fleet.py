@@ -14,7 +14,6 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable
-from contextlib import suppress
 from pathlib import Path
 
 from pipeline.local.process import SHIM, Component
@@ -144,17 +143,12 @@ class Fleet:
             del self._children[name]
 
     def stop(self) -> None:
-        """The pipeline may end in an orderly way; whatever still runs after that is killed."""
+        """At once: nothing that they hold is needed any more."""
         with self._lock:
             children = list(self._children.values())
             for child in children:
                 child.asked, child.due = True, FOREVER
-                child.send(signal.SIGCONT)
-                child.send(signal.SIGTERM)
-        with suppress(HarnessError):
-            self._until(lambda: all(child.popen is None for child in children), "something does not stop", 8.0)
-        for child in children:
-            child.send(signal.SIGKILL)
+                child.send(signal.SIGKILL)
         self._until(lambda: all(child.popen is None for child in children), "something outlives SIGKILL", 10.0)
         self._stop.set()
         self._thread.join()

@@ -29,6 +29,7 @@ PARTITIONERS = ("murmur2_random", "random")
 FORGED = (REROUTED_FROM, b"0:0:0123456789abcdef")
 DELIVERY_MS = 180_000  # longer than anything stays away
 FLUSH_S = 200.0
+LINGER_MS = 100  # ten producers to eight partitions: else every event is a request of its own
 TURN_S = 0.02
 SURGE = 8.0
 
@@ -97,6 +98,7 @@ class Traffic(threading.Thread):
             "compression.type": codec,
             "partitioner": partitioner,
             "delivery.timeout.ms": DELIVERY_MS,
+            "linger.ms": LINGER_MS,
             "log_level": 0,
         }
         return plain_producer(self._kafka, **settings)
