@@ -7,14 +7,14 @@ raised. A record that the position record condemns is rejected unseen.
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable
-from typing import Final, NamedTuple
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
 from pipeline.contracts.rejections import Reason, Rejection
 from pipeline.stages.fold import POSITION_KEY, Fold, Output, Record, Tx
-from pipeline.stages.journal import JOURNAL, Journal, block_of
+from pipeline.stages.journal import Journal
 
 STATE_FORMAT: Final = 3
 """Changes whenever a state record is written otherwise than before."""
@@ -59,13 +59,25 @@ class Executor:
         self.partition = partition
         self.counts: Counter[str] = Counter()
         self.condemned: set[int] = set()
-        self._tx = Tx(partition, fold.deadline, fold.changed)
-        self.state = self._tx.state
-        self.journals = self._tx.journals
+        self._tx = Tx(partition, fold)
 
     @property
     def clock(self) -> int:
         return self._tx.clock
+
+    @property
+    def state(self) -> Mapping[str, Any]:
+        """Every value by its key."""
+        return self._tx.values()
+
+    @property
+    def journals(self) -> Mapping[str, Journal]:
+        return self._tx.journals()
+
+    @property
+    def records(self) -> int:
+        """Values and journals."""
+        return self._tx.records
 
     @property
     def next_due(self) -> int | None:
@@ -87,12 +99,7 @@ class Executor:
         position = _position(packed) if packed is not None else None
         for key in sorted(latest):  # a journal's blocks in their order
             try:
-                found = self.fold.decode(key, latest[key])
-                if key.startswith(JOURNAL):
-                    name, first = block_of(key)
-                    self.journals.setdefault(name, Journal()).load(first, found)
-                else:
-                    self._tx.keep(key, None, found)
+                self._tx.load(key, latest[key])
             except (ValueError, LookupError) as error:
                 raise UnreadableStateError(f"state record {key!r}: {type(error).__name__}") from error
         if position is None:
@@ -123,7 +130,7 @@ class Executor:
             tx.end()
         counts = Counter(tx.counted)
         self.counts.update(counts)
-        return Effects(tx.outputs, tx.appends, tx.changes(self.fold.encode), counts)
+        return Effects(tx.outputs, tx.appends, tx.changes(), counts)
 
     def position_record(self, position: int, topic_id: str, lost: tuple[tuple[int, int], ...], tries: int = 0) -> bytes:
         return msgspec.json.encode(

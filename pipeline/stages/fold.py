@@ -60,6 +60,9 @@ def excuse(tx: Tx, count: str, error: Exception) -> None:
 class Fold(Protocol):
     """A stage's rule for one partition. Pure: the same state, clock and record give the same effects."""
 
+    at_rest: str
+    """First letters of the keys whose values may be packed while nobody looks at them."""
+
     def decode(self, key: str, value: bytes) -> Any:
         """A state record's value, of a journal's block its items; raises for bytes that `encode` did not write."""
         ...

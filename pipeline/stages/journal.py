@@ -1,10 +1,12 @@
 """A journal: an append-only list, read by index and by id, and trimmed at its beginning.
 
 What a session has released lately is one. It is written in blocks, one per batch that appended to it, so that a batch
-of many events costs one record; a block goes when all that is in it has been trimmed.
+of many events costs one record; a block goes when all that is in it has been trimmed. A journal that nobody looks at
+is packed: its items are bytes until it is unpacked, which must come before anything else is asked of it.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Sequence
+from itertools import chain
 from typing import Any, Final, Protocol
 
 JOURNAL: Final = "e/"
@@ -27,7 +29,7 @@ def block_of(key: str) -> tuple[str, int]:
 
 
 class Journal:
-    __slots__ = ("_blocks", "_indexes", "_items", "_start", "_written")
+    __slots__ = ("_blocks", "_indexes", "_items", "_packed", "_start", "_written")
 
     def __init__(self, start: int = 0) -> None:
         self._start = start
@@ -37,6 +39,7 @@ class Journal:
         self._blocks: list[int] = []
         self._written = start
         """Items below this index stand in a block."""
+        self._packed: list[bytes] = []
 
     @property
     def end(self) -> int:
@@ -76,14 +79,28 @@ class Journal:
 
     # blocks
 
-    def load(self, first: int, items: Iterable[Item]) -> None:
-        """A block as it was written; blocks come in the order of their items."""
-        if not self._items:
+    def load(self, first: int, block: bytes) -> None:
+        """A packed block as it was written; blocks come in the order of their items."""
+        if not self._blocks:
             self._start = first
         self._blocks.append(first)
-        for item in items:
+        self._packed.append(block)
+
+    @property
+    def packed(self) -> bool:
+        return bool(self._packed)
+
+    def unpack(self, items: Callable[[bytes], Sequence[Any]]) -> None:
+        blocks, self._packed = self._packed, []
+        for item in chain.from_iterable(map(items, blocks)):
             self.append(item)
         self._written = self.end
+
+    def pack(self, packed: Callable[[Sequence[Any]], bytes]) -> None:
+        """All that it holds has been written."""
+        if self._items:
+            self._packed = [packed(self._items)]
+            self._items, self._indexes = [], {}
 
     def unwritten(self) -> tuple[int, Sequence[Any]]:
         """The block that is to be written now; it counts as written."""

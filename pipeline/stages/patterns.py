@@ -47,6 +47,8 @@ from pipeline.topology import ARTIFACTS, EVIDENCE, EVIDENCE_DLQ
 class PatternsFold:
     """One partition of the evidence topic."""
 
+    at_rest = ""
+
     def __init__(self) -> None:
         self._maps = Maps()
 

@@ -83,6 +83,8 @@ class Arrival(NamedTuple):
 class SessionsFold:
     """One partition of the events topic. `control_key` authenticates control records (see intake.control)."""
 
+    at_rest = "sg"
+
     def __init__(
         self,
         *,
@@ -156,7 +158,7 @@ class SessionsFold:
 
         Traces may reach further back, for the open segment; whether an id is remembered must not depend on that.
         """
-        journal = tx.journals.get(name)
+        journal = tx.journal(name)
         if journal is not None:
             index = journal.index(event_id)
             if index >= 0 and index >= session.cursor.index - RECENT_IDS:
@@ -266,7 +268,7 @@ class SessionsFold:
 
     def _make_room(self, tx: Tx) -> None:
         """The longest silent session ends as if nothing more came of it."""
-        name = self._indexes.longest_silent(tx.state)
+        name = self._indexes.longest_silent(tx.values())
         session: Session = tx.get(session_state_key(name))
         waiting = self._indexes.waiting(name)
         if waiting:

@@ -2,14 +2,18 @@
 
 State is values, which are immutable and are replaced, and journals, which grow at their end. Changes take effect at
 once and are remembered until the record or timer is through, so that what one has begun can be undone as a whole.
+
+What nobody has looked at for a while is packed: most sessions of a day are over, and as bytes they take a fraction.
 """
 
 import heapq
-from collections.abc import Callable, Sequence
-from typing import Any, Final, NamedTuple
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Final, NamedTuple, Protocol
+
+from cramjam import lz4
 
 from pipeline.contracts.headers import Headers
-from pipeline.stages.journal import Item, Journal, block_key
+from pipeline.stages.journal import JOURNAL, Item, Journal, block_key, block_of
 
 STALE_TIMERS: Final = 1_024
 
@@ -22,22 +26,42 @@ class Output(NamedTuple):
     headers: Headers
 
 
-class Tx:
-    """`deadline` and `changed` are the fold's."""
+REST_MS: Final = 5 * 60 * 1000
+"""Of the partition's clock: what has not been looked at for that long, and at most twice as long, is packed."""
 
+
+class Codec(Protocol):
+    """What a fold says of its state: see stages.fold.Fold."""
+
+    at_rest: str
+
+    def decode(self, key: str, value: bytes) -> Any: ...
+
+    def encode(self, key: str, value: Any) -> bytes: ...
+
+    def deadline(self, key: str, value: Any) -> int | None: ...
+
+    def changed(self, key: str, old: Any, new: Any) -> None: ...
+
+
+class Tx:
     __slots__ = (
-        "_appended", "_begun", "_changed", "_deadline", "_dirty", "_heap", "_removed", "_scheduled", "_trims", "_undo",
-        "_written", "appends", "clock", "counted", "journals", "offset", "outputs", "partition", "state",
+        "_appended", "_begun", "_changed", "_codec", "_deadline", "_dirty", "_heap", "_journals", "_packed_at",
+        "_removed", "_scheduled", "_state", "_trims", "_undo", "_warm", "_warm_before", "_written", "appends", "clock",
+        "counted", "offset", "outputs", "partition",
     )  # fmt: skip
 
-    def __init__(
-        self, partition: int, deadline: Callable[[str, Any], int | None], changed: Callable[[str, Any, Any], None]
-    ) -> None:
-        self._deadline = deadline
-        self._changed = changed
+    def __init__(self, partition: int, codec: Codec) -> None:
+        self._codec = codec
+        self._deadline = codec.deadline
+        self._changed = codec.changed
         self.partition = partition
-        self.state: dict[str, Any] = {}
-        self.journals: dict[str, Journal] = {}
+        self._state: dict[str, Any] = {}
+        self._journals: dict[str, Journal] = {}
+        self._warm: dict[str, None] = {}
+        """Keys that were looked at since the last packing; journals by the name of their blocks."""
+        self._warm_before: dict[str, None] = {}
+        self._packed_at = 0
         self.clock = 0
         """The partition's time: its highest append time so far, milliseconds."""
         self.offset = -1
@@ -49,25 +73,33 @@ class Tx:
     # what folds call
 
     def get(self, key: str) -> Any:
-        return self.state.get(key)
+        value = self._state.get(key)
+        return self._unpacked(key, value) if type(value) is bytes else value
 
     def put(self, key: str, value: Any) -> None:
         """Replaces the value; None deletes the key."""
-        old = self.state.get(key)
+        old = self.get(key)
         self._undo.append((key, old))
         self._dirty[key] = None
         self.keep(key, old, value)
 
+    def journal(self, name: str) -> Journal | None:
+        journal = self._journals.get(name)
+        if journal is not None and journal.packed:
+            journal.unpack(lambda packed: self._decoded(JOURNAL, packed))
+            self._warm[JOURNAL + name] = None
+        return journal
+
     def items(self, name: str, first: int) -> Sequence[Any]:
         """A journal from index `first` on."""
-        journal = self.journals.get(name)
+        journal = self.journal(name)
         return journal.items(first) if journal is not None else []
 
     def write(self, name: str, item: Item) -> None:
         """Appends to a journal."""
-        journal = self.journals.get(name)
+        journal = self.journal(name)
         if journal is None:
-            journal = self.journals[name] = Journal()
+            journal = self._journals[name] = Journal()
         journal.append(item)
         self._appended.append(name)
         self._written[name] = None
@@ -116,9 +148,9 @@ class Tx:
     def undo(self) -> None:
         """As if the record had not begun. Keys count as dirty all the same: what they hold is written once more."""
         for key, old in reversed(self._undo):
-            self.keep(key, self.state.get(key), old)
+            self.keep(key, self.get(key), old)
         for name in reversed(self._appended):
-            self.journals[name].pop()
+            self._journals[name].pop()
         outputs, appends, counted = self._begun
         del self.outputs[outputs:], self.appends[appends:], self.counted[counted:]
         self.begin(self.offset)
@@ -126,12 +158,12 @@ class Tx:
     def keep(self, key: str, old: Any, value: Any) -> None:
         """The value, its timer and the fold's indexes."""
         if value is not None:
-            self.state[key] = value
+            self._state[key] = value
             deadline = self._deadline(key, value)
             if deadline is not None:
                 self._schedule(key, deadline)
         elif old is not None:
-            del self.state[key]
+            del self._state[key]
             if self._scheduled.pop(key, None) is not None:
                 self._sweep()
         else:
@@ -151,7 +183,7 @@ class Tx:
             if self._scheduled.get(key) != at:
                 continue
             del self._scheduled[key]
-            value = self.state.get(key)
+            value = self.get(key)
             deadline = self._deadline(key, value) if value is not None else None
             if deadline is None:
                 continue
@@ -160,22 +192,72 @@ class Tx:
             self._schedule(key, deadline)
         return None
 
-    def changes(self, encode: Callable[[str, Any], bytes]) -> dict[str, bytes | None]:
+    def load(self, key: str, packed: bytes) -> None:
+        """A record of the state topic; a journal's blocks come in their order. Raises what decoding raises."""
+        value = self._codec.decode(key, packed)
+        if key.startswith(JOURNAL):
+            name, first = block_of(key)
+            self._journals.setdefault(name, Journal()).load(first, _pack(packed))
+            return
+        self.keep(key, None, value)
+        if key[0] in self._codec.at_rest:
+            self._state[key] = _pack(packed)
+
+    def changes(self) -> dict[str, bytes | None]:
         """What the batch has changed of the state, as records of its topic."""
+        encode = self._codec.encode
         changes: dict[str, bytes | None] = dict.fromkeys(self._removed)
         for key in self._dirty:
-            value = self.state.get(key)
+            value = self.get(key)
             changes[key] = None if value is None else encode(key, value)
         for name in self._written:
-            journal = self.journals.get(name)
+            journal = self._journals.get(name)
             if journal is None:
                 continue
+            self._warm[JOURNAL + name] = None
             changes.update((block_key(name, first), None) for first in journal.outlived())
             first, items = journal.unwritten()
             if items:
                 key = block_key(name, first)
                 changes[key] = encode(key, items)
+        self._warm.update(self._dirty)
+        if self.clock - self._packed_at >= REST_MS:
+            self._pack_what_rests()
         return changes
+
+    def values(self) -> Mapping[str, Any]:
+        """All values, packed or not; what is packed stays so."""
+        return _Values(self._state, self._decoded)
+
+    def journals(self) -> Mapping[str, Journal]:
+        for name in self._journals:
+            self.journal(name)
+        return self._journals
+
+    @property
+    def records(self) -> int:
+        """Values and journals."""
+        return len(self._state) + len(self._journals)
+
+    def _decoded(self, key: str, packed: bytes) -> Any:
+        return self._codec.decode(key, bytes(lz4.decompress_block(packed)))
+
+    def _unpacked(self, key: str, packed: bytes) -> Any:
+        value = self._state[key] = self._decoded(key, packed)
+        self._warm[key] = None
+        return value
+
+    def _pack_what_rests(self) -> None:
+        for key in self._warm_before.keys() - self._warm.keys():
+            if key.startswith(JOURNAL):
+                journal = self._journals.get(key[len(JOURNAL) :])
+                if journal is not None:
+                    journal.pack(lambda items: _pack(self._codec.encode(JOURNAL, items)))
+            elif key[0] in self._codec.at_rest:
+                value = self._state.get(key)
+                if value is not None and type(value) is not bytes:
+                    self._state[key] = _pack(self._codec.encode(key, value))
+        self._warm_before, self._warm, self._packed_at = self._warm, {}, self.clock
 
     def _schedule(self, key: str, deadline: int) -> None:
         """One heap entry per key that is never later than the true deadline; moved on when it comes up too early."""
@@ -192,11 +274,34 @@ class Tx:
 
     def _trim(self) -> None:
         for name, start in self._trims.items():
-            journal = self.journals.get(name)
+            journal = self.journal(name)
             if journal is None:
                 continue
             journal.trim(journal.end if start is None else start)
             self._written[name] = None
             if start is None:
                 self._removed.update((block_key(name, first), None) for first in journal.outlived())
-                del self.journals[name]
+                del self._journals[name]
+
+
+class _Values(Mapping[str, Any]):
+    def __init__(self, state: Mapping[str, Any], decoded: Callable[[str, bytes], Any]) -> None:
+        self._state = state
+        self._decoded = decoded
+
+    def __getitem__(self, key: str) -> Any:
+        value = self._state[key]
+        return self._decoded(key, value) if type(value) is bytes else value
+
+    def __contains__(self, key: object) -> bool:
+        return key in self._state
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._state)
+
+    def __len__(self) -> int:
+        return len(self._state)
+
+
+def _pack(value: bytes) -> bytes:
+    return bytes(lz4.compress_block(value))

@@ -90,7 +90,7 @@ class Sizes(NamedTuple):
 def sizes(executor: Executor) -> Sizes:
     """The one place that knows how the folds keep what they keep."""
     fold: Any = executor.fold
-    state = len(executor.state) + len(executor.journals)
+    state = executor.records
     if (indexes := getattr(fold, "_indexes", None)) is not None:
         return Sizes(state, indexes.held, len(indexes._windows))
     maps = getattr(fold, "_maps", None)

@@ -70,8 +70,26 @@ def test_a_window_holds_no_more_bytes_than_it_may_and_its_events_still_come_out_
     assert len(ids) + sum(key.startswith("w/") for key in executor.state) == len(order)
 
 
+class Deadlines:
+    """State whose values are their own deadlines."""
+
+    at_rest = ""
+
+    def decode(self, key: str, value: bytes) -> int:
+        return int(value)
+
+    def encode(self, key: str, value: int) -> bytes:
+        return b"%d" % value
+
+    def deadline(self, key: str, value: int) -> int:
+        return value
+
+    def changed(self, key: str, old: int | None, new: int | None) -> None:
+        """Nothing follows."""
+
+
 def test_timers_of_what_is_gone_do_not_pile_up() -> None:
-    tx = Tx(0, lambda _, deadline: int(deadline), lambda *_: None)
+    tx = Tx(0, Deadlines())
     tx.put("stays", 2)
     for number in range(10 * STALE_TIMERS):
         tx.begin(number)

@@ -21,6 +21,8 @@ class Entry(msgspec.Struct, frozen=True):
 class CountingFold:
     """Counts records per key; a key is reported 5 ms after it was first seen. `boom` raises, `once` raises once."""
 
+    at_rest = ""
+
     def __init__(self) -> None:
         self.seen: dict[str, int] = {}
         self.raised = False
