@@ -139,8 +139,9 @@ def _with_reserved(metadata: bytes, carried: _Carried) -> bytes:
     if b'"hmx"' in metadata or b"\\" in metadata:  # an escape may spell the reserved key
         members = _members(metadata)
         if RESERVED in members:
-            carried.shadowed = members.pop(RESERVED)
-            metadata = _encode(members)
+            carried.shadowed = members[RESERVED]
+            members[RESERVED] = msgspec.Raw(_encode(carried))
+            return _encode(members)
     start = metadata[:-1].rstrip()
     return b"%s%s%s}" % (start, b'"hmx":' if start == b"{" else b',"hmx":', _encode(carried))
 
@@ -150,9 +151,11 @@ def event_fields(record: dict[str, Any]) -> dict[str, Any]:
     carried = dict(record["metadata"][RESERVED])
     fields = {event: record[trace] for event, trace in _DIRECT.items() if trace in record}
     fields.update({name: carried[name] for name in _CARRIED if name in carried})
-    metadata = {name: value for name, value in record["metadata"].items() if name != RESERVED}
+    metadata = dict(record["metadata"])
     if "shadowed" in carried:
         metadata[RESERVED] = carried["shadowed"]
+    else:
+        del metadata[RESERVED]
     fields["metadata"] = metadata
     return as_sent(fields)
 

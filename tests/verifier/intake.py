@@ -95,7 +95,8 @@ _dump = msgspec.json.encode
 
 
 def episode(event: Event, partition: int, index: int, run: int, late: bool) -> bytes:
-    """The EpisodeTrace of HMX-E §10; what it has no field for stands in `metadata.hmx`, after the event's own."""
+    """The EpisodeTrace of HMX-E §10; what it has no field for stands in `metadata.hmx`, after the event's own or in
+    the place of what the event has there."""
     raw = _members(event.value)
     fields = {**event.fields, **{name: raw[name] for name in _AS_WRITTEN if name in raw}}
     metadata = bytes(raw["metadata"])
@@ -106,8 +107,9 @@ def episode(event: Event, partition: int, index: int, run: int, late: bool) -> b
     own |= {name: fields[name] for name in _CARRIED if name in fields}
     own |= {name: said for name, said in (("notes", event.notes), ("redacted", event.redacted)) if said}
     if "hmx" in theirs:
-        own["shadowed"] = theirs.pop("hmx")
-        metadata = _dump(theirs)
-    both = metadata[:-1].rstrip() + (b',"hmx":' if theirs else b'"hmx":') + _dump(own) + b"}"
+        own["shadowed"] = theirs["hmx"]
+        both = _dump(theirs | {"hmx": msgspec.Raw(_dump(own))})
+    else:
+        both = metadata[:-1].rstrip() + (b',"hmx":' if theirs else b'"hmx":') + _dump(own) + b"}"
     trace = {name: fields[field] for field, name in _FIRST.items()} | {"metadata": msgspec.Raw(both)}
     return _dump(trace | {name: fields[field] for field, name in _OPTIONAL.items() if field in fields})

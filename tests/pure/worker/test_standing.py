@@ -133,7 +133,7 @@ def test_a_worker_far_behind_is_live_and_started_but_not_ready(clock: Clock) -> 
 
 def test_what_arrives_after_a_silence_is_not_as_old_as_the_silence(clock: Clock) -> None:
     quiet = partition(position=7, high=7)
-    quiet.executor.clock = NOW_MS - 3_600_000
+    quiet.executor._tx.clock = NOW_MS - 3_600_000
     of = health(clock, quiet)
     pass_time(clock, 5, of, looking=False)
     quiet.end = LogEnd(7, 9)
@@ -144,11 +144,11 @@ def test_what_arrives_after_a_silence_is_not_as_old_as_the_silence(clock: Clock)
 def test_after_a_restore_a_record_is_as_old_as_the_log_says_at_most(clock: Clock) -> None:
     """A worker that was stopped for long still believes, for a moment, to be at the end that it saw last."""
     stopped = partition(position=7, high=7)
-    stopped.executor.clock = NOW_MS
+    stopped.executor._tx.clock = NOW_MS
     of = health(clock, stopped)
     pass_time(clock, 90, of)
     restored = partition(position=7)
-    restored.end, restored.epoch, restored.executor.clock = None, 2, NOW_MS
+    restored.end, restored.epoch, restored.executor._tx.clock = None, 2, NOW_MS
     of.runner.partitions = {restored.tp: restored}  # type: ignore[union-attr]
     of.watch.look([restored])
     assert of.ready() == (False, f"{EVENTS}/0: where its log ends is not known yet")
