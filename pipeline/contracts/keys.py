@@ -63,6 +63,8 @@ class Place(NamedTuple):
     """Where a session's events belong."""
 
     key: str
+    encoded: bytes
+    """The key as records have it."""
     partition: int
 
 
@@ -70,7 +72,8 @@ class Place(NamedTuple):
 def session_place(tenant_id: str, session_id: str, partitions: int) -> Place:
     """Asked for every event: what it answers costs ten times as much as to remember it."""
     key = join_key(tenant_id, session_id)
-    return Place(key, (murmur2(key.encode()) & 0x7FFFFFFF) % partitions)
+    encoded = key.encode()
+    return Place(key, encoded, (murmur2(encoded) & 0x7FFFFFFF) % partitions)
 
 
 def tenant_partition(tenant_id: str, partitions: int) -> int:

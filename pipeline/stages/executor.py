@@ -116,7 +116,8 @@ class Executor:
         for record in records:
             if record.timestamp > tx.clock:
                 tx.clock = record.timestamp
-            self._fire(record.offset)
+            if tx.timers and tx.timers[0][0] <= tx.clock:
+                self._fire(record.offset)
             tx.begin(record.offset)
             try:
                 if record.offset in condemned:
@@ -127,7 +128,8 @@ class Executor:
                 raise
             except Exception as error:  # noqa: BLE001  whatever it is, it may be the record's fault
                 self._once_more(record, _named(error))
-            tx.end()
+            if tx.trims:
+                tx.trim_journals()
         counts = Counter(tx.counted)
         self.counts.update(counts)
         return Effects(tx.outputs, tx.appends, tx.changes(), counts)
@@ -162,7 +164,7 @@ class Executor:
         while (due := self._tx.pop_due()) is not None:
             self._tx.begin(offset)
             self.fold.due(self._tx, *due)
-            self._tx.end()
+            self._tx.trim_journals()
 
 
 def _named(error: Exception) -> str:

@@ -138,14 +138,14 @@ class SessionsFold:
 
     def _event(self, tx: Tx, record: Record, accepted: Accepted) -> None:
         event = accepted.event
-        name, partition = session_place(event.tenant_id, event.session_id, self._partitions)
+        name, encoded, partition = session_place(event.tenant_id, event.session_id, self._partitions)
         session: Session = tx.get(session_state_key(name)) or _NEW
         headers, value = record.headers, record.value or b""
         copy = is_rerouted_copy(self._control_key, value, headers) if headers else None
         if copy is False:
             self.reject(tx, record, Rejection(Reason.FORGED_ORIGIN))
         elif partition != record.partition:
-            self._reroute(tx, name, partition, record, is_copy=copy is True)
+            self._reroute(tx, encoded, partition, record, is_copy=copy is True)
         elif (known := self._known(tx, name, session, event.event_id)) is None:
             self._arrive(tx, name, session, record, accepted)
         elif known == accepted.digest:
@@ -166,14 +166,14 @@ class SessionsFold:
                 return digest
         return self._indexes.digest(name, event_id) if self._indexes.held else None
 
-    def _reroute(self, tx: Tx, name: str, partition: int, record: Record, *, is_copy: bool) -> None:
+    def _reroute(self, tx: Tx, key: bytes, partition: int, record: Record, *, is_copy: bool) -> None:
         """Once; a copy that is wrong again shows that the partitions have changed."""
         value, size = record.value or b"", sum(len(text) + len(item or b"") for text, item in record.headers)
         if is_copy or size > REROUTED_HEADER_BYTES:
             self.reject(tx, record, Rejection(Reason.WRONG_PARTITION))
             return
         headers = [*record.headers, reroute_header(self._control_key, record.partition, record.offset, value)]
-        tx.append(Output(EVENTS, partition, name.encode(), value, headers))
+        tx.append(Output(EVENTS, partition, key, value, headers))
         tx.count(Outcome.REROUTED)
 
     def _arrive(self, tx: Tx, name: str, session: Session, record: Record, accepted: Accepted) -> None:

@@ -46,9 +46,9 @@ class Codec(Protocol):
 
 class Tx:
     __slots__ = (
-        "_appended", "_begun", "_changed", "_codec", "_deadline", "_dirty", "_heap", "_journals", "_packed_at",
-        "_removed", "_scheduled", "_state", "_trims", "_undo", "_warm", "_warm_before", "_written", "appends", "clock",
-        "counted", "offset", "outputs", "partition",
+        "_appended", "_begun", "_changed", "_codec", "_deadline", "_dirty", "_journals", "_packed_at", "_removed",
+        "_scheduled", "_state", "_undo", "_warm", "_warm_before", "_written", "appends", "clock", "counted", "offset",
+        "outputs", "partition", "timers", "trims",
     )  # fmt: skip
 
     def __init__(self, partition: int, codec: Codec) -> None:
@@ -66,7 +66,8 @@ class Tx:
         """The partition's time: its highest append time so far, milliseconds."""
         self.offset = -1
         """The record being folded, or the one whose arrival fires the timer: the origin of what comes out."""
-        self._heap: list[tuple[int, str]] = []
+        self.timers: list[tuple[int, str]] = []
+        """A heap of (deadline, key)."""
         self._scheduled: dict[str, int] = {}
         self.start_batch()
 
@@ -106,7 +107,7 @@ class Tx:
 
     def trim(self, name: str, start: int | None) -> None:
         """Once the record or timer is through: a journal's items below this index go; None: the whole journal."""
-        self._trims[name] = start
+        self.trims[name] = start
 
     def emit(self, output: Output) -> None:
         self.outputs.append(output)
@@ -138,12 +139,19 @@ class Tx:
         self._begun = (len(self.outputs), len(self.appends), len(self.counted))
         self._undo: list[tuple[str, Any]] = []
         self._appended: list[str] = []
-        self._trims: dict[str, int | None] = {}
+        self.trims: dict[str, int | None] = {}
 
-    def end(self) -> None:
+    def trim_journals(self) -> None:
         """The record or timer is through."""
-        if self._trims:
-            self._trim()
+        for name, start in self.trims.items():
+            journal = self.journal(name)
+            if journal is None:
+                continue
+            journal.trim(journal.end if start is None else start)
+            self._written[name] = None
+            if start is None:
+                self._removed.update((block_key(name, first), None) for first in journal.outlived())
+                del self._journals[name]
 
     def undo(self) -> None:
         """As if the record had not begun. Keys count as dirty all the same: what they hold is written once more."""
@@ -173,11 +181,11 @@ class Tx:
     @property
     def next_due(self) -> int | None:
         """The earliest clock at which something may be due."""
-        return self._heap[0][0] if self._heap else None
+        return self.timers[0][0] if self.timers else None
 
     def pop_due(self) -> tuple[str, Any] | None:
         """The next key whose deadline the clock has reached, in (deadline, key) order, and its value."""
-        heap = self._heap
+        heap = self.timers
         while heap and heap[0][0] <= self.clock:
             at, key = heapq.heappop(heap)
             if self._scheduled.get(key) != at:
@@ -264,24 +272,13 @@ class Tx:
         known = self._scheduled.get(key)
         if known is None or deadline < known:
             self._scheduled[key] = deadline
-            heapq.heappush(self._heap, (deadline, key))
+            heapq.heappush(self.timers, (deadline, key))
 
     def _sweep(self) -> None:
         """Timers of what is gone would stay until their time, a day for a session: they go once they are the most."""
-        if len(self._heap) > 2 * len(self._scheduled) + STALE_TIMERS:
-            self._heap = [(at, key) for key, at in self._scheduled.items()]
-            heapq.heapify(self._heap)
-
-    def _trim(self) -> None:
-        for name, start in self._trims.items():
-            journal = self.journal(name)
-            if journal is None:
-                continue
-            journal.trim(journal.end if start is None else start)
-            self._written[name] = None
-            if start is None:
-                self._removed.update((block_key(name, first), None) for first in journal.outlived())
-                del self._journals[name]
+        if len(self.timers) > 2 * len(self._scheduled) + STALE_TIMERS:
+            self.timers = [(at, key) for key, at in self._scheduled.items()]
+            heapq.heapify(self.timers)
 
 
 class _Values(Mapping[str, Any]):

@@ -95,6 +95,6 @@ def test_timers_of_what_is_gone_do_not_pile_up() -> None:
         tx.begin(number)
         tx.put(f"goes {number}", 1_000_000 + number)
         tx.put(f"goes {number}", None)
-    assert len(tx._heap) <= STALE_TIMERS + 3
+    assert len(tx.timers) <= STALE_TIMERS + 3
     tx.clock = 2_000_000
     assert [tx.pop_due(), tx.pop_due()] == [("stays", 2), None]
