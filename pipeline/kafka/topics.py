@@ -79,6 +79,10 @@ class UnfitTopicError(TopicsError):
     pass
 
 
+class MissingTopicError(UnfitTopicError):
+    pass
+
+
 def load_topics(folder: Path = FOLDER, prefix: str = "") -> tuple[TopicSpec, ...]:
     """Every topic file of the folder, by name. A prefix keeps several installations apart on one cluster."""
     files = sorted(folder.glob("*.yaml"), key=lambda file: file.stem)
@@ -152,14 +156,18 @@ def apply(admin: AdminClient, plan: Plan) -> None:
 
 
 def check_events_topic(admin: AdminClient, prefix: str = "") -> None:
-    """A stage's clock is its source's append time: without LogAppendTime, "now" would be whatever producers claim."""
+    """A stage's clock is its source's append time: without LogAppendTime, "now" would be whatever producers claim.
+
+    Asks no partition's leader: after a restart of all brokers some have none for a while, and a worker can wait.
+    """
     names = [prefix + stage.source for stage in STAGES]
-    cluster = read_cluster(admin, names)
+    known = _metadata(admin).topics
     for name in names:
-        state = cluster.topics.get(name)
-        if state is None:
-            raise UnfitTopicError(f"topic {name} does not exist: create it with `hmx topics apply`")
-        kind = state.config["message.timestamp.type"]
+        if name not in known:
+            raise MissingTopicError(f"topic {name} does not exist: create it with `hmx topics apply`")
+    configs = _configs(admin, names)
+    for name in names:
+        kind = configs[name]["message.timestamp.type"].value
         if kind != "LogAppendTime":
             raise UnfitTopicError(
                 f"topic {name} has message.timestamp.type={kind}, LogAppendTime is needed: see `hmx topics plan`"

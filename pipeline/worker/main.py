@@ -9,7 +9,7 @@ from typing import Final
 import faust
 
 from pipeline.kafka.clients import Cluster
-from pipeline.kafka.topics import KafkaUnreachableError, check_events_topic, connect
+from pipeline.kafka.topics import KafkaUnreachableError, MissingTopicError, check_events_topic, connect
 from pipeline.observe.health import serve_health
 from pipeline.observe.logs import configure_logs
 from pipeline.settings import Settings
@@ -19,6 +19,8 @@ from pipeline.worker.standing import WorkerHealth
 LOG: Final = logging.getLogger("hmx.worker")
 COLLECT: Final = (50_000, 20, 50)
 """Nothing that an event leaves behind is a cycle, so the collector need not look after every few of them."""
+KNOWN_S: Final = 5.0
+"""A broker that has just started may not know all topics yet."""
 RETRY_S: Final = (0.5, 1.0, 2.0, 5.0)
 
 
@@ -40,12 +42,17 @@ def run_worker(settings: Settings) -> None:
 
 def _wait_for_topics(settings: Settings) -> Cluster:
     admin = connect(settings.require_kafka())
-    attempt = 0
+    attempt, known_by = 0, time.monotonic() + KNOWN_S
     while True:
         try:
             check_events_topic(admin, prefix=settings.topic_prefix)
             return Cluster(settings.require_kafka())
+        except MissingTopicError:
+            if time.monotonic() > known_by:
+                raise
+            time.sleep(RETRY_S[0])
         except KafkaUnreachableError as error:
+            known_by = time.monotonic() + KNOWN_S
             wait = RETRY_S[min(attempt, len(RETRY_S) - 1)]
             LOG.warning("no Kafka at %s (%s); trying again in %.1f s", settings.kafka_bootstrap, error, wait)
             attempt += 1
