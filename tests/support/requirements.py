@@ -92,6 +92,7 @@ GROUPS: Final[Mapping[str, Mapping[str, str]]] = {
     },
     "Topics and journey": {
         "K-01": "events are published straight to a Kafka topic",
+        "K-02": "memory is compiled as evidence comes, never by reading everything again",
         "K-03": "the artifacts topic holds every chain, compacted or not",
         "K-04": "the stream tables can be read, and equal what the topics say",
         "K-05": "packs come from Redis alone, which can be rebuilt",
