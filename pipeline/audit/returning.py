@@ -7,11 +7,11 @@ they came, and headers that name the dead letter and where the record stood firs
 
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
-from enum import StrEnum
 from typing import NamedTuple
 
 from pipeline.audit.digests import APPENDED
 from pipeline.contracts import headers as names
+from pipeline.contracts.explained import Explained
 from pipeline.contracts.headers import Headers, header
 from pipeline.contracts.keys import partition_of, split_key
 from pipeline.contracts.rejections import Reason, Rejection
@@ -25,16 +25,8 @@ Place = tuple[int, int]
 OURS = "hmx-"
 
 
-class Fate(StrEnum):
+class Fate(Explained):
     """What happens to a letter, and why."""
-
-    why: str
-
-    def __new__(cls, code: str, why: str) -> "Fate":
-        member = str.__new__(cls, code)
-        member._value_ = code
-        member.why = why
-        return member
 
     SEND = "send", "it would be accepted now"
     FORCED = "forced", "it would be rejected again, and is sent all the same"

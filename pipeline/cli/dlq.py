@@ -167,7 +167,7 @@ def _show_returns(found: Returns) -> None:
     title = "Sent back" if found.applied else "Dry run: what would be sent back"
     OUT.print(table(title, ("reason", "letters", *map(str, fates)), rows))
     for fate in fates:
-        OUT.print(f"\n[bold]{fate}[/] [dim]{fate.why}[/]")
+        OUT.print(f"\n[bold]{fate}[/] [dim]{fate.meaning}[/]")
         for each in found.sample[fate]:
             whose = f"{each['tenant']}/{each['session']}" if each["tenant"] else "-"
             said = f"  {each['letter']} from {each['origin']}  {each['reason']}  {whose}  {each['detail']}"

@@ -1,7 +1,6 @@
 """What the stages count beside the outcomes of records: `hmx_stage_effects` by name, totals in the position records."""
 
-from enum import StrEnum
-
+from pipeline.contracts.explained import Explained
 from pipeline.contracts.limits import (
     ARTIFACT_VERSIONS,
     CONTRIBUTION_BYTES,
@@ -15,16 +14,8 @@ from pipeline.contracts.limits import (
 )
 
 
-class Effect(StrEnum):
+class Effect(Explained):
     """A stable code, and what it means."""
-
-    meaning: str
-
-    def __new__(cls, code: str, meaning: str) -> "Effect":
-        member = str.__new__(cls, code)
-        member._value_ = code
-        member.meaning = meaning
-        return member
 
     CONTRIBUTED = "contributed", "a segment has said something about a pattern: sent by sessions, taken by patterns"
     WITHDRAWN = "withdrawn", "a segment no longer says something about a pattern"

@@ -69,16 +69,16 @@ class _Carried(msgspec.Struct, omit_defaults=True, gc=False):
     """What the event's own metadata had there."""
 
 
-class _Trace(msgspec.Struct, gc=False):
+class _Trace(msgspec.Struct, gc=False, rename="camel"):
     id: str
-    eventType: str  # noqa: N815  the trace's names are HMX-E §10's
-    sessionId: str  # noqa: N815
+    event_type: str
+    session_id: str
     timestamp: str
     payload: msgspec.Raw
     metadata: msgspec.Raw
-    salienceScore: msgspec.Raw | Absent = ABSENT  # noqa: N815
+    salience_score: msgspec.Raw | Absent = ABSENT
     source: str | Absent = ABSENT
-    provenanceRef: str | Absent = ABSENT  # noqa: N815
+    provenance_ref: str | Absent = ABSENT
 
 
 class Episode(Model):

@@ -1,18 +1,10 @@
 """The outcome of a record of the events topic. Every record has exactly one."""
 
-from enum import StrEnum
+from pipeline.contracts.explained import Explained
 
 
-class Outcome(StrEnum):
+class Outcome(Explained):
     """A stable code, and what it means."""
-
-    meaning: str
-
-    def __new__(cls, code: str, meaning: str) -> "Outcome":
-        member = str.__new__(cls, code)
-        member._value_ = code
-        member.meaning = meaning
-        return member
 
     RELEASED = "released", "on the episodes topic, in order"
     RELEASED_LATE = "released_late", "on the episodes topic, after something that should have followed it"

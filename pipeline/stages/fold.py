@@ -8,11 +8,11 @@ from typing import Any, ParamSpec, Protocol, TypeVar
 
 from pipeline.contracts.headers import Headers
 from pipeline.contracts.rejections import Rejection
-from pipeline.stages.tx import Output, Tx
+from pipeline.stages.tx import Codec, Output, Tx
 
 P = ParamSpec("P")
 T = TypeVar("T")
-__all__ = ["POSITION_KEY", "Fold", "Output", "Record", "Tx", "attempt", "excuse"]
+__all__ = ["POSITION_KEY", "Fold", "Output", "Record", "Tx", "attempt"]
 POSITION_KEY = "!"
 """State key of the position record; it sorts before every key of a fold."""
 
@@ -38,44 +38,22 @@ class Record(Protocol):
 
 
 def attempt(tx: Tx, count: str, otherwise: T, compute: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-    """What a pure computation gives, or where it fails `otherwise` and a counter: see `excuse`."""
-    try:
-        return compute(*args, **kwargs)
-    except Exception as error:  # noqa: BLE001
-        excuse(tx, count, error)
-        return otherwise
-
-
-def excuse(tx: Tx, count: str, error: Exception) -> None:
-    """What is made of events must not stop the events: whatever mining raises is counted, and mining goes without.
+    """What is made of events must not stop the events: where a pure computation fails, `otherwise`, and a counter.
 
     A record that cannot be folded is rejected as poison, but a timer has no record to reject: without this, content
     that makes a timer raise would end the worker again at every start. What the machine raises is raised on.
     """
-    if isinstance(error, MemoryError | OSError):
-        raise error
-    tx.count(count)
+    try:
+        return compute(*args, **kwargs)
+    except (MemoryError, OSError):
+        raise
+    except Exception:  # noqa: BLE001  whatever mining raises, it raises it again for the same content
+        tx.count(count)
+        return otherwise
 
 
-class Fold(Protocol):
+class Fold(Codec, Protocol):
     """A stage's rule for one partition. Pure: the same state, clock and record give the same effects."""
-
-    at_rest: str
-    """First letters of the keys whose values may be packed while nobody looks at them."""
-
-    def decode(self, key: str, value: bytes) -> Any:
-        """A state record's value, of a journal's block its items; raises for bytes that `encode` did not write."""
-        ...
-
-    def encode(self, key: str, value: Any) -> bytes: ...
-
-    def deadline(self, key: str, value: Any) -> int | None:
-        """The clock, in milliseconds, at which `due` is to be called for this value; None: never."""
-        ...
-
-    def changed(self, key: str, old: Any, new: Any) -> None:
-        """A value was replaced: secondary indexes follow. Called for restored records and undone changes too."""
-        ...
 
     def fold(self, tx: Tx, record: Record) -> None: ...
 

@@ -16,7 +16,7 @@ from pipeline.contracts.headers import CONTRIBUTION, KIND, fingerprint, output_h
 from pipeline.contracts.keys import split_key, tenant_partition
 from pipeline.contracts.limits import CONTRIBUTION_BYTES, RECORD_BYTES, SEGMENT_EVENTS, SESSION_SEGMENTS
 from pipeline.segments.segmenter import SegmentHead, advance, open_head, starts_new
-from pipeline.stages.fold import Output, Tx, attempt, excuse
+from pipeline.stages.fold import Output, Tx, attempt
 from pipeline.stages.session_state import SegmentRecord, Session, Trace, encode_state, segment_key
 from pipeline.topology import EVENTS, EVIDENCE
 
@@ -36,11 +36,7 @@ class Segmenting:
         if step.role is _FEEDBACK and step.target and self._speak_again(tx, name, session, step):
             return self.pass_by(tx, name, session), None
         head = session.head
-        try:
-            following = None if head is None or starts_new(head, step) else advance(head, step)
-        except Exception as error:  # noqa: BLE001
-            excuse(tx, "step_not_mined", error)
-            following = head
+        following = attempt(tx, "step_not_mined", head, _grown, head, step)
         if following is not None:
             return _replace(session, head=following, dirty=True), step
         if head is not None:
@@ -122,6 +118,11 @@ class Segmenting:
         headers += [(KIND, b"contribution"), *trace_headers(trace.encode())]
         tx.emit(Output(EVIDENCE, partition, evidence_key(contribution).encode(), value, headers))
         tx.count("withdrawn" if contribution.withdrawn else "contributed")
+
+
+def _grown(head: SegmentHead | None, step: Step) -> SegmentHead | None:
+    """The open segment's head with the step; None where the step opens a segment."""
+    return None if head is None or starts_new(head, step) else advance(head, step)
 
 
 def _open_segment(tx: Tx, name: str, session: Session, end: int) -> Segment:

@@ -42,7 +42,7 @@ from pipeline.ordering.window import (
     started_over,
 )
 from pipeline.stages.dead_letters import dead_letter
-from pipeline.stages.fold import Output, Record, Tx, excuse
+from pipeline.stages.fold import Output, Record, Tx, attempt
 from pipeline.stages.segmenting import Segmenting
 from pipeline.stages.session_state import (
     Held,
@@ -250,10 +250,8 @@ class SessionsFold:
             at = min(instant // NS_PER_MS, log_time + CLOCK_SKEW_MS)
             following = released(cursor, event.sequence, instant, log_time, self._window_ms)
             session = _replace(session, cursor=following, trace=trace or session.trace)
-            try:
-                mined = step_of(accepted.fields, at, index)
-            except Exception as error:  # noqa: BLE001
-                excuse(tx, "step_not_mined", error)
+            mined = attempt(tx, "step_not_mined", None, step_of, accepted.fields, at, index)
+            if mined is None:  # what its content says can't be taken, only that there was an event
                 mined = Step(event_id=event.event_id, at=at, index=index, role=Role.OBSERVATION)
             session, step = self._segmenting.add(tx, name, session, mined, event.agent_id)
         tx.write(name, Trace(event.event_id, accepted.digest, step))

@@ -31,17 +31,24 @@ REST_MS: Final = 5 * 60 * 1000
 
 
 class Codec(Protocol):
-    """What a fold says of its state: see stages.fold.Fold."""
+    """What a fold says of its state."""
 
     at_rest: str
+    """First letters of the keys whose values may be packed while nobody looks at them."""
 
-    def decode(self, key: str, value: bytes) -> Any: ...
+    def decode(self, key: str, value: bytes) -> Any:
+        """A state record's value, of a journal's block its items; raises for bytes that `encode` did not write."""
+        ...
 
     def encode(self, key: str, value: Any) -> bytes: ...
 
-    def deadline(self, key: str, value: Any) -> int | None: ...
+    def deadline(self, key: str, value: Any) -> int | None:
+        """The clock, in milliseconds, at which `due` is to be called for this value; None: never."""
+        ...
 
-    def changed(self, key: str, old: Any, new: Any) -> None: ...
+    def changed(self, key: str, old: Any, new: Any) -> None:
+        """A value was replaced: secondary indexes follow. Called for restored records and undone changes too."""
+        ...
 
 
 class Tx:

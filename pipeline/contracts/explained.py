@@ -1,0 +1,16 @@
+"""Codes that say what they mean."""
+
+from enum import StrEnum
+from typing import Self
+
+
+class Explained(StrEnum):
+    """A stable code, and what it means."""
+
+    meaning: str
+
+    def __new__(cls, code: str, meaning: str) -> Self:
+        member = str.__new__(cls, code)
+        member._value_ = code
+        member.meaning = meaning
+        return member
