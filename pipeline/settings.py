@@ -29,7 +29,7 @@ class Settings:
     topic_prefix: str = ""
     """Put before every topic name, group and transactional id: several pipelines on one cluster."""
     control_key: str = ""
-    """Authenticates ticks and barriers; the same for every process of a deployment."""
+    """Authenticates ticks, barriers and operators' decisions; the same for every process of a deployment."""
     ordering: str = "eager"
     """eager: only what stands behind a gap waits; strict: everything waits the window, ties come out by timestamp."""
     window_ms: int = limits.WINDOW_MS
@@ -44,6 +44,10 @@ class Settings:
     """Where the HTTP servers listen."""
     service_port: int = 8080
     """The service's; HTTP with OpenAPI at /docs."""
+    api_keys: str = ""
+    """File of the keys that open `/v1`, as `hmx keys` writes it; without one `hx_test_NAME` is the tenant NAME."""
+    rate_limit: int = 60_000
+    """Requests a minute that a tenant has under `/v1` in one process; 0: any number."""
     worker_port: int = 8081
     """The worker's health and metrics."""
     materialiser_port: int = 8082

@@ -14,6 +14,7 @@ from pipeline.contracts.episode import RESERVED, as_sent, event_fields
 from pipeline.contracts.headers import header
 from pipeline.contracts.keys import join_key, session_key
 from pipeline.contracts.limits import RECORD_BYTES
+from pipeline.contracts.rejections import UNREADABLE
 from pipeline.intake.decode import Accepted
 from pipeline.stages.dead_letters import record_bytes
 from pipeline.stages.fold import Record
@@ -54,7 +55,10 @@ def _digest(*parts: object) -> bytes:
 
 def dead_letter_digest(record: Record) -> bytes:
     """Of the dead letter that this record would make."""
-    log_time, size = b"%d" % record.timestamp, record_bytes(record)
+    log_time = b"%d" % record.timestamp
+    if record.value is UNREADABLE:
+        return _digest(b"0", log_time)
+    size = record_bytes(record)
     if size > RECORD_BYTES:
         return _digest(b"%d" % size, log_time)
     return _digest(record.key, record.value, [tuple(item) for item in record.headers], log_time)

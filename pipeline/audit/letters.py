@@ -25,7 +25,7 @@ from pipeline.audit.returning import (
     returned,
     sent_before,
 )
-from pipeline.audit.verify import Row, row_of
+from pipeline.audit.rows import Row, Sources, row_of
 from pipeline.kafka.clients import (
     ANSWER_S,
     Cluster,
@@ -105,7 +105,7 @@ def send_back(settings: Settings, asked: Asked, *, apply: bool, on_progress: Pro
         if since is None:
             return found
         on_progress("looking for what was sent back before")
-        before = _before(cluster, settings.topic_prefix + EVENTS, partitions[EVENTS], since)
+        before = _before(cluster, settings.topic_prefix, partitions[EVENTS], since)
         for row in _letters(cluster, name, ends, asked):
             judged = judge(row, asked, before)
             found.note(judged)
@@ -132,8 +132,9 @@ def _first(cluster: Cluster, name: str, ends: Ends, asked: Asked) -> int | None:
     return min(times, default=None)
 
 
-def _before(cluster: Cluster, name: str, partitions: int, since_ms: int) -> set[Place]:
+def _before(cluster: Cluster, prefix: str, partitions: int, since_ms: int) -> set[Place]:
     """The letters that stand in the events topic already."""
+    name, sources = prefix + EVENTS, Sources(cluster, prefix)
     consumer = Consumer(consumer_config(cluster.bootstrap))
     with closing(consumer):
         asked = [TopicPartition(name, partition, since_ms) for partition in range(partitions)]
@@ -145,7 +146,7 @@ def _before(cluster: Cluster, name: str, partitions: int, since_ms: int) -> set[
         low, high = cluster.watermarks(name, start.partition)
         if start.offset >= 0:  # nothing has been appended since, otherwise
             marks = Watermarks(max(low, start.offset), high)
-            found |= sent_before(map(row_of, read_partition(cluster.bootstrap, name, start.partition, marks)))
+            found |= sent_before(sources.rows(EVENTS, EVENTS_DLQ, start.partition, marks))
     return found
 
 

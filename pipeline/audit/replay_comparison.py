@@ -23,7 +23,7 @@ from pipeline.audit.replay_artifacts import (
 from pipeline.audit.replay_rebuild import Rebuild
 from pipeline.audit.replay_streams import Live, StreamReport, compare, compare_by_origin
 from pipeline.audit.replay_topics import OF_PATTERNS, Shadow, Span
-from pipeline.audit.verify import Row
+from pipeline.audit.rows import Row
 from pipeline.contracts.episode import RESERVED
 from pipeline.contracts.headers import REASON, header
 from pipeline.contracts.limits import KB

@@ -13,7 +13,7 @@ import orjson
 
 from pipeline.audit.replay_artifacts import PatternName, pattern_of
 from pipeline.audit.replay_topics import Cut, Shadow
-from pipeline.audit.verify import Row, row_of
+from pipeline.audit.rows import Row, Sources, row_of
 from pipeline.contracts.evidence import EvidenceControl
 from pipeline.contracts.headers import KIND
 from pipeline.contracts.keys import split_key
@@ -21,7 +21,17 @@ from pipeline.contracts.limits import BATCH_BYTES, BATCH_RECORDS
 from pipeline.kafka.clients import Cluster, Watermarks, read_partition
 from pipeline.kafka.positions import stored_positions
 from pipeline.stages.executor import Executor, FoldFactory
-from pipeline.topology import ARTIFACTS, EVENTS, EVIDENCE, PATTERNS, SESSIONS, STAGES, Stage
+from pipeline.topology import (
+    ARTIFACTS,
+    EVENTS,
+    EVENTS_DLQ,
+    EVIDENCE,
+    EVIDENCE_DLQ,
+    PATTERNS,
+    SESSIONS,
+    STAGES,
+    Stage,
+)
 
 LOOK_EVERY: Final = 500
 
@@ -39,6 +49,7 @@ class Rebuild:
         self._folds = folds
         self._stored = {stage.name: stored_positions(cluster, stage, prefix) for stage in STAGES}
         self._on_progress = on_progress
+        self._sources = Sources(cluster, prefix)
         self.prefix = prefix
         self.cut = cut
         self.events = 0
@@ -73,8 +84,9 @@ class Rebuild:
         for partition, marks in enumerate(sources):
             executor = Executor(self._folds[SESSIONS.name](), partition)
             executor.condemned = self._condemned(SESSIONS, partition)
-            for batch in batches(watch(self.rows(self.prefix + EVENTS, partition, marks))):
-                shadow.write(executor.run(batch).outputs)
+            for batch in batches(watch(self._sources.rows(EVENTS, EVENTS_DLQ, partition, marks))):
+                for part in executor.parts(batch):
+                    shadow.write(part.effects.outputs)
                 self.events += len(batch)
             shadow.flush()
             after = self._evidence_ends(shadow)
@@ -100,7 +112,8 @@ class Rebuild:
         for partition, marks in enumerate(sources):
             name = self.prefix + EVIDENCE
             condemned = self._condemned(PATTERNS, partition)
-            executor = self._fold_evidence(watch(self.rows(name, partition, marks)), partition, again, condemned)
+            rows = self._sources.rows(EVIDENCE, EVIDENCE_DLQ, partition, marks)
+            executor = self._fold_evidence(watch(rows), partition, again, condemned)
             said = executor.run([_barrier(partition)]).outputs
             artifacts = (output.value for output in said if output.topic == ARTIFACTS)
             moving |= {pattern_of(orjson.loads(value)) for value in artifacts if value is not None}
@@ -115,7 +128,8 @@ class Rebuild:
         executor = Executor(self._folds[PATTERNS.name](), partition)
         executor.condemned = set(condemned)
         for batch in batches(rows):
-            into.write(executor.run(batch).outputs)
+            for part in executor.parts(batch):
+                into.write(part.effects.outputs)
             self.evidence += len(batch)
         return executor
 

@@ -73,6 +73,8 @@ class Sequences:
 
     def missing(self) -> tuple[int, int]:
         """How many are lacking below the highest, and the first of them."""
+        if not self._ends:
+            return 0, 0
         lacking = self._ends[-1] - sum(end - start for start, end in zip(self._starts, self._ends, strict=True))
         return lacking, 0 if self._starts[0] > 0 else self._ends[0]
 
@@ -172,7 +174,9 @@ class Validator:
         if known[1] != number:
             return self._result.duplicates.add(Finding(number, "$", f"the event of line {known[1]}"))
         session = session_key(found.event.tenant_id, found.event.session_id)
-        self._sequences.setdefault(session, Sequences()).add(found.event.sequence)
+        sequences = self._sequences.setdefault(session, Sequences())
+        if not found.arrival:
+            sequences.add(found.event.sequence)
         self._result.redacted += bool(found.redacted)
         for note in found.notes:
             self._result.notes.setdefault(note, Findings()).add(Finding(number, "$", note))

@@ -11,7 +11,6 @@ from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
 import msgspec
-from confluent_kafka import Message
 
 from pipeline.audit.conservation import (
     VIOLATIONS_KEPT,
@@ -28,8 +27,9 @@ from pipeline.audit.conservation import (
 )
 from pipeline.audit.explanation import Explanation, Witness
 from pipeline.audit.explanation import explain as explained
-from pipeline.contracts.headers import KIND, ORIGIN_OFFSET, ORIGIN_PARTITION, Headers, header
-from pipeline.kafka.clients import Cluster, Watermarks, headers_of, read_partition
+from pipeline.audit.rows import Row, Sources, row_of
+from pipeline.contracts.headers import KIND, ORIGIN_OFFSET, ORIGIN_PARTITION, header
+from pipeline.kafka.clients import Cluster, Watermarks, read_partition
 from pipeline.kafka.reach import existing_topics
 from pipeline.kafka.topics import TopicsError
 from pipeline.settings import Settings
@@ -44,17 +44,6 @@ WAITING_PREFIX: Final = b"w/"
 
 def untapped(_: str, rows: Iterator["Row"]) -> Iterator["Row"]:
     return rows
-
-
-class Row(NamedTuple):
-    """A record of a topic (stages.fold.Record)."""
-
-    partition: int
-    offset: int
-    timestamp: int
-    key: bytes | None
-    value: bytes | None
-    headers: Headers
 
 
 class _Held(msgspec.Struct):
@@ -145,7 +134,7 @@ def explain(settings: Settings, place: Place, on_progress: Progress = lambda _: 
         if partition >= log.partitions[EVENTS]:
             raise TopicsError(f"{EVENTS} has partitions 0 to {log.partitions[EVENTS] - 1}, not {partition}")
         stood = log.standing(partition, on_progress)
-        witness = Witness(place, log.record(EVENTS, place))
+        witness = Witness(place, log.event(place))
         reroutes = log.reroutes(on_progress) if witness.astray(log.partitions[EVENTS]) else log.unknown_reroutes()
         on_progress(f"{EVENTS} partition {partition}")
         report = log.conserved(partition, stood, reroutes, offset, witness.see)
@@ -179,6 +168,7 @@ class Log:
         self._cluster = cluster
         self._prefix = prefix
         self._control_key = control_key
+        self._sources = Sources(cluster, prefix)
         self.partitions = partitions
 
     def marks(self, topic: str, partition: int) -> Watermarks:
@@ -189,12 +179,16 @@ class Log:
         for message in read_partition(self._cluster.bootstrap, self._prefix + topic, partition, marks):
             yield row_of(message)
 
-    def record(self, topic: str, place: Place) -> Row | None:
+    def events(self, partition: int, marks: Watermarks) -> Iterator[Row]:
+        """The events topic as the worker has read it."""
+        return self._sources.rows(EVENTS, EVENTS_DLQ, partition, marks)
+
+    def event(self, place: Place) -> Row | None:
         partition, offset = place
-        low, high = self.marks(topic, partition)
+        low, high = self.marks(EVENTS, partition)
         if not low <= offset < high:
             return None
-        return next(self.rows(topic, partition, Watermarks(offset, offset + 1)), None)
+        return next(self.events(partition, Watermarks(offset, offset + 1)), None)
 
     def unknown_reroutes(self) -> Reroutes:
         """For who does not ask for them."""
@@ -216,7 +210,7 @@ class Log:
             marks = self.marks(EVENTS, partition)
             if marks.low > 0:
                 trimmed.add(partition)
-            for first, copy in copies_of(self.rows(EVENTS, partition, marks), self._control_key):
+            for first, copy in copies_of(self.events(partition, marks), self._control_key):
                 copies.setdefault(first, copy)
         return Reroutes(self.partitions[EVENTS], copies, frozenset(trimmed))
 
@@ -234,22 +228,13 @@ class Log:
             partition,
             events.low,
             stood.standing,
-            lambda: self.rows(EVENTS, partition, events),
+            lambda: self.events(partition, events),
             outputs,
             reroutes,
             self._control_key,
             lambda: self.marks(SESSION_STATE, partition).high == stood.state_end,
             asked,
         )
-
-
-def row_of(message: Message) -> Row:
-    partition, offset = message.partition(), message.offset()
-    assert partition is not None
-    assert offset is not None, "a record that was read has a place"
-    key: Any = message.key()
-    value: Any = message.value()
-    return Row(partition, offset, message.timestamp()[1], key, value, headers_of(message))
 
 
 def _standing(state: Iterator[Row], low: int) -> Standing:

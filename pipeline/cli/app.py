@@ -11,8 +11,11 @@ import typer
 from confluent_kafka import KafkaException
 
 from pipeline.cli import (
+    archive,
     demo,
     dlq,
+    explain,
+    keys,
     publish,
     query,
     replay,
@@ -38,9 +41,10 @@ app: Final = typer.Typer(
     rich_markup_mode="markdown",
     pretty_exceptions_enable=False,
 )
-for module in (stack, status, run, validate, publish, wait, watch, query, dlq, verify, replay, demo):
+for module in (stack, status, run, validate, publish, wait, watch, query, explain, archive, dlq, verify, replay, demo):
     module.register(app)
 app.add_typer(topics.app, name="topics")
+app.add_typer(keys.app, name="keys")
 app.add_typer(table.app, name="table")
 
 

@@ -12,7 +12,7 @@ import typer
 from pipeline.audit.dead_letters import Letters, by_reason, readable
 from pipeline.audit.letters import Returns, send_back
 from pipeline.audit.returning import Asked, Fate
-from pipeline.audit.verify import Row, row_of
+from pipeline.audit.rows import Row, row_of
 from pipeline.cli.console import ERR, OUT, plain, print_json, table
 from pipeline.cli.verify import place_of
 from pipeline.contracts.instants import NS_PER_MS, format_ms, parse_instant

@@ -15,7 +15,7 @@ from pydantic import ValidationError
 
 from pipeline.cli.console import OUT, fail, plain, print_json, table
 from pipeline.contracts.artifact import Status
-from pipeline.contracts.pack import ContextPack, Dropped, Section, SourceType, WorkflowHints
+from pipeline.contracts.pack import ENTRY_MARK, ContextPack, Dropped, Section, SourceType, WorkflowHints
 from pipeline.settings import Settings
 
 if TYPE_CHECKING:
@@ -270,7 +270,7 @@ def _show_section(made: ContextPack, section: Section) -> None:
     given = made.token_budget.section_budgets[section]
     OUT.print(f"\n[bold cyan]{section}[/] [dim]{given.used:,} of {given.budget:,} tokens[/]")
     for entry in entries:
-        _say(entry.content, f"{entry.rank:>3}  ")
+        _say(entry.content.removeprefix(f"{ENTRY_MARK} "), f"{entry.rank:>3}  ")
         support = ""
         if entry.source_type is SourceType.ARTIFACT:
             support = f", conf {entry.provenance.confidence:.2f}, {entry.provenance.evidence_count:,} runs"

@@ -60,7 +60,7 @@ def sessions(
 
     Exit code: 0 shown. Example: hmx table sessions --sort waiting
     """
-    rows = _sorted(session_rows(_records(Settings.load(), SESSIONS), tenant), sort)
+    rows = _sorted(session_rows(state_records(Settings.load(), SESSIONS), tenant), sort)
     totals = {
         "sessions": len(rows),
         "released": sum(row.released for row in rows),
@@ -85,7 +85,7 @@ def patterns(
 
     Exit code: 0 shown. Example: hmx table patterns --tenant acme --sort confidence
     """
-    rows = _sorted(pattern_rows(_records(Settings.load(), PATTERNS), tenant), sort)
+    rows = _sorted(pattern_rows(state_records(Settings.load(), PATTERNS), tenant), sort)
     statuses = Counter(row.status or "silent" for row in rows)
     totals = {
         "patterns": len(rows),
@@ -97,7 +97,7 @@ def patterns(
     _show(rows, totals, limit, as_json, columns, _pattern)
 
 
-def _records(settings: Settings, stage: Stage) -> Iterator[StateRecord]:
+def state_records(settings: Settings, stage: Stage) -> Iterator[StateRecord]:
     """Partition by partition: what belongs together stands in one."""
     partitions = existing_topics(settings, stage.state)[stage.state]
     name = settings.topic_prefix + stage.state

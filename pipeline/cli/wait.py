@@ -6,7 +6,8 @@ from typing import Annotated
 import typer
 
 from pipeline.cli.console import ERR, OUT, fail, print_json
-from pipeline.kafka.barriers import LackingError, Progress, silent, wait_for_reader, wait_for_stages
+from pipeline.kafka import barriers
+from pipeline.kafka.barriers import LackingError, Progress, silent
 from pipeline.settings import Settings
 
 
@@ -49,8 +50,4 @@ def wait_for_all(settings: Settings, timeout: float = 120.0, on_progress: Progre
     """Both stages, then Redis. Raises LackingError."""
     from pipeline.store.fetch import Store
 
-    store = Store.open(settings)
-    deadline = time.monotonic() + timeout
-    ends = wait_for_stages(settings, timeout, on_progress)
-    left = max(0.0, deadline - time.monotonic())
-    wait_for_reader(ends, store.positions, left, on_progress)
+    barriers.wait_for_all(settings, Store.open(settings).positions, timeout, on_progress)

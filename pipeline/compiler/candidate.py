@@ -5,17 +5,16 @@ compiled; sources are trimmed to what an artifact may hold, each time to the sam
 is a sample: every count in the artifact is then the sample's, and `sampled` says of about how many it is one.
 """
 
-import hashlib
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
+from pipeline.compiler.confidence import CONTRADICTED, Tally, Verdict, contradicted, recent
 from pipeline.compiler.model import Candidate
-from pipeline.compiler.registry import ARTIFACT_TYPES
+from pipeline.compiler.registry import KINDS
 from pipeline.contracts.artifact import ValidityScope
 from pipeline.contracts.canonical import canonical_json
-from pipeline.contracts.evidence import Contribution, SegmentOutcome
-from pipeline.contracts.keys import join_key
+from pipeline.contracts.evidence import Contribution, SegmentOutcome, segment_rank
 from pipeline.contracts.limits import ARTIFACT_BYTES, ARTIFACT_SOURCES, ARTIFACT_TAGS, KB, PATTERN_CONTRIBUTIONS
 
 _FRAME_BYTES: Final = 16 * KB
@@ -30,18 +29,18 @@ def in_order(contributions: Sequence[Contribution]) -> list[Contribution]:
 
 
 def rank(contribution: Contribution) -> int:
-    """What decides who stays at a bound, the lowest first: 64 bits of a hash, nothing that arrival could change."""
-    name = join_key(contribution.session_id, contribution.segment_id)
-    return int.from_bytes(hashlib.sha256(name.encode()).digest()[:8], "big")
+    """What decides who stays at a bound, the lowest first."""
+    return segment_rank(contribution.session_id, contribution.segment_id)
 
 
 def candidate(contributions: Sequence[Contribution]) -> Candidate | None:
     kept = in_order([c for c in contributions if not c.withdrawn])
-    if not kept:
-        return None
-    found = ARTIFACT_TYPES[kept[0].pattern_type].compile(kept)
+    compiled = KINDS[kept[0].pattern_type].compile if kept else None
+    found = compiled(kept) if compiled is not None else None
     if found is None:
         return None
+    if found.rests_on is not None:
+        kept = list(found.rests_on)
     memory_ids = [c.contribution_id for c in kept]
     room = ARTIFACT_BYTES - _FRAME_BYTES - len(canonical_json(found.content)) - len(canonical_json(memory_ids))
     sources, omitted = _sources(kept, room)
@@ -51,6 +50,10 @@ def candidate(contributions: Sequence[Contribution]) -> Candidate | None:
         checked["sampled"] = {"kept": len(kept), "of_about": _population(contributions, len(kept))}
     if omitted:
         checked["source_events_omitted"] = omitted
+    scope = _scope(kept)
+    lately = recent(_within(scope, kept, found.verdicts))
+    if lately.sessions:
+        checked["recent"] = {"successes": lately.successes, "sessions": lately.sessions, "bound": lately.bound}
     return Candidate(
         title=found.title,
         summary=found.summary,
@@ -64,8 +67,9 @@ def candidate(contributions: Sequence[Contribution]) -> Candidate | None:
         success_rate=found.success_rate,
         newest_at=max(c.last_at for c in kept),
         source_memory_ids=memory_ids,
-        validity_scope=_scope(kept),
+        validity_scope=scope,
         checked=checked,
+        contradicted=_contradiction(lately),
     )
 
 
@@ -79,6 +83,23 @@ def _scope(contributions: Sequence[Contribution]) -> ValidityScope | None:
     if not able or others[SegmentOutcome.FAILURE] < SCOPE_RUNS or others[SegmentOutcome.SUCCESS]:
         return None
     return ValidityScope(agent_ids=able)
+
+
+def _within(
+    scope: ValidityScope | None, contributions: Sequence[Contribution], verdicts: Sequence[Verdict]
+) -> Iterable[Verdict]:
+    """What befell agents that it is not for does not speak against it."""
+    if scope is None or not scope.agent_ids:
+        return verdicts
+    able = {c.session_id for c in contributions if c.agent_id in scope.agent_ids}
+    return (verdict for verdict in verdicts if verdict[0] in able)
+
+
+def _contradiction(lately: Tally) -> str:
+    if not contradicted(lately):
+        return ""
+    counts = f"{lately.successes} of the last {lately.sessions} sessions"
+    return f"it went well in {counts} only: bound {lately.bound:.2f}, less than {CONTRADICTED}"
 
 
 def _population(sample: Sequence[Contribution], kept: int) -> int:

@@ -1,5 +1,7 @@
 """How sure the evidence makes us: the Wilson lower bound over independent sessions. In: counts or contributions.
 Out: 0 to 1, rounded to 1e-6. Nothing fails.
+
+What has turned bad is told by the last sessions alone, or success of old would outweigh it for long.
 """
 
 from collections.abc import Iterable
@@ -10,6 +12,15 @@ from pipeline.contracts.evidence import Contribution, SegmentOutcome
 
 Z: Final = 1.2816
 """One-sided 90 %."""
+RECENT: Final = 10
+"""Sessions that tell whether it still works, the last ones by event time."""
+FEW: Final = 5
+"""With fewer than these nothing has been contradicted yet, only not shown."""
+CONTRADICTED: Final = 0.3
+"""Bound over the recent sessions below which it no longer works: 4 of 10, 2 of 5."""
+
+Verdict = tuple[str, bool]
+"""A session, and whether it went well there."""
 
 
 class Tally(NamedTuple):
@@ -37,16 +48,36 @@ def wilson(successes: int, total: int) -> float:
     return round(max(0.0, (middle - spread) / (1 + zz / total)), 6)
 
 
-def tally(verdicts: Iterable[tuple[str, bool]]) -> Tally:
-    """Verdicts are (session, went well) in event-time order."""
+def tally(verdicts: Iterable[Verdict]) -> Tally:
+    """Verdicts come in event-time order."""
     last = dict(verdicts)
     return Tally(sum(last.values()), len(last))
 
 
+def recent(verdicts: Iterable[Verdict]) -> Tally:
+    """Of the sessions whose last verdicts are the newest; verdicts come in event-time order."""
+    last: dict[str, bool] = {}
+    for session, well in verdicts:
+        last.pop(session, None)
+        last[session] = well
+    kept = list(last.values())[-RECENT:]
+    return Tally(sum(kept), len(kept))
+
+
+def contradicted(lately: Tally) -> bool:
+    """Whether the recent sessions speak against it."""
+    return lately.sessions >= FEW and lately.bound < CONTRADICTED
+
+
 def outcomes(contributions: Iterable[Contribution]) -> Tally:
     """Unknown outcomes count as neither."""
-    return tally(
+    return tally(verdicts(contributions))
+
+
+def verdicts(contributions: Iterable[Contribution]) -> list[Verdict]:
+    """How the segments ended, where that is known."""
+    return [
         (c.session_id, c.outcome is SegmentOutcome.SUCCESS)
         for c in contributions
         if c.outcome is not SegmentOutcome.UNKNOWN
-    )
+    ]

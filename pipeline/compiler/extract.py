@@ -1,16 +1,16 @@
-"""What a segment says. In: a segment. Out: one contribution for each pattern of each artifact type. Nothing fails."""
+"""What a segment says. In: a segment. Out: one contribution for each pattern of each kind. Nothing fails."""
 
 from collections.abc import Sequence
 from typing import Any
 
-from pipeline.compiler.registry import ARTIFACT_TYPES
+from pipeline.compiler.registry import KINDS
 from pipeline.contracts.evidence import Contribution, Pattern, Segment, contribution_id
 from pipeline.segments.outcome import outcome_of
 from pipeline.segments.pairing import actions
 
 
 def contributions(segment: Segment) -> list[Contribution]:
-    """In the order of the registry and, within a type, of appearance."""
+    """In the order of the registry and, within a kind, of appearance."""
     if not segment.steps:
         return []
     acted = actions(segment)
@@ -25,7 +25,7 @@ def contributions(segment: Segment) -> list[Contribution]:
             lineage_tags=_lineage_tags(segment, found.source_events),
             body=found.body,
         )
-        for kind in ARTIFACT_TYPES.values()
+        for kind in KINDS.values()
         for found in kind.extract(segment, outcome, acted)
     ]
 

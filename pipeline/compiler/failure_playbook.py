@@ -6,21 +6,22 @@ worked, and what had been done before tries that failed and tries that worked. N
 session only is a finding from three sessions on.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from math import log
 from typing import Any, Final, NamedTuple
 
-from pipeline.compiler.confidence import tally, wilson
+from pipeline.compiler.confidence import Tally, Verdict, contradicted, recent, tally, wilson
 from pipeline.compiler.mining import share_with
-from pipeline.compiler.model import ArtifactType, Extracted, Finding
+from pipeline.compiler.model import ArtifactType, Extracted, Finding, Need
 from pipeline.compiler.wording import listed, most_frequent, plural
 from pipeline.contracts.artifact import Status
 from pipeline.contracts.event_types import Role
 from pipeline.contracts.evidence import Contribution, Segment, SegmentOutcome
 from pipeline.contracts.limits import STEP_VALUES
 from pipeline.contracts.pack import Section
-from pipeline.segments.intent import goal_intent, goal_messages
-from pipeline.segments.masking import mask, mask_ids, readable, sentence, shorten
+from pipeline.segments.intent import goal_intent, goal_messages, stem
+from pipeline.segments.masking import mask, mask_code, mask_ids, readable, sentence, shorten
 from pipeline.segments.naming import ASK, mutates, phrase_of, silent, tool_of, words_of
 from pipeline.segments.pairing import Action
 
@@ -31,6 +32,8 @@ _PATH: Final = 6  # verbs from an error to the next try
 _LOOKS: Final = 2
 _BEFORE: Final = 24
 _MESSAGE: Final = 160
+_FAULT: Final = 80
+_FAULTS: Final = 3
 _LEAST_SESSIONS: Final = 2
 _ACTIVE_OCCURRENCES: Final = 3
 _ACTIVE_RECOVERIES: Final = 2
@@ -38,7 +41,12 @@ _MOST: Final = 0.8
 _SIDE: Final = 5  # tries that failed, and that worked, before prevention is judged
 _LOG_ODDS: Final = 1.0
 _SHOWN: Final = 5
+_SHOWN_ONCE: Final = 2
+_HELPED: Final = 2
 _SEVERITY: Final = ((0.25, "low"), (0.5, "medium"), (0.8, "high"))
+_OF_COURSE: Final = "error exception failed failure command tool"
+_GENERAL: Final = frozenset(f"{_OF_COURSE} process exit code status non zero nonzero".split())
+"""What a class may say of every error."""
 _ALIKE: Final = 0.5  # share of words by which two tools serve one purpose
 
 
@@ -64,10 +72,17 @@ def extract(segment: Segment, outcome: SegmentOutcome, actions: Sequence[Action]
 
 
 def _error_key(action: Action) -> _ErrorKey | None:
+    """A command that only looks and fails without a word has found nothing: that is an answer. That something failed
+    is no way to fail."""
     failure = action.failure
-    if failure is None or not (failure.type or failure.message):
+    if failure is None:
         return None
-    kind, message = (mask(text, action.values).lower()[:_MESSAGE] for text in (failure.type, failure.message))
+    looks = action.role is Role.ACTION and not mutates(action.verb)
+    if not failure.message and (looks or _GENERAL.issuperset(words_of(failure.type))):
+        return None
+    kind, message = (
+        mask(text, action.values).lower()[:_MESSAGE].rstrip(" .") for text in (failure.type, failure.message)
+    )
     return _ErrorKey(kind, action.verb, message)
 
 
@@ -89,6 +104,7 @@ def _extracted(
             "verb": key.verb,
             "message": key.message,
             "surface": mask_ids(shorten(failure.message, _MESSAGE), done[at[0]].values),
+            "fault": readable(mask_code(mask(failure.fault, done[at[0]].values)), _FAULT),
             "wishes": wishes,
             "occurrences": len(at),
             "recovered": any(try_.worked for try_ in tries),
@@ -112,6 +128,9 @@ def _after(at: int, done: Sequence[Action], outcome: SegmentOutcome) -> _After:
     """From an error to the next try of the same verb, or of one alike, or to the goal."""
     failed = done[at]
     steps: list[str] = []
+    if not failed.verb:
+        following = done[at + 1 : at + 2]
+        return _After((), "again" if following else "", any(a.verb and a.ok is not False for a in following), ())
     for i in range(at + 1, min(at + 1 + _PATH, len(done))):
         action = done[i]
         if action.asked:
@@ -170,11 +189,12 @@ def compile_(contributions: Sequence[Contribution]) -> Finding | None:
     if sessions < _LEAST_SESSIONS:
         return None
     recovered = tally((c.session_id, c.body["recovered"]) for c in contributions)
-    active = sessions >= _ACTIVE_OCCURRENCES and recovered.successes >= _ACTIVE_RECOVERIES
+    active = all(need.met for need in needs(contributions))
     verb = contributions[0].body["verb"]
-    pattern = _pattern(contributions)
+    pattern = _pattern(contributions, verb)
     occurrences = sum(c.body["occurrences"] for c in contributions)
-    recoveries = _recoveries(contributions)
+    ways_out = _recoveries(contributions)
+    recoveries = [recovery.shown for recovery in ways_out]
     return Finding(
         title=_title(pattern, verb),
         summary=(
@@ -200,18 +220,36 @@ def compile_(contributions: Sequence[Contribution]) -> Finding | None:
             "rule": f"active: {_ACTIVE_OCCURRENCES} sessions, {_ACTIVE_RECOVERIES} recoveries",
             "enough": active,
         },
+        verdicts=ways_out[0].verdicts if ways_out else (),
     )
 
 
-def _pattern(contributions: Sequence[Contribution]) -> str:
-    """The message as most show it, quotes and paths only where nearly all share them."""
+def needs(contributions: Sequence[Contribution]) -> list[Need]:
+    recovered = tally((c.session_id, c.body["recovered"]) for c in contributions)
+    helped = max((way.counts.successes for way in _recoveries(contributions)), default=0)
+    return [
+        Need("sessions with this error", recovered.sessions, _ACTIVE_OCCURRENCES),
+        Need("sessions that recovered", recovered.successes, _ACTIVE_RECOVERIES),
+        Need("sessions that one way out helped", helped, _HELPED),
+    ]
+
+
+def _pattern(contributions: Sequence[Contribution], verb: str) -> str:
+    """The message as most show it, quotes and paths only where nearly all share them; with the error's class where
+    that says more."""
     surface, share = most_frequent(c.body["surface"] for c in contributions)
     kind = most_frequent(c.body["type"] for c in contributions)[0]
-    text = readable(surface if share >= _MOST else mask(surface))
-    kind = readable(mask(kind)).replace("_", " ")
-    if kind.lower() not in text.lower() and text.lower() not in kind.lower():
-        return f"{kind}: {text}"
-    return max(text, kind, key=len) or "error without a message"
+    text = readable((surface if share >= _MOST else mask(surface)).removeprefix(f"{tool_of(verb)}: "))
+    kind = _kind(kind)
+    if not (kind and text):
+        return kind or text or "error without a message"
+    told = {stem(word) for word in words_of(f"{text} {_OF_COURSE}")}
+    named = kind.endswith(("Error", "Exception", "Warning"))
+    return f"{kind}: {text}" if named or any(stem(word) not in told for word in words_of(kind)) else text
+
+
+def _kind(name: str) -> str:
+    return readable(mask(name)).replace("_", " ")
 
 
 def _title(pattern: str, verb: str) -> str:
@@ -225,8 +263,6 @@ def _triggers(contributions: Sequence[Contribution], verb: str) -> list[str]:
     if verb and before and share >= _MOST:
         how = "again" if before == verb else f"right after {phrase_of(before)}"
         conditions.append(f"{sentence(phrase_of(verb))} {how}")
-    elif verb:
-        conditions.append(sentence(phrase_of(verb)))
     wishes = [c.body["wishes"] for c in contributions]
     common = sorted({wish for wished in wishes for wish in wished if share_with(wishes, wish) >= _MOST})
     return conditions + [f"The user wants to {wish}" for wish in common]
@@ -241,37 +277,77 @@ def _severity(contributions: Sequence[Contribution]) -> str:
 
 
 def _symptoms(contributions: Sequence[Contribution]) -> list[str]:
-    kinds = [readable(mask(c.body["type"])).replace("_", " ") for c in contributions]
+    kinds = [_kind(c.body["type"]) for c in contributions]
     texts = [readable(c.body["surface"], _MESSAGE) for c in contributions]
     shown = [sentence(form) for forms in (kinds, texts) for form in (most_frequent(f for f in forms if f)[0],) if form]
+    faults = Counter(c.body["fault"] for c in contributions if c.body["fault"])
+    often = [fault for fault, count in faults.items() if count >= _LEAST_SESSIONS]
+    shown += sorted(map(sentence, often), key=lambda fault: (-faults[fault], fault))[:_FAULTS]
     repeats = sum(c.body["occurrences"] > 1 for c in contributions)
     if 2 * repeats >= len(contributions):
         shown.append("The same error comes back within a session")
     return list({text.lower(): text for text in reversed(shown)}.values())[::-1]
 
 
-def _recoveries(contributions: Sequence[Contribution]) -> list[str]:
-    """What was tried, by the bound of how often it worked over independent sessions."""
-    tried: dict[str, list[tuple[str, bool]]] = {}
+class _Recovery(NamedTuple):
+    words: str
+    counts: Tally
+    verdicts: list[Verdict]
+    """A session once, by whether it ever worked there."""
+
+    @property
+    def shown(self) -> str:
+        return f"{self.words} (worked in {self.counts.successes} of {plural(self.counts.sessions, 'session')})"
+
+
+def _recoveries(contributions: Sequence[Contribution]) -> list[_Recovery]:
+    """What was tried and has worked, by the bound of how often over independent sessions; last what works no more.
+    What worked once only is shown where nothing worked twice."""
+    tried: dict[_Way, dict[str, bool]] = {}
+    forms: dict[_Way, list[tuple[str, ...]]] = {}
     for c in contributions:
         for after in c.body["after"]:
-            words = _recovery(after["steps"], after["again"], c.body["verb"])
-            if words:
-                tried.setdefault(words, []).append((c.session_id, after["worked"]))
+            way = _way(after["steps"], after["again"])
+            if way is not None:
+                seen = tried.setdefault(way, {})
+                seen[c.session_id] = after["worked"] or seen.get(c.session_id, False)
+                forms.setdefault(way, []).append(tuple(after["steps"]))
+    verb = contributions[0].body["verb"]
+    found = [
+        _Recovery(_recovery(_usual(forms[way]), way.again, verb), tally(seen.items()), list(seen.items()))
+        for way, seen in tried.items()
+    ]
     ranked = sorted(
-        ((tally(sorted(seen)), words) for words, seen in tried.items()),
-        key=lambda r: (-r[0].bound, -r[0].successes, r[1]),
+        (recovery for recovery in found if recovery.counts.successes),
+        key=lambda r: (contradicted(recent(r.verdicts)), -r.counts.bound, -r.counts.successes, r.words),
     )
-    return [
-        f"{words} (worked in {counts.successes} of {plural(counts.sessions, 'session')})"
-        for counts, words in ranked
-        if counts.successes
-    ][:_SHOWN]
+    return [r for r in ranked if r.counts.successes >= _HELPED][:_SHOWN] or ranked[:_SHOWN_ONCE]
+
+
+class _Way(NamedTuple):
+    steps: tuple[str, ...]
+    again: str
+
+
+def _way(steps: Sequence[str], again: str) -> _Way | None:
+    """What makes two ways out the same: the changes on the way; where nothing was changed, all that was done. Looking
+    around until the goal is reached is none."""
+    changes = tuple(step for step in steps if mutates(step))
+    if changes:
+        return _Way(changes, again)
+    return _Way(tuple(steps), again) if again else None
+
+
+def _usual(forms: Sequence[tuple[str, ...]]) -> tuple[str, ...]:
+    counts = Counter(forms)
+    return min(counts, key=lambda form: (-counts[form], len(form), form))
 
 
 def _recovery(steps: Sequence[str], again: str, verb: str) -> str:
     """Words for one way out; `same` without a step between is a plain retry and is called that."""
     words = [phrase_of(step) for step in steps]
+    if not verb:
+        return "Try again"
     match again:
         case "":
             pass
@@ -316,4 +392,4 @@ def lines(content: Mapping[str, Any]) -> Iterator[str]:
     yield from listed("Prevent", content.get("prevention_strategies", ()))
 
 
-TYPE: Final = ArtifactType(NAME, extract, compile_, Section.PROCEDURES, lines)
+TYPE: Final = ArtifactType(NAME, extract, compile_, Section.PROCEDURES, lines, needs)

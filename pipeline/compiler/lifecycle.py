@@ -2,6 +2,9 @@
 artifact records to publish, predecessor first, and what was said last from now on. Nothing fails.
 
 Under one artifact_id only status, superseded_by, updated_at and metadata ever change; all else is a new version.
+
+That evidence has decayed is said when somebody asks and is no transition here: it depends on how far the tenant's time
+has gone on since, and what a pattern publishes depends on nothing but its own evidence.
 """
 
 from typing import Annotated, Any, Final
@@ -13,14 +16,24 @@ from pipeline.contracts.artifact import TRANSITIONS, Artifact, Status
 from pipeline.contracts.canonical import content_hash
 from pipeline.contracts.evidence import Pattern
 from pipeline.contracts.ids import content_id
-from pipeline.contracts.instants import format_ms
+from pipeline.contracts.instants import NS_PER_MS, format_ms, parse_instant
 from pipeline.contracts.model import Model
 
 _LIVE: Final = (Status.DRAFT, Status.ACTIVE)
+_PASSED: Final = "validation passed"
 _BODY: Final = (
     "title", "summary", "content", "confidence", "source_events", "source_memory_ids", "tags",
     "observed_count", "success_rate", "validity_scope",
 )  # fmt: skip
+
+
+DECAYED_MS: Final = 365 * 24 * 3600 * 1000
+
+
+def decayed(artifact: Artifact, newest_ms: int) -> bool:
+    """Whether its newest evidence is a year older than the tenant's newest event."""
+    instant = parse_instant(artifact.created_at)
+    return instant is not None and newest_ms - instant // NS_PER_MS > DECAYED_MS
 
 
 class Said(Model):
@@ -32,23 +45,45 @@ class Said(Model):
 
 
 def step(
-    said: Said | None, candidate: Candidate | None, tenant_id: str, pattern: Pattern, now_ms: int
+    said: Said | None,
+    candidate: Candidate | None,
+    tenant_id: str,
+    pattern: Pattern,
+    now_ms: int,
+    archived: str | None = None,
 ) -> tuple[Said | None, list[Artifact]]:
-    """The same candidate twice publishes nothing the second time."""
+    """The same candidate twice publishes nothing the second time. `archived`: why an operator has silenced the pattern;
+    then the candidate does not matter."""
+    if archived is not None:
+        return _silenced(said, archived, now_ms)
     if said is None or said.artifact.status not in _LIVE:
-        if candidate is None:
+        if candidate is None or candidate.contradicted:
             return said, []
         chain = 1 if said is None else said.chain + 1
         opened = _artifact(candidate, tenant_id, pattern, chain, None)
         return Said(artifact=opened, chain=chain), [opened]
-    if candidate is None:
-        gone = _deprecated(said.artifact, "no evidence for it is left", now_ms)
+    if candidate is None or candidate.contradicted:
+        gone = _deprecated(said.artifact, candidate, now_ms)
         return Said(artifact=gone, chain=said.chain), [gone]
     if said.artifact.status is Status.ACTIVE and candidate.status is Status.DRAFT:
-        gone = _deprecated(said.artifact, "the evidence no longer passes validation", now_ms)
+        gone = _deprecated(said.artifact, candidate, now_ms)
         opened = _artifact(candidate, tenant_id, pattern, said.chain + 1, None)
         return Said(artifact=opened, chain=said.chain + 1), [gone, opened]
     return _continued(said, candidate, tenant_id, pattern, now_ms)
+
+
+def _transition(old: Status, new: Status, cause: str) -> dict[str, str]:
+    """`metadata.transition`: how it came to its status; what was looked at for that is `metadata.checked`."""
+    return {"from": old.value, "to": new.value, "cause": cause}
+
+
+def _silenced(said: Said | None, cause: str, now_ms: int) -> tuple[Said | None, list[Artifact]]:
+    """Only what is active can be archived (HMX-A §5); a draft, which nobody has seen, is given up."""
+    if said is None or said.artifact.status not in _LIVE:
+        return said, []
+    end = Status.ARCHIVED if said.artifact.status is Status.ACTIVE else Status.DEPRECATED
+    gone = _moved(said.artifact, end, cause, now_ms)
+    return Said(artifact=gone, chain=said.chain), [gone]
 
 
 def _continued(
@@ -58,10 +93,11 @@ def _continued(
     if all(getattr(last, name) == getattr(candidate, name) for name in _BODY):
         if last.status is candidate.status:
             return said, []
-        passed = _moved(last, candidate.status, "validation passed", now_ms, checked=dict(candidate.checked))
+        passed = _moved(last, candidate.status, _PASSED, now_ms, checked=dict(candidate.checked))
         return Said(artifact=passed, chain=said.chain), [passed]
     successor = _artifact(candidate, tenant_id, pattern, said.chain, last)
-    cause = f"version {successor.version} was compiled from newer evidence"
+    changed = ", ".join(name for name in _BODY if getattr(last, name) != getattr(candidate, name))
+    cause = f"version {successor.version} was compiled from newer evidence: {changed}"
     predecessor = _moved(last, Status.SUPERSEDED, cause, now_ms, superseded_by=successor.artifact_id)
     return Said(artifact=successor, chain=said.chain), [predecessor, successor]
 
@@ -70,7 +106,9 @@ def _artifact(
     candidate: Candidate, tenant_id: str, pattern: Pattern, chain: int, predecessor: Artifact | None
 ) -> Artifact:
     version = 1 if predecessor is None else predecessor.version + 1
-    metadata = {"pattern": pattern.text, "chain": chain, "checked": dict(candidate.checked)}
+    metadata: dict[str, Any] = {"pattern": pattern.text, "chain": chain, "checked": dict(candidate.checked)}
+    if candidate.status is Status.ACTIVE:  # it was a draft for as long as validation took
+        metadata["transition"] = _transition(Status.DRAFT, Status.ACTIVE, _PASSED)
     if candidate.lineage_tags:
         metadata["lineage_tags"] = list(candidate.lineage_tags)
     return Artifact(
@@ -87,15 +125,19 @@ def _artifact(
     )
 
 
-def _deprecated(artifact: Artifact, cause: str, now_ms: int) -> Artifact:
-    return _moved(artifact, Status.DEPRECATED, cause, now_ms)
+def _deprecated(artifact: Artifact, candidate: Candidate | None, now_ms: int) -> Artifact:
+    """`checked` is what the evidence was found to be by now."""
+    if candidate is None:
+        return _moved(artifact, Status.DEPRECATED, "no evidence for it is left", now_ms)
+    cause = f"contradicted: {candidate.contradicted}" if candidate.contradicted else "it no longer passes validation"
+    return _moved(artifact, Status.DEPRECATED, cause, now_ms, checked=dict(candidate.checked))
 
 
 def _moved(
     artifact: Artifact, status: Status, cause: str, now_ms: int, superseded_by: str | None = None, **metadata: Any
 ) -> Artifact:
     assert (artifact.status, status) in TRANSITIONS, "no other way leads from status to status (HMX-A §5)"
-    moved = {"from": artifact.status.value, "to": status.value, "cause": cause}
+    moved = _transition(artifact.status, status, cause)
     return Artifact.model_validate(
         artifact.model_dump()
         | {

@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 _MANY: Final = 20
 _SUPPORT_FEW: Final = 0.5
 _SUPPORT_MANY: Final = 0.4
-_LEAST_STEPS: Final = 2
+LEAST_STEPS: Final = 2
 _LEAST_AGREEMENT: Final = 0.2
 
 
@@ -35,7 +35,7 @@ def mine(runs: Sequence[Sequence[str]]) -> Mined | None:
     support = Counter(verb for first in firsts for verb in first)
     least = (_SUPPORT_FEW if len(runs) < _MANY else _SUPPORT_MANY) * len(runs)
     kept = sorted(verb for verb, count in support.items() if count >= least)
-    if len(kept) < _LEAST_STEPS:
+    if len(kept) < LEAST_STEPS:
         return None
     wins: Counter[str] = Counter()
     early: Counter[str] = Counter()

@@ -1,4 +1,5 @@
-"""What an artifact type is: a name, what it takes from a segment, what it makes of all that was taken, how it is shown.
+"""What a kind of evidence is: a name, what it takes from a segment, what it makes of all that was taken. An artifact
+type is a kind whose artifacts packs show.
 
 `extract` and `compile` are pure; `compile` is a function of the set of contributions, which it gets in event-time
 order.
@@ -6,8 +7,9 @@ order.
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
+from pipeline.compiler.confidence import Verdict
 from pipeline.contracts.artifact import Status, ValidityScope
 from pipeline.contracts.evidence import Contribution, Segment, SegmentOutcome
 from pipeline.contracts.pack import Section
@@ -47,6 +49,8 @@ class Candidate:
     """Tags that every event it rests on carries: what packs are filtered by."""
     checked: Mapping[str, Any] = field(default_factory=dict)
     """What validation looked at, and what was left out at a bound."""
+    contradicted: str = ""
+    """Why it no longer holds, where recent evidence speaks against it: then nothing of the pattern may be live."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +64,24 @@ class Finding:
     status: Status
     success_rate: float | None
     checked: Mapping[str, Any]
+    verdicts: Sequence[Verdict] = ()
+    """How it went for those who did what it advises, in event-time order; none where it advises nothing."""
+    rests_on: Sequence[Contribution] | None = None
+    """Those of the contributions, in their order, that it says something about; None: all of them."""
+
+
+class Need(NamedTuple):
+    """One thing that it takes for an artifact to be active, and how much of it there is."""
+
+    what: str
+    has: float
+    wanted: float
+    at_most: bool = False
+    """Less is better."""
+
+    @property
+    def met(self) -> bool:
+        return self.has <= self.wanted if self.at_most else self.has >= self.wanted
 
 
 Extract = Callable[[Segment, SegmentOutcome, Sequence[Action]], list[Extracted]]
@@ -67,11 +89,18 @@ Compile = Callable[[Sequence[Contribution]], Finding | None]
 
 
 @dataclass(frozen=True, slots=True)
-class ArtifactType:
+class Kind:
     name: str
     extract: Extract
-    compile: Compile
+    compile: Compile | None
+    """None: its contributions are kept for advice, and make nothing that is published."""
+
+
+@dataclass(frozen=True, slots=True)
+class ArtifactType(Kind):
     section: Section
     """Where packs show its artifacts (HMX-C §3.1)."""
     lines: Callable[[Mapping[str, Any]], Iterator[str]]
     """Its content as packs show it, tersely: what stands below the title."""
+    needs: Callable[[Sequence[Contribution]], list[Need]]
+    """What it takes for one of this type to be active; of contributions in event-time order, one at least."""

@@ -1,11 +1,47 @@
-"""The artifact types there are. One more type is one more module and one more entry here."""
+"""The kinds of evidence there are, artifact types among them. One more is one more module and one more entry here."""
 
 from collections.abc import Mapping
 from typing import Final
 
-from pipeline.compiler import failure_playbook, task_schema
-from pipeline.compiler.model import ArtifactType
+from pipeline.compiler import (
+    causal_pattern,
+    course,
+    decision_policy,
+    failure_playbook,
+    strategy_template,
+    task_schema,
+    touched,
+)
+from pipeline.compiler.knowledge import facts, graph
+from pipeline.compiler.knowledge.model import KnowledgeKind
+from pipeline.compiler.model import ArtifactType, Kind
 
-ARTIFACT_TYPES: Final[Mapping[str, ArtifactType]] = {
-    kind.name: kind for kind in (task_schema.TYPE, failure_playbook.TYPE)
+KINDS: Final[Mapping[str, Kind]] = {
+    kind.name: kind
+    for kind in (
+        task_schema.TYPE,
+        failure_playbook.TYPE,
+        decision_policy.TYPE,
+        causal_pattern.TYPE,
+        strategy_template.TYPE,
+        course.KIND,
+        touched.KIND,
+        facts.FACT,
+        facts.POLICY,
+        graph.ENTITY,
+        graph.RELATION,
+    )
 }
+ARTIFACT_TYPES: Final[Mapping[str, ArtifactType]] = {
+    name: kind for name, kind in KINDS.items() if isinstance(kind, ArtifactType)
+}
+
+
+def knows(name: str) -> bool:
+    """Whether patterns of this kind, one of `KINDS`, say knowledge records instead of an artifact."""
+    return isinstance(KINDS[name], KnowledgeKind)
+
+
+def speaks(name: str) -> bool:
+    """Whether patterns of this kind, one of `KINDS`, are ever compiled."""
+    return KINDS[name].compile is not None or knows(name)

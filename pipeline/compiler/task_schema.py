@@ -8,17 +8,17 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from pipeline.compiler.confidence import Tally, outcomes
-from pipeline.compiler.mining import Mined, mine, share_with
-from pipeline.compiler.model import ArtifactType, Extracted, Finding
-from pipeline.compiler.wording import and_list, listed, most_frequent, percent, plural
+from pipeline.compiler.confidence import Tally, outcomes, verdicts
+from pipeline.compiler.mining import LEAST_STEPS, Mined, mine, share_with
+from pipeline.compiler.model import ArtifactType, Extracted, Finding, Need
+from pipeline.compiler.wording import actions_list, and_list, listed, most_frequent, percent, plural
 from pipeline.contracts.artifact import Status
 from pipeline.contracts.event_types import Role
 from pipeline.contracts.evidence import Contribution, Segment, SegmentOutcome
 from pipeline.contracts.pack import Section
 from pipeline.segments.intent import goal_intent, goal_messages, goal_title, intent_key
 from pipeline.segments.masking import sentence, shorten
-from pipeline.segments.naming import mutates, phrase_of, silent, tool_of
+from pipeline.segments.naming import EDIT, mutates, phrase_of, silent, tool_of
 from pipeline.segments.pairing import Action
 
 NAME: Final = "task_schema"
@@ -30,8 +30,9 @@ _ACTIVE_SESSIONS: Final = 2
 _ACTIVE_BOUND: Final = 0.5
 _MOST: Final = 0.8
 _RARER: Final = 0.1
-_RARE: Final = 0.1
-_COMPLEXITY: Final = ((4, "low"), (12, "medium"))  # median number of actions
+_RARE: Final = 0.3
+_TITLE_STEPS: Final = 3
+_COMPLEXITY: Final = ((4, "low"), (12, "medium"))
 
 
 def extract(segment: Segment, outcome: SegmentOutcome, actions: Sequence[Action]) -> list[Extracted]:
@@ -72,15 +73,14 @@ def compile_(contributions: Sequence[Contribution]) -> Finding | None:
     if len(good) < _DRAFT_SUCCESSES:
         return None
     mined = mine([c.body["steps"] for c in good])
-    if mined is None:
+    if mined is None or not any(_telling(step.verb) for step in mined.steps):
         return None
     counts = outcomes(contributions)
     sessions = len({c.session_id for c in good})
-    active = len(good) >= _ACTIVE_SUCCESSES and sessions >= _ACTIVE_SESSIONS and counts.bound >= _ACTIVE_BOUND
-    title = _title(contributions)
+    active = all(need.met for need in _needs(len(good), sessions, counts.bound, mined))
     content = _content(mined, good, bad)
     return Finding(
-        title=title,
+        title=_title(contributions, mined),
         summary=_summary(content, counts),
         content=content,
         confidence=counts.bound,
@@ -96,7 +96,31 @@ def compile_(contributions: Sequence[Contribution]) -> Finding | None:
             "rule": f"active: {_ACTIVE_SUCCESSES} successes, {_ACTIVE_SESSIONS} sessions, bound {_ACTIVE_BOUND}",
             "enough": active,
         },
+        verdicts=verdicts(contributions),
     )
+
+
+def needs(contributions: Sequence[Contribution]) -> list[Need]:
+    good = [c for c in contributions if c.outcome is SegmentOutcome.SUCCESS]
+    mined = mine([c.body["steps"] for c in good])
+    sessions = len({c.session_id for c in good})
+    return _needs(len(good), sessions, outcomes(contributions).bound, mined)
+
+
+def _needs(successes: int, sessions: int, bound: float, mined: Mined | None) -> list[Need]:
+    steps = [step.verb for step in mined.steps] if mined is not None else []
+    return [
+        Need("successes", successes, _ACTIVE_SUCCESSES),
+        Need("sessions with a success", sessions, _ACTIVE_SESSIONS),
+        Need("bound of success over sessions", bound, _ACTIVE_BOUND),
+        Need("steps that the runs have in common", len(steps), LEAST_STEPS),
+        Need("steps but reading and editing files", sum(map(_telling, steps)), 1),
+    ]
+
+
+def _telling(verb: str) -> bool:
+    """Whether it says more of a task than that files were looked at and changed: `read`, `edit`."""
+    return len(phrase_of(verb).split()) > 1 and verb != EDIT
 
 
 def _content(mined: Mined, good: Sequence[Contribution], bad: Sequence[Contribution]) -> dict[str, Any]:
@@ -115,7 +139,7 @@ def _content(mined: Mined, good: Sequence[Contribution], bad: Sequence[Contribut
         "preconditions": _preconditions(verbs, good, bad),
         "postconditions": _postconditions(mined, good),
         "tools_used": list(dict.fromkeys(tool_of(verb) for verb in verbs)),
-        "estimated_complexity": _complexity(sorted(c.body["actions"] for c in good)),
+        "estimated_complexity": complexity(good),
     }
 
 
@@ -152,13 +176,15 @@ def _postconditions(mined: Mined, good: Sequence[Contribution]) -> list[str]:
     )
 
 
-def _complexity(actions: Sequence[int]) -> str:
-    median = actions[len(actions) // 2]
+def complexity(good: Sequence[Contribution]) -> str:
+    """By the median number of actions."""
+    median = sorted(c.body["actions"] for c in good)[len(good) // 2]
     return next((name for bound, name in _COMPLEXITY if median <= bound), "high")
 
 
-def _title(contributions: Sequence[Contribution]) -> str:
-    """The users' own words where most say the same, else what their intents have in common."""
+def _title(contributions: Sequence[Contribution], mined: Mined) -> str:
+    """The users' own words where most say the same, else what their intents have in common; where that is one word,
+    with the steps that tell most."""
     goal, share = most_frequent(c.body["goal"] for c in contributions if c.body["goal"])
     if share > 0.5 or not any(c.body["phrases"] for c in contributions):
         return sentence(goal or "Procedure without a named goal")
@@ -167,7 +193,14 @@ def _title(contributions: Sequence[Contribution]) -> str:
     for c in contributions:
         for tag, phrase in sorted(zip(c.tags, c.body["phrases"], strict=True)):
             places[sorted(c.tags).index(tag)][phrase] += 1
-    return sentence(and_list([_surface(place) for place in places]))
+    title = sentence(and_list([_surface(place) for place in places]))
+    if " " in title:
+        return title
+    steps = [step for step in mined.steps if _telling(step.verb)]
+    firm = [step for step in steps if step.support >= _MOST] or steps
+    phrases = [phrase_of(step.verb) for step in [s for s in firm if mutates(s.verb)] or firm]
+    said = next((phrase for phrase in phrases if phrase.split()[0] == title.lower()), "")
+    return sentence(said) or f"{title}: {actions_list(phrases[:_TITLE_STEPS])}"
 
 
 def _surface(forms: Counter[str]) -> str:
@@ -199,4 +232,4 @@ def lines(content: Mapping[str, Any]) -> Iterator[str]:
     yield from listed("Done when", content.get("postconditions", ()))
 
 
-TYPE: Final = ArtifactType(NAME, extract, compile_, Section.PROCEDURES, lines)
+TYPE: Final = ArtifactType(NAME, extract, compile_, Section.PROCEDURES, lines, needs)

@@ -11,6 +11,7 @@ from pipeline.contracts.limits import (
     SESSION_SEGMENTS,
     SESSIONS_LIVE,
     TENANT_CONTRIBUTIONS,
+    WITHDRAWN_RECORDS,
 )
 
 
@@ -22,8 +23,25 @@ class Effect(Explained):
     ARTIFACT_DRAFT = "artifact_draft", "an artifact was published: too little evidence yet"
     ARTIFACT_ACTIVE = "artifact_active", "an artifact was published that packs show"
     ARTIFACT_SUPERSEDED = "artifact_superseded", "an artifact was replaced by its next version"
-    ARTIFACT_DEPRECATED = "artifact_deprecated", "an artifact has lost its evidence"
+    ARTIFACT_DEPRECATED = (
+        "artifact_deprecated",
+        "an artifact has lost its evidence, or recent evidence speaks against it",
+    )
+    ARTIFACT_ARCHIVED = "artifact_archived", "an operator has taken an artifact out of use"
+    ARCHIVED_INACTIVE = (
+        "archived_inactive",
+        "an operator's decision came to a pattern that has nothing active: it stays silent all the same",
+    )
     ARTIFACT_ERASED = "artifact_erased", f"an old version was erased: of each pattern the last {ARTIFACT_VERSIONS} stay"
+    KNOWLEDGE_ACTIVE = "knowledge_active", "a knowledge record was published that holds"
+    KNOWLEDGE_SUPERSEDED = "knowledge_superseded", "a knowledge record was ended by a later one"
+    KNOWLEDGE_UNRESOLVED = "knowledge_unresolved", "a conflict was published: statements differ, and none settles it"
+    KNOWLEDGE_RESOLVED = "knowledge_resolved", "a later statement has settled a conflict"
+    KNOWLEDGE_WITHDRAWN = "knowledge_withdrawn", "a knowledge record has lost its evidence"
+    KNOWLEDGE_ERASED = (
+        "knowledge_erased",
+        f"a withdrawn record was erased: of each pattern the last {WITHDRAWN_RECORDS} stay",
+    )
     SESSION_FORGOTTEN = "session_forgotten", "24 h without an event: what comes now is another session"
     SESSION_FORGOTTEN_EARLY = (
         "session_forgotten_early",

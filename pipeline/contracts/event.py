@@ -39,6 +39,10 @@ Unit = Annotated[float, Field(ge=0.0, le=1.0)]
 
 EXTENSIONS: Final = "extensions"
 """Where, beside an accepted event's fields, those stand that a later minor version has added (HMX-V)."""
+SEQUENCE_MEANS: Final = "x-hmx-sequence"
+ARRIVAL: Final = "arrival"
+"""`metadata` of an event whose sequence was minted where it was taken in: it says in which order events came and counts
+none, so its gaps are no gaps (Y07)."""
 
 
 class Event(Model):

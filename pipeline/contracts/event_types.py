@@ -1,4 +1,5 @@
-"""The taxonomy as one table: what each event type is to the compiler, and where its content holds what.
+"""The taxonomy as one table: what each event type is to the compiler, where its content holds what, and what it says of
+the graph.
 
 A row names a role, the schema of its content where HMX-E §4 gives one and, as data, the places in `content` (first
 present wins) of the few things later rooms ask for. Dialects of payloads (HMX-E §4, the overview's and the clients')
@@ -7,53 +8,17 @@ are further places in the same row. Later rooms ask for the role, never for the 
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
-from enum import StrEnum
 from typing import Final
 
-from pipeline.contracts.content import Content, Decision, Error, Feedback, Message, ToolCall, ToolResult
+from pipeline.contracts.agent_types import AGENT_TYPES
+from pipeline.contracts.content import Decision, Error, Feedback, Message, ToolCall, ToolResult
+from pipeline.contracts.event_rows import ACTS, Edge, EventType, Places, Projection, Role, Saying
+
+__all__ = ["ACTS", "AGENT_TYPES", "EVENT_TYPES", "EventType", "Places", "Role", "event_type", "namespaced"]
 
 
-class Role(StrEnum):
-    MESSAGE = "message"
-    CALL = "call"
-    """An action whose result comes as an event of its own."""
-    RESULT = "result"
-    ACTION = "action"
-    """An action that carries its own result."""
-    TEST = "test"
-    """An action that checks the work."""
-    ERROR = "error"
-    DECISION = "decision"
-    FEEDBACK = "feedback"
-    STATE = "state"
-    OBSERVATION = "observation"
-
-
-ACTS: Final = frozenset({Role.CALL, Role.ACTION, Role.TEST})
-"""What the agent does, apart from what it says, hears and decides."""
-
-Places = tuple[str, ...]
 NAMESPACED: Final = r"x-[A-Za-z0-9_]+-[A-Za-z0-9_.-]+"
 """The form x-{vendor}-{type} of custom types (HMX-E §3, HMX-A §3)."""
-
-
-@dataclass(frozen=True, slots=True)
-class EventType:
-    """`name`: tool, verb or error class; `text`: what a person would read; `ok`: success. A place is a path `a.b`."""
-
-    role: Role
-    content: type[Content] | None = None
-    name: Places = ()
-    text: Places = ()
-    arguments: Places = ()
-    ok: Places = ()
-    exit_code: Places = ()
-    call_id: Places = ()
-    target: Places = ()
-    actor: Places = ()
-    fixed_name: str = ""
-
 
 _TEXT: Final = ("text", "message", "content", "summary", "description")
 
@@ -99,16 +64,39 @@ EVENT_TYPES: Final[Mapping[str, EventType]] = {
     "api_result": EventType(
         Role.ACTION, name=("api", "endpoint", "name", "url"), text=("result", "output", "error"), ok=("success",)
     ),
-    "decision": EventType(Role.DECISION, Decision, name=("question",), text=("chosen_option",)),
+    "decision": EventType(
+        Role.DECISION,
+        Decision,
+        name=("question",),
+        text=("chosen_option",),
+        arguments=("alternatives",),
+        projection=Projection(
+            "decision",
+            "{question}: {chosen_option}",
+            ("reasoning", "alternatives"),
+            edges=(Edge("made_decision", "actor", "{@agent_id}"),),
+        ),
+    ),
     "error": EventType(Role.ERROR, Error, name=("error_type", "type", "name"), text=("message", "error", "text")),
     "observation": EventType(Role.OBSERVATION, text=_TEXT),
-    "state_change": EventType(Role.STATE, name=("state", "key"), text=("state", "to", *_TEXT)),
+    "state_change": EventType(
+        Role.STATE,
+        name=("state", "key"),
+        text=("state", "to", *_TEXT),
+        arguments=("files_changed",),
+        projection=Projection(says=(Saying("fact", "{key}", "is", "{to|value|new_value}"),)),
+    ),
     "feedback": EventType(Role.FEEDBACK, Feedback, name=("signal",), text=("comment",), target=("target_event_id",)),
 }
 AUDIT_TYPES: Final = ("memory.", "metacognition.", "skill.proposed", "skill.contradicted")
 """How the types begin that record what a memory did or doubts; they say nothing that may be learnt from."""
 AUDIT: Final = EventType(Role.OBSERVATION)
-UNKNOWN_TYPE: Final = EventType(Role.OBSERVATION, text=_TEXT)
+UNKNOWN_TYPE: Final = EventType(
+    Role.OBSERVATION,
+    text=_TEXT,
+    projection=Projection("event", "{@session_id}:{@event_type}:{@sequence}", everything=True),
+)
+_VENDOR: Final = re.compile(r"x-[A-Za-z0-9_]+-(?=[A-Za-z])", re.ASCII)
 _NAMESPACED: Final = re.compile(NAMESPACED, re.ASCII)
 
 
@@ -117,7 +105,8 @@ def event_type(name: str) -> EventType:
     row = EVENT_TYPES.get(name)
     if row is not None:
         return row
-    return AUDIT if name.startswith(AUDIT_TYPES) else UNKNOWN_TYPE
+    plain = _VENDOR.sub("", name, count=1) if name.startswith("x-") else name
+    return AUDIT if plain.startswith(AUDIT_TYPES) else AGENT_TYPES.get(plain, UNKNOWN_TYPE)
 
 
 def namespaced(name: str) -> bool:

@@ -4,6 +4,7 @@ A step is the bounded view of one released event that mining sees; it is state, 
 contribution is what one segment says about one pattern; under one (tenant, pattern, session, segment) the last counts.
 """
 
+import hashlib
 from enum import StrEnum
 from typing import Any, NamedTuple
 
@@ -13,9 +14,22 @@ from pydantic import Field
 from pipeline.contracts.event import HmxVersion, Name
 from pipeline.contracts.event_types import Role
 from pipeline.contracts.ids import content_id
-from pipeline.contracts.keys import join_key
+from pipeline.contracts.keys import join_key, split_key
 from pipeline.contracts.model import Model
 from pipeline.contracts.versions import HMX_VERSION
+
+
+class Projected(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """What one typed event says of the graph, and states. Texts are bounded."""
+
+    entity: str = ""
+    name: str = ""
+    summary: str = ""
+    properties: dict[str, Any] = {}
+    edges: tuple[tuple[str, str, str, str, str], ...] = ()
+    """Type and name of the source, relation, type and name of the target."""
+    says: tuple[tuple[str, str, str, str], ...] = ()
+    """What is stated: which kind of memory, subject, predicate, value."""
 
 
 class Step(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -33,13 +47,19 @@ class Step(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """Tool, command or error class, as the event names it."""
     text: str = ""
     values: tuple[str, ...] = ()
-    """Scalar argument values, to mask an error's message with."""
+    """Scalar argument values, to mask an error's message with; of a decision, the options that were offered."""
     ok: bool | None = None
     call_id: str = ""
     parent: str = ""
     correlation: str = ""
     target: str = ""
     tags: tuple[str, ...] = ()
+    found: tuple[str, ...] = ()
+    """What a structured result says in words: `key=value`, without digits."""
+    listed: tuple[str, ...] = ()
+    """The ids in the first list of a structured result: what may be looked at one after the other."""
+    projected: Projected | None = None
+    """Of a type whose row says so."""
 
 
 class SegmentOutcome(StrEnum):
@@ -59,7 +79,7 @@ class Segment(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Pattern(NamedTuple):
-    """What contributions are grouped by: an artifact type and a key that the type's module made."""
+    """What contributions are grouped by: a kind, such as an artifact type, and a key that the kind's module made."""
 
     type: str
     key: str
@@ -90,12 +110,17 @@ class Contribution(Model):
     lineage_tags: list[str] = Field(default_factory=list)
     """Tags that each of these events carries (HMX-E §2.2), sorted."""
     body: dict[str, Any] = Field(default_factory=dict)
-    """What the artifact type's `extract` says and its `compile` reads."""
+    """What the kind's `extract` says and its `compile` reads."""
     withdrawn: bool = False
 
     @property
     def pattern(self) -> Pattern:
         return Pattern(self.pattern_type, self.pattern_key)
+
+
+def segment_rank(session_id: str, segment_id: str) -> int:
+    """What decides who stays at a bound, the lowest first: 64 bits of a hash, nothing that arrival could change."""
+    return int.from_bytes(hashlib.sha256(join_key(session_id, segment_id).encode()).digest()[:8], "big")
 
 
 def contribution_id(first_at: int, tenant_id: str, pattern: Pattern, session_id: str, segment_id: str) -> str:
@@ -107,10 +132,43 @@ def evidence_key(contribution: Contribution) -> str:
     return join_key(contribution.tenant_id, contribution.pattern.text, contribution.session_id, contribution.segment_id)
 
 
+class Archive(Model):
+    """An operator's decision that a pattern is not to be shown any more (HMX-A §5).
+
+    It holds for the pattern and not for the version that was decided on: a rebuild may come by other versions.
+    """
+
+    tenant_id: str
+    pattern: str
+    """`Pattern.text`."""
+    artifact_id: str
+    """The active version when it was decided."""
+    reason: str = ""
+
+    @property
+    def key(self) -> str:
+        """Of its record on the evidence topic: how the keys of the pattern's contributions begin."""
+        return join_key(self.tenant_id, self.pattern)
+
+    @property
+    def pattern_type(self) -> str:
+        """Empty where it names no pattern."""
+        parts = split_key(self.pattern)
+        return parts[0] if self.tenant_id and len(parts) == len(Pattern._fields) else ""
+
+    @property
+    def cause(self) -> str:
+        return f"archived by an operator: {self.reason}" if self.reason else "archived by an operator"
+
+
 class EvidenceControl(Model):
-    """A tick or a barrier on the evidence topic. A barrier arrives once from each partition of the events topic."""
+    """A tick, a barrier or an operator's decision on the evidence topic.
+
+    A barrier arrives once from each partition of the events topic.
+    """
 
     kind: Name
     barrier_id: str = ""
     partition: int = 0
     partitions: int = 0
+    archived: Archive | None = None

@@ -12,6 +12,7 @@ CONTROL_TENANT: Final = "_hmx"
 CONTROL_PREFIX: Final = "x-hmx-"
 TICK: Final = "x-hmx-tick"
 BARRIER: Final = "x-hmx-barrier"
+ARCHIVE: Final = "x-hmx-archive"
 SESSIONS_REMEMBERED: Final = 16_384
 """Keys and partitions worked out lately: a session's events come close together."""
 

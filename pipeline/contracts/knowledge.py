@@ -19,6 +19,23 @@ class Kind(StrEnum):
     CONFLICT = "conflict"
 
 
+class Standing(StrEnum):
+    """Whether a record still holds."""
+
+    ACTIVE = "active"
+    SUPERSEDED = "superseded"
+    """Something later stands in its place."""
+    UNRESOLVED = "unresolved"
+    """A conflict whose sides all stand."""
+    RESOLVED = "resolved"
+    """A conflict that a later statement has settled."""
+    WITHDRAWN = "withdrawn"
+    """Its evidence does not say so any more."""
+
+
+HOLDS = (Standing.ACTIVE, Standing.UNRESOLVED)
+
+
 class KnowledgeRecord(Model):
     """`text` is what a reader sees; `body` holds what the kind needs beyond it."""
 
@@ -26,11 +43,18 @@ class KnowledgeRecord(Model):
     record_id: Name
     kind: Annotated[Kind, Field(strict=False)]
     tenant_id: Name
+    pattern: Name
+    """The pattern whose evidence says so."""
     text: Name
     body: dict[str, Any]
     confidence: Unit
-    status: Name
+    status: Annotated[Standing, Field(strict=False)]
     source_events: list[str]
+    source_memory_ids: list[str]
+    """The contributions that it is read from."""
+    tags: list[str]
+    """Those that each of these events carries (HMX-E §2.2), sorted: what packs are filtered by."""
     created_at: Timestamp
+    """Event time of the first evidence."""
     validity: TimeRange | None = None
     superseded_by: str | None = None

@@ -40,6 +40,7 @@ PACK_TAGS: Final = 64
 WINDOW_MS: Final = 5_000
 WAITING_EVENTS: Final = 1_024  # behind a gap, per session; the next one closes the gap
 WAITING_BYTES: Final = 16 * MB  # likewise
+BLOCK_BYTES: Final = 1 * MB  # of a journal in one record; a larger one is written as several
 SESSIONS_LIVE: Final = 250_000  # per partition; the next one makes the one that has been silent longest forgotten
 RECENT_IDS: Final = 256  # released event ids remembered for duplicates, per session
 SESSION_FORGOTTEN_MS: Final = 24 * 3600 * 1000
@@ -52,6 +53,9 @@ SESSION_SEGMENTS: Final = 32  # closed segments that late feedback can still rea
 STEP_TEXT: Final = 600  # characters of an event's text that mining sees
 STEP_VALUES: Final = 12  # argument values kept to mask an error's message with
 STEP_VALUE: Final = 80
+STEP_FOUND: Final = 8  # of what a structured result says in words
+STEP_FOUND_CHARACTERS: Final = 48  # of each
+STEP_LISTED: Final = 12  # of the ids that a structured result lists
 STEP_TAGS: Final = 16  # of an event's tags that artifacts can be filtered by
 TAG: Final = 128  # characters; a longer tag stays in its episode, but nothing is filtered by it
 
@@ -64,9 +68,24 @@ CONTRIBUTION_DEBOUNCE_MS: Final = 40  # more for each contribution a pattern has
 ARTIFACT_VERSIONS: Final = 256  # that are no longer live and stay in the topic, per pattern; older ones are erased
 BARRIER_KEPT_MS: Final = 3600 * 1000
 
+# Knowledge
+KNOWLEDGE_VALUES: Final = 32  # that one pattern's statements tell apart; those that ended first are not said any more
+KNOWLEDGE_SOURCES: Final = 64  # events, and contributions, that a record names: the newest
+WITHDRAWN_RECORDS: Final = 16  # records per pattern that are no longer said and stay in the topic; older are erased
+SEGMENT_STATEMENTS: Final = 64  # of each kind of knowledge that one segment makes; the first are kept
+PROJECTED_NAME: Final = 200  # characters of a typed event's name and of a plain value
+PROJECTED_TEXT: Final = 600  # of its summary, and of each of its parts
+PROJECTED_EXCERPT: Final = 240  # of what a tool printed; never searched
+PROJECTED_ITEMS: Final = 16  # of a list
+PROJECTED_PROPERTIES: Final = 16
+SEGMENT_UNKNOWN: Final = 16  # events of unknown types that a segment makes entities of, the last
+
 # Batches
 REROUTED_HEADER_BYTES: Final = 256 * KB  # of the producer's headers; with more the copy might exceed the topic's limit
 BATCH_RECORDS: Final = 2_000
 BATCH_BYTES: Final = 4 * MB
+UNPACKED_BYTES: Final = 48 * MB  # of a compressed record batch; the broker bounds only what it has packed
+PART_STEPS: Final = 512  # timers and turns in one transaction; a batch with more of them takes several
+PART_BYTES: Final = 4 * MB  # likewise, of what these have put out
 OUTPUT_BYTES: Final = 4 * MB
 RECORD_BYTES: Final = 3 * MB  # key, value and a producer's headers of what we write, which leaves room for ours

@@ -14,6 +14,6 @@ class Outcome(Explained):
         "rerouted",
         "in another session's partition; a copy with an outcome of its own was appended to the right one",
     )
-    CONTROL = "control", "a tick or a barrier of the pipeline's own"
+    CONTROL = "control", "a tick, a barrier or an operator's decision, written by the pipeline itself"
     WAITING = "waiting", "in a session's window, behind a gap"
     LOST_TO_RETENTION = "lost_to_retention", "deleted by the topic's retention before it was read"

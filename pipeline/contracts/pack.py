@@ -1,7 +1,7 @@
 """HMX-C: the context pack as the service answers it (§2–§8, §12)."""
 
 from enum import StrEnum
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 from pydantic import Field
 
@@ -53,6 +53,10 @@ PERMITTED: dict[Section, frozenset[SourceType]] = {
     Section.CONSTRAINTS: frozenset({SourceType.ARTIFACT, SourceType.POLICY}),
 }
 """Which sources may fill which section (HMX-C §3.1)."""
+
+
+ENTRY_MARK: Final = "[hmx]"
+"""How the text of every entry begins, so that an agent's events that repeat it are no evidence for it."""
 
 
 class DropReason(StrEnum):

@@ -2,6 +2,9 @@
 
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Final
+
+from pipeline.contracts.limits import MB, UNPACKED_BYTES
 
 
 class Step(StrEnum):
@@ -27,6 +30,11 @@ class Reason(StrEnum):
 
     NULL_VALUE = "null_value", Step.DECODE, "send the event as the record's value"
     TOO_LARGE = "too_large", Step.DECODE, "an event has at most 1 MB (HMX-E §11)"
+    UNREADABLE_BATCH = (
+        "unreadable_batch",
+        Step.DECODE,
+        f"a compressed record batch has at most {UNPACKED_BYTES // MB} MB once it is unpacked",
+    )
     NOT_UTF8 = "not_utf8", Step.DECODE, "encode the JSON text as UTF-8"
     NOT_JSON = "not_json", Step.DECODE, "send one JSON object per record"
     NOT_A_NUMBER = "not_a_number", Step.DECODE, "JSON has no NaN and no Infinity"
@@ -56,6 +64,11 @@ class Reason(StrEnum):
     EVENT_ID_REUSED = "event_id_reused", Step.ORDER, "an event_id names one event; this one came with other content"
     POISON = "poison", Step.FOLD, "a defect of the pipeline: report it with the dead letter's headers"
     DEADLY = "deadly", Step.FOLD, "each worker that folded it alone died: report it with the dead letter's headers"
+
+
+UNREADABLE: Final = bytes(bytearray(b"unreadable"))
+"""Stands where the value would be of a record whose batch can't be unpacked. Known by identity: no producer can send
+it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,15 +1,19 @@
-"""Control records: ticks and barriers of our own, authenticated by a header with an HMAC of the value."""
+"""Control records of our own (ticks, barriers, what operators decide), authenticated by a header with an HMAC of the
+value."""
 
 import hashlib
 import hmac
+from collections.abc import Mapping
+from typing import Any
 
 import orjson
 
 from pipeline.contracts.envelope import Envelope
+from pipeline.contracts.evidence import Archive
 from pipeline.contracts.headers import AUTHENTICATION, REROUTED_FROM, Headers, header
 from pipeline.contracts.ids import content_id
 from pipeline.contracts.instants import format_ms
-from pipeline.contracts.keys import BARRIER, CONTROL_TENANT, TICK
+from pipeline.contracts.keys import ARCHIVE, BARRIER, CONTROL_TENANT, TICK
 from pipeline.contracts.versions import HMX_VERSION
 
 
@@ -46,7 +50,7 @@ def is_rerouted_copy(key: str, value: bytes, headers: Headers) -> bool | None:
 
 
 def is_control(event: Envelope) -> bool:
-    return event.tenant_id == CONTROL_TENANT and event.event_type in (TICK, BARRIER)
+    return event.tenant_id == CONTROL_TENANT and event.event_type in (TICK, BARRIER, ARCHIVE)
 
 
 def tick(partition: int, now_ms: int) -> bytes:
@@ -58,6 +62,17 @@ def barrier(barrier_id: str, partition: int, now_ms: int) -> bytes:
     """A valid event that passes a stage only when everything before it is out."""
     event_id = content_id(now_ms, BARRIER, barrier_id, str(partition))
     return _control(BARRIER, event_id, partition, now_ms, {"barrier_id": barrier_id})
+
+
+def archive(archived: Archive, partition: int, now_ms: int) -> bytes:
+    """A valid event that takes an artifact's pattern out of use for good."""
+    event_id = content_id(now_ms, ARCHIVE, archived.tenant_id, archived.artifact_id)
+    return _control(ARCHIVE, event_id, partition, now_ms, archived.model_dump())
+
+
+def archived_by(content: Mapping[str, Any]) -> Archive:
+    """What an authentic archive event has decided; what it does not say is empty."""
+    return Archive(**{name: str(content.get(name, "")) for name in Archive.model_fields})
 
 
 def _control(event_type: str, event_id: str, partition: int, now_ms: int, content: dict[str, str]) -> bytes:

@@ -14,7 +14,7 @@ recognises these, and may say nothing else about an event than that it is plain;
 """
 
 import json
-from typing import Any, Final, NamedTuple, Never
+from typing import Any, Final, Never
 
 import msgspec
 import orjson
@@ -23,7 +23,7 @@ from pydantic import ValidationError
 
 from pipeline.contracts.canonical import canonical_json
 from pipeline.contracts.envelope import ABSENT, Envelope, read_envelope
-from pipeline.contracts.event import EXTENSIONS, Event
+from pipeline.contracts.event import ARRIVAL, EXTENSIONS, SEQUENCE_MEANS, Event
 from pipeline.contracts.instants import parse_instant
 from pipeline.contracts.keys import CONTROL_PREFIX, CONTROL_TENANT
 from pipeline.contracts.limits import (
@@ -35,7 +35,7 @@ from pipeline.contracts.limits import (
     REDACTED_PATH,
     REDACTED_PATHS,
 )
-from pipeline.contracts.rejections import Reason, Rejection
+from pipeline.contracts.rejections import UNREADABLE, Reason, Rejection
 from pipeline.contracts.versions import HMX_VERSION, Version, parse_version
 from pipeline.intake.notes import notes
 from pipeline.intake.paths import path_of
@@ -52,18 +52,23 @@ _OWN_REASON: Final = {
     "tags": Reason.BAD_TAGS,
     "ttl_seconds": Reason.BAD_TTL,
 }
+_MINTED: Final = frozenset({"sequence", "timestamp"})
 _INTEGER_MIN: Final = -(2**63)
 _DUMP: Final = orjson.OPT_SORT_KEYS
 _ODD: Final = (r"\.0[,}\]]", r"e\+")
 _odd_numbers: Final = finder(*_ODD)
 """Whether a dump might hold a float that equals an integer, or that was one too large."""
-_wants_a_look: Final = finder(*SUSPICIOUS, *_ODD)
+_LONGER: Final = (r"[:,\[]-?0\.00", r"[:,\[]-?[0-9](?:\.[0-9]+)?e")
+"""Where a dump might spell a number with more characters than a producer needs: 1e-3 is dumped as 0.001."""
+_wants_a_look: Final = finder(*SUSPICIOUS, *_ODD, *_LONGER)
+_SHALLOW_BYTES: Final = 2 * NESTING
+"""No value of up to this size is nested too deeply: each level takes two brackets."""
 _PLAIN_BYTES: Final = METADATA_BYTES // 8
 """Of events up to this size no part can exceed its limit."""
 _validate = Event.__pydantic_validator__.validate_python
 
 
-class Accepted(NamedTuple):
+class Accepted(msgspec.Struct, frozen=True, gc=False):
     """An event that keeps every rule that can be checked on it alone."""
 
     event: Envelope
@@ -81,6 +86,9 @@ class Accepted(NamedTuple):
     """What differs from HMX-E §3 and §4, without values."""
     control: bool
     """It claims to be the pipeline's own: tenant `_hmx` or a type `x-hmx-…`."""
+    arrival: bool = False
+    """Its sequence was minted and says only in which order events came (Y07). Sequence and timestamp are then not its
+    producer's, and no part of the digest: who sends an event again is given others."""
 
 
 class _RejectedError(Exception):
@@ -91,13 +99,16 @@ class _RejectedError(Exception):
 
 def decode(value: bytes | None) -> Accepted | Rejection:
     """See the module."""
-    plain = _plain(value)
-    if plain is not None:
-        return plain
     try:
-        return _decode(value)
+        accepted = _plain(value) or _decode(value)
     except _RejectedError as rejected:
         return rejected.rejection
+    return _minted(accepted) if accepted.fields["metadata"].get(SEQUENCE_MEANS) == ARRIVAL else accepted
+
+
+def _minted(accepted: Accepted) -> Accepted:
+    dump = _dump({name: value for name, value in accepted.fields.items() if name not in _MINTED})
+    return msgspec.structs.replace(accepted, digest=_digest(dump, _odd_numbers(dump)), arrival=True)
 
 
 def _plain(value: bytes | None) -> Accepted | None:
@@ -109,28 +120,38 @@ def _plain(value: bytes | None) -> Accepted | None:
         event = read_envelope(value)
     except (orjson.JSONDecodeError, msgspec.MsgspecError):
         return None
-    dump = _dump(fields)
-    odd = _wants_a_look(dump)
+    content = fields["content"]
     if (
-        (odd and (suspicious(dump) or b"e+" in dump))
+        type(content) is not dict
+        or type(fields["metadata"]) is not dict
         or event.hmx_version != HMX_VERSION
         or not 0 <= event.sequence <= INTEGER_MAX
         or event.embeddings is not ABSENT
         or event.salience is not ABSENT
         or event.ttl_seconds is not ABSENT
         or event.extensions is not ABSENT
-        or value.count(b'"') != dump.count(b'"')
-        or (b"\\" in value and b"\\u0022" in value)
-        or value.count(b"{") + value.count(b"[") > NESTING
-        or type(fields["content"]) is not dict
-        or type(fields["metadata"]) is not dict
+        or (len(value) > _SHALLOW_BYTES and value.count(b"{") + value.count(b"[") > NESTING)
+        or (instant := parse_instant(event.timestamp)) is None
     ):
         return None
-    instant = parse_instant(event.timestamp)
-    if instant is None:
+    dump, odd = _dump(fields), False
+    paths: tuple[str, ...] = ()
+    if _wants_a_look(dump):
+        odd = _odd_numbers(dump)
+        if _may_be_inexact(value, dump, odd):
+            return None
+        if suspicious(dump):
+            fields, paths = redact(fields)
+            if paths:
+                value = orjson.dumps(fields)
+                event, content, dump = read_envelope(value), fields["content"], _dump(fields)
+                odd = _odd_numbers(dump)
+    elif len(value) != len(dump) and _may_be_inexact(value, dump, odd):
         return None
-    noted = notes(event.event_type, fields["content"])
-    return Accepted(event, fields, value, instant, _digest(dump, odd), (), noted, _is_control(event))
+    return Accepted(
+        event, fields, value, instant, _digest(dump, odd), _named(paths), notes(event.event_type, content),
+        _is_control(event),
+    )  # fmt: skip
 
 
 def _decode(value: bytes | None) -> Accepted:
@@ -156,10 +177,13 @@ def _decode(value: bytes | None) -> Accepted:
     instant = parse_instant(event.timestamp)
     assert instant is not None, "the model has parsed it"
     noted = notes(event.event_type, fields["content"])
-    redacted = tuple(path[:REDACTED_PATH] for path in paths[:REDACTED_PATHS])
     clean = value if fields is parsed else orjson.dumps(fields)
     envelope = read_envelope(clean)
-    return Accepted(envelope, fields, clean, instant, _digest(dump, odd), redacted, noted, _is_control(envelope))
+    return Accepted(envelope, fields, clean, instant, _digest(dump, odd), _named(paths), noted, _is_control(envelope))
+
+
+def _named(paths: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(path[:REDACTED_PATH] for path in paths[:REDACTED_PATHS]) if paths else ()
 
 
 def _is_control(event: Envelope) -> bool:
@@ -169,6 +193,8 @@ def _is_control(event: Envelope) -> bool:
 def _parse(value: bytes | None) -> dict[str, Any]:
     if value is None:
         raise _RejectedError(Reason.NULL_VALUE)
+    if value is UNREADABLE:
+        raise _RejectedError(Reason.UNREADABLE_BATCH)
     if len(value) > EVENT_BYTES:
         raise _RejectedError(Reason.TOO_LARGE, detail=f"{len(value)} bytes, at most {EVENT_BYTES}")
     try:
@@ -218,11 +244,20 @@ def _dump(fields: dict[str, Any]) -> bytes:
 def _check_exact(value: bytes, dump: bytes, odd: bool) -> None:
     """Parsing loses a key's first value where it occurs twice, and digits of an integer beyond 64 bits; neither passes.
 
-    A lost key loses its two quotes, and only an escaped quote can make up for them in the dump; an integer beyond 64
-    bits became a float, which is dumped as `…e+19` or higher. Where neither can be excluded, a slower parser looks.
+    Where neither can be excluded, a slower parser looks.
     """
-    if (odd and b"e+" in dump) or b"\\u0022" in value or value.count(b'"') != dump.count(b'"'):
+    if _may_be_inexact(value, dump, odd):
         json.loads(value, object_pairs_hook=_object_without_duplicates, parse_int=_exact_integer)
+
+
+def _may_be_inexact(value: bytes, dump: bytes, odd: bool) -> bool:
+    """A lost key loses its two quotes, and only an escaped quote can make up for them in the dump; an integer beyond
+    64 bits became a float, which is dumped as `…e+19` or higher.
+
+    Where the dump is as long as the value and nothing in it wants a look, none of this needs asking: a lost key makes
+    it shorter, and so does every other way to spell a text or a number, but for the odd and the longer ones.
+    """
+    return (odd and b"e+" in dump) or b"\\u0022" in value or value.count(b'"') != dump.count(b'"')
 
 
 def _object_without_duplicates(pairs: list[tuple[str, Any]]) -> None:

@@ -11,7 +11,7 @@ URLs, assignments in command lines and program text. Strings that hold JSON are 
 import re
 from collections.abc import Callable
 from functools import lru_cache
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import orjson
 
@@ -32,7 +32,13 @@ _METRIC: Final = re.compile(
 )
 _NUMERIC: Final = re.compile(r"[0-9][0-9.,_]*", re.ASCII)
 
-Rule = tuple[re.Pattern[str], Callable[[re.Match[str]], str]]
+
+class Rule(NamedTuple):
+    shape: str
+    """What every match holds, roughly: for the engine of `finder`, which tells in a tenth of the time."""
+    holds: Callable[[str], bool]
+    pattern: re.Pattern[str]
+    replacement: Callable[[re.Match[str]], str]
 
 
 def _any_case(word: str) -> str:
@@ -52,8 +58,8 @@ def _value_unless_metric(match: re.Match[str]) -> str:
     return match["before"] + REDACTED
 
 
-def _rule(pattern: str, replacement: Callable[[re.Match[str]], str] = _value) -> Rule:
-    return re.compile(pattern, re.ASCII), replacement
+def _rule(shape: str, pattern: str, replacement: Callable[[re.Match[str]], str] = _value) -> Rule:
+    return Rule(shape, finder(shape), re.compile(pattern, re.ASCII), replacement)
 
 
 def _assignments(word: str) -> list[Rule]:
@@ -64,23 +70,33 @@ def _assignments(word: str) -> list[Rule]:
     quoted = rf"(?P<before>{key}{equals}){new}(?P<value>[^\n]+?)(?=(?P=q)|\n|\Z)"
     bare = rf"(?P<before>{key}=){new}(?P<value>[^\s\"'`$,;&|<>()\[\]{{}}\\]++)(?!\()"
     option = rf"(?P<before>(?<![\w-])--?[\w-]{{0,32}}?{key}[ \t]+){new}(?P<value>[^\s\"'`$-][^\s\"'`]*+)"
-    return [_rule(pattern, _value_unless_metric) for pattern in (quoted, bare, option)]
+    like = rf"(?i-u:{re.escape(word)})[\w-]*"
+    return [
+        _rule(rf"{like}\\*[\"']?\s*[:=][:=]*\s*\\*[\"']", quoted, _value_unless_metric),
+        _rule(rf"{like}=", bare, _value_unless_metric),
+        _rule(rf"-[\w-]*{like}[ \t]", option, _value_unless_metric),
+    ]
 
 
 def _header(word: str) -> Rule:
-    return _rule(rf"(?P<before>{_any_case(word)}\s*:\s*)(?!\[REDACTED\])(?P<value>[^\s\"'\\][^\n\"'\\]*)")
+    return _rule(
+        rf"(?i-u:{re.escape(word)})\s*:",
+        rf"(?P<before>{_any_case(word)}\s*:\s*)(?!\[REDACTED\])(?P<value>[^\s\"'\\][^\n\"'\\]*)",
+    )
 
 
-def _token(pattern: str) -> Rule:
-    return _rule(rf"(?P<before>(?<![A-Za-z0-9])|(?<=\\[nrt]))(?:{pattern})")
+def _token(pattern: str, after: str = "") -> Rule:
+    return _rule(pattern, rf"(?P<before>(?<![A-Za-z0-9])|(?<=\\[nrt])){after}(?:{pattern})")
 
 
+_AUTHORITY: Final = r":\\*/\\*/[^\s/@\"'<>]*@"
+"""Of a URL that names a user."""
 _RULES: Final[dict[str, list[Rule]]] = {word: _assignments(word) for word in _KEY_WORDS} | {
     "sk-": [_token(r"sk-[A-Za-z0-9_-]{8,}")],
     "pypi-": [_token(r"pypi-[A-Za-z0-9_-]{16,}")],
     "akia": [_token(r"AKIA[0-9A-Z]{12,}")],
     "asia": [_token(r"ASIA[0-9A-Z]{16}")],
-    "eyj": [_token(r"(?<![_-])eyJ[A-Za-z0-9_-]{5,}\.[A-Za-z0-9_-]{5,}(?:\.[A-Za-z0-9_-]*)?")],
+    "eyj": [_token(r"eyJ[A-Za-z0-9_-]{5,}\.[A-Za-z0-9_-]{5,}(?:\.[A-Za-z0-9_-]*)?", after="(?<![_-])")],
     "ghp_": [_token(r"ghp_[A-Za-z0-9]{16,}")],
     "gho_": [_token(r"gho_[A-Za-z0-9]{16,}")],
     "ghu_": [_token(r"ghu_[A-Za-z0-9]{16,}")],
@@ -89,18 +105,23 @@ _RULES: Final[dict[str, list[Rule]]] = {word: _assignments(word) for word in _KE
     "github_pat_": [_token(r"github_pat_[A-Za-z0-9_]{16,}")],
     "xox": [_token(r"xox[a-z]-[A-Za-z0-9-]{8,}")],
     "-----begin": [
-        _rule(r"(?P<before>)-----BEGIN [A-Z ]*PRIVATE KEY-----[\s\S]*?(?:-----END [A-Z ]*PRIVATE KEY-----|\Z)")
+        _rule(
+            r"-----BEGIN [A-Z ]*PRIVATE KEY-----",
+            r"(?P<before>)-----BEGIN [A-Z ]*PRIVATE KEY-----[\s\S]*?(?:-----END [A-Z ]*PRIVATE KEY-----|\Z)",
+        )
     ],
-    "@": [_rule(r"(?P<before>:\\{0,8}/\\{0,8}/[^\s/:@\"'<>]*+:)(?!\[REDACTED\])[^\s/@\"'<>]++(?=@)")],
+    "@": [_rule(_AUTHORITY, r"(?P<before>:\\{0,8}/\\{0,8}/[^\s/:@\"'<>]*+:)(?!\[REDACTED\])[^\s/@\"'<>]++(?=@)")],
 }
-_RULES["bearer"].append(_rule(rf"(?P<before>{_any_case('bearer')}\s+)(?=\S*[0-9]|\S{{20}})[\w.~+/=-]{{8,}}"))
+_RULES["bearer"].append(
+    _rule(r"(?i-u:bearer)\s", rf"(?P<before>{_any_case('bearer')}\s+)(?=\S*[0-9]|\S{{20}})[\w.~+/=-]{{8,}}")
+)
 for _word in ("authorization", "cookie", "api-key"):
     _RULES[_word].append(_header(_word))
 """By a needle in lower case: where the text doesn't hold it, its rules can't match."""
 
 SUSPICIOUS: Final = (
     *(rf"(?i-u:{re.escape(needle)})" for needle in _RULES if needle != "@"),
-    r":\\*/\\*/[^\s/@\"'<>]*@",
+    _AUTHORITY,
     r"\\\\u",  # JSON within a string may spell a word with escapes
 )
 suspicious: Final = finder(*SUSPICIOUS)
@@ -111,12 +132,18 @@ _doubtful: Final = finder(*SUSPICIOUS[:-1], r"\\u")
 """The same of a single string of the event, unescaped: where it says no, no rule matches."""
 
 
+_holds_any: Final = finder(*dict.fromkeys(rule.shape for rules in _RULES.values() for rule in rules))
+"""Whether a rule might match a text; most that hold a needle only speak of tokens and passwords."""
+
+
 def redact(fields: dict[str, Any]) -> tuple[dict[str, Any], tuple[str, ...]]:
     """The event's values without secrets, and the JSON paths where they were."""
     paths: list[str] = []
     searched = {name: value for name, value in fields.items() if name not in _KEPT}
     clean = _object(searched, "$", paths, 0)
-    return (fields, ()) if clean is searched else ({**fields, **clean}, tuple(paths))
+    if clean is searched:
+        return fields, ()
+    return {name: value for name, value in fields.items() if name in _KEPT} | clean, tuple(paths)
 
 
 def _walk(value: Any, path: str, paths: list[str], depth: int) -> Any:
@@ -145,7 +172,7 @@ def _object(value: dict[str, Any], path: str, paths: list[str], depth: int) -> d
         while name in clean:  # two secrets were keys of one object
             name += "+"
         place = child(path, name)
-        if _bears_secret(key) and not _empty(item):
+        if bears_secret(key) and not _empty(item):
             new = _under_secret_key(key.lower(), item, place, paths)
         else:
             new = _walk(item, place, paths, depth + 1)
@@ -157,7 +184,8 @@ def _object(value: dict[str, Any], path: str, paths: list[str], depth: int) -> d
 
 
 @lru_cache(maxsize=4096)
-def _bears_secret(key: str) -> bool:
+def bears_secret(key: str) -> bool:
+    """Whether what stands under such a name is one."""
     low = key.lower()
     return any(word in low for word in _KEY_WORDS)
 
@@ -183,7 +211,7 @@ def _counts(value: Any, levels: int = 3) -> bool:
 
 
 def _plain(key: str) -> bool:
-    return _METRIC.search(key.lower()) is not None or not (_bears_secret(key) or _text(key) != key)
+    return _METRIC.search(key.lower()) is not None or not (bears_secret(key) or _text(key) != key)
 
 
 def _string(value: str, path: str, paths: list[str], depth: int) -> str:
@@ -217,11 +245,12 @@ def _nested(inner: Any, text: str, path: str, paths: list[str], depth: int) -> s
 def _text(text: str) -> str:
     """Once more as long as something changes: what was taken out may have hidden where the next secret begins."""
     before = None
-    while text != before:
+    while text != before and _holds_any(text):
         before = text
         low = text.lower()
         for needle, rules in _RULES.items():
             if needle in low:
-                for pattern, replacement in rules:
-                    text = pattern.sub(replacement, text)
+                for _, holds, pattern, replacement in rules:
+                    if holds(text):
+                        text = pattern.sub(replacement, text)
     return text

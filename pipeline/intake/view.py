@@ -3,19 +3,45 @@
 Enters: the plain JSON values of an accepted event. Leaves: a `Step`, each of its texts bounded. Never fails: what an
 event doesn't say, or says in an unexpected shape, is empty. The table of event types says where content holds
 what; content itself is never rewritten (HMX-E §4).
+
+What an agent repeats of a pack is no text of its events.
 """
 
+import re
+from collections.abc import Iterable
 from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
 import orjson
 
-from pipeline.contracts.event_types import Role, event_type
+from pipeline.contracts.event_rows import Places, Projection, Role
+from pipeline.contracts.event_types import event_type
 from pipeline.contracts.evidence import Step
-from pipeline.contracts.limits import STEP_TAGS, STEP_TEXT, STEP_VALUE, STEP_VALUES, TAG
+from pipeline.contracts.limits import (
+    EVENT_BYTES,
+    STEP_FOUND,
+    STEP_FOUND_CHARACTERS,
+    STEP_LISTED,
+    STEP_TAGS,
+    STEP_TEXT,
+    STEP_VALUE,
+    STEP_VALUES,
+    TAG,
+)
+from pipeline.intake.echo import echoes, own_words
+from pipeline.intake.projecting import projected
 
 _SORTED: Final = orjson.OPT_SORT_KEYS
-Paths = tuple[list[str], ...]
+_digit: Final = re.compile(r"[0-9]").search
+_FOUND_LEVELS: Final = 3
+_FOUND_BREADTH: Final = 8
+_ENDED: Final = {
+    **dict.fromkeys(("passed", "succeeded", "success", "ok", "completed"), True),
+    **dict.fromkeys(("failed", "failure", "error", "timeout", "timed_out", "aborted", "cancelled"), False),
+}
+"""How an outcome is told in a word."""
+Paths = tuple[str | list[str], ...]
+"""Keys of the content, and paths of keys."""
 
 
 class _Reader(NamedTuple):
@@ -31,19 +57,37 @@ class _Reader(NamedTuple):
     exit_code: Paths
     call_id: Paths
     target: Paths
+    projection: Projection | None
 
 
 @lru_cache(maxsize=256)
 def _reader(name: str) -> _Reader:
     row = event_type(name)
-    places = (row.actor, row.name, row.text, row.arguments, row.ok, row.exit_code, row.call_id, row.target)
-    return _Reader(row.role, row.fixed_name, *(tuple(place.split(".") for place in known) for known in places))
+    return _Reader(
+        row.role,
+        row.fixed_name,
+        _split(row.actor),
+        _split(row.name),
+        _split(row.text),
+        _split(row.arguments),
+        _split(row.ok),
+        _split(row.exit_code),
+        _split(row.call_id),
+        _split(row.target),
+        row.projection,
+    )
+
+
+def _split(places: Places) -> Paths:
+    return tuple(place.split(".") if "." in place else place for place in places)
 
 
 def step_of(fields: dict[str, Any], at_ms: int, index: int, characters: int = STEP_TEXT) -> Step:
     """The step at `index` of its session, dated `at_ms`, with so many characters of text."""
-    role, fixed_name, actor, name, text, arguments, ok, exit_code, call_id, target = _reader(fields["event_type"])
+    kind = _reader(fields["event_type"])
+    role, fixed_name, actor, name, text, arguments, ok, exit_code, call_id, target, projection = kind
     content = fields["content"]
+    said = _first(content, text) if text else None
     return Step(
         fields["event_id"],
         at_ms,
@@ -51,7 +95,7 @@ def step_of(fields: dict[str, Any], at_ms: int, index: int, characters: int = ST
         index,
         _string(content, actor) if actor else "",
         fixed_name or (_text(_first(content, name)) if name else ""),
-        _text(_first(content, text), characters) if text else "",
+        _own(said, characters),
         _values(_first(content, arguments)) if arguments else (),
         _ok(content, ok, exit_code) if ok or exit_code else None,
         _string(content, call_id) if call_id else "",
@@ -59,6 +103,8 @@ def step_of(fields: dict[str, Any], at_ms: int, index: int, characters: int = ST
         fields.get("correlation_id", ""),
         _string(content, target) if target else "",
         usable_tags(fields["tags"])[:STEP_TAGS] if "tags" in fields else (),
+        *(_found(said) if type(said) is dict or type(said) is list else ((), ())),
+        projected(projection, fields) if projection is not None and "session_id" in fields else None,
     )
 
 
@@ -72,12 +118,16 @@ def usable_tags(tags: Any) -> tuple[str, ...]:
 def _first(content: dict[str, Any], paths: Paths) -> Any:
     """What stands at the first of the paths that isn't absent or null, else None."""
     for path in paths:
-        value = content.get(path[0])
-        for part in path[1:]:
-            value = value.get(part) if type(value) is dict else None
+        value = content.get(path) if type(path) is str else _within(content, path)
         if value is not None:
             return value
     return None
+
+
+def _within(value: Any, path: Iterable[str]) -> Any:
+    for part in path:
+        value = value.get(part) if type(value) is dict else None
+    return value
 
 
 def _string(content: dict[str, Any], paths: Paths) -> str:
@@ -91,6 +141,12 @@ def _text(value: Any, characters: int = STEP_TEXT) -> str:
     if type(value) is str:
         return value[:characters]
     return orjson.dumps(value, option=_SORTED).decode()[:characters]
+
+
+def _own(said: Any, characters: int) -> str:
+    """The text without what packs have said."""
+    text = _text(said, characters)
+    return own_words(_text(said, EVENT_BYTES))[:characters] if echoes(text) else text
 
 
 def _values(arguments: Any) -> tuple[str, ...]:
@@ -113,6 +169,49 @@ def _values(arguments: Any) -> tuple[str, ...]:
     return tuple(found)
 
 
+def _found(said: dict[str, Any] | list[Any]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """What it says in words, and the ids of its first list of ids. Level by level, so that what stands far out comes
+    first; by the order of the keys. Digits vary from one result to the next, and long texts are for people."""
+    found: dict[str, None] = {}
+    listed: tuple[str, ...] = ()
+    level: list[Any] = [said]
+    for _ in range(_FOUND_LEVELS):
+        below: list[Any] = []
+        for value in level[:_FOUND_BREADTH]:
+            if type(value) is dict:
+                for key in sorted(value):
+                    _find(key, value[key], found, below)
+            else:
+                below.extend(inner for inner in value[:_FOUND_BREADTH] if type(inner) is dict)
+                listed = listed or tuple(v for v in value[:STEP_LISTED] if type(v) is str and _is_id(v))
+        if len(found) >= STEP_FOUND:
+            break
+        level = below
+    return tuple(found)[:STEP_FOUND], listed
+
+
+def _is_id(value: str) -> bool:
+    return 1 < len(value) <= STEP_VALUE and any(map(str.isdigit, value)) and not any(map(str.isspace, value))
+
+
+def _find(key: str, value: Any, found: dict[str, None], below: list[Any]) -> None:
+    kind = type(value)
+    if kind is str:
+        said = value
+    elif kind is bool:
+        said = "true" if value else "false"
+    else:
+        if kind is dict or kind is list:
+            below.append(value)
+        return
+    if said and len(key) + len(said) < STEP_FOUND_CHARACTERS and not _has_digit(pair := f"{key}={said}"):
+        found[pair] = None
+
+
+def _has_digit(text: str) -> bool:
+    return _digit(text) is not None if text.isascii() else any(map(str.isdigit, text))
+
+
 def _parsed(arguments: Any) -> Any:
     """Some clients send arguments as the text of a JSON object."""
     if type(arguments) is str and arguments.lstrip()[:1] in ("{", "["):
@@ -126,8 +225,10 @@ def _parsed(arguments: Any) -> Any:
 def _ok(content: dict[str, Any], flags: Paths, exit_code: Paths) -> bool | None:
     """Success as the event says it, else as its exit code does. `passed` may be a count of tests: no answer."""
     for path in flags:
-        value = _first(content, (path,))
+        value = content.get(path) if type(path) is str else _within(content, path)
         if type(value) is bool:
             return value
+        if type(value) is str and value.casefold() in _ENDED:
+            return _ENDED[value.casefold()]
     code = _first(content, exit_code)
     return code == 0 if type(code) is int or type(code) is float else None

@@ -13,12 +13,11 @@ from typing import Final
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import OffsetSpec
 
-from pipeline.contracts.headers import AUTHENTICATION
 from pipeline.contracts.outcomes import Outcome
-from pipeline.intake.control import barrier, signature
-from pipeline.kafka.clients import Cluster, consumer_config, plain_producer, sendable
+from pipeline.intake.control import barrier
+from pipeline.kafka.clients import Cluster, consumer_config
+from pipeline.kafka.control import append_control
 from pipeline.kafka.positions import stored_positions
-from pipeline.kafka.publisher import named
 from pipeline.kafka.reach import existing_topics
 from pipeline.kafka.topics import connect
 from pipeline.settings import Settings
@@ -30,8 +29,6 @@ Ends = Mapping[str, int]
 Progress = Callable[[str], None]
 POLL_S: Final = 0.1
 ANSWER_S: Final = 10.0
-DELIVERY_MS: Final = 15_000
-"""Also where less time is given: a barrier that was sent may arrive, so it is better to know."""
 
 
 class LackingError(TimeoutError):
@@ -40,6 +37,15 @@ class LackingError(TimeoutError):
 
 def silent(_: str) -> None:
     """Progress that nobody reads."""
+
+
+def wait_for_all(
+    settings: Settings, positions: Callable[[], Ends], timeout: float = 120.0, on_progress: Progress = silent
+) -> None:
+    """Both stages, then the reader of the outputs that stands at `positions`. Raises LackingError."""
+    deadline = time.monotonic() + timeout
+    ends = wait_for_stages(settings, timeout, on_progress)
+    wait_for_reader(ends, positions, max(0.0, deadline - time.monotonic()), on_progress)
 
 
 def wait_for_stages(settings: Settings, timeout: float = 120.0, on_progress: Progress = silent) -> Ends:
@@ -109,24 +115,10 @@ def output_ends(settings: Settings) -> Ends:
 
 
 def _append(settings: Settings, barrier_id: str, partitions: int) -> None:
-    key, topic = settings.require_control_key(), settings.topic_prefix + EVENTS
-    failures: list[str] = []
-
-    def delivered(error: KafkaError | None, _: object) -> None:
-        if error is not None:
-            failures.append(error.str())
-
-    producer = plain_producer(settings.require_kafka(), **{"linger.ms": 0, "delivery.timeout.ms": DELIVERY_MS})
     now_ms = int(time.time() * 1000)
-    with closing(producer):
-        for partition in range(partitions):
-            value = barrier(barrier_id, partition, now_ms)
-            headers = sendable([*named(value)[1], (AUTHENTICATION, signature(key, value))])
-            producer.produce(topic, value, b"barrier", partition, headers=headers, on_delivery=delivered)
-        while producer.flush(0.2):
-            pass
-    if failures:
-        raise LackingError(f"{len(failures)} of {partitions} barriers could not be appended to {topic}: {failures[0]}")
+    lacking = append_control(settings, "barrier", {n: barrier(barrier_id, n, now_ms) for n in range(partitions)})
+    if lacking:
+        raise LackingError(lacking)
 
 
 def _await_passage(

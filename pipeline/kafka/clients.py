@@ -5,7 +5,7 @@ Every reader is read_committed. Offsets have holes (transaction markers), so not
 
 import logging
 import time
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from operator import methodcaller
 from typing import Any, Final, NamedTuple
 
@@ -120,9 +120,18 @@ def _answer(ask: Any) -> Any:
 
 
 def read_partition(
-    bootstrap: str, topic: str, partition: int, marks: Watermarks, isolation: str = "read_committed", **settings: Any
+    bootstrap: str,
+    topic: str,
+    partition: int,
+    marks: Watermarks,
+    isolation: str = "read_committed",
+    *,
+    unreadable: Container[int] = (),
+    **settings: Any,
 ) -> Iterator[Message]:
     """Every record from the low to the high watermark as they were given. `settings` are the client's own.
+
+    `unreadable`: offsets that are passed over where the client can't unpack their batch; it would try for ever.
 
     Below the high watermark an end of partition is an open transaction whose marker has still to come: it is waited
     for. Any other error raises KafkaException; no progress for STUCK_S raises TimeoutError.
@@ -140,7 +149,11 @@ def read_partition(
             for message in messages:
                 error, offset = message.error(), message.offset()
                 assert offset is not None
-                if error is not None and error.code() != KafkaError._PARTITION_EOF:
+                if error is not None and error.code() == KafkaError._BAD_COMPRESSION and offset in unreadable:
+                    while offset in unreadable:
+                        offset += 1
+                    consumer.seek(TopicPartition(topic, partition, offset))
+                elif error is not None and error.code() != KafkaError._PARTITION_EOF:
                     raise KafkaException(error)
                 if offset >= high:
                     return

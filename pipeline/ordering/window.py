@@ -54,6 +54,12 @@ def judge(cursor: Cursor, sequence: int, instant: int, clock: int) -> Verdict:
     return _below(cursor, sequence, instant)
 
 
+def judge_arrival(cursor: Cursor, instant: int, window_ns: int) -> Verdict:
+    """What becomes, in either mode, of an event whose sequence only says in which order events came (Y07): the log says
+    that already, so it waits for none and none for it. Dated a window before the newest it comes late all the same."""
+    return Verdict.LATE if instant < cursor.newest - window_ns else Verdict.RELEASE
+
+
 def judge_strictly(cursor: Cursor, sequence: int, instant: int) -> Verdict:
     """The same where everything waits: in order is what sorts at or after the last released."""
     if sequence >= cursor.next:
@@ -74,8 +80,8 @@ def released(cursor: Cursor, sequence: int, instant: int, log_time: int, window_
     return Cursor(sequence + 1, cursor.index + 1, cursor.run, newest, instant, log_time + window_ms)
 
 
-def passed_late(cursor: Cursor, instant: int) -> Cursor:
-    """The cursor after an event went out late: the order so far stands."""
+def passed_aside(cursor: Cursor, instant: int) -> Cursor:
+    """The cursor after an event went out late, or in its order of arrival: what sequences say so far stands."""
     return msgspec.structs.replace(cursor, index=cursor.index + 1, newest=max(cursor.newest, instant))
 
 

@@ -3,15 +3,17 @@
 The same request on the same state gives the same pack; only `assembly_duration_ms` is the caller's to fill in.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Sequence, Set
 from dataclasses import dataclass
 from typing import Final
 
 from pipeline.compiler import task_schema
+from pipeline.compiler.lifecycle import decayed
 from pipeline.contracts.artifact import Artifact
 from pipeline.contracts.canonical import canonical_json
 from pipeline.contracts.ids import content_id
 from pipeline.contracts.instants import format_ms
+from pipeline.contracts.knowledge import KnowledgeRecord
 from pipeline.contracts.limits import PACK_BYTES, PACK_DROPS
 from pipeline.contracts.pack import (
     AssemblyMetadata,
@@ -29,7 +31,7 @@ from pipeline.packs.hints import workflow_hints
 from pipeline.packs.sections import SECTIONS, Scored, View
 from pipeline.retrieval.plan import Plan
 from pipeline.retrieval.request import PackRequest
-from pipeline.retrieval.score import Fetched, artifact_components, document_components
+from pipeline.retrieval.score import Fetched, Found, artifact_components, document_components, knowledge_components
 
 LOW_RELEVANCE: Final = 0.1
 """Of the best match; what answers the query less is dropped."""
@@ -42,8 +44,9 @@ def assemble(request: PackRequest, plan: Plan, fetched: Fetched) -> ContextPack:
     wanted = [rule for rule in SECTIONS if request.sections is None or rule.section in request.sections]
     drops: list[Drop] = []
     offers: list[Offer] = []
+    stale = {found.source.artifact_id for found in fetched.artifacts if decayed(found.source, fetched.newest)}
     for rule in wanted:
-        kept, dropped = _sift(sorted(rule.candidates(view), key=lambda c: c.order))
+        kept, dropped = _sift(sorted(rule.candidates(view), key=lambda c: c.order), stale)
         offers.append(Offer(rule.section, rule.weight, kept))
         drops += dropped
     allocation = allocate(offers, request.token_budget)
@@ -71,10 +74,29 @@ def _view(request: PackRequest, fetched: Fetched) -> View:
         if episode.source.expires is None or episode.source.expires > fetched.newest:
             parts = document_components(episode, highest, fetched.newest)
             episodes.append(Scored(episode.source, parts.score(request.weights), parts.relevance))
-    schemas = [a for a in artifacts if a.source.artifact_type == task_schema.NAME and a.relevance >= LOW_RELEVANCE]
+    schemas = [
+        a
+        for a in artifacts
+        if a.source.artifact_type == task_schema.NAME
+        and a.relevance >= LOW_RELEVANCE
+        and not decayed(a.source, fetched.newest)
+    ]
     schema = min(schemas, key=lambda a: (-a.relevance, a.source.artifact_id), default=None)
     hints = workflow_hints(schema.source, fetched.session) if schema else None
-    return View(tuple(artifacts), tuple(episodes), schema, hints)
+    return View(tuple(artifacts), tuple(episodes), _known(request, fetched), schema, hints)
+
+
+def _known(request: PackRequest, fetched: Fetched) -> tuple[Scored[KnowledgeRecord], ...]:
+    """What holds and answers the query, and every policy."""
+    highest = max((found.bm25 for found in fetched.knowledge), default=1)
+    answering = {found.source.record_id for found in fetched.knowledge}
+    standing = [Found(policy, 0) for policy in fetched.policies if policy.record_id not in answering]
+    known = []
+    for found in (*fetched.knowledge, *standing):
+        if found.source.confidence >= request.min_confidence:
+            parts = knowledge_components(found, highest, fetched.newest)
+            known.append(Scored(found.source, parts.score(request.weights), parts.relevance))
+    return tuple(known)
 
 
 def _applies(source: Artifact, request: PackRequest) -> bool:
@@ -88,10 +110,13 @@ def _applies(source: Artifact, request: PackRequest) -> bool:
     )
 
 
-def _sift(ordered: Sequence[Candidate]) -> tuple[list[Candidate], list[Drop]]:
-    """Apart from what is too far from the query, and from what a better one says already."""
-    near = [candidate for candidate in ordered if candidate.relevance >= LOW_RELEVANCE]
-    drops = [(candidate, DropReason.LOW_RELEVANCE) for candidate in ordered if candidate.relevance < LOW_RELEVANCE]
+def _sift(ordered: Sequence[Candidate], stale: Set[str]) -> tuple[list[Candidate], list[Drop]]:
+    """Apart from what is too far from the query, from what a better one says already, and from artifacts whose evidence
+    has decayed (HMX-A §5): their ids are `stale`."""
+    drops = [(c, DropReason.LOW_RELEVANCE) for c in ordered if not c.always and c.relevance < LOW_RELEVANCE]
+    near = [candidate for candidate in ordered if candidate.always or candidate.relevance >= LOW_RELEVANCE]
+    drops += [(candidate, DropReason.DEPRECATED) for candidate in near if candidate.source_id in stale]
+    near = [candidate for candidate in near if candidate.source_id not in stale]
     repeated = duplicates(near)
     drops += [(candidate, DropReason.DUPLICATE) for i, candidate in enumerate(near) if i in repeated]
     return [candidate for i, candidate in enumerate(near) if i not in repeated], drops

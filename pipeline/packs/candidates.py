@@ -28,6 +28,8 @@ class Candidate:
     tokens: int
     provenance: Provenance
     session_id: str | None = None
+    always: bool = False
+    """It stands in the pack whatever was asked."""
     is_cut: bool = False
     """Only a beginning of it is left, with the marker."""
 

@@ -1,6 +1,7 @@
 """A source as the terse text of an entry: a line for an episode, a few for an artifact. Pure.
 
-Every token of form costs a token of memory, so there is no mark-up. How an artifact's content reads, its type says.
+Every token of form costs a token of memory, so there is no mark-up but the mark that intake knows a pack's text by.
+How an artifact's content reads, its type says.
 """
 
 from typing import Final
@@ -8,7 +9,8 @@ from typing import Final
 from pipeline.compiler.registry import ARTIFACT_TYPES
 from pipeline.contracts.artifact import Artifact
 from pipeline.contracts.instants import format_ms
-from pipeline.contracts.pack import WorkflowHints
+from pipeline.contracts.knowledge import Kind, KnowledgeRecord
+from pipeline.contracts.pack import ENTRY_MARK, WorkflowHints
 from pipeline.packs.tokens import estimate
 from pipeline.retrieval.documents import Document
 
@@ -25,11 +27,24 @@ def artifact(source: Artifact) -> str:
     return "\n".join(lines if len(lines) > 1 else [source.title, source.summary])
 
 
+def knowledge(source: KnowledgeRecord) -> str:
+    """With the day since when it holds, for what is said of people and things changes."""
+    since = (source.validity.start if source.validity else None) or source.created_at
+    dated = source.kind in (Kind.MEMORY, Kind.CONFLICT)
+    return f"{source.text} (since {since[:10]})" if dated else source.text
+
+
 def workflow(title: str, hints: WorkflowHints) -> str:
     """What is still to do."""
     first = hints.current_step or 1
     steps = [f"{first + i}. {step.description}" for i, step in enumerate(hints.suggested_next_steps)]
     return f"Next in {title} (step {first} of {hints.total_steps}): {'; '.join(steps)}"
+
+
+def marked(text: str) -> str:
+    """As an entry says it: nothing of it stands behind a blank line, which is where intake takes it to end."""
+    lines = [line for line in text.splitlines() if line.strip()]
+    return f"{ENTRY_MARK} {chr(10).join(lines)}"
 
 
 def cut(text: str, limit: int) -> str | None:

@@ -4,12 +4,14 @@ A new section is one more entry of SECTIONS.
 """
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, Generic, TypeVar
 
+from pipeline.compiler.knowledge.claims import Memory
 from pipeline.compiler.registry import ARTIFACT_TYPES
 from pipeline.contracts.artifact import Artifact
 from pipeline.contracts.event_types import Role
+from pipeline.contracts.knowledge import Kind, KnowledgeRecord
 from pipeline.contracts.pack import PERMITTED, Provenance, Section, SourceType, WorkflowHints
 from pipeline.packs import render
 from pipeline.packs.candidates import Candidate
@@ -32,6 +34,7 @@ class View:
 
     artifacts: tuple[Scored[Artifact], ...]
     episodes: tuple[Scored[Document], ...]
+    knowledge: tuple[Scored[KnowledgeRecord], ...]
     schema: Scored[Artifact] | None
     """The task_schema that matches best; `hints` are made of it."""
     hints: WorkflowHints | None
@@ -46,6 +49,40 @@ class SectionRule:
 
 
 _SPOKEN: Final = frozenset({Role.MESSAGE, Role.DECISION})
+
+
+def _core(view: View) -> Iterator[Candidate]:
+    """Standing instructions, whatever was asked."""
+    return _known(view, Section.CORE, lambda record: record.kind is Kind.POLICY, always=True)
+
+
+def _goals(view: View) -> Iterator[Candidate]:
+    return _known(view, Section.GOALS, _is_goal)
+
+
+def _facts(view: View) -> Iterator[Candidate]:
+    """What is known of people and things."""
+    return _known(
+        view,
+        Section.FACTS,
+        lambda record: record.kind is Kind.ENTITY or (record.kind is Kind.MEMORY and not _is_goal(record)),
+    )
+
+
+def _relations(view: View) -> Iterator[Candidate]:
+    return _known(view, Section.GRAPH_RELATIONS, lambda record: record.kind is Kind.RELATION)
+
+
+def _conflicts(view: View) -> Iterator[Candidate]:
+    return _known(view, Section.CONFLICTS, lambda record: record.kind is Kind.CONFLICT)
+
+
+def _is_goal(record: KnowledgeRecord) -> bool:
+    return record.kind is Kind.MEMORY and record.body.get("memory") == Memory.GOAL
+
+
+def _constraints(view: View) -> Iterator[Candidate]:
+    return _compiled(view, Section.CONSTRAINTS)
 
 
 def _procedures(view: View) -> Iterator[Candidate]:
@@ -69,14 +106,28 @@ def _evidence(view: View) -> Iterator[Candidate]:
 
 
 SECTIONS: Final = (
+    SectionRule(Section.CORE, 10, _core),
+    SectionRule(Section.CONSTRAINTS, 10, _constraints),
+    SectionRule(Section.GOALS, 5, _goals),
     SectionRule(Section.PROCEDURES, 35, _procedures),
+    SectionRule(Section.FACTS, 20, _facts),
     SectionRule(Section.EPISODES, 40, _episodes),
+    SectionRule(Section.GRAPH_RELATIONS, 5, _relations),
     SectionRule(Section.WORKFLOW, 5, _workflow),
+    SectionRule(Section.CONFLICTS, 5, _conflicts),
     SectionRule(Section.EVIDENCE, 20, _evidence),
 )
 """In the order of HMX-C §3.3."""
 
-ORIGINS: Final = {SourceType.ARTIFACT: "compiler", SourceType.EPISODE: "episodic"}
+ORIGINS: Final = {
+    SourceType.ARTIFACT: "compiler",
+    SourceType.EPISODE: "episodic",
+    SourceType.MEMORY: "semantic",
+    SourceType.POLICY: "semantic",
+    SourceType.CONFLICT: "semantic",
+    SourceType.ENTITY: "graph",
+    SourceType.RELATION: "graph",
+}
 """Provenance and retrieval source of an entry, by its source type (HMX-C §5)."""
 
 
@@ -86,6 +137,21 @@ def _compiled(view: View, section: Section) -> Iterator[Candidate]:
         kind = ARTIFACT_TYPES.get(scored.source.artifact_type)
         if kind is not None and kind.section is section:
             yield _artifact(section, scored, render.artifact(scored.source))
+
+
+def _known(
+    view: View, section: Section, belongs: Callable[[KnowledgeRecord], bool], *, always: bool = False
+) -> Iterator[Candidate]:
+    for scored in view.knowledge:
+        source = scored.source
+        if belongs(source):
+            count = len(source.source_events)
+            text = render.knowledge(source)
+            kind = SourceType(source.kind)
+            yield replace(
+                _candidate(section, source.record_id, kind, scored, text, source.text, source.confidence, count),
+                always=always,
+            )
 
 
 def _artifact(section: Section, scored: Scored[Artifact], text: str) -> Candidate:
@@ -114,6 +180,7 @@ def _candidate(
     session_id: str | None = None,
 ) -> Candidate:
     assert source_type in PERMITTED[section]
+    text = render.marked(text)
     return Candidate(
         section=section,
         source_id=source_id,

@@ -126,6 +126,19 @@ def artifact_tags(record: Mapping[str, Any]) -> tuple[str, ...]:
     return usable_tags(record["metadata"].get("lineage_tags"))
 
 
+def knowledge_terms(record: Mapping[str, Any]) -> list[str]:
+    """Of what a reader sees, and of what it is about."""
+    body = record["body"]
+    about = (body.get(name) for name in ("subject", "predicate", "object"))
+    return terms("\n".join([record["text"], *(text for text in about if isinstance(text, str))])[:ARTIFACT_TEXT])
+
+
+def knowledge_time(record: Mapping[str, Any]) -> int:
+    """Milliseconds since when it holds."""
+    instant = parse_instant(record["validity"]["start"])
+    return 0 if instant is None else instant // NS_PER_MS
+
+
 def _strings(value: Any) -> Iterator[str]:
     if isinstance(value, str):
         yield value

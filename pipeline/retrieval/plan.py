@@ -14,6 +14,9 @@ from pipeline.retrieval.terms import stems, words
 EPISODES: Final = 200
 """Candidates per pack."""
 ARTIFACTS: Final = 60
+KNOWLEDGE: Final = 60
+POLICIES: Final = 20
+"""Of a tenant, in every pack that has room: the newest."""
 QUERY_TERMS: Final = 64
 _LISTED: Final = 16
 
@@ -63,6 +66,8 @@ class Plan:
     classification: QueryClassification
     episodes: int = EPISODES
     artifacts: int = ARTIFACTS
+    knowledge: int = KNOWLEDGE
+    policies: int = POLICIES
 
 
 def plan(request: PackRequest) -> Plan:

@@ -9,6 +9,7 @@ from typing import Final, Generic, TypeVar
 from pipeline.contracts.artifact import Artifact
 from pipeline.contracts.evidence import Step
 from pipeline.contracts.instants import NS_PER_MS, parse_instant
+from pipeline.contracts.knowledge import KnowledgeRecord
 from pipeline.contracts.pack import RankingWeights
 from pipeline.retrieval.documents import Document
 
@@ -37,6 +38,9 @@ class Fetched:
     """Newest event time of the tenant in milliseconds; 0 when nothing is there."""
     episodes: tuple[Found[Document], ...] = ()
     artifacts: tuple[Found[Artifact], ...] = ()
+    knowledge: tuple[Found[KnowledgeRecord], ...] = ()
+    policies: tuple[KnowledgeRecord, ...] = ()
+    """The newest that hold, whatever was asked."""
     session: tuple[Step, ...] = ()
     """Recent steps of the asking session, oldest first."""
 
@@ -74,7 +78,18 @@ def document_components(found: Found[Document], highest: int, newest: int) -> Co
 
 def artifact_components(found: Found[Artifact], highest: int, newest: int) -> Components:
     source = found.source
-    instant = parse_instant(source.created_at)
     seen = source.observed_count if source.observed_count is not None else len(source.source_events)
-    at = 0 if instant is None else instant // NS_PER_MS
+    at = _ms(source.created_at)
     return Components(found.bm25 / highest, recency(at, newest), source.confidence, seen / (seen + _SUPPORT))
+
+
+def knowledge_components(found: Found[KnowledgeRecord], highest: int, newest: int) -> Components:
+    source = found.source
+    at = _ms((source.validity.start if source.validity else None) or source.created_at)
+    seen = len(source.source_events)
+    return Components(found.bm25 / highest, recency(at, newest), source.confidence, seen / (seen + _SUPPORT))
+
+
+def _ms(text: str) -> int:
+    instant = parse_instant(text)
+    return 0 if instant is None else instant // NS_PER_MS

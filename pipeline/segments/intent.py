@@ -15,16 +15,28 @@ import Stemmer
 
 from pipeline.contracts.event_types import Role
 from pipeline.contracts.evidence import Step
-from pipeline.segments.lexicon import LEXICON_VERSION, LIGHT_VERBS, OBJECTS, PHRASES, STOP_WORDS, VERBS, WEAK
+from pipeline.segments.lexicon import (
+    CHOOSING,
+    LEXICON_VERSION,
+    LIGHT_VERBS,
+    OBJECTS,
+    PHRASES,
+    STOP_WORDS,
+    VERBS,
+    WEAK,
+)
 from pipeline.segments.masking import mask, shorten
 
 GOAL_TURNS: Final = 2
 _GOAL_WORDS: Final = 60
 _CLASSES: Final = 3
+_QUESTION_WORDS: Final = 16
+_OPTION: Final = 80
 _REACH: Final = 4  # content words between a light verb and its object
 
 _stemmer = Stemmer.Stemmer("english")
 _TOKEN: Final = re.compile(r"[a-z][a-z'-]*[a-z]|[a-z]")
+_OPTION_WORD: Final = re.compile(r"\w+(?:[-.']\w+)*")
 _PHRASE: Final = re.compile(r"\b(" + "|".join(sorted(PHRASES, key=lambda p: (-len(p), p))) + r")\b")
 _FIRST: Final = re.compile(r"(?<=[.!?])\s+|\n+")
 _GREETING: Final = re.compile(
@@ -45,6 +57,7 @@ _STRONG: Final = _classes(VERBS.items())
 _LIGHT: Final = _classes(LIGHT_VERBS.items())
 _WEAK: Final = _classes(WEAK.items())
 _OBJECT: Final = _classes(OBJECTS.items())
+_CLASS_OF: Final = {**_OBJECT, **_LIGHT, **_STRONG}
 _NOUNS: Final = frozenset(  # what Snowball takes for a verb: a reservation is no wish to reserve
     form for words in OBJECTS.values() for word in words.split() if stem(word) in _STRONG for form in (word, f"{word}s")
 )
@@ -63,6 +76,19 @@ def content_words(text: str) -> list[str]:
     return [word for word in _TOKEN.findall(lowered) if word not in STOP_WORDS and "'" not in word]
 
 
+def plain_stems(text: str) -> list[str]:
+    """Stems of a text's words but stop words, in order. Cheaper than `content_words`: nothing is masked, so what stands
+    around the digits of an id counts as a word."""
+    return [stemmed for stemmed in map(_plain_stem, _TOKEN.findall(text.lower())) if stemmed]
+
+
+@lru_cache(maxsize=16_384)
+def _plain_stem(word: str) -> str:
+    """Empty where the word carries no meaning."""
+    return "" if word in STOP_WORDS or "'" in word else stem(word)
+
+
+@lru_cache(maxsize=1024)
 def intent(text: str) -> Intent:
     """The classes that a message's first words name: strong ones and light verbs with their object, else weak ones."""
     words = content_words(text)[:_GOAL_WORDS]
@@ -127,6 +153,21 @@ def intent_key(classes: Iterable[str], messages: Sequence[Step]) -> str:
     if not names and messages:
         names = [stem(word) for word in content_words(messages[0].text)[:2]]
     return f"{LEXICON_VERSION}:{'+'.join(names)}" if names else ""
+
+
+def question_key(question: str) -> str:
+    """Immutable: the lexicon's version and the sorted stems of all that the question says, lexicon words by their
+    class, so that it has the same key in another order. Empty where it says nothing."""
+    words = [word for word in content_words(question) if word not in CHOOSING][:_QUESTION_WORDS]
+    names = sorted({_CLASS_OF.get(stemmed, stemmed) for stemmed in map(stem, words)})
+    return f"{LEXICON_VERSION}:{'+'.join(names)}" if names else ""
+
+
+def option_key(option: str) -> str:
+    """What two ways to write one option have in common; numbers stay, they tell options apart."""
+    words = _OPTION_WORD.findall(option[:_OPTION].casefold())
+    bare = next((i for i, word in enumerate(words) if word not in CHOOSING and word not in ("a", "an", "the")), 0)
+    return " ".join(words[bare:])
 
 
 def goal_title(messages: Sequence[Step], limit: int = 80) -> str:

@@ -110,6 +110,14 @@ STOP_WORDS: Final = word_set(
     """
 )
 
+CHOOSING: Final = word_set(
+    """
+    use using choose choosing pick select take go prefer decide decision option options approach way best better
+    right with
+    """
+)
+"""Words that any question about a choice may have, and that an option may begin with."""
+
 READS: Final = word_set(
     """
     get list find search read fetch show view check describe query lookup look status diff grep rg glob ls cat
@@ -121,9 +129,39 @@ READS: Final = word_set(
 )
 """First words of tools and commands that look and change nothing."""
 
+PHASES: Final[Mapping[str, frozenset[str]]] = {
+    "plan": word_set("plan design draft propose decide todo todowrite todo_write taskcreate taskupdate"),
+    "recover": word_set("rollback revert undo restore restart retry reset recover failover"),
+    "deploy": word_set("deploy release rollout publish promote ship install"),
+    "report": word_set("notify report announce email mail send reply comment post message summarize document"),
+    "modify": word_set(
+        """
+        edit write create add update modify change set patch insert replace remove delete rename move copy mkdir rm
+        mv cp touch tee configure
+        """
+    ),
+}
+"""Phase of work → words of tools and commands that belong to it; what looks and what checks is known by other lists."""
+
+CHECKS: Final = word_set(
+    """
+    check verify validate assert test tests lint health healthcheck monitor status probe ping smoke audit
+    pytest unittest tox jest vitest mocha rspec phpunit ctest mypy ruff eslint tsc
+    """
+)
+"""Words of tools and commands that look whether all is well: how these go tells of more than themselves."""
+
+ENDS: Final = word_set(
+    """
+    finished done complete completed ended end closed resolved terminated aborted cancelled session_end
+    session_ended
+    """
+)
+"""States that say that the work is over."""
+
 SILENT: Final = word_set(
     """
-    think reflect scratchpad thought plan todo todowrite todo_write taskcreate taskupdate tasklist
+    think reflect scratchpad thought calculate plan todo todowrite todo_write taskcreate taskupdate tasklist
     """
 )
 """Tools by which an agent talks to itself: no step of a procedure."""

@@ -6,6 +6,7 @@ read. Nothing fails.
 
 import re
 from collections.abc import Iterable
+from functools import lru_cache
 from typing import Final
 
 _URL: Final = r"\b[A-Za-z][A-Za-z0-9+.-]*://[^\s\"'<>)\]]+"
@@ -29,17 +30,37 @@ _PLACES: Final = re.compile(
 )
 _REPEATED: Final = re.compile(r"(<\w+>)(?:[\s,;]*(?:and )?\1)+")
 _MASK: Final = re.compile(r"\s*(?:\[\w* ?<\w{1,12}>\]|\(<\w{1,12}>\)|<\w{1,12}>)%?")  # producers write some too
-_LINK: Final = r"on|at|in|for|from|to|of|with|by"
+_LINK: Final = r"on|at|in|for|from|to|of|with|by|after|within|until"
 _DANGLING: Final = re.compile(
     rf"(?:[\s,;:=(\[]+(?:{_LINK}|than|is|are|was|and|or|but|the|a|an|line|column|char|date))+\s*$", re.IGNORECASE
 )
 _DANGLING_AT: Final = re.compile(rf"\s(?:{_LINK})(?: \w+)?\s*(?=<\w+>\s*$)", re.IGNORECASE)
 _CLAUSE: Final = re.compile(r"[;:,.]\s+|\s[-–—|]\s+|\s\((?=[^)]*<)")
+_SUGGESTS: Final = re.compile(r"[\s.;,]*\b(?:did|perhaps|maybe) you mean\b.*", re.IGNORECASE)
+_LEADING: Final = re.compile(r"^(?:<\w+>\s*:\s+)+")
+_AT_END: Final = re.compile(rf"\s(?:{_LINK})(?: (?:the|a|an))? <\w+>$")
+_ASIDE: Final = re.compile(r"\s\([^()]*<\w+>[^()]*\)")
+_OF_MASKED: Final = re.compile(rf"\s(?:{_LINK})(?: (?:the|a|an))? <\w+>(?= [a-z])")
 _LABEL: Final = re.compile(r"^(?:(?:error|exception|fatal|failed|failure|warning|err)\s*[:!-]+\s*)+", re.IGNORECASE)
+_CODE: Final = re.compile(r"(?<![<\w])(?:\w*[a-z][A-Z]\w*|\w*[a-z]_\w+|\w+\.\w+)(?![\w>])")
 _TAG: Final = re.compile(r"</?[a-z][a-z_-]*>")
 _TELLING: Final = re.compile(
-    r"error|exception|fail|not found|cannot|can't|denied|invalid|missing|refused|timed? ?out", re.IGNORECASE
+    r"error|exception|fail|not found|cannot|can't|denied|invalid|missing|refused|timed? ?out|conflict|unknown|unable"
+    r"|could not|couldn't|(?:did|does|do) not|no such|no module|not (?:allowed|permitted|recognized|supported|defined)"
+    r"|unexpected|mismatch|ambiguous|rejected",
+    re.IGNORECASE,
 )
+_LOCATED: Final = re.compile(r"\s*[\w./@+-]*\w\.\w{1,5}:\d+(?P<column>:\d+)?:\s*(?P<fault>\S.*)")
+_LOGGED: Final = re.compile(r"\b(?:INFO|DEBUG|TRACE)\b|\blevel=(?:info|debug)\b")
+_TESTED: Final = re.compile(r"\s*(?:-{3} FAIL|={3} RUN|FAIL(?:ED)?\b|not ok\b|[✗✘×●✕])")
+_ANNOUNCED: Final = re.compile(r"\s*(?:\[[\w:.-]+\] \$|[#$>%] |[=*_~#-]{3,}.*[=*_~#-]{3,}$)")
+_THAT_IT_FAILED: Final = re.compile(
+    r"(?:\[[\w:.-]+\])?(?:[\W\d_]|\b(?:error|fail(?:ed|ure)?|exit(?:ed)?|code|status|task|command|process|returned|non|zero|with|tests?"
+    r"|build|the|make)\b)*",
+    re.IGNORECASE,
+)
+_SENTENCE_WORDS: Final = 2
+_CUT_WORDS: Final = 3
 _VALUE_MIN: Final = 3  # shorter argument values are parts of ordinary words
 
 
@@ -52,10 +73,16 @@ def mask_ids(text: str, values: Iterable[str] = ()) -> str:
     return _REPEATED.sub(r"\1", _VARIES.sub(_named, _mask_values(text, values)))
 
 
-def mask(text: str, values: Iterable[str] = ()) -> str:
+@lru_cache(maxsize=4096)
+def mask(text: str, values: tuple[str, ...] = ()) -> str:
     """As `mask_ids`, quotes and paths too: what remains is the same for every occurrence of one kind of message."""
     placed = _PLACES.sub(_named, _mask_values(text, values))
     return " ".join(_REPEATED.sub(r"\1", _VARIES.sub(_named, placed)).split())
+
+
+def mask_code(text: str) -> str:
+    """Names as only code writes them masked too."""
+    return _CODE.sub("<code>", text)
 
 
 def _mask_values(text: str, values: Iterable[str]) -> str:
@@ -68,8 +95,7 @@ def _mask_values(text: str, values: Iterable[str]) -> str:
 def telling_line(text: str) -> str:
     """The line of an error's text that says most: a traceback's last, else the first that speaks of failing, else the
     first."""
-    lines = [" ".join(_TAG.sub(" ", line).split()) for line in text.splitlines()]
-    lines = [line for line in lines if any(c.isalpha() for c in line)]
+    lines = _lines(text)
     if not lines:
         return ""
     if lines[0].startswith("Traceback"):
@@ -77,26 +103,81 @@ def telling_line(text: str) -> str:
     return next((line for line in lines if _TELLING.search(line)), lines[0])
 
 
-def unlabelled(text: str) -> str:
-    """Without a leading `Error:`; every message would have it."""
-    return _LABEL.sub("", text.strip()) or text.strip()
+def what_failed(error: str, output: str) -> str:
+    """The telling line of an error's text, or, where that only announces what was run or repeats that it failed, the
+    first of the output that says more. Where a place in a file or a test is named, it is one of many: no line."""
+    said = telling_line(error)
+    if not _says_nothing(said):
+        return said
+    more = (line for line in _lines(output) if _TELLING.search(line) and not _says_nothing(line))
+    return next((line for line in more if not _LOCATED.match(line)), "")
+
+
+def found_fault(output: str) -> str:
+    """What is wrong at the first place that a compiler, a linter or a test names; empty where none does."""
+    for match in filter(None, map(_LOCATED.match, output.splitlines())):
+        if match["column"] or _TELLING.search(match["fault"]):
+            return str(match["fault"])
+    return ""
+
+
+def _lines(text: str) -> list[str]:
+    lines = [" ".join(_TAG.sub(" ", line).split()) for line in text.splitlines()]
+    return [line for line in lines if any(c.isalpha() for c in line)]
+
+
+def _says_nothing(line: str) -> bool:
+    return _announces(line) or _LOGGED.search(line) is not None or _THAT_IT_FAILED.fullmatch(line) is not None
+
+
+def _announces(line: str) -> bool:
+    """A heading, a command that is echoed, or a name with a word to it such as `Usage:`."""
+    if _ANNOUNCED.match(line) or _TESTED.match(line):
+        return True
+    masked = mask(line)
+    words = re.findall(r"[A-Za-z][A-Za-z'-]+", _MASK.sub(" ", masked))
+    return len(words) < _SENTENCE_WORDS and (masked != line or line.endswith(":"))
+
+
+def unlabelled(text: str, kind: str = "") -> str:
+    """Without a leading `Error:`, which every message would have, without its class, and without a guess at what was
+    meant."""
+    text = _SUGGESTS.sub("", text.strip())
+    if kind and text.startswith(f"{kind}: "):
+        return text[len(kind) + 2 :]
+    return _LABEL.sub("", text) or text
 
 
 def readable(masked: str, limit: int = 90) -> str:
-    """A phrase without masks: the clauses before the first, else the longest without, else the longest cut."""
-    clauses = [clause.strip() for clause in _CLAUSE.split(masked) if any(c.isalpha() for c in _MASK.sub("", clause))]
-    whole = []
-    for clause in clauses:
-        if _MASK.search(clause):
-            break
-        whole.append(clause)
-    if len(" ".join(whole).split()) > 1:
-        text = ": ".join(whole)
-    else:
+    """A phrase without masks: the text up to the first clause that holds one, else, if that clause is whole enough
+    without its mask, up to the second, else the longest clause without, else the longest cut."""
+    masked = _ASIDE.sub("", _OF_MASKED.sub(" ", _LEADING.sub("", masked)))
+    clauses = [found for found in _clauses(masked) if any(c.isalpha() for c in _MASK.sub("", found))]
+    text = _up_to_mask(masked, 0)
+    if len(text.split()) < _SENTENCE_WORDS:
         unmasked = [clause for clause in clauses if not _MASK.search(clause) and len(clause.split()) > 1]
-        text = max(unmasked or clauses, key=len, default="")
+        first = clauses[0] if clauses else ""
+        cut = len(_MASK.findall(first)) == 1 and len(_MASK.sub("", first).split()) >= _CUT_WORDS
+        text = _up_to_mask(masked, 1) if cut else max(unmasked or clauses, key=len, default="")
     text = _DANGLING.sub("", _MASK.sub("", _DANGLING_AT.sub(" ", text)).strip())
-    return shorten(" ".join(text.split()).strip(" .,:;-"), limit)
+    return _within(" ".join(text.split()).strip(" .,:;-("), limit)
+
+
+def _clauses(text: str) -> list[str]:
+    return [clause.strip() for clause in _CLAUSE.split(text)]
+
+
+def _up_to_mask(masked: str, allowed: int) -> str:
+    """Whole clauses, as long as they hold no more masks than that; one that only ends in a place counts as without."""
+    ends = [found.start() for found in _CLAUSE.finditer(masked)] + [len(masked)]
+    kept = (masked[:end] for end in ends if len(_MASK.findall(_AT_END.sub("", masked[:end]))) <= allowed)
+    return max(kept, key=len, default="")
+
+
+def _within(text: str, limit: int) -> str:
+    """Whole sentences, if the first of them fit."""
+    sentences = text[:limit].rfind(". ") if len(text) > limit else -1
+    return text[:sentences] if sentences >= limit // 3 else shorten(text, limit)
 
 
 def shorten(text: str, limit: int) -> str:

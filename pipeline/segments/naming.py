@@ -3,13 +3,16 @@
 """
 
 import re
+from functools import lru_cache
 from typing import Final
 
 from pipeline.contracts.event_types import Role
-from pipeline.segments.lexicon import READS, SILENT, word_set
+from pipeline.segments.lexicon import CHECKS, LIGHT_VERBS, PHASES, READS, SILENT, word_set
 
 ASK: Final = "ask the user"
 """The verb of asking and being answered; no tool stands behind it."""
+EDIT: Final = "edit"
+"""The verb of an edit that names its file (HMX-E §3, `file_edit`)."""
 _RUN: Final = "run "
 _REQUEST: Final = "request "
 _NAME: Final = 60
@@ -19,10 +22,13 @@ _HTTP: Final = re.compile(
 )
 _VARIABLE_PART: Final = re.compile(r"/(?=[^/]*\d)[^/]*")
 _PREAMBLE: Final = re.compile(
-    r"^(?:\s*(?:cd\s+\S+|set\s+-\S+|export\s+\S+|source\s+\S+|\.\s+\S+)\s*(?:&&|;|\n)|\s*\w+=(?:\"[^\"]*\"|'[^']*'|\S*)\s"
-    r"|\s*(?:sudo|time|nohup|exec|command|env)\s|\s*timeout\s+(?:-\S+\s+)*\S+\s|\s*#[^\n]*\n)+"
+    r"^(?:[\s\\(]+|(?:cd\s+\S+|set\s+-\S+|source\s+\S+|\.\s+\S+)\s*(?:&&|;|\n)|export\s+(?=\w+=)"
+    r"|\w+=\"?\$\(|\w+=(?:\"[^\"]*\"|'[^']*'|\S*)\s+(?:&&\s)?|(?:for|while|until|if)\s(?s:.{0,300}?)[;\n]\s*(?:do|then)\s"
+    r"|(?:sudo|time|nohup|exec|command|env)\s|(?:ba|z)?sh\s+(?:-l?c\s+)?['\"]?(?=[\w./])|timeout\s+(?:-\S+\s+)*\S+\s"
+    r"|#[^\n]*\n)+"
 )
-_WORD: Final = re.compile(r"[\w./+@-]+")
+"""What stands before the command that a line is about: places, variables, loops, shells."""
+_WORD: Final = re.compile(r"[\w./+@-]+(?::[\w./+@-]+)*")
 _SUBCOMMAND: Final = re.compile(r"[a-z][a-z:-]+")
 _PYTHON: Final = re.compile(r"(?:python|pypy)[\d.]*")
 _WITH_SUBCOMMANDS: Final = word_set(
@@ -32,6 +38,8 @@ _WITH_SUBCOMMANDS: Final = word_set(
     conda deno flask django-admin psql redis-cli
     """
 )
+_CHANGES: Final = frozenset().union(*(word_set(LIGHT_VERBS[name]) for name in ("modify", "create", "remove")))
+_PLAIN_VERBS: Final = READS | _CHANGES
 _CAMEL: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 
 
@@ -80,24 +88,51 @@ def words_of(verb: str) -> list[str]:
 
 
 def phrase_of(verb: str) -> str:
-    """What a person would write: `get user details`, ``run `git commit` ``, `edit files`."""
+    """What a person would write: `get user details`, ``run `git commit` ``, `edit files`; a tool that is no verb is
+    used."""
     if verb == ASK:
         return ASK
     if verb.startswith(_RUN):
         return f"run `{verb.removeprefix(_RUN)}`"
     if verb.startswith(_REQUEST):
         return f"request `{verb.removeprefix(_REQUEST)}`"
-    if verb == "edit":
+    if verb == EDIT:
         return "edit files"
-    return " ".join(words_of(verb)) or verb
+    words = words_of(verb)
+    if len(words) == 1 and verb[:1].isupper() and words[0] not in _PLAIN_VERBS:
+        return f"use `{verb}`"
+    return " ".join(words) or verb
 
 
+@lru_cache(maxsize=4096)
 def mutates(verb: str) -> bool:
-    """False where the verb's words say that it only looks."""
+    """False where the verb's words say that it only looks. `write_file` changes something, whatever `file` may mean."""
     if verb == ASK or verb.startswith((f"{_REQUEST}GET", f"{_REQUEST}HEAD")):
         return False
     words = words_of(verb)
+    if words and words[0] in _CHANGES:
+        return True
     return not (words and (words[0] in READS or words[-1] in READS or verb.lower() in READS))
+
+
+@lru_cache(maxsize=4096)
+def checks(verb: str) -> bool:
+    """Does it look whether all is well?"""
+    return not CHECKS.isdisjoint(words_of(verb))
+
+
+@lru_cache(maxsize=4096)
+def phase_of(verb: str) -> str:
+    """What kind of work it is: `inspect`, `plan`, `modify`, `execute`, `verify`, `deploy`, `recover` or `report`."""
+    words = words_of(verb.split(" ", 2)[-1] if verb.startswith(_REQUEST) else verb)
+    named = next((phase for phase, own in PHASES.items() if not own.isdisjoint([*words, verb.lower()])), "")
+    if named == "plan":
+        return named
+    if checks(verb):
+        return "verify"
+    if not mutates(verb):
+        return "inspect"
+    return named or ("execute" if verb.startswith(_RUN) else "modify")
 
 
 def silent(verb: str) -> bool:

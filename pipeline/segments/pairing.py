@@ -12,18 +12,20 @@ from typing import Final
 
 from pipeline.contracts.event_types import Role
 from pipeline.contracts.evidence import Segment, Step
-from pipeline.segments.masking import telling_line, unlabelled
-from pipeline.segments.naming import verb_of
+from pipeline.segments.masking import found_fault, telling_line, unlabelled, what_failed
+from pipeline.segments.naming import EDIT, verb_of
 
 _CARRIES_RESULT: Final = (Role.ACTION, Role.TEST)
 
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """What an error says: its class as the event names it, may be empty, and the line that says most."""
+    """What an error says: its class as the event names it, and the line that says most; both may be empty."""
 
     type: str
     message: str
+    fault: str = ""
+    """What is wrong at the first place that its output names."""
 
 
 @dataclass(slots=True)
@@ -42,6 +44,10 @@ class Action:
     """What the agent said just before, may be empty."""
     asked: bool = False
     """The user was asked and has answered since the action before."""
+    found: tuple[str, ...] = ()
+    """What its result says in words, as `key=value`."""
+    listed: tuple[str, ...] = ()
+    """The ids that its result lists."""
 
 
 def actions(segment: Segment) -> list[Action]:
@@ -101,9 +107,9 @@ class _Pairing:
         self.by_event[step.event_id] = action
 
     def _settle(self, action: Action, step: Step) -> None:
-        action.ok = step.ok
+        action.ok, action.found, action.listed = step.ok, step.found, step.listed
         if step.ok is False and action.failure is None:
-            action.failure = Failure("", unlabelled(telling_line(step.text if step.role is Role.RESULT else "")))
+            action.failure = self._failure(action, "", step.text if step.role is Role.RESULT else "")
 
     def _result(self, position: int, step: Step) -> None:
         action = self._called(step)
@@ -133,4 +139,11 @@ class _Pairing:
         else:
             self._join(action, step)
         action.ok = False
-        action.failure = Failure(step.name.strip(), unlabelled(telling_line(step.text)))
+        action.failure = self._failure(action, step.name.strip(), step.text)
+
+    def _failure(self, action: Action, kind: str, error: str) -> Failure:
+        """Output that is only the command itself, for want of any, says nothing."""
+        first = self.steps[action.position]
+        output = first.text if first.role in _CARRIES_RESULT and first.text != first.name and first.name != EDIT else ""
+        said = what_failed(error, output) or ("" if kind else telling_line(error))
+        return Failure(kind, unlabelled(said, kind), found_fault(output) or found_fault(error))

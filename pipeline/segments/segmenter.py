@@ -1,11 +1,13 @@
 """Where a session's episodes are cut. In: the head of the open segment and the next step in released order. Out:
-whether that step opens a new one, and the head with it. The head is bounded, so it is state. Nothing fails.
+whether that step opens a new one, and the head with it. The head is small, so it is state: what was said it names by
+the steps' indexes, and whoever asks for a cut can say what text a step of the open segment has. Nothing fails.
 
 Only clear evidence cuts: an end, half an hour of silence, the size limit, or, once the user was content, a wish of
 another kind. A wrong cut loses a goal's outcome; a missing one only makes a segment longer.
 """
 
 import re
+from collections.abc import Callable
 from typing import Final
 
 import msgspec
@@ -14,14 +16,8 @@ from pipeline.contracts.event_types import ACTS, Role
 from pipeline.contracts.evidence import Step
 from pipeline.contracts.limits import SEGMENT_EVENTS, SEGMENT_IDLE_MS
 from pipeline.segments.intent import GOAL_TURNS, intent
-from pipeline.segments.lexicon import word_set
+from pipeline.segments.lexicon import ENDS
 
-_ENDS: Final = word_set(
-    """
-    finished done complete completed ended end closed resolved terminated aborted cancelled session_end
-    session_ended
-    """
-)
 _CONTENT: Final = re.compile(
     r"\b(?:thanks?|that'?s all|that (?:is|will be) all|all set|perfect|great job|well done|works now|(?:good)?bye)\b",
     re.IGNORECASE,
@@ -46,18 +42,23 @@ _MESSAGE, _FEEDBACK, _STATE = Role.MESSAGE, Role.FEEDBACK, Role.STATE  # an enum
 _OPENERS: Final = ACTS | {Role.DECISION, Role.OBSERVATION, Role.STATE}
 
 
-class SegmentHead(msgspec.Struct, frozen=True, gc=False):
+Texts = Callable[[int], str]
+"""The text of the open segment's step at an index."""
+NOTHING: Final = -1
+
+
+class SegmentHead(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """What deciding about the next step needs; of fixed size."""
 
     last_at: int
     """Newest event time so far: event times may run backwards."""
     events: int = 1
     user_messages: int = 0
-    goal: tuple[str, ...] = ()
-    """The first user messages."""
-    said: str = ""
+    goal: tuple[int, ...] = ()
+    """The first user messages, by their indexes."""
+    said: int = NOTHING
     """The agent's last message, if the user has not answered it yet."""
-    wish: str = ""
+    wish: int = NOTHING
     """The user's last message, if nothing has been done since."""
     content: bool = False
     """Feedback was positive, and nothing has been done since."""
@@ -76,22 +77,22 @@ def advance(head: SegmentHead, step: Step) -> SegmentHead:
     if role is _MESSAGE:
         if step.actor == "user":
             if user_messages < GOAL_TURNS:
-                goal = (*goal, step.text)
+                goal = (*goal, step.index)
             user_messages += 1
-            said, wish, content = "", step.text, False
+            said, wish, content = NOTHING, step.index, False
         elif step.actor == "assistant":
-            said = step.text
+            said = step.index
     elif role in ACTS:
-        wish, content = "", False
+        wish, content = NOTHING, False
     elif role is _FEEDBACK:
-        wish, content = "", step.name.lower() == "positive"
+        wish, content = NOTHING, step.name.lower() == "positive"
     elif role is _STATE:
-        ended = ended or not _ENDS.isdisjoint({step.name.lower(), step.text.lower()})
+        ended = ended or not ENDS.isdisjoint({step.name.lower(), step.text.lower()})
     last_at = max(head.last_at, step.at)
     return SegmentHead(last_at, head.events + 1, user_messages, goal, said, wish, content, ended)
 
 
-def starts_new(head: SegmentHead, step: Step) -> bool:
+def starts_new(head: SegmentHead, step: Step, text_of: Texts) -> bool:
     """Results, errors and feedback answer what came before, and system messages are nobody's goal: these never open,
     except where the segment is full."""
     if head.events >= SEGMENT_EVENTS:
@@ -104,21 +105,23 @@ def starts_new(head: SegmentHead, step: Step) -> bool:
         return True
     if head.ended:
         return user or role in ACTS
-    return user and _new_goal(head, step.text)
+    return user and _new_goal(head, step.text, text_of)
 
 
-def _new_goal(head: SegmentHead, text: str) -> bool:
+def _new_goal(head: SegmentHead, text: str, text_of: Texts) -> bool:
     """What the last messages mean is worked out only here, where another wish may have come."""
     if not head.user_messages or _ANSWERS.match(text):
         return False
     another = _ANOTHER.search(text) is not None
-    if not (another or head.content or _thanks(head.wish)) or _asks(head.said):
+    if not (another or head.content or (head.wish != NOTHING and _thanks(text_of(head.wish)))):
+        return False
+    if head.said != NOTHING and _asks(text_of(head.said)):
         return False
     if another:
         return True
     if _CONTINUES.search(text):
         return False
-    known = {name for said in head.goal for name in intent(said).classes}
+    known = {name for said in head.goal for name in intent(text_of(said)).classes}
     return bool(wanted := set(intent(text).classes)) and wanted.isdisjoint(known)
 
 

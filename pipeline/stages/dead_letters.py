@@ -12,14 +12,15 @@ from pipeline.contracts.headers import (
     output_headers,
 )
 from pipeline.contracts.limits import RECORD_BYTES
-from pipeline.contracts.rejections import Rejection
+from pipeline.contracts.rejections import UNREADABLE, Rejection
 from pipeline.stages.fold import Output, Record
 
 
 def dead_letter(source: str, topic: str, record: Record, rejection: Rejection) -> Output:
     """Key, value and the producer's headers untouched. Readers take the last header of a name: ours.
 
-    Of a record beyond the bound only ours are left; they say where in the log it stands.
+    Of a record beyond the bound only ours are left; they say where in the log it stands. Likewise of one that nobody
+    can read; how large that is nobody knows.
     """
     _its_own_content_type, *place = output_headers(DEAD_LETTER, source, record.partition, record.offset)
     ours = [
@@ -31,6 +32,8 @@ def dead_letter(source: str, topic: str, record: Record, rejection: Rejection) -
         (ORIGIN_TOPIC, source.encode()),
         (LOG_TIME, b"%d" % record.timestamp),
     ]
+    if record.value is UNREADABLE:
+        return Output(topic, record.partition, None, None, [*ours, (OMITTED, b"0")])
     size = record_bytes(record)
     if size > RECORD_BYTES:
         return Output(topic, record.partition, None, None, [*ours, (OMITTED, b"%d" % size)])

@@ -1,22 +1,25 @@
 """The executor: drives a fold over one partition, record by record, however the records were cut into batches.
 
 Before each record: clock = max(clock, append time); what is due fires, in (deadline, key) order; then the record is
-folded. What a record has begun is kept whole or undone whole. A record whose fold raises the same exception twice on
+folded. Work in turns is done as soon as it has begun, before anything else. Between timers and between turns a batch
+can be cut into parts, transactions of their own: on the state of one part, the next goes on at the same record and
+clock. What a record has begun is kept whole or undone whole. A record whose fold raises the same exception twice on
 the same state is rejected as poison; errors of memory and I/O are never taken for poison. An exception in a timer is
 raised. A record that the position record condemns is rejected unseen.
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 import msgspec
 
+from pipeline.contracts.limits import PART_BYTES, PART_STEPS
 from pipeline.contracts.rejections import Reason, Rejection
 from pipeline.stages.fold import POSITION_KEY, Fold, Output, Record, Tx
 from pipeline.stages.journal import Journal
 
-STATE_FORMAT: Final = 3
+STATE_FORMAT: Final = 4
 """Changes whenever a state record is written otherwise than before."""
 
 
@@ -53,6 +56,16 @@ class Effects(NamedTuple):
     counts: Counter[str]
 
 
+class Part(NamedTuple):
+    """What a transaction holds."""
+
+    effects: Effects
+    folded: int
+    """So many of the batch's records are through. The next one may have fired timers already."""
+    end: bool
+    """All of them are, with all that they have begun."""
+
+
 class Executor:
     def __init__(self, fold: Fold, partition: int) -> None:
         self.fold = fold
@@ -60,6 +73,8 @@ class Executor:
         self.counts: Counter[str] = Counter()
         self.condemned: set[int] = set()
         self._tx = Tx(partition, fold)
+        self._steps = self._size = self._weighed = 0
+        """Of the part under way: timers and turns, bytes put out, and of how many outputs these are."""
 
     @property
     def clock(self) -> int:
@@ -81,8 +96,8 @@ class Executor:
 
     @property
     def next_due(self) -> int | None:
-        """The earliest clock at which something may be due."""
-        return self._tx.next_due
+        """The earliest clock at which something may be due. What is unfinished is."""
+        return self._tx.next_due if self.fold.unfinished is None else self.clock
 
     def restore(self, records: Iterable[tuple[str, bytes | None]]) -> Position | None:
         """Rebuilds the state from the state topic's records, in their order; the last position record, if any.
@@ -109,15 +124,31 @@ class Executor:
         self.condemned = set(position.condemned)
         return position
 
-    def run(self, records: Iterable[Record]) -> Effects:
-        """Folds the records. When it raises, the executor is spent: restore a new one."""
-        tx, fold, condemned = self._tx, self.fold.fold, self.condemned
-        tx.start_batch()
-        for record in records:
+    def run(self, records: Sequence[Record]) -> Effects:
+        """Folds the records, as if in one part. When it raises, the executor is spent: restore a new one."""
+        parts = [part.effects for part in self.parts(records)]
+        if len(parts) == 1:
+            return parts[0]
+        whole = Effects([], [], {}, Counter())
+        for part in parts:
+            whole.outputs.extend(part.outputs)
+            whole.appends.extend(part.appends)
+            whole.changes.update(part.changes)
+            whole.counts.update(part.counts)
+        return whole
+
+    def parts(self, records: Sequence[Record]) -> Iterator[Part]:
+        """Folds the records; a part is to be committed before the next is asked for. Raises as `run`."""
+        tx, whole_fold, condemned = self._tx, self.fold, self.condemned
+        fold = whole_fold.fold
+        self._start()
+        if whole_fold.unfinished is not None:
+            yield from self._finish(0)
+        for folded, record in enumerate(records):
             if record.timestamp > tx.clock:
                 tx.clock = record.timestamp
             if tx.timers and tx.timers[0][0] <= tx.clock:
-                self._fire(record.offset)
+                yield from self._fire(record.offset, folded)
             tx.begin(record.offset)
             try:
                 if record.offset in condemned:
@@ -130,9 +161,9 @@ class Executor:
                 self._once_more(record, _named(error))
             if tx.trims:
                 tx.trim_journals()
-        counts = Counter(tx.counted)
-        self.counts.update(counts)
-        return Effects(tx.outputs, tx.appends, tx.changes(), counts)
+            if whole_fold.unfinished is not None:
+                yield from self._finish(folded + 1)
+        yield self._part(len(records), end=True)
 
     def position_record(self, position: int, topic_id: str, lost: tuple[tuple[int, int], ...], tries: int = 0) -> bytes:
         return msgspec.json.encode(
@@ -160,11 +191,44 @@ class Executor:
             self._tx.undo()
             self.fold.reject(self._tx, record, Rejection(Reason.POISON, "$", failure.split(":", maxsplit=1)[0]))
 
-    def _fire(self, offset: int) -> None:
-        while (due := self._tx.pop_due()) is not None:
-            self._tx.begin(offset)
-            self.fold.due(self._tx, *due)
-            self._tx.trim_journals()
+    def _fire(self, offset: int, folded: int) -> Iterator[Part]:
+        tx = self._tx
+        while (due := tx.pop_due()) is not None:
+            tx.begin(offset)
+            self.fold.due(tx, *due)
+            tx.trim_journals()
+            if self.fold.unfinished is not None:
+                yield from self._finish(folded)
+            elif self._is_full():
+                yield self._part(folded)
+
+    def _finish(self, folded: int) -> Iterator[Part]:
+        tx = self._tx
+        while (offset := self.fold.unfinished) is not None:
+            tx.begin(offset)
+            self.fold.go_on(tx)
+            tx.trim_journals()
+            if self._is_full():
+                yield self._part(folded)
+
+    def _is_full(self) -> bool:
+        """One more timer or turn: is it enough for a transaction?"""
+        self._steps += 1
+        self._size += sum(len(output.value or b"") for output in self._tx.outputs[self._weighed :])
+        self._weighed = len(self._tx.outputs)
+        return self._steps >= PART_STEPS or self._size >= PART_BYTES
+
+    def _part(self, folded: int, *, end: bool = False) -> Part:
+        tx = self._tx
+        counts = Counter(tx.counted)
+        self.counts.update(counts)
+        effects = Effects(tx.outputs, tx.appends, tx.changes(), counts)
+        self._start()
+        return Part(effects, folded, end)
+
+    def _start(self) -> None:
+        self._tx.start_batch()
+        self._steps = self._size = self._weighed = 0
 
 
 def _named(error: Exception) -> str:

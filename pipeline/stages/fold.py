@@ -12,7 +12,7 @@ from pipeline.stages.tx import Codec, Output, Tx
 
 P = ParamSpec("P")
 T = TypeVar("T")
-__all__ = ["POSITION_KEY", "Fold", "Output", "Record", "Tx", "attempt"]
+__all__ = ["POSITION_KEY", "Fold", "Output", "Record", "Tx", "attempt", "spared"]
 POSITION_KEY = "!"
 """State key of the position record; it sorts before every key of a fold."""
 
@@ -45,11 +45,16 @@ def attempt(tx: Tx, count: str, otherwise: T, compute: Callable[P, T], *args: P.
     """
     try:
         return compute(*args, **kwargs)
-    except (MemoryError, OSError):
-        raise
-    except Exception:  # noqa: BLE001  whatever mining raises, it raises it again for the same content
-        tx.count(count)
-        return otherwise
+    except Exception as error:  # noqa: BLE001  whatever mining raises, it raises it again for the same content
+        return spared(tx, count, error, otherwise)
+
+
+def spared(tx: Tx, count: str, error: Exception, otherwise: T) -> T:
+    """What `attempt` does where a computation has failed; for the two that every event comes by."""
+    if isinstance(error, MemoryError | OSError):
+        raise error
+    tx.count(count)
+    return otherwise
 
 
 class Fold(Codec, Protocol):
@@ -59,6 +64,15 @@ class Fold(Codec, Protocol):
 
     def due(self, tx: Tx, key: str, value: Any) -> None:
         """The deadline of this value has come. Must move or remove it."""
+        ...
+
+    @property
+    def unfinished(self) -> int | None:
+        """Offset at which work was begun that is done in turns, while some is left: nothing else happens meanwhile."""
+        ...
+
+    def go_on(self, tx: Tx) -> None:
+        """One turn of it."""
         ...
 
     def reject(self, tx: Tx, record: Record, rejection: Rejection) -> None:

@@ -9,6 +9,8 @@ from collections.abc import Callable, Sequence
 from itertools import chain
 from typing import Any, Final, Protocol
 
+from pipeline.contracts.limits import BLOCK_BYTES
+
 JOURNAL: Final = "e/"
 """State keys of blocks begin so: `e/{journal}/{index of the first item}`."""
 
@@ -29,7 +31,7 @@ def block_of(key: str) -> tuple[str, int]:
 
 
 class Journal:
-    __slots__ = ("_blocks", "_indexes", "_items", "_packed", "_start", "_written")
+    __slots__ = ("_blocks", "_indexes", "_items", "_start", "_written", "packed")
 
     def __init__(self, start: int = 0) -> None:
         self._start = start
@@ -39,7 +41,8 @@ class Journal:
         self._blocks: list[int] = []
         self._written = start
         """Items below this index stand in a block."""
-        self._packed: list[bytes] = []
+        self.packed: list[bytes] = []
+        """Its blocks, where nobody has looked at it for a while."""
 
     @property
     def end(self) -> int:
@@ -84,14 +87,10 @@ class Journal:
         if not self._blocks:
             self._start = first
         self._blocks.append(first)
-        self._packed.append(block)
-
-    @property
-    def packed(self) -> bool:
-        return bool(self._packed)
+        self.packed.append(block)
 
     def unpack(self, items: Callable[[bytes], Sequence[Any]]) -> None:
-        blocks, self._packed = self._packed, []
+        blocks, self.packed = self.packed, []
         for item in chain.from_iterable(map(items, blocks)):
             self.append(item)
         self._written = self.end
@@ -99,20 +98,32 @@ class Journal:
     def pack(self, packed: Callable[[Sequence[Any]], bytes]) -> None:
         """All that it holds has been written."""
         if self._items:
-            self._packed = [packed(self._items)]
+            self.packed = [packed(self._items)]
             self._items, self._indexes = [], {}
 
-    def unwritten(self) -> tuple[int, Sequence[Any]]:
-        """The block that is to be written now; it counts as written."""
+    def unwritten(self, packed: Callable[[Sequence[Any]], bytes]) -> list[tuple[int, bytes]]:
+        """The blocks that are to be written now, each behind the index of its first item; they count as written. One
+        that is too large is halved, so far as it has several items."""
         first = max(self._written, self._start)
-        items = self.items(first)
-        if items:
-            self._blocks.append(first)
+        blocks, rest = [], [self.items(first)]
+        while rest:
+            items = rest.pop()
+            block = packed(items) if items else b""
+            if len(block) > BLOCK_BYTES and len(items) > 1:
+                half = len(items) // 2
+                rest += [items[half:], items[:half]]
+            elif items:
+                blocks.append((first, block))
+                first += len(items)
+        self._blocks += [first for first, _ in blocks]
         self._written = self.end
-        return first, items
+        return blocks
 
     def outlived(self) -> list[int]:
         """Blocks that hold nothing any more; they count as deleted."""
+        blocks = self._blocks
+        if not blocks or self._start < (blocks[1] if len(blocks) > 1 else self._written):
+            return []
         ends = [*self._blocks[1:], self._written]
         kept = next((n for n, end in enumerate(ends) if end > self._start), len(ends))
         gone, self._blocks = self._blocks[:kept], self._blocks[kept:]

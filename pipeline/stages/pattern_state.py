@@ -17,8 +17,9 @@ from pydantic import Field
 
 from pipeline.compiler.candidate import rank
 from pipeline.compiler.lifecycle import Said
-from pipeline.contracts.evidence import Contribution, evidence_key
-from pipeline.contracts.keys import join_key
+from pipeline.contracts.evidence import Archive, Contribution, Pattern, evidence_key
+from pipeline.contracts.keys import join_key, split_key
+from pipeline.contracts.knowledge import KnowledgeRecord
 from pipeline.contracts.limits import (
     CONTRIBUTION_DEBOUNCE_MS,
     PATTERN_CONTRIBUTIONS,
@@ -32,17 +33,25 @@ class PatternState(Model):
     said: Said | None = None
     speak_at: int | None = None
     """Clock at which the pattern is compiled; None: nothing new."""
+    records: list[KnowledgeRecord] = Field(default_factory=list)
+    """What a pattern of a kind of knowledge last said."""
+    withdrawn: list[str] = Field(default_factory=list)
+    """Its records in the topic that it no longer says, by id, oldest first."""
     older: list[str] = Field(default_factory=list)
     """Its artifacts in the topic that are no longer live, by id, oldest first."""
     trace: str = ""
     """traceparent of the last contribution that had one since the pattern spoke; what it says next carries it."""
+    archived: str | None = None
+    """Why an operator has taken it out of use; from then on it is silent, whatever the evidence."""
 
 
-class BarrierState(msgspec.Struct, frozen=True, kw_only=True):
+class BarrierState(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     seen: tuple[int, ...]
     partitions: int
     passed: bool
     forget_at: int
+    speaking: int | None = None
+    """While the patterns speak for it, one after the other: offset of the record with which that began."""
 
 
 _BARRIER = msgspec.json.Decoder(BarrierState)
@@ -56,10 +65,21 @@ def pattern_key(contribution: Contribution) -> str:
     return f"p/{join_key(contribution.tenant_id, contribution.pattern.text)}"
 
 
+def archived_key(archived: Archive) -> str:
+    """The key of the pattern that an operator has decided on."""
+    return f"p/{archived.key}"
+
+
 def pattern_of(map_key: str) -> str:
     """The key of the pattern that a map's entry belongs to."""
     _, tenant, pattern, *_ = map_key.split("/")
     return f"p/{tenant}/{pattern}"
+
+
+def split_pattern(key: str) -> tuple[str, Pattern]:
+    """Tenant and pattern of a `p/…` key."""
+    tenant_id, text = split_key(key.removeprefix("p/"))
+    return tenant_id, Pattern(*split_key(text))
 
 
 def barrier_state_key(barrier_id: str) -> str:
@@ -111,6 +131,8 @@ class Maps:
         self._highest: dict[str, list[tuple[int, str]]] = {}
         """Of tenants at their bound, a heap of negated ranks; what has left the map is still in it."""
         self.pending: set[str] = set()
+        self.barrier: tuple[str, BarrierState] | None = None
+        """For which the patterns speak."""
 
     def of(self, pattern: str) -> dict[str, Contribution]:
         """`pattern` is a `p/…` key; the result is not to be changed."""
@@ -131,10 +153,12 @@ class Maps:
         if len(known) >= PATTERN_CONTRIBUTIONS:
             return Surplus(max(self._ranks[pattern][-1], mine)[1], "contribution_out_of_sample")
         if self._kept[tenant] >= TENANT_CONTRIBUTIONS:
-            return Surplus(max(self._highest_of(tenant), mine)[1], "contribution_out_of_tenant_sample")
+            # What one segment says of several patterns has one rank: then the first key goes, whichever came first.
+            return Surplus(min(self._highest_of(tenant), (-mine[0], key))[1], "contribution_out_of_tenant_sample")
         return None
 
     def _highest_of(self, tenant: str) -> tuple[int, str]:
+        """With its rank negated."""
         heap = self._highest.get(tenant)
         if heap is None:
             prefix = f"p/{join_key(tenant)}/"
@@ -143,8 +167,7 @@ class Maps:
             heapify(heap)
         while heap[0][1] not in self.of(pattern_of(heap[0][1])):
             heappop(heap)
-        number, key = heap[0]
-        return -number, key
+        return heap[0]
 
     def changed(self, key: str, old: Any, new: Any) -> None:
         match key[0]:
@@ -155,6 +178,11 @@ class Maps:
                     self.pending.add(key)
                 else:
                     self.pending.discard(key)
+            case "b":
+                if new is not None and new.speaking is not None:
+                    self.barrier = (key, new)
+                elif self.barrier is not None and self.barrier[0] == key:
+                    self.barrier = None
 
     def _follow(self, pattern: str, key: str, old: Contribution | None, new: Contribution | None) -> None:
         entries, ranks = self._maps.setdefault(pattern, {}), self._ranks.setdefault(pattern, [])

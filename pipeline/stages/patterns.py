@@ -1,47 +1,58 @@
-"""The patterns stage: contributions of `hmx.evidence.v1` in; artifacts and dead letters out.
+"""The patterns stage: contributions of `hmx.evidence.v1` in; artifacts, knowledge and dead letters out.
 
-Per (tenant, pattern) a map of contributions, last writer wins; an artifact is a pure function of the map. A change is
-compiled after a pause (more of the same is usually on its way), the longer the larger the map, and whenever a barrier
-passes.
+Per (tenant, pattern) a map of contributions, last writer wins; an artifact is a pure function of the map, and so is
+knowledge. A change is compiled after a pause (more of the same is usually on its way), the longer the larger the map,
+and whenever a barrier passes. Contributions of a kind that is never compiled are kept in their map, and nothing is said
+about them.
 """
 
-from typing import Any
+from typing import Any, Final
 
+import msgspec
 from pydantic import ValidationError
 
 from pipeline.compiler.candidate import candidate
+from pipeline.compiler.knowledge.records import Known, difference, records
 from pipeline.compiler.lifecycle import Said, step
-from pipeline.compiler.registry import ARTIFACT_TYPES
-from pipeline.contracts.artifact import Artifact
-from pipeline.contracts.evidence import Contribution, EvidenceControl, Pattern
+from pipeline.compiler.registry import ARTIFACT_TYPES, KINDS, knows, speaks
+from pipeline.contracts.artifact import Artifact, Status
+from pipeline.contracts.evidence import Archive, Contribution, EvidenceControl
 from pipeline.contracts.headers import (
     ARTIFACT,
     CONTROL_KINDS,
     KIND,
+    KNOWN,
     fingerprint,
     header,
     output_headers,
     trace_headers,
     traceparent,
 )
-from pipeline.contracts.keys import join_key, split_key
+from pipeline.contracts.keys import join_key
+from pipeline.contracts.knowledge import KnowledgeRecord
 from pipeline.contracts.limits import ARTIFACT_VERSIONS, BARRIER_KEPT_MS
-from pipeline.contracts.rejections import Reason, Rejection
+from pipeline.contracts.rejections import UNREADABLE, Reason, Rejection
 from pipeline.stages.dead_letters import dead_letter
 from pipeline.stages.fold import Output, Record, Tx, attempt
 from pipeline.stages.pattern_state import (
     BarrierState,
     Maps,
     PatternState,
+    archived_key,
     barrier_state_key,
     decode_state,
     encode_state,
     map_key,
     pattern_key,
     pattern_of,
+    split_pattern,
     state_deadline,
 )
-from pipeline.topology import ARTIFACTS, EVIDENCE, EVIDENCE_DLQ
+from pipeline.stages.turns import Turns
+from pipeline.topology import ARTIFACTS, EVIDENCE, EVIDENCE_DLQ, KNOWLEDGE
+
+_OUTPUTS: Final = {ARTIFACTS: ARTIFACT, KNOWLEDGE: KNOWN}
+"""What a topic's records are."""
 
 
 class PatternsFold:
@@ -51,6 +62,7 @@ class PatternsFold:
 
     def __init__(self) -> None:
         self._maps = Maps()
+        self._turns = Turns()
 
     def decode(self, key: str, value: bytes) -> Any:
         return decode_state(key, value)
@@ -98,6 +110,8 @@ class PatternsFold:
         self._speak_later(tx, pattern, trace)
 
     def _speak_later(self, tx: Tx, pattern: str, trace: str) -> None:
+        if not speaks(split_pattern(pattern)[1].type):
+            return
         state: PatternState = tx.get(pattern) or PatternState()
         if state.speak_at is None:
             speak_at = tx.clock + self._maps.pause_ms(pattern)
@@ -107,24 +121,26 @@ class PatternsFold:
 
     def _speak(self, tx: Tx, key: str, state: PatternState) -> None:
         """Emits the difference between what the map now says and what the pattern last said."""
-        tenant_id, pattern_text = split_key(key.removeprefix("p/"))
-        pattern = Pattern(*split_key(pattern_text))
+        tenant_id, pattern = split_pattern(key)
+        if knows(pattern.type):
+            self._say_what_is_known(tx, key, tenant_id, state)
+            return
         unchanged: tuple[Said | None, list[Artifact]] = (state.said, [])
 
         def compiled() -> tuple[Said | None, list[Artifact]]:
-            found = candidate(list(self._maps.of(key).values()))
-            return step(state.said, found, tenant_id, pattern, tx.clock)
+            found = candidate(list(self._maps.of(key).values())) if state.archived is None else None
+            return step(state.said, found, tenant_id, pattern, tx.clock, state.archived)
 
         said, artifacts = attempt(tx, "pattern_not_compiled", unchanged, compiled)
         for artifact in artifacts:
-            self._publish(tx, tenant_id, artifact.artifact_id, artifact.to_json(), state.trace)
+            self._publish(tx, ARTIFACTS, tenant_id, artifact.artifact_id, artifact.to_json(), state.trace)
             tx.count(f"artifact_{artifact.status}")
         older = list(state.older)
         if state.said is not None and said is not None and state.said.artifact.artifact_id != said.artifact.artifact_id:
             older.append(state.said.artifact.artifact_id)
-        if said is not None and self._maps.of(key):
+        if (said is not None and self._maps.of(key)) or state.archived is not None:
             self._erase(tx, tenant_id, older[:-ARTIFACT_VERSIONS], state.trace)
-            tx.put(key, PatternState(said=said, older=older[-ARTIFACT_VERSIONS:]))
+            tx.put(key, PatternState(said=said, older=older[-ARTIFACT_VERSIONS:], archived=state.archived))
             return
         tx.put(key, None)
         if said is not None:
@@ -133,45 +149,93 @@ class PatternsFold:
 
     def _erase(self, tx: Tx, tenant_id: str, artifact_ids: list[str], trace: str) -> None:
         for artifact_id in artifact_ids:
-            self._publish(tx, tenant_id, artifact_id, None, trace)
+            self._publish(tx, ARTIFACTS, tenant_id, artifact_id, None, trace)
             tx.count("artifact_erased")
 
-    def _publish(self, tx: Tx, tenant_id: str, artifact_id: str, value: bytes | None, trace: str) -> None:
-        key = join_key(tenant_id, artifact_id).encode()
-        headers = output_headers(ARTIFACT, EVIDENCE, tx.partition, tx.offset, fingerprint(key, value or b""))
-        tx.emit(Output(ARTIFACTS, tx.partition, key, value, [*headers, *trace_headers(trace.encode())]))
+    def _say_what_is_known(self, tx: Tx, key: str, tenant_id: str, state: PatternState) -> None:
+        unchanged: tuple[Known, list[KnowledgeRecord], list[str]] = (Known(state.records, state.withdrawn), [], [])
+
+        def compiled() -> tuple[Known, list[KnowledgeRecord], list[str]]:
+            now = records(list(self._maps.of(key).values()))
+            return difference(Known(state.records, state.withdrawn), now, tx.clock)
+
+        known, published, erased = attempt(tx, "pattern_not_compiled", unchanged, compiled)
+        left = bool(self._maps.of(key))
+        for record in published:
+            self._publish(tx, KNOWLEDGE, tenant_id, record.record_id, record.to_json(), state.trace)
+            tx.count(f"knowledge_{record.status}")
+        for record_id in erased if left else [*erased, *known.withdrawn]:
+            self._publish(tx, KNOWLEDGE, tenant_id, record_id, None, state.trace)
+            tx.count("knowledge_erased")
+        said = left and (known.records or known.withdrawn)
+        tx.put(key, PatternState(records=known.records, withdrawn=known.withdrawn) if said else None)
+
+    def _publish(self, tx: Tx, topic: str, tenant_id: str, name: str, value: bytes | None, trace: str) -> None:
+        key = join_key(tenant_id, name).encode()
+        of = _OUTPUTS[topic]
+        headers = output_headers(of, EVIDENCE, tx.partition, tx.offset, fingerprint(key, value or b""))
+        tx.emit(Output(topic, tx.partition, key, value, [*headers, *trace_headers(trace.encode())]))
 
     def _control(self, tx: Tx, control: EvidenceControl) -> None:
         tx.count("control")
-        if control.kind != "barrier":
-            return
+        if control.kind == "barrier":
+            self._barrier(tx, control)
+        elif control.archived is not None:
+            self._archive(tx, control.archived)
+
+    def _archive(self, tx: Tx, archived: Archive) -> None:
+        """Also a pattern that has nothing active now: in a rebuild the decision may come before the evidence."""
+        key = archived_key(archived)
+        state: PatternState = tx.get(key) or PatternState()
+        if state.said is None or state.said.artifact.status is not Status.ACTIVE:
+            tx.count("archived_inactive")
+        self._speak(tx, key, state.model_copy(update={"archived": state.archived or archived.cause}))
+
+    def _barrier(self, tx: Tx, control: EvidenceControl) -> None:
         key = barrier_state_key(control.barrier_id)
         state: BarrierState | None = tx.get(key)
         seen = {*(state.seen if state is not None else ()), control.partition}
-        passed = len(seen) == control.partitions
-        if passed and (state is None or not state.passed):
-            for pattern in sorted(self._maps.pending):
-                self._speak(tx, pattern, tx.get(pattern))
+        complete = len(seen) == control.partitions
+        speaks_first = complete and bool(self._maps.pending) and (state is None or not state.passed)
         tx.put(
             key,
             BarrierState(
                 seen=tuple(sorted(seen)),
                 partitions=control.partitions,
-                passed=passed,
+                passed=complete and not speaks_first,
                 forget_at=tx.clock + BARRIER_KEPT_MS,
+                speaking=tx.offset if speaks_first else None,
             ),
         )
+
+    @property
+    def unfinished(self) -> int | None:
+        barrier = self._maps.barrier
+        return barrier[1].speaking if barrier is not None else None
+
+    def go_on(self, tx: Tx) -> None:
+        """What has something to say says it, one pattern a turn; then the barrier has passed."""
+        assert self._maps.barrier is not None, "something is unfinished"
+        pattern = self._turns.next_of(self._maps.pending)
+        self._speak(tx, pattern, tx.get(pattern))
+        if not self._maps.pending:
+            key, state = self._maps.barrier
+            tx.put(key, msgspec.structs.replace(state, passed=True, speaking=None))
 
 
 def _read(record: Record) -> Contribution | EvidenceControl | Rejection:
     if record.value is None:
         return Rejection(Reason.NULL_VALUE)
+    if record.value is UNREADABLE:
+        return Rejection(Reason.UNREADABLE_BATCH)
     try:
         if header(record.headers, KIND) in CONTROL_KINDS:
-            return EvidenceControl.model_validate_json(record.value)
+            control = EvidenceControl.model_validate_json(record.value)
+            decidable = control.archived is None or control.archived.pattern_type in ARTIFACT_TYPES
+            return control if decidable else Rejection(Reason.WRONG_TYPE, "$.archived.pattern")
         contribution = Contribution.model_validate_json(record.value)
     except ValidationError:
         return Rejection(Reason.WRONG_TYPE)
-    if contribution.pattern_type not in ARTIFACT_TYPES:
+    if contribution.pattern_type not in KINDS:
         return Rejection(Reason.WRONG_TYPE, "$.pattern_type")
     return contribution

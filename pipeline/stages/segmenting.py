@@ -5,6 +5,7 @@ says about a pattern goes out only if it differs from what it last said; a patte
 """
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Final
 
 import msgspec
@@ -15,8 +16,9 @@ from pipeline.contracts.evidence import Contribution, Pattern, Segment, Step, ev
 from pipeline.contracts.headers import CONTRIBUTION, KIND, fingerprint, output_headers, trace_headers
 from pipeline.contracts.keys import split_key, tenant_partition
 from pipeline.contracts.limits import CONTRIBUTION_BYTES, RECORD_BYTES, SEGMENT_EVENTS, SESSION_SEGMENTS
+from pipeline.ordering.window import Cursor
 from pipeline.segments.segmenter import SegmentHead, advance, open_head, starts_new
-from pipeline.stages.fold import Output, Tx, attempt
+from pipeline.stages.fold import Output, Tx, attempt, spared
 from pipeline.stages.session_state import SegmentRecord, Session, Trace, encode_state, segment_key
 from pipeline.topology import EVENTS, EVIDENCE
 
@@ -30,26 +32,40 @@ class Segmenting:
     def __init__(self, evidence_partitions: int) -> None:
         self._evidence_partitions = evidence_partitions
 
-    def add(self, tx: Tx, name: str, session: Session, step: Step, agent_id: str) -> tuple[Session, Step | None]:
-        """The session after an event released in order, and its step if the open segment has it; `name` is its session
-        key."""
-        if step.role is _FEEDBACK and step.target and self._speak_again(tx, name, session, step):
-            return self.pass_by(tx, name, session), None
-        head = session.head
-        following = attempt(tx, "step_not_mined", head, _grown, head, step)
-        if following is not None:
-            return _replace(session, head=following, dirty=True), step
+    def add(
+        self,
+        tx: Tx,
+        name: str,
+        session: Session,
+        step: Step,
+        agent_id: str,
+        cursor: Cursor,
+        touched: int,
+        trace: str,
+    ) -> tuple[Session, Step | None]:
+        """The session after an event released in order, and its step if the open segment has it.
+
+        `name` is its session key; `cursor`, `touched` and `trace` are the session's after the event.
+        """
+        head, closed = session.head, session.closed
+        if closed and step.role is _FEEDBACK and step.target:
+            session = _replace(session, cursor=cursor, touched=touched, trace=trace)
+            if self._speak_again(tx, name, session, step):
+                return self.pass_by(tx, name, session), None
         if head is not None:
-            session = self._close(tx, name, session, step.index)
-        begun = _replace(
-            session,
-            head=attempt(tx, "step_not_mined", SegmentHead(last_at=step.at, events=1), open_head, step),
-            segment_id=step.event_id,
-            segment_first=step.index,
-            agent_id=agent_id,
-            dirty=True,
-        )
-        return begun, step
+            try:
+                following = None if starts_new(head, step, partial(_text_of, tx, name)) else advance(head, step)
+            except Exception as error:  # noqa: BLE001  see `spared`
+                following = spared(tx, "step_not_mined", error, head)
+            if following is not None:
+                first = session.segment_first
+                return Session(
+                    cursor, touched, following, session.segment_id, first, session.agent_id, True, closed, trace
+                ), step
+            session = _replace(session, trace=trace)
+            closed = self._close(tx, name, session, step.index).closed
+        begun = attempt(tx, "step_not_mined", SegmentHead(last_at=step.at, events=1), open_head, step)
+        return Session(cursor, touched, begun, step.event_id, step.index, agent_id, True, closed, trace), step
 
     def pass_by(self, tx: Tx, name: str, session: Session) -> Session:
         """The session after an event that joins no open segment: with these too a segment becomes full."""
@@ -120,9 +136,11 @@ class Segmenting:
         tx.count("withdrawn" if contribution.withdrawn else "contributed")
 
 
-def _grown(head: SegmentHead | None, step: Step) -> SegmentHead | None:
-    """The open segment's head with the step; None where the step opens a segment."""
-    return None if head is None or starts_new(head, step) else advance(head, step)
+def _text_of(tx: Tx, name: str, index: int) -> str:
+    """What the step at an index of the open segment says."""
+    traces: Sequence[Trace] = tx.items(name, index)
+    step = traces[0].step
+    return step.text if step is not None else ""
 
 
 def _open_segment(tx: Tx, name: str, session: Session, end: int) -> Segment:

@@ -4,9 +4,10 @@
 |---|---|
 | `s/tenant/session` | Session: cursor, open segment, when last touched |
 | `w/tenant/session/sequence/event_id` | Held: an event behind a gap |
-| `e/tenant/session/index` | Traces: of the events released from there on, in one batch, id, digest and step |
+| `e/tenant/session/index` | Traces: of the events released from there on, in one batch or less, id, digest and step |
 | `g/tenant/session/index` | SegmentRecord: what the segment from there on said, and its steps once closed |
 | `z/barrier_id` | HeldBarrier: a barrier behind held events |
+| `y/barrier_id` | PassingBarrier: a barrier for which the sessions speak, one after the other |
 """
 
 from collections.abc import Mapping
@@ -23,7 +24,7 @@ from pipeline.segments.segmenter import SegmentHead
 from pipeline.stages.journal import JOURNAL
 
 
-class Session(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
+class Session(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     cursor: Cursor = Cursor()
     touched: int = 0
     """Partition clock at the last event."""
@@ -73,7 +74,20 @@ class HeldBarrier(msgspec.Struct, frozen=True, kw_only=True):
     barrier_id: str
 
 
-_TYPES: Final[dict[str, Any]] = {"s": Session, "w": Held, "e": list[Trace], "g": SegmentRecord, "z": HeldBarrier}
+class PassingBarrier(msgspec.Struct, frozen=True, kw_only=True):
+    offset: int
+    """Of the record with which it began to pass."""
+    barrier_id: str
+
+
+_TYPES: Final[dict[str, Any]] = {
+    "s": Session,
+    "w": Held,
+    "e": list[Trace],
+    "g": SegmentRecord,
+    "z": HeldBarrier,
+    "y": PassingBarrier,
+}
 assert JOURNAL == "e/"
 _DECODERS: Final = {prefix: msgspec.json.Decoder(type_) for prefix, type_ in _TYPES.items()}
 _ENCODER: Final = msgspec.json.Encoder()
@@ -107,6 +121,10 @@ def held_entry(key: str, held: Held) -> Waiting:
     return Waiting(int(sequence), held.instant, split_key(event_id)[0])
 
 
+def passing_key(barrier_id: str) -> str:
+    return f"y/{join_key(barrier_id)}"
+
+
 def decode_state(key: str, value: bytes) -> Any:
     return _DECODERS[key[0]].decode(value)
 
@@ -136,6 +154,7 @@ class Indexes:
         """Sessions whose open segment has something new to say."""
         self.held = 0
         """Events behind gaps in the whole partition."""
+        self.passing: PassingBarrier | None = None
 
     def waiting(self, session: str) -> list[Waiting]:
         window = self._windows.get(session)
@@ -168,20 +187,26 @@ class Indexes:
         return held.get(event_id) if held is not None else None
 
     def changed(self, key: str, old: Any, new: Any) -> None:
-        match key[0]:
-            case "s":
-                if old is None:
-                    self.sessions += 1
-                    if self._silent is not None:
-                        heappush(self._silent, (new.touched, key[2:]))
-                elif new is None:
-                    self.sessions -= 1
-                if new is not None and new.dirty:
-                    self.dirty.add(key[2:])
-                else:
-                    self.dirty.discard(key[2:])
-            case "w":
-                self._follow_held(session_of(key), key, old, new)
+        if type(new) is Session and type(old) is Session:
+            if new.dirty is old.dirty:
+                return
+        elif key[0] == "w":
+            self._follow_held(session_of(key), key, old, new)
+            return
+        elif key[0] != "s":
+            if key[0] == "y":
+                self.passing = new
+            return
+        elif old is None:
+            self.sessions += 1
+            if self._silent is not None:
+                heappush(self._silent, (new.touched, key[2:]))
+        else:
+            self.sessions -= 1
+        if new is not None and new.dirty:
+            self.dirty.add(key[2:])
+        else:
+            self.dirty.discard(key[2:])
 
     def _follow_held(self, session: str, key: str, old: Held | None, new: Held | None) -> None:
         if old is not None:

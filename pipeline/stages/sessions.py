@@ -4,18 +4,24 @@ A record is decoded, routed, compared with what its session has seen, put in ord
 its session's open segment, and a segment that is complete (or asked for by a barrier) says what it contributes.
 """
 
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import msgspec
-import orjson
 
-from pipeline.contracts.envelope import read_envelope
 from pipeline.contracts.episode import Origin, Release, write_episode
 from pipeline.contracts.event_types import Role
-from pipeline.contracts.evidence import EvidenceControl, Step
-from pipeline.contracts.headers import EPISODE, EVIDENCE_BARRIER, KIND, TRACEPARENT, output_headers, traceparent
+from pipeline.contracts.evidence import Archive, EvidenceControl, Step
+from pipeline.contracts.headers import (
+    EPISODE,
+    EVIDENCE_ARCHIVE,
+    EVIDENCE_BARRIER,
+    KIND,
+    TRACEPARENT,
+    output_headers,
+    traceparent,
+)
 from pipeline.contracts.instants import NS_PER_MS
-from pipeline.contracts.keys import BARRIER, CONTROL_TENANT, join_key, session_place
+from pipeline.contracts.keys import ARCHIVE, BARRIER, CONTROL_TENANT, join_key, session_place, tenant_partition
 from pipeline.contracts.limits import (
     CLOCK_SKEW_MS,
     RECENT_IDS,
@@ -27,7 +33,7 @@ from pipeline.contracts.limits import (
 )
 from pipeline.contracts.outcomes import Outcome
 from pipeline.contracts.rejections import Reason, Rejection
-from pipeline.intake.control import authentic, is_control, is_rerouted_copy, reroute_header
+from pipeline.intake.control import archived_by, authentic, is_control, is_rerouted_copy, reroute_header
 from pipeline.intake.decode import Accepted, decode
 from pipeline.intake.view import step_of
 from pipeline.ordering.window import (
@@ -36,18 +42,21 @@ from pipeline.ordering.window import (
     Waiting,
     follows,
     judge,
+    judge_arrival,
     judge_strictly,
-    passed_late,
+    passed_aside,
     released,
     started_over,
 )
+from pipeline.stages.arrival import Arrival, held, released_from
 from pipeline.stages.dead_letters import dead_letter
-from pipeline.stages.fold import Output, Record, Tx, attempt
+from pipeline.stages.fold import Output, Record, Tx, spared
 from pipeline.stages.segmenting import Segmenting
 from pipeline.stages.session_state import (
     Held,
     HeldBarrier,
     Indexes,
+    PassingBarrier,
     Session,
     Trace,
     barrier_key,
@@ -55,29 +64,22 @@ from pipeline.stages.session_state import (
     encode_state,
     held_entry,
     held_key,
+    passing_key,
     segment_key,
     session_of,
     session_state_key,
     state_deadline,
 )
+from pipeline.stages.turns import Turns
 from pipeline.topology import EPISODES, EVENTS, EVENTS_DLQ, EVIDENCE
 
 _replace = msgspec.structs.replace
 
 
 _NEW: Final = Session()
-_RELEASED, _RELEASED_LATE = str(Outcome.RELEASED), str(Outcome.RELEASED_LATE)  # an enum's member costs ten times a name
+_RELEASE: Final = Verdict.RELEASE  # an enum's member costs ten times a name
+_RELEASED, _RELEASED_LATE = str(Outcome.RELEASED), str(Outcome.RELEASED_LATE)
 TRIM_EVERY: Final = 64
-
-
-class Arrival(NamedTuple):
-    """An event on its way out, whether it has waited or not, and where in the log it stood."""
-
-    accepted: Accepted
-    offset: int
-    log_time: int
-    trace: str
-    """Its traceparent, or nothing."""
 
 
 class SessionsFold:
@@ -103,6 +105,7 @@ class SessionsFold:
         self.decode, self.encode, self.deadline = decode_state, encode_state, state_deadline
         self.changed = self._indexes.changed
         self._segmenting = Segmenting(evidence_partitions)
+        self._turns = Turns()
 
     def reject(self, tx: Tx, record: Record, rejection: Rejection) -> None:
         tx.emit(dead_letter(EVENTS, EVENTS_DLQ, record, rejection))
@@ -121,7 +124,7 @@ class SessionsFold:
     def due(self, tx: Tx, key: str, value: Any) -> None:
         if isinstance(value, HeldBarrier):
             tx.put(key, None)
-            self._pass_barrier(tx, value.barrier_id)
+            tx.put(passing_key(value.barrier_id), PassingBarrier(offset=tx.offset, barrier_id=value.barrier_id))
             return
         name = session_of(key)
         session: Session = tx.get(session_state_key(name))
@@ -137,17 +140,22 @@ class SessionsFold:
     # arrival
 
     def _event(self, tx: Tx, record: Record, accepted: Accepted) -> None:
-        event = accepted.event
+        event, headers = accepted.event, record.headers
         name, encoded, partition = session_place(event.tenant_id, event.session_id, self._partitions)
-        session: Session = tx.get(session_state_key(name)) or _NEW
-        headers, value = record.headers, record.value or b""
-        copy = is_rerouted_copy(self._control_key, value, headers) if headers else None
+        copy = is_rerouted_copy(self._control_key, record.value or b"", headers) if headers else None
         if copy is False:
             self.reject(tx, record, Rejection(Reason.FORGED_ORIGIN))
-        elif partition != record.partition:
+            return
+        if partition != record.partition:
             self._reroute(tx, encoded, partition, record, is_copy=copy is True)
-        elif (known := self._known(tx, name, session, event.event_id)) is None:
-            self._arrive(tx, name, session, record, accepted)
+            return
+        state_key = session_state_key(name)
+        session: Session = tx.get(state_key) or _NEW
+        known = self._known(tx, name, session, event.event_id)
+        if known is None:
+            trace = (traceparent(headers) or b"").decode() if headers else ""
+            arrival = Arrival(accepted, record.offset, record.timestamp, trace)
+            tx.put(state_key, self._arrive(tx, name, session, arrival))
         elif known == accepted.digest:
             tx.count(Outcome.DUPLICATE)
         else:
@@ -176,35 +184,45 @@ class SessionsFold:
         tx.append(Output(EVENTS, partition, key, value, headers))
         tx.count(Outcome.REROUTED)
 
-    def _arrive(self, tx: Tx, name: str, session: Session, record: Record, accepted: Accepted) -> None:
-        event = accepted.event
+    def _arrive(self, tx: Tx, name: str, session: Session, arrival: Arrival) -> Session:
+        """The session after an event that is new to it."""
         if session is _NEW and self._indexes.sessions >= SESSIONS_LIVE:
             self._make_room(tx)
-        entry = Waiting(event.sequence, accepted.instant, event.event_id)
-        trace = (traceparent(record.headers) or b"").decode() if record.headers else ""
-        verdict = self._judge(session.cursor, entry, tx.clock)
+        accepted = arrival.accepted
+        verdict = self._judge(session.cursor, accepted, tx.clock)
+        if verdict is _RELEASE:
+            session = self._release(tx, name, session, arrival, tx.clock)
+        else:
+            session = _replace(self._detour(tx, name, session, arrival, verdict), touched=tx.clock)
+        if self._indexes.held and verdict is not Verdict.WAIT and verdict is not Verdict.LATE:
+            session = self._drain(tx, name, session, self._indexes.waiting(name))
+        return session
+
+    def _detour(self, tx: Tx, name: str, session: Session, arrival: Arrival, verdict: Verdict) -> Session:
+        """The session after an event that is not simply the next one."""
+        if verdict is Verdict.LATE:
+            return self._release_late(tx, name, session, arrival)
         if verdict is Verdict.NEW_RUN:
             waiting = self._indexes.waiting(name)
             session = self._drain(tx, name, session, waiting, waiting[-1] if waiting else None)
             session = _replace(session, cursor=started_over(session.cursor))
-            verdict = Verdict.WAIT if self._strict else Verdict.RELEASE
-        if verdict is Verdict.WAIT:
-            session = self._hold(tx, name, session, entry, _held(record, accepted, trace, self._window_ms))
-        else:
-            arrival = Arrival(accepted, record.offset, record.timestamp, trace)
-            session = self._release(tx, name, session, arrival, late=verdict is Verdict.LATE)
-            if verdict is Verdict.RELEASE and self._indexes.held:
-                session = self._drain(tx, name, session, self._indexes.waiting(name))
-        tx.put(session_state_key(name), _replace(session, touched=tx.clock))
+            if not self._strict:
+                return self._release(tx, name, session, arrival, tx.clock)
+        return self._hold(tx, name, session, arrival)
 
-    def _judge(self, cursor: Cursor, entry: Waiting, clock: int) -> Verdict:
+    def _judge(self, cursor: Cursor, accepted: Accepted, clock: int) -> Verdict:
+        sequence, instant = accepted.event.sequence, accepted.instant
+        if accepted.arrival:
+            return judge_arrival(cursor, instant, self._window_ms * NS_PER_MS)
         if self._strict:
-            return judge_strictly(cursor, entry.sequence, entry.instant)
-        return judge(cursor, entry.sequence, entry.instant, clock)
+            return judge_strictly(cursor, sequence, instant)
+        return judge(cursor, sequence, instant, clock)
 
-    def _hold(self, tx: Tx, name: str, session: Session, entry: Waiting, held: Held) -> Session:
+    def _hold(self, tx: Tx, name: str, session: Session, arrival: Arrival) -> Session:
         """Into the window; where that is full, its first entries go out as if their time had come."""
-        tx.put(held_key(name, entry), held)
+        event = arrival.accepted.event
+        entry = Waiting(event.sequence, arrival.accepted.instant, event.event_id)
+        tx.put(held_key(name, entry), held(arrival, self._window_ms))
         excess = self._indexes.waiting_bytes(name) - WAITING_BYTES
         if excess <= 0 and self._indexes.waiting_count(name) <= WAITING_EVENTS:
             return session
@@ -226,38 +244,56 @@ class SessionsFold:
             if not forced and (self._strict or not follows(session.cursor, entry)):
                 break
             key = held_key(name, entry)
-            session = self._release(tx, name, session, _released_from(tx.get(key)))
+            session = self._release(tx, name, session, released_from(tx.get(key)), session.touched)
             tx.put(key, None)
         return session
 
     # release
 
-    def _release(self, tx: Tx, name: str, session: Session, arrival: Arrival, *, late: bool = False) -> Session:
-        accepted, offset, log_time, trace = arrival
-        event, instant, cursor, step = accepted.event, accepted.instant, session.cursor, None
-        index = cursor.index
-        origin, release = Origin(tx.partition, offset, log_time), Release(index, cursor.run, late)
-        value = write_episode(event, origin, release, accepted.notes, accepted.redacted)
-        headers = output_headers(EPISODE, EVENTS, tx.partition, offset)
-        if trace:
-            headers.append((TRACEPARENT, trace.encode()))
-        tx.emit(Output(EPISODES, tx.partition, name.encode(), value, headers))
-        tx.count(_RELEASED_LATE if late else _RELEASED)
-        if late:
-            session = _replace(session, cursor=passed_late(cursor, instant))
-            session = self._segmenting.pass_by(tx, name, session)
+    def _release(self, tx: Tx, name: str, session: Session, arrival: Arrival, touched: int) -> Session:
+        """The session after an event that went out in order, last touched at `touched`."""
+        accepted, cursor = arrival.accepted, session.cursor
+        event, instant, log_time, index = accepted.event, accepted.instant, arrival.log_time, cursor.index
+        self._emit(tx, name, arrival, Release(index, cursor.run))
+        tx.count(_RELEASED)
+        at = min(instant // NS_PER_MS, log_time + CLOCK_SKEW_MS)
+        try:
+            mined = step_of(accepted.fields, at, index)
+        except Exception as error:  # noqa: BLE001  see `spared`
+            # What its content says can't be taken, only that there was an event.
+            mined = spared(tx, "step_not_mined", error, Step(event.event_id, at, Role.OBSERVATION, index))
+        if accepted.arrival:
+            following = passed_aside(cursor, instant)
         else:
-            at = min(instant // NS_PER_MS, log_time + CLOCK_SKEW_MS)
             following = released(cursor, event.sequence, instant, log_time, self._window_ms)
-            session = _replace(session, cursor=following, trace=trace or session.trace)
-            mined = attempt(tx, "step_not_mined", None, step_of, accepted.fields, at, index)
-            if mined is None:  # what its content says can't be taken, only that there was an event
-                mined = Step(event_id=event.event_id, at=at, index=index, role=Role.OBSERVATION)
-            session, step = self._segmenting.add(tx, name, session, mined, event.agent_id)
-        tx.write(name, Trace(event.event_id, accepted.digest, step))
+        trace = arrival.trace or session.trace
+        session, step = self._segmenting.add(tx, name, session, mined, event.agent_id, following, touched, trace)
+        self._trace(tx, name, session, arrival, step, index)
+        return session
+
+    def _release_late(self, tx: Tx, name: str, session: Session, arrival: Arrival) -> Session:
+        cursor = session.cursor
+        self._emit(tx, name, arrival, Release(cursor.index, cursor.run, late=True))
+        tx.count(_RELEASED_LATE)
+        session = _replace(session, cursor=passed_aside(cursor, arrival.accepted.instant))
+        session = self._segmenting.pass_by(tx, name, session)
+        self._trace(tx, name, session, arrival, None, cursor.index)
+        return session
+
+    def _emit(self, tx: Tx, name: str, arrival: Arrival, release: Release) -> None:
+        accepted, offset, partition = arrival.accepted, arrival.offset, tx.partition
+        origin = Origin(partition, offset, arrival.log_time)
+        value = write_episode(accepted.event, origin, release, accepted.notes, accepted.redacted)
+        headers = output_headers(EPISODE, EVENTS, partition, offset)
+        if arrival.trace:
+            headers.append((TRACEPARENT, arrival.trace.encode()))
+        tx.emit(Output(EPISODES, partition, name.encode(), value, headers))
+
+    def _trace(self, tx: Tx, name: str, session: Session, arrival: Arrival, step: Step | None, index: int) -> None:
+        """Remembers the event that went out at `index`."""
+        tx.write(name, Trace(arrival.accepted.event.event_id, arrival.accepted.digest, step))
         if index % TRIM_EVERY == 0:
             self._trim(tx, name, session)
-        return session
 
     def _trim(self, tx: Tx, name: str, session: Session) -> None:
         """Traces stay while duplicates are recognised by them or the open segment needs their steps."""
@@ -297,13 +333,36 @@ class SessionsFold:
                 held = HeldBarrier(deadline=tx.clock + self._window_ms, barrier_id=barrier_id)
                 tx.put(barrier_key(barrier_id), held)
             else:
-                self._pass_barrier(tx, barrier_id)
+                tx.put(passing_key(barrier_id), PassingBarrier(offset=tx.offset, barrier_id=barrier_id))
+        elif event.event_type == ARCHIVE:
+            self._pass_archive(tx, archived_by(accepted.fields["content"]))
 
-    def _pass_barrier(self, tx: Tx, barrier_id: str) -> None:
-        """Everything before it is out: open segments speak provisionally, then every evidence partition hears of it."""
-        for name in sorted(self._indexes.dirty):
+    def _pass_archive(self, tx: Tx, archived: Archive) -> None:
+        """To the tenant's evidence, where its patterns are compiled."""
+        value = EvidenceControl(kind="archive", partition=tx.partition, archived=archived).to_json()
+        headers = [*output_headers(EVIDENCE_ARCHIVE, EVENTS, tx.partition, tx.offset), (KIND, b"archive")]
+        partition = tenant_partition(archived.tenant_id, self._evidence_partitions)
+        tx.emit(Output(EVIDENCE, partition, archived.key.encode(), value, headers))
+
+    @property
+    def unfinished(self) -> int | None:
+        passing = self._indexes.passing
+        return passing.offset if passing is not None else None
+
+    def go_on(self, tx: Tx) -> None:
+        """Everything before the barrier is out: the open segments speak provisionally, one a turn, then it passes."""
+        passing = self._indexes.passing
+        assert passing is not None, "something is unfinished"
+        if self._indexes.dirty:
+            name = self._turns.next_of(self._indexes.dirty)
             state_key = session_state_key(name)
             tx.put(state_key, self._segmenting.contribute_open(tx, name, tx.get(state_key)))
+        else:
+            tx.put(passing_key(passing.barrier_id), None)
+            self._pass_barrier(tx, passing.barrier_id)
+
+    def _pass_barrier(self, tx: Tx, barrier_id: str) -> None:
+        """Every evidence partition hears of it."""
         control = EvidenceControl(
             kind="barrier", barrier_id=barrier_id, partition=tx.partition, partitions=self._partitions
         )
@@ -313,24 +372,3 @@ class SessionsFold:
         record_key = join_key("barrier", barrier_id, str(tx.partition)).encode()
         for partition in range(self._evidence_partitions):
             tx.emit(Output(EVIDENCE, partition, record_key, value, headers))
-
-
-def _held(record: Record, accepted: Accepted, trace: str, window_ms: int) -> Held:
-    return Held(
-        deadline=record.timestamp + window_ms,
-        offset=record.offset,
-        log_time=record.timestamp,
-        instant=accepted.instant,
-        digest=accepted.digest,
-        event=msgspec.Raw(accepted.value),
-        notes=accepted.notes,
-        redacted=accepted.redacted,
-        trace=trace,
-    )
-
-
-def _released_from(held: Held) -> Arrival:
-    value = bytes(held.event)
-    event, fields = read_envelope(value), orjson.loads(value)
-    accepted = Accepted(event, fields, value, held.instant, held.digest, held.redacted, held.notes, control=False)
-    return Arrival(accepted, held.offset, held.log_time, held.trace)

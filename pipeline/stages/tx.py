@@ -8,8 +8,10 @@ What nobody has looked at for a while is packed: most sessions of a day are over
 
 import heapq
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, Final, NamedTuple, Protocol
+from functools import partial
+from typing import Any, Final, Protocol
 
+import msgspec
 from cramjam import lz4
 
 from pipeline.contracts.headers import Headers
@@ -18,7 +20,7 @@ from pipeline.stages.journal import JOURNAL, Item, Journal, block_key, block_of
 STALE_TIMERS: Final = 1_024
 
 
-class Output(NamedTuple):
+class Output(msgspec.Struct, frozen=True, gc=False):
     topic: str
     partition: int
     key: bytes | None
@@ -76,6 +78,9 @@ class Tx:
         self.timers: list[tuple[int, str]] = []
         """A heap of (deadline, key)."""
         self._scheduled: dict[str, int] = {}
+        self._undo: list[tuple[str, Any]] = []
+        self._appended: list[str] = []
+        self.trims: dict[str, int | None] = {}
         self.start_batch()
 
     # what folds call
@@ -86,7 +91,9 @@ class Tx:
 
     def put(self, key: str, value: Any) -> None:
         """Replaces the value; None deletes the key."""
-        old = self.get(key)
+        old = self._state.get(key)
+        if type(old) is bytes:
+            old = self._unpacked(key, old)
         self._undo.append((key, old))
         self._dirty[key] = None
         self.keep(key, old, value)
@@ -105,9 +112,11 @@ class Tx:
 
     def write(self, name: str, item: Item) -> None:
         """Appends to a journal."""
-        journal = self.journal(name)
+        journal = self._journals.get(name)
         if journal is None:
             journal = self._journals[name] = Journal()
+        elif journal.packed:
+            self.journal(name)
         journal.append(item)
         self._appended.append(name)
         self._written[name] = None
@@ -144,9 +153,10 @@ class Tx:
         """A record or a timer begins; what the one before did stays."""
         self.offset = offset
         self._begun = (len(self.outputs), len(self.appends), len(self.counted))
-        self._undo: list[tuple[str, Any]] = []
-        self._appended: list[str] = []
-        self.trims: dict[str, int | None] = {}
+        self._undo.clear()
+        self._appended.clear()
+        if self.trims:
+            self.trims.clear()
 
     def trim_journals(self) -> None:
         """The record or timer is through."""
@@ -175,7 +185,7 @@ class Tx:
         if value is not None:
             self._state[key] = value
             deadline = self._deadline(key, value)
-            if deadline is not None:
+            if deadline is not None and ((known := self._scheduled.get(key)) is None or deadline < known):
                 self._schedule(key, deadline)
         elif old is not None:
             del self._state[key]
@@ -230,11 +240,10 @@ class Tx:
             if journal is None:
                 continue
             self._warm[JOURNAL + name] = None
-            changes.update((block_key(name, first), None) for first in journal.outlived())
-            first, items = journal.unwritten()
-            if items:
-                key = block_key(name, first)
-                changes[key] = encode(key, items)
+            for first in journal.outlived():
+                changes[block_key(name, first)] = None
+            for first, block in journal.unwritten(partial(encode, JOURNAL)):
+                changes[block_key(name, first)] = block
         self._warm.update(self._dirty)
         if self.clock - self._packed_at >= REST_MS:
             self._pack_what_rests()
@@ -276,10 +285,8 @@ class Tx:
 
     def _schedule(self, key: str, deadline: int) -> None:
         """One heap entry per key that is never later than the true deadline; moved on when it comes up too early."""
-        known = self._scheduled.get(key)
-        if known is None or deadline < known:
-            self._scheduled[key] = deadline
-            heapq.heappush(self.timers, (deadline, key))
+        self._scheduled[key] = deadline
+        heapq.heappush(self.timers, (deadline, key))
 
     def _sweep(self) -> None:
         """Timers of what is gone would stay until their time, a day for a session: they go once they are the most."""

@@ -8,7 +8,7 @@ the server half of what a script's do. Fails: StoreUnavailableError; TornStateEr
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
 import redis
 from redis.exceptions import ResponseError
@@ -22,6 +22,14 @@ Client: TypeAlias = Any
 
 _TORN: Final = b"torn"
 _ANEW: Final = "a block was applied in part: delete the pipeline's keys in Redis, and memory is built anew"
+
+
+class Stands(NamedTuple):
+    """Where a partition is after a block was tried; None where it is nowhere."""
+
+    at: int | None
+    ours: bool
+    """The block was written; else somebody was quicker, or Redis was emptied."""
 
 
 class StoreUnavailableError(Exception):
@@ -61,8 +69,8 @@ class Blocks:
         self._client = client
         self._keys = keys
 
-    def apply(self, partition: str, expected: int | None, new: int, commands: Sequence[Command]) -> int | None:
-        """Where `partition` (topic/number) stands afterwards: at `new`, or unchanged elsewhere; None where nowhere."""
+    def apply(self, partition: str, expected: int | None, new: int, commands: Sequence[Command]) -> Stands:
+        """`partition` is topic/number; it goes from `expected` to `new`, or stays where it is."""
         name, guard = partition.encode(), self._keys.guard(partition)
         stand = (b"HGET", self._keys.positions, name)
         moved = [(b"HSET", self._keys.positions, name, b"%d" % new), (b"SET", guard, b"%d" % new)]
@@ -70,14 +78,14 @@ class Blocks:
             at = _position(_answers(connection, [(b"WATCH", guard), stand])[-1])
             if at != expected:
                 _answers(connection, [(b"UNWATCH",)])
-                return at
+                return Stands(at, ours=False)
             answers = _answers(connection, [(b"MULTI",), *commands, *moved, (b"EXEC",)])
             if answers[-1] is None:  # somebody was quicker, or the server was emptied
-                return _position(_answers(connection, [stand])[-1])
+                return Stands(_position(_answers(connection, [stand])[-1]), ours=False)
             if failed := [answer for answer in answers[-1] if isinstance(answer, ResponseError)]:
                 _answers(connection, [(b"HSET", self._keys.positions, name, _TORN)])
                 raise TornStateError(f"{_ANEW}: {failed[0]}")
-        return new
+        return Stands(new, ours=True)
 
     def positions(self) -> dict[str, int]:
         """topic/partition → position up to which its records are in memory."""

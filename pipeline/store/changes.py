@@ -5,12 +5,14 @@ itself: of a thing that changes twice only the last state is written. Nothing fa
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from pipeline.contracts.artifact import Status
+from pipeline.contracts.knowledge import Standing
+from pipeline.contracts.limits import PATTERN_CONTRIBUTIONS, TENANT_CONTRIBUTIONS
 from pipeline.retrieval.postings import pack_posting
-from pipeline.store.keys import Keys, TenantKeys
+from pipeline.store.keys import Keys, TenantKeys, encoded
 
 Command = tuple[bytes, ...]
 
@@ -23,20 +25,65 @@ redis.call('DEL', KEYS[1])
     b"1",
 )
 """Removes the field from every hash that the set names, and the set."""
+_TRIM_PATTERNS: Final = (
+    b"EVAL",
+    b"""
+local most, root = tonumber(ARGV[1]), ARGV[2]
+for i = 3, #ARGV do
+  local sample = root .. ':sample:' .. ARGV[i]
+  if redis.call('ZCARD', sample) > most then
+    for _, id in ipairs(redis.call('ZRANGE', sample, most, -1)) do
+      redis.call('DEL', root .. ':contribution:' .. id)
+      redis.call('ZREM', KEYS[1], ARGV[i] .. ':' .. id)
+    end
+    redis.call('ZREMRANGEBYRANK', sample, most, -1)
+  end
+end
+""",
+    b"1",
+)
+"""Forgets the contributions of patterns whose ranks are the highest: samples, how many stay, root, patterns."""
+_TRIM_TENANT: Final = (
+    b"EVAL",
+    b"""
+for _, name in ipairs(redis.call('ZRANGE', KEYS[1], ARGV[1], -1)) do
+  local at = string.find(name, ':', 1, true)
+  local pattern, id = string.sub(name, 1, at - 1), string.sub(name, at + 1)
+  redis.call('DEL', ARGV[2] .. ':contribution:' .. id)
+  redis.call('ZREM', ARGV[2] .. ':sample:' .. pattern, id)
+end
+redis.call('ZREMRANGEBYRANK', KEYS[1], ARGV[1], -1)
+""",
+    b"1",
+)
+"""The same of a tenant: its samples, how many stay, root."""
+PATTERN_SAMPLE: Final = 2 * PATTERN_CONTRIBUTIONS
+TENANT_SAMPLE: Final = 2 * TENANT_CONTRIBUTIONS
+"""Contributions that stay here, by the same ranks: twice as many as the stage keeps, for an artifact may name for a
+while what has lost its place there since."""
 SESSION_STEPS: Final = 64
 """Recent steps kept per session."""
 ARGUMENTS: Final = 1_000
 """Of one command at most: none holds up the server."""
 
 
-class ArtifactState(NamedTuple):
-    """The last that a block says of an artifact; with no value it is gone."""
+class Listed(NamedTuple):
+    """The last that a block says of an artifact or a knowledge record; with no value it is gone."""
 
     value: bytes | None
     status: str = ""
     type: bytes = b""
     held: Sequence[tuple[bytes, bytes]] = ()
     """Hashes in which it stands, and what stands there."""
+
+
+class _Family(NamedTuple):
+    """Where such things are kept: by their id, by status, and in the hashes that name where they stand."""
+
+    record: Callable[[str], bytes]
+    by_status: Callable[[str], bytes]
+    standing: Callable[[str], bytes]
+    statuses: Sequence[str]
 
 
 class TenantChanges:
@@ -53,7 +100,9 @@ class TenantChanges:
         self._postings: defaultdict[str, bytearray] = defaultdict(bytearray)
         self._tagged: defaultdict[str, bytearray] = defaultdict(bytearray)
         self._values: dict[bytes, bytes | None] = {}
-        self._artifacts: dict[str, ArtifactState] = {}
+        self._samples: defaultdict[str, dict[str, int]] = defaultdict(dict)
+        self._artifacts: dict[str, Listed] = {}
+        self._knowledge: dict[str, Listed] = {}
 
     @property
     def changed(self) -> bool:
@@ -89,14 +138,31 @@ class TenantChanges:
         self._values[key] = value
         self._block.arguments += 4
 
-    def artifact(self, artifact_id: str, state: ArtifactState) -> None:
-        self._artifacts[artifact_id] = state
+    def contribution(self, pattern: str, contribution_id: str, score: int, value: bytes) -> None:
+        """`score` says who stays at a bound, the lowest first."""
+        self.keep(self.keys.contribution(contribution_id), value)
+        self._samples[pattern][contribution_id] = score
+        self._block.arguments += 12
+
+    def artifact(self, artifact_id: str, state: Listed) -> None:
+        self._list(self._artifacts, artifact_id, state)
+
+    def knowledge(self, record_id: str, state: Listed) -> None:
+        self._list(self._knowledge, record_id, state)
+
+    def _list(self, listed: dict[str, Listed], name: str, state: Listed) -> None:
+        listed[name] = state
         self._block.arguments += 20 + 6 * len(state.held)
 
     def commands(self) -> Iterator[Command]:
-        yield from self._artifact_commands()
+        keys = self.keys
+        artifacts = _Family(keys.artifact, keys.artifacts, keys.artifact_terms, list(Status))
+        knowledge = _Family(keys.knowledge, keys.known, keys.knowledge_terms, list(Standing))
+        yield from _listing(artifacts, self._artifacts)
+        yield from _listing(knowledge, self._knowledge)
         for key, value in self._values.items():
             yield (b"DEL", key) if value is None else (b"SET", key, value)
+        yield from self._sample_commands()
         for (key, session), value in self._events.items():
             yield (b"HSET", key, session, value)
         for key, steps in self._steps.items():
@@ -115,28 +181,20 @@ class TenantChanges:
         for partition, offset in self._versions.items():
             yield (b"HSET", self.keys.version, partition, b"%d" % offset)
 
-    def _artifact_commands(self) -> Iterator[Command]:
-        if not self._artifacts:
+    def _sample_commands(self) -> Iterator[Command]:
+        """A contribution is written, and then perhaps has no place."""
+        if not self._samples:
             return
-        keys, ids = self.keys, [artifact_id.encode() for artifact_id in self._artifacts]
-        listed: dict[str, list[bytes]] = {}
-        held: dict[bytes, list[bytes]] = {}
-        for artifact_id in self._artifacts:
-            yield (*_FORGET, keys.artifact_terms(artifact_id), artifact_id.encode())
-        for status in Status:
-            yield from _split((b"HDEL", keys.artifacts(status)), ids)
-        for (artifact_id, state), name in zip(self._artifacts.items(), ids, strict=True):
-            key = keys.artifact(artifact_id)
-            yield (b"DEL", key) if state.value is None else (b"SET", key, state.value)
-            if state.value is not None:
-                listed.setdefault(state.status, []).extend((name, state.type))
-            for place, posting in state.held:
-                held.setdefault(place, []).extend((name, posting))
-            yield from _split((b"SADD", keys.artifact_terms(artifact_id)), [place for place, _ in state.held])
-        for status_name, rows in listed.items():
-            yield from _split((b"HSET", keys.artifacts(status_name)), rows)
-        for place, rows in held.items():
-            yield from _split((b"HSET", place), rows)
+        root, names, all_rows = self.keys.root.encode(), [], []
+        for pattern, scores in self._samples.items():
+            key, name = self.keys.sample(pattern), encoded(pattern).encode()
+            rows = [part for id_, score in scores.items() for part in (b"%d" % score, encoded(id_).encode())]
+            yield from _split((b"ZADD", key), rows)
+            all_rows += [b"%b:%b" % (name, part) if at % 2 else part for at, part in enumerate(rows)]
+            names.append(name)
+        yield from _split((b"ZADD", self.keys.samples), all_rows)
+        yield from _split((*_TRIM_PATTERNS, self.keys.samples, b"%d" % PATTERN_SAMPLE, root), names)
+        yield (*_TRIM_TENANT, self.keys.samples, b"%d" % TENANT_SAMPLE, root)
 
 
 class Changes:
@@ -164,3 +222,27 @@ def _split(head: Command, rest: Sequence[bytes]) -> Iterator[Command]:
     """One command, or several where it would have too many arguments; pairs stay together."""
     for start in range(0, len(rest), ARGUMENTS):
         yield (*head, *rest[start : start + ARGUMENTS])
+
+
+def _listing(family: _Family, changed: Mapping[str, Listed]) -> Iterator[Command]:
+    if not changed:
+        return
+    ids = [name.encode() for name in changed]
+    listed: dict[str, list[bytes]] = {}
+    held: dict[bytes, list[bytes]] = {}
+    for name in changed:
+        yield (*_FORGET, family.standing(name), name.encode())
+    for status in family.statuses:
+        yield from _split((b"HDEL", family.by_status(status)), ids)
+    for (name, state), member in zip(changed.items(), ids, strict=True):
+        key = family.record(name)
+        yield (b"DEL", key) if state.value is None else (b"SET", key, state.value)
+        if state.value is not None:
+            listed.setdefault(state.status, []).extend((member, state.type))
+        for place, posting in state.held:
+            held.setdefault(place, []).extend((member, posting))
+        yield from _split((b"SADD", family.standing(name)), [place for place, _ in state.held])
+    for status, rows in listed.items():
+        yield from _split((b"HSET", family.by_status(status)), rows)
+    for place, rows in held.items():
+        yield from _split((b"HSET", place), rows)

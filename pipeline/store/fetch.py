@@ -5,6 +5,8 @@ StoreUnavailableError. Nothing here writes.
 """
 
 import hashlib
+from collections.abc import Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any, Final, Self
@@ -14,6 +16,7 @@ import orjson
 
 from pipeline.contracts.artifact import Artifact, Status
 from pipeline.contracts.evidence import Step
+from pipeline.contracts.knowledge import HOLDS, Kind, KnowledgeRecord, Standing
 from pipeline.retrieval.documents import Document
 from pipeline.retrieval.plan import Plan
 from pipeline.retrieval.postings import best, bm25, bm25_named, in_all
@@ -24,6 +27,8 @@ from pipeline.store.keys import Keys, TenantKeys
 
 _DOCUMENT: Final = msgspec.msgpack.Decoder(Document)
 _STEP: Final = msgspec.msgpack.Decoder(Step)
+CONTRIBUTIONS: Final = 200
+"""Read at once: of the largest as much as one block of a topic holds."""
 
 Json = dict[str, Any]
 
@@ -102,6 +107,26 @@ class Store:
         with reachable():
             return _json(self._client.get(self._keys.tenant(tenant_id).contribution(contribution_id)))
 
+    def get_contributions(self, tenant_id: str, contribution_ids: Sequence[str]) -> list[Json | None]:
+        """In the order of the ids; None where memory does not hold one."""
+        keys = self._keys.tenant(tenant_id)
+        found: list[Json | None] = []
+        with reachable():
+            for start in range(0, len(contribution_ids), CONTRIBUTIONS):
+                asked = [keys.contribution(each) for each in contribution_ids[start : start + CONTRIBUTIONS]]
+                found += map(_json, self._client.mget(asked))
+        return found
+
+    def newest(self, tenant_id: str) -> int:
+        """Event time of the tenant's newest event in milliseconds; 0 where nothing is there."""
+        with reachable():
+            return int(self._client.zscore(self._keys.tenant(tenant_id).newest, b"at") or 0)
+
+    def get_knowledge(self, tenant_id: str, record_id: str) -> Json | None:
+        """In whatever status."""
+        with reachable():
+            return _json(self._client.get(self._keys.tenant(tenant_id).knowledge(record_id)))
+
     def list_artifacts(
         self,
         tenant_id: str,
@@ -134,21 +159,32 @@ class Store:
                 pipe.get(tenant.postings(term))
             for term in plan.terms:
                 pipe.hgetall(tenant.artifact_postings(term))
+            for term in plan.terms:
+                pipe.hgetall(tenant.knowledge_postings(term))
             for tag in tags:
                 pipe.get(tenant.tagged(tag))
             for tag in tags:
                 pipe.hkeys(tenant.artifacts_tagged(tag))
-            version, newest, documents, active, session, *found = pipe.execute()
+            for tag in tags:
+                pipe.hkeys(tenant.knowledge_tagged(tag))
+            pipe.hlen(tenant.known(Standing.ACTIVE))
+            pipe.hgetall(tenant.known(Kind.POLICY))
+            version, newest, documents, active, session, *found, known, policies = pipe.execute()
         rows = iter(found)
-        said, compiled = ([p for p in islice(rows, len(plan.terms)) if p] for _ in range(2))
+        said, compiled, stated = ([p for p in islice(rows, len(plan.terms)) if p] for _ in range(3))
         tagged = in_all([p or b"" for p in islice(rows, len(tags))])
-        artifacts_tagged = set.intersection(*(set(names) for names in rows)) if tags else None
+        artifacts_tagged, knowledge_tagged = (_in_all_names(list(islice(rows, len(tags)))) for _ in range(2))
         episodes = best(bm25(said, int(documents or 0)), plan.episodes, tagged)
         artifacts = bm25_named(compiled, active, plan.artifacts, artifacts_tagged)
+        knowledge = bm25_named(stated, known, plan.knowledge, knowledge_tagged)
+        standing = _newest(policies, plan.policies, knowledge_tagged)
         with self._client.pipeline(transaction=True) as pipe:
             pipe.hmget(tenant.documents, [b"%d" % number for number, _ in episodes] or [b""])
             pipe.mget([tenant.artifact(name.decode()) for name, _ in artifacts] or [tenant.artifact("")])
-            bodies, records = pipe.execute()
+            names = [*(name for name, _ in knowledge), *standing]
+            pipe.mget([tenant.knowledge(name.decode()) for name in names] or [tenant.knowledge("")])
+            bodies, records, values = pipe.execute()
+        facts = [None if value is None else KnowledgeRecord.model_validate_json(value) for value in values]
         return Fetched(
             state_version=_version(version),
             newest=int(newest or 0),
@@ -160,8 +196,27 @@ class Store:
                 for (_, score), record in zip(artifacts, records, strict=False)
                 if record
             ),
+            knowledge=tuple(
+                Found(fact, score)
+                for (_, score), fact in zip(knowledge, facts, strict=False)
+                if fact is not None and fact.status in HOLDS
+            ),
+            policies=tuple(
+                fact for fact in facts[len(knowledge) :][: len(standing)] if fact is not None and fact.status in HOLDS
+            ),
             session=tuple(_STEP.decode(step) for step in session),
         )
+
+
+def _in_all_names(tagged: list[list[bytes]]) -> AbstractSet[bytes] | None:
+    """Names that stand under each tag; None where none is asked for."""
+    return set.intersection(*map(set, tagged)) if tagged else None
+
+
+def _newest(policies: dict[bytes, bytes], limit: int, among: AbstractSet[bytes] | None) -> list[bytes]:
+    """Ids of the policies that began to hold last, the newest first; ties by id."""
+    kept = [name for name in policies if among is None or name in among]
+    return sorted(kept, key=lambda name: (-int(policies[name]), name))[:limit]
 
 
 def _version(offsets: dict[bytes, bytes]) -> str:

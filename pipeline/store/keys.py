@@ -13,20 +13,20 @@ from urllib.parse import quote
 from pipeline.retrieval.terms import VERSION
 from pipeline.topology import ARTIFACTS, EPISODES, EVIDENCE, KNOWLEDGE
 
-LAYOUT: Final = 2
+LAYOUT: Final = 4
 _PLAIN: Final = re.compile(r"[A-Za-z0-9_.~-]*")
 """What percent-encoding leaves as it is."""
 
 KINDS: Final[Mapping[str, tuple[str, ...]]] = {
     EPISODES: ("event", "session", "newest", "documents", "count", "term", "tag"),
-    EVIDENCE: ("contribution",),
+    EVIDENCE: ("contribution", "sample", "samples"),
     ARTIFACTS: ("artifact", "artifacts", "aterm", "atag", "aterms"),
-    KNOWLEDGE: ("knowledge",),
+    KNOWLEDGE: ("knowledge", "known", "kterm", "ktag", "kterms"),
 }
 """What follows the tenant in the keys that a topic fills."""
 
 
-def _encoded(part: str) -> str:
+def encoded(part: str) -> str:
     return part if _PLAIN.fullmatch(part) else quote(part, safe="")
 
 
@@ -51,11 +51,11 @@ class TenantKeys:
 
     def event(self, event_id: str) -> bytes:
         """Hash: session id → episode. More than one field: the id is ambiguous."""
-        return self._key("event", _encoded(event_id))
+        return self._key("event", encoded(event_id))
 
     def session(self, session_id: str) -> bytes:
         """Sorted set of a session's recent steps by their index."""
-        return self._key("session", _encoded(session_id))
+        return self._key("session", encoded(session_id))
 
     @property
     def documents(self) -> bytes:
@@ -69,15 +69,15 @@ class TenantKeys:
 
     def postings(self, term: str) -> bytes:
         """String: postings of the episodes that hold the term."""
-        return self._key("term", _encoded(term))
+        return self._key("term", encoded(term))
 
     def tagged(self, tag: str) -> bytes:
         """String: postings of the episodes that carry the tag."""
-        return self._key("tag", _encoded(tag))
+        return self._key("tag", encoded(tag))
 
     def artifact(self, artifact_id: str) -> bytes:
         """String: the artifact as it was published."""
-        return self._key("artifact", _encoded(artifact_id))
+        return self._key("artifact", encoded(artifact_id))
 
     def artifacts(self, status: str) -> bytes:
         """Hash: id → type of the artifacts in that status."""
@@ -85,21 +85,48 @@ class TenantKeys:
 
     def artifact_postings(self, term: str) -> bytes:
         """Hash: id of an active artifact that holds the term → posting."""
-        return self._key("aterm", _encoded(term))
+        return self._key("aterm", encoded(term))
 
     def artifacts_tagged(self, tag: str) -> bytes:
         """Hash: id of an active artifact of the tag's lineage → nothing."""
-        return self._key("atag", _encoded(tag))
+        return self._key("atag", encoded(tag))
 
     def artifact_terms(self, artifact_id: str) -> bytes:
         """Set of the hashes of terms and of tags in which the artifact stands."""
-        return self._key("aterms", _encoded(artifact_id))
+        return self._key("aterms", encoded(artifact_id))
 
     def contribution(self, contribution_id: str) -> bytes:
-        return self._key("contribution", _encoded(contribution_id))
+        return self._key("contribution", encoded(contribution_id))
+
+    def sample(self, pattern: str) -> bytes:
+        """Sorted set of the ids of a pattern's contributions, encoded, by the rank of their segment."""
+        return self._key("sample", encoded(pattern))
+
+    @property
+    def samples(self) -> bytes:
+        """Sorted set of `pattern:id`, encoded, of all contributions of the tenant by the same rank."""
+        return self._key("samples")
 
     def knowledge(self, record_id: str) -> bytes:
-        return self._key("knowledge", _encoded(record_id))
+        """String: the record as it was published."""
+        return self._key("knowledge", encoded(record_id))
+
+    def known(self, name: str) -> bytes:
+        """Hash, by a status: id → kind of the records that have it. By a kind: id of a record of it that holds → since
+        when, milliseconds."""
+        return self._key("known", name)
+
+    def knowledge_postings(self, term: str) -> bytes:
+        """Hash: id of a record that holds and has the term → posting."""
+        return self._key("kterm", encoded(term))
+
+    def knowledge_tagged(self, tag: str) -> bytes:
+        """Hash: id of a record that holds and is of the tag's lineage → nothing."""
+        return self._key("ktag", encoded(tag))
+
+    def knowledge_terms(self, record_id: str) -> bytes:
+        """Set of the hashes of terms, of tags and of its kind in which the record stands."""
+        return self._key("kterms", encoded(record_id))
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +138,7 @@ class Keys:
     @property
     def root(self) -> str:
         """How every key begins."""
-        return f"{_encoded(self.prefix)}hmx:{LAYOUT}.{VERSION}"
+        return f"{encoded(self.prefix)}hmx:{LAYOUT}.{VERSION}"
 
     @property
     def positions(self) -> bytes:
@@ -133,4 +160,4 @@ class Keys:
         return f"{self.root}:tenants".encode()
 
     def tenant(self, tenant_id: str) -> TenantKeys:
-        return TenantKeys(f"{self.root}:{{{_encoded(tenant_id)}}}")
+        return TenantKeys(f"{self.root}:{{{encoded(tenant_id)}}}")

@@ -2,8 +2,8 @@
 
 Enters: records of topology.MATERIALISED, read_committed, from the positions in Redis, or from the start of a partition
 that has none; so an emptied Redis is filled again, also while this runs. Leaves: blocks (see `blocks`), applied one by
-one. Several may run at once. Kafka or Redis away: waits, says so, tries again. Fails: MaterialiserError where going on
-would leave memory wrong.
+one. Several may run at once and share the work: see `_share`. Kafka or Redis away: waits, says so, tries again. Fails:
+MaterialiserError where going on would leave memory wrong.
 """
 
 import gc
@@ -44,6 +44,8 @@ POLL_S: Final = 0.1
 ANSWER_S: Final = 10.0
 CHECK_S: Final = 1.0
 """How often a silent Redis and Kafka are asked whether they still are as this process believes."""
+SHARED_RECORDS: Final = 4 * BLOCK_RECORDS
+"""So far behind, a partition that another process fills is worth the effort of one that has nothing to do."""
 BACKOFF_S: Final = (0.2, 10.0)
 STUCK_S: Final = 60.0
 
@@ -67,6 +69,12 @@ class _Partition:
     end: int
     reached_ms: int = 0
     """Append time of what was read last, or when nothing was left to read."""
+    left: bool = False
+    """Another process was quicker and fills it; what is read of it here is dropped."""
+
+    @property
+    def waiting(self) -> int:
+        return max(0, self.end - self.position)
 
     @property
     def name(self) -> str:
@@ -228,6 +236,10 @@ class Materialiser:
 
     def _take(self, partition: _Partition, found: _Found) -> None:
         """Records in blocks. An end of partition moves the position past markers, where no record stands."""
+        if partition.left:
+            last = found.records[-1].offset + 1 if found.records else 0
+            partition.end = max(partition.end, last, found.end or 0)
+            return
         for block, commands in self._blocks_of(found.records):
             self._write(partition, block[-1].offset + 1, block, commands)
         partition.reached_ms = max(partition.reached_ms, found.at_ms)
@@ -263,13 +275,11 @@ class Materialiser:
 
     def _block(self, partition: _Partition, new: int, block: list[Record], commands: list[Command]) -> None:
         started = time.monotonic()
-        while partition.position < new or partition.stored is None:
-            rest = [record for record in block if record.offset >= partition.position]
-            if len(rest) < len(block):
-                # What another materialiser wrote meanwhile is passed over, the rest of the block is not.
-                block, commands = rest, [command for _, made in self._blocks_of(rest) for command in made]
-            if self._apply(partition, max(new, partition.position), commands) and block:
-                self._observe(partition, block, started)
+        if partition.left or (partition.stored is not None and partition.position >= new):
+            return
+        partition.left = not self._apply(partition, new, commands)
+        if block and not partition.left:
+            self._observe(partition, block, started)
 
     def _observe(self, partition: _Partition, block: list[Record], started: float) -> None:
         METRICS.block_seconds.observe(time.monotonic() - started)
@@ -289,12 +299,12 @@ class Materialiser:
 
     def _apply(self, partition: _Partition, new: int, commands: list[Command]) -> bool:
         """False where another was quicker. Raises _Restart where Redis has less than this process thinks."""
-        at = self._blocks.apply(partition.name, partition.stored, new, commands)
+        at, ours = self._blocks.apply(partition.name, partition.stored, new, commands)
         if at is None or at < partition.position:
             raise _Restart(f"{partition.name} is at {at}, not at {partition.position}")
         partition.stored = partition.position = at
         partition.end = max(partition.end, at)
-        return at == new
+        return ours
 
     def _check(self, consumer: Consumer) -> None:
         """Redis emptied while nothing arrives would stay empty, and a broker that went away would stay unnoticed."""
@@ -304,12 +314,32 @@ class Materialiser:
             if partition.stored is not None and (at is None or at < partition.stored):
                 raise _Restart(f"{partition.name} is at {at}, not at {partition.stored}")
             partition.end = max(partition.end, self._cached_end(consumer, partition))
+        self._share(consumer, stored)
         # One partition's leader is asked per check, each in its turn.
         asked = sorted(self._partitions.values(), key=lambda p: p.number)[self._turn % len(self._partitions)]
         self._turn += 1
         if self._cluster.topic(self._prefix + asked.topic).topic_id != self._topic_ids[asked.topic]:
             raise _Restart(f"{asked.topic} was deleted and created again")
         self._watermarks(consumer, asked.topic, asked.number)
+
+    def _share(self, consumer: Consumer, stored: Mapping[str, int]) -> None:
+        """Whoever loses the race for a block leaves the partition to the winner, so that two processes do not do the
+        same work; and takes it back where the winner has stopped, or is far behind while there is nothing to do here.
+        Two that want the same partition race again."""
+        taken = []
+        for partition in (p for p in self._partitions.values() if p.left):
+            at = stored[partition.name]
+            if at == partition.position and partition.waiting:
+                taken.append(partition)
+            partition.stored = partition.position = at
+            if not partition.waiting:
+                partition.reached_ms = int(time.time() * 1000)
+        others = [p for p in self._partitions.values() if p.left and p.waiting >= SHARED_RECORDS]
+        if others and not taken and sum(p.waiting for p in self._partitions.values() if not p.left) < BLOCK_RECORDS:
+            taken = [max(others, key=lambda p: p.waiting)]
+        for partition in taken:
+            consumer.seek(TopicPartition(self._prefix + partition.topic, partition.number, partition.position))
+            partition.left = False
 
     def _cached_end(self, consumer: Consumer, partition: _Partition) -> int:
         """As the last fetch told."""

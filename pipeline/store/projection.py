@@ -14,8 +14,11 @@ import orjson
 
 from pipeline.contracts.artifact import Status
 from pipeline.contracts.episode import RESERVED
+from pipeline.contracts.evidence import segment_rank
 from pipeline.contracts.headers import CONTROL_KINDS, KIND, Headers, header
-from pipeline.contracts.keys import split_key
+from pipeline.contracts.keys import join_key, split_key
+from pipeline.contracts.knowledge import HOLDS, Kind, Standing
+from pipeline.intake.view import usable_tags
 from pipeline.retrieval.documents import (
     artifact_tags,
     artifact_terms,
@@ -23,14 +26,18 @@ from pipeline.retrieval.documents import (
     document_tags,
     document_terms,
     episode_step,
+    knowledge_terms,
+    knowledge_time,
     session_step,
 )
 from pipeline.retrieval.postings import document_number, pack_posting
-from pipeline.store.changes import ArtifactState, Changes, Command
+from pipeline.store.changes import Changes, Command, Listed
 from pipeline.store.keys import Keys
 from pipeline.topology import ARTIFACTS, EPISODES, EVIDENCE, KNOWLEDGE
 
 _ENCODER: Final = msgspec.msgpack.Encoder()
+_UNSCORED_BITS: Final = 11
+"""Of a rank's 64; a sorted set's scores are doubles."""
 
 
 class ProjectionError(Exception):
@@ -82,12 +89,15 @@ def project_episode(changes: Changes, record: Record) -> None:
 
 
 def project_contribution(changes: Changes, record: Record) -> None:
-    """By its id; what it says reaches memory as artifacts and knowledge."""
+    """By its id, while it is of its pattern's and its tenant's sample; what it says reaches memory as artifacts and
+    knowledge."""
     if header(record.headers, KIND) in CONTROL_KINDS:
         return
     value, fields = _read(record)
     tenant = changes.of(fields["tenant_id"])
-    tenant.keep(tenant.keys.contribution(fields["contribution_id"]), value)
+    pattern = join_key(fields["pattern_type"], fields["pattern_key"])
+    score = segment_rank(fields["session_id"], fields["segment_id"]) >> _UNSCORED_BITS
+    tenant.contribution(pattern, fields["contribution_id"], score, value)
     tenant.version(_partition(record), record.offset)
 
 
@@ -95,27 +105,38 @@ def project_artifact(changes: Changes, record: Record) -> None:
     """By its id, by its status, and, while it is active, its text for retrieval (HMX-A §5)."""
     tenant_id, artifact_id = split_key(record.key.decode())
     tenant = changes.of(tenant_id)
-    state = ArtifactState(None)
+    state = Listed(None)
     if record.value is not None:
         value, fields = _read(record)
         held: list[tuple[bytes, bytes]] = []
         if fields["status"] == Status.ACTIVE:
-            terms = artifact_terms(fields)
-            postings = sorted(Counter(terms).items())
-            held = [(tenant.keys.artifact_postings(term), pack_posting(0, n, len(terms))) for term, n in postings]
+            held = _postings(tenant.keys.artifact_postings, artifact_terms(fields))
             held += [(tenant.keys.artifacts_tagged(tag), b"") for tag in artifact_tags(fields)]
-        state = ArtifactState(value, Status(fields["status"]), fields["artifact_type"].encode(), held)
+        state = Listed(value, Status(fields["status"]), fields["artifact_type"].encode(), held)
     tenant.artifact(artifact_id, state)
     tenant.version(_partition(record), record.offset)
 
 
 def project_knowledge(changes: Changes, record: Record) -> None:
-    """By its id."""
+    """By its id, by its status, and, while it holds, by its kind and its text for retrieval."""
     tenant_id, record_id = split_key(record.key.decode())
     tenant = changes.of(tenant_id)
-    value = None if record.value is None else _read(record)[0]
-    tenant.keep(tenant.keys.knowledge(record_id), value)
+    state = Listed(None)
+    if record.value is not None:
+        value, fields = _read(record)
+        kind = Kind(fields["kind"])
+        held: list[tuple[bytes, bytes]] = []
+        if fields["status"] in HOLDS:
+            held = _postings(tenant.keys.knowledge_postings, knowledge_terms(fields))
+            held += [(tenant.keys.knowledge_tagged(tag), b"") for tag in usable_tags(fields["tags"])]
+            held.append((tenant.keys.known(kind), b"%d" % knowledge_time(fields)))
+        state = Listed(value, Standing(fields["status"]), kind.encode(), held)
+    tenant.knowledge(record_id, state)
     tenant.version(_partition(record), record.offset)
+
+
+def _postings(key: Callable[[str], bytes], terms: list[str]) -> list[tuple[bytes, bytes]]:
+    return [(key(term), pack_posting(0, n, len(terms))) for term, n in sorted(Counter(terms).items())]
 
 
 _PROJECTIONS: Final[Mapping[str, Callable[[Changes, Record], None]]] = {

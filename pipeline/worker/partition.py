@@ -47,6 +47,8 @@ class OwnedPartition:
         self.executor = Executor(new_fold(), tp.partition)
         self.position = 0
         """Where the state ends: the only place at which a batch may start."""
+        self.committed = 0
+        """Transactions of batches."""
         self._new = True
         self._tries: int | None = None
         """Before the first batch: how often others have begun it."""
@@ -97,18 +99,25 @@ class OwnedPartition:
         size = piece(tries)
         self._transactions.commit(self.executor, Effects([], [], {}, counts), self.position, begun(tries))
         rest = batch.records
-        while rest:
+        while rest and not self.dropped:
             taken, rest = rest[:size], rest[size:]
             following = rest[0].offset if rest else batch.next
             counts.update(self._fold(taken, following, first_try(size) if rest else 0))
         return counts
 
     def _fold(self, records: list[Any], following: int, tries: int = 0) -> Mapping[str, int]:
-        effects = self.executor.run(records)
-        self._transactions.append(effects.appends)
-        self._transactions.commit(self.executor, effects, following, tries)
-        self.position = following
-        return effects.counts
+        """A transaction for each part. Who no longer owns the partition stops after one: the next owner goes on."""
+        counts: Counter[str] = Counter()
+        for effects, folded, _ in self.executor.parts(records):
+            position = records[folded].offset if folded < len(records) else following
+            self._transactions.append(effects.appends)
+            self._transactions.commit(self.executor, effects, position, tries)
+            self.position = position
+            self.committed += 1
+            counts.update(effects.counts)
+            if self.dropped:
+                break
+        return counts
 
     @property
     def suspicious(self) -> bool:

@@ -1,9 +1,10 @@
-"""The records of a fetch: what a fold wants to know and no more, and read to their end also where a header's name is no
-UTF-8.
+"""The records of a fetch: what a fold wants to know and no more; whatever a producer packs, the fetch comes to its end.
 
-Kafka takes any bytes for a name, aiokafka's parser raises for them: the fetch would fail at that offset for ever.
-Enters: the bytes of a batch. Leaves: its records; one with such a name has no headers, which is what the audit sees
-of it too (kafka.clients.headers_of). Fails: CorruptRecordException, as aiokafka's own.
+Kafka takes any bytes for a header's name, aiokafka's parser raises for those that are no UTF-8: the fetch would fail at
+that offset for ever. And Kafka bounds a batch as it is packed: a few kilobytes may become gigabytes here. Enters: the
+bytes of a batch. Leaves: its records; one with such a name has no headers, which is what the audit sees of it too
+(kafka.clients.headers_of); those of a batch that does not unpack within the bound have UNREADABLE for a value and
+nothing else. Fails: CorruptRecordException, as aiokafka's own.
 """
 
 from collections.abc import Iterator
@@ -17,6 +18,8 @@ from aiokafka.record.default_records import DefaultRecordBatch, _DefaultRecordBa
 from aiokafka.structs import TopicPartition
 
 from pipeline.contracts.headers import Headers
+from pipeline.contracts.rejections import UNREADABLE
+from pipeline.worker.unpacking import UnpackingError, unpacked
 
 
 def replace_parser() -> None:
@@ -41,11 +44,21 @@ def _fetched(_: Any, tp: TopicPartition, record: Any) -> Fetched:
     return Fetched(tp.partition, record.offset, record.timestamp, record.key, record.value, record.headers)
 
 
+class _Unreadable(NamedTuple):
+    """A record as aiokafka's parser would give it, of which only the place is known."""
+
+    offset: int
+    timestamp: int
+    key: bytes | None = None
+    value: bytes | None = UNREADABLE
+    headers: Headers = ()
+
+
 class TolerantBatch:
     """aiokafka's fast batch; where that fails at a record, the slow parser goes on from there."""
 
     def __init__(self, buffer: memoryview) -> None:
-        self._buffer = buffer
+        self._buffer: memoryview | bytes = buffer
         self._batch: Any = DefaultRecordBatch(buffer)
 
     def __getattr__(self, name: str) -> Any:
@@ -55,6 +68,11 @@ class TolerantBatch:
         return next(self._batch)
 
     def __iter__(self) -> Iterator[Any]:
+        try:
+            self._unpack()
+        except UnpackingError:
+            yield from self._unreadable()
+            return
         read = 0
         try:
             for record in self._batch:
@@ -63,10 +81,20 @@ class TolerantBatch:
         except (UnicodeDecodeError, CorruptRecordException):  # the latter where the fast parser is not installed
             yield from islice(_tolerant(self._buffer), read, None)
 
+    def _unpack(self) -> None:
+        if codec := self._batch.compression_type:
+            self._buffer = unpacked(self._buffer, codec)
+            self._batch = DefaultRecordBatch(self._buffer)
 
-def _tolerant(buffer: memoryview) -> Iterator[Any]:
+    def _unreadable(self) -> Iterator[_Unreadable]:
+        """One for each offset of the batch: a log that is never compacted has no holes there. A generator: there may be
+        as many as a producer likes."""
+        for offset in range(self._batch.base_offset, self._batch.next_offset):
+            yield _Unreadable(offset, self._batch.max_timestamp)
+
+
+def _tolerant(buffer: memoryview | bytes) -> Iterator[Any]:
     batch = _DefaultRecordBatchPy(buffer)
-    batch._maybe_uncompress()
     batch._buffer = _Names(batch._buffer)
     for record in batch:
         if not all(_readable(name) for name, _ in record.headers):

@@ -26,6 +26,7 @@ from pipeline.worker.partition import Batch, LogEnd, OwnedPartition
 
 LOG: Final = logging.getLogger("hmx.worker")
 T = TypeVar("T")
+_ALARMING: Final = (Reason.POISON, Reason.DEADLY, Reason.UNREADABLE_BATCH)
 THREADS: Final = 64
 RELEASE_S: Final = 8.0
 ADVISORY_S: Final = 1.0
@@ -185,7 +186,7 @@ class Runner:
             LOG.warning("batch dropped: the state ends at %d", partition.position, extra=at(*batch.tp, batch.first))
             METRICS.batches_dropped.inc()
             return await self._seek(consumer, partition)
-        started = time.monotonic()
+        started, before = time.monotonic(), partition.committed
         try:
             counts = await self._process(partition, batch)
         except AbortedError as error:
@@ -197,10 +198,11 @@ class Runner:
             if not partition.dropped:
                 self._end(EXIT_FENCED, f"fenced: {error}")
         else:
-            partition.advisory = batch.next
+            partition.advisory = partition.position
             _note(partition.stage.name, batch, counts, time.monotonic() - started)
         finally:
             partition.busy = None
+            METRICS.transactions.labels(partition.stage.name, "committed").inc(partition.committed - before)
 
     async def _process(self, partition: OwnedPartition, batch: Batch) -> Mapping[str, int]:
         if partition.suspicious:
@@ -322,11 +324,10 @@ class Runner:
 
 def _note(stage: str, batch: Batch, counts: Mapping[str, int], seconds: float) -> None:
     """What a committed batch adds to the metrics."""
-    METRICS.transactions.labels(stage, "committed").inc()
     METRICS.transaction_seconds.labels(stage).observe(seconds)
     METRICS.freshness_seconds.labels(stage).observe(max(0.0, time.time() - batch.records[0].timestamp / 1000))
     METRICS.records.labels(stage).inc(len(batch.records))
     count_effects(stage, counts)
-    if poison := sum(counts.get(f"{Outcome.REJECTED}.{reason}", 0) for reason in (Reason.POISON, Reason.DEADLY)):
+    if poison := sum(counts.get(f"{Outcome.REJECTED}.{reason}", 0) for reason in _ALARMING):
         place = at(*batch.tp, batch.first, stage=stage)
         LOG.error("%d records from here on can't be folded and are dead letters: see `hmx dlq`", poison, extra=place)

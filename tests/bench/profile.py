@@ -34,6 +34,7 @@ from pipeline.kafka.clients import producer_config
 from pipeline.kafka.publisher import key_of
 from pipeline.stages.executor import Effects, Executor
 from pipeline.topology import SESSION_STATE
+from pipeline.worker.main import COLLECT
 from tests.bench import workload
 from tests.support.inprocess import sessions_fold
 from tests.support.records import START_MS, LogRecord
@@ -46,7 +47,7 @@ FIGURES: Final = "<!-- figures: python -m tests.bench.profile --write -->"
 END: Final = "<!-- end -->"
 ROOT: Final = str(Path(pipeline.__file__).parent)
 STEPS: Final = (
-    ("executor.py:_changes", "state: encode"),
+    ("tx.py:changes", "state: encode"),
     ("intake/view.py", "step: what mining sees"),
     ("intake/", "decode: validate, secrets, digest"),
     ("ordering/", "order"),
@@ -56,7 +57,7 @@ STEPS: Final = (
     ("stages/segmenting.py", "segment, mine"),
     ("stages/session_state.py", "state: keep"),
     ("stages/journal.py", "state: keep"),
-    ("stages/fold.py", "state: keep"),
+    ("stages/tx.py", "state: keep"),
     ("stages/executor.py", "executor: clock, timers, overlay"),
     ("stages/", "sessions: the stage itself"),
 )
@@ -187,10 +188,12 @@ def _each(call: Callable[[Any], Any], items: Sequence[Any]) -> float:
 
 def main(events: int, passes: int) -> str:
     """What is shown."""
+    gc.set_threshold(*COLLECT)
     lines = workload.compact(events)
     once, sink = Pass(lines), Sink()
     once.run(sink.take)
     gc.collect()
+    gc.freeze()  # as the worker does once it has restored
     collector = Collector()
     total = median(once.run() for _ in range(passes)) / events * 1e6
     collected = collector.spent / passes / events * 1e6

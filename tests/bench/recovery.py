@@ -9,6 +9,7 @@ from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource
 from pipeline.kafka.barriers import output_ends, wait_for_stages
 from pipeline.kafka.publisher import publish
 from pipeline.kafka.topics import connect
+from pipeline.local.ports import free_ports
 from pipeline.settings import Settings
 from pipeline.topology import MATERIALISED, PATTERNS, SESSION_STATE, SESSIONS
 from tests.bench import workload
@@ -49,6 +50,7 @@ def _never_compact(settings: Settings) -> None:
 def rebuild(bench: Bench) -> list[Line]:
     """An emptied Redis: from the first record in it until it stands at the outputs' ends."""
     ours: list[Filled] = []
+    shared: list[Filled] = []
     bare: list[float] = []
     with bench.topics() as settings:
         publish(workload.compact(bench.events), settings)
@@ -60,20 +62,22 @@ def rebuild(bench: Bench) -> list[Line]:
         finally:
             worker.stop()
         memory = Memory(settings.redis_url, settings.topic_prefix)
-        _fill(bench, settings, memory, 1)
+        _fill(bench, settings, memory, 1, 1)
         filled = _size(memory)
         for _ in bench.rounds():
             records, seconds = bare_read(settings, *MATERIALISED)
             bare.append(records / seconds)
-            memory.wipe()
-            ours.append(_fill(bench, settings, memory, records))
-            assert _size(memory) == filled, "not all of it came back"
+            for processes, rounds in ((1, ours), (2, shared)):
+                memory.wipe()
+                rounds.append(_fill(bench, settings, memory, records, processes))
+                assert _size(memory) == filled, "not all of it came back"
         memory.wipe()
     rates = [filled.rate for filled in ours]
     return [
         Line("rebuild of an emptied Redis", "records/s", rates, "bare read", bare, Bar("≥", 20_000, ratio=False)),
         Line("  materialiser", "CPU µs/record", [filled.cpu for filled in ours]),
         Line("  Redis", "CPU µs/record", [filled.redis for filled in ours]),
+        Line("  by two at once", "records/s", [filled.rate for filled in shared]),
     ]
 
 
@@ -81,28 +85,32 @@ class Filled(NamedTuple):
     rate: float
     """Records a second."""
     cpu: float
-    """CPU microseconds a record, of the materialiser."""
+    """CPU microseconds a record, of the materialisers."""
     redis: float
 
 
-def _fill(bench: Bench, settings: Settings, memory: Memory, records: int) -> Filled:
-    """By a materialiser that begins with nothing."""
+def _fill(bench: Bench, settings: Settings, memory: Memory, records: int, processes: int) -> Filled:
+    """By so many materialisers that begin with nothing."""
     ends = output_ends(settings)
     pipeline = Pipeline(settings, bench.folder)
-    process = Path(f"/proc/{pipeline.start('materialiser', ready=False).pid}/stat")
+    ports = free_ports(processes)
+    started_as = [
+        pipeline.start(f"materialiser-{n}", ready=False, materialiser_port=port) for n, port in enumerate(ports)
+    ]
+    stats = [Path(f"/proc/{process.pid}/stat") for process in started_as]
     try:
         deadline = time.monotonic() + PATIENCE_S
         while not (first := memory.store.positions()):
-            assert time.monotonic() < deadline, pipeline.log("materialiser")
+            assert time.monotonic() < deadline, pipeline.log("materialiser-0")
             time.sleep(LOOK_S)
         started, ahead = time.monotonic(), sum(first.values())
-        cpu, redis = cpu_seconds(process), bench.server_cpu("redis")
+        cpu, redis = sum(map(cpu_seconds, stats)), bench.server_cpu("redis")
         while any(memory.store.positions().get(where, 0) < end for where, end in ends.items()):
-            assert time.monotonic() < deadline, pipeline.log("materialiser")
+            assert time.monotonic() < deadline, pipeline.log("materialiser-0")
             time.sleep(LOOK_S)
         written = records * (1 - ahead / sum(ends.values()))
         seconds = time.monotonic() - started
-        cpu, redis = cpu_seconds(process) - cpu, bench.server_cpu("redis") - redis
+        cpu, redis = sum(map(cpu_seconds, stats)) - cpu, bench.server_cpu("redis") - redis
         return Filled(written / seconds, cpu / written * 1e6, redis / written * 1e6)
     finally:
         pipeline.stop_all()

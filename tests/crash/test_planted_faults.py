@@ -59,7 +59,8 @@ def test_it_finds_nothing_where_nothing_is_wrong(verified: Verified) -> None:
         "rejected.null_value", "rejected.event_id_reused",
     }  # fmt: skip
     assert report.records == report.outcomes.total()
-    assert report.compared["artifact records"] > report.compared["patterns"] > 2
+    assert report.compared["patterns"] > report.compared["artifact records"] > 10
+    assert report.compared["knowledge records"] > 2
     assert report.compared["Redis keys"] > 400
 
 
@@ -234,10 +235,25 @@ class TestArtifacts:
         assert {fault.kind for fault in faults} == {Kind.DIFFERING}
         assert all(f"{ARTIFACTS}/{number} {old} " in fault.where for fault in faults)
 
+    def test_a_knowledge_record_removed_doubled_or_altered(self, verified: Verified) -> None:
+        number = verified.most(KNOWLEDGE)
+        rows = verified.rows(KNOWLEDGE, number)
+        twin = rows[-1]._replace(offset=rows[-1].offset + 1)
+        changed = altered(rows[-1], lambda value: value.update(confidence=0.123))
+        for made, kind in (
+            (rows[:-1], Kind.LOST),
+            ([*rows, twin], Kind.DOUBLED),
+            ([*rows[:-1], changed], Kind.DIFFERING),
+        ):
+            faults = verified.with_rows(KNOWLEDGE, number, made)
+            assert kind in {fault.kind for fault in faults if KNOWLEDGE in fault.where}
+
     def test_knowledge_out_of_nowhere(self, verified: Verified) -> None:
-        row = verified.rows(ARTIFACTS, verified.most(ARTIFACTS))[0]
-        found = verified.with_rows(KNOWLEDGE, 0, [row])
-        assert places(found) == [(Kind.UNFOUNDED, f"{KNOWLEDGE}/0 offset {row.offset}")]
+        number = verified.most(ARTIFACTS)
+        row, rows = verified.rows(ARTIFACTS, number)[0], verified.rows(KNOWLEDGE, number)
+        row = row._replace(offset=rows[-1].offset + 1 if rows else 0)
+        found = verified.with_rows(KNOWLEDGE, number, [*rows, row])
+        assert (Kind.UNFOUNDED, f"{KNOWLEDGE}/{number} offset {row.offset}") in places(found)
 
 
 class TestTables:

@@ -57,6 +57,12 @@ def test_the_python_consumer_prints_the_whole_memory(pipeline: Settings, tmp_pat
     assert any("pulling image" in line for line in active)
 
 
+def test_the_hippocortex_client_is_told_what_memory_holds(pipeline: Settings, tmp_path: Path) -> None:
+    status, *entries = run([sys.executable, "-c", PYTHON[2]], pipeline, tmp_path).splitlines()
+    assert status in ("completed", "partial")
+    assert any("pulling image" in entry for entry in entries)
+
+
 def test_the_curl_examples_publish_events_and_get_a_pack(pipeline: Settings, tmp_path: Path) -> None:
     ours = (value for value in sample_events() if b'"tenant_id":"acme"' in value)
     (tmp_path / "sessions.ndjson").write_bytes(next(ours) + b"\n" + next(ours) + b"\n")

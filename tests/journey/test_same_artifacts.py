@@ -102,7 +102,7 @@ def test_a_real_question_gets_a_valid_pack_within_budget_whose_every_id_resolves
         assert pack.entries
         assert sum(entry.token_estimate for entry in pack.entries) == pack.token_budget.used <= 1_500
         for entry in pack.entries:
-            kind = "artifacts" if entry.source_type == "artifact" else "events"
+            kind = {"artifact": "artifacts", "episode": "events"}.get(entry.source_type, "knowledge")
             found = client.get(f"/v1/hmx/{kind}/{entry.source_id}")
             assert found.status_code == 200, (entry.source_id, found.text)
             if kind == "artifacts":

@@ -59,7 +59,7 @@ def settings(redis_url: str) -> Iterator[Settings]:
     for topic in {record.topic for record in records()}:
         block = [record for record in records() if record.topic == topic]
         commands = commands_of(keys, block)
-        assert blocks.apply(f"{topic}/0", None, len(block), commands) == len(block)
+        assert blocks.apply(f"{topic}/0", None, len(block), commands).at == len(block)
     yield made
     for key in client.scan_iter(match=f"{made.topic_prefix}*"):
         client.delete(key)
@@ -283,7 +283,14 @@ def test_metrics_name_the_route_and_never_what_was_asked_for(service: httpx.Clie
 
 def test_openapi_describes_every_route(service: httpx.Client) -> None:
     paths = service.get("/openapi.json").json()["paths"]
-    memory = ("events", "context-packs", "events/{event_id}", "contributions/{contribution_id}", "artifacts")
+    memory = (
+        "events",
+        "context-packs",
+        "events/{event_id}",
+        "contributions/{contribution_id}",
+        "artifacts",
+        "knowledge/{record_id}",
+    )
     assert {f"/v1/hmx/{path}" for path in memory} | {"/v1/hmx", "/livez", "/readyz", "/metrics"} <= paths.keys()
     asked = paths["/v1/hmx/context-packs"]["post"]["requestBody"]["content"]["application/json"]["schema"]
     assert asked["required"] == ["query"]

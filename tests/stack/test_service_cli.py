@@ -38,7 +38,7 @@ def settings(redis_url: str) -> Iterator[Settings]:
         for n, word in enumerate(("one", "two"))
     ]
     for n, record in enumerate(read):
-        assert Blocks(client, keys).apply(f"{record.topic}/{n}", None, 1, commands_of(keys, [record])) == 1
+        assert Blocks(client, keys).apply(f"{record.topic}/{n}", None, 1, commands_of(keys, [record])).at == 1
     yield made
     for key in client.scan_iter(match=f"{made.topic_prefix}*"):
         client.delete(key)

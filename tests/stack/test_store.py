@@ -50,9 +50,9 @@ def some_records() -> list[Record]:
 def test_the_same_block_twice_changes_nothing(memory: Memory) -> None:
     block = [episode_as_read(episode("e1", "deploy staging"), 0)]
     commands = memory.commands(block)
-    assert memory.blocks.apply(f"{EPISODES}/0", None, 1, commands) == 1
+    assert memory.blocks.apply(f"{EPISODES}/0", None, 1, commands).at == 1
     once = memory.dump()
-    assert memory.blocks.apply(f"{EPISODES}/0", None, 1, commands) == 1
+    assert memory.blocks.apply(f"{EPISODES}/0", None, 1, commands).at == 1
     assert memory.dump() == once
 
 
@@ -62,15 +62,15 @@ def test_a_block_read_from_another_position_changes_nothing(memory: Memory) -> N
     )
     before = memory.dump()
     late = memory.commands([episode_as_read(episode("zombie", "deploy", index=9), 1)])
-    assert memory.blocks.apply(f"{EPISODES}/0", 1, 2, late) == 2
-    assert memory.blocks.apply(f"{EPISODES}/0", 5, 6, late) == 2
-    assert memory.blocks.apply(f"{EPISODES}/0", None, 6, late) == 2
+    assert memory.blocks.apply(f"{EPISODES}/0", 1, 2, late).at == 2
+    assert memory.blocks.apply(f"{EPISODES}/0", 5, 6, late).at == 2
+    assert memory.blocks.apply(f"{EPISODES}/0", None, 6, late).at == 2
     assert memory.dump() == before
 
 
 def test_a_block_for_an_emptied_redis_changes_nothing_and_says_so(memory: Memory) -> None:
     commands = memory.commands([episode_as_read(episode("e1"), 7)])
-    assert memory.blocks.apply(f"{EPISODES}/0", 7, 8, commands) is None
+    assert memory.blocks.apply(f"{EPISODES}/0", 7, 8, commands).at is None
     assert memory.dump() == {}
 
 

@@ -7,17 +7,20 @@ from pipeline.contracts.limits import (
     ARTIFACT_VERSIONS,
     CONTRIBUTION_DEBOUNCE_MS,
     MB,
+    PART_BYTES,
+    PART_STEPS,
     PATTERN_CONTRIBUTIONS,
     SEGMENT_EVENTS,
     SESSION_SEGMENTS,
     SESSIONS_LIVE,
     TENANT_CONTRIBUTIONS,
+    UNPACKED_BYTES,
     WAITING_BYTES,
     WAITING_EVENTS,
     WINDOW_MS,
 )
 from pipeline.retrieval.documents import TEXT
-from pipeline.store.changes import SESSION_STEPS
+from pipeline.store.changes import PATTERN_SAMPLE, SESSION_STEPS, TENANT_SAMPLE
 from pipeline.store.materialiser import BLOCK_ARGUMENTS, BLOCK_BYTES, BLOCK_RECORDS
 
 _LONGEST_S = CONTRIBUTION_DEBOUNCE_MS * PATTERN_CONTRIBUTIONS // 1_000
@@ -180,6 +183,19 @@ CASES = (
         },
     ),
     Case(
+        "contributions without end in Redis",
+        f"of a pattern {PATTERN_SAMPLE:,} stay, of a tenant {TENANT_SAMPLE:,}: twice the sample that artifacts are "
+        "compiled from, so what a live artifact names is there",
+        "the others are not found by their ids",
+        "none needed",
+        {
+            "stack/test_store_samples.py": (
+                "test_of_a_pattern_and_of_a_tenant_the_lowest_ranks_stay_in_any_order_and_in_any_blocks",
+                "test_what_a_live_artifact_names_is_there_also_where_the_sample_is_full",
+            ),
+        },
+    ),
+    Case(
         "a broker's disk is full",
         "the broker ends and is started again, producers are refused, workers wait; nothing is lost",
         "the broker's restarts, what producers are told",
@@ -230,6 +246,19 @@ CASES = (
         },
     ),
     Case(
+        "a record batch that becomes gigabytes when it is unpacked",
+        f"it is unpacked as far as {UNPACKED_BYTES // MB} MB and no further; each of its records is rejected, the "
+        "partition goes on",
+        "`unreadable_batch`",
+        "send smaller batches",
+        {
+            "crash/test_batches_without_end.py": (
+                "test_a_batch_that_unpacks_to_too_much_gives_every_record_its_place_and_nothing_else",
+                "test_a_worker_outlives_a_batch_of_hundreds_of_megabytes_and_rejects_its_records",
+            ),
+        },
+    ),
+    Case(
         "content that cannot be mined",
         "the event is released all the same, mining leaves it out",
         "`step_not_mined`, `segment_not_mined`, `pattern_not_compiled`",
@@ -237,6 +266,20 @@ CASES = (
         {
             "pure/stages/test_patterns.py": (
                 "test_a_pattern_that_cannot_be_compiled_keeps_what_it_said_and_stops_nothing",
+            ),
+        },
+    ),
+    Case(
+        "a barrier over many sessions or patterns, or many that fall silent together",
+        f"they speak one after the other; after {PART_STEPS:,} of them, or {PART_BYTES // MB} MB, a transaction ends "
+        "and the next begins, and the barrier passes with the last",
+        '`hmx_stage_transactions{result="committed"}`',
+        "none needed",
+        {
+            "pressure/test_barriers_in_parts.py": (
+                "test_a_barrier_over_many_sessions_is_cut_into_parts_and_passes_with_the_last",
+                "test_sessions_that_fall_silent_together_speak_in_parts",
+                "test_a_worker_that_dies_between_two_parts_of_a_barrier_leaves_the_rest_to_the_next",
             ),
         },
     ),

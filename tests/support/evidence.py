@@ -7,7 +7,7 @@ from typing import Any
 
 import orjson
 
-from pipeline.contracts.evidence import Contribution, EvidenceControl, SegmentOutcome, evidence_key
+from pipeline.contracts.evidence import Archive, Contribution, EvidenceControl, SegmentOutcome, evidence_key
 from pipeline.contracts.headers import KIND
 from pipeline.topology import EVIDENCE
 from tests.support.inprocess import barrier_record, run, sessions_fold
@@ -40,6 +40,13 @@ def control(kind: str, at: int, offset: int, partition: int = 0, partitions: int
     return LogRecord(0, offset, START_MS + at, kind.encode(), value, [(KIND, kind.encode())])
 
 
+def archive_record(about: Contribution, at: int, offset: int, reason: str = "") -> LogRecord:
+    """An operator's decision on the contribution's pattern, as the sessions stage passes it on."""
+    archived = Archive(tenant_id=about.tenant_id, pattern=about.pattern.text, artifact_id="seen", reason=reason)
+    value = EvidenceControl(kind="archive", archived=archived).to_json()
+    return LogRecord(0, offset, START_MS + at, archived.key.encode(), value, [(KIND, b"archive")])
+
+
 def success(number: int, pattern: str = "deploy", tenant_id: str = "acme") -> Contribution:
     """Session `number` did what the pattern says, and it worked."""
     return Contribution(
@@ -55,7 +62,7 @@ def success(number: int, pattern: str = "deploy", tenant_id: str = "acme") -> Co
         last_at=START_MS + number,
         source_events=[f"{number}-{n}" for n in range(3)],
         tags=["deploy"],
-        body={**_BODY, "steps": ["build", "check", "apply"]},
+        body={**_BODY, "steps": ["build_image", "check_namespace", "apply_manifest"]},
     )
 
 

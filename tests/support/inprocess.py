@@ -168,7 +168,7 @@ class Crash(StrEnum):
     """What becomes of the worker with a batch."""
 
     NONE = "goes on"
-    AFTER = "dies after the commit"
+    AFTER = "dies after the first commit"
     BEFORE = "dies before the commit"
 
 
@@ -186,13 +186,19 @@ def run_through(new_fold: Callable[[], Fold], records: Sequence[LogRecord], fate
     state_topic: list[tuple[str, bytes | None]] = []
     for n, crash in [*fates, (len(records), Crash.NONE)]:
         batch = records[done : done + n]
-        effects = executor.run(batch)
-        if crash is not Crash.BEFORE and batch:
-            done += len(batch)
+        end = records[done + len(batch) - 1].offset + 1 if done + len(batch) else 0
+        for effects, folded, _ in executor.parts(batch):
+            if crash is Crash.BEFORE:
+                break
             ran.outputs += effects.outputs
             ran.appends += effects.appends
-            position = executor.position_record(batch[-1].offset + 1, "id", ())
-            state_topic += [*effects.changes.items(), (POSITION_KEY, position)]
+            following = batch[folded].offset if folded < len(batch) else end
+            state_topic += [*effects.changes.items(), (POSITION_KEY, executor.position_record(following, "id", ()))]
+            if crash is Crash.AFTER:
+                break
+        else:
+            folded = len(batch)
+        done += folded if crash is not Crash.BEFORE else 0
         if crash is not Crash.NONE:
             if crash is Crash.AFTER:
                 state_topic = list(compacted(state_topic))

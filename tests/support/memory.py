@@ -159,7 +159,9 @@ class Memory:
         for partition in dict.fromkeys(f"{r.topic}/{r.partition}" for r in records):
             block = [r for r in records if f"{r.topic}/{r.partition}" == partition]
             at = self.store.positions().get(partition)
-            assert self.blocks.apply(partition, at, block[-1].offset + 1, self.commands(block)) == block[-1].offset + 1
+            assert (
+                self.blocks.apply(partition, at, block[-1].offset + 1, self.commands(block)).at == block[-1].offset + 1
+            )
 
     def dump(self) -> dict[bytes, bytes]:
         """Every key under the prefix, less the prefix, with its serialised value."""

@@ -14,6 +14,7 @@ import pytest
 from hypothesis import note
 from hypothesis import strategies as st
 
+from pipeline.contracts.event import ARRIVAL, SEQUENCE_MEANS
 from pipeline.contracts.instants import format_ms
 from pipeline.contracts.keys import partition_of, session_key
 from pipeline.contracts.limits import SEGMENT_IDLE_MS, SESSION_FORGOTTEN_MS, WINDOW_MS
@@ -39,6 +40,10 @@ MOVES: dict[str, tuple[str, dict[str, Any]]] = {
 """Who blames, blames what the session began with."""
 TASK = ("wish", "build", "built", "apply", "failed", "error", "apply", "applied", "thanks")
 """A task with something to learn from."""
+
+
+MINTED = "^"
+"""Variant of an event whose sequence says only in which order events came."""
 
 
 class Line(NamedTuple):
@@ -70,6 +75,7 @@ def spoken(line: Line) -> dict[str, Any]:
         event_type=kind,
         content=content,
         timestamp=format_ms(LONG_AGO + line.instant),
+        metadata={SEQUENCE_MEANS: ARRIVAL} if line.variant == MINTED else {},
     )
 
 
@@ -109,7 +115,8 @@ def show_fates(fates: Sequence[Fate]) -> None:
 
 SMALL = {
     "WAITING_EVENTS": 3, "RECENT_IDS": 4, "SEGMENT_EVENTS": 4, "SESSION_SEGMENTS": 1, "LATE_FEEDBACK": 1,
-    "PATTERN_CONTRIBUTIONS": 3, "TENANT_CONTRIBUTIONS": 5, "ARTIFACT_VERSIONS": 1,
+    "PATTERN_CONTRIBUTIONS": 3, "TENANT_CONTRIBUTIONS": 5, "ARTIFACT_VERSIONS": 1, "PART_STEPS": 2,
+    "BLOCK_BYTES": 256,
 }  # fmt: skip
 
 
@@ -132,10 +139,11 @@ FATES = st.lists(st.tuples(st.integers(1, 6), st.sampled_from(list(Crash))), max
 
 @st.composite
 def logs(draw: st.DrawFn) -> list[Line]:
-    """Anything: whole tasks, gaps, ties, duplicates, ids used twice, late events, what is no event, ticks, barriers,
-    silence.
+    """Anything: whole tasks, gaps, ties, duplicates, ids used twice, late events, minted sequences, what is no event,
+    ticks, barriers, silence.
     """
-    kinds = st.sampled_from(["event"] * 6 + ["late"] * 2 + ["task"] * 2 + ["again", "tick", "barrier", "no event"])
+    often = ["event"] * 6 + ["late"] * 2 + ["task"] * 2
+    kinds = st.sampled_from([*often, "minted", "again", "tick", "barrier", "no event"])
     made: list[Line] = []
     at, told = 0, {"a": 0, "b": 0}
     for kind in draw(st.lists(kinds, max_size=20)):
@@ -152,6 +160,10 @@ def logs(draw: st.DrawFn) -> list[Line]:
             sequence = max(0, told[session] - draw(st.integers(1, 5)))
             variant = draw(st.sampled_from(["~", "~", ""]))
             made.append(_line(at, draw(st.sampled_from(list(MOVES))), session, sequence)._replace(variant=variant))
+        elif kind == "minted":
+            instant = 1_000 * told[session] + draw(st.sampled_from([0, 1, -2 * WINDOW_MS, 10 * WINDOW_MS]))
+            sequence = draw(st.integers(0, 2**53 - 1))
+            made.append(Line(at, draw(st.sampled_from(list(MOVES))), session, sequence, instant, MINTED))
         elif kind == "again":
             sent = [line for line in made if line.session]
             made += [draw(st.sampled_from(sent))._replace(at=at)] if sent else []

@@ -31,11 +31,21 @@ class Script:
     def agent(self, text: str) -> str:
         return self.add(Role.MESSAGE, actor="assistant", text=text)
 
-    def tool(self, name: str, ok: bool = True, values: tuple[str, ...] = (), error: str = "", kind: str = "") -> str:
+    def tool(
+        self,
+        name: str,
+        ok: bool = True,
+        values: tuple[str, ...] = (),
+        error: str = "",
+        kind: str = "",
+        found: tuple[str, ...] = (),
+        listed: tuple[str, ...] = (),
+    ) -> str:
         """A call and its result, and an error event where `error` says something."""
         call_id = f"call-{next(self._calls)}"
         call = self.add(Role.CALL, name=name, values=values, call_id=call_id)
-        result = self.add(Role.RESULT, name=name, ok=ok, text=error, call_id=call_id, parent=call)
+        said = {"text": error, "found": found, "listed": listed}
+        result = self.add(Role.RESULT, name=name, ok=ok, call_id=call_id, parent=call, **said)
         if error:
             self.add(Role.ERROR, name=kind, text=error, parent=result, correlation=call)
         return call
@@ -43,6 +53,9 @@ class Script:
     def tools(self, names: Iterable[str]) -> None:
         for name in names:
             self.tool(name)
+
+    def decide(self, question: str, option: str, offered: tuple[str, ...] = (), **fields: object) -> str:
+        return self.add(Role.DECISION, name=question, text=option, values=offered, **fields)
 
     def feedback(self, signal: str) -> str:
         return self.add(Role.FEEDBACK, name=signal)

@@ -14,7 +14,7 @@ import orjson
 
 from pipeline.contracts.keys import partition_of, session_key
 from pipeline.intake.control import reroute_header
-from tests.support.inprocess import KEY, barrier_record, tick_record
+from tests.support.inprocess import KEY, barrier_record, signed, tick_record
 from tests.support.records import START_MS, LogRecord, event
 from tests.support.reference import Entry
 
@@ -22,6 +22,18 @@ TENANTS = ("acme", "a/b", "a", "Grüße 🚢\n")
 GAP_FILLED_AFTER = (2_000, 4_500, 5_500, 8_000)
 YEAR_MS = 365 * 86_400_000
 DAY_MS = 86_400_000
+SAID = (
+    "Our database is Postgres.", "Our database is MySQL.", "Our database is not MySQL.", "We use Redis.",
+    "We don't use Redis.", "The billing service runs on Nomad.", "The billing service runs on Mesos.",
+    "Always run the linter before committing.", "Never run the linter before committing.",
+)  # fmt: skip
+TOLD: tuple[tuple[str, dict[str, Any]], ...] = (
+    ("verification.recorded", {"command": "pytest", "outcome": "failed"}),
+    ("verification.recorded", {"command": "pytest", "outcome": "passed"}),
+    ("context.policy", {"source": "AGENTS.md", "instructions": ["Write tests first."]}),
+    ("user.preference_changed", {"userId": "kim", "key": "theme", "value": "dark"}),
+    ("x-acme-thing", {"colour": "teal"}),
+)
 
 
 class Sent(NamedTuple):
@@ -79,9 +91,20 @@ def _session(dice: random.Random, tenant: str, name: str, start: int) -> Iterato
             start += dice.randrange(2 * pace)
             fields: dict[str, Any] = {"tenant_id": tenant, "event_id": f"{name}.{run}.{n}"}
             item = event(name, sequence, **fields, content={"n": n, "text": "x" * dice.randrange(40)})
+            item |= _stated(random.Random(f"{tenant}/{name}.{run}.{n}"), item)
             item["timestamp"] = _stamp(dice, START_MS + start + skew - behind, dice.randrange(1_000_000))
             yield from journey(dice, start, item, sequence)
             sequence += dice.choice([1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 3])
+
+
+def _stated(dice: random.Random, item: dict[str, Any]) -> dict[str, Any]:
+    """Now and then something to know: said, or told by a typed event."""
+    if dice.random() < 0.9:
+        return {}
+    if dice.random() < 0.5:
+        return {"content": {**item["content"], "role": dice.choice(["user", "assistant"]), "text": dice.choice(SAID)}}
+    kind, content = dice.choice(TOLD)
+    return {"event_type": kind, "content": {**item["content"], **content}}
 
 
 def journey(dice: random.Random, at: int, item: dict[str, Any], sequence: int) -> Iterator[tuple[int, dict[str, Any]]]:
@@ -193,7 +216,7 @@ def _log(partition: int, rows: list[tuple[int, Sent, list[tuple[str, bytes]]]], 
     for offset, (planned, record, headers) in enumerate(rows):
         at = planned - (dice.choice([1, 700, 7_000]) if dice.random() < 0.02 else 0)
         if record.control:
-            log.records.append(control(record.control, at, partition, offset))
+            log.records.append(control(record.control, at, partition, offset, record.value))
         else:
             log.records.append(LogRecord(partition, offset, START_MS + at, b"any", record.value, headers))
         copied = bool(headers)
@@ -201,8 +224,10 @@ def _log(partition: int, rows: list[tuple[int, Sent, list[tuple[str, bytes]]]], 
     return log
 
 
-def control(kind: str, at: int, partition: int, offset: int) -> LogRecord:
-    """A barrier's id is its offset."""
+def control(kind: str, at: int, partition: int, offset: int, value: bytes | None = None) -> LogRecord:
+    """A barrier's id is its offset; any other control record comes as its value."""
+    if value is not None:
+        return signed(value, partition, offset, at)
     if kind == "tick":
         return tick_record(at, partition, offset)
     return barrier_record(at, partition, offset, barrier_id=str(offset))

@@ -4,12 +4,14 @@ Of what is no longer live the newest of a pattern stay, older ones are erased. E
 the evidence partition has found, and the partition of the artifacts topic. Leaves: faults.
 """
 
+import hashlib
 from collections import Counter, defaultdict
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 import orjson
+import rfc8785
 
 from pipeline.compiler.model import Candidate
 from pipeline.contracts.canonical import content_hash
@@ -77,13 +79,38 @@ def compare_artifacts(report: Report, part: Part, number: int, patterns: Pattern
     return versions
 
 
+def rebuild_chains(report: Report, part: Part, number: int) -> dict[str, list[list[Artifact]]]:
+    """From the topic alone, whatever compaction has left of it: of every pattern its chains, each version as it is now,
+    with every hash computed anew."""
+    where = f"{ARTIFACTS}/{number}"
+    by_pattern: dict[str, list[Version]] = defaultdict(list)
+    for artifact_id, version in _versions(report, where, part).items():
+        digest = hashlib.sha256(rfc8785.dumps(version.last["content"])).hexdigest()
+        report.same(f"{where} {artifact_id} content_hash", digest, version.last["content_hash"])
+        by_pattern[join_key(version.last["tenant_id"], version.last["metadata"]["pattern"])].append(version)
+    found: dict[str, list[list[Artifact]]] = {}
+    for name, versions in sorted(by_pattern.items()):
+        known = sorted(versions, key=lambda version: version.place)
+        _check_chains(report, f"{where} pattern {name}", known)
+        chains: dict[int, list[Artifact]] = defaultdict(list)
+        for version in known:
+            chains[version.place[0]].append(version.last)
+        found[name] = list(chains.values())
+    return found
+
+
 def count_statuses(part: Part) -> tuple[Counter[str], bool]:
     """Records by the counter that they must have raised, and whether compaction may have taken some."""
     counted: Counter[str] = Counter()
     for row in part.rows:
         with suppress(ValueError, KeyError, TypeError):  # named where versions are looked at
             counted[f"artifact_{orjson.loads(row.value)['status'] if row.value is not None else 'erased'}"] += 1
-    return counted, sum(len(row.value or b"") for row in part.rows) > ROLLED_BYTES
+    return counted, compacted(part)
+
+
+def compacted(part: Part) -> bool:
+    """May compaction have taken some?"""
+    return sum(len(row.value or b"") for row in part.rows) > ROLLED_BYTES
 
 
 def _versions(report: Report, where: str, part: Part) -> dict[str, Version]:

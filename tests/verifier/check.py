@@ -10,6 +10,7 @@ from pipeline.contracts.limits import WINDOW_MS
 from tests.verifier.artifacts import compare_artifacts, count_statuses
 from tests.verifier.faults import Kind, Report
 from tests.verifier.history import compare_history
+from tests.verifier.knowledge import compare_knowledge
 from tests.verifier.log import Part, Progress, Row, Snapshot, read
 from tests.verifier.outputs import (
     By,
@@ -39,9 +40,11 @@ from tests.verifier.tables import (
     POSITION,
     Table,
     compare_artifact_counts,
+    compare_knowledge_counts,
     compare_patterns,
     compare_position,
     compare_sessions,
+    of_kind,
     table,
 )
 
@@ -80,11 +83,6 @@ def compare(snapshot: Snapshot, rules: Rules, progress: Progress = lambda _: Non
     for number, part in enumerate(snapshot.topics[EVIDENCE]):
         progress(f"computing {EVIDENCE}/{number}")
         _compare_patterns(report, snapshot, number, part)
-    for number, part in enumerate(snapshot.topics[KNOWLEDGE]):
-        for row in part.rows:
-            report.add(
-                Kind.UNFOUNDED, f"{KNOWLEDGE}/{number} offset {row.offset}", "nothing: no stage writes here", row.key
-            )
     if snapshot.memory is not None:
         progress("computing Redis")
         compare_memory(report, snapshot)
@@ -137,9 +135,13 @@ def _compare_patterns(report: Report, snapshot: Snapshot, number: int, part: Par
     versions = compare_artifacts(report, artifacts, number, patterns)
     if len(report.faults) == before and not count_statuses(artifacts)[1]:
         compare_history(report, artifacts, number, patterns)
+    knowledge = snapshot.topics[KNOWLEDGE][number]
+    told = compare_knowledge(report, knowledge, number, patterns, of_kind(found, "p"))
     compare_letters(report, EVIDENCE, EVIDENCE_DLQ, number, patterns.letters, snapshot.topics[EVIDENCE_DLQ][number])
     counts: Counter[str] = Counter(patterns.counts)
     counts.update(compare_artifact_counts(report, number, found, artifacts))
+    counts["archived_inactive"] = patterns.decisions - counts["artifact_archived"]
+    counts.update(compare_knowledge_counts(report, number, found, told, knowledge))
     where, topic_id = f"{PATTERN_STATE}/{number}", snapshot.topic_ids[EVIDENCE]
     compare_position(report, where, found, topic_id, patterns.clock, counts, part.rows)
     compare_patterns(report, number, found, patterns, versions)

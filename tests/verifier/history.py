@@ -63,14 +63,23 @@ def _compiled(pattern: Pattern) -> list[Item]:
         values = pattern.last(offset).values()
         for value in set(values) - known.keys():
             known[value] = Contribution.model_validate_json(value)
-        found = candidate([known[value] for value in values])
-        said, artifacts = step(said, found, pattern.tenant_id, Name(*split_key(pattern.text)), clock)
-        for artifact in artifacts:
-            about = artifact.artifact_id, str(artifact.status)
-            items.append(Item(about, (offset, artifact.to_json()), " ".join(about)))
-        if not values:
-            said = None
+        for cause in _causes(pattern, offset):
+            found = candidate([known[value] for value in values]) if cause is None else None
+            said, artifacts = step(said, found, pattern.tenant_id, Name(*split_key(pattern.text)), clock, cause)
+            for artifact in artifacts:
+                about = artifact.artifact_id, str(artifact.status)
+                items.append(Item(about, (offset, artifact.to_json()), " ".join(about)))
+            if not values and cause is None:
+                said = None
     return items
+
+
+def _causes(pattern: Pattern, offset: int) -> list[str | None]:
+    """Why it is silent each time that it speaks because of this record; None: it is not."""
+    silence = pattern.archived
+    if silence is None or offset < silence.offset:
+        return [None]
+    return [None, silence.cause] if offset == silence.offset and silence.was_due else [silence.cause]
 
 
 def _differ(expected: Published, found: Published) -> tuple[str, str] | None:

@@ -34,12 +34,15 @@ class Event(NamedTuple):
     """Its session's partition."""
     copied: bool
     """The pipeline itself appended it, from another partition."""
+    minted: bool
+    """Its sequence says only in which order events came."""
 
 
 class Control(NamedTuple):
-    """A tick, or a barrier if it has an id."""
+    """A tick, or a barrier if it has an id, or an operator's decision."""
 
-    barrier_id: str | None
+    barrier_id: str | None = None
+    archived: dict[str, str] | None = None
 
 
 class Refusal(NamedTuple):
@@ -54,8 +57,10 @@ def judge(row: Row, rules: Rules, partitions: int) -> Event | Control | Refusal:
     headers: Any = row.headers
     if accepted.control:
         if is_control(event) and authentic(rules.control_key, row.value or b"", headers):
-            barrier = event.event_type == "x-hmx-barrier"
-            return Control(str(accepted.fields["content"].get("barrier_id", "")) if barrier else None)
+            content = accepted.fields["content"]
+            if event.event_type == "x-hmx-barrier":
+                return Control(str(content.get("barrier_id", "")))
+            return Control(archived=content) if event.event_type == "x-hmx-archive" else Control()
         return Refusal(Rejection(Reason.RESERVED, "$.tenant_id" if event.tenant_id == "_hmx" else "$.event_type"))
     copied = is_rerouted_copy(rules.control_key, row.value or b"", headers)
     if copied is False:
@@ -74,6 +79,7 @@ def judge(row: Row, rules: Rules, partitions: int) -> Event | Control | Refusal:
         session,
         partition_of(session, partitions),
         copied is True,
+        accepted.fields["metadata"].get("x-hmx-sequence") == "arrival",
     )
 
 

@@ -94,7 +94,7 @@ def _joined(old: Part, new: Part) -> Part:
 
 def read(bootstrap: str, prefix: str, redis_url: str = "", progress: Progress = lambda _: None) -> Snapshot:
     """What is there, all as of one moment: nothing was written while it was read."""
-    admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 3})
+    admin = _admin(bootstrap)
     names = [prefix + topic for topic in TOPICS]
     described = {
         name: future.result()
@@ -102,14 +102,14 @@ def read(bootstrap: str, prefix: str, redis_url: str = "", progress: Progress = 
     }
     counts = {topic: len(described[prefix + topic].partitions) for topic in TOPICS}
     for _ in range(ATTEMPTS):
-        before = _ends(admin, prefix, counts)
+        before = _ends(bootstrap, prefix, counts)
         topics = {}
         for topic in TOPICS:
             progress(f"reading {topic}")
             topics[topic] = _read_topic(bootstrap, prefix + topic, before[topic], last_only=topic in STATE)
         progress("reading Redis")
         memory = read_memory(redis_url, prefix) if redis_url else None
-        if _ends(admin, prefix, counts) == before:
+        if _ends(bootstrap, prefix, counts) == before:
             ids = {topic: str(described[prefix + topic].topic_id) for topic in TOPICS}
             return Snapshot(topics, ids, memory, prefix)
     raise TimeoutError(f"the topics of {prefix!r} still grow: verify when the pipeline has come to rest")
@@ -118,10 +118,16 @@ def read(bootstrap: str, prefix: str, redis_url: str = "", progress: Progress = 
 Ends = dict[str, list[tuple[int, int]]]
 
 
-def _ends(admin: AdminClient, prefix: str, counts: dict[str, int]) -> Ends:
-    """Low and high watermarks; the high ones count open transactions. A new leader may not know them at once."""
+def _admin(bootstrap: str) -> AdminClient:
+    return AdminClient({"bootstrap.servers": bootstrap, "log_level": 3})
+
+
+def _ends(bootstrap: str, prefix: str, counts: dict[str, int]) -> Ends:
+    """Low and high watermarks; the high ones count open transactions. A new leader may not know them at once, and a
+    client may hold on to the epoch of an old one: so each try has a client of its own."""
     limit = time.monotonic() + STUCK_S
     while True:
+        admin = _admin(bootstrap)
         try:
             low, high = (_offsets(admin, prefix, counts, at) for at in (OffsetSpec.earliest(), OffsetSpec.latest()))
         except KafkaException as error:

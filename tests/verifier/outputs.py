@@ -7,14 +7,14 @@ from collections import defaultdict
 from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
-from pipeline.contracts.evidence import EvidenceControl
+from pipeline.contracts.evidence import Archive, EvidenceControl
 from pipeline.contracts.keys import join_key, tenant_partition
 from pipeline.contracts.limits import RECORD_BYTES
 from pipeline.intake.control import is_rerouted_copy, rerouted_from
 from tests.verifier.faults import Item, Kind, Report, align, difference
 from tests.verifier.log import Part, Row
 from tests.verifier.rules import EPISODES, EVENTS, EVIDENCE, Rules
-from tests.verifier.sessions import Barrier, Letter, Made
+from tests.verifier.sessions import Barrier, Decision, Letter, Made
 
 JSON: Final = b"application/json"
 
@@ -134,6 +134,8 @@ def compare_evidence(report: Report, number: int, made: Made, rows: By, targets:
         if isinstance(said, Barrier):
             for target in range(targets):
                 expected[target].append(_barrier(said, number, partitions))
+        elif isinstance(said, Decision):
+            expected[tenant_partition(said.archived["tenant_id"], targets)].append(_decision(said, number))
         else:
             item = _item(said.origin, number, said.key.encode(), said.value, b"contribution")
             expected[tenant_partition(said.tenant_id, targets)].append(item)
@@ -151,6 +153,13 @@ def _barrier(said: Barrier, number: int, partitions: int) -> Item:
         kind="barrier", barrier_id=said.barrier_id, partition=number, partitions=partitions
     ).to_json()
     return _item(said.origin, number, join_key("barrier", said.barrier_id, str(number)).encode(), value, b"barrier")
+
+
+def _decision(said: Decision, number: int) -> Item:
+    archived = Archive(**said.archived)
+    value = EvidenceControl(kind="archive", partition=number, archived=archived).to_json()
+    key = join_key(archived.tenant_id, archived.pattern).encode()
+    return _item(said.origin, number, key, value, b"archive")
 
 
 def _item(

@@ -9,14 +9,15 @@ import hashlib
 import heapq
 from collections import Counter
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from pydantic import ValidationError
 
 from pipeline.compiler.candidate import candidate
 from pipeline.compiler.model import Candidate
-from pipeline.compiler.registry import ARTIFACT_TYPES
-from pipeline.contracts.evidence import Contribution, EvidenceControl, evidence_key
-from pipeline.contracts.keys import join_key
+from pipeline.compiler.registry import ARTIFACT_TYPES, KINDS, speaks
+from pipeline.contracts.evidence import Archive, Contribution, EvidenceControl, evidence_key
+from pipeline.contracts.keys import join_key, split_key
 from pipeline.contracts.limits import (
     BARRIER_KEPT_MS,
     CONTRIBUTION_DEBOUNCE_MS,
@@ -27,6 +28,15 @@ from pipeline.contracts.limits import (
 from pipeline.contracts.rejections import Reason, Rejection
 from tests.verifier.log import Row
 from tests.verifier.sessions import Letter
+
+
+class Silence(NamedTuple):
+    """An operator's decision, the first one about a pattern."""
+
+    offset: int
+    cause: str
+    was_due: bool
+    """The same record made the pattern speak before."""
 
 
 @dataclass(slots=True)
@@ -42,6 +52,7 @@ class Pattern:
     speak_at: int | None = None
     spoke: dict[int, int] = field(default_factory=dict)
     """Offset of the record that made it speak → the clock then."""
+    archived: Silence | None = None
     forgotten: bool = False
     """It has once spoken with nothing left in its map."""
 
@@ -59,9 +70,11 @@ class Pattern:
 
     def says(self) -> Candidate | None:
         """When it spoke last."""
-        if not self.spoke:
+        if not self.spoke or self.archived is not None:
             return None
-        return candidate([Contribution.model_validate_json(value) for value in self.last(max(self.spoke)).values()])
+        last = self.last(max(self.spoke)).values()
+        said = candidate([Contribution.model_validate_json(value) for value in last])
+        return None if said is not None and said.contradicted else said
 
 
 def _rank(key: str) -> int:
@@ -88,6 +101,8 @@ class Patterns:
         self.patterns: dict[str, Pattern] = {}
         """By the key tenant/pattern."""
         self.passages: dict[str, Passage] = {}
+        self.decisions = 0
+        """Of operators; each archives an artifact, or comes to a pattern that has nothing active."""
         self.letters: list[Letter] = []
         self.counts: Counter[str] = Counter()
         self._kept: Counter[str] = Counter()
@@ -108,13 +123,12 @@ class Patterns:
         if row.value is None:
             return Rejection(Reason.NULL_VALUE)
         try:
-            if row.header("hmx-kind") in (b"tick", b"barrier"):
-                self._control(row, EvidenceControl.model_validate_json(row.value))
-                return None
+            if row.header("hmx-kind") in (b"tick", b"barrier", b"archive"):
+                return self._control(row, EvidenceControl.model_validate_json(row.value))
             contribution = Contribution.model_validate_json(row.value)
         except ValidationError:
             return Rejection(Reason.WRONG_TYPE)
-        if contribution.pattern_type not in ARTIFACT_TYPES:
+        if contribution.pattern_type not in KINDS:
             return Rejection(Reason.WRONG_TYPE, "$.pattern_type")
         self._contribution(row, contribution)
         return None
@@ -124,18 +138,17 @@ class Patterns:
         pattern = self.patterns.setdefault(name, Pattern(contribution.tenant_id, contribution.pattern.text))
         key = evidence_key(contribution)
         self.counts["withdrawn" if contribution.withdrawn else "contributed"] += 1
-        size = len(pattern.kept)
         if key not in pattern.kept and (loser := self._loser(pattern, key)) is not None:
             if loser[1] == key:
                 return
-            self._speak_later(loser[0], len(loser[0].kept))
             loser[0].kept.remove(loser[1])
             loser[0].heard.append((row.offset, loser[1], None))
             self._kept[pattern.tenant_id] -= 1
-        self._speak_later(pattern, size)
+            self._speak_later(loser[0])
         pattern.heard.append((row.offset, key, row.value or b""))
         if key not in pattern.kept:
             self._place(pattern, key)
+        self._speak_later(pattern)
 
     def _loser(self, pattern: Pattern, key: str) -> tuple[Pattern, str] | None:
         """Of a full pattern, else of a full tenant, whose place there is none for: the highest rank, perhaps the new
@@ -152,7 +165,7 @@ class Patterns:
             while ranks[0][1] not in ranks[0][2].kept:
                 heapq.heappop(ranks)
             number, highest, owner = ranks[0]
-            return (owner, highest) if (-number, highest) > (_rank(key), key) else (pattern, key)
+            return (owner, highest) if (number, highest) < (-_rank(key), key) else (pattern, key)
         return None
 
     def _place(self, pattern: Pattern, key: str) -> None:
@@ -162,16 +175,35 @@ class Patterns:
         heapq.heappush(self._ranks.setdefault(pattern.tenant_id, []), (number, key, pattern))
         self._kept[pattern.tenant_id] += 1
 
-    def _speak_later(self, pattern: Pattern, size: int) -> None:
-        """After a pause, the longer the more contributions it had when this one came."""
+    def _speak_later(self, pattern: Pattern) -> None:
+        """After a pause, the longer the more contributions it has with this one; never where it is not compiled."""
+        if not speaks(split_key(pattern.text)[0]):
+            return
         if pattern.speak_at is None:
-            pattern.speak_at = self.clock + max(PATTERN_DEBOUNCE_MS, CONTRIBUTION_DEBOUNCE_MS * size)
+            pattern.speak_at = self.clock + max(PATTERN_DEBOUNCE_MS, CONTRIBUTION_DEBOUNCE_MS * len(pattern.kept))
             heapq.heappush(self._timers, (pattern.speak_at, f"p/{join_key(pattern.tenant_id, pattern.text)}"))
 
-    def _control(self, row: Row, control: EvidenceControl) -> None:
+    def _control(self, row: Row, control: EvidenceControl) -> Rejection | None:
+        kind, slash, key = (control.archived.pattern if control.archived else "").partition("/")
+        if control.archived is not None and (kind not in ARTIFACT_TYPES or not slash or "/" in key):
+            return Rejection(Reason.WRONG_TYPE, "$.archived.pattern")
         self.counts["control"] += 1
-        if control.kind != "barrier":
-            return
+        if control.archived is not None:
+            self._decision(row, control.archived)
+        elif control.kind == "barrier":
+            self._barrier(row, control)
+        return None
+
+    def _decision(self, row: Row, archived: Archive) -> None:
+        """Whatever the pattern has said: it is compiled no more, and what was live of it is not."""
+        self.decisions += 1
+        name = join_key(archived.tenant_id, archived.pattern)
+        pattern = self.patterns.setdefault(name, Pattern(archived.tenant_id, archived.pattern))
+        cause = "archived by an operator" + (f": {archived.reason}" if archived.reason else "")
+        pattern.archived = pattern.archived or Silence(row.offset, cause, row.offset in pattern.spoke)
+        self._speak(name, row.offset)
+
+    def _barrier(self, row: Row, control: EvidenceControl) -> None:
         passage = self.passages.setdefault(control.barrier_id, Passage(control.partitions))
         passage.seen.add(control.partition)
         passage.partitions = control.partitions
@@ -198,4 +230,4 @@ class Patterns:
         pattern = self.patterns[name]
         pattern.spoke[offset] = self.clock
         pattern.speak_at = None
-        pattern.forgotten = pattern.forgotten or not pattern.kept
+        pattern.forgotten = pattern.forgotten or not (pattern.kept or pattern.archived)

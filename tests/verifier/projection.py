@@ -4,6 +4,7 @@ Enters: a snapshot. Leaves: faults, each naming its key. A posting's place withi
 compared as sets in which nothing stands twice.
 """
 
+import hashlib
 import struct
 from collections import Counter, defaultdict
 from functools import lru_cache
@@ -13,7 +14,7 @@ from urllib.parse import quote
 import msgspec
 import orjson
 
-from pipeline.contracts.keys import split_key
+from pipeline.contracts.keys import join_key, split_key
 from pipeline.retrieval.documents import (
     artifact_tags,
     artifact_terms,
@@ -22,6 +23,8 @@ from pipeline.retrieval.documents import (
     document_terms,
     episode_step,
     event_time,
+    knowledge_terms,
+    knowledge_time,
     session_step,
 )
 from tests.verifier.faults import Kind, Report, difference
@@ -29,6 +32,9 @@ from tests.verifier.log import Row, Snapshot
 from tests.verifier.memory import Memory, Value, root_of
 from tests.verifier.rules import ARTIFACTS, EPISODES, EVIDENCE, KNOWLEDGE, MATERIALISED
 
+PATTERN_SAMPLE: Final = 4_096
+TENANT_SAMPLE: Final = 524_288
+"""Contributions that stay in Redis, of a pattern and of a tenant."""
 STEPS: Final = 64
 """A session's recent steps."""
 _POSTING: Final = struct.Struct("<QHH")
@@ -132,6 +138,9 @@ class Expected:
         self._steps: dict[bytes, dict[int, bytes]] = defaultdict(dict)
         self._postings: dict[bytes, list[bytes]] = defaultdict(list)
         self._artifacts: dict[tuple[str, str], Json] = {}
+        self._known: dict[tuple[str, str], Json] = {}
+        self._samples: dict[str, dict[str, dict[str, int]]] = defaultdict(dict)
+        """Root → pattern → contribution → score; names percent-encoded."""
 
     def take(self, topic: str, number: int, row: Row) -> None:
         match topic:
@@ -178,11 +187,16 @@ class Expected:
                 self._postings[_key(root, "tag", tag)].append(_posting(place, 1, 1))
 
     def _contribution(self, number: int, row: Row) -> None:
-        if row.header("hmx-kind") in (b"tick", b"barrier"):
+        if row.header("hmx-kind") in (b"tick", b"barrier", b"archive"):
             return
         fields = orjson.loads(row.value or b"")
         root = self._tenant(fields["tenant_id"], EVIDENCE, number, row)
+        name = quote(fields["contribution_id"], safe="")
         self._strings[_key(root, "contribution", fields["contribution_id"])] = row.value or b""
+        pattern = quote(join_key(fields["pattern_type"], fields["pattern_key"]), safe="")
+        segment = join_key(fields["session_id"], fields["segment_id"]).encode()
+        score = int.from_bytes(hashlib.sha256(segment).digest()[:8], "big") >> 11
+        self._samples[root].setdefault(pattern, {})[name] = score
 
     def _artifact(self, number: int, row: Row) -> None:
         tenant_id, artifact_id = split_key((row.key or b"").decode())
@@ -197,11 +211,14 @@ class Expected:
 
     def _knowledge(self, number: int, row: Row) -> None:
         tenant_id, record_id = split_key((row.key or b"").decode())
-        key = _key(self._tenant(tenant_id, KNOWLEDGE, number, row), "knowledge", record_id)
+        root = self._tenant(tenant_id, KNOWLEDGE, number, row)
+        key = _key(root, "knowledge", record_id)
         if row.value is None:
             self._strings.pop(key, None)
+            self._known.pop((root, record_id), None)
         else:
             self._strings[key] = row.value
+            self._known[root, record_id] = orjson.loads(row.value)
 
     def keys(self) -> Memory:
         memory: Memory = {**self._strings, **{key: dict(fields) for key, fields in self._hashes.items()}}
@@ -211,10 +228,12 @@ class Expected:
         memory.update({key: {b"documents": b"%d" % n} for key, n in self._documents.items()})
         memory.update({key: _recent(steps) for key, steps in self._steps.items()})
         memory.update({key: b"".join(sorted(postings)) for key, postings in self._postings.items()})
-        self._list_artifacts(memory)
+        self._list(memory)
+        for root, patterns in self._samples.items():
+            _sample(memory, root, patterns)
         return memory
 
-    def _list_artifacts(self, memory: Memory) -> None:
+    def _list(self, memory: Memory) -> None:
         listed: dict[bytes, dict[bytes, bytes]] = defaultdict(dict)
         standing: dict[bytes, set[bytes]] = defaultdict(set)
         for (root, artifact_id), fields in self._artifacts.items():
@@ -222,14 +241,48 @@ class Expected:
             listed[_key(root, "artifacts", fields["status"])][name] = fields["artifact_type"].encode()
             if fields["status"] != "active":
                 continue
-            terms = artifact_terms(fields)
-            rows = {_key(root, "aterm", term): _posting(0, n, len(terms)) for term, n in Counter(terms).items()}
+            rows = _held(root, "aterm", artifact_terms(fields))
             rows |= {_key(root, "atag", tag): b"" for tag in artifact_tags(fields)}
             for key, posting in rows.items():
                 listed[key][name] = posting
                 standing[_key(root, "aterms", artifact_id)].add(key)
+        for (root, record_id), fields in self._known.items():
+            name = record_id.encode()
+            listed[_key(root, "known", fields["status"])][name] = fields["kind"].encode()
+            if fields["status"] not in ("active", "unresolved"):
+                continue
+            rows = _held(root, "kterm", knowledge_terms(fields))
+            rows |= {_key(root, "ktag", tag): b"" for tag in fields["tags"]}
+            rows[_key(root, "known", fields["kind"])] = b"%d" % knowledge_time(fields)
+            for key, posting in rows.items():
+                listed[key][name] = posting
+                standing[_key(root, "kterms", record_id)].add(key)
         memory.update(listed)
         memory.update({key: frozenset(held) for key, held in standing.items()})
+
+
+def _held(root: str, kind: str, terms: list[str]) -> dict[bytes, bytes]:
+    return {_key(root, kind, term): _posting(0, n, len(terms)) for term, n in Counter(terms).items()}
+
+
+def _sample(memory: Memory, root: str, patterns: dict[str, dict[str, int]]) -> None:
+    """Of each pattern the lowest scores stay, and of these the lowest of the tenant."""
+    stay: list[tuple[int, str]] = []
+    for pattern, scores in patterns.items():
+        kept = sorted((score, name) for name, score in scores.items())[:PATTERN_SAMPLE]
+        stay += [(score, f"{pattern}:{name}") for score, name in kept]
+    lowest = sorted(stay)[:TENANT_SAMPLE]
+    samples: dict[bytes, dict[bytes, float]] = defaultdict(dict)
+    for score, place in lowest:
+        pattern, _, name = place.partition(":")
+        samples[f"{root}:sample:{pattern}".encode()][name.encode()] = float(score)
+        samples[f"{root}:samples".encode()][place.encode()] = float(score)
+    memory.update(samples)
+    places = {place for _, place in lowest}
+    for pattern, scores in patterns.items():
+        for name in scores:
+            if f"{pattern}:{name}" not in places:
+                del memory[f"{root}:contribution:{name}".encode()]
 
 
 def _sorted_postings(memory: Memory) -> Memory:

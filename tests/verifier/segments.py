@@ -82,7 +82,10 @@ class Segments:
         return said
 
     def _starts_new(self, head: SegmentHead, step: Step) -> bool:
-        return self._try("step_not_mined", lambda: starts_new(head, step), otherwise=False)
+        return self._try("step_not_mined", lambda: starts_new(head, step, self._text), otherwise=False)
+
+    def _text(self, index: int) -> str:
+        return next(step.text for step in self._steps if step.index == index)
 
     def _advanced(self, head: SegmentHead, step: Step) -> SegmentHead:
         return self._try("step_not_mined", lambda: advance(head, step), head)

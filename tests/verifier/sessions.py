@@ -25,6 +25,8 @@ from tests.verifier.log import Row
 from tests.verifier.rules import CONTROL, DUPLICATE, LATE, LOST, REJECTED, RELEASED, REROUTED, WAITING, Rules
 from tests.verifier.segments import Said, Segments
 
+NEVER = -(2**63)
+
 
 class Letter(NamedTuple):
     row: Row
@@ -44,6 +46,13 @@ class Barrier(NamedTuple):
     origin: int
 
 
+class Decision(NamedTuple):
+    """An operator's, on its way to the evidence partition of its tenant."""
+
+    archived: dict[str, str]
+    origin: int
+
+
 @dataclass
 class Made:
     """What must have come of a partition."""
@@ -51,7 +60,7 @@ class Made:
     outcomes: dict[int, str] = field(default_factory=dict)
     episodes: list[Episode] = field(default_factory=list)
     letters: list[Letter] = field(default_factory=list)
-    evidence: list[Said | Barrier] = field(default_factory=list)
+    evidence: list[Said | Barrier | Decision] = field(default_factory=list)
     copies: dict[int, int] = field(default_factory=dict)
     """Offset → the partition that its copy belongs to."""
     counts: Counter[str] = field(default_factory=Counter)
@@ -72,7 +81,7 @@ class Session:
     """Events released so far."""
     last: tuple[int, int, int] | None = None
     """Sequence, instant and append time of the last that this run has released in order."""
-    newest: int = 0
+    newest: int = NEVER
     """The latest timestamp that this run has released."""
     waiting: list[Event] = field(default_factory=list)
     held: dict[str, bytes] = field(default_factory=dict)
@@ -110,10 +119,12 @@ class Reference:
         match judge(row, self._rules, self._partitions):
             case Refusal(rejection):
                 self._refuse(row, rejection)
-            case Control(barrier_id):
+            case Control(barrier_id, archived):
                 self._outcome(row.offset, CONTROL)
                 if barrier_id is not None:
                     self._barrier(barrier_id)
+                if archived is not None:
+                    self.made.evidence.append(Decision(archived, row.offset))
             case Event() as event:
                 self._event(event)
 
@@ -214,9 +225,14 @@ class Reference:
 
     def _arrive(self, session: Session, event: Event) -> None:
         session.seen = self.made.clock
+        if event.minted:
+            horizon = session.newest - self._rules.window_ms * 1_000_000
+            self._release(session, event, late=event.instant < horizon)
+            self._remind(f"s/{session.key}", session.deadline)
+            return
         if self._starts_over(session, event):
             self._release_through(session, None)
-            session.run, session.last = session.run + 1, None
+            session.run, session.last, session.newest = session.run + 1, None, NEVER
         elif self._too_late(session, event):
             self._release(session, event, late=True)
             self._remind(f"s/{session.key}", session.deadline)
@@ -282,12 +298,13 @@ class Reference:
         self.made.episodes.append(Episode(event.row.offset, session.key, value))
         self._outcome(event.row.offset, LATE if late else RELEASED)
         session.index += 1
-        session.newest = event.instant if session.last is None else max(session.newest, event.instant)
+        session.newest = max(session.newest, event.instant)
         self._remember(session, event, index)
         if late:
             self._say(session.segments.passed_by(session.index))
         else:
-            session.last = (event.sequence, event.instant, event.row.at)
+            if not event.minted:
+                session.last = (event.sequence, event.instant, event.row.at)
             self._say(session.segments.add(event.fields, event.instant, event.row.at, index))
 
     def _remember(self, session: Session, event: Event, index: int) -> None:

@@ -4,14 +4,14 @@ Spelled here by the documented layout of the two topics. Enters: the last record
 the reference of that partition found. Leaves: faults.
 """
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable
 from typing import Any, Final
 
 import orjson
 
 from pipeline.contracts.keys import join_key
-from tests.verifier.artifacts import Version, count_statuses
+from tests.verifier.artifacts import Version, compacted, count_statuses
 from tests.verifier.faults import Kind, Report
 from tests.verifier.log import Part, Row
 from tests.verifier.patterns import Patterns
@@ -20,6 +20,7 @@ from tests.verifier.sessions import Made
 
 POSITION: Final = "!"
 Table = dict[str, Any]
+Counts = dict[str, int]
 
 
 def table(part: Part) -> Table:
@@ -119,11 +120,21 @@ def _compare_said(report: Report, where: str, found: Table, patterns: Patterns, 
         report.same(f"{where} p/{name} speak_at", pattern and pattern.speak_at, state.get("speak_at"))
 
 
-def compare_artifact_counts(report: Report, number: int, found: Table, part: Part) -> dict[str, int]:
+def compare_artifact_counts(report: Report, number: int, found: Table, part: Part) -> Counts:
     """The counters of what was said, as the table has them, which must be what the topic holds."""
+    return _compare_counts(report, number, found, "artifact_", *count_statuses(part))
+
+
+def compare_knowledge_counts(report: Report, number: int, found: Table, counted: Counter[str], part: Part) -> Counts:
+    """Likewise."""
+    return _compare_counts(report, number, found, "knowledge_", counted, compacted(part))
+
+
+def _compare_counts(
+    report: Report, number: int, found: Table, prefix: str, counted: Counter[str], compacted: bool
+) -> Counts:
     counts = found.get(POSITION, {}).get("counts", {})
-    counted, compacted = count_statuses(part)
-    said = {name: n for name, n in counts.items() if name.startswith("artifact_")}
+    said = {name: n for name, n in counts.items() if name.startswith(prefix)}
     for name in sorted(said.keys() | counted.keys()):
         if counted[name] != said.get(name, 0) and not (compacted and counted[name] < said.get(name, 0)):
             where = f"{PATTERN_STATE}/{number} ! count {name}"

@@ -9,10 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pipeline.contracts.evidence import Archive
 from pipeline.contracts.limits import BARRIER_KEPT_MS, WAITING_EVENTS
+from pipeline.intake.control import archive
 from pipeline.stages.fold import Fold, Output
 from pipeline.stages.patterns import PatternsFold
-from tests.support.inprocess import KEY, Ran, run, sessions_fold
+from tests.support.inprocess import KEY, Ran, artifacts_of, run, sessions_fold
 from tests.support.records import START_MS, LogRecord, event
 from tests.support.scripts import Line, logs, partitioned, show
 from tests.support.sessions import interleaved, session
@@ -119,6 +121,25 @@ def test_they_agree_on_what_sessions_teach(strict: bool) -> None:
     report = verified(laid_out(sorted(sent, key=lambda record: record.at), dice), dice, strict=strict)
     assert not report.faults
     assert report.compared["artifact records"] > report.compared["patterns"] > 2
+
+
+@BOTH
+def test_they_agree_on_what_operators_archive(strict: bool) -> None:
+    """Before the evidence, while it comes and afterwards, and each decision in every partition."""
+    dice = random.Random(5)
+    events = interleaved([session(number) for number in range(60)], dice)
+    sent = [Sent(150 * n, orjson.dumps(item), item) for n, item in enumerate(events)]
+    learnt = {a["metadata"]["pattern"]: a["artifact_id"] for a in artifacts_of(events)}
+    for at, (pattern, artifact_id) in zip((0, 40, 80, 120), sorted(learnt.items()), strict=False):
+        decided = Archive(tenant_id="acme", pattern=pattern, artifact_id=artifact_id, reason="no longer wanted")
+        sent.append(Sent(at * 150 * len(events) // 120, control="archive", value=archive(decided, 0, START_MS)))
+    unreadable = Archive(tenant_id="acme", pattern="no pattern", artifact_id="a")
+    sent.append(Sent(9, control="archive", value=archive(unreadable, 0, START_MS)))
+    sent += [Sent(150 * n, control="barrier") for n in range(0, len(events), 90)]
+    sent.append(Sent(150 * len(events) + BARRIER_KEPT_MS, control="tick"))
+    report = verified(laid_out(sorted(sent, key=lambda record: record.at), dice), dice, strict=strict)
+    assert not report.faults
+    assert len(learnt) >= 4
 
 
 @BOTH

@@ -3,7 +3,8 @@
 from collections.abc import Iterator
 
 from pipeline.audit.conservation import VIOLATIONS_KEPT, Fault
-from pipeline.audit.verify import Report, Row, _count_evidence
+from pipeline.audit.rows import Row
+from pipeline.audit.verify import Report, _count_evidence
 from pipeline.contracts.headers import KIND
 
 

@@ -44,6 +44,14 @@ def hmx(*arguments: Any, **options: Any) -> Result:
     return CliRunner(env={"COLUMNS": "80"}).invoke(app, ["validate", *map(str, arguments)], **options)
 
 
+@pytest.mark.requirement("Y07")
+def test_minted_sequences_have_no_gaps() -> None:
+    minted = {"metadata": {"x-hmx-sequence": "arrival"}}
+    sent = [event(event_id=f"m{n}", sequence=n, session_id="minted", **minted) for n in (2**50, 2**51)]
+    found = validated([encoded(one) for one in [*sent, event(sequence=0), event(event_id="e-2", sequence=1)]])
+    assert (found.gaps, found.sessions) == ([], 2)
+
+
 @pytest.mark.requirement("E-01")
 def test_a_bad_line_among_good_ones_is_named_with_its_reason_and_path() -> None:
     found = validated(MIXED)

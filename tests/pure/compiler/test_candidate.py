@@ -98,8 +98,10 @@ def test_any_segment_can_be_told_and_compiled(steps: list) -> None:  # type: ign
         ]
         found = candidate(copies)
         if found is not None:
-            _, (artifact,) = step(None, found, "acme", Pattern(one.pattern_type, one.pattern_key), 0)
-            assert Artifact.model_validate_json(artifact.to_json()) == artifact
+            _, published = step(None, found, "acme", Pattern(one.pattern_type, one.pattern_key), 0)
+            assert len(published) == (not found.contradicted)
+            for artifact in published:
+                assert Artifact.model_validate_json(artifact.to_json()) == artifact
 
 
 def by_agents(*runs: tuple[str, SegmentOutcome]) -> list[Contribution]:

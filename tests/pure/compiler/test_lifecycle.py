@@ -28,13 +28,19 @@ ACTIVE = Candidate(
     checked={"sessions": 5},
 )
 CANDIDATES = st.none() | st.builds(
-    lambda content, status, confidence, at: replace(
-        ACTIVE, content={"steps": [content]}, status=status, confidence=confidence, newest_at=at
+    lambda content, status, confidence, at, contradicted: replace(
+        ACTIVE,
+        content={"steps": [content]},
+        status=status,
+        confidence=confidence,
+        newest_at=at,
+        contradicted=contradicted,
     ),
     st.integers(0, 2),
     st.sampled_from([Status.DRAFT, Status.ACTIVE]),
     st.sampled_from([0.4, 0.6]),
     st.integers(0, 3),
+    st.sampled_from(["", "", "", "it went well in 1 of the last 10 sessions only"]),
 )
 MUTABLE = {"status", "superseded_by", "updated_at", "metadata"}
 
@@ -63,6 +69,9 @@ def test_every_history_is_legal(candidates: list[Candidate | None]) -> None:
             assert before.status is record.status or (before.status, record.status) in TRANSITIONS
             one, other = before.model_dump(exclude=MUTABLE), record.model_dump(exclude=MUTABLE)
             assert one == other
+            moved = record.metadata["transition"]
+            assert (moved["from"], moved["to"]) == (before.status, record.status)
+            assert moved["cause"]
         newest[record.artifact_id] = record
         assert sum(a.status is Status.ACTIVE for a in newest.values()) <= 1
         assert record.content_hash == content_hash(record.content)
@@ -100,7 +109,7 @@ def test_what_is_active_in_the_end_is_the_last_candidate_whatever_came_before(
 ) -> None:
     newest = {record.artifact_id: record for record in published([*candidates, last])}
     active = [a for a in newest.values() if a.status is Status.ACTIVE]
-    if last is None or last.status is Status.DRAFT:
+    if last is None or last.contradicted or last.status is Status.DRAFT:
         assert active == []
     else:
         (one,) = active
@@ -123,6 +132,20 @@ def test_a_pattern_that_recovers_opens_another_chain_with_the_cause_on_record() 
     assert gone.metadata["transition"]["cause"] == "no evidence for it is left"
     assert again.artifact_id != first.artifact_id
     assert (again.version, again.supersedes, again.metadata["chain"]) == (1, None, 2)
+
+
+def test_every_active_artifact_says_what_made_it_active() -> None:
+    (active,) = published([ACTIVE])
+    assert active.metadata["transition"] == {"from": "draft", "to": "active", "cause": "validation passed"}
+    assert active.metadata["checked"] == {"sessions": 5}
+    (draft,) = published([replace(ACTIVE, status=Status.DRAFT)])
+    assert "transition" not in draft.metadata
+
+
+def test_a_superseded_artifact_says_what_newer_evidence_has_changed() -> None:
+    _, superseded, _ = published([ACTIVE, replace(ACTIVE, content={"steps": [2]}, confidence=0.8)])
+    cause = "version 2 was compiled from newer evidence: content, confidence"
+    assert superseded.metadata["transition"] == {"from": "active", "to": "superseded", "cause": cause}
 
 
 def test_validation_alone_makes_a_draft_active_under_the_same_id() -> None:

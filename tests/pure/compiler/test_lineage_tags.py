@@ -3,6 +3,7 @@
 import msgspec
 import pytest
 
+from pipeline.compiler import task_schema
 from pipeline.compiler.candidate import candidate
 from pipeline.compiler.extract import contributions
 from pipeline.compiler.lifecycle import step
@@ -22,7 +23,7 @@ def deployment(number: int, *tags: str) -> Segment:
 
 
 def said(segment: Segment) -> Contribution:
-    (one,) = contributions(segment)
+    (one,) = (c for c in contributions(segment) if c.pattern_type == task_schema.NAME)
     return one
 
 

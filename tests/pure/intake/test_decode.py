@@ -345,6 +345,20 @@ class TestRecords:
     def test_nested_to_the_limit_pass_and_deeper_do_not(self) -> None:
         accepted(encoded(nested(NESTING)))
         assert rejected(encoded(nested(NESTING + 1))) == (Reason.TOO_DEEP, "$")
+        for levels in (254, 255, 900):  # what a writer stops at, and a parser does not
+            assert rejected(json.dumps(nested(levels)).encode()) == (Reason.TOO_DEEP, "$")
+
+    @pytest.mark.parametrize(
+        "number",
+        ["1e5", "1E+5", "1e-3", "12e-8", "12E-4", "1e-400", "0.00001", "-0", "-0.0", "5E1", "0e5", "1.5e-5", "1e15",
+         "18446744073709551616", "123456789012345678.5"],
+    )  # fmt: skip
+    def test_a_key_given_twice_is_found_however_short_numbers_are_written(self, number: str) -> None:
+        """Dumped, such a number may be longer, and make up for what the lost key took."""
+        for room in range(48):
+            numbers = ",".join([number] * room)
+            value = encoded(event(content={"n": 0})).replace(b'"n":0', f'"n":0,"n":0,"m":[{numbers}]'.encode())
+            assert rejected(value)[0] in (Reason.DUPLICATE_KEY, Reason.NUMBER_OUT_OF_RANGE)
 
     @pytest.mark.parametrize("text", ['"}{', 'say "x": {"a":1}', '\\"', "[[[[", "{" * 500])
     def test_brackets_and_quotes_in_texts_mislead_nobody(self, text: str) -> None:

@@ -111,6 +111,13 @@ class TestSecrets:
         outcome = decoded(event(hmx_version="HMX-1.2", auth_token=BODY))
         assert outcome.fields["extensions"] == {"auth_token": REDACTED}
 
+    @pytest.mark.parametrize("name", ["-----BEGIN PRIVATE KEY-----mood", "ghp_0123456789abcdefghij"])
+    def test_in_names_of_a_later_minors_fields_are_taken_out(self, name: str) -> None:
+        outcome = decode(encoded(event(hmx_version="HMX-1.7", **{name: 1})))
+        assert isinstance(outcome, Accepted)
+        assert outcome.fields["extensions"] == {REDACTED: 1}
+        assert name.encode() not in outcome.value
+
     @pytest.mark.requirement("Y18")
     @pytest.mark.parametrize("escaped", ['{"passw\\u006frd":"%s"}', '{"a":{"passw\\u006frd":"%s"}}'])
     def test_hidden_behind_escapes_are_found(self, escaped: str) -> None:

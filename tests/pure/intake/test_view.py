@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import orjson
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -45,6 +46,28 @@ def test_any_content_gives_a_bounded_step(event_type: str, content: dict[str, An
 
 def test_a_long_text_keeps_its_beginning() -> None:
     assert step("message", {"text": "ab" * STEP_TEXT}).text == ("ab" * STEP_TEXT)[:STEP_TEXT]
+
+
+@pytest.mark.parametrize(
+    ("told", "own"),
+    [
+        ("[hmx] Deploy\n1. build\n2. apply\n\nNow deploy search", "Now deploy search"),
+        ("Context:\n[hmx] one\n \t\n[hmx] two\n\nWhat next?", "Context:\nWhat next?"),
+        ("As memory says: [hmx] Deploy\n1. build", "As memory says:"),
+        ("[hmx] " + "x" * 2 * STEP_TEXT + "\n\nWhat next?", "What next?"),
+        ("nothing [of] the hmx kind", "nothing [of] the hmx kind"),
+    ],
+)
+def test_what_a_pack_has_said_is_no_text_of_the_event(told: str, own: str) -> None:
+    assert step("message", {"role": "user", "text": told}).text == own
+    assert step("message", {"role": "user", "text": told}).text == step("message", {"content": told}).text
+
+
+def test_a_pack_as_a_tool_has_returned_it_says_nothing() -> None:
+    entries = [{"section": "procedures", "content": "[hmx] Deploy\n1. build"}]
+    made = step("tool_result", {"tool_name": "recall", "result": {"entries": entries, "query_context": "deploy"}})
+    assert "Deploy" not in made.text
+    assert "Deploy" not in step("tool_result", {"result": orjson.dumps({"entries": entries}).decode()}).text
 
 
 @pytest.mark.requirement("E-17")
@@ -146,3 +169,21 @@ def test_audit_records_say_nothing_to_learn_from(name: str) -> None:
 def test_an_unknown_type_is_an_observation_with_its_text() -> None:
     made = step("skill.applied", {"summary": "x"})
     assert (made.role, made.text) == (Role.OBSERVATION, "x")
+
+
+def test_a_structured_result_says_in_words_what_stands_far_out_first() -> None:
+    result = {
+        "id": "W1",
+        "items": [{"name": "lamp", "size": 3}],
+        "paid": True,
+        "status": "pending",
+        "at": {"city": "Ulm"},
+    }
+    seen = step("tool_result", {"tool_name": "get_order", "success": True, "result": result})
+    assert seen.found == ("paid=true", "status=pending", "city=Ulm", "name=lamp")
+    assert step("tool_result", {"tool_name": "get_order", "result": "status=pending"}).found == ()
+
+
+def test_a_structured_result_lists_the_ids_of_its_first_list() -> None:
+    result = {"names": ["Ann", "Bo"], "orders": ["#W1", "#W2"], "deeper": {"parts": ["p-1"]}}
+    assert step("tool_result", {"tool_name": "get_user", "result": result}).listed == ("#W1", "#W2")

@@ -12,12 +12,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.contracts.evidence import EvidenceControl
+from pipeline.contracts.evidence import Contribution, EvidenceControl
 from pipeline.contracts.headers import KIND
 from pipeline.contracts.limits import BARRIER_KEPT_MS, PATTERN_DEBOUNCE_MS, SESSION_FORGOTTEN_MS, WINDOW_MS
 from pipeline.stages.fold import Fold
 from pipeline.stages.patterns import PatternsFold
 from pipeline.topology import EVIDENCE
+from tests.support.evidence import archive_record
 from tests.support.inprocess import Fate, barrier_record, run, run_through, sessions_fold
 from tests.support.records import START_MS, LogRecord, log
 from tests.support.scripts import FATES, Line, bounds, logs, records, show, show_fates
@@ -36,7 +37,7 @@ def told() -> list[LogRecord]:
 
 
 KINDS = st.sampled_from(
-    ["said"] * 3 + ["all said", "corrected", "withdrawn", "tick", "barrier from 0", "barrier from 1", "none"]
+    ["said"] * 3 + ["all said", "corrected", "withdrawn", "tick", "barrier from 0", "barrier from 1", "archive", "none"]
 )
 PAUSES = st.sampled_from([0, 0, 1, 300, PATTERN_DEBOUNCE_MS, -500, BARRIER_KEPT_MS])
 TOLD = st.lists(st.tuples(PAUSES, KINDS, st.integers(0, 11)), max_size=20)
@@ -60,6 +61,8 @@ def _evidence(at: int, offset: int, kind: str, which: int) -> LogRecord:
         value = EvidenceControl(kind=name, barrier_id="b", partition=int(source or 0), partitions=2).to_json()
         return LogRecord(0, offset, at, name.encode(), value, [(KIND, name.encode())])
     said = told()[which % len(told())]
+    if kind == "archive":
+        return archive_record(Contribution.model_validate_json(said.value or b""), at - START_MS, offset)
     changed = {"said": {}, "corrected": {"outcome": "failure"}, "withdrawn": {"withdrawn": True}}[kind]
     value = orjson.dumps({**orjson.loads(said.value or b""), **changed})
     return LogRecord(0, offset, at, said.key, value, said.headers)

@@ -14,10 +14,11 @@ from hypothesis import given, note, settings
 from hypothesis import strategies as st
 
 from pipeline.contracts.artifact import TRANSITIONS, Artifact, Status
-from pipeline.contracts.evidence import EvidenceControl
+from pipeline.contracts.evidence import Contribution, EvidenceControl
 from pipeline.contracts.headers import KIND
 from pipeline.contracts.limits import PATTERN_DEBOUNCE_MS, SEGMENT_IDLE_MS
 from pipeline.topology import EVIDENCE
+from tests.support.evidence import archive_record
 from tests.support.inprocess import artifacts_of, evidence_logs, law_five, published, run, sessions_fold
 from tests.support.records import START_MS, LogRecord
 from tests.support.scripts import TASK, Line, partitioned, records, show
@@ -113,11 +114,18 @@ def end(kind: str) -> LogRecord:
 
 @pytest.mark.requirement("E-27", "K-07")
 @settings(max_examples=2 * settings().max_examples)
-@given(histories=HISTORIES, dice=st.randoms(use_true_random=False), pauses=st.lists(st.sampled_from([0, 1_000])))
+@given(
+    histories=HISTORIES,
+    archived=st.lists(st.integers(0, len(SAID) - 1), max_size=1),
+    dice=st.randoms(use_true_random=False),
+    pauses=st.lists(st.sampled_from([0, 1_000])),
+)
 def test_contributions_corrected_and_withdrawn_in_any_mixture_leave_the_same_active_artifacts(
-    histories: list[list[str]], dice: random.Random, pauses: list[int]
+    histories: list[list[str]], archived: list[int], dice: random.Random, pauses: list[int]
 ) -> None:
+    """Also where an operator archives a pattern meanwhile, or before it has said anything."""
     made = [[corrected(which, kind) for kind in history] for which, history in enumerate(histories)]
+    made += [[archive_record(Contribution.model_validate_json(SAID[which].value or b""), 0, 0)] for which in archived]
 
     def left(mixed: list[LogRecord], pauses: list[int]) -> Any:
         at, log = 0, []

@@ -176,7 +176,7 @@ def test_what_acme_has_been_through_often_enough_is_active(kind: str, word: str)
 
 
 def test_what_was_seen_too_rarely_stays_a_draft() -> None:
-    drafts = {a.title.split()[0] for a in live_artifacts("acme") if a.status is Status.DRAFT}
+    drafts = {a.title.split()[0].strip(":") for a in live_artifacts("acme") if a.status is Status.DRAFT}
     assert {"Rollback", "Rotate"} <= drafts
     assert not [a for a in live_artifacts("northwind") if a.status is Status.ACTIVE]
 
@@ -191,8 +191,8 @@ def test_no_artifact_of_one_team_rests_on_the_others_events() -> None:
 
 def test_the_right_playbook_says_how_image_pulls_recover() -> None:
     (playbook,) = (a for a in live_artifacts(samples.TENANT) if "pulling image" in a.title.lower())
-    assert "kubectl create" in playbook.content["recovery_steps"][0]
-    assert "docker push" in " ".join(playbook.content["recovery_steps"])
+    (step,) = playbook.content["recovery_steps"]
+    assert "kubectl create" in step, "what has helped in one session only is not shown beside it"
 
 
 def test_records_without_readable_ids_have_no_key() -> None:

@@ -11,7 +11,8 @@ from pipeline.ordering.window import (
     Window,
     follows,
     judge,
-    passed_late,
+    judge_arrival,
+    passed_aside,
     released,
     started_over,
 )
@@ -60,14 +61,25 @@ def test_sequence_zero_dated_after_everything_opens_a_new_run() -> None:
 
 def test_late_events_count_and_leave_the_order_alone() -> None:
     cursor = after(0, 1)
-    late = passed_late(cursor, cursor.newest - 1)
+    late = passed_aside(cursor, cursor.newest - 1)
     assert late.index == cursor.index + 1
     assert (late.next, late.newest, late.peer_until) == (cursor.next, cursor.newest, cursor.peer_until)
 
 
+@given(st.lists(st.integers(0, 2**53), max_size=5))
+@pytest.mark.requirement("Y07")
+def test_what_came_in_order_of_arrival_waits_for_nothing_and_leaves_the_counter_alone(counted: list[int]) -> None:
+    cursor = after(*counted)
+    assert judge_arrival(cursor, cursor.newest - 7, 7) is Verdict.RELEASE
+    assert judge_arrival(cursor, cursor.newest - 8, 7) is Verdict.LATE
+    beside = passed_aside(cursor, cursor.newest + 9)
+    assert (beside.next, beside.peer_until, beside.last) == (cursor.next, cursor.peer_until, cursor.last)
+    assert judge(beside, cursor.next, 0, 9_000) is Verdict.RELEASE
+
+
 @pytest.mark.requirement("Y11")
 def test_a_counter_starts_over_only_after_late_events_too() -> None:
-    late = passed_late(after(0, 1), 1_000_000)
+    late = passed_aside(after(0, 1), 1_000_000)
     assert judge(late, 0, 1_000_000, 3_000) is Verdict.LATE
     assert judge(late, 0, 1_000_001, 3_000) is Verdict.NEW_RUN
 

@@ -8,14 +8,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pipeline.compiler.lifecycle import DECAYED_MS
 from pipeline.compiler.model import ArtifactType
 from pipeline.compiler.registry import ARTIFACT_TYPES
 from pipeline.contracts.artifact import Artifact
 from pipeline.contracts.event_types import Role
 from pipeline.contracts.evidence import Step
+from pipeline.contracts.instants import format_ms
 from pipeline.contracts.limits import PACK_BYTES, PACK_DROPS, PACK_ENTRIES
 from pipeline.contracts.pack import PERMITTED, ContextPack, DropReason, Section
 from pipeline.packs.assemble import assemble, with_duration
+from pipeline.packs.tokens import estimate
 from pipeline.retrieval.plan import plan
 from pipeline.retrieval.request import PackRequest
 from pipeline.retrieval.score import Fetched
@@ -57,7 +60,7 @@ def test_a_type_is_shown_once_it_is_registered(monkeypatch: pytest.MonkeyPatch) 
     memory = fetched([], [artifact("a1", "Runbook", artifact_type=kind.name)])
     assert not ask(memory).entries
     monkeypatch.setitem(cast("dict[str, ArtifactType]", ARTIFACT_TYPES), kind.name, kind)
-    assert [entry.content for entry in ask(memory).entries] == ["Runbook\nwhat it says"]
+    assert [entry.content for entry in ask(memory).entries] == ["[hmx] Runbook\nwhat it says"]
 
 
 @pytest.mark.requirement("C-01", "C-02", "C-07")
@@ -78,11 +81,18 @@ def test_a_pack_is_whole_and_in_order() -> None:
 
 
 def test_entries_say_what_their_sources_say_in_few_words() -> None:
-    said = {e.source_id: e.content for e in ask(some()).entries}
+    said = {e.source_id: e.content.removeprefix("[hmx] ") for e in ask(some()).entries}
     assert said["a1"] == "Deploy staging\n1. check namespace\n2. apply manifests\n3. verify rollout"
     assert said["p1"] == "KubectlError\nFails as: namespace not found\nRecover: create the namespace; apply again"
     assert said["e1"] == "2026-03-14 user: please deploy the staging environment"
     assert said["e2"] == "2026-03-14 KubectlError: namespace staging not found"
+
+
+def test_every_entry_begins_with_the_mark_and_holds_no_blank_line() -> None:
+    content = {**PLAYBOOK, "failure_pattern": "not found\n\n \nat all"}
+    pack = ask(fetched([], [artifact("p1", "KubectlError", artifact_type="failure_playbook", content=content)]))
+    assert pack.entries[0].content.startswith("[hmx] KubectlError\nFails as: not found\nat all")
+    assert pack.entries[0].token_estimate == estimate(pack.entries[0].content)
 
 
 @pytest.mark.requirement("C-08", "C-12", "C-13")
@@ -124,11 +134,23 @@ def test_each_reason_to_drop_names_what_it_drops() -> None:
     )
     found = memory.episodes[0]
     far = type(found)(type(found.source)(**{**_fields(found.source), "event_id": "far", "text": "unrelated"}), 10)
-    pack = ask(Fetched("v", T0, (*memory.episodes, far)))
+    old = replace(fetched([], [artifact("old", created_at=format_ms(T0 - DECAYED_MS - 1))]).artifacts[0], bm25=1000)
+    pack = ask(Fetched("v", T0, (*memory.episodes, far), (old,)))
     assert {d.source_id: d.drop_reason.value for d in pack.dropped_entries or []} == {
         "e2": "duplicate",
         "far": "low_relevance",
+        "old": "deprecated",
     }
+
+
+@pytest.mark.requirement("A-18", "C-21")
+def test_what_no_evidence_has_supported_for_a_year_is_neither_shown_nor_followed() -> None:
+    last = artifact("a1", created_at=format_ms(T0))
+    assert ask(fetched([], [last], newest=T0 + DECAYED_MS)).workflow_hints is not None
+    pack = ask(fetched([], [last], newest=T0 + DECAYED_MS + 1))
+    assert pack.workflow_hints is None
+    assert not pack.entries
+    assert pack.token_budget.dropped_count == 1
 
 
 def _fields(struct: Any) -> dict[str, Any]:
@@ -253,5 +275,5 @@ def test_once_a_session_has_begun_the_pack_says_what_is_next() -> None:
     memory = fetched([], [artifact("a1")], session=(step("check", 0),))
     entries = ask(memory, session_id="s1").entries
     assert [(e.section.value, e.content) for e in entries][1:] == [
-        ("workflow", "Next in Deploy staging (step 2 of 3): 2. apply manifests; 3. verify rollout")
+        ("workflow", "[hmx] Next in Deploy staging (step 2 of 3): 2. apply manifests; 3. verify rollout")
     ]

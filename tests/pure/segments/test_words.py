@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from pipeline.contracts.event_types import Role
 from pipeline.segments.intent import goal_intent, goal_messages, goal_title, intent, intent_key
-from pipeline.segments.masking import mask, mask_ids, readable, telling_line
+from pipeline.segments.masking import found_fault, mask, mask_ids, readable, telling_line, unlabelled, what_failed
 from pipeline.segments.naming import mutates, phrase_of, tool_of, verb_of
 from tests.support.segments import Script
 
@@ -33,7 +33,7 @@ def test_different_messages_stay_different() -> None:
 
 
 def test_own_argument_values_are_masked_and_short_ones_are_not() -> None:
-    assert mask("no branch feature-x of it", ["feature-x", "it"]) == "no branch <value> of it"
+    assert mask("no branch feature-x of it", ("feature-x", "it")) == "no branch <value> of it"
 
 
 @given(st.sampled_from(Role), st.text(max_size=20) | st.text(" /.-m=python", max_size=12))
@@ -42,8 +42,8 @@ def test_every_name_gives_a_verb_with_words_for_it(role: Role, name: str) -> Non
     assert (tool_of(verb) != "") == (phrase_of(verb) != "") == (verb != "") == (name.strip() != "")
 
 
-@given(st.text(max_size=80), st.lists(st.text(max_size=6), max_size=3))
-def test_a_phrase_shows_no_mask(text: str, values: list[str]) -> None:
+@given(st.text(max_size=80), st.lists(st.text(max_size=6), max_size=3).map(tuple))
+def test_a_phrase_shows_no_mask(text: str, values: tuple[str, ...]) -> None:
     for masked in (mask(text, values), mask_ids(text, values)):
         phrase = readable(masked)
         assert not any(f"<{kind}>" in phrase for kind in ("num", "id", "path", "quoted", "value", "url", "uuid", "hex"))
@@ -59,6 +59,14 @@ def test_a_phrase_shows_no_mask(text: str, values: list[str]) -> None:
         ("[Errno 2] No such file or directory: 'x'", "No such file or directory"),
         ("bash: line 1: pytest: command not found", "command not found"),
         ("payment method card_77 not found", "payment method not found"),
+        (
+            "Found 2 matches of the text, but all is false. To replace 2 of 3",
+            "Found matches of the text, but all is false",
+        ),
+        ("CONFLICT (content): Merge conflict in src/app.py", "CONFLICT (content): Merge conflict"),
+        ("Error return value of `f` is not checked (errcheck)", "Error return value is not checked (errcheck)"),
+        ("gh: Not Found (HTTP 404)", "gh: Not Found"),
+        ("python3: can't open file 'a.py': [Errno 2] No such file or directory", "can't open file"),
     ],
 )
 def test_what_varies_leaves_a_phrase_with_what_led_to_it(text: str, phrase: str) -> None:
@@ -68,6 +76,34 @@ def test_what_varies_leaves_a_phrase_with_what_led_to_it(text: str, phrase: str)
 def test_a_traceback_says_most_in_its_last_line() -> None:
     assert telling_line("Traceback (most recent call last):\n  File x\nValueError: bad") == "ValueError: bad"
     assert telling_line("=====\nsession starts\nE: build failed here\nmore") == "E: build failed here"
+
+
+@pytest.mark.parametrize(
+    ("error", "output", "line"),
+    [
+        ("pathspec 'x' did not match", "Exit code 1\nother error", "pathspec 'x' did not match"),
+        ("Auto-merging a.go", "Auto-merging a.go\nCONFLICT: both changed b.go", "CONFLICT: both changed b.go"),
+        ("[lint] $ linter run ./...", "[lint] $ linter run\na.go:1:2: error is unused\n[lint] ERROR task failed", ""),
+        ("# ./session", "--- FAIL: TestX (0.01s)\nFAIL\n12:00 INFO deleted failed_branches=0", ""),
+        ("exit code 1", "", ""),
+        ("Usage:", "Usage:\n  app [command]\nunknown command x", "unknown command x"),
+        ("expected a colon", "", "expected a colon"),
+        ("Back-off pulling image 'x:1'", "error: timed out", "Back-off pulling image 'x:1'"),
+    ],
+)  # fmt: skip
+def test_what_failed_is_said_by_the_error_or_by_the_output_or_by_nothing(error: str, output: str, line: str) -> None:
+    assert what_failed(error, output) == line
+
+
+def test_a_fault_is_what_is_wrong_at_a_place() -> None:
+    assert found_fault("[lint] $ run\ncmd/a.go:3:9: declared and not used: x\n") == "declared and not used: x"
+    assert found_fault("a_test.go:12: the hook said hello") == ""
+    assert found_fault("a_test.go:12: unexpected answer") == "unexpected answer"
+
+
+def test_a_message_says_neither_its_class_nor_what_was_meant() -> None:
+    assert unlabelled("KeyError: no such key", "KeyError") == "no such key"
+    assert unlabelled("File does not exist. Did you mean a.py?") == "File does not exist"
 
 
 @pytest.mark.parametrize(
@@ -81,6 +117,13 @@ def test_a_traceback_says_most_in_its_last_line() -> None:
         (Role.ACTION, "/usr/bin/ls -la", "run ls", "ls", "run `ls`", False),
         (Role.ACTION, "GET https://x.io/a/42?q=1", "request GET x.io/a", "GET x.io/a", "request `GET x.io/a`", False),
         (Role.ACTION, "edit", "edit", "edit", "edit files", True),
+        (Role.CALL, "Grep", "Grep", "Grep", "grep", False),
+        (Role.CALL, "Skill", "Skill", "Skill", "use `Skill`", True),
+        (Role.CALL, "write_file", "write_file", "write_file", "write file", True),
+        (Role.ACTION, "for f in a b; do wc $f; done", "run wc", "wc", "run `wc`", False),
+        (Role.ACTION, "N=$(gh pr view --json n) && echo $N", "run gh pr", "gh", "run `gh pr`", True),
+        (Role.ACTION, "(cd /x && A=/y \\\nB=/z \\\nbash ./go.sh all)", "run go.sh", "go.sh", "run `go.sh`", True),
+        (Role.TEST, "make test:ci 2>&1", "run make test:ci", "make", "run `make test:ci`", True),
     ],
 )  # fmt: skip
 def test_names(role: Role, name: str, verb: str, tool: str, phrase: str, changes: bool) -> None:

@@ -42,6 +42,8 @@ class CountingFold:
         else:
             self.seen[key] = new.count
 
+    unfinished = None
+
     def fold(self, tx: Tx, record: Record) -> None:
         key = (record.value or b"").decode()
         entry: Entry | None = tx.get(key)
@@ -55,6 +57,9 @@ class CountingFold:
     def due(self, tx: Tx, key: str, value: Entry) -> None:
         tx.emit(Output("due", 0, key.encode(), b"%d at %d" % (value.count, value.due), ()))
         tx.put(key, Entry(value.count, -1) if value.count < 3 else None)
+
+    def go_on(self, tx: Tx) -> None:
+        """Nothing here is done in turns."""
 
     def reject(self, tx: Tx, record: Record, rejection: Rejection) -> None:
         tx.emit(Output("dead", 0, record.value, str(rejection.reason).encode(), ()))

@@ -1,6 +1,7 @@
 """The patterns stage: the map, the debounce, barriers, withdrawals, bounds."""
 
 import random
+from dataclasses import replace
 from typing import Any
 
 import orjson
@@ -8,12 +9,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.contracts.headers import REASON, header
+from pipeline.contracts.artifact import TRANSITIONS, Status
+from pipeline.contracts.evidence import Archive, EvidenceControl
+from pipeline.contracts.headers import KIND, REASON, header
 from pipeline.contracts.limits import BARRIER_KEPT_MS, PATTERN_DEBOUNCE_MS
 from pipeline.stages import patterns
 from pipeline.stages.patterns import PatternsFold
 from pipeline.topology import ARTIFACTS, EVIDENCE_DLQ
-from tests.support.evidence import control, evidence, histories
+from tests.support.evidence import archive_record, control, evidence, histories, records, success
 from tests.support.inprocess import Ran, run
 from tests.support.records import START_MS, LogRecord
 from tests.support.sessions import interleaved
@@ -30,6 +33,13 @@ def test_a_pattern_speaks_after_the_pause_and_once() -> None:
     spoken = artifacts(run(PatternsFold, [*records, control("tick", PATTERN_DEBOUNCE_MS, len(records))]))
     assert spoken
     assert {a["version"] for a in spoken} == {1}
+
+
+def test_a_kind_that_is_never_compiled_is_kept_and_says_nothing() -> None:
+    records = evidence()
+    result = run(PatternsFold, [*records, control("barrier", 1, len(records), partition=0, partitions=1)])
+    assert any(key.startswith("m/acme/course") for key in result.state)
+    assert not any(key.startswith("p/acme/course") for key in result.state)
 
 
 def test_a_barrier_makes_every_pending_pattern_speak_once_all_partitions_have_passed_it() -> None:
@@ -70,6 +80,51 @@ def test_withdrawn_evidence_deprecates_what_rested_on_it() -> None:
     after = artifacts(run(PatternsFold, [*records, spoken, *withdrawn, end]))[len(before) :]
     assert {a["artifact_id"] for a in after} == {a["artifact_id"] for a in before}
     assert {a["status"] for a in after} == {"deprecated"}
+
+
+@pytest.mark.requirement("A-19", "X11")
+def test_what_an_operator_archives_stays_so_whatever_the_evidence() -> None:
+    learnt = [success(n) for n in range(12)]
+    before, after = records(learnt[:6]), records(learnt)
+    spoken = run(PatternsFold, [*before, control("tick", PATTERN_DEBOUNCE_MS, 6)])
+    decided = archive_record(learnt[0], PATTERN_DEBOUNCE_MS, 7, "superseded by the wiki")
+    later = [LogRecord(0, 8 + n, START_MS + 5_000, r.key, r.value, r.headers) for n, r in enumerate(after)]
+    end = control("barrier", 9_000, 40)
+    result = run(PatternsFold, [*before, control("tick", PATTERN_DEBOUNCE_MS, 6), decided, *later, end])
+    (archived,) = artifacts(result)[len(artifacts(spoken)) :]
+    assert archived["status"] == "archived"
+    cause = "archived by an operator: superseded by the wiki"
+    assert archived["metadata"]["transition"] == {"from": "active", "to": "archived", "cause": cause}
+    assert result.counts["artifact_archived"] == 1
+    assert "archived_inactive" not in result.counts
+
+
+@pytest.mark.requirement("A-19", "A-20")
+@given(at=st.integers(0, 14), spoken=st.lists(st.integers(0, 14), max_size=4))
+def test_whenever_an_operator_decides_nothing_of_the_pattern_is_live_in_the_end(at: int, spoken: list[int]) -> None:
+    log = records([success(n) for n in range(14)])
+    log = [replace(record, timestamp=START_MS + 20_000 * n, offset=n) for n, record in enumerate(log)]
+    decided = archive_record(success(0), 0, 0)
+    for place in sorted([at, *spoken], reverse=True):
+        added = decided if place == at else control("barrier", 0, 0)
+        log.insert(place, replace(added, timestamp=START_MS + 20_000 * place))
+    log.append(control("barrier", 900_000, 0))
+    result = run(PatternsFold, [replace(record, offset=n) for n, record in enumerate(log)])
+    latest = {artifact["artifact_id"]: artifact["status"] for artifact in artifacts(result)}
+    assert not {"draft", "active"} & set(latest.values())
+    edges = [(a["metadata"]["transition"]["from"], a["status"]) for a in artifacts(result) if "updated_at" in a]
+    assert {(Status(old), Status(new)) for old, new in edges} <= TRANSITIONS
+    assert result.counts["control"] >= 2
+
+
+@pytest.mark.parametrize("pattern", ["nothing", "", "task_schema", "course/acme", "unknown/deploy", "task_schema/a/b"])
+def test_a_decision_that_names_no_pattern_of_artifacts_is_a_dead_letter(pattern: str) -> None:
+    value = EvidenceControl(
+        kind="archive", archived=Archive(tenant_id="acme", pattern=pattern, artifact_id="a")
+    ).to_json()
+    result = run(PatternsFold, [LogRecord(0, 4, START_MS, b"k", value, [(KIND, b"archive")])])
+    assert [header(letter.headers, REASON) for letter in result.on(EVIDENCE_DLQ)] == [b"wrong_type"]
+    assert not result.state
 
 
 @given(dice=st.randoms(use_true_random=False))

@@ -33,8 +33,9 @@ def test_a_withdrawal_has_the_id_of_what_it_withdraws_also_where_clocks_run_back
         event(sequence=1, event_type="tool_result", content=TOOL),
         event(sequence=2, content=other, timestamp=format_ms(START_MS - 60_000)),
     )
-    said = {c["pattern_key"]: c["contribution_id"] for c in result.contributions if not c["withdrawn"]}
-    withdrawn = {c["pattern_key"]: c["contribution_id"] for c in result.contributions if c["withdrawn"]}
+    told = [((c["pattern_type"], c["pattern_key"]), c) for c in result.contributions]
+    said = {pattern: c["contribution_id"] for pattern, c in told if not c["withdrawn"]}
+    withdrawn = {pattern: c["contribution_id"] for pattern, c in told if c["withdrawn"]}
     assert withdrawn
     assert withdrawn.items() <= said.items()
 
@@ -65,7 +66,8 @@ def test_feedback_that_keeps_coming_does_not_make_a_closed_segment_grow(monkeypa
     result = run(sessions_fold, log([(n if n < 2 else pause + n, item) for n, item in enumerate(events)]))
     assert len(result.state["g/acme/s/000000000000"].segment.steps) == 8 + LATE_FEEDBACK
     assert result.counts["feedback_replaced"] > 0
-    spoken = [c["outcome"] for c in result.contributions if c["segment_id"] == "s-0"]
+    schema = [c for c in result.contributions if c["pattern_type"] == "task_schema"]
+    spoken = [c["outcome"] for c in schema if c["segment_id"] == "s-0"]
     assert spoken == ["success", *["failure"] * (2 * LATE_FEEDBACK), "success"]
 
 

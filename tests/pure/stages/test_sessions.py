@@ -7,13 +7,14 @@ import pytest
 
 from pipeline.contracts import headers as names
 from pipeline.contracts.episode import event_fields
+from pipeline.contracts.evidence import Archive, EvidenceControl
 from pipeline.contracts.headers import header
-from pipeline.contracts.keys import partition_of
+from pipeline.contracts.keys import partition_of, tenant_partition
 from pipeline.contracts.limits import RECENT_IDS, SEGMENT_IDLE_MS, SESSION_FORGOTTEN_MS, WAITING_EVENTS
-from pipeline.intake.control import barrier, rerouted_from
+from pipeline.intake.control import archive, barrier, rerouted_from
 from pipeline.stages import segmenting, sessions
 from pipeline.topology import EVIDENCE
-from tests.support.inprocess import Ran, barrier_record, run, sessions_fold, tick_record
+from tests.support.inprocess import Ran, barrier_record, run, sessions_fold, signed, tick_record
 from tests.support.records import START_MS, LogRecord, event, log
 
 
@@ -26,6 +27,47 @@ def reasons(result: Ran) -> list[tuple[str, str]]:
         ((header(o.headers, names.REASON) or b"").decode(), (header(o.headers, names.PATH) or b"").decode())
         for o in result.dead
     ]
+
+
+def minted(sequence: int, name: str = "", **fields: Any) -> dict[str, Any]:
+    """An event whose sequence says only in which order events came."""
+    marked = {"metadata": {"x-hmx-sequence": "arrival"}, "event_id": name or f"m{sequence}", **fields}
+    return event(sequence=sequence, **marked)
+
+
+@pytest.mark.requirement("Y07")
+@pytest.mark.parametrize("strict", [False, True], ids=["eager", "strict"])
+def test_minted_sequences_go_out_as_they_come_and_what_is_counted_beside_them_keeps_its_order(strict: bool) -> None:
+    sent = [
+        (0, minted(7_000_000, at=START_MS)),
+        (0, event(sequence=0, at=START_MS)),
+        (1, event(sequence=2, at=START_MS)),
+        (2, minted(9_000_000, at=START_MS + 2)),
+        (3, minted(8_000_000, at=START_MS + 1)),
+        (4, event(sequence=1, at=START_MS)),
+        (5_005, event("other")),
+    ]
+    result = run(lambda: sessions_fold(strict=strict), log(sent))
+    eager = ["m7000000", "s-0", "m9000000", "m8000000", "s-1", "s-2", "other-0"]
+    assert result.released == (["m7000000", "m9000000", "m8000000", "s-0", "s-1", "s-2"] if strict else eager)
+    assert "released_late" not in result.counts
+
+
+@pytest.mark.requirement("Y07")
+def test_a_minted_event_sent_again_is_the_same_though_its_sequence_and_time_are_not() -> None:
+    first, again = (
+        minted(sequence, "m", at=START_MS + after, content={"text": "hello"})
+        for sequence, after in ((7_000_000, 0), (8_000_000, 60_000))
+    )
+    result = ran((0, first), (60_000, again), (60_001, {**again, "content": {"text": "other"}}))
+    assert (result.released, result.counts["duplicate"]) == (["m"], 1)
+    assert reasons(result) == [("event_id_reused", "$.event_id")]
+
+
+@pytest.mark.requirement("Y07")
+def test_a_minted_event_dated_a_window_before_the_newest_is_late() -> None:
+    result = ran((0, minted(2, at=START_MS)), (1, minted(3, at=START_MS - 5_001)), (2, minted(4, at=START_MS - 5_000)))
+    assert result.released == ["m2", "m3!", "m4"]
 
 
 @pytest.mark.requirement("E-32", "X07")
@@ -126,6 +168,20 @@ def test_control_records_need_our_signature() -> None:
     result = ran((0, forged), (0, event(tenant_id="_hmx")), (0, event(event_type="x-hmx-other")))
     assert reasons(result) == [("reserved", "$.tenant_id"), ("reserved", "$.tenant_id"), ("reserved", "$.event_type")]
     assert not result.on(EVIDENCE)
+
+
+@pytest.mark.requirement("A-19", "Y15")
+def test_what_an_operator_decides_is_passed_on_to_the_evidence_of_its_tenant() -> None:
+    decided = Archive(tenant_id="acme", pattern="task_schema/deploy", artifact_id="a-1", reason="password=hunter22")
+    value = archive(decided, 0, START_MS)
+    assert reasons(ran((0, value))) == [("reserved", "$.tenant_id")]
+    result = run(lambda: sessions_fold(1, 64), [signed(value, 0, 3, 0)])
+    (passed,) = result.on(EVIDENCE)
+    assert passed.partition == tenant_partition("acme", 64)
+    assert (passed.key, header(passed.headers, names.KIND)) == (b"acme/task_schema%2Fdeploy", b"archive")
+    said = EvidenceControl.model_validate_json(passed.value or b"")
+    assert said.archived == decided.model_copy(update={"reason": "password=[REDACTED]"})
+    assert result.counts == {"control": 1}
 
 
 def astray(headers: list[tuple[str, bytes]] | None = None) -> LogRecord:

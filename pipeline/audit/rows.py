@@ -1,0 +1,80 @@
+"""Records of topics as the audits hold them; those of a stage's source as the worker has read them.
+
+Where a record batch does not unpack within the worker's bound, its records are rejected unread. The audits' client has
+other bounds and may read it or not: what a dead letter calls unreadable is taken as that.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, NamedTuple
+
+from confluent_kafka import Message
+
+from pipeline.audit.digests import origin_of
+from pipeline.contracts.headers import LOG_TIME, REASON, Headers, header
+from pipeline.contracts.rejections import UNREADABLE, Reason
+from pipeline.kafka.clients import Cluster, Watermarks, headers_of, read_partition
+from pipeline.stages.fold import Record
+
+
+class Row(NamedTuple):
+    """A record of a topic (stages.fold.Record)."""
+
+    partition: int
+    offset: int
+    timestamp: int
+    key: bytes | None
+    value: bytes | None
+    headers: Headers
+
+
+def row_of(message: Message) -> Row:
+    partition, offset = message.partition(), message.offset()
+    assert partition is not None
+    assert offset is not None, "a record that was read has a place"
+    key: Any = message.key()
+    value: Any = message.value()
+    return Row(partition, offset, message.timestamp()[1], key, value, headers_of(message))
+
+
+class Sources:
+    """The stages' sources beside their dead letters, which are read once for each partition."""
+
+    def __init__(self, cluster: Cluster, prefix: str) -> None:
+        self._cluster = cluster
+        self._prefix = prefix
+        self._told: dict[tuple[str, int], dict[int, int]] = {}
+
+    def rows(self, topic: str, dead_letters: str, partition: int, marks: Watermarks, **settings: Any) -> Iterator[Row]:
+        """Committed records between the watermarks. `settings` are the client's own."""
+        if (dead_letters, partition) not in self._told:
+            name = self._prefix + dead_letters
+            ends = self._cluster.watermarks(name, partition)
+            letters = map(row_of, read_partition(self._cluster.bootstrap, name, partition, ends))
+            self._told[dead_letters, partition] = told_unreadable(letters)
+        told = {n: at for n, at in self._told[dead_letters, partition].items() if marks.low <= n < marks.high}
+        name = self._prefix + topic
+        messages = read_partition(self._cluster.bootstrap, name, partition, marks, unreadable=told, **settings)
+        return as_read(map(row_of, messages), partition, told)
+
+
+def told_unreadable(letters: Iterable[Record]) -> dict[int, int]:
+    """Offset → append time, of the records that these dead letters of one partition say could not be read."""
+    told = {}
+    for letter in letters:
+        if header(letter.headers, REASON) != Reason.UNREADABLE_BATCH.encode():
+            continue
+        origin, log_time = origin_of(letter), header(letter.headers, LOG_TIME) or b""
+        if origin is not None and origin[0] == letter.partition and log_time.isdigit():
+            told[origin[1]] = int(log_time)
+    return told
+
+
+def as_read(rows: Iterable[Row], partition: int, told: Mapping[int, int]) -> Iterator[Row]:
+    """Rows in the order of their offsets; of those that were told, only their place is left."""
+    blank = [Row(partition, offset, told[offset], None, UNREADABLE, []) for offset in sorted(told, reverse=True)]
+    for row in rows:
+        while blank and blank[-1].offset <= row.offset:
+            yield blank.pop()
+        if row.offset not in told:
+            yield row
+    yield from reversed(blank)

@@ -1,0 +1,100 @@
+"""`hmx archive`: an operator takes an artifact out of use, for good and through the log."""
+
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Annotated, Any, Final, NoReturn
+
+import typer
+
+from pipeline.audit.lineage import chain
+from pipeline.cli.console import OUT, fail, plain, print_json, saying
+from pipeline.cli.query import AsJson, Tenant, find_artifact, opened, tenant_or_only
+from pipeline.cli.wait import wait_for_all
+from pipeline.contracts.artifact import Status
+from pipeline.contracts.evidence import Archive
+from pipeline.contracts.keys import tenant_partition
+from pipeline.intake.control import archive as archive_event
+from pipeline.kafka.barriers import LackingError
+from pipeline.kafka.control import append_control
+from pipeline.kafka.reach import existing_topics
+from pipeline.settings import Settings
+from pipeline.topology import EVENTS
+
+if TYPE_CHECKING:
+    from pipeline.store.fetch import Store
+
+REASON: Final = 200
+
+Json = dict[str, Any]
+
+
+def register(app: typer.Typer) -> None:
+    app.command()(archive)
+
+
+def archive(
+    artifact_id: Annotated[str, typer.Argument(metavar="ID", help="The active artifact: its id, or how it ends.")],
+    tenant: Tenant = None,
+    reason: Annotated[str, typer.Option(help=f"Why; kept with the artifact, {REASON} characters at most.")] = "",
+    timeout: Annotated[float, typer.Option(min=0.1, help="Seconds to wait for it at most.")] = 120.0,
+    as_json: AsJson = False,
+) -> None:
+    """Takes an active artifact out of use: no pack shows it, and its pattern stays silent whatever comes.
+
+    The decision is an event in the log: it outlives new evidence, an emptied Redis and a rebuild. There is no way back.
+
+    Exit code: 0 archived, 1 it is not active, or there is no such artifact.
+
+    Example: hmx archive 9d1f02ab --reason "replaced by the new rollout"
+    """
+    settings = Settings.load()
+    with opened() as store:
+        chosen = tenant_or_only(store, tenant)
+        found = find_artifact(store, chosen, artifact_id)
+        if found["status"] == Status.ACTIVE:
+            with saying("appending the decision") as say:
+                _append(settings, chosen, found, reason[:REASON])
+                found = _await(settings, store, chosen, found, timeout, say)
+        if found["status"] != Status.ARCHIVED:
+            _refuse(store, chosen, found)
+    if as_json:
+        print_json(found)
+    else:
+        OUT.print(f"archived: [bold]{plain(found['title'])}[/] [dim]{plain(found['artifact_id'])}[/]", soft_wrap=True)
+
+
+def _append(settings: Settings, tenant: str, artifact: Json, reason: str) -> None:
+    """Among the events, in a partition that the tenant decides."""
+    partition = tenant_partition(tenant, existing_topics(settings, EVENTS)[EVENTS])
+    decided = Archive(
+        tenant_id=tenant, pattern=artifact["metadata"]["pattern"], artifact_id=artifact["artifact_id"], reason=reason
+    )
+    value = archive_event(decided, partition, int(time.time() * 1000))
+    lacking = append_control(settings, "archive", {partition: value})
+    if lacking:
+        fail(lacking)
+
+
+def _await(
+    settings: Settings, store: "Store", tenant: str, artifact: Json, timeout: float, say: Callable[[str], None]
+) -> Json:
+    """What the decision has archived: a newer version, where one has come meanwhile."""
+    try:
+        wait_for_all(settings, timeout, say)
+    except LackingError as error:
+        fail(f"the decision stands in the log; it is not in memory after {timeout:.0f} s: {error}")
+    return _versions(store, tenant, artifact)[-1]
+
+
+def _refuse(store: "Store", tenant: str, artifact: Json) -> NoReturn:
+    """Only what is active can be archived (HMX-A §5)."""
+    name = f"{artifact['artifact_id']} is {artifact['status']}"
+    newest = _versions(store, tenant, artifact)[-1]
+    if newest["artifact_id"] != artifact["artifact_id"] and newest["status"] == Status.ACTIVE:
+        fail(f"{name}; its active successor is {newest['artifact_id']}")
+    fail(f"{name}; only an active artifact can be archived")
+
+
+def _versions(store: "Store", tenant: str, artifact: Json) -> list[Json]:
+    current = store.get_artifact(tenant, artifact["artifact_id"]) or artifact
+    return chain(current, lambda artifact_id: store.get_artifact(tenant, artifact_id))

@@ -1,0 +1,141 @@
+"""`hmx explain`: why an artifact is what it is, and why there is none of what one would expect."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import typer
+
+from pipeline.audit.lineage import chain
+from pipeline.audit.reasons import Absence, Reasons, missing, words_of
+from pipeline.audit.reasons import explain as explained
+from pipeline.cli.console import OUT, fail, plain, print_json, table
+from pipeline.cli.query import SHORT, WIDTH, AsJson, Tenant, find_artifact, opened, tenant_or_only
+from pipeline.cli.table import state_records
+from pipeline.compiler.model import Need
+from pipeline.settings import Settings
+from pipeline.topology import PATTERNS
+
+if TYPE_CHECKING:
+    from pipeline.store.fetch import Store
+
+SHOWN: Final = 12
+"""Contributions and versions; `--json` has all."""
+
+Json = dict[str, Any]
+
+
+def register(app: typer.Typer) -> None:
+    app.command()(explain)
+
+
+def explain(
+    artifact_id: Annotated[
+        str | None, typer.Argument(metavar="ID", help="An artifact in any status: its id, or how it ends.")
+    ] = None,
+    lacking: Annotated[
+        str | None, typer.Option("--missing", metavar="WORDS", help="What one would expect an artifact about.")
+    ] = None,
+    tenant: Tenant = None,
+    as_json: AsJson = False,
+) -> None:
+    """Shows what an artifact rests on, what was checked and how it came to its status.
+
+    With --missing, says what patterns lack that these words fit: how many successes, sessions, recoveries more.
+
+    Exit code: 0 explained, 1 there is no such artifact, or no pattern fits, 2 neither or both were asked for.
+
+    Example: hmx explain 9d1f02ab
+
+    Example: hmx explain --missing "deploy to staging"
+    """
+    if (artifact_id is None) == (lacking is None):
+        fail("name an artifact, or say with --missing what there is none of", 2)
+    with opened() as store:
+        chosen = tenant_or_only(store, tenant)
+        reasons = _reasons(store, chosen, artifact_id) if artifact_id is not None else None
+    if reasons is not None:
+        print_json(reasons.as_json()) if as_json else _show(reasons)
+        return
+    found = missing(lacking or "", state_records(Settings.load(), PATTERNS), chosen)
+    if as_json:
+        print_json([absence.as_json() for absence in found])
+    elif found:
+        for absence in found:
+            _show_absence(absence)
+    else:
+        fail(f"no session of tenant {chosen} was about {lacking!r} in these words: there is no evidence to compile")
+
+
+def _reasons(store: "Store", tenant: str, asked: str) -> Reasons:
+    artifact = find_artifact(store, tenant, asked)
+    versions = chain(artifact, lambda artifact_id: store.get_artifact(tenant, artifact_id))
+    known = store.get_contributions(tenant, artifact["source_memory_ids"])
+    return explained(artifact, versions, known, store.newest(tenant))
+
+
+def _show(reasons: Reasons) -> None:
+    artifact = reasons.artifact
+    OUT.print(f"[bold]{plain(artifact['title'])}[/]", soft_wrap=True)
+    OUT.print(f"[dim]{plain(artifact['artifact_type'])} {plain(artifact['artifact_id'])}[/]", soft_wrap=True)
+    status = f"{artifact['status']}, chain {artifact['metadata']['chain']}, version {artifact['version']}"
+    OUT.print(f"{status}: {plain(reasons.versions[_place(reasons)].cause)}", soft_wrap=True)
+    if reasons.decayed:
+        OUT.print("[yellow]packs leave it out: its evidence is more than a year older than the newest event[/]")
+    if reasons.needs:
+        OUT.print()
+        OUT.print(_needs("What it takes to be active, and what there is", reasons.needs), width=WIDTH)
+    _show_checked(artifact["metadata"].get("checked") or {})
+    OUT.print()
+    rows = [
+        (plain(each.at[:10]), each.outcome, each.events, plain(each.agent_id), plain(each.session_id))
+        for each in reasons.evidence[:SHOWN]
+    ]
+    title = f"Evidence: {len(reasons.evidence):,} contributions, the newest first"
+    OUT.print(table(title, ("date", "outcome", "events", "agent", "session"), rows), width=WIDTH)
+    _say_more(len(reasons.evidence) - len(rows))
+    if reasons.unresolved:
+        OUT.print(f"[dim]{reasons.unresolved:,} contributions are not in memory any more[/]")
+    OUT.print()
+    turns = reasons.versions[-SHOWN:]
+    versions = [(t.version, t.status, plain(t.at[:19]), plain(t.artifact_id[-SHORT:]), plain(t.cause)) for t in turns]
+    OUT.print(table("Versions of this chain", ("", "status", "since", "id", "because"), versions), width=WIDTH)
+    _say_more(len(reasons.versions) - len(versions))
+
+
+def _place(reasons: Reasons) -> int:
+    ids = [turn.artifact_id for turn in reasons.versions]
+    return ids.index(reasons.artifact["artifact_id"])
+
+
+def _say_more(count: int) -> None:
+    if count > 0:
+        OUT.print(f"[dim]and {count:,} more: --json has all[/]")
+
+
+def _needs(title: str, needs: Sequence[Need]) -> Any:
+    rows = [
+        (need.what, f"{round(need.has, 4):g}", f"{'≤' if need.at_most else '≥'} {round(need.wanted, 4):g}", _mark(need))
+        for need in needs
+    ]
+    return table(title, ("", "has", "wanted", ""), rows)
+
+
+def _mark(need: Need) -> str:
+    return "[green]yes[/]" if need.met else "[red]no[/]"
+
+
+def _show_checked(checked: Json) -> None:
+    """Scalars, as they were when it came to its status."""
+    told = [f"{name.replace('_', ' ')} {value}" for name, value in checked.items() if isinstance(value, int | float)]
+    if told:
+        OUT.print(f"\n[dim]checked then: {plain(', '.join(told))}[/]", soft_wrap=True)
+
+
+def _show_absence(absence: Absence) -> None:
+    OUT.print(f"[bold]{plain(absence.title)}[/] [dim]{plain(absence.pattern.type)}[/]", soft_wrap=True)
+    ends = ", ".join(f"{n} {outcome}" for outcome, n in sorted(absence.outcomes.items()))
+    OUT.print(f"  {absence.contributions:,} times in {absence.sessions:,} sessions: {ends}")
+    OUT.print(f"  {plain(absence.said)}", soft_wrap=True)
+    for need in absence.needs:
+        OUT.print(f"  [dim]{_mark(need)} {plain(words_of(need))}[/]", soft_wrap=True)
+    OUT.print()

@@ -1,0 +1,63 @@
+"""Whether two things go together more than chance makes them. In: counts. Out: a share of chance, or a statistic
+rounded to 1e-6. Nothing fails; where counts leave nothing to compare, nothing goes together.
+"""
+
+from collections.abc import Iterable
+from math import comb, erfc, log, sqrt
+from typing import NamedTuple
+
+
+class Table(NamedTuple):
+    """How often the effect came and did not, where the cause was and where it was not."""
+
+    hit: int
+    missed: int
+    other_hit: int
+    other_missed: int
+
+    @property
+    def shown(self) -> int:
+        return self.hit + self.missed
+
+    @property
+    def others(self) -> int:
+        return self.other_hit + self.other_missed
+
+
+def by_chance(good: int, n: int, other_good: int, others: int) -> float:
+    """Fisher's exact test, one side: how likely at least `good` of `n` are if all are alike."""
+    all_good, everyone = good + other_good, n + others
+    ways = sum(comb(all_good, k) * comb(everyone - all_good, n - k) for k in range(good, min(all_good, n) + 1))
+    return ways / comb(everyone, n)
+
+
+def pooled(tables: Iterable[Table]) -> Table:
+    sums = [sum(column) for column in zip(*tables, strict=True)]
+    return Table(*sums) if sums else Table(0, 0, 0, 0)
+
+
+def g_squared(table: Table) -> float:
+    total = sum(table)
+    rows = (table.shown, table.others)
+    columns = (table.hit + table.other_hit, table.missed + table.other_missed)
+    terms = [seen * log(seen * total / (rows[i // 2] * columns[i % 2])) for i, seen in enumerate(table) if seen]
+    return round(max(0.0, 2 * sum(sorted(terms))), 6)
+
+
+def mantel_haenszel(tables: Iterable[Table]) -> float:
+    """Chi-square of all strata together, each compared within itself only."""
+    lead, spread = [], []
+    for table in tables:
+        total, hits = sum(table), table.hit + table.other_hit
+        if total > 1:
+            lead.append(table.hit - table.shown * hits / total)
+            spread.append(table.shown * table.others * hits * (total - hits) / (total * total * (total - 1)))
+    variance = sum(sorted(spread))
+    if not variance:
+        return 0.0
+    return round(sum(sorted(lead)) ** 2 / variance, 6)
+
+
+def tail(chi_square: float) -> float:
+    """How likely a statistic of one degree of freedom is so large by chance."""
+    return erfc(sqrt(chi_square / 2))

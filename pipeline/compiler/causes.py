@@ -1,0 +1,257 @@
+"""Pairs of a cause and an effect in what is known about one subject, the best supported first. In: contributions of a
+causal pattern. Out: every pair whose sides both came in two sessions, with its counts: all that could have been found.
+Nothing fails.
+
+How the subject went is compared over the times that it was tried: after the cause, and not after it. What befell the
+agent afterwards is compared over happenings: within reach of the subject, and elsewhere in the same segments.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Final, NamedTuple
+
+from pipeline.compiler.association import Table, g_squared, mantel_haenszel, pooled, tail
+from pipeline.contracts.evidence import Contribution
+from pipeline.segments.happenings import BEFALLS, CAUSES, effect_words, kind_of, plain, verb_in
+from pipeline.segments.naming import mutates
+
+REACH: Final = 3
+_SESSIONS: Final = 2
+_MOSTLY: Final = 0.8
+
+
+class Time(NamedTuple):
+    """One time that the subject was there. Signs are plain."""
+
+    of: Contribution
+    result: str | None
+    """How it went, where that is known and it is no second try after it failed; empty: well."""
+    causes: Mapping[str, int]
+    """What came before and may cause something → how near."""
+    before: Sequence[str]
+    """All signs before, the nearest first."""
+    after: Sequence[str]
+    effects: Mapping[str, str]
+    """What befell the agent afterwards → the verb that it befell."""
+    linked: Sequence[str]
+    """Changes of state whose events name the subject's."""
+
+
+@dataclass
+class Pair:
+    cause: str
+    effect: str
+    verb: str
+    """What the effect befalls, if it is the subject; else empty."""
+    strata: Sequence[Table]
+    """By task."""
+    times: Sequence[Time]
+    """All that may count; of what befalls the subject those after the cause."""
+    distance: int = 0
+    """How far before the effect the cause came, over all times; 0 where the effect does not befall the subject."""
+    linked_sessions: int = 0
+    """Those in which the effect's events name the subject's: changes of state, never how the subject went."""
+    reverse: int = 0
+    """How often the effect came before the cause."""
+
+    @cached_property
+    def table(self) -> Table:
+        return pooled(self.strata)
+
+    @cached_property
+    def statistic(self) -> float:
+        """The smaller of the pooled and the stratified one; 0 where the effect is rarer after the cause."""
+        table = self.table
+        if not table.shown or not table.others or table.hit * table.others <= table.other_hit * table.shown:
+            return 0.0
+        return min(g_squared(table), mantel_haenszel(self.strata))
+
+    @property
+    def chance(self) -> float:
+        return tail(self.statistic)
+
+    @property
+    def base(self) -> float:
+        """How often the effect comes without the cause in as many happenings."""
+        table = self.table
+        rate = table.other_hit / table.others if table.others else 0.0
+        return round(rate if self.verb else 1 - (1 - rate) ** REACH, 4)
+
+    @cached_property
+    def cases(self) -> list[tuple[Time, bool]]:
+        """The times that the cause was there, and whether the effect followed."""
+        if self.verb:
+            return [(time, time.result == self.effect) for time in self.times]
+        return [(time, self.effect in time.effects) for time in self.times if time.after or time.linked]
+
+    @property
+    def sessions(self) -> int:
+        return len({time.of.session_id for time, hit in self.cases if hit})
+
+    @property
+    def mutual(self) -> bool:
+        """Both come by themselves, and neither clearly first."""
+        hits = self.table.hit
+        return kind_of(self.cause) in BEFALLS and not self.verb and 2 * self.reverse > hits > self.reverse / 2
+
+    @property
+    def words(self) -> str:
+        struck = self.verb and kind_of(self.effect) == "error"
+        return effect_words(f"{self.effect}\t{self.verb}" if struck else self.effect)
+
+    @cached_property
+    def explained(self) -> bool:
+        """Not where the events themselves say what led to what."""
+        return not (self.verb or self.linked_sessions) and _explained(
+            self.effect, [time for time in self.times if time.after]
+        )
+
+
+def pairs(contributions: Sequence[Contribution]) -> list[Pair]:
+    subject = contributions[0].pattern_key
+    times = [time for c in contributions for time in _times(c, subject, verb_in(subject))]
+    found = [*_befallen(subject, times), *_following(subject, times, contributions)]
+    weighed = [(-pair.statistic, pair.distance, pair.cause, pair.effect, n) for n, pair in enumerate(found)]
+    return [found[n] for *_, n in sorted(weighed)]
+
+
+def _times(c: Contribution, subject: str, verb: str) -> Iterator[Time]:
+    again = False
+    for result, before, after, linked in c.body["times"]:
+        earlier, later = [plain(sign) for sign in before], [plain(sign) for sign in after]
+        struck = {plain(sign): verb_in(sign) for sign in after if kind_of(sign) in BEFALLS}
+        states = [sign for sign in linked if kind_of(sign) == "state"]
+        own = {sign: other for sign, other in struck.items() if sign != subject and not (verb and other == verb)}
+        own |= dict.fromkeys(states, "")
+        first = None if result is None or (verb and again) else plain(result)
+        yield Time(c, first, _causes(before, verb), earlier, later, own, states)
+        again = kind_of(result or "") in ("error", "fails")
+
+
+def _causes(signs: Sequence[str], verb: str) -> dict[str, int]:
+    """Sign → how near; what is about the subject's own verb is left out."""
+    near: dict[str, int] = {}
+    for distance, sign in enumerate(signs, 1):
+        if kind_of(sign) in CAUSES and not (verb and verb_in(sign) == verb):
+            near.setdefault(plain(sign), distance)
+    return near
+
+
+def _repeated(seen: Iterable[tuple[str, str]]) -> list[str]:
+    """Of (what, session) what is seen in more than one session."""
+    sessions: dict[str, set[str]] = defaultdict(set)
+    for what, session in seen:
+        sessions[what].add(session)
+    return sorted(what for what, own in sessions.items() if len(own) >= _SESSIONS)
+
+
+def _befallen(subject: str, times: Sequence[Time]) -> Iterator[Pair]:
+    """How the subject goes after what came before it; that it did what it does is no effect."""
+    verb = verb_in(subject)
+    tried = [time for time in times if time.result is not None] if verb else []
+    results = _repeated((t.result, t.of.session_id) for t in tried if t.result and kind_of(t.result) != "did")
+    if not results:
+        return
+    every = Counter(time.of.body["task"] for time in tried)
+    came = Counter((time.result, time.of.body["task"]) for time in tried)
+    after = Counter((cause, time.of.body["task"]) for time in tried for cause in time.causes)
+    both = Counter((cause, time.result, time.of.body["task"]) for time in tried for cause in time.causes)
+    ever = Counter(time.result for time in tried)
+    turned = Counter((cause, time.result) for time in tried for cause in dict.fromkeys(time.after))
+    shown: dict[str, list[Time]] = defaultdict(list)
+    far: Counter[tuple[str, str | None]] = Counter()
+    for time in tried:
+        for cause, distance in time.causes.items():
+            shown[cause].append(time)
+            far[cause, time.result] += distance
+    tasks: dict[str, list[str]] = defaultdict(list)
+    for cause, task in sorted(after):
+        tasks[cause].append(task)
+    for cause in _repeated((cause, time.of.session_id) for time in tried for cause in time.causes):
+        for effect in results:
+            if effect != cause:
+                strata = [
+                    _table(both[cause, effect, task], after[cause, task], came[effect, task], every[task])
+                    for task in tasks[cause]
+                ]
+                tables = [*strata, _rest(strata, ever[effect], len(tried))]
+                how = far[cause, effect], 0, turned[cause, effect]
+                yield Pair(cause, effect, verb, tables, shown[cause], *how)
+
+
+def _table(hit: int, shown: int, hits: int, times: int) -> Table:
+    """Of so many times, the effect came `hits` times and the cause had come `shown` times."""
+    return Table(hit, shown - hit, hits - hit, times - shown - hits + hit)
+
+
+def _rest(strata: Sequence[Table], hits: int, times: int) -> Table:
+    """All tasks without the cause as one: within each there is nothing to compare, so they only say how often the
+    effect comes. One by one they would make every pair as dear as there are tasks."""
+    known = pooled(strata)
+    return _table(0, 0, hits - known.hit - known.other_hit, times - sum(known))
+
+
+def _following(subject: str, times: Sequence[Time], contributions: Sequence[Contribution]) -> Iterator[Pair]:
+    """What befalls the agent after the subject; a tool that failed, or only looks, has not done anything."""
+    verb = verb_in(subject)
+    if verb:
+        times = [time for time in times if mutates(verb) and time.result in (None, subject)]
+    struck: dict[str, Counter[str]] = defaultdict(Counter)
+    for time in times:
+        for effect, other in time.effects.items():
+            struck[effect][other] += 1
+    happened, came = _counted(contributions)
+    every = [sum(column) for column in zip(*happened.values(), strict=True)]
+    named = dict.fromkeys((effect, time.of.session_id) for time in times for effect in time.linked)
+    linked = Counter(effect for effect, _ in named)
+    earlier = Counter(sign for time in times for sign in dict.fromkeys(time.before))
+    for effect in _repeated((effect, time.of.session_id) for time in times for effect in time.effects):
+        others = struck[effect]
+        if kind_of(effect) != "state" and max(others.values()) >= _MOSTLY * others.total():
+            continue  # it befalls one tool: that tool's own pattern knows when it did not
+        strata = [
+            _table(hit, happened[task][0], hit + other_hit, sum(happened[task]))
+            for task, (hit, other_hit) in sorted(came[effect].items())
+        ]
+        known = pooled(strata)
+        never = Table(0, every[0] - known.shown, 0, every[1] - known.others)
+        yield Pair(subject, effect, "", [*strata, never], times, 0, linked[effect], earlier[effect])
+
+
+def _counted(
+    contributions: Sequence[Contribution],
+) -> tuple[dict[str, list[int]], dict[str, dict[str, list[int]]]]:
+    """By task: happenings within reach of the subject, and elsewhere; by effect and task: how many are the effect."""
+    happened: dict[str, list[int]] = defaultdict(lambda: [0, 0])
+    came: dict[str, dict[str, list[int]]] = defaultdict(lambda: defaultdict(lambda: [0, 0]))
+    for c in contributions:
+        task = c.body["task"]
+        for column, (n, seen) in enumerate((c.body["near"], c.body["rest"])):
+            happened[task][column] += n
+            for effect, times in seen.items():
+                came[effect][task][column] += times
+    return happened, came
+
+
+def _explained(effect: str, times: Sequence[Time]) -> bool:
+    """Is there another cause near nearly every hit, without which the effect does not come? One that always comes
+    between the two explains it too, even if nothing shows the effect without it."""
+    hits = [time for time in times if effect in time.after]
+    if not hits:
+        return False
+    between = [set(_causes(time.after[: time.after.index(effect)], "")) for time in hits]
+    near = [own | set(time.causes) for time, own in zip(hits, between, strict=True)]
+    rest = [set(_causes(time.after, "")) | set(time.causes) for time in times if effect not in time.after]
+    for rival in sorted({sign for own in near for sign in own} - {effect}):
+        with_rival = sum(rival in own for own in near)
+        if with_rival < _MOSTLY * len(hits):
+            continue
+        alone = len(hits) - with_rival
+        without = alone + sum(rival not in own for own in rest)
+        if without and alone / without <= len(hits) / len(times) / 2:
+            return True
+        if not without and sum(rival in own for own in between) >= _MOSTLY * len(hits):
+            return True
+    return False

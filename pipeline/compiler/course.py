@@ -1,0 +1,162 @@
+"""course: what was done in a segment, in order; advice to a session that is under way is drawn from it (`advice`).
+
+One contribution a segment, all under one key, so a tenant's courses are one even sample of what its agents did,
+whichever agent it was: an agent that is new has the others' experience. Nothing is compiled from it. Nothing fails.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, Final
+
+from pipeline.compiler.model import Extracted, Kind
+from pipeline.contracts.event_types import Role
+from pipeline.contracts.evidence import Segment, SegmentOutcome
+from pipeline.contracts.limits import STEP_TEXT
+from pipeline.segments.intent import goal_intent, goal_messages, plain_stems
+from pipeline.segments.pairing import Action
+
+NAME: Final = "course"
+KEY: Final = "1"
+"""The form of the body: contributions of another form would have another key."""
+ACTIONS: Final = 128
+"""Of a segment: what came after them is not told, but counted."""
+GOAL_STEMS: Final = 80
+FAULTS: Final = 32
+ASKED_STEMS: Final = 40
+SAID_STEMS: Final = 20
+_SAID_TEXT: Final = 240  # characters that so many stems stand in
+LEFT: Final = "listed=more"
+NONE_LEFT: Final = "listed=none"
+_WORDS: Final = 1_024
+_WORD: Final = 60  # characters, as long as a verb may be
+_REFERENCES: Final = 4_096
+"""A usual course has a quarter of that and takes 8 KB."""
+
+
+def extract(segment: Segment, outcome: SegmentOutcome, actions: Sequence[Action]) -> list[Extracted]:
+    done = [action for action in actions if action.verb]
+    goal = goal_messages(segment.steps)
+    if not done or not goal:
+        return []
+    ends = [done[0].events[0], done[-1].events[-1]]
+    verdicts = [step.event_id for step in segment.steps if step.role is Role.FEEDBACK]
+    return [
+        Extracted(
+            key=KEY,
+            source_events=list(dict.fromkeys([*(message.event_id for message in goal), *ends, *verdicts[-1:]])),
+            outcome=outcome,
+            tags=list(goal_intent(goal).classes),
+            body=body_of(segment, actions),
+        )
+    ]
+
+
+def body_of(segment: Segment, actions: Sequence[Action]) -> dict[str, Any]:
+    """`words` is what all else points into; `-1` is no word. An act is [verb, ok, error class, position of the user's
+    message before it in `asked`, what its result says, what the agent said before it]. A fault is an error that is no
+    action's: [how many acts were done before it, error class]."""
+    words = _Words()
+    done = [action for action in actions if action.verb]
+    asked, newest = _asked(segment, done)
+    goal = [stem for message in goal_messages(segment.steps) for stem in _stems(message.text)]
+    acts = [
+        [
+            words.at(action.verb),
+            -1 if action.ok is None else int(action.ok),
+            words.at(action.failure.type if action.failure is not None else ""),
+            user,
+            words.all((*action.found, *left)),
+            words.all(said_stems(action.before)) if action.before else [],
+        ]
+        for action, user, left in zip(done[:ACTIONS], newest, _left(done), strict=False)
+    ]
+    return {
+        "goal": words.all(dict.fromkeys(goal[:GOAL_STEMS])),
+        "asked": [words.all(stems) for stems in asked],
+        "acts": acts,
+        "faults": [[at, words.at(kind)] for at, kind in _faults(actions)[:FAULTS]],
+        "actions": len(done),
+        "words": words.known(),
+    }
+
+
+def _asked(segment: Segment, done: Sequence[Action]) -> tuple[list[list[str]], list[int]]:
+    """Stems of the user's messages before an action, and for each action the position of the newest; `-1`: none."""
+    asked: list[list[str]] = []
+    newest: list[int] = []
+    at, text = 0, ""
+    for action in done[:ACTIONS]:
+        for step in segment.steps[at : action.position]:
+            if step.role is Role.MESSAGE and step.actor == "user":
+                text = step.text
+        at = action.position
+        if text:
+            asked.append(asked_stems(text))
+            text = ""
+        newest.append(len(asked) - 1)
+    return asked, newest
+
+
+def _left(done: Sequence[Action]) -> Iterator[tuple[str, ...]]:
+    """For each action whose arguments name something that was listed before: whether more of that list is left."""
+    lists: list[tuple[str, ...]] = []
+    seen: set[str] = set()
+    for action in done:
+        seen.update(action.values)
+        own = next((ids for ids in reversed(lists) if any(value in ids for value in action.values)), None)
+        yield () if own is None else (LEFT if any(name not in seen for name in own) else NONE_LEFT,)
+        if action.listed:
+            lists.append(action.listed)
+
+
+def _stems(text: str) -> list[str]:
+    """Of what mining sees of a text, so that a reader who has more of it says the same."""
+    return plain_stems(text[:STEP_TEXT])
+
+
+def _faults(actions: Sequence[Action]) -> list[tuple[int, str]]:
+    """Before the last act that is told."""
+    faults: list[tuple[int, str]] = []
+    done = 0
+    for action in actions:
+        if action.verb:
+            done += 1
+        elif action.failure is not None and done < ACTIONS:
+            faults.append((done, action.failure.type))
+    return faults
+
+
+def asked_stems(text: str) -> list[str]:
+    """The first of a user's message."""
+    return list(dict.fromkeys(_stems(text)[:ASKED_STEMS]))
+
+
+def said_stems(text: str) -> list[str]:
+    """The last of what an agent says: there it says what it does next."""
+    end = text[:STEP_TEXT][-_SAID_TEXT:]
+    return plain_stems(end if len(end) < _SAID_TEXT else end.partition(" ")[2])[-SAID_STEMS:]
+
+
+class _Words:
+    """Each word once, so that a course stays small; when there are too many, or too many references to them, what is
+    new is left out."""
+
+    def __init__(self) -> None:
+        self._places: dict[str, int] = {}
+        self._room = _REFERENCES
+
+    def at(self, word: str) -> int:
+        word = word[:_WORD]
+        if not word or (word not in self._places and len(self._places) >= _WORDS):
+            return -1
+        return self._places.setdefault(word, len(self._places))
+
+    def all(self, words: Iterable[str]) -> list[int]:
+        known = [place for place in map(self.at, words) if place >= 0][: self._room]
+        self._room -= len(known)
+        return known
+
+    def known(self) -> list[str]:
+        return list(self._places)
+
+
+KIND: Final = Kind(NAME, extract, None)

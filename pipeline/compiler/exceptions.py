@@ -1,0 +1,72 @@
+"""When a cause leads to its effect and when it does not, in words. In: a pair with its cases. Out: conditions and
+counterexamples for people. Nothing fails.
+"""
+
+from collections import Counter
+from typing import Final
+
+from pipeline.compiler.association import by_chance
+from pipeline.compiler.causes import Pair
+from pipeline.compiler.wording import plural
+from pipeline.contracts.evidence import Contribution
+from pipeline.segments.happenings import cause_words
+from pipeline.segments.masking import sentence
+from pipeline.segments.naming import phrase_of
+
+_NEARLY_NONE: Final = 0.1
+_OFTEN: Final = 4  # what is rarer could not be told from chance
+_CHANCE: Final = 0.05
+_CONDITIONS: Final = 3
+_EXAMPLES: Final = 5
+
+
+def conditions(pair: Pair) -> list[str]:
+    """What had come before in nearly all cases and in no exception, or the other way round, if chance would not make
+    it so."""
+    return [
+        f"{sentence(cause_words(sign))} came before" if needed else f"{sentence(cause_words(sign))} did not come before"
+        for sign, needed in _telling(pair)
+    ][:_CONDITIONS]
+
+
+def _telling(pair: Pair) -> list[tuple[str, bool]]:
+    """What had come before, and whether it is needed or keeps the effect away. Something that keeps it away need not
+    explain every exception."""
+    hits, misses = _sides(pair)
+    good, bad = ([set(c.body["held"]) - {pair.cause} for c in side] for side in (hits, misses))
+    counts = Counter(sign for own in (*good, *bad) for sign in own)
+    often = sorted(sign for sign, count in counts.items() if count >= _OFTEN)
+    found = []
+    for sign in often:
+        held, elsewhere = (sum(sign in own for own in side) for side in (good, bad))
+        if elsewhere <= _NEARLY_NONE * len(bad) and held >= (1 - _NEARLY_NONE) * len(good):
+            found.append((by_chance(held, len(good), elsewhere, len(bad)), sign, True))
+        elif held <= _NEARLY_NONE * len(good):
+            found.append((by_chance(elsewhere, len(bad), held, len(good)), sign, False))
+    sure = sorted((round(chance, 9), sign, needed) for chance, sign, needed in found)
+    return [(sign, needed) for chance, sign, needed in sure if chance * 2 * len(often) <= _CHANCE]
+
+
+def _sides(pair: Pair) -> tuple[list[Contribution], list[Contribution]]:
+    """Contributions of hits and of exceptions; one that has both is among the hits."""
+    hit = {time.of.contribution_id: time.of for time, was in pair.cases if was}
+    missed = {
+        time.of.contribution_id: time.of for time, was in pair.cases if not was and time.of.contribution_id not in hit
+    }
+    return list(hit.values()), list(missed.values())
+
+
+def counterexamples(pair: Pair) -> list[str]:
+    """Where the effect did not follow, most frequent first."""
+    guards = [sign for sign, needed in _telling(pair) if not needed]
+    told = Counter(_told(pair, time.of, guards) for time, hit in pair.cases if not hit)
+    shown = sorted(told, key=lambda text: (-told[text], text))[:_EXAMPLES]
+    return [text if told[text] == 1 else f"{text} ({plural(told[text], 'time')})" for text in shown]
+
+
+def _told(pair: Pair, c: Contribution, guards: list[str]) -> str:
+    held = c.body["held"]
+    guard = next((f" after {cause_words(sign)}" for sign in guards if sign in held), "")
+    what = f"{phrase_of(pair.verb)} went otherwise" if pair.verb else "it did not follow"
+    goal = f" (“{c.body['goal']}”)" if c.body["goal"] else ""
+    return sentence(f"{what}{guard}{goal}")

@@ -1,0 +1,152 @@
+"""What of a message may state something: its plain clauses. In: a text. Out: clauses, contractions spelt out. Nothing
+fails.
+
+Precision first: whatever asks, supposes, hopes, reports what others say, quotes, or shows code gives nothing, and
+with it the whole sentence goes.
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from pipeline.compiler.knowledge.words import (
+    ASKING,
+    REPORTING,
+    SUPPOSING,
+    SUPPOSING_PHRASES,
+    SUPPOSING_WITHIN,
+    TRAILING,
+)
+
+_FENCE: Final = re.compile(r"```.*?(?:```|\Z)|~~~.*?(?:~~~|\Z)|<(\w+)>.*?</\1>", re.DOTALL)
+_FENCES: Final = ("```", "~~~", "</")
+_SHOWN: Final = (">", "|", "#", "//", "$ ", "+++", "---", "@@", "⏺", "⎿", "❯", "│", "\t", "    ")
+"""How a line begins that is quoted or pasted."""
+_CODE: Final = re.compile(r"`([^`\n]*)`")
+_QUOTE: Final = re.compile(r"\"([^\"\n]*)\"|“([^”\n]*)”|«([^»\n]*)»|(?<!\w)'([^'\n]*)'(?!\w)|(?<!\w)‘([^’\n]*)’(?!\w)")
+_QUOTES: Final = frozenset("\"“«'‘`")
+_HIDDEN: Final = "\0"
+_NAME_WORDS: Final = 2
+"""A quote of so many words may be a name; a longer one is a quotation."""
+_CODE_WORDS: Final = 4
+_BULLET: Final = re.compile(r"\s*(?:[-*•]|\d{1,2}[.)])\s+")
+_SENTENCE: Final = re.compile(r"[^.!?]+(?:[.!?](?=\S)[^.!?]*)*[.!?]*")
+
+_CONTRACTED: Final = re.compile(
+    r"\b(?:(?P<can>can'?t|cannot|can't)|(?P<will>won'?t)|(?P<not>do|does|did|is|are|was|were|have|has|had|could|would"
+    r"|should|must)n'?t|(?P<am>i)'m|(?P<are>we|you|they)'re|(?P<have>i|we|you|they)'ve|(?P<would>i|we|you|he|she|they|it|that)'d"
+    r"|(?P<shall>\w+)'ll|(?P<is>that|it|he|she|what|who|there|here|where|how|let)'s|(?P<any>any more))\b",
+    re.IGNORECASE,
+)
+_APOSTROPHES: Final = frozenset("'’")
+_SPELT: Final = {
+    "can": "can not", "will": "will not", "not": "{} not", "am": "{} am", "are": "{} are", "have": "{} have",
+    "would": "{} would", "shall": "{} will", "is": "{} is", "any": "anymore",
+}  # fmt: skip
+_NO_PROSE: Final = ("://", "->", "<-", "=>", "==")
+_MAY: Final = re.compile(r"\bmay (?!\d)[a-z]")
+_LEAD: Final = re.compile(
+    r"(?:(?:just )?so you know|fyi|heads[ -]?up|by the way|btw|for (?:the record|your information|context|reference)"
+    r"|(?:please )?(?:note|remember|keep in mind|be aware|bear in mind)(?: that\b|(?=\s*[:,]))"
+    r"|(?:quick )?(?:note|reminder)"
+    r"|oh|ok(?:ay)?|so|well|honestly|actually|basically|frankly|obviously|also|and|but|hi|hello|hey|hmm+|ah|yes|yeah|yep"
+    r"|no(?=,)|sorry|to be clear|in fact|again|anyway|right|sure|thanks|thank you|now(?=,)|first(?=,)|because|since"
+    r"|as (?:i said|you know|always)|of course|important|one more thing|fwiw|imo|that said|though)\b\s*[,:;!.–—-]*\s*",
+    re.IGNORECASE,
+)
+_TRAILING: Final = re.compile(
+    r"[,\s]+(?:by the way|btw|though|please|ok(?:ay)?|thanks|these days|nowadays|at the moment|right now|currently|now"
+    r"|anymore|already|too|as well|as you know|you know|today|yesterday|honestly|actually|for now"
+    r"|last (?:week|month|year)|this (?:week|month|year)|ever|at all|from now on|lol|haha|xd|again|since then|ago)$",
+    re.IGNORECASE,
+)
+_LOOSE: Final = " \t,;:.!)–—-"
+_PARTS: Final = re.compile(
+    r"\s*(?:;|\s[–—-]+\s|\s\(|\.{3}|…|,?\s(?:because|although|though|whereas|which|so that|except|but|while)\s"
+    r"|,\s(?:so|and|since|as|where|who|when|until|then|not)\s|\sand (?=(?:i|we|you|it|the|my|our|they|he|she)\s)"
+    r"|\sso (?=(?:i|we|you|it|this|that|they)\s))\s*",
+    re.IGNORECASE,
+)
+_WORD: Final = re.compile(r"[a-z][a-z.'-]*[a-z]|[a-z]")
+_WORDS_MOST: Final = 40
+
+
+def sentences(text: str, telling: Sequence[str] = ()) -> Iterator[str]:
+    """Those that state or ask for something on their own account, without what they begin with for politeness. With
+    `telling`, only those that hold one of these."""
+    if any(mark in text for mark in _FENCES):
+        text = _FENCE.sub(f" {_HIDDEN} ", text)
+    for line in text.split("\n"):
+        if not line or line.startswith(_SHOWN) or (telling and not any(word in line for word in telling)):
+            continue
+        plain = _QUOTE.sub(_named, _CODE.sub(_coded, line)) if not _QUOTES.isdisjoint(line) else line
+        bullet = _BULLET.match(plain)
+        plain = plain[bullet.end() :] if bullet is not None else plain
+        for found in _SENTENCE.findall(plain.replace("**", "").replace("__", "")):
+            if found[-1] == "?" or _HIDDEN in found or (telling and not any(word in found for word in telling)):
+                continue
+            if said := _stated(found):
+                yield said
+
+
+def _stated(found: str) -> str:
+    """The sentence, if it states or orders something."""
+    said = _without_lead(spelt_out(" ".join(found.split()).lstrip("(")))
+    words = _WORD.findall(said.lower())
+    if (
+        not 1 < len(words) <= _WORDS_MOST
+        or said.rstrip(" )*\"'").endswith("?")
+        or any(mark in said for mark in _NO_PROSE)
+    ):
+        return ""
+    if words[0] in ASKING or (words[0] in ("do", "have") and words[1] in ("you", "we", "i", "they", "the")):
+        return ""
+    if not SUPPOSING.isdisjoint(words) or not REPORTING.isdisjoint(words) or _MAY.search(said):
+        return ""
+    if SUPPOSING_WITHIN.isdisjoint(words):
+        return said
+    lowered = f" {' '.join(words)} "
+    return "" if any(phrase in lowered for phrase in SUPPOSING_PHRASES) else said
+
+
+def spelt_out(text: str) -> str:
+    """Without contractions."""
+    if _APOSTROPHES.isdisjoint(text) and "any more" not in text and "annot" not in text:
+        return text
+    return _CONTRACTED.sub(_spell, text.replace("’", "'"))
+
+
+def _spell(match: re.Match[str]) -> str:
+    how = match.lastgroup or ""
+    return _SPELT[how].format(match[how])
+
+
+def clauses(sentence: str) -> Iterator[str]:
+    """The parts of a sentence, each without what it trails off with."""
+    for part in _PARTS.split(sentence):
+        clause = without_trail(_without_lead(part))
+        if clause and clause.split(" ", 1)[0].lower() not in ASKING:
+            yield clause
+
+
+def without_trail(text: str) -> str:
+    text = text.rstrip(_LOOSE)
+    while text.rpartition(" ")[2].lower() in TRAILING and (match := _TRAILING.search(text)) is not None:
+        text = text[: match.start()].rstrip(_LOOSE)
+    return f"{text})" if text.count("(") > text.count(")") else text
+
+
+def _without_lead(text: str) -> str:
+    while (match := _LEAD.match(text)) and match.end() < len(text):
+        text = text[match.end() :]
+    return text.strip()
+
+
+def _named(match: re.Match[str]) -> str:
+    inner = next(group for group in match.groups() if group is not None)
+    short = 0 < len(inner.split()) <= _NAME_WORDS and not inner.endswith((".", "!", "?", ","))
+    return inner if short else f" {_HIDDEN} "
+
+
+def _coded(match: re.Match[str]) -> str:
+    return match[1] if 0 < len(match[1].split()) <= _CODE_WORDS and "=" not in match[1] else f" {_HIDDEN} "

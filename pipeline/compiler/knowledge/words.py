@@ -1,0 +1,145 @@
+"""Word lists for what messages state, as data. General English; no tenant's words."""
+
+from typing import Final
+
+from pipeline.segments.lexicon import word_set
+
+ANYTHING: Final = word_set(
+    """
+    it this that these those there here he she they you him her them his its their your one ones everything
+    something nothing anything someone nobody everyone anybody everybody which who what each all some many most few
+    both others another mine yours ours thing things stuff people guys folks us me
+    """
+)
+"""Words that stand for anything: what is said of them is said of nothing."""
+
+NO_SUBJECT: Final = word_set(
+    """
+    is are am was were be been being now already next better finally my our to and or but because if when that which
+    who not do does did can could will would should shall may might must has have had so then than with without for
+    from by at as like into about after before until while just only even also please let lets how why where what
+    there it this i you we they he she don't isn't n't doesn't no yes any never always
+    """
+)
+"""None of them stands in a plain subject."""
+
+VAGUE: Final = word_set(
+    """
+    traceback tracebacks script scripts existing later reproduction issue issues problem problems question questions
+    point thing flight flights trip refund occurrence occurrences order ticket booking reservation item payment
+    transaction number code idea error errors bug bugs reason reasons part parts result results first second third
+    last next previous change changes fix option options answer output difference rest other only same test tests
+    build page message messages line lines plan approach case cases way example note thought thoughts guess worry
+    concern feedback comment comments suggestion summary conclusion task todo items solution cause root fact truth
+    bad mistake fault turn status state current new old above following latter former pr diff commit patch review
+    log logs trace stack exception warning failure function method step steps request response prompt conversation
+    context session analysis file files input value values fun best worst hardest key main intent intention
+    understanding expectation assumption experience impression opinion hope fear
+    """
+)
+"""What these are about changes from one sentence to the next."""
+
+PASSING: Final = word_set(
+    """
+    must broken failing red green done ready wrong right correct incorrect fine good bad great ok okay up down gone
+    empty blank slow fast stuck missing late early open closed happy sad tired busy sick clear unclear possible
+    impossible available unavailable back here there away sure sorry glad afraid curious interested excited able
+    about going trying looking working running getting seeing having doing using thinking talking asking wondering
+    new old same different similar better worse best worst true false important easy hard simple complex clean dirty
+    safe full over out off on in actually really quite very too so pretty just still also only that what how why
+    when where whether because to like not no a bit amazing awesome nice cool perfect lovely beautiful wonderful
+    interesting weird strange funny crazy proud grateful thankful nervous scared worried fun tough nothing something
+    everything it this these those him her them well always never growing coming starting almost nearly around soon
+    now then passing messed
+    """
+)
+"""What is so today, and what begins another kind of sentence."""
+
+LABELS: Final = word_set(
+    """
+    Note Error Warning Problem Question Answer Plan Goal Update Summary Result Issue Bug Fix Todo Feature Task Input
+    Output Example Title Description Status Reason Cause Context Background Expected Actual Steps Request Response
+    User Assistant System Human Agent Tip Hint Info Important Reminder Option Idea Proposal Severity File Line Test
+    Remember Policy Rule Decision Conclusion Analysis Review Comment Feedback Correction Also Edit Reply Version
+    Type Name Date Time Place
+    """
+)
+"""What stands before a colon without being who speaks."""
+
+NO_VERB: Final = word_set(
+    """
+    been seen had heard used knew known mind ever a an the my your his her their our its mine such so too more less
+    about there here i you we he she they it this that these those in on at of and or but because better worse good
+    bad great fun nice sure happy sad able going trying looking gone done said was were is are am not only just
+    really quite possible easy hard love loved loves wanted thought wondered enjoy enjoyed hate forget liked like
+    felt feel tried works worked fails failed happens happened again up down out got get gets seem seems
+    """
+)
+"""After `always` and `never` these begin no instruction."""
+
+ORDINARY: Final = word_set(
+    """
+    user users system code app application program server client data everything agent model tool script command
+    class module library package test build file window button customer people man woman guy team company thing work
+    job time day week month year way home house room place world life water money list table key git then else today
+    tomorrow yesterday currently maybe ok yes no thanks please sorry hi hello hey
+    """
+)
+"""Alone and without an article these are no names."""
+
+HANGING: Final = word_set(
+    """
+    for to in on with by at from of as the a an same is are was not and or be have been just only so too very more
+    less when where how my our your his her their because while until after before
+    """
+)
+"""What begins with these is no object."""
+
+ASKING: Final = word_set(
+    """
+    who whom whose what which why when where how does did is are am was were can could should would will shall has
+    any or wdyt thoughts
+    """
+)
+"""How a question begins, with or without its mark."""
+
+SUPPOSING: Final = word_set(
+    """
+    if unless whether maybe perhaps possibly probably presumably supposedly might could suppose supposing supposed
+    assume assuming assumed assumes imagine imagining pretend pretending wonder wondering wish wishing wished
+    hypothetical hypothetically potentially theoretically seem seems seemed likely unclear otherwise once someone
+    somebody ideally guess unsure e.g example
+    """
+)
+"""A sentence with one of these does not say that something is so."""
+
+SUPPOSING_PHRASES: Final = (
+    " looks like ", " look like ", " feels like ", " sounds like ", " let is say ", " in case ", " not know ",
+    " not sure ", " not think ", " not remember ", " i think ", " i believe ", " i suspect ", " i bet ", " i doubt ",
+    " i feel ", " who knows ", " as though ", " as if ", " what about ", " how about ", " for instance ",
+)  # fmt: skip
+SUPPOSING_WITHIN: Final = frozenset(word for phrase in SUPPOSING_PHRASES for word in phrase.split()) - {
+    "i",
+    "is",
+    "like",
+}
+"""Each of them has one of these."""
+
+TRAILING: Final = word_set(
+    """
+    way btw though please ok okay thanks days nowadays moment now currently anymore already too well know today
+    yesterday honestly actually week month year ever all on lol haha xd again then ago
+    """
+)
+"""Last words of what a clause trails off with."""
+
+REPORTING: Final = word_set(
+    """
+    said say says saying claim claims claimed claiming wrote writes told tells tell telling according reads print
+    prints printed stated states mention mentions mentioned mentioning report reported argues argued arguing suggest
+    suggests suggested suggesting suggestion quote quotes quoted quoting apparently allegedly rumour rumours rumor
+    rumors heard comment comments commented goes show shows showed ask asks asked stands output outputs log logs
+    logged promised thinks thought believes believed
+    """
+)
+"""A sentence with one of these says what somebody or something else does."""

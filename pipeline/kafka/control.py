@@ -1,0 +1,42 @@
+"""Appends control records of our own to the events log, signed with the deployment's key.
+
+Enters: one value per partition. Leaves: what Kafka has not acknowledged, by its reason, in words; nothing where all of
+it stands in the log. Fails: SettingsError without a control key.
+"""
+
+from collections.abc import Mapping
+from contextlib import closing
+from typing import Final
+
+from confluent_kafka import KafkaError
+
+from pipeline.contracts.headers import AUTHENTICATION
+from pipeline.intake.control import signature
+from pipeline.kafka.clients import plain_producer, sendable
+from pipeline.kafka.publisher import named
+from pipeline.settings import Settings
+from pipeline.topology import EVENTS
+
+DELIVERY_MS: Final = 15_000
+"""Also where less time is given: a record that was sent may arrive, so it is better to know."""
+
+
+def append_control(settings: Settings, kind: str, values: Mapping[int, bytes]) -> str:
+    """`kind` becomes the records' key, and names them where one could not be appended."""
+    key, topic = settings.require_control_key(), settings.topic_prefix + EVENTS
+    failures: list[str] = []
+
+    def delivered(error: KafkaError | None, _: object) -> None:
+        if error is not None:
+            failures.append(error.str())
+
+    producer = plain_producer(settings.require_kafka(), **{"linger.ms": 0, "delivery.timeout.ms": DELIVERY_MS})
+    with closing(producer):
+        for partition, value in values.items():
+            headers = sendable([*named(value)[1], (AUTHENTICATION, signature(key, value))])
+            producer.produce(topic, value, kind.encode(), partition, headers=headers, on_delivery=delivered)
+        while producer.flush(0.2):
+            pass
+    if not failures:
+        return ""
+    return f"{len(failures)} of {len(values)} {kind} records could not be appended to {topic}: {failures[0]}"

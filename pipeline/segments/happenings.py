@@ -1,0 +1,132 @@
+"""What happened in a segment, in order: what the agent did and decided, how that went, what changed, what failed. In:
+its steps and actions. Out: happenings, each with a sign by which it is the same in every segment. Nothing fails.
+
+A sign is a kind and words, a tab between each: `did edit`, `decided question option`, `state open`, `error type
+message tool`, `fails pytest`, `passes pytest`. What only looks at something, and could, has none.
+"""
+
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+from pipeline.contracts.event_types import Role
+from pipeline.contracts.evidence import Segment, Step
+from pipeline.segments.intent import option_key, question_key
+from pipeline.segments.lexicon import ENDS
+from pipeline.segments.masking import mask, readable
+from pipeline.segments.naming import mutates, phrase_of, silent
+from pipeline.segments.pairing import Action
+
+_WORDS: Final = 80
+DID, DECIDED, STATE, ERROR, FAILS, PASSES = "did", "decided", "state", "error", "fails", "passes"
+CAUSES: Final = frozenset({DID, DECIDED, STATE, ERROR, FAILS})
+BEFALLS: Final = frozenset({STATE, ERROR, FAILS})
+"""What comes by itself: an agent's own next action is its choice."""
+
+
+class Happening(NamedTuple):
+    verb: str
+    """Of the action; empty where it is none."""
+    sign: str
+    kind: str
+    plain: str
+    """The sign without what an error befell."""
+    tried: bool
+    """Whether it is known how the action went."""
+    events: Sequence[str]
+    links: Sequence[str]
+    """Ids that it names as what it comes from."""
+
+
+def happenings(segment: Segment, actions: Sequence[Action]) -> list[Happening]:
+    placed = [(action.position, _acted(action)) for action in actions if not silent(action.verb)]
+    for place, step in enumerate(segment.steps):
+        if step.role is Role.STATE or step.role is Role.DECISION:
+            sign = _changed(step) if step.role is Role.STATE else _decided(step)
+            if sign:
+                links = [link for link in (step.parent, step.correlation) if link]
+                placed.append((place, Happening("", sign, kind_of(sign), sign, False, (step.event_id,), links)))
+    return [happening for _, happening in sorted(placed, key=lambda found: found[0])]
+
+
+def _acted(action: Action) -> Happening:
+    sign = _sign(action)
+    return Happening(action.verb, sign, kind_of(sign), plain(sign), action.ok is not None, action.events, ())
+
+
+def _sign(action: Action) -> str:
+    test = action.role is Role.TEST
+    if action.ok is False:
+        failure = action.failure
+        if test or failure is None or not (failure.type or failure.message):
+            return _joined(FAILS, action.verb)
+        return _joined(
+            ERROR, *(mask(text, action.values)[:_WORDS] for text in (failure.type, failure.message)), action.verb
+        )
+    if test:
+        return _joined(PASSES, action.verb) if action.ok else ""
+    return _joined(DID, action.verb) if action.verb and mutates(action.verb) else ""
+
+
+def _changed(step: Step) -> str:
+    """That the work is over is nothing that changed."""
+    name, text = (" ".join(part.split()) for part in (step.name, step.text))
+    if not (name or text) or not ENDS.isdisjoint({name.lower(), text.lower()}):
+        return ""
+    return _joined(STATE, mask(text if name.lower() in ("", text.lower()) else f"{name} = {text}")[:_WORDS])
+
+
+def _decided(step: Step) -> str:
+    question, option = question_key(step.name), option_key(step.text)
+    return _joined(DECIDED, question, option) if question and option else ""
+
+
+def _joined(*parts: str) -> str:
+    return "\t".join(" ".join(part.split()) for part in parts)
+
+
+def kind_of(sign: str) -> str:
+    return sign.split("\t", 1)[0]
+
+
+def plain(sign: str) -> str:
+    """An error's sign whatever it befell; else the sign."""
+    return "\t".join(sign.split("\t")[:3]) if kind_of(sign) == ERROR else sign
+
+
+def verb_in(sign: str) -> str:
+    """The verb that the sign is about; empty where it is about none."""
+    kind, *words = sign.split("\t")
+    if kind in (DID, FAILS, PASSES):
+        return words[0]
+    return words[2] if kind == ERROR and len(words) > 2 else ""
+
+
+def cause_words(sign: str) -> str:
+    """What comes after `after`."""
+    kind, *words = sign.split("\t")
+    match kind:
+        case "decided":
+            return f"the decision for {words[1]}"
+        case "state":
+            return f"state {readable(words[0])}".strip()
+        case "did":
+            return phrase_of(words[0])
+    return effect_words(sign)
+
+
+def effect_words(sign: str) -> str:
+    """A clause: `deploy fails: no such key`, `state becomes open`."""
+    kind, *words = sign.split("\t")
+    match kind:
+        case "state":
+            return f"state becomes {readable(words[0])}".strip()
+        case "error":
+            told = [readable(words[0], 60).replace("_", " "), readable(words[1])]
+            told = [part for part in told if part]
+            if len(told) > 1 and told[0].lower() in told[1].lower():
+                del told[0]
+            what = ": ".join(told) or "an error"
+            return f"{phrase_of(words[2])} fails: {what}" if len(words) > 2 and words[2] else what
+        case "fails" | "passes":
+            return f"{phrase_of(words[0]) or 'something'} {kind}"
+    return phrase_of(words[0])

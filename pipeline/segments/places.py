@@ -1,0 +1,65 @@
+"""Files that texts name, and identifiers of code. In: a text. Out: paths as they stand, identifiers. Nothing fails."""
+
+import re
+from typing import Final
+
+_NAME: Final = r"[\w.@+-]*[A-Za-z]\w*\.[A-Za-z][A-Za-z0-9]{0,4}"
+_FILE: Final = rf"(?:~/|\.{{1,2}}/|/)?(?:[\w.@+-]+/)*{_NAME}"
+_PATH: Final = re.compile(rf"(?<![\w/.@:+-]){_FILE}(?![\w/(])")
+_WHOLE: Final = re.compile(_FILE)
+_AT_START: Final = re.compile(rf"\s*({_FILE})(?=[:\s]|$)(?::\d+)?:?(.*)")
+_REMOVED: Final = re.compile(r"(?:^|&&|;|\n)\s*(?:git\s+)?rm\s+([^;&|\n]+)")
+_DEFINED: Final = re.compile(
+    r"\b(?:def|class|func|type|function|interface|struct|trait|module)\s+(?:\([^)]*\)\s*)?([A-Za-z_]\w{2,})"
+)
+_IDENTIFIER: Final = re.compile(
+    r"\b(?:[A-Za-z]+_\w+|_\w{2,}|[a-z]+[A-Z]\w+|[A-Z][a-z0-9]+[A-Z]\w*|[A-Za-z]\w{2,}(?=\(\)))"
+)
+_DOTTED: Final = re.compile(r"\b[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)+\b")
+_PART: Final = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
+_SUFFIX: Final = re.compile(r"\.\w+$")
+LINES: Final = 24  # of a result that are looked at
+_PATH_LENGTH: Final = 160
+
+
+def file_named(text: str) -> str:
+    """The path that a text is, without `./`; empty where it is none."""
+    return text.removeprefix("./") if _WHOLE.fullmatch(text) else ""
+
+
+def files_in(text: str) -> list[str]:
+    """Each once, in order; only what ends in a suffix counts as a file's name."""
+    if "." not in text:
+        return []
+    return list(dict.fromkeys(found.removeprefix("./") for found in _PATH.findall(text)))
+
+
+def files_removed(command: str) -> list[str]:
+    """What a shell command removes by name."""
+    if "rm " not in command:
+        return []
+    words = [word for found in _REMOVED.findall(command) for word in found.split()]
+    return [word.removeprefix("./") for word in words if not word.startswith("-")]
+
+
+def located_lines(text: str) -> list[tuple[str, str]]:
+    """Lines such as a search prints them: file and what stands in it; the file is empty where a line names none."""
+    found = []
+    for line in text.split("\n", LINES)[:LINES]:
+        match = _AT_START.match(line) if "." in line[:_PATH_LENGTH] else None
+        found.append((match[1].removeprefix("./"), match[2]) if match else ("", line))
+    return found
+
+
+def identifiers(text: str) -> list[str]:
+    """What is defined first, then all that only code would write so, each once."""
+    return list(dict.fromkeys([*_DEFINED.findall(text), *_IDENTIFIER.findall(text)]))
+
+
+def dotted_names(text: str) -> list[str]:
+    return list(dict.fromkeys(_DOTTED.findall(text)))
+
+
+def name_parts(name: str) -> list[str]:
+    """`cmd/session_state.go` → cmd, session, state; `sessionState` → session, state."""
+    return [part.lower() for part in _PART.findall(_SUFFIX.sub("", name))]

@@ -1,0 +1,155 @@
+"""What is known of what was said: what holds, what replaces what, and where two sides stand."""
+
+import random
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pipeline.compiler.knowledge.claims import claims
+from pipeline.contracts.limits import KNOWLEDGE_VALUES
+from tests.support.inprocess import events_log, evidence_logs
+from tests.support.sessions import interleaved
+from tests.support.talk import Turn, holding, knowledge_of, known, said
+
+
+def texts(records: Any, kind: str = "memory") -> list[str]:
+    return sorted(record["text"] for record in records if record["kind"] == kind)
+
+
+def of_turns(*sessions: tuple[Turn, ...]) -> list[dict[str, Any]]:
+    return knowledge_of([e for n, turns in enumerate(sessions) for e in said(f"s{n}", *turns, at=n)])
+
+
+def test_what_a_user_states_is_known_with_its_source() -> None:
+    (record,) = of_turns(("Hi! Just so you know, our database is Postgres.",))
+    assert record["text"] == "Our database is Postgres"
+    assert record["body"] | {"subject": "team's database", "predicate": "is", "object": "Postgres"} == record["body"]
+    assert record["source_events"] == ["s0-0"]
+    assert record["kind"] == "memory"
+    assert record["status"] == "active"
+
+
+def test_a_later_statement_of_a_user_ends_the_earlier_one() -> None:
+    old, new = sorted(
+        of_turns(("Our database is Postgres.",), ("Our database is MySQL now.",)), key=lambda r: r["text"], reverse=True
+    )
+    assert (old["status"], old["superseded_by"]) == ("superseded", new["record_id"])
+    assert old["validity"]["end"] == new["validity"]["start"]
+    assert new["status"] == "active"
+
+
+def test_negation_is_carried_and_ends_what_it_denies() -> None:
+    records = of_turns(("We use Redis.", "We use Kafka."), ("We don't use Redis any more.",))
+    assert texts(holding(records)) == ["We do not use Redis", "We use Kafka"]
+    assert [r["body"]["negated"] for r in holding(records) if "Redis" in r["text"]] == [True]
+
+
+def test_what_many_sessions_say_is_surer_and_what_assistants_say_less_sure() -> None:
+    once = of_turns(("We use Redis.",))[0]["confidence"]
+    often = of_turns(("We use Redis.",), ("we use redis",), ("We use Redis",))[0]["confidence"]
+    told = of_turns((("assistant", "The billing service runs on Nomad."),))[0]["confidence"]
+    assert told < once < often
+
+
+def test_assistants_that_differ_leave_a_conflict_until_a_user_settles_it() -> None:
+    sides = (
+        (("assistant", "The billing service runs on Nomad."),),
+        (("assistant", "The billing service runs on Mesos."),),
+    )
+    disputed = of_turns(*sides)
+    (conflict,) = [record for record in disputed if record["kind"] == "conflict"]
+    assert conflict["status"] == "unresolved"
+    assert [side["object"] for side in conflict["body"]["sides"]] == ["Mesos", "Nomad"]
+    assert set(conflict["source_events"]) == {"s0-0", "s1-0"}
+    settled = of_turns(*sides, ("The billing service runs on Nomad.",))
+    assert [record["status"] for record in settled if record["kind"] == "conflict"] == ["resolved"]
+    assert texts(holding(settled)) == ["The billing service runs on Nomad"]
+
+
+def test_a_value_that_is_called_as_a_conflict_is_stands_beside_the_conflict() -> None:
+    records = of_turns(
+        (("assistant", "The billing service runs on Conflict."),),
+        (("assistant", "The billing service runs on Mesos."),),
+    )
+    assert sorted(record["kind"] for record in records) == ["conflict", "memory", "memory"]
+    assert texts(records) == ["The billing service runs on Conflict", "The billing service runs on Mesos"]
+
+
+def test_an_assistant_does_not_overrule_a_user() -> None:
+    records = of_turns(("The billing service runs on Nomad.",), (("assistant", "The billing service runs on Mesos."),))
+    assert texts(records) == ["The billing service runs on Nomad"]
+
+
+def test_standing_instructions_are_policies_and_can_be_turned_round() -> None:
+    records = of_turns(("Always run the linter before committing.",), ("Never run the linter before committing.",))
+    assert texts(holding(records), "policy") == ["Never run the linter before committing"]
+    assert sorted(record["status"] for record in records) == ["active", "superseded"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "do not do that yet", "Always do it like this.", "> never push to main", "```\nnever push to main\n```",
+        'He said "our database is Postgres".', "Is our database Postgres?", "If our database is Postgres, say so.",
+        "never mind", "I always forget to run it", "it never works", "The problem is the database.",
+    ],
+)  # fmt: skip
+def test_what_is_asked_supposed_quoted_or_passing_gives_nothing(text: str) -> None:
+    assert claims(text, "user") == ()
+
+
+def test_a_withdrawn_statement_gets_an_end() -> None:
+    """A segment that speaks again without it withdraws it; nothing else does."""
+    log = evidence_logs(events_log(said("s0", "Our database is Postgres."), 1).values(), 1)
+    (record,) = known(log).values()
+    gone = withdrawn_later(log)
+    assert gone["record_id"] == record["record_id"]
+    assert gone["status"] == "withdrawn"
+    assert gone["validity"]["end"]
+
+
+def withdrawn_later(log: Any) -> dict[str, Any]:
+    first, end = log[0]
+    value = first.value.replace(b'"withdrawn":false', b'"withdrawn":true')
+    assert value != first.value
+    again = type(first)(0, 2, end.timestamp + 5_000, first.key, value, first.headers)
+    barrier = type(end)(0, 3, end.timestamp + 6_000, end.key, end.value.replace(b'"b"', b'"c"'), end.headers)
+    (record,) = known({0: [first, end, again, barrier]}).values()
+    return record
+
+
+SAYINGS = (
+    "Our database is Postgres.", "Our database is MySQL.", "Our database is not MySQL.", "We use Redis.",
+    "We don't use Redis.", "Always run the linter before committing.", "Never run the linter before committing.",
+    "I prefer tabs over spaces.", "I prefer spaces over tabs.", "My goal is to ship version 2 in May.",
+)  # fmt: skip
+TURNS = st.sampled_from(SAYINGS) | st.tuples(
+    st.just("assistant"), st.sampled_from(["The api runs on Nomad.", "The api runs on Mesos."])
+)
+
+
+@pytest.mark.requirement("E-27")
+@settings(max_examples=settings().max_examples // 2)
+@given(
+    told=st.lists(st.lists(TURNS, min_size=1, max_size=3), min_size=1, max_size=6),
+    dice=st.randoms(use_true_random=False),
+)
+def test_any_interleaving_leaves_the_same_knowledge_to_the_byte(told: list[list[Turn]], dice: random.Random) -> None:
+    """Ids and times too: they are made from what was said, not from when it came."""
+    sessions = [said(f"s{n}", *turns, at=n) for n, turns in enumerate(told)]
+    one_by_one = [e for session in sessions for e in session]
+    assert by_id(knowledge_of(interleaved(sessions, dice))) == by_id(knowledge_of(one_by_one))
+
+
+def by_id(records: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    return sorted(records, key=lambda record: str(record["record_id"]))
+
+
+def test_a_dispute_without_end_keeps_its_newest_sides() -> None:
+    names = [f"{a}{b}" for a in "KLMNPRSTV" for b in ("amo", "eru", "ilo", "ona", "uba")]
+    records = of_turns(*((("assistant", f"The billing service runs on {name}."),) for name in names))
+    (conflict,) = [record for record in records if record["kind"] == "conflict" and record["status"] == "unresolved"]
+    shown = [side["object"] for side in conflict["body"]["sides"]]
+    assert sorted(shown) == sorted(names[-KNOWLEDGE_VALUES:])

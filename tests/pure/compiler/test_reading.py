@@ -1,0 +1,112 @@
+"""Artifacts read like notes: nothing trivial, nothing twice, and an error's own words wherever it has any."""
+
+from pipeline.compiler.candidate import candidate
+from pipeline.compiler.extract import contributions
+from pipeline.compiler.model import Candidate
+from pipeline.contracts.event_types import Role
+from tests.support.segments import Script
+
+
+def compiled(runs: list[Script], kind: str) -> list[Candidate]:
+    told = [c for one in runs for c in contributions(one.segment()) if c.pattern_type == kind]
+    found = (candidate([c for c in told if c.pattern == pattern]) for pattern in sorted({c.pattern for c in told}))
+    return [one for one in found if one is not None]
+
+
+def failing(number: int, *looks: str, output: str, error: bool = True) -> Script:
+    """A check fails, is looked into, mended by an edit and passes."""
+    one = Script(f"s{number}")
+    one.user("Please review")
+    run = one.add(Role.TEST, name="make lint", ok=False, text=output)
+    if error:
+        one.add(Role.ERROR, name="lint_failed", text="[lint] $ linter run ./...", parent=run)
+    for look in looks:
+        one.add(Role.ACTION, name=f"{look} a.go", ok=True)
+    one.add(Role.ACTION, name="edit", text="a.go", ok=True)
+    one.add(Role.TEST, name="make lint", ok=True)
+    return one
+
+
+LINTED = "[lint] $ linter run ./...\ncmd/a.go:3:9: declared and not used: newStore\n[lint] ERROR task failed"
+
+
+def test_ways_out_that_differ_only_in_what_was_looked_at_are_one() -> None:
+    looks = [(), ("cat",), ("cat",), ("grep", "cat"), ("cat",)]
+    (found,) = compiled([failing(n, *of, output=LINTED) for n, of in enumerate(looks)], "failure_playbook")
+    assert found.title == "Lint failed (run `make lint`)"
+    assert found.content["recovery_steps"] == [
+        "Run `cat`, then edit files, then run `make lint` again (worked in 5 of 5 sessions)"
+    ]
+    assert found.content["symptoms"] == ["Lint failed", "Declared and not used"]
+    assert found.content["trigger_conditions"] == ["The user wants to review"]
+
+
+def test_a_command_that_fails_without_an_error_event_tells_by_its_output() -> None:
+    output = "installing\nerror: no matching version of left"
+    (found,) = compiled([failing(n, output=output, error=False) for n in range(3)], "failure_playbook")
+    assert found.title == "No matching version of left (run `make lint`)"
+
+
+def test_an_error_that_is_no_actions_is_got_over_by_trying_again() -> None:
+    runs = []
+    for number in range(3):
+        one = Script(f"s{number}")
+        said = one.agent("Two answers at once")
+        one.add(Role.ERROR, name="FormatError", text="always give exactly one answer", parent=said)
+        one.tool("get_order")
+        runs.append(one)
+    (found,) = compiled(runs, "failure_playbook")
+    assert found.content["recovery_steps"] == ["Try again (worked in 3 of 3 sessions)"]
+
+
+def test_a_search_that_finds_nothing_is_no_failure_and_that_something_failed_is_no_way_to_fail() -> None:
+    runs = []
+    for number in range(4):
+        one = Script(f"s{number}")
+        one.user("Please review")
+        for name, kind in (("grep x a.go", "Missing"), ("make all", "Missing"), ("make some", "NonZeroExit")):
+            run = one.add(Role.ACTION, name=name, ok=False)
+            one.add(Role.ERROR, name=kind, text="exit code 1", parent=run)
+            one.add(Role.ACTION, name=name, ok=True)
+        runs.append(one)
+    assert [found.title for found in compiled(runs, "failure_playbook")] == ["Missing (run `make all`)"]
+
+
+def test_a_playbook_rests_on_one_way_out_that_has_helped_twice() -> None:
+    runs = []
+    for number, way in enumerate(["restart", "rebuild", "reinstall"] * 2):
+        one = Script(f"s{number}")
+        one.tool("deploy", ok=False, error="no route to the host", kind="Unreachable")
+        one.tool(way)
+        one.tool("deploy")
+        runs.append(one)
+    statuses = [[one.status.value for one in compiled(some, "failure_playbook")] for some in (runs[:3], runs[:4])]
+    assert statuses == [["draft"], ["active"]]
+
+
+def procedure(number: int, *tools: str) -> Script:
+    one = Script(f"s{number}")
+    one.user("Please merge")
+    for tool in tools:
+        one.tool(tool)
+    one.feedback("positive")
+    return one
+
+
+def test_that_files_are_read_and_edited_is_no_procedure() -> None:
+    runs = []
+    for number in range(6):
+        one = Script(f"s{number}")
+        one.user("Please merge")
+        one.tool("Read")
+        one.add(Role.ACTION, name="edit", text="a.go", ok=True)
+        one.feedback("positive")
+        runs.append(one)
+    assert compiled(runs, "task_schema") == []
+
+
+def test_a_wish_of_one_word_is_titled_with_the_steps_that_tell_most() -> None:
+    (found,) = compiled([procedure(n, "open_branch", "merge_request") for n in range(6)], "task_schema")
+    assert found.title == "Merge request"
+    (found,) = compiled([procedure(n, "open_branch", "close_request") for n in range(6)], "task_schema")
+    assert found.title == "Merge: close request"

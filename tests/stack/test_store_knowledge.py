@@ -1,0 +1,90 @@
+"""Knowledge in a real Redis: what of it packs show, and where."""
+
+import uuid
+from collections.abc import Iterator
+from typing import Any
+
+import orjson
+import pytest
+
+from pipeline.contracts.keys import join_key
+from pipeline.contracts.pack import Entry, Section
+from pipeline.store.projection import Record
+from pipeline.topology import KNOWLEDGE
+from tests.support.memory import Memory
+from tests.support.talk import knowledge_of, said
+
+
+@pytest.fixture
+def memory(redis_url: str) -> Iterator[Memory]:
+    made = Memory(redis_url, f"t{uuid.uuid4().hex}-")
+    yield made
+    made.wipe()
+    made.client.close()
+
+
+def as_read(records: list[dict[str, Any]]) -> list[Record]:
+    return [
+        Record(KNOWLEDGE, 0, n, join_key(r["tenant_id"], r["record_id"]).encode(), orjson.dumps(r), [])
+        for n, r in enumerate(records)
+    ]
+
+
+def shown(memory: Memory, query: str, section: Section, **asked: Any) -> list[str]:
+    entries: list[Entry] = [e for e in memory.pack(query, **asked).entries if e.section is section]
+    return [entry.content for entry in entries]
+
+
+@pytest.mark.requirement("T-05")
+def test_a_policy_stands_in_the_core_whatever_is_asked(memory: Memory) -> None:
+    memory.write(*as_read(knowledge_of(said("s", "Always run the linter before committing."))))
+    (text,) = shown(memory, "what is the weather", Section.CORE)
+    assert "Always run the linter before committing" in text
+
+
+@pytest.mark.requirement("Y03")
+def test_what_has_been_replaced_is_not_shown_but_resolves(memory: Memory) -> None:
+    records = knowledge_of([*said("s1", "Our database is Postgres."), *said("s2", "Our database is MySQL.", at=1)])
+    memory.write(*as_read(records))
+    (text,) = shown(memory, "which database do we have", Section.FACTS)
+    assert "Our database is MySQL" in text
+    assert [memory.store.get_knowledge("acme", r["record_id"]) for r in records] == records
+
+
+def test_goals_and_conflicts_have_their_sections(memory: Memory) -> None:
+    memory.write(
+        *as_read(
+            knowledge_of(
+                [
+                    *said("s1", "My goal is to ship version 2 in May."),
+                    *said("s2", ("assistant", "The billing service runs on Nomad."), at=1),
+                    *said("s3", ("assistant", "The billing service runs on Mesos."), at=2),
+                ]
+            )
+        )
+    )
+    assert any("ship version 2" in text for text in shown(memory, "ship version", Section.GOALS))
+    (conflict,) = shown(memory, "where does billing run", Section.CONFLICTS)
+    assert "Nomad" in conflict
+    assert "Mesos" in conflict
+
+
+def test_a_pack_filtered_by_tags_shows_what_rests_on_events_that_carry_them(memory: Memory) -> None:
+    tagged = said("s1", "We use Redis.", "Always run the linter first.", tags=["infra"])
+    other = said("s2", "We use Kafka.", "Never push to main directly.", at=1)
+    memory.write(*as_read(knowledge_of([*tagged, *other])))
+    assert len(shown(memory, "what do we use", Section.FACTS)) == 2
+    assert len(shown(memory, "what do we use", Section.FACTS, tags=["infra"])) == 1
+    assert len(shown(memory, "what do we use", Section.CORE, tags=["infra"])) == 1
+    assert shown(memory, "what do we use", Section.CORE, tags=["other"]) == []
+
+
+def test_an_erased_record_leaves_nothing_behind(memory: Memory) -> None:
+    records = as_read(knowledge_of(said("s", "We use Redis.", tags=["infra"])))
+    memory.write(*records)
+    memory.write(*(record._replace(offset=len(records) + n, value=None) for n, record in enumerate(records)))
+    tenant = memory.keys.tenant("acme")
+    assert set(memory.dump()) == {
+        key.removeprefix(memory.keys.prefix.encode())
+        for key in (memory.keys.positions, memory.keys.guard(f"{KNOWLEDGE}/0"), memory.keys.tenants, tenant.version)
+    }

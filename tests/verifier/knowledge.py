@@ -1,0 +1,123 @@
+"""Knowledge records against the maps: what a pattern's map says stands there to the byte, and nothing else does.
+
+Records are a function of the map, ids too (law 5); what is no longer said was withdrawn when its pattern spoke, and of
+that the newest of a pattern stay. Enters: the patterns that a reference of the evidence partition has found, and the
+partition of the knowledge topic. Leaves: faults.
+"""
+
+from collections import Counter, defaultdict
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import orjson
+
+from pipeline.compiler.knowledge.records import records
+from pipeline.compiler.registry import knows
+from pipeline.contracts.evidence import Contribution
+from pipeline.contracts.keys import join_key, split_key
+from pipeline.contracts.limits import WITHDRAWN_RECORDS
+from tests.verifier.faults import Kind, Report, difference
+from tests.verifier.log import Part, Row
+from tests.verifier.patterns import Pattern, Patterns
+from tests.verifier.rules import KNOWLEDGE
+
+Table = dict[str, Any]
+WITHDRAWN: Final = "withdrawn"
+
+
+@dataclass
+class Entry:
+    """Every record of one record_id, in order."""
+
+    rows: list[tuple[Row, Table]] = field(default_factory=list)
+    erased: bool = False
+
+    @property
+    def last(self) -> Table:
+        return self.rows[-1][1]
+
+    @property
+    def value(self) -> bytes:
+        return self.rows[-1][0].value or b""
+
+
+def compare_knowledge(report: Report, part: Part, number: int, patterns: Patterns, state: Table) -> Counter[str]:
+    """`state`: the records `p/…` of the table. Leaves what the stage must have counted."""
+    where = f"{KNOWLEDGE}/{number}"
+    counts: Counter[str] = Counter()
+    by_pattern: dict[str, dict[str, Entry]] = defaultdict(dict)
+    for record_id, entry in _entries(report, where, part, counts).items():
+        name = join_key(entry.last["tenant_id"], entry.last["pattern"])
+        by_pattern[name][record_id] = entry
+    known = {name for name, pattern in patterns.patterns.items() if knows(split_key(pattern.text)[0])}
+    for name in sorted(known | by_pattern.keys()):
+        pattern, entries = patterns.patterns.get(name), by_pattern.get(name, {})
+        if pattern is None:
+            report.add(Kind.UNFOUNDED, f"{where} pattern {name}", "nothing: no evidence speaks of it", len(entries))
+            continue
+        _compare(report, f"{where} pattern {name}", pattern, entries)
+        _compare_state(report, f"{where} pattern {name}", entries, state.get(name, {}))
+        report.compared["patterns of knowledge"] += 1
+    report.compared["knowledge records"] += len(part.rows)
+    return counts
+
+
+def _entries(report: Report, where: str, part: Part, counts: Counter[str]) -> dict[str, Entry]:
+    entries: dict[str, Entry] = defaultdict(Entry)
+    for row in part.rows:
+        place = f"{where} offset {row.offset}"
+        try:
+            tenant_id, record_id = split_key((row.key or b"").decode())
+            entry = entries[record_id]
+            if row.value is None:
+                counts["knowledge_erased"] += 1
+                entry.erased = True
+                continue
+            record = orjson.loads(row.value)
+            counts[f"knowledge_{record['status']}"] += 1
+            named = record["record_id"], record["tenant_id"], record["pattern"]
+            if named[:2] != (record_id, tenant_id):
+                report.add(Kind.DIFFERING, place, f"the record of the key {row.key!r}", named)
+            if entry.rows and not entry.erased and entry.value == row.value:
+                report.add(Kind.DOUBLED, place, "something new", "the record before once more")
+            entry.rows.append((row, record))
+            entry.erased = False
+        except (ValueError, KeyError, TypeError):
+            report.add(Kind.UNFOUNDED, place, "a knowledge record", row.value)
+    return {record_id: entry for record_id, entry in entries.items() if entry.rows}
+
+
+def _compare(report: Report, where: str, pattern: Pattern, entries: dict[str, Entry]) -> None:
+    said = _said(pattern)
+    for record_id in sorted(said.keys() | entries.keys()):
+        entry, expected = entries.get(record_id), said.get(record_id)
+        standing = entry is not None and not entry.erased and entry.last["status"] != WITHDRAWN
+        for row, _ in entry.rows if entry is not None else ():
+            if row.number("hmx-origin-offset") not in pattern.spoke:
+                report.add(Kind.UNFOUNDED, f"{where} {record_id}", "said when its pattern spoke", "at another time")
+        if expected is None:
+            if standing and entry is not None:
+                report.add(Kind.UNFOUNDED, f"{where} {record_id}", "nothing, or withdrawn", entry.last["status"])
+        elif entry is None or not standing:
+            report.add(Kind.LOST, f"{where} {record_id}", expected, entry and entry.last["status"])
+        elif entry.value != expected:
+            report.add(Kind.DIFFERING, f"{where} {record_id}", *difference(expected, entry.value))
+
+
+def _said(pattern: Pattern) -> dict[str, bytes]:
+    """When it spoke last."""
+    if not pattern.spoke:
+        return {}
+    last = pattern.last(max(pattern.spoke)).values()
+    found = records([Contribution.model_validate_json(value) for value in last])
+    return {record.record_id: record.to_json() for record in found}
+
+
+def _compare_state(report: Report, where: str, entries: dict[str, Entry], state: Table) -> None:
+    there = {record_id: entry for record_id, entry in entries.items() if not entry.erased}
+    standing = [there[i].last for i in sorted(there) if there[i].last["status"] != WITHDRAWN]
+    report.same(f"{where} state records", standing, state.get("records", []))
+    withdrawn = sorted(i for i, entry in there.items() if entry.last["status"] == WITHDRAWN)
+    report.same(f"{where} state withdrawn", withdrawn, sorted(state.get("withdrawn", [])))
+    if len(withdrawn) > WITHDRAWN_RECORDS:
+        report.add(Kind.DIFFERING, where, f"at most {WITHDRAWN_RECORDS} withdrawn", len(withdrawn))
