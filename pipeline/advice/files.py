@@ -1,0 +1,258 @@
+"""Which files a new request will touch. In: contributions of the kind `touched`, a request. Out: files, likeliest
+first. Nothing fails.
+
+What is known of a file: the goals of the sessions that changed it, identifiers that were seen in it, its path, who
+changed it when. Each feature is divided by its maximum and weighted; then the best directories and what was changed
+together with the best files gain. A pure function of the contributions, whatever their order.
+"""
+
+import re
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from math import log, sqrt
+from typing import Final, NamedTuple
+
+from pipeline.advice.ranking import Ranking
+from pipeline.contracts.evidence import Contribution
+from pipeline.segments.intent import plain_stems, stem
+from pipeline.segments.places import dotted_names, files_in, identifiers, name_parts
+
+_GOALS: Final = 0.5
+_DOCUMENT: Final = 0.5
+_PATH_TWICE: Final = 2
+_LITTLE_BY_LENGTH: Final = 0.4
+_ENDS_ALIKE: Final = 0.7  # the last two parts of a path, or a dotted module
+_RECENT_HALF: Final = 3  # of the agent's sessions, after which recency is halved
+_RECENT: Final = 20
+_AGAIN_SESSIONS: Final = 6
+_AGAIN_BEFORE: Final = 3
+_BEST: Final = 5
+_DIRECTORY: Final = 0.15
+_TOGETHER: Final = 0.1
+_TOGETHER_FILES: Final = range(2, 26)
+_NAMES_SESSION_FILES: Final = 8  # a session that changed more is about none of them
+_OUTSIDE: Final = ("/", "~", "..")
+_WORD: Final = re.compile(r"\b[A-Za-z]\w{3,}\b")
+_MODULE: Final = re.compile(r"(?:/__init__)?\.\w+$")
+
+Scores = Mapping[str, float]
+
+
+class Likely(NamedTuple):
+    path: str
+    score: float
+
+
+class Session(NamedTuple):
+    agent_id: str
+    last_at: int
+    session_id: str
+    goal: list[str]
+    """Stems."""
+    names: set[str]
+    """Identifiers that the user wrote."""
+    changed: list[str]
+    seen: list[str]
+    held: dict[str, set[str]]
+
+
+def sessions(touched: Iterable[Contribution]) -> list[Session]:
+    """Each with its segments one after the other, by time; paths relative to the workspace wherever it is known."""
+    segments: defaultdict[str, list[Contribution]] = defaultdict(list)
+    for contribution in touched:
+        segments[contribution.session_id].append(contribution)
+    found = [_session(sorted(of, key=lambda c: (c.first_at, c.contribution_id))) for of in segments.values()]
+    roots = _roots(found)
+    return sorted((_relative(session, roots) for session in found), key=lambda s: (s.last_at, s.session_id))
+
+
+def _session(segments: Sequence[Contribution]) -> Session:
+    held: defaultdict[str, set[str]] = defaultdict(set)
+    for segment in segments:
+        for path, names in segment.body["held"].items():
+            held[path].update(names)
+    return Session(
+        segments[0].agent_id,
+        max(c.last_at for c in segments),
+        segments[0].session_id,
+        [word for c in segments for word in c.body["goal"]],
+        {name for c in segments for name in c.body["names"]},
+        list(dict.fromkeys(path for c in segments for path in c.body["changed"])),
+        list(dict.fromkeys(path for c in segments for path in c.body["seen"])),
+        held,
+    )
+
+
+def _roots(found: Iterable[Session]) -> list[str]:
+    """Directories below which an absolute path is one that others name relatively: the deepest first."""
+    found = list(found)
+    relative: defaultdict[str, set[str]] = defaultdict(set)
+    for session in found:
+        for path in session.changed:
+            if not path.startswith(_OUTSIDE):
+                relative[_name(path)].add(path)
+    roots = {
+        path.removesuffix(known)
+        for session in found
+        for path in [*session.seen, *session.changed]
+        if path.startswith("/")
+        for known in relative[_name(path)]
+        if path.endswith(f"/{known}")
+    }
+    return sorted(roots, key=lambda root: (-len(root), root))
+
+
+def _relative(session: Session, roots: Sequence[str]) -> Session:
+    held: defaultdict[str, set[str]] = defaultdict(set)
+    for path, names in session.held.items():
+        held[_below(path, roots)] |= names
+    changed = list(dict.fromkeys(_below(path, roots) for path in session.changed))
+    seen = list(dict.fromkeys(_below(path, roots) for path in session.seen))
+    inside = [path for path in seen if "/" in path and not path.startswith(_OUTSIDE)]
+    return session._replace(changed=changed, seen=inside, held=held)
+
+
+def _below(path: str, roots: Sequence[str]) -> str:
+    return next((path.removeprefix(root) for root in roots if path.startswith(root)), path)
+
+
+def _name(path: str) -> str:
+    return path.rsplit("/", 1)[-1]
+
+
+def _directory(path: str) -> str:
+    return path.rpartition("/")[0]
+
+
+def _path_words(path: str) -> list[str]:
+    return [stem(part) for part in name_parts(path)]
+
+
+class Files:
+    """What sessions (`sessions`, by time) make known of files."""
+
+    def __init__(self, known: Sequence[Session]) -> None:
+        self.known = known
+        self.changed_by: defaultdict[str, list[Session]] = defaultdict(list)
+        self.held: defaultdict[str, set[str]] = defaultdict(set)
+        for session in known:
+            for path in session.changed:
+                self.changed_by[path].append(session)
+                if len(session.changed) <= _NAMES_SESSION_FILES:
+                    self.held[path] |= session.names
+            for path, names in session.held.items():
+                self.held[path] |= names
+        self.files = sorted(self.changed_by.keys() | {path for session in known for path in session.seen})
+        self._place = {path: place for place, path in enumerate(self.files)}
+        self._goals = Ranking([session.goal for session in known])
+        self._paths = Ranking([_path_words(path) for path in self.files])
+        self._documents = Ranking([self._document(path) for path in self.files], _LITTLE_BY_LENGTH)
+        self._holding = Counter(name for path in self.files for name in self.held.get(path, ()))
+        self._names = Counter(map(_name, self.files))
+
+    def _document(self, path: str) -> list[str]:
+        goals = [word for session in self.changed_by.get(path, ()) for word in session.goal]
+        names = [stem(part) for name in sorted(self.held.get(path, ())) for part in name_parts(name)]
+        return goals + names + _PATH_TWICE * _path_words(path)
+
+    def likely(self, request: str, agent_id: str = "") -> list[Likely]:
+        """Ties by path; nothing where no file is known."""
+        words = plain_stems(request)
+        code = identifiers(request)
+        words += [stem(part) for name in code for part in name_parts(name)]
+        scores: defaultdict[str, float] = defaultdict(float)
+        weighted = (
+            (_GOALS, _to_one(self._by_goals(words))),
+            (_DOCUMENT, _to_one(dict(zip(self.files, self._documents.scores(words), strict=True)))),
+            (1.0, _to_one(dict(zip(self.files, self._paths.scores(words), strict=True)))),
+            (1.0, _to_one(self._by_identifiers({*code, *_WORD.findall(request)}))),
+            (1.0, self._named(request)),
+            (self._again(agent_id), _to_one(self._recent(agent_id))),
+        )
+        for weight, feature in weighted:
+            for path, score in feature.items():
+                scores[path] += weight * score
+        ranked = [Likely(path, round(score, 6)) for path, score in self._raised(scores).items() if score > 0]
+        return sorted(ranked, key=lambda file: (-file.score, file.path))
+
+    def _by_goals(self, words: Sequence[str]) -> Scores:
+        """A session whose goal is like this one speaks for the files it changed, for each the less the more it
+        changed."""
+        scores: defaultdict[str, float] = defaultdict(float)
+        for session, score in zip(self.known, self._goals.scores(words), strict=True):
+            for path in session.changed:
+                scores[path] += score * score / sqrt(len(session.changed))
+        return scores
+
+    def _by_identifiers(self, asked: set[str]) -> Scores:
+        return {
+            path: sum(log(1 + len(self.files) / self._holding[name]) for name in sorted(asked & held))
+            for path, held in self.held.items()
+            if path in self._place and not asked.isdisjoint(held)
+        }
+
+    def _named(self, request: str) -> Scores:
+        """Files that the request names, wholly or by their end."""
+        paths = [f"/{path}" for path in files_in(request)]
+        modules = dotted_names(request)
+        scores = {}
+        for path in self.files if paths or modules else ():
+            score = self._how_named(path, paths, modules)
+            if score:
+                scores[path] = score
+        return scores
+
+    def _how_named(self, path: str, paths: Sequence[str], modules: Sequence[str]) -> float:
+        name, end = _name(path), "/".join(path.split("/")[-2:])
+        if any(said.endswith(f"/{path}") for said in paths):
+            return 1.0 if "/" in path else 1 / sqrt(self._names[name])
+        module = _MODULE.sub("", path).replace("/", ".")
+        if "/" in end and any(said.endswith(f"/{end}") for said in paths):
+            return _ENDS_ALIKE
+        if "." in module and any(said == module or said.startswith(f"{module}.") for said in modules):
+            return _ENDS_ALIKE
+        return 1 / sqrt(self._names[name]) if any(_name(said) == name for said in paths) else 0.0
+
+    def _own(self, agent_id: str) -> list[list[str]]:
+        """What the agent's sessions changed, the newest first."""
+        return [s.changed for s in reversed(self.known) if s.agent_id == agent_id and s.changed][:_RECENT]
+
+    def _recent(self, agent_id: str) -> Scores:
+        scores: defaultdict[str, float] = defaultdict(float)
+        for ago, changed in enumerate(self._own(agent_id)):
+            for path in changed:
+                scores[path] += 0.5 ** (ago / _RECENT_HALF)
+        return scores
+
+    def _again(self, agent_id: str) -> float:
+        """How far the agent stays with its files: four times the share that it had changed shortly before, or 1.5."""
+        own = self._own(agent_id)
+        total = again = 0
+        for ago, changed in enumerate(own[:_AGAIN_SESSIONS]):
+            before = {path for earlier in own[ago + 1 : ago + 1 + _AGAIN_BEFORE] for path in earlier}
+            total += len(changed)
+            again += len(before.intersection(changed))
+        return min(1.5, 4 * again / total) if total else 0.0
+
+    def _raised(self, scores: Scores) -> Scores:
+        """With what the best five files lend to their directories and to what was changed together with them."""
+        best = sorted(scores, key=lambda path: (-round(scores[path], 9), path))[:_BEST]
+        directories: dict[str, float] = {}
+        for path in best:
+            directories.setdefault(_directory(path), scores[path])
+        raised = defaultdict(
+            float,
+            {path: scores.get(path, 0.0) + _DIRECTORY * directories.get(_directory(path), 0.0) for path in self.files},
+        )
+        for path in best:
+            for session in self.changed_by.get(path, ()):
+                if len(session.changed) in _TOGETHER_FILES:
+                    for other in session.changed:
+                        if other != path:
+                            raised[other] += _TOGETHER / sqrt(len(session.changed) - 1)
+        return raised
+
+
+def _to_one(scores: Scores) -> Scores:
+    highest = max(scores.values(), default=0.0)
+    return {path: score / highest for path, score in scores.items()} if highest > 0 else {}

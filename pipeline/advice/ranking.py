@@ -1,0 +1,33 @@
+"""BM25 over a few hundred small documents. In: bags of words. Out: a score for each document. Nothing fails."""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
+from math import log
+from typing import Final
+
+K1: Final = 1.2
+B: Final = 0.75
+
+
+class Ranking:
+    def __init__(self, documents: Sequence[Iterable[str]], b: float = B) -> None:
+        self.size = len(documents)
+        self._postings: defaultdict[str, list[tuple[int, int]]] = defaultdict(list)
+        lengths = []
+        for number, document in enumerate(documents):
+            counts = Counter(document)
+            lengths.append(counts.total())
+            for word, count in counts.items():
+                self._postings[word].append((number, count))
+        usual = sum(lengths) / self.size if any(lengths) else 1.0
+        self._norms = [K1 * (1 - b + b * length / usual) for length in lengths]
+
+    def scores(self, query: Iterable[str]) -> list[float]:
+        """Each word of the query counts once."""
+        scores = [0.0] * self.size
+        for word in sorted(set(query)):
+            postings = self._postings.get(word, ())
+            weight = log(1 + (self.size - len(postings) + 0.5) / (len(postings) + 0.5))
+            for number, count in postings:
+                scores[number] += weight * count * (K1 + 1) / (count + self._norms[number])
+        return scores

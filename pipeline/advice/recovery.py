@@ -1,0 +1,138 @@
+"""What to do after an error, from what was done after errors before. In: courses of a tenant's sessions, and of
+the one under way. Out: actions with their shares. Nothing fails.
+
+All counts are sums over sessions, so no order of arrival matters. The longest known circumstances speak first (error
+class with what failed, with its tool, the class, any error), shorter ones as far as little is known of them; what the
+session itself did after its errors counts several times. What usually follows the last two actions raises an action
+or lowers it, and so does how often this session has done it.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Final, NamedTuple
+
+from pipeline.advice.courses import Advised, Course
+from pipeline.segments.naming import tool_of
+
+_OWN_ERRORS: Final = 3
+"""So many other sessions' errors weigh as much as one of its own."""
+_OWN: Final = 0.25
+_OWN_HALF: Final = 5  # actions of its own after which a session has half of that say
+_FLOOR: Final = 0.05
+_ERRORS: Final = 20
+_CLASS: Final = 6
+_PAIR: Final = 20
+_TRIPLE: Final = 10
+_FOLLOWS: Final = 0.2
+"""The power of what usually follows."""
+
+
+class Done(NamedTuple):
+    """An action, or an error that is no action's and has no verb."""
+
+    verb: str
+    error: str | None = None
+    """The error's class, which may be empty; None where nothing failed."""
+
+
+Circumstances = tuple[str, ...]
+
+
+class Known:
+    """How often which verb came in which circumstances."""
+
+    def __init__(self) -> None:
+        self.verbs: Counter[str] = Counter()
+        self.after: defaultdict[Circumstances, Counter[str]] = defaultdict(Counter)
+        """By the last one or two verbs."""
+        self.recovered: defaultdict[Circumstances, Counter[str]] = defaultdict(Counter)
+        """By what is known of an error, as `_kinds` lists it."""
+
+    def learn(self, steps: Sequence[Done]) -> None:
+        verbs = [done.verb for done in steps if done.verb]
+        self.verbs.update(verbs)
+        for at, then in enumerate(verbs):
+            for last in range(1, min(at, 2) + 1):
+                self.after[tuple(verbs[at - last : at])][then] += 1
+        for error, then in recoveries(steps):
+            for kind in _kinds(error):
+                self.recovered[kind][then] += 1
+
+
+def known(sessions: Iterable[Sequence[Done]]) -> Known:
+    counts = Known()
+    for steps in sessions:
+        counts.learn(steps)
+    return counts
+
+
+def steps_of(course: Course) -> list[Done]:
+    """What was done and what went wrong, in order."""
+    faults: defaultdict[int, list[Done]] = defaultdict(list)
+    for fault in course.faults:
+        faults[min(fault.at, len(course.acts))].append(Done("", fault.error))
+    steps: list[Done] = []
+    for at, act in enumerate(course.acts):
+        steps += faults[at]
+        steps.append(Done(act.verb, act.error if act.ok is False or act.error else None))
+    return steps + faults[len(course.acts)]
+
+
+def recoveries(steps: Sequence[Done]) -> Iterator[tuple[Done, str]]:
+    """Each error with the first verb after it; one that nothing was done after has none."""
+    waiting: list[Done] = []
+    for done in steps:
+        if done.verb:
+            yield from ((error, done.verb) for error in waiting)
+            waiting = []
+        if done.error is not None:
+            waiting.append(done)
+
+
+def advise(counts: Known, steps: Sequence[Done]) -> list[Advised]:
+    """What to do after the session's last error. Likeliest first, ties by name; nothing where nothing went wrong or
+    nothing is known."""
+    failed = next((done for done in reversed(steps) if done.error is not None), None)
+    verbs = [done.verb for done in steps if done.verb]
+    vocabulary = sorted(counts.verbs.keys() | set(verbs))
+    if failed is None or not vocabulary:
+        return []
+    total = counts.verbs.total() + _FLOOR * len(vocabulary)
+    usual = {verb: (counts.verbs[verb] + _FLOOR) / total for verb in vocabulary}
+    likely = _after_error(counts, failed, steps, usual)
+    following = _shares(counts.after.get(tuple(verbs[-1:])), usual, _PAIR)
+    following = _shares(counts.after.get(tuple(verbs[-2:])) if len(verbs) > 1 else None, following, _TRIPLE)
+    scores = {verb: likely[verb] * (following[verb] / usual[verb]) ** _FOLLOWS for verb in vocabulary}
+    sum_of_scores = sum(scores.values())
+    own, say = Counter(verbs), _OWN * len(verbs) / (len(verbs) + _OWN_HALF)
+    shares = (
+        Advised(verb, round((1 - say) * scores[verb] / sum_of_scores + say * own[verb] / max(1, len(verbs)), 6))
+        for verb in vocabulary
+    )
+    return sorted(shares, key=lambda advised: (-advised.share, advised.verb))
+
+
+def _after_error(counts: Known, failed: Done, steps: Sequence[Done], usual: Mapping[str, float]) -> Mapping[str, float]:
+    own = Known()
+    own.learn(steps)
+    shares = usual
+    for kind in _kinds(failed):
+        seen = Counter(counts.recovered.get(kind, {}))
+        for verb, count in own.recovered.get(kind, {}).items():
+            seen[verb] += _OWN_ERRORS * count
+        shares = _shares(seen, shares, _CLASS if kind else _ERRORS)
+    return shares
+
+
+def _kinds(error: Done) -> list[Circumstances]:
+    """What is known of an error, from nothing to all."""
+    kind = error.error or ""
+    return [(), (kind,), (kind, "tool", tool_of(error.verb) if error.verb else ""), (kind, "verb", error.verb)]
+
+
+def _shares(seen: Mapping[str, int] | None, expected: Mapping[str, float], trust: int) -> Mapping[str, float]:
+    """What was seen, drawn towards what was expected as by so many sightings."""
+    if not seen:
+        return expected
+    total = sum(seen.values()) + trust
+    return {verb: (seen.get(verb, 0) + trust * share) / total for verb, share in expected.items()}
