@@ -10,7 +10,7 @@ COMPILE := $(BIN)/uv pip compile --universal --python-version 3.11 --generate-ha
 SIDE_BY_SIDE := -n 2 --dist loadfile --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-slow bench conformance crash fuzz reference lint lock venv clean
+.PHONY: help demo test test-slow bench quality conformance crash fuzz reference lint lock venv clean
 
 help:  ## list these commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s  %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -27,6 +27,9 @@ test-slow: venv  ## the tests left out of `make test`, which take minutes, and e
 
 bench: venv  ## what it costs, each figure beside a baseline of the same run (LINES="…" EVENTS=n ROUNDS=n)
 	@$(BIN)/python -m tests.bench
+
+quality: venv  ## whether what is compiled is any good, on held-out real sessions and planted truth (TASKS="…" HMX_DATA=dir)
+	@$(BIN)/python -m tests.quality
 
 conformance: venv  ## every requirement of the specifications, the tests that prove it, and what is still open
 	@$(BIN)/python -m tests.support.conformance

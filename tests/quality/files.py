@@ -1,0 +1,73 @@
+"""E6: are the files that a session will change among the first that its first message makes likely? Known are the
+sessions that were over when it began, of the same tenant. Asked for are the files that were met in any of these: no
+memory can name another; the share of all files stands below. Baseline: what the sessions with the most similar
+messages changed, by BM25, the most similar first.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from typing import Final, NamedTuple
+
+from pipeline.advice.files import Files, sessions
+from pipeline.advice.files import Session as Past
+from pipeline.advice.ranking import Ranking
+from pipeline.contracts.event_types import Role
+from pipeline.contracts.evidence import Contribution
+from pipeline.segments.intent import plain_stems
+from tests.quality.figures import Bar, Case, Figure, paired
+from tests.quality.sessions import Recorded, Session, Sessions
+
+_RANKS: Final = (5, 10)
+_BARS: Final = {
+    "claude_code": {5: Bar(least=0.32, proven=True), 10: Bar(least=0.43, proven=True)},
+    "swe": {5: Bar(least=0.32, proven=True), 10: Bar(least=0.39, proven=True)},
+}
+
+
+class _Asked(NamedTuple):
+    session_id: str
+    files: set[str]
+    met: set[str]
+    advised: list[str]
+    usual: list[str]
+
+
+def task(asked: Sessions) -> Iterator[Figure]:
+    for name, bars in _BARS.items():
+        cases = list(_cases(asked.of(name)))
+        for rank in _RANKS:
+            known = [_recall(case, case.files & case.met, rank) for case in cases if case.files & case.met]
+            yield paired("files", f"{name} by time", f"R@{rank}", known, bars[rank])
+        for rank in _RANKS:
+            everything = [_recall(case, case.files, rank) for case in cases]
+            yield paired("files", f"{name} by time", f"R@{rank} of all files", everything)
+
+
+def _recall(case: _Asked, wanted: set[str], rank: int) -> Case:
+    advised, usual = (len(wanted.intersection(named[:rank])) / len(wanted) for named in (case.advised, case.usual))
+    return Case(case.session_id, advised, usual)
+
+
+def _cases(recorded: Recorded) -> Iterator[_Asked]:
+    touched: defaultdict[tuple[str, str], list[Contribution]] = defaultdict(list)
+    for contribution in recorded.of_kind("touched"):
+        touched[contribution.tenant_id, contribution.session_id].append(contribution)
+    for now in recorded.sessions:
+        wanted = set(now.label.get("files_edited") or now.label.get("files_changed") or ())
+        request = next((s.text for s in now.steps if s.role is Role.MESSAGE and s.actor == "user"), "")
+        if not wanted or not request:
+            continue
+        over = sessions(c for past in _over(recorded, now) for c in touched[now.tenant_id, past.session_id])
+        files = Files(over)
+        advised = [file.path for file in files.likely(request, now.agent_id)[: _RANKS[-1]]]
+        yield _Asked(now.session_id, wanted, set(files.files), advised, _usual(over, request))
+
+
+def _over(recorded: Recorded, now: Session) -> list[Session]:
+    return [s for s in recorded.sessions if s.tenant_id == now.tenant_id and s.last_at < now.first_at]
+
+
+def _usual(over: Sequence[Past], request: str) -> list[str]:
+    scores = Ranking([past.goal for past in over]).scores(plain_stems(request))
+    nearest = sorted(zip(scores, over, strict=True), key=lambda of: (-of[0], of[1].session_id))
+    return list(dict.fromkeys(path for score, past in nearest if score > 0 for path in past.changed))

@@ -1,0 +1,137 @@
+"""What every figure rests on: held-out sessions, intervals, bars; and a report that is the same on every run."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.quality import __main__ as quality
+from tests.quality.figures import Bar, Case, Figure, drawn, mean, paired
+from tests.quality.outlooks import area
+from tests.quality.sessions import Sessions, recorded
+from tests.support.sessions import session
+
+
+def test_what_is_known_without_some_sessions_is_the_map_without_their_contributions() -> None:
+    sessions = [session(n) for n in range(12)]
+    held_out = {f"session-{n}" for n in range(0, 12, 3)}
+    of_all = recorded("all", [event for one in sessions for event in one])
+    of_others = recorded("others", [e for one in sessions for e in one if e["session_id"] not in held_out])
+    assert of_others.contributions == tuple(c for c in of_all.contributions if c.session_id not in held_out)
+    assert of_others.contributions
+
+
+def test_intervals_are_of_the_difference_and_the_same_whatever_order_the_cases_come_in() -> None:
+    cases = [Case(f"task {n % 7}", n % 2, n % 3 / 2) for n in range(70)]
+    one, other = paired("t", "s", "m", cases), paired("t", "s", "m", cases[::-1])
+    assert one == other
+    assert one.low is not None
+    assert one.high is not None
+    assert one.baseline is not None
+    assert one.low < one.value - one.baseline < one.high
+
+
+def test_cases_of_one_cluster_are_no_independent_evidence() -> None:
+    alone = mean("t", "s", "m", [Case(str(n), n % 2) for n in range(80)])
+    together = mean("t", "s", "m", [Case(str(n // 20), n // 20 % 2) for n in range(80)])
+    assert alone.low is not None
+    assert together.low is not None
+    assert together.low < alone.low
+
+
+def test_a_statistic_of_drawn_cases_sees_whole_clusters() -> None:
+    clusters = [str(n // 2) for n in range(20)]
+
+    def statistic(places: Iterable[int]) -> tuple[float, float]:
+        chosen = list(places)
+        assert all(chosen.count(place) == chosen.count(place ^ 1) for place in chosen)
+        return sum(chosen) / len(chosen), 0.0
+
+    assert drawn("t", "s", "m", clusters, statistic).value == 9.5
+
+
+@given(st.lists(st.tuples(st.integers(0, 3), st.booleans()), max_size=12))
+def test_the_area_is_the_share_of_pairs_that_are_told_apart(scores: list[tuple[int, bool]]) -> None:
+    pairs = [(good, bad) for good, won in scores if won for bad, lost in scores if not lost]
+    wins = sum(1.0 if good > bad else 0.5 if good == bad else 0.0 for good, bad in pairs)
+    assert area([(float(score), success) for score, success in scores]) == (wins / len(pairs) if pairs else 0.5)
+
+
+def test_a_bar_holds_all_that_it_says() -> None:
+    better = Figure("t", "s", "m", 0.8, 0.7, 0.02, 0.2)
+    assert Bar(least=0.8, over=0.1, proven=True).met(better)
+    assert not Bar(least=0.81).met(better)
+    assert not Bar(over=0.11).met(better)
+    assert not Bar(proven=True).met(Figure("t", "s", "m", 0.8, 0.7, -0.01, 0.2))
+    assert not Bar(over=0.0).met(Figure("t", "s", "m", 0.8))
+    assert Bar(most=0.05).met(Figure("t", "s", "m", 0.05))
+
+
+def test_the_report_is_the_same_on_every_run_and_fits(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def task(_: Sessions) -> list[Figure]:
+        return [paired("t", "s", "m", [Case(str(n), n % 2, 0) for n in range(20)], Bar(least=0.6), note="said so")]
+
+    monkeypatch.setattr(quality, "TASKS", {"planted": task})
+    written = []
+    for name in ("one", "two"):
+        quality.main(["--out", str(tmp_path / name)])
+        written.append((tmp_path / name).read_bytes())
+    assert written[0] == written[1]
+    (figure,) = json.loads(written[0])
+    assert list(figure) == ["task", "set", "metric", "value", "baseline", "low", "high", "bar", "met"]
+    assert (figure["bar"], figure["met"]) == ("≥ 0.6", False)
+    shown = capsys.readouterr().out.splitlines()
+    assert all(len(row) <= 110 for row in shown)
+    assert "not met: t s m" in shown
+
+
+def test_missing_data_is_said_plainly(tmp_path: Path) -> None:
+    """Of the tasks that need it; the others plant what they ask for."""
+    wanted = ("procedures", "next", "outcome", "recovery", "files")
+    told = subprocess.run(
+        [sys.executable, "-m", "tests.quality", *wanted, "--data", str(tmp_path), "--out", str(tmp_path / "q.json")],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    said = " ".join(told.stderr.split())
+    assert [said.count(f"{name} is left out: ") for name in wanted] == [1] * len(wanted)
+    assert "set HMX_DATA to the folder of the open data" in said
+    assert "Traceback" not in said
+
+
+_SAYS = """
+from pipeline.advice.courses import courses
+from pipeline.advice.experience import Experience
+from pipeline.advice.next_command import Habits, next_command
+from pipeline.advice.next_step import Steps, next_step
+from pipeline.advice.outlook import outlook
+from pipeline.advice.procedure import procedure
+from tests.quality.sessions import recorded
+from tests.support.sessions import session
+
+made = recorded("made", [event for number in range(30) for event in session(number)])
+told = courses(made.of_kind("course"))
+known = Experience(told[5:])
+for asked in told[:5]:
+    print(procedure(known, asked.goal, asked.classes), outlook(known, asked))
+    print(next_step(Steps(known), asked._replace(acts=asked.acts[:2])), next_command(Habits(told[5:]), asked))
+"""
+
+
+def test_advice_is_the_same_whatever_the_hash_seed() -> None:
+    told = [
+        subprocess.run(
+            [sys.executable, "-c", _SAYS], capture_output=True, check=True, env=os.environ | {"PYTHONHASHSEED": seed}
+        ).stdout
+        for seed in ("1", "2")
+    ]
+    assert told[0] == told[1] != b""
