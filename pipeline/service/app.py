@@ -11,9 +11,11 @@ from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import Response
 
 from pipeline.service import events, health, memory, page, problems
+from pipeline.service.dialect import capture, envelope, learn, reading, usage
+from pipeline.service.dialect.access import Access
 from pipeline.service.health import MEMORY_KEPT_S, Check, MemoryCheck
 from pipeline.service.log import EventLog
-from pipeline.service.problems import Kind, problem
+from pipeline.service.problems import Kind, answer
 from pipeline.service.watch import Watch
 from pipeline.settings import Settings
 from pipeline.store.blocks import StoreUnavailableError
@@ -32,6 +34,7 @@ def create_app(settings: Settings) -> FastAPI:
     async def running(app: FastAPI) -> AsyncIterator[None]:
         log = EventLog(bootstrap, topic)
         app.state.log = log
+        app.state.captures = capture.Captures(log, store, app.state.usage)
         app.state.checks = {
             "kafka": Check("kafka", log.unreachable),
             "redis": Check("redis", lambda: _unreachable(store)),
@@ -51,11 +54,16 @@ def create_app(settings: Settings) -> FastAPI:
         responses=problems.DOCUMENTED,
     )
     app.state.store = store
+    app.state.access = Access(settings.api_keys, settings.rate_limit)
+    app.state.usage = usage.Usage()
+    app.state.learner = learn.Learner(settings, store)
     problems.install(app)
     app.add_exception_handler(StoreUnavailableError, _away)
     app.add_middleware(Watch)
     for module in (events, memory, health, page):
         app.include_router(module.router)
+    for module in (capture, learn, reading, usage):
+        app.include_router(module.router, prefix="/v1", tags=["Hippocortex"], responses=envelope.DOCUMENTED)
     return app
 
 
@@ -67,5 +75,5 @@ def _unreachable(store: Store) -> str | None:
     return None
 
 
-async def _away(_: Request, __: Exception) -> Response:
-    return problem(Kind.REDIS_UNAVAILABLE, "try again; /readyz says when it is back", problems.RETRY)
+async def _away(request: Request, _: Exception) -> Response:
+    return answer(request.scope, Kind.REDIS_UNAVAILABLE, "try again; /readyz says when it is back", problems.RETRY)

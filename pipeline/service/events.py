@@ -99,7 +99,7 @@ async def post_events(request: Request, tenant: Tenant) -> Response:
         for value, event in zip(values, checked, strict=True)
         if isinstance(event, Envelope)
     ]
-    answer = _answer(checked, await _append(request.app.state.log, records))
+    answer = _answer(checked, await append(request.app.state.log, records))
     for status, count in ((Status.ACCEPTED, answer.summary.accepted), (Status.REJECTED, answer.summary.rejected)):
         METRICS.events_accepted.labels(status).inc(count)
     if answer.results and not records:
@@ -136,7 +136,8 @@ def check(value: bytes, tenant: str) -> Envelope | Refused:
     return event
 
 
-async def _append(log: EventLog, records: list[Record]) -> list[Position]:
+async def append(log: EventLog, records: list[Record]) -> list[Position]:
+    """Raises ProblemError where Kafka does not acknowledge all of them."""
     try:
         return await log.append(records)
     except NotAppendedError as error:

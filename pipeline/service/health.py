@@ -107,20 +107,21 @@ async def livez() -> Response:
 @router.get("/startupz", tags=["health"])
 async def startupz(request: Request) -> Response:
     """Kafka and Redis answer; 503 says which one does not."""
-    return _said(await _asked(request.app.state.checks))
+    return _said(await asked(request.app.state.checks))
 
 
 @router.get("/readyz", tags=["health"])
 async def readyz(request: Request) -> Response:
     """Kafka and Redis answer, and memory is fresh; 503 says which of them does not hold, and where memory is behind."""
-    answers = await _asked(request.app.state.checks)
+    answers = await asked(request.app.state.checks)
     if not any(answers.values()):
         memory: Check = request.app.state.memory
         answers["memory"] = await memory.why_not()
     return _said(answers)
 
 
-async def _asked(checks: dict[str, Check]) -> dict[str, str | None]:
+async def asked(checks: dict[str, Check]) -> dict[str, str | None]:
+    """Why each of them is not well, or None."""
     return dict(zip(checks, await asyncio.gather(*(check.why_not() for check in checks.values())), strict=True))
 
 

@@ -16,6 +16,7 @@ from pipeline.contracts.episode import Episode, event_fields
 from pipeline.contracts.event import Event
 from pipeline.contracts.evidence import Contribution
 from pipeline.contracts.headers import ORIGIN_OFFSET, ORIGIN_PARTITION
+from pipeline.contracts.knowledge import KnowledgeRecord
 from pipeline.contracts.limits import KB
 from pipeline.contracts.model import Model
 from pipeline.contracts.pack import ContextPack
@@ -103,6 +104,12 @@ def get_event(request: Request, tenant: Tenant, event_id: str, session: str | No
 def get_contribution(request: Request, tenant: Tenant, contribution_id: str) -> Response:
     """What one segment says about one pattern: what artifacts name in source_memory_ids."""
     return _found(_store(request).get_contribution(tenant, contribution_id), "contribution")
+
+
+@router.get("/knowledge/{record_id:id}", responses={200: {"model": KnowledgeRecord}})
+def get_knowledge(request: Request, tenant: Tenant, record_id: str) -> Response:
+    """A memory, policy, entity, relation or conflict in whatever status; superseded_by names what has replaced it."""
+    return _found(_store(request).get_knowledge(tenant, record_id), "knowledge record")
 
 
 @router.get("/artifacts", responses={200: {"model": ArtifactList}})

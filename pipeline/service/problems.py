@@ -15,9 +15,11 @@ from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import Response
 from starlette.exceptions import HTTPException
+from starlette.types import Scope
 
 from pipeline.intake.paths import path_of
 from pipeline.observe.logs import at
+from pipeline.service.dialect.envelope import failure, speaks
 
 LOG: Final = logging.getLogger("hmx.service")
 MEDIA_TYPE: Final = "application/problem+json"
@@ -39,6 +41,7 @@ class Kind(StrEnum):
 
     TENANT_REQUIRED = "tenant_required", 400, "The header X-HMX-Tenant names no tenant"
     TENANT_RESERVED = "tenant_reserved", 400, "The tenant is reserved for the pipeline itself"
+    UNAUTHORIZED = "unauthorized", 401, "The request has no valid key"
     NOT_FOUND = "not_found", 404, "There is nothing of that name"
     METHOD_NOT_ALLOWED = "method_not_allowed", 405, "The route does not answer this method"
     AMBIGUOUS = "ambiguous", 409, "The id stands for more than one event"
@@ -47,7 +50,9 @@ class Kind(StrEnum):
     INVALID_REQUEST = "invalid_request", 422, "The request is not valid"
     EVENT_REJECTED = "event_rejected", 422, "No event was accepted"
     TENANT_MISMATCH = "tenant_mismatch", 422, "The body names another tenant than the header"
+    RATE_LIMITED = "rate_limited", 429, "There were too many requests"
     INTERNAL = "internal", 500, "A defect of the service"
+    NOT_OFFERED = "not_offered", 501, "This is not offered here"
     KAFKA_UNAVAILABLE = "kafka_unavailable", 503, "Kafka does not take events at the moment"
     REDIS_UNAVAILABLE = "redis_unavailable", 503, "Redis does not answer at the moment"
     HTTP = "http", 0, "The request can't be answered"
@@ -106,15 +111,26 @@ def problem(
     return Response(orjson.dumps(body), status, headers, MEDIA_TYPE)
 
 
+def answer(
+    scope: Scope, kind: Kind, detail: str, headers: dict[str, str] | None = None, status: int = 0, **members: Any
+) -> Response:
+    """As whoever asks reads errors: problem details, or the envelope of the other dialect."""
+    if speaks(scope):
+        return failure(scope, kind, detail, status or kind.status, headers, members)
+    return problem(kind, detail, headers, status, **members)
+
+
 def unavailable(kind: Kind, detail: str) -> ProblemError:
     return ProblemError(kind, detail, RETRY)
 
 
-def internal(error: Exception, tenant: str | None = None) -> Response:
+def internal(error: Exception, scope: Scope) -> Response:
     """The log names the kind of error and the line that raised it: a message might hold a payload."""
     last = traceback.extract_tb(error.__traceback__)[-1]
-    LOG.error("%s at %s:%s", type(error).__name__, Path(last.filename).name, last.lineno, extra=at(tenant=tenant))
-    return problem(Kind.INTERNAL, "the log names the line that failed")
+    LOG.error(
+        "%s at %s:%s", type(error).__name__, Path(last.filename).name, last.lineno, extra=at(tenant=scope.get("tenant"))
+    )
+    return answer(scope, Kind.INTERNAL, "the log names the line that failed")
 
 
 def install(app: FastAPI) -> None:
@@ -123,20 +139,20 @@ def install(app: FastAPI) -> None:
     app.add_exception_handler(RequestValidationError, _parameters)
 
 
-async def _raised(_: Request, error: Exception) -> Response:
+async def _raised(request: Request, error: Exception) -> Response:
     assert isinstance(error, ProblemError)
-    return problem(error.kind, error.detail, error.headers, **error.members)
+    return answer(request.scope, error.kind, error.detail, error.headers, **error.members)
 
 
-async def _http(_: Request, error: Exception) -> Response:
+async def _http(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     kind = _BY_STATUS.get(error.status_code, Kind.HTTP)
     headers = dict(error.headers) if error.headers else None
-    return problem(kind, HTTPStatus(error.status_code).phrase, headers, error.status_code)
+    return answer(request.scope, kind, HTTPStatus(error.status_code).phrase, headers, error.status_code)
 
 
-async def _parameters(_: Request, error: Exception) -> Response:
+async def _parameters(request: Request, error: Exception) -> Response:
     """Of a query parameter; bodies are read and named by the routes."""
     assert isinstance(error, RequestValidationError)
     first = error.errors()[0]
-    return problem(Kind.INVALID_REQUEST, str(first["msg"]), path=path_of(first["loc"][1:]))
+    return answer(request.scope, Kind.INVALID_REQUEST, str(first["msg"]), path=path_of(first["loc"][1:]))

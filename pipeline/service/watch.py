@@ -7,6 +7,7 @@ from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from pipeline.observe.metrics import METRICS
+from pipeline.service.dialect.envelope import STARTED
 from pipeline.service.problems import internal
 
 UNMATCHED: Final = "unmatched"
@@ -32,13 +33,13 @@ class Watch:
                 status = message["status"]
             await send(message)
 
-        started = time.perf_counter()
+        started = scope[STARTED] = time.perf_counter()
         try:
             await self._app(scope, receive, noting)
         except ClientDisconnect:
             status = GONE
         except Exception as error:  # noqa: BLE001  whatever it is, the client gets a problem and the log a line
-            answer = internal(error, scope.get("tenant"))
+            answer = internal(error, scope)
             if not status:
                 await answer(scope, receive, noting)
         route: Any = scope.get("route")

@@ -1,0 +1,307 @@
+"""`POST /v1/capture` and `/v1/capture/batch`: what a client saw, completed to HMX events and appended to the log.
+
+Enters: type, session, payload, metadata. Leaves: an id each, once Kafka has the event, and whether it is a duplicate: a
+key that this session used before names the same event, whoever asks and whatever is left of Redis. The sessions stage
+recognises what is appended twice all the same. Fails as a whole where Kafka does not acknowledge.
+"""
+
+import asyncio
+from collections import OrderedDict
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import msgspec
+import orjson
+from fastapi import APIRouter, Request
+from fastapi.concurrency import run_in_threadpool
+from fastapi.responses import Response
+
+from pipeline.contracts.event import ARRIVAL, SEQUENCE_MEANS
+from pipeline.contracts.headers import TRACEPARENT, event_headers, trace_headers
+from pipeline.contracts.instants import format_ms
+from pipeline.contracts.keys import session_key
+from pipeline.contracts.versions import HMX_VERSION
+from pipeline.observe.metrics import METRICS
+from pipeline.service.body import read_body
+from pipeline.service.dialect.access import Caller
+from pipeline.service.dialect.envelope import success
+from pipeline.service.dialect.minting import LONGEST, Clock, Minted, keyed_id, random_id
+from pipeline.service.dialect.usage import Usage
+from pipeline.service.dialect.words import described
+from pipeline.service.events import BODY_BYTES, Refused, Status, append, check
+from pipeline.service.log import EventLog, Record
+from pipeline.service.problems import Kind, ProblemError
+from pipeline.store.blocks import StoreUnavailableError
+from pipeline.store.fetch import Store
+
+BATCH_EVENTS: Final = 1_000
+REMEMBERED: Final = 65_536
+AGENT: Final = "default"
+_AGENT: Final = ("agentId", "agent_id", "agent_name", "agentName")
+_KEY: Final = ("idempotencyKey", "idempotency_key")
+_SAID: Final[Mapping[str, str]] = {
+    "$.event_type": "$.type",
+    "$.session_id": "$.sessionId",
+    "$.content": "$.payload",
+    "$.metadata": "$.metadata",
+    "$.agent_id": "$.metadata.agentId",
+}
+"""Where a client has said what an event's field is made of."""
+
+_members: Final = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
+
+_CAPTURE: Final[dict[str, Any]] = {
+    "type": "object",
+    "required": ["type", "sessionId", "payload"],
+    "properties": {
+        "type": {"type": "string", "minLength": 1},
+        "sessionId": {"type": "string", "minLength": 1},
+        "payload": {"type": "object"},
+        "metadata": {"type": ["object", "null"], "description": "agentId and idempotencyKey are understood"},
+        "idempotencyKey": {"type": "string", "description": "Taken once in its session"},
+    },
+}
+_BATCH: Final[dict[str, Any]] = {
+    "type": "object",
+    "required": ["events"],
+    "properties": {"events": {"type": "array", "maxItems": BATCH_EVENTS, "items": _CAPTURE}},
+}
+
+router: Final = APIRouter()
+
+
+class Batch(msgspec.Struct):
+    events: list[msgspec.Raw]
+
+
+_batch: Final = msgspec.json.Decoder(Batch).decode
+
+
+@dataclass(slots=True)
+class Capture:
+    """An event that is complete but for what is minted when it is appended."""
+
+    fields: dict[str, Any]
+    keyed: bool
+    refused: Refused | None = None
+    duplicate: bool = False
+    under_way: asyncio.Future[None] | None = field(default=None)
+    """Another request appends the same event at this moment."""
+
+    @property
+    def session_id(self) -> str:
+        return str(self.fields["session_id"])
+
+    @property
+    def event_id(self) -> str:
+        return str(self.fields["event_id"])
+
+
+class Captures:
+    """Takes captures for all tenants. What it remembers only spares Redis a question."""
+
+    def __init__(self, log: EventLog, store: Store, usage: Usage) -> None:
+        self._log = log
+        self._store = store
+        self._usage = usage
+        self._clock = Clock()
+        self._known: OrderedDict[tuple[str, str], None] = OrderedDict()
+        self._appending: dict[tuple[str, str], asyncio.Future[None]] = {}
+
+    async def take(self, tenant: str, sent: Sequence[bytes], trace: bytes = b"") -> list[Capture]:
+        """What became of each. Raises ProblemError where Kafka does not take them."""
+        captures = await run_in_threadpool(self._checked, tenant, sent)
+        to_append = self._chosen(tenant, captures)
+        try:
+            if to_append:
+                await self._append(tenant, to_append, trace)
+        finally:
+            self._finish(tenant, to_append)
+        for capture in captures:
+            if capture.under_way is not None:
+                await asyncio.shield(capture.under_way)
+        self._count(tenant, captures)
+        return captures
+
+    def _checked(self, tenant: str, sent: Sequence[bytes]) -> list[Capture]:
+        """As intake checks them, and looked up where a key may have been used; without Redis none is."""
+        captures = [_completed(tenant, one) for one in sent]
+        with suppress(StoreUnavailableError):
+            for capture in captures:
+                if capture.keyed and capture.refused is None:
+                    capture.duplicate = self._in_memory(tenant, capture)
+        return captures
+
+    def _in_memory(self, tenant: str, capture: Capture) -> bool:
+        if (tenant, capture.event_id) in self._known:
+            return True
+        return self._store.get_event(tenant, capture.event_id, capture.session_id) is not None
+
+    def _chosen(self, tenant: str, captures: Sequence[Capture]) -> list[Capture]:
+        """Those to append; the first of several with one key, unless another request is at it."""
+        chosen = []
+        for capture in captures:
+            if capture.refused is not None or capture.duplicate:
+                continue
+            if capture.keyed:
+                name = tenant, capture.event_id
+                capture.under_way = self._appending.get(name)
+                capture.duplicate = capture.under_way is not None or name in self._known
+                if capture.duplicate:
+                    continue
+                self._appending[name] = asyncio.get_running_loop().create_future()
+            chosen.append(capture)
+        return chosen
+
+    async def _append(self, tenant: str, captures: Sequence[Capture], trace: bytes) -> None:
+        """Nothing is awaited between minting and handing over: in the log one session's sequences only rise."""
+        records = []
+        for capture in captures:
+            minted = self._clock.next()
+            if not capture.keyed:
+                capture.fields["event_id"] = random_id(minted.ms)
+            session, name = capture.session_id, capture.event_id
+            headers = [*event_headers(tenant, session, name), *trace_headers(trace)]
+            records.append(Record(session_key(tenant, session), _written(capture, minted), headers))
+        await append(self._log, records)
+        for capture in captures:
+            if capture.keyed:
+                self._known[tenant, capture.event_id] = None
+        while len(self._known) > REMEMBERED:
+            self._known.popitem(last=False)
+
+    def _finish(self, tenant: str, captures: Sequence[Capture]) -> None:
+        """Whoever waits for one of these is told whether it stands in the log."""
+        for capture in captures:
+            name = tenant, capture.event_id
+            waited_for = self._appending.pop(name, None) if capture.keyed else None
+            if waited_for is None:
+                continue
+            if name in self._known:
+                waited_for.set_result(None)
+            else:
+                detail = "the event of this key was not acknowledged; send it again"
+                waited_for.set_exception(ProblemError(Kind.KAFKA_UNAVAILABLE, detail))
+                waited_for.exception()  # nobody may be waiting
+
+    def _count(self, tenant: str, captures: Sequence[Capture]) -> None:
+        for capture in captures:
+            if capture.refused is not None:
+                METRICS.events_accepted.labels(Status.REJECTED).inc()
+                self._usage.count(tenant, "errors")
+            elif capture.duplicate:
+                self._usage.count(tenant, "duplicates")
+            else:
+                METRICS.events_accepted.labels(Status.ACCEPTED).inc()
+                self._usage.count(tenant, "ingested")
+                self._usage.count(tenant, f"type:{capture.fields['event_type']}")
+
+
+def _completed(tenant: str, sent: bytes) -> Capture:
+    capture = _event(tenant, sent)
+    if capture.refused is None:
+        found = check(_written(capture, LONGEST), tenant)
+        if isinstance(found, Refused):
+            capture.refused = found
+    return capture
+
+
+def _event(tenant: str, sent: bytes) -> Capture:
+    """Shapes only; what the values may be is intake's to say, of the payload as it was written."""
+    try:
+        given = {name: bytes(raw) for name, raw in _members(sent).items()}
+        said: dict[str, Any] = {name: orjson.loads(raw) for name, raw in given.items() if name != "payload"}
+    except (ValueError, RecursionError):
+        return Capture({}, keyed=False, refused=Refused("wrong_type", "$", "an event is a JSON object"))
+    metadata = said.get("metadata")
+    known: dict[str, Any] = metadata if isinstance(metadata, dict) else {}
+    key, session = _first(said, _KEY) or _first(known, _KEY), said.get("sessionId")
+    keyed = key is not None and isinstance(session, str)
+    fields = {
+        "hmx_version": HMX_VERSION,
+        "event_id": keyed_id(tenant, str(session), str(key)) if keyed else random_id(LONGEST.ms),
+        "event_type": said.get("type"),
+        "agent_id": _first(known, _AGENT) or AGENT,
+        "tenant_id": tenant,
+        "session_id": session,
+        "content": orjson.Fragment(given.get("payload", b"null")),
+        "metadata": metadata if metadata is not None and not isinstance(metadata, dict) else _marked(given, known),
+    }
+    return Capture(fields, keyed)
+
+
+def _marked(given: Mapping[str, bytes], known: Mapping[str, Any]) -> orjson.Fragment:
+    """The metadata as it was written, and the mark of a minted sequence."""
+    rest = b"," + given["metadata"].lstrip()[1:] if known else b"}"
+    return orjson.Fragment(orjson.dumps({SEQUENCE_MEANS: ARRIVAL})[:-1] + rest)
+
+
+def _first(fields: Mapping[str, Any], names: Sequence[str]) -> str | None:
+    """The first text of these that is not empty; a number counts as its text."""
+    for name in names:
+        value = fields.get(name)
+        if isinstance(value, str | int) and not isinstance(value, bool) and value != "":
+            return str(value)
+    return None
+
+
+def _written(capture: Capture, minted: Minted) -> bytes:
+    return orjson.dumps({**capture.fields, "timestamp": format_ms(minted.ms), "sequence": minted.sequence})
+
+
+@router.post("/capture", openapi_extra=described(_CAPTURE))
+async def capture(request: Request, tenant: Caller) -> Response:
+    """One event, as the clients send it."""
+    (taken,) = await _captures(request).take(tenant, [await read_body(request, BODY_BYTES)], _trace(request))
+    if taken.refused is not None:
+        path = said_path(taken.refused.path)
+        raise ProblemError(Kind.EVENT_REJECTED, taken.refused.detail, path=path, reason=taken.refused.reason)
+    return success(request, _result(taken))
+
+
+@router.post("/capture/batch", openapi_extra=described(_BATCH))
+async def capture_batch(request: Request, tenant: Caller) -> Response:
+    """Up to 1,000 events; one that is not valid is counted, and no reason to leave the others out."""
+    try:
+        events = [bytes(raw) for raw in _batch(await read_body(request, BODY_BYTES)).events]
+    except (ValueError, RecursionError):
+        raise ProblemError(Kind.INVALID_REQUEST, "send events, an array", path="$.events") from None
+    if len(events) > BATCH_EVENTS:
+        detail = f"{len(events)} events, at most {BATCH_EVENTS} a batch"
+        raise ProblemError(Kind.INVALID_REQUEST, detail, path="$.events")
+    taken = await _captures(request).take(tenant, events, _trace(request))
+    errors = sum(one.refused is not None for one in taken)
+    duplicates = sum(one.duplicate for one in taken)
+    summary = {
+        "total": len(taken),
+        "ingested": len(taken) - duplicates - errors,
+        "duplicates": duplicates,
+        "errors": errors,
+    }
+    return success(request, {"results": [_result(one) for one in taken if one.refused is None], "summary": summary})
+
+
+def said_path(path: str) -> str:
+    """The path in what the client has sent."""
+    for ours, theirs in _SAID.items():
+        if path == ours or path.startswith((f"{ours}.", f"{ours}[")):
+            return theirs + path[len(ours) :]
+    return "$"
+
+
+def _result(taken: Capture) -> dict[str, Any]:
+    if taken.duplicate:
+        return {"eventId": taken.event_id, "status": "duplicate", "reason": "the idempotency key was used before"}
+    return {"eventId": taken.event_id, "status": "ingested"}
+
+
+def _trace(request: Request) -> bytes:
+    return request.headers.get(TRACEPARENT, "").encode()
+
+
+def _captures(request: Request) -> Captures:
+    captures = request.app.state.captures
+    assert isinstance(captures, Captures)
+    return captures

@@ -1,0 +1,92 @@
+"""The envelope that every answer under `/v1` has, errors included; the native routes under `/v1/hmx` have none.
+
+Enters: data, or an error's kind and words. Leaves: `{"ok", "data" | "error", "meta"}`. The clients go by `ok` and by
+`error.code`, not by the status.
+"""
+
+import time
+import uuid
+from collections.abc import Mapping
+from typing import Any, Final
+
+import orjson
+from fastapi import Request
+from fastapi.responses import Response
+from starlette.types import Scope
+
+JSON: Final = "application/json"
+PREFIX: Final = "/v1/"
+NATIVE: Final = "/v1/hmx"
+TENANT: Final = "tenant"
+STARTED: Final = "started"
+LIMITS: Final = "limits"
+"""Where a request's scope holds whose it is, when it began, and the headers that tell of its tenant's limit."""
+_CODES: Final[Mapping[str, str]] = {
+    "invalid_request": "validation_error",
+    "event_rejected": "validation_error",
+    "unsupported_media_type": "validation_error",
+    "too_large": "validation_error",
+    "not_offered": "not_found",
+    "ambiguous": "conflict",
+    "internal": "internal_error",
+    "kafka_unavailable": "service_unavailable",
+    "redis_unavailable": "service_unavailable",
+}
+"""How the clients call a kind of problem; others keep their code."""
+
+_META: Final[dict[str, Any]] = {
+    "type": "object",
+    "required": ["requestId", "tenantId", "durationMs"],
+    "properties": {
+        "requestId": {"type": "string"},
+        "tenantId": {"type": ["string", "null"]},
+        "durationMs": {"type": "number"},
+    },
+}
+
+
+def _described(ok: bool, part: str, schema: dict[str, Any]) -> dict[str, Any]:
+    parts = {"ok": {"const": ok}, part: schema, "meta": _META}
+    return {"content": {JSON: {"schema": {"type": "object", "required": list(parts), "properties": parts}}}}
+
+
+_ERROR: Final[dict[str, Any]] = {
+    "type": "object",
+    "required": ["code", "message"],
+    "properties": {
+        "code": {"type": "string"},
+        "message": {"type": "string"},
+        "details": {"type": "array", "items": {"type": "object"}},
+    },
+}
+DOCUMENTED: Final[dict[int | str, dict[str, Any]]] = {
+    200: _described(True, "data", {"type": "object"}),
+    "default": {"description": "What went wrong", **_described(False, "error", _ERROR)},
+}
+"""What OpenAPI says of every route's answers."""
+
+
+def speaks(scope: Scope) -> bool:
+    """Whether a request is answered in envelopes."""
+    path: str = scope.get("path", "")
+    return path.startswith(PREFIX) and path != NATIVE and not path.startswith(f"{NATIVE}/")
+
+
+def success(request: Request, data: Any) -> Response:
+    return _sealed(request.scope, {"ok": True, "data": data}, 200, {})
+
+
+def failure(
+    scope: Scope, code: str, message: str, status: int, headers: Mapping[str, str] | None, members: Mapping[str, Any]
+) -> Response:
+    """`members` are what a problem says beside its words: its details."""
+    error: dict[str, Any] = {"code": _CODES.get(code, code), "message": message}
+    if members:
+        error["details"] = [dict(members)]
+    return _sealed(scope, {"ok": False, "error": error}, status, headers or {})
+
+
+def _sealed(scope: Scope, said: dict[str, Any], status: int, headers: Mapping[str, str]) -> Response:
+    took = round((time.perf_counter() - scope.get(STARTED, time.perf_counter())) * 1000, 3)
+    meta = {"requestId": str(uuid.uuid4()), "tenantId": scope.get(TENANT), "durationMs": took}
+    return Response(orjson.dumps({**said, "meta": meta}), status, {**scope.get(LIMITS, {}), **headers}, JSON)

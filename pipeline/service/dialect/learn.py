@@ -1,0 +1,172 @@
+"""`POST /v1/learn`: waits until everything captured before is compiled and in memory, and says what that has changed.
+
+Compiling never stops, so a call starts nothing: it appends a barrier to the log and waits for it. Enters: which types
+to tell of. Leaves: `completed`, or `partial` where that took longer than the clients wait. What is created and updated
+is told since the tenant's last call to this process, or since this call began.
+"""
+
+import asyncio
+import logging
+import time
+import uuid
+from collections import Counter, OrderedDict
+from collections.abc import Mapping
+from typing import Any, Final, Literal, NamedTuple
+
+from confluent_kafka import KafkaException
+from fastapi import APIRouter, Request
+from fastapi.concurrency import run_in_threadpool
+from fastapi.responses import Response
+
+from pipeline.contracts.event import Unit
+from pipeline.kafka.barriers import LackingError, wait_for_all
+from pipeline.kafka.topics import KafkaUnreachableError, UnfitTopicError
+from pipeline.service.body import read_body
+from pipeline.service.dialect.access import Caller
+from pipeline.service.dialect.envelope import success
+from pipeline.service.dialect.reading import all_artifacts
+from pipeline.service.dialect.usage import Usage
+from pipeline.service.dialect.words import REQUEST_BYTES, Words, described, parsed, schema_of
+from pipeline.service.problems import Kind, unavailable
+from pipeline.settings import Settings, SettingsError
+from pipeline.store.fetch import Store
+
+LOG: Final = logging.getLogger("hmx.service")
+ANSWER_S: Final = 8.0
+"""The clients' adapters give up after 10 s."""
+TENANTS: Final = 1_000
+_NO_BARRIER: Final = (KafkaException, KafkaUnreachableError, UnfitTopicError, SettingsError)
+
+router: Final = APIRouter()
+
+
+class Options(Words):
+    min_pattern_strength: Unit = 0.0
+    artifact_types: list[str] | None = None
+
+
+class Asked(Words):
+    """Whatever the scope, what is compiled follows from all the evidence there is."""
+
+    scope: Literal["full", "incremental"] = "incremental"
+    options: Options = Options()
+
+
+class Active(NamedTuple):
+    """What of an active artifact a run tells."""
+
+    artifact_id: str
+    artifact_type: str
+    confidence: float
+    memories: frozenset[str]
+
+
+Known = Mapping[str, Active]
+"""By pattern and chain, which outlive a version."""
+
+
+class Learner:
+    """Waits for barriers and remembers what each tenant was told last.
+
+    One barrier is under way at a time, and one more is enough for all who call meanwhile.
+    """
+
+    def __init__(self, settings: Settings, store: Store) -> None:
+        self._settings = settings
+        self._store = store
+        self._under_way: asyncio.Task[None] | None = None
+        self._next: asyncio.Task[None] | None = None
+        self._told: OrderedDict[str, Known] = OrderedDict()
+
+    async def run(self, tenant: str) -> tuple[Known, Known, bool]:
+        """What was known, what is, and whether all that had been captured is in it. Raises ProblemError."""
+        before = self._told.get(tenant)
+        if before is None:
+            before = await run_in_threadpool(known, self._store, tenant)
+        whole = await self._compiled()
+        now = await run_in_threadpool(known, self._store, tenant)
+        self._told[tenant] = now
+        self._told.move_to_end(tenant)
+        while len(self._told) > TENANTS:
+            self._told.popitem(last=False)
+        return before, now, whole
+
+    async def _compiled(self) -> bool:
+        """Whether a barrier that was appended after the call has passed."""
+        barrier = self._next
+        if barrier is None:
+            barrier = self._next = asyncio.create_task(self._barrier(self._under_way))
+            barrier.add_done_callback(_heard)
+        done, _ = await asyncio.wait({barrier}, timeout=ANSWER_S)
+        error = barrier.exception() if done else None
+        if error is None or isinstance(error, LackingError):
+            return bool(done) and error is None
+        if not isinstance(error, _NO_BARRIER):
+            raise error
+        LOG.warning("learn: %s", error)
+        raise unavailable(Kind.KAFKA_UNAVAILABLE, "no barrier can be appended; the log says why")
+
+    async def _barrier(self, before: asyncio.Task[None] | None) -> None:
+        if before is not None:
+            await asyncio.wait({before})
+        self._under_way, self._next = self._next, None
+        await run_in_threadpool(wait_for_all, self._settings, self._store.positions, ANSWER_S)
+
+
+def _heard(barrier: asyncio.Task[None]) -> None:
+    """Whoever called may have had to answer before it failed."""
+    if not barrier.cancelled():
+        barrier.exception()
+
+
+def known(store: Store, tenant: str) -> Known:
+    return {
+        f"{one['metadata'].get('pattern')}/{one['metadata'].get('chain')}": Active(
+            one["artifact_id"], one["artifact_type"], one["confidence"], frozenset(one["source_memory_ids"])
+        )
+        for one in all_artifacts(store, tenant)
+    }
+
+
+def compared(before: Known, now: Known, options: Options) -> dict[str, Any]:
+    """What was and is active: a chain that was not there is created, one that is another version or gone is updated."""
+    told = {name: one for name, one in now.items() if _asked_for(one, options)}
+    created = sum(name not in before for name in told)
+    unchanged = sum(before.get(name) == one for name, one in told.items())
+    gone = sum(name not in now and _asked_for(one, options) for name, one in before.items())
+    return {
+        "created": created,
+        "updated": len(told) - created - unchanged + gone,
+        "unchanged": unchanged,
+        "byType": dict(sorted(Counter(one.artifact_type for one in told.values()).items())),
+    }
+
+
+def _asked_for(one: Active, options: Options) -> bool:
+    types = options.artifact_types
+    return one.confidence >= options.min_pattern_strength and (types is None or one.artifact_type in types)
+
+
+@router.post("/learn", openapi_extra=described(schema_of(Asked)))
+async def learn(request: Request, tenant: Caller) -> Response:
+    """Answers when everything captured before is compiled and can be asked for."""
+    asked = parsed(Asked, await read_body(request, REQUEST_BYTES))
+    started = time.monotonic()
+    learner: Learner = request.app.state.learner
+    before, now, whole = await learner.run(tenant)
+    artifacts = compared(before, now, asked.options)
+    usage: Usage = request.app.state.usage
+    usage.count(tenant, "compilations")
+    usage.count(tenant, "created", artifacts["created"])
+    usage.count(tenant, "updated", artifacts["updated"])
+    said = {
+        "runId": str(uuid.uuid4()),
+        "status": "completed" if whole else "partial",
+        "artifacts": artifacts,
+        "stats": {
+            "memoriesProcessed": len(frozenset().union(*(one.memories for one in now.values()))),
+            "patternsFound": len(now),
+            "compilationMs": round((time.monotonic() - started) * 1000),
+        },
+    }
+    return success(request, said)

@@ -1,0 +1,278 @@
+"""`POST /v1/synthesize` and `/v1/artifacts`: packs and artifacts in the clients' words, and what is not offered.
+
+Enters: a question with options, or which artifacts. Leaves: entries under the clients' six sections, or pages. What is
+in a pack, and what an artifact says, is as under `/v1/hmx`.
+"""
+
+import base64
+from collections.abc import Mapping
+from typing import Annotated, Any, Final, Literal
+
+import orjson
+from fastapi import APIRouter, Depends, Query, Request
+from fastapi.concurrency import run_in_threadpool
+from fastapi.responses import Response
+from pydantic import Field
+
+from pipeline.compiler.registry import ARTIFACT_TYPES
+from pipeline.contracts.artifact import Status
+from pipeline.contracts.event import Unit
+from pipeline.contracts.pack import PERMITTED, ContextPack, Entry, Section, SourceType
+from pipeline.observe.metrics import METRICS
+from pipeline.retrieval.request import QUERY_CHARACTERS, PackRequest
+from pipeline.service import path_ids  # noqa: F401  routes below say `:id`
+from pipeline.service.body import read_body
+from pipeline.service.dialect.access import Caller, caller
+from pipeline.service.dialect.envelope import success
+from pipeline.service.dialect.usage import Usage
+from pipeline.service.dialect.words import REQUEST_BYTES, Words, described, parsed, schema_of
+from pipeline.service.pack import make_pack
+from pipeline.service.problems import Kind, ProblemError
+from pipeline.store.fetch import Ambiguous, Store
+
+PAGE: Final = 100
+ALL: Final = 10_000
+"""Artifacts looked at in one round trip, to sort them."""
+Asked = Literal["procedures", "failures", "decisions", "facts", "causal", "context"]
+_BY_TYPE: Final[Mapping[str, Asked]] = {
+    "task_schema": "procedures",
+    "strategy_template": "procedures",
+    "failure_playbook": "failures",
+    "decision_policy": "decisions",
+    "causal_pattern": "causal",
+}
+_BY_SECTION: Final[Mapping[Section, Asked]] = {
+    Section.CORE: "facts",
+    Section.CONSTRAINTS: "decisions",
+    Section.GOALS: "context",
+    Section.PROCEDURES: "procedures",
+    Section.FACTS: "facts",
+    Section.EPISODES: "context",
+    Section.GRAPH_RELATIONS: "context",
+    Section.WORKFLOW: "procedures",
+    Section.CONFLICTS: "context",
+    Section.EVIDENCE: "context",
+}
+_BY_SOURCE: Final[Mapping[SourceType, Asked]] = {SourceType.POLICY: "decisions"}
+"""What the clients call an entry: by its artifact's type, else by what it is, else by its section (X23)."""
+
+router: Final = APIRouter()
+
+
+class Options(Words):
+    max_tokens: Annotated[int, Field(ge=1, le=1_000_000)] = 4000
+    min_confidence: Unit = 0.3
+    include_provenance: bool = True
+    sections: list[Asked] | None = None
+
+
+class Synthesis(Words):
+    query: Annotated[str, Field(min_length=1, max_length=QUERY_CHARACTERS)]
+    options: Options = Options()
+
+
+@router.post("/synthesize", openapi_extra=described(schema_of(Synthesis)))
+async def synthesize(request: Request, tenant: Caller) -> Response:
+    """What memory has to say to a question, within a token budget."""
+    asked = parsed(Synthesis, await read_body(request, REQUEST_BYTES))
+    answer = await run_in_threadpool(_answer, _store(request), tenant, asked)
+    usage: Usage = request.app.state.usage
+    usage.count(tenant, "syntheses")
+    usage.count(tenant, "tokens", answer["budget"]["used"])
+    usage.count(tenant, "ratio", answer["budget"]["compressionRatio"])
+    METRICS.pack_tokens.observe(answer["budget"]["used"])
+    return success(request, answer)
+
+
+def _answer(store: Store, tenant: str, asked: Synthesis) -> dict[str, Any]:
+    options = asked.options
+    request = PackRequest(
+        query=asked.query,
+        tenant_id=tenant,
+        token_budget=options.max_tokens,
+        min_confidence=options.min_confidence,
+        sections=_sections(options.sections),
+    )
+    pack = make_pack(store, request)
+    kept: list[Entry] = []
+    entries: list[dict[str, Any]] = []
+    for entry in pack.entries:
+        kind = _artifact_type(store, tenant, entry)
+        name = _BY_TYPE.get(kind or "") or _BY_SOURCE.get(entry.source_type) or _BY_SECTION[entry.section]
+        wanted = options.sections is None or name in options.sections
+        if wanted and entry.provenance.confidence >= options.min_confidence:
+            kept.append(entry)
+            entries.append(_entry(entry, name, kind, options.include_provenance))
+    return {"packId": pack.pack_id, "entries": entries, "budget": _budget(pack, kept)}
+
+
+def _sections(asked: list[Asked] | None) -> list[Section] | None:
+    """Every section that may hold what is asked for; the rest of it is left out afterwards."""
+    if asked is None:
+        return None
+    found = {section for section, name in _BY_SECTION.items() if name in asked}
+    found |= {kind.section for name, kind in ARTIFACT_TYPES.items() if _BY_TYPE.get(name) in asked}
+    kinds = {kind for kind, name in _BY_SOURCE.items() if name in asked}
+    found |= {section for section, permitted in PERMITTED.items() if kinds & permitted}
+    return sorted(found)
+
+
+def _artifact_type(store: Store, tenant: str, entry: Entry) -> str | None:
+    if entry.source_type is not SourceType.ARTIFACT:
+        return None
+    found = store.get_artifact(tenant, entry.source_id)
+    return None if found is None else str(found["artifact_type"])
+
+
+def _entry(entry: Entry, name: Asked, kind: str | None, with_provenance: bool) -> dict[str, Any]:
+    said: dict[str, Any] = {"section": name, "content": entry.content, "confidence": entry.provenance.confidence}
+    if with_provenance:
+        source: dict[str, Any] = {
+            "sourceType": entry.source_type,
+            "sourceId": entry.source_id,
+            "evidenceCount": entry.provenance.evidence_count,
+        }
+        said["provenance"] = [source if kind is None else {**source, "artifactType": kind}]
+    return said
+
+
+def _budget(pack: ContextPack, kept: list[Entry]) -> dict[str, Any]:
+    """`compressionRatio`: the tokens of what is said to those of all that could have been."""
+    used = sum(entry.token_estimate for entry in kept)
+    offered = used + sum(dropped.token_estimate for dropped in pack.dropped_entries or ())
+    return {
+        "limit": pack.token_budget.total_budget,
+        "used": used,
+        "compressionRatio": round(used / offered, 4) if offered else 1.0,
+        "entriesIncluded": len(kept),
+        "entriesDropped": pack.token_budget.dropped_count,
+    }
+
+
+@router.get("/artifacts")
+def list_artifacts(
+    request: Request,
+    tenant: Caller,
+    artifact_type: Annotated[str | None, Query(alias="type")] = None,
+    status: Status = Status.ACTIVE,
+    sort: Literal["createdAt", "updatedAt", "confidence", "evidenceCount"] = "createdAt",
+    order: Literal["asc", "desc"] = "desc",
+    limit: Annotated[int, Query(ge=1, le=PAGE)] = 20,
+    cursor: str | None = None,
+) -> Response:
+    """Artifacts in one status, in any order, page by page."""
+    held = [told(artifact) for artifact in all_artifacts(_store(request), tenant, artifact_type, status)]
+    held.sort(key=lambda one: (one[sort], one["id"]), reverse=order == "desc")
+    rest = held
+    if cursor is not None:
+        after = _opened(cursor, sort)
+        rest = [one for one in held if ((one[sort], one["id"]) > after) is (order == "asc") and one["id"] != after[1]]
+    page, more = rest[:limit], len(rest) > limit
+    pagination: dict[str, Any] = {"hasMore": more, "total": len(held)}
+    if more:
+        pagination["cursor"] = _closed(page[-1][sort], page[-1]["id"])
+    return success(request, {"artifacts": page, "pagination": pagination})
+
+
+def all_artifacts(
+    store: Store, tenant: str, artifact_type: str | None = None, status: Status = Status.ACTIVE
+) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = []
+    cursor = None
+    while True:
+        page = store.list_artifacts(tenant, artifact_type, status, ALL, cursor)
+        found += page.artifacts
+        cursor = page.cursor
+        if cursor is None:
+            return found
+
+
+def told(artifact: Mapping[str, Any]) -> dict[str, Any]:
+    """As the clients know one."""
+    created = artifact["created_at"]
+    return {
+        "id": artifact["artifact_id"],
+        "type": artifact["artifact_type"],
+        "status": artifact["status"],
+        "title": artifact["title"],
+        "content": artifact["content"],
+        "confidence": artifact["confidence"],
+        "evidenceCount": artifact.get("observed_count", len(artifact["source_events"])),
+        "createdAt": created,
+        "updatedAt": artifact.get("updated_at", created),
+    }
+
+
+def _closed(value: Any, name: str) -> str:
+    return base64.urlsafe_b64encode(orjson.dumps([value, name])).decode().rstrip("=")
+
+
+def _opened(cursor: str, sort: str) -> tuple[Any, str]:
+    """Raises ProblemError for what was never given out, or for another order."""
+    try:
+        value, name = orjson.loads(base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4)))
+    except (ValueError, TypeError):
+        value, name = None, None
+    expected: tuple[type, ...] = (str,) if sort.endswith("At") else (int, float)
+    if not isinstance(name, str) or not isinstance(value, expected):
+        raise ProblemError(Kind.INVALID_REQUEST, "no cursor of this list", path="$.cursor")
+    return value, name
+
+
+@router.get("/artifacts/{source_id:id}")
+def get_artifact(request: Request, tenant: Caller, source_id: str) -> Response:
+    """An artifact; or what else an entry of a pack rests on, a knowledge record or an event, told like one."""
+    store = _store(request)
+    artifact = store.get_artifact(tenant, source_id)
+    if artifact is not None:
+        return success(request, told(artifact))
+    record = store.get_knowledge(tenant, source_id)
+    if record is not None:
+        return success(request, _told_record(record))
+    event = store.get_event(tenant, source_id)
+    if isinstance(event, Ambiguous):
+        raise ProblemError(Kind.AMBIGUOUS, "several sessions have an event of this id", sessions=list(event.sessions))
+    if event is None:
+        raise ProblemError(Kind.NOT_FOUND, "the tenant has nothing of this id")
+    return success(request, _told_event(event))
+
+
+def _told_record(record: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        "id": record["record_id"],
+        "type": record["kind"],
+        "status": record["status"],
+        "title": record["text"],
+        "content": record["body"],
+        "confidence": record["confidence"],
+        "evidenceCount": len(record["source_memory_ids"]),
+        "createdAt": record["created_at"],
+        "updatedAt": record["created_at"],
+    }
+
+
+def _told_event(event: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        "id": event["id"],
+        "type": SourceType.EPISODE,
+        "status": Status.ACTIVE,
+        "title": event["eventType"],
+        "content": event["payload"],
+        "confidence": 1.0,
+        "evidenceCount": 1,
+        "createdAt": event["timestamp"],
+        "updatedAt": event["timestamp"],
+    }
+
+
+@router.post("/vault/query", dependencies=[Depends(caller)])
+@router.post("/vault/query/{item_id:id}/reveal", dependencies=[Depends(caller)])
+async def vault() -> Response:
+    """Secrets are not kept here: intake takes them out."""
+    raise ProblemError(Kind.NOT_OFFERED, "there is no vault: secrets are taken out of events and kept nowhere")
+
+
+def _store(request: Request) -> Store:
+    store = request.app.state.store
+    assert isinstance(store, Store)
+    return store

@@ -1,0 +1,246 @@
+"""What the dialect of the Hippocortex clients mints, counts and lets in."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import itertools
+import os
+import re
+import threading
+import uuid
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from typer.testing import CliRunner
+
+from pipeline.cli.app import app
+from pipeline.kafka.barriers import LackingError
+from pipeline.kafka.topics import KafkaUnreachableError
+from pipeline.service.dialect import learn
+from pipeline.service.dialect.access import Access, new_key
+from pipeline.service.dialect.envelope import speaks
+from pipeline.service.dialect.learn import Active, Learner, Options, compared
+from pipeline.service.dialect.minting import EPOCH_MS, LONGEST, Clock, keyed_id, random_id
+from pipeline.service.dialect.usage import KEPT_MINUTES, NAMES, TENANTS, Usage
+from pipeline.service.problems import Kind, ProblemError
+from pipeline.settings import Settings
+from pipeline.store.fetch import ArtifactPage
+
+NOW_MS = 1_790_000_000_000
+
+
+@given(st.lists(st.integers(-100_000, 100_000), min_size=1, max_size=50))
+@pytest.mark.requirement("Y07")
+def test_minted_sequences_only_rise_whatever_the_machine_s_clock_does(steps: list[int]) -> None:
+    times = iter([NOW_MS + step for step in steps])
+    clock = Clock(lambda: next(times))
+    minted = [clock.next() for _ in steps]
+    assert all(a.sequence < b.sequence and a.ms <= b.ms for a, b in itertools.pairwise(minted))
+    assert all(len(str(one.sequence)) <= len(str(LONGEST.sequence)) for one in minted)
+
+
+@pytest.mark.requirement("Y07")
+def test_a_minted_sequence_stays_below_what_a_double_holds_until_2089() -> None:
+    in_2089 = 3_755_289_600_000
+    assert Clock(lambda: in_2089).next().sequence < 2**53
+    assert Clock(lambda: EPOCH_MS).next().sequence > 0
+
+
+@pytest.mark.requirement("Y07", "O-05")
+def test_a_process_that_starts_again_mints_on_from_where_the_last_one_stood() -> None:
+    before = Clock(lambda: NOW_MS)
+    last = [before.next() for _ in range(1_000)][-1]
+    assert Clock(lambda: NOW_MS + 1).next().sequence > last.sequence
+
+
+@pytest.mark.requirement("Y07")
+def test_ten_thousand_in_one_millisecond_all_differ() -> None:
+    clock = Clock(lambda: NOW_MS)
+    assert len({clock.next().sequence for _ in range(10_000)}) == 10_000
+
+
+def test_ids_are_uuids_of_their_version_and_sort_by_time() -> None:
+    first, second = random_id(NOW_MS), random_id(NOW_MS + 1)
+    assert (uuid.UUID(first).version, first < second, random_id(NOW_MS) == first) == (7, True, False)
+    keyed = keyed_id("acme", "s1", "k")
+    assert (uuid.UUID(keyed).version, keyed) == (8, keyed_id("acme", "s1", "k"))
+    assert len({keyed, keyed_id("acme", "s2", "k"), keyed_id("globex", "s1", "k"), keyed_id("acme", "s1k", "")}) == 4
+
+
+@pytest.mark.parametrize(
+    ("path", "ours"),
+    [
+        ("/v1/capture", True),
+        ("/v1/nothing", True),
+        ("/v1/hmx", False),
+        ("/v1/hmx/x", False),
+        ("/v1/hmxy", True),
+        ("/", False),
+    ],
+)
+def test_the_native_routes_are_not_answered_in_envelopes(path: str, ours: bool) -> None:
+    assert speaks({"path": path}) is ours
+
+
+def is_refused(access: Access, authorization: str) -> None:
+    with pytest.raises(ProblemError) as raised:
+        access.tenant(authorization)
+    assert raised.value.kind is Kind.UNAUTHORIZED
+
+
+def test_without_a_file_a_test_key_names_its_tenant() -> None:
+    access = Access("", 0)
+    assert access.tenant("Bearer hx_test_acme") == access.tenant("bearer  hx_test_acme") == "acme"
+    for bad in ("", "Bearer", "Bearer hx_test_", "Bearer hx_live_acme", "Basic hx_test_acme", "Bearer hx_test__hmx"):
+        is_refused(access, bad)
+
+
+def test_a_file_of_keys_holds_no_key_and_a_key_taken_out_is_of_no_use(tmp_path: Path) -> None:
+    key, digest = new_key()
+    file = tmp_path / "keys"
+    file.write_text(f"# acme's own\n{digest} acme inc\n")
+    access = Access(str(file), 0)
+    assert re.fullmatch(r"hx_live_[\w-]{32}", key)
+    assert digest == hashlib.sha256(key.encode()).hexdigest()
+    assert access.tenant(f"Bearer {key}") == "acme inc"
+    is_refused(access, "Bearer hx_test_acme")
+    file.write_text("")
+    os.utime(file, ns=(1, 1))
+    is_refused(access, f"Bearer {key}")
+    file.unlink()
+    is_refused(access, f"Bearer {key}")
+
+
+def test_beyond_its_limit_a_tenant_is_told_when_to_come_back() -> None:
+    now = [1_800_000_000.0]
+    access = Access("", 2, lambda: now[0])
+    assert [access.limits("acme")["X-RateLimit-Remaining"] for _ in range(2)] == ["1", "0"]
+    with pytest.raises(ProblemError) as raised:
+        access.limits("acme")
+    assert raised.value.kind is Kind.RATE_LIMITED
+    headers = raised.value.headers or {}
+    now[0] += float(headers["Retry-After"])
+    assert headers.keys() == {"Retry-After", "X-RateLimit-Limit", "X-RateLimit-Remaining", "X-RateLimit-Reset"}
+    assert access.limits("acme")["X-RateLimit-Remaining"] == "1"
+    assert Access("", 0).limits("acme") == {}
+
+
+def test_usage_is_counted_by_the_minute_and_bounded() -> None:
+    now = [60.0 * 1_000_000]
+    usage = Usage(lambda: now[0])
+    usage.count("acme", "ingested", 3)
+    now[0] += 60 * 59
+    usage.count("acme", "ingested")
+    assert (usage.since("acme", 60)["ingested"], usage.since("acme", 59)["ingested"]) == (4, 1)
+    assert usage.since("globex", 60)["ingested"] == 0
+    now[0] += 60 * (KEPT_MINUTES - 1)
+    usage.count("acme", "ingested")
+    assert usage.since("acme", 10 * KEPT_MINUTES)["ingested"] == 2
+    for n in range(2 * NAMES):
+        usage.count("acme", f"type:{n}")
+    counts = usage.since("acme", 1)
+    assert len(counts) <= NAMES + 1
+    assert sum(n for name, n in counts.items() if name.startswith("type:")) == 2 * NAMES
+    for n in range(TENANTS):
+        usage.count(f"t{n}", "errors")
+    assert usage.since("acme", 1)["ingested"] == 0
+
+
+def active(name: str, kind: str = "task_schema", confidence: float = 0.8) -> Active:
+    return Active(name, kind, confidence, frozenset())
+
+
+@pytest.mark.requirement("O-06")
+def test_a_chain_is_created_once_and_updated_where_its_version_is_another_or_gone() -> None:
+    before = {"same": active("a"), "newer": active("b"), "gone": active("c")}
+    now = {"same": active("a"), "newer": active("b2", confidence=0.5), "new": active("d", "failure_playbook")}
+    types = {"failure_playbook": 1, "task_schema": 2}
+    assert compared(before, now, Options()) == {"created": 1, "updated": 2, "unchanged": 1, "byType": types}
+    assert compared(now, now, Options()) == {"created": 0, "updated": 0, "unchanged": 3, "byType": types}
+    some = compared(before, now, Options.model_validate({"artifactTypes": ["failure_playbook"]}))
+    assert some == {"created": 1, "updated": 0, "unchanged": 0, "byType": {"failure_playbook": 1}}
+    assert compared({}, now, Options.model_validate({"minPatternStrength": 0.6}))["created"] == 2
+
+
+class Nothing:
+    """A memory without artifacts."""
+
+    def list_artifacts(self, *_: Any) -> ArtifactPage:
+        return ArtifactPage((), None, 0)
+
+    def positions(self) -> dict[str, int]:
+        return {}
+
+
+def learner() -> Learner:
+    nothing: Any = Nothing()
+    return Learner(Settings(), nothing)
+
+
+def test_all_who_ask_while_a_barrier_is_under_way_share_the_next_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    barriers, go_on = [], threading.Event()
+
+    async def asking() -> list[Any]:
+        loop, begun, ours = asyncio.get_running_loop(), asyncio.Event(), learner()
+        ours._told.update({f"t{n}": {} for n in range(30)})
+
+        def waiting(*_: Any) -> None:
+            barriers.append(1)
+            loop.call_soon_threadsafe(begun.set)
+            assert go_on.wait(60)
+
+        monkeypatch.setattr(learn, "wait_for_all", waiting)
+        first = asyncio.create_task(ours.run("first"))
+        await begun.wait()
+        rest = [asyncio.create_task(ours.run(f"t{n}")) for n in range(30)]
+        await asyncio.sleep(0)  # all of them have called
+        go_on.set()
+        return await asyncio.gather(first, *rest)
+
+    assert all(whole for _, _, whole in asyncio.run(asking()))
+    assert len(barriers) == 2
+
+
+def test_a_run_is_partial_where_a_stage_lags_or_the_answer_is_due_and_fails_where_no_barrier_is_appended(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    go_on = threading.Event()
+
+    def lagging(*_: Any) -> None:
+        raise LackingError("a stage")
+
+    def unreachable(*_: Any) -> None:
+        raise KafkaUnreachableError("nobody answers")
+
+    async def asking() -> Any:
+        try:
+            return (await learner().run("acme"))[2]
+        finally:
+            go_on.set()
+
+    monkeypatch.setattr(learn, "wait_for_all", lagging)
+    assert asyncio.run(asking()) is False
+    monkeypatch.setattr(learn, "wait_for_all", unreachable)
+    with pytest.raises(ProblemError) as raised:
+        asyncio.run(asking())
+    assert raised.value.kind is Kind.KAFKA_UNAVAILABLE
+    go_on.clear()
+    monkeypatch.setattr(learn, "wait_for_all", lambda *_: go_on.wait(60))
+    monkeypatch.setattr(learn, "ANSWER_S", 0.05)
+    assert asyncio.run(asking()) is False
+
+
+def test_hmx_keys_prints_a_key_once_and_keeps_what_it_is_recognised_by(tmp_path: Path) -> None:
+    file = tmp_path / "keys"
+    runner = CliRunner(env={"HMX_API_KEYS": str(file)})
+    keys = [runner.invoke(app, ["keys", "new", tenant]).stdout.strip() for tenant in ("acme inc", "globex")]
+    assert all(key not in file.read_text() for key in keys)
+    assert file.stat().st_mode & 0o077 == 0
+    access = Access(str(file), 0)
+    assert [access.tenant(f"Bearer {key}") for key in keys] == ["acme inc", "globex"]
+    assert runner.invoke(app, ["keys", "new", "two\nlines"]).exit_code == 1
+    assert CliRunner(env={"HMX_API_KEYS": ""}).invoke(app, ["keys", "new", "acme"]).exit_code == 1
