@@ -45,7 +45,7 @@ class Settings:
     service_port: int = 8080
     """The service's; HTTP with OpenAPI at /docs."""
     api_keys: str = ""
-    """File of the keys that open `/v1`, as `hmx keys` writes it; without one `hx_test_NAME` is the tenant NAME."""
+    """File of the keys that open `/v1`, as `hmx keys` writes it; without one anybody is whoever they say."""
     rate_limit: int = 60_000
     """Requests a minute that a tenant has under `/v1` in one process; 0: any number."""
     worker_port: int = 8081

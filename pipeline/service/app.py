@@ -11,8 +11,8 @@ from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import Response
 
 from pipeline.service import events, health, memory, page, problems
+from pipeline.service.access import Access
 from pipeline.service.dialect import capture, envelope, learn, reading, usage
-from pipeline.service.dialect.access import Access
 from pipeline.service.health import MEMORY_KEPT_S, Check, MemoryCheck
 from pipeline.service.log import EventLog
 from pipeline.service.problems import Kind, answer

@@ -20,10 +20,10 @@ from pipeline.contracts.model import Model
 from pipeline.contracts.rejections import Reason, Rejection
 from pipeline.intake.decode import decode
 from pipeline.observe.metrics import METRICS
+from pipeline.service.access import Writer
 from pipeline.service.body import media_type, read_body
 from pipeline.service.log import EventLog, NotAppendedError, Position, Record
 from pipeline.service.problems import Kind, ProblemError, unavailable
-from pipeline.service.tenant import HEADER, Tenant
 
 BODY_BYTES: Final = 16 * MB
 REQUEST_EVENTS: Final = 10_000
@@ -83,7 +83,7 @@ _BODY: Final[dict[str, Any]] = {
 
 
 @router.post("/v1/hmx/events", status_code=202, responses={202: {"model": EventsAnswer}}, openapi_extra=_BODY)
-async def post_events(request: Request, tenant: Tenant) -> Response:
+async def post_events(request: Request, tenant: Writer) -> Response:
     """Appends events to the log; 202 once Kafka has acknowledged every accepted one, 422 where none was accepted."""
     kind = media_type(request, (JSON, NDJSON))
     body = await read_body(request, BODY_BYTES)
@@ -132,7 +132,7 @@ def check(value: bytes, tenant: str) -> Envelope | Refused:
         path = "$.tenant_id" if event.tenant_id == CONTROL_TENANT else "$.event_type"
         return Refused(Reason.RESERVED, path, Reason.RESERVED.advice, event.event_id)
     if event.tenant_id != tenant:
-        return Refused(Kind.TENANT_MISMATCH, "$.tenant_id", f"not the tenant of the header {HEADER}", event.event_id)
+        return Refused(Kind.TENANT_MISMATCH, "$.tenant_id", "not the tenant of whoever sends it", event.event_id)
     return event
 
 

@@ -24,10 +24,10 @@ from pipeline.intake.paths import path_of
 from pipeline.observe.metrics import METRICS
 from pipeline.retrieval.request import PackRequest
 from pipeline.service import path_ids  # noqa: F401  routes below say `:id`
+from pipeline.service.access import OPERATOR, Reader
 from pipeline.service.body import media_type, read_body
 from pipeline.service.pack import make_pack
 from pipeline.service.problems import Kind, ProblemError
-from pipeline.service.tenant import Tenant
 from pipeline.store.fetch import Ambiguous, Store
 
 REQUEST_BYTES: Final = 256 * KB
@@ -45,7 +45,7 @@ class ArtifactList(Model):
 
 
 def _asked() -> dict[str, Any]:
-    """What a request for a pack may say; the tenant stands in the header."""
+    """What a request for a pack may say; the tenant is whoever asks."""
     schema = PackRequest.model_json_schema(ref_template="#/components/schemas/{model}")
     schema.pop("$defs")
     schema["properties"].pop("tenant_id")
@@ -54,7 +54,7 @@ def _asked() -> dict[str, Any]:
 
 
 @router.post("/context-packs", responses={200: {"model": ContextPack}}, openapi_extra=_asked())
-async def post_context_pack(request: Request, tenant: Tenant) -> Response:
+async def post_context_pack(request: Request, tenant: Reader) -> Response:
     """The context for a question, within a token budget (HMX-C)."""
     media_type(request, (JSON,))
     asked = _pack_request(await read_body(request, REQUEST_BYTES), tenant)
@@ -71,7 +71,7 @@ def _pack_request(body: bytes, tenant: str) -> PackRequest:
     if not isinstance(fields, dict):
         raise ProblemError(Kind.INVALID_REQUEST, "the body is no JSON object", path="$")
     if fields.setdefault("tenant_id", tenant) != tenant:
-        raise ProblemError(Kind.TENANT_MISMATCH, "leave tenant_id out: the header names the tenant", path="$.tenant_id")
+        raise ProblemError(Kind.TENANT_MISMATCH, "leave tenant_id out: the tenant is whoever asks", path="$.tenant_id")
     try:
         return PackRequest.model_validate(fields)
     except ValidationError as error:
@@ -79,14 +79,14 @@ def _pack_request(body: bytes, tenant: str) -> PackRequest:
         raise ProblemError(Kind.INVALID_REQUEST, first["msg"], path=path_of(first["loc"])) from None
 
 
-@router.get("/tenants")
+@router.get("/tenants", dependencies=[OPERATOR])
 def get_tenants(request: Request) -> Response:
     """The tenants that memory holds something of."""
     return _json({"tenants": _store(request).tenants()})
 
 
 @router.get("/events/{event_id:id}", responses={200: {"model": Event}})
-def get_event(request: Request, tenant: Tenant, event_id: str, session: str | None = None) -> Response:
+def get_event(request: Request, tenant: Reader, event_id: str, session: str | None = None) -> Response:
     """A released event, without secrets, its origin in the headers; 409 where sessions share the id, none named."""
     found = _store(request).get_event(tenant, event_id, session)
     if isinstance(found, Ambiguous):
@@ -101,13 +101,13 @@ def get_event(request: Request, tenant: Tenant, event_id: str, session: str | No
 
 
 @router.get("/contributions/{contribution_id:id}", responses={200: {"model": Contribution}})
-def get_contribution(request: Request, tenant: Tenant, contribution_id: str) -> Response:
+def get_contribution(request: Request, tenant: Reader, contribution_id: str) -> Response:
     """What one segment says about one pattern: what artifacts name in source_memory_ids."""
     return _found(_store(request).get_contribution(tenant, contribution_id), "contribution")
 
 
 @router.get("/knowledge/{record_id:id}", responses={200: {"model": KnowledgeRecord}})
-def get_knowledge(request: Request, tenant: Tenant, record_id: str) -> Response:
+def get_knowledge(request: Request, tenant: Reader, record_id: str) -> Response:
     """A memory, policy, entity, relation or conflict in whatever status; superseded_by names what has replaced it."""
     return _found(_store(request).get_knowledge(tenant, record_id), "knowledge record")
 
@@ -115,7 +115,7 @@ def get_knowledge(request: Request, tenant: Tenant, record_id: str) -> Response:
 @router.get("/artifacts", responses={200: {"model": ArtifactList}})
 def list_artifacts(
     request: Request,
-    tenant: Tenant,
+    tenant: Reader,
     artifact_type: Annotated[str | None, Query(alias="type")] = None,
     status: Status = Status.ACTIVE,
     limit: Annotated[int, Query(ge=1, le=PAGE)] = 20,
@@ -128,7 +128,7 @@ def list_artifacts(
 
 
 @router.get("/artifacts/{artifact_id:id}", responses={200: {"model": Artifact}})
-def get_artifact(request: Request, tenant: Tenant, artifact_id: str) -> Response:
+def get_artifact(request: Request, tenant: Reader, artifact_id: str) -> Response:
     """An artifact in whatever status; supersedes and superseded_by name its neighbours in the chain (HMX-A §7)."""
     return _found(_store(request).get_artifact(tenant, artifact_id), "artifact")
 

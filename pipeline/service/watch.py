@@ -1,4 +1,5 @@
-"""Counts and times every request, and answers for what nobody caught, so that no trace gets past it."""
+"""Counts and times every request, tells how many its tenant has left, and answers for what nobody caught, so that no
+trace gets past it."""
 
 import time
 from typing import Any, Final
@@ -7,7 +8,7 @@ from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from pipeline.observe.metrics import METRICS
-from pipeline.service.dialect.envelope import STARTED
+from pipeline.service.dialect.envelope import LIMITS, STARTED
 from pipeline.service.problems import internal
 
 UNMATCHED: Final = "unmatched"
@@ -31,6 +32,11 @@ class Watch:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
+                limits: dict[str, str] = scope.get(LIMITS, {})
+                message["headers"] = [
+                    *message["headers"],
+                    *((name.lower().encode(), value.encode()) for name, value in limits.items()),
+                ]
             await send(message)
 
         started = scope[STARTED] = time.perf_counter()

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from pipeline.client import ClientError, Hippocortex
-from pipeline.service.dialect.access import digest
+from pipeline.service.keys import digest
 from pipeline.settings import Settings
 from tests.support.pipeline import create_topics, new_settings
 from tests.support.service import serving

@@ -24,8 +24,8 @@ from pipeline.contracts.instants import format_ms
 from pipeline.contracts.keys import session_key
 from pipeline.contracts.versions import HMX_VERSION
 from pipeline.observe.metrics import METRICS
+from pipeline.service.access import Writer
 from pipeline.service.body import read_body
-from pipeline.service.dialect.access import Caller
 from pipeline.service.dialect.envelope import success
 from pipeline.service.dialect.minting import LONGEST, Clock, Minted, keyed_id, random_id
 from pipeline.service.dialect.usage import Usage
@@ -252,7 +252,7 @@ def _written(capture: Capture, minted: Minted) -> bytes:
 
 
 @router.post("/capture", openapi_extra=described(_CAPTURE))
-async def capture(request: Request, tenant: Caller) -> Response:
+async def capture(request: Request, tenant: Writer) -> Response:
     """One event, as the clients send it."""
     (taken,) = await _captures(request).take(tenant, [await read_body(request, BODY_BYTES)], _trace(request))
     if taken.refused is not None:
@@ -262,7 +262,7 @@ async def capture(request: Request, tenant: Caller) -> Response:
 
 
 @router.post("/capture/batch", openapi_extra=described(_BATCH))
-async def capture_batch(request: Request, tenant: Caller) -> Response:
+async def capture_batch(request: Request, tenant: Writer) -> Response:
     """Up to 1,000 events; one that is not valid is counted, and no reason to leave the others out."""
     try:
         events = [bytes(raw) for raw in _batch(await read_body(request, BODY_BYTES)).events]

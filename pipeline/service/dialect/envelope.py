@@ -89,4 +89,4 @@ def failure(
 def _sealed(scope: Scope, said: dict[str, Any], status: int, headers: Mapping[str, str]) -> Response:
     took = round((time.perf_counter() - scope.get(STARTED, time.perf_counter())) * 1000, 3)
     meta = {"requestId": str(uuid.uuid4()), "tenantId": scope.get(TENANT), "durationMs": took}
-    return Response(orjson.dumps({**said, "meta": meta}), status, {**scope.get(LIMITS, {}), **headers}, JSON)
+    return Response(orjson.dumps({**said, "meta": meta}), status, dict(headers), JSON)

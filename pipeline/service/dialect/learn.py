@@ -21,8 +21,8 @@ from fastapi.responses import Response
 from pipeline.contracts.event import Unit
 from pipeline.kafka.barriers import LackingError, wait_for_all
 from pipeline.kafka.topics import KafkaUnreachableError, UnfitTopicError
+from pipeline.service.access import Writer
 from pipeline.service.body import read_body
-from pipeline.service.dialect.access import Caller
 from pipeline.service.dialect.envelope import success
 from pipeline.service.dialect.reading import all_artifacts
 from pipeline.service.dialect.usage import Usage
@@ -148,7 +148,7 @@ def _asked_for(one: Active, options: Options) -> bool:
 
 
 @router.post("/learn", openapi_extra=described(schema_of(Asked)))
-async def learn(request: Request, tenant: Caller) -> Response:
+async def learn(request: Request, tenant: Writer) -> Response:
     """Answers when everything captured before is compiled and can be asked for."""
     asked = parsed(Asked, await read_body(request, REQUEST_BYTES))
     started = time.monotonic()

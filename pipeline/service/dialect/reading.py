@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Annotated, Any, Final, Literal
 
 import orjson
-from fastapi import APIRouter, Depends, Query, Request
+from fastapi import APIRouter, Query, Request
 from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import Response
 from pydantic import Field
@@ -21,8 +21,8 @@ from pipeline.contracts.pack import PERMITTED, ContextPack, Entry, Section, Sour
 from pipeline.observe.metrics import METRICS
 from pipeline.retrieval.request import QUERY_CHARACTERS, PackRequest
 from pipeline.service import path_ids  # noqa: F401  routes below say `:id`
+from pipeline.service.access import Reader
 from pipeline.service.body import read_body
-from pipeline.service.dialect.access import Caller, caller
 from pipeline.service.dialect.envelope import success
 from pipeline.service.dialect.usage import Usage
 from pipeline.service.dialect.words import REQUEST_BYTES, Words, described, parsed, schema_of
@@ -72,7 +72,7 @@ class Synthesis(Words):
 
 
 @router.post("/synthesize", openapi_extra=described(schema_of(Synthesis)))
-async def synthesize(request: Request, tenant: Caller) -> Response:
+async def synthesize(request: Request, tenant: Reader) -> Response:
     """What memory has to say to a question, within a token budget."""
     asked = parsed(Synthesis, await read_body(request, REQUEST_BYTES))
     answer = await run_in_threadpool(_answer, _store(request), tenant, asked)
@@ -152,7 +152,7 @@ def _budget(pack: ContextPack, kept: list[Entry]) -> dict[str, Any]:
 @router.get("/artifacts")
 def list_artifacts(
     request: Request,
-    tenant: Caller,
+    tenant: Reader,
     artifact_type: Annotated[str | None, Query(alias="type")] = None,
     status: Status = Status.ACTIVE,
     sort: Literal["createdAt", "updatedAt", "confidence", "evidenceCount"] = "createdAt",
@@ -220,7 +220,7 @@ def _opened(cursor: str, sort: str) -> tuple[Any, str]:
 
 
 @router.get("/artifacts/{source_id:id}")
-def get_artifact(request: Request, tenant: Caller, source_id: str) -> Response:
+def get_artifact(request: Request, tenant: Reader, source_id: str) -> Response:
     """An artifact; or what else an entry of a pack rests on, a knowledge record or an event, told like one."""
     store = _store(request)
     artifact = store.get_artifact(tenant, source_id)
@@ -265,9 +265,9 @@ def _told_event(event: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-@router.post("/vault/query", dependencies=[Depends(caller)])
-@router.post("/vault/query/{item_id:id}/reveal", dependencies=[Depends(caller)])
-async def vault() -> Response:
+@router.post("/vault/query")
+@router.post("/vault/query/{item_id:id}/reveal")
+async def vault(_: Reader) -> Response:
     """Secrets are not kept here: intake takes them out."""
     raise ProblemError(Kind.NOT_OFFERED, "there is no vault: secrets are taken out of events and kept nowhere")
 

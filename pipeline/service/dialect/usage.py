@@ -14,7 +14,7 @@ from fastapi import APIRouter, Query, Request
 from fastapi.responses import Response
 
 from pipeline.contracts.instants import format_ms, utc
-from pipeline.service.dialect.access import Caller
+from pipeline.service.access import Reader
 from pipeline.service.dialect.envelope import success
 from pipeline.service.health import asked
 
@@ -76,7 +76,7 @@ async def well(request: Request) -> Response:
 @router.get("/usage-metrics")
 async def usage_metrics(
     request: Request,
-    tenant: Caller,
+    tenant: Reader,
     period: Annotated[Literal["1h", "24h", "7d", "30d"], Query()] = "24h",
     granularity: Annotated[Literal["minute", "hour", "day"], Query()] = "hour",
 ) -> Response:

@@ -3,25 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import itertools
-import os
-import re
 import threading
 import uuid
-from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from typer.testing import CliRunner
 
-from pipeline.cli.app import app
 from pipeline.kafka.barriers import LackingError
 from pipeline.kafka.topics import KafkaUnreachableError
 from pipeline.service.dialect import learn
-from pipeline.service.dialect.access import Access, new_key
 from pipeline.service.dialect.envelope import speaks
 from pipeline.service.dialect.learn import Active, Learner, Options, compared
 from pipeline.service.dialect.minting import EPOCH_MS, LONGEST, Clock, keyed_id, random_id
@@ -84,49 +77,6 @@ def test_ids_are_uuids_of_their_version_and_sort_by_time() -> None:
 )
 def test_the_native_routes_are_not_answered_in_envelopes(path: str, ours: bool) -> None:
     assert speaks({"path": path}) is ours
-
-
-def is_refused(access: Access, authorization: str) -> None:
-    with pytest.raises(ProblemError) as raised:
-        access.tenant(authorization)
-    assert raised.value.kind is Kind.UNAUTHORIZED
-
-
-def test_without_a_file_a_test_key_names_its_tenant() -> None:
-    access = Access("", 0)
-    assert access.tenant("Bearer hx_test_acme") == access.tenant("bearer  hx_test_acme") == "acme"
-    for bad in ("", "Bearer", "Bearer hx_test_", "Bearer hx_live_acme", "Basic hx_test_acme", "Bearer hx_test__hmx"):
-        is_refused(access, bad)
-
-
-def test_a_file_of_keys_holds_no_key_and_a_key_taken_out_is_of_no_use(tmp_path: Path) -> None:
-    key, digest = new_key()
-    file = tmp_path / "keys"
-    file.write_text(f"# acme's own\n{digest} acme inc\n")
-    access = Access(str(file), 0)
-    assert re.fullmatch(r"hx_live_[\w-]{32}", key)
-    assert digest == hashlib.sha256(key.encode()).hexdigest()
-    assert access.tenant(f"Bearer {key}") == "acme inc"
-    is_refused(access, "Bearer hx_test_acme")
-    file.write_text("")
-    os.utime(file, ns=(1, 1))
-    is_refused(access, f"Bearer {key}")
-    file.unlink()
-    is_refused(access, f"Bearer {key}")
-
-
-def test_beyond_its_limit_a_tenant_is_told_when_to_come_back() -> None:
-    now = [1_800_000_000.0]
-    access = Access("", 2, lambda: now[0])
-    assert [access.limits("acme")["X-RateLimit-Remaining"] for _ in range(2)] == ["1", "0"]
-    with pytest.raises(ProblemError) as raised:
-        access.limits("acme")
-    assert raised.value.kind is Kind.RATE_LIMITED
-    headers = raised.value.headers or {}
-    now[0] += float(headers["Retry-After"])
-    assert headers.keys() == {"Retry-After", "X-RateLimit-Limit", "X-RateLimit-Remaining", "X-RateLimit-Reset"}
-    assert access.limits("acme")["X-RateLimit-Remaining"] == "1"
-    assert Access("", 0).limits("acme") == {}
 
 
 def test_usage_is_counted_by_the_minute_and_bounded() -> None:
@@ -232,15 +182,3 @@ def test_a_run_is_partial_where_a_stage_lags_or_the_answer_is_due_and_fails_wher
     monkeypatch.setattr(learn, "wait_for_all", lambda *_: go_on.wait(60))
     monkeypatch.setattr(learn, "ANSWER_S", 0.05)
     assert asyncio.run(asking()) is False
-
-
-def test_hmx_keys_prints_a_key_once_and_keeps_what_it_is_recognised_by(tmp_path: Path) -> None:
-    file = tmp_path / "keys"
-    runner = CliRunner(env={"HMX_API_KEYS": str(file)})
-    keys = [runner.invoke(app, ["keys", "new", tenant]).stdout.strip() for tenant in ("acme inc", "globex")]
-    assert all(key not in file.read_text() for key in keys)
-    assert file.stat().st_mode & 0o077 == 0
-    access = Access(str(file), 0)
-    assert [access.tenant(f"Bearer {key}") for key in keys] == ["acme inc", "globex"]
-    assert runner.invoke(app, ["keys", "new", "two\nlines"]).exit_code == 1
-    assert CliRunner(env={"HMX_API_KEYS": ""}).invoke(app, ["keys", "new", "acme"]).exit_code == 1

@@ -1,0 +1,138 @@
+"""The file of API keys: of each key its SHA-256, whose it is, and what it may do. No key stands in it.
+
+Enters: lines `SHA-256 tenant<tab>scopes`; without scopes a key reads and writes. Leaves: a key's grant, or none. What a
+service holds of the file is read again as soon as the file changes, so a key that is revoked is of no use from the next
+request on. Whoever changes it writes it anew and puts it in its place at once, one at a time. Fails with OSError; a
+service that can't read the file lets nobody in.
+"""
+
+import fcntl
+import hashlib
+import logging
+import os
+import secrets
+import stat
+import tempfile
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from enum import StrEnum
+from pathlib import Path
+from typing import Final, NamedTuple
+
+LOG: Final = logging.getLogger("hmx.service")
+LIVE: Final = "hx_live_"
+NAME: Final = 12
+"""So many characters of a key's SHA-256 name it."""
+
+
+class Scope(StrEnum):
+    READ = "read"
+    """Ask for what memory holds of the tenant."""
+    WRITE = "write"
+    """Append the tenant's events."""
+    ADMIN = "admin"
+    """Ask for what concerns all tenants: who they are, and operators' figures. It opens no other tenant's memory."""
+
+
+USUAL: Final = frozenset({Scope.READ, Scope.WRITE})
+
+
+class Grant(NamedTuple):
+    tenant: str
+    scopes: frozenset[Scope]
+
+
+def digest(key: str) -> str:
+    return hashlib.sha256(key.encode()).hexdigest()
+
+
+def parse(lines: Iterable[str]) -> Iterator[tuple[str, Grant | None]]:
+    """The SHA-256 and the grant of each line but comments; no grant where a line is not understood."""
+    for line in lines:
+        recognised, _, rest = line.strip().partition(" ")
+        if recognised and not recognised.startswith("#"):
+            tenant, _, said = rest.partition("\t")
+            try:
+                scopes = frozenset(map(Scope, said.split(","))) if said else USUAL
+            except ValueError:
+                scopes = frozenset()
+            yield recognised, Grant(tenant.strip(), scopes) if tenant.strip() and scopes else None
+
+
+class KeyFile:
+    """Read by a service."""
+
+    def __init__(self, file: Path) -> None:
+        self._file = file
+        self._seen: tuple[int, ...] | None = None
+        self._grants: dict[str, Grant] = {}
+
+    def grant(self, key: str) -> Grant | None:
+        return self._listed().get(digest(key))
+
+    def _listed(self) -> dict[str, Grant]:
+        try:
+            found = self._file.stat()
+            seen = found.st_ino, found.st_mtime_ns, found.st_size
+            if seen != self._seen:
+                lines = list(parse(self._file.read_text().splitlines()))
+                self._grants = {recognised: grant for recognised, grant in lines if grant is not None}
+                self._seen = seen
+                if len(self._grants) < len(lines):
+                    LOG.warning("some lines of the file of keys are not understood, and open nothing")
+        except (OSError, UnicodeError):
+            self._grants, self._seen = {}, None
+        return self._grants
+
+
+def add(file: Path, grant: Grant) -> str:
+    """A new key, which nobody can show again."""
+    key = LIVE + secrets.token_urlsafe(24)
+    line = f"{digest(key)} {grant.tenant}\t{','.join(sorted(grant.scopes))}"
+    _change(file, lambda lines: [*lines, line])
+    return key
+
+
+def revoke(file: Path, which: str) -> None:
+    """`which`: how a key's SHA-256 begins, or the key itself. Raises LookupError where that is not one key."""
+    begins = digest(which) if which.startswith(LIVE) else which
+
+    def without(lines: list[str]) -> list[str]:
+        gone = [line for line in lines if line.strip().startswith(begins)]
+        if len({line.split()[0] for line in gone}) != 1:
+            raise LookupError(f"{len(gone)} keys begin so" if gone else "there is no such key")
+        return [line for line in lines if line not in gone]
+
+    _change(file, without)
+
+
+def _change(file: Path, change: Callable[[list[str]], list[str]]) -> None:
+    """The file keeps its mode and its owner, and a link goes on being one."""
+    file = file.resolve()
+    with _alone(file.parent):
+        kept = file.stat() if file.exists() else None
+        lines = change(file.read_text().splitlines() if kept else [])
+        descriptor, name = tempfile.mkstemp(dir=file.parent, prefix=f".{file.name}.")
+        try:
+            with os.fdopen(descriptor, "w") as held:
+                held.write("".join(f"{line}\n" for line in lines))
+                if kept is not None:
+                    os.fchmod(descriptor, stat.S_IMODE(kept.st_mode))
+                    os.fchown(descriptor, kept.st_uid, kept.st_gid)
+                held.flush()
+                os.fsync(descriptor)
+            Path(name).replace(file)
+        except BaseException:
+            Path(name).unlink(missing_ok=True)
+            raise
+
+
+@contextmanager
+def _alone(folder: Path) -> Iterator[None]:
+    """While another changes a file of the folder, waits."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
