@@ -4,8 +4,9 @@ Enters: the plain JSON values of an event. Leaves: the same values with `[REDACT
 paths where that happened; what held no secret is the same object as before. Never fails. An event's ids, type, sequence
 and timestamp stay as they are, whatever they look like.
 
-A secret is the value of a secret-bearing key, or a text shaped like one: known tokens, private keys, credentials in
-URLs, assignments in command lines and program text. Strings that hold JSON are looked into.
+A secret is the value of a secret-bearing key, also of one named beside it (`{"name": "Cookie", "value": …}`), or a text
+shaped like one: known tokens, private keys, credentials in URLs, assignments in command lines, program text and
+configuration. Strings that hold JSON are looked into.
 """
 
 import re
@@ -30,6 +31,7 @@ _KEY_WORDS: Final = (
 _METRIC: Final = re.compile(
     r"tokens\Z|tokens?[_-]?(?:used|count|usage|limit|budget|estimate|remaining|total|details|per[_-]?second)", re.ASCII
 )
+_NAMES: Final = ("name", "key", "header", "field")
 _NUMERIC: Final = re.compile(r"[0-9][0-9.,_]*", re.ASCII)
 
 
@@ -63,18 +65,25 @@ def _rule(shape: str, pattern: str, replacement: Callable[[re.Match[str]], str] 
 
 
 def _assignments(word: str) -> list[Rule]:
-    """`"password": "x"`, `password = 'x'`, `PASSWORD=x`, `--password x`; not `password=read()`, not `=$PASSWORD`."""
+    """`"password": "x"`, `password = 'x'`, `PASSWORD=x`, `--password x`, a line that ends in `password: x`, or
+    one that goes on behind what looks secret; not `password=read()`, not `=$PASSWORD`, not `password: see below`."""
     key = rf"(?P<key>{_any_case(word)}[\w-]{{0,64}}+)"  # a bound, lest a text of nothing but such words takes for ever
     new = r"(?!\[REDACTED\])"
     equals = r"\\{0,8}[\"']?\s*(?::?={1,3}|:)\s*(?P<q>\\{0,8}[\"'])"
     quoted = rf"(?P<before>{key}{equals}){new}(?P<value>[^\n]+?)(?=(?P=q)|\n|\Z)"
     bare = rf"(?P<before>{key}=){new}(?P<value>[^\s\"'`$,;&|<>()\[\]{{}}\\]++)(?!\()"
     option = rf"(?P<before>(?<![\w-])--?[\w-]{{0,32}}?{key}[ \t]+){new}(?P<value>[^\s\"'`$-][^\s\"'`]*+)"
+    ends = r"(?=[ \t\r]*(?:\n|\\n|\Z))"
+    secretive = r"(?=\S{0,64}?[0-9])(?=\S{0,64}?[A-Za-z])\S{6}|\S{20}"
+    value = r"[^\s\"'`$,;&|<>()\[\]{}\\]++"
+    own = rf"(?P<key>{_any_case(word)}(?:_?[0-9]{{1,4}})?)"  # not TokenUsage: what follows is a name of a program
+    line = rf"(?P<before>{own}[ \t]*:[ \t]+){new}(?P<value>(?:{value}{ends}|(?={secretive}){value}))"
     like = rf"(?i-u:{re.escape(word)})[\w-]*"
     return [
         _rule(rf"{like}\\*[\"']?\s*[:=][:=]*\s*\\*[\"']", quoted, _value_unless_metric),
         _rule(rf"{like}=", bare, _value_unless_metric),
         _rule(rf"-[\w-]*{like}[ \t]", option, _value_unless_metric),
+        _rule(rf"(?i-u:{re.escape(word)})[0-9_]*[ \t]*:[ \t]", line, _value_unless_metric),
     ]
 
 
@@ -116,7 +125,7 @@ _RULES["bearer"].append(
     _rule(r"(?i-u:bearer)\s", rf"(?P<before>{_any_case('bearer')}\s+)(?=\S*[0-9]|\S{{20}})[\w.~+/=-]{{8,}}")
 )
 for _word in ("authorization", "cookie", "api-key"):
-    _RULES[_word].append(_header(_word))
+    _RULES[_word].insert(0, _header(_word))  # before what takes one word only
 """By a needle in lower case: where the text doesn't hold it, its rules can't match."""
 
 SUSPICIOUS: Final = (
@@ -167,6 +176,7 @@ def _same(one: Any, other: Any) -> bool:
 def _object(value: dict[str, Any], path: str, paths: list[str], depth: int) -> dict[str, Any]:
     clean: dict[str, Any] = {}
     changed = False
+    named = _named_secret(value) if "value" in value else ""
     for key, item in value.items():
         name = _text(key) if _doubtful(key) else key
         while name in clean:  # two secrets were keys of one object
@@ -174,6 +184,8 @@ def _object(value: dict[str, Any], path: str, paths: list[str], depth: int) -> d
         place = child(path, name)
         if bears_secret(key) and not _empty(item):
             new = _under_secret_key(key.lower(), item, place, paths)
+        elif named and key == "value" and not _empty(item):
+            new = _under_secret_key(named, item, place, paths)
         else:
             new = _walk(item, place, paths, depth + 1)
         if name != key:
@@ -188,6 +200,12 @@ def bears_secret(key: str) -> bool:
     """Whether what stands under such a name is one."""
     low = key.lower()
     return any(word in low for word in _KEY_WORDS)
+
+
+def _named_secret(value: dict[str, Any]) -> str:
+    """The secret-bearing name, in lower case, that stands beside a value, as in lists of headers and of settings."""
+    names = (name for where in _NAMES if isinstance(name := value.get(where), str) and bears_secret(name))
+    return next(names, "").lower()
 
 
 def _empty(value: Any) -> bool:

@@ -44,6 +44,8 @@ IN_TEXT = [
     f'log: {{\\"password\\": \\"{BODY}\\"}} end',
     f'cut off: {{"access_token": "{BODY}',
     f"https://example.org/?access_token={BODY}&x=1",
+    f"environment:\n  POSTGRES_PASSWORD: {BODY}\n  USER: app",
+    f"here is the password: {BODY}",
 ]
 KEYS = [
     "password", "API-KEY", "api_key", "apiKey", "x-authorization", "Set-Cookie", "credentials", "privateKey",
@@ -58,8 +60,11 @@ secret_text = st.sampled_from([*SHAPED, *IN_TEXT]).flatmap(
 secret_pair = st.tuples(
     st.sampled_from(KEYS), st.sampled_from([BODY, [BODY], {"a": {"b": BODY}}, [{"value": BODY}]])
 ).map(lambda pair: dict([pair]))
+named_pair = st.tuples(
+    st.sampled_from(["name", "key", "header", "field"]), st.sampled_from([key for key in KEYS if key != "tokens"])
+).map(lambda pair: {pair[0]: pair[1], "value": BODY})
 planted = st.recursive(
-    secret_text | secret_pair | secret_text.map(lambda text: {text: 1}),
+    secret_text | secret_pair | named_pair | secret_text.map(lambda text: {text: 1}),
     lambda inner: (
         st.lists(inner, min_size=1, max_size=2)
         | st.dictionaries(st.sampled_from("abc"), inner, min_size=1, max_size=2)
@@ -141,6 +146,11 @@ class TestSecrets:
         deep = "[" * 900 + json.dumps(f"sk-{BODY}") + "]" * 900
         assert not holds_secret(decoded(event(content={"text": deep})).fields)
 
+    @pytest.mark.parametrize("text", IN_TEXT)
+    @pytest.mark.parametrize("after", ["", " and so on", "\n"])
+    def test_in_texts_are_taken_out_whatever_follows(self, text: str, after: str) -> None:
+        assert not holds_secret(decoded(event(content={"text": text + after})).fields)
+
     def test_in_two_keys_of_an_object_leave_two_keys(self) -> None:
         fields = decoded(event(content={f"sk-{BODY}1": 1, f"sk-{BODY}2": 2})).fields
         assert sorted(fields["content"].values()) == [1, 2]
@@ -184,6 +194,9 @@ class TestTheRest:
             {"text": "task-force-one-two disk-usage-report-long"},
             {"text": "the bearer of bad news; see http://a/b and mail me@example.org"},
             {"password": "", "secret": None, "token": False},
+            {"text": "password: must have eight letters\ntoken: see the wiki page"},
+            {"name": "max_tokens", "value": 4000},
+            {"name": "retries", "value": "three"},
         ],
     )
     def test_that_only_looks_like_it_stays(self, content: dict[str, Any]) -> None:
