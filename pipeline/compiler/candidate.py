@@ -15,7 +15,7 @@ from pipeline.compiler.registry import KINDS
 from pipeline.contracts.artifact import ValidityScope
 from pipeline.contracts.canonical import canonical_json
 from pipeline.contracts.evidence import Contribution, SegmentOutcome, segment_rank
-from pipeline.contracts.limits import ARTIFACT_BYTES, ARTIFACT_SOURCES, ARTIFACT_TAGS, KB, PATTERN_CONTRIBUTIONS
+from pipeline.contracts.limits import ARTIFACT_BYTES, ARTIFACT_SOURCES, ARTIFACT_TAGS, KB, PATTERN_CONTRIBUTIONS, TAG
 
 _FRAME_BYTES: Final = 16 * KB
 """Room for all fields of an artifact but content and ids."""
@@ -31,6 +31,13 @@ def in_order(contributions: Sequence[Contribution]) -> list[Contribution]:
 def rank(contribution: Contribution) -> int:
     """What decides who stays at a bound, the lowest first."""
     return segment_rank(contribution.session_id, contribution.segment_id)
+
+
+def alone(names: Iterable[str]) -> str:
+    """The one name that there is; empty where there are several, or nothing could be filtered by it."""
+    found = set(names)
+    one = found.pop() if len(found) == 1 else ""
+    return one if len(one) <= TAG else ""
 
 
 def candidate(contributions: Sequence[Contribution]) -> Candidate | None:
@@ -63,6 +70,8 @@ def candidate(contributions: Sequence[Contribution]) -> Candidate | None:
         source_events=sources,
         tags=_tags(kept, lineage_tags),
         lineage_tags=lineage_tags,
+        lineage_session=alone(c.session_id for c in kept),
+        lineage_agent=alone(c.agent_id for c in kept),
         observed_count=len(kept),
         success_rate=found.success_rate,
         newest_at=max(c.last_at for c in kept),

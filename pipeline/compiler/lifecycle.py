@@ -16,7 +16,7 @@ from pipeline.contracts.artifact import TRANSITIONS, Artifact, Status
 from pipeline.contracts.canonical import content_hash
 from pipeline.contracts.evidence import Pattern
 from pipeline.contracts.ids import content_id
-from pipeline.contracts.instants import NS_PER_MS, format_ms, parse_instant
+from pipeline.contracts.instants import format_ms, milliseconds
 from pipeline.contracts.model import Model
 
 _LIVE: Final = (Status.DRAFT, Status.ACTIVE)
@@ -32,8 +32,17 @@ DECAYED_MS: Final = 365 * 24 * 3600 * 1000
 
 def decayed(artifact: Artifact, newest_ms: int) -> bool:
     """Whether its newest evidence is a year older than the tenant's newest event."""
-    instant = parse_instant(artifact.created_at)
-    return instant is not None and newest_ms - instant // NS_PER_MS > DECAYED_MS
+    return newest_ms - milliseconds(artifact.created_at) > DECAYED_MS
+
+
+def status_at(artifact: Artifact, ms: int) -> Status:
+    """What it was then, if nothing had superseded it yet. A change that its pattern's evidence brought counts from when
+    it was made, on the clock of the log; when a draft became active that was superseded later, nobody remembers."""
+    if artifact.status is Status.DRAFT or artifact.updated_at is None:
+        return artifact.status
+    if artifact.status is not Status.SUPERSEDED and milliseconds(artifact.updated_at) <= ms:
+        return artifact.status
+    return Status(artifact.metadata.get("transition", {}).get("from", Status.ACTIVE))
 
 
 class Said(Model):
@@ -111,6 +120,8 @@ def _artifact(
         metadata["transition"] = _transition(Status.DRAFT, Status.ACTIVE, _PASSED)
     if candidate.lineage_tags:
         metadata["lineage_tags"] = list(candidate.lineage_tags)
+    alone = {"lineage_session": candidate.lineage_session, "lineage_agent": candidate.lineage_agent}
+    metadata |= {name: value for name, value in alone.items() if value}
     return Artifact(
         artifact_id=content_id(candidate.newest_at, tenant_id, pattern.type, pattern.key, str(chain), str(version)),
         artifact_type=pattern.type,

@@ -47,6 +47,9 @@ class Candidate:
     validity_scope: ValidityScope | None = None
     lineage_tags: Sequence[str] = ()
     """Tags that every event it rests on carries: what packs are filtered by."""
+    lineage_session: str = ""
+    lineage_agent: str = ""
+    """The session and the agent that all of its evidence is of; empty where there are several."""
     checked: Mapping[str, Any] = field(default_factory=dict)
     """What validation looked at, and what was left out at a bound."""
     contradicted: str = ""

@@ -58,6 +58,12 @@ def _parsed(text: str) -> int | None:
     return seconds * _NS + int(((fraction or "") + "0" * 9)[:9])
 
 
+def milliseconds(text: str) -> int:
+    """Since 1970; 0 for what is no instant."""
+    instant = parse_instant(text)
+    return 0 if instant is None else instant // NS_PER_MS
+
+
 def utc(ms: int) -> datetime:
     """Milliseconds since 1970 as a moment; offsets lead beyond the years 1 to 9999, where the nearest one stands in."""
     return datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=min(max(ms, _FIRST_MS), _LAST_MS))

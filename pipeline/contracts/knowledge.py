@@ -34,6 +34,8 @@ class Standing(StrEnum):
 
 
 HOLDS = (Standing.ACTIVE, Standing.UNRESOLVED)
+SEARCHED = (*HOLDS, Standing.SUPERSEDED)
+"""What does not hold any more is found too: a pack says why it is not in it, or shows what held before."""
 
 
 class KnowledgeRecord(Model):
@@ -54,6 +56,9 @@ class KnowledgeRecord(Model):
     """The contributions that it is read from."""
     tags: list[str]
     """Those that each of these events carries (HMX-E §2.2), sorted: what packs are filtered by."""
+    session_id: Name | None = None
+    agent_id: Name | None = None
+    """The session and the agent that all of its evidence is of; absent where there are several."""
     created_at: Timestamp
     """Event time of the first evidence."""
     validity: TimeRange | None = None

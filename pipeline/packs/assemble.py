@@ -3,17 +3,12 @@
 The same request on the same state gives the same pack; only `assembly_duration_ms` is the caller's to fill in.
 """
 
-from collections.abc import Iterable, Sequence, Set
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Final
 
-from pipeline.compiler import task_schema
-from pipeline.compiler.lifecycle import decayed
-from pipeline.contracts.artifact import Artifact
 from pipeline.contracts.canonical import canonical_json
 from pipeline.contracts.ids import content_id
 from pipeline.contracts.instants import format_ms
-from pipeline.contracts.knowledge import KnowledgeRecord
 from pipeline.contracts.limits import PACK_BYTES, PACK_DROPS
 from pipeline.contracts.pack import (
     AssemblyMetadata,
@@ -27,31 +22,29 @@ from pipeline.contracts.pack import (
 )
 from pipeline.packs.budget import Offer, allocate
 from pipeline.packs.candidates import Candidate, duplicates
-from pipeline.packs.hints import workflow_hints
-from pipeline.packs.sections import SECTIONS, Scored, View
+from pipeline.packs.sections import SECTIONS
+from pipeline.packs.view import LOW_RELEVANCE, View
+from pipeline.packs.view import view as view_of
 from pipeline.retrieval.plan import Plan
 from pipeline.retrieval.request import PackRequest
-from pipeline.retrieval.score import Fetched, Found, artifact_components, document_components, knowledge_components
-
-LOW_RELEVANCE: Final = 0.1
-"""Of the best match; what answers the query less is dropped."""
+from pipeline.retrieval.score import Fetched
 
 Drop = tuple[Candidate, DropReason]
 
 
 def assemble(request: PackRequest, plan: Plan, fetched: Fetched) -> ContextPack:
-    view = _view(request, fetched)
+    now = fetched.newest if plan.as_of is None else min(plan.as_of, fetched.newest)
+    view = view_of(request, fetched, now)
     wanted = [rule for rule in SECTIONS if request.sections is None or rule.section in request.sections]
     drops: list[Drop] = []
     offers: list[Offer] = []
-    stale = {found.source.artifact_id for found in fetched.artifacts if decayed(found.source, fetched.newest)}
     for rule in wanted:
-        kept, dropped = _sift(sorted(rule.candidates(view), key=lambda c: c.order), stale)
+        kept, dropped = _sift(sorted(rule.candidates(view), key=lambda c: c.order))
         offers.append(Offer(rule.section, rule.weight, kept))
         drops += dropped
     allocation = allocate(offers, request.token_budget)
     drops += [(candidate, DropReason.BUDGET_EXCEEDED) for candidate in allocation.dropped]
-    draft = _Draft(request, plan, fetched, view, allocation.section_budgets)
+    draft = _Draft(request, plan, fetched, now, view, allocation.section_budgets)
     return draft.within_size(allocation.placed, drops)
 
 
@@ -60,63 +53,17 @@ def with_duration(pack: ContextPack, milliseconds: float) -> ContextPack:
     return pack.model_copy(update={"assembly_metadata": metadata})
 
 
-def _view(request: PackRequest, fetched: Fetched) -> View:
-    """Scores everything; what is below the asked confidence or not for this agent is no candidate."""
-    highest = max((found.bm25 for found in fetched.artifacts), default=1)
-    artifacts: list[Scored[Artifact]] = []
-    for found in fetched.artifacts:
-        if found.source.confidence >= request.min_confidence and _applies(found.source, request):
-            parts = artifact_components(found, highest, fetched.newest)
-            artifacts.append(Scored(found.source, parts.score(request.weights), parts.relevance))
-    highest = max((found.bm25 for found in fetched.episodes), default=1)
-    episodes = []
-    for episode in fetched.episodes:
-        if episode.source.expires is None or episode.source.expires > fetched.newest:
-            parts = document_components(episode, highest, fetched.newest)
-            episodes.append(Scored(episode.source, parts.score(request.weights), parts.relevance))
-    schemas = [
-        a
-        for a in artifacts
-        if a.source.artifact_type == task_schema.NAME
-        and a.relevance >= LOW_RELEVANCE
-        and not decayed(a.source, fetched.newest)
-    ]
-    schema = min(schemas, key=lambda a: (-a.relevance, a.source.artifact_id), default=None)
-    hints = workflow_hints(schema.source, fetched.session) if schema else None
-    return View(tuple(artifacts), tuple(episodes), _known(request, fetched), schema, hints)
-
-
-def _known(request: PackRequest, fetched: Fetched) -> tuple[Scored[KnowledgeRecord], ...]:
-    """What holds and answers the query, and every policy."""
-    highest = max((found.bm25 for found in fetched.knowledge), default=1)
-    answering = {found.source.record_id for found in fetched.knowledge}
-    standing = [Found(policy, 0) for policy in fetched.policies if policy.record_id not in answering]
-    known = []
-    for found in (*fetched.knowledge, *standing):
-        if found.source.confidence >= request.min_confidence:
-            parts = knowledge_components(found, highest, fetched.newest)
-            known.append(Scored(found.source, parts.score(request.weights), parts.relevance))
-    return tuple(known)
-
-
-def _applies(source: Artifact, request: PackRequest) -> bool:
-    """HMX-A §6."""
-    scope = source.validity_scope
-    if scope is None:
-        return True
-    agents, tenants = scope.agent_ids, scope.tenant_ids
-    return (not tenants or request.tenant_id in tenants) and (
-        not agents or request.agent_id is None or request.agent_id in agents
-    )
-
-
-def _sift(ordered: Sequence[Candidate], stale: Set[str]) -> tuple[list[Candidate], list[Drop]]:
-    """Apart from what is too far from the query, from what a better one says already, and from artifacts whose evidence
-    has decayed (HMX-A §5): their ids are `stale`."""
-    drops = [(c, DropReason.LOW_RELEVANCE) for c in ordered if not c.always and c.relevance < LOW_RELEVANCE]
-    near = [candidate for candidate in ordered if candidate.always or candidate.relevance >= LOW_RELEVANCE]
-    drops += [(candidate, DropReason.DEPRECATED) for candidate in near if candidate.source_id in stale]
-    near = [candidate for candidate in near if candidate.source_id not in stale]
+def _sift(ordered: Sequence[Candidate]) -> tuple[list[Candidate], list[Drop]]:
+    """Apart from what is too far from the query, what must not be shown, and what a better one says already."""
+    drops: list[Drop] = []
+    near: list[Candidate] = []
+    for candidate in ordered:
+        if not candidate.always and candidate.relevance < LOW_RELEVANCE:
+            drops.append((candidate, DropReason.LOW_RELEVANCE))
+        elif candidate.barred is not None:
+            drops.append((candidate, candidate.barred))
+        else:
+            near.append(candidate)
     repeated = duplicates(near)
     drops += [(candidate, DropReason.DUPLICATE) for i, candidate in enumerate(near) if i in repeated]
     return [candidate for i, candidate in enumerate(near) if i not in repeated], drops
@@ -129,6 +76,7 @@ class _Draft:
     request: PackRequest
     plan: Plan
     fetched: Fetched
+    now: int
     view: View
     section_budgets: dict[str, SectionBudget]
 
@@ -180,7 +128,7 @@ class _Draft:
                 assembly_duration_ms=0.0,
                 query_classification=self.plan.classification,
             ),
-            created_at=format_ms(self.fetched.newest),
+            created_at=format_ms(self.now),
             metadata={"state_version": self.fetched.state_version, "sources": _sources(placed)},
             tenant_id=request.tenant_id,
             agent_id=request.agent_id,

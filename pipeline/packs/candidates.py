@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from pipeline.contracts.pack import Provenance, Section, SourceType
+from pipeline.contracts.pack import DropReason, Provenance, Section, SourceType
 
 _WORD: Final = re.compile(r"\w+")
 """Small words count too: a `not` makes another saying."""
@@ -28,6 +28,8 @@ class Candidate:
     tokens: int
     provenance: Provenance
     session_id: str | None = None
+    barred: DropReason | None = None
+    """Why it must not be an entry."""
     always: bool = False
     """It stands in the pack whatever was asked."""
     is_cut: bool = False

@@ -5,39 +5,21 @@ A new section is one more entry of SECTIONS.
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from typing import Final, Generic, TypeVar
+from typing import Final, TypeVar
 
 from pipeline.compiler.knowledge.claims import Memory
 from pipeline.compiler.registry import ARTIFACT_TYPES
 from pipeline.contracts.artifact import Artifact
 from pipeline.contracts.event_types import Role
 from pipeline.contracts.knowledge import Kind, KnowledgeRecord
-from pipeline.contracts.pack import PERMITTED, Provenance, Section, SourceType, WorkflowHints
+from pipeline.contracts.pack import PERMITTED, Provenance, Section, SourceType
 from pipeline.packs import render
 from pipeline.packs.candidates import Candidate
 from pipeline.packs.tokens import estimate
+from pipeline.packs.view import Scored, View
 from pipeline.retrieval.documents import Document
 
 Source = TypeVar("Source")
-
-
-@dataclass(frozen=True, slots=True)
-class Scored(Generic[Source]):
-    source: Source
-    score: float
-    relevance: float
-
-
-@dataclass(frozen=True, slots=True)
-class View:
-    """All that sections choose from."""
-
-    artifacts: tuple[Scored[Artifact], ...]
-    episodes: tuple[Scored[Document], ...]
-    knowledge: tuple[Scored[KnowledgeRecord], ...]
-    schema: Scored[Artifact] | None
-    """The task_schema that matches best; `hints` are made of it."""
-    hints: WorkflowHints | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,4 +174,5 @@ def _candidate(
         tokens=estimate(text),
         provenance=Provenance(origin=ORIGINS[source_type], confidence=confidence, evidence_count=evidence_count),
         session_id=session_id,
+        barred=scored.barred,
     )

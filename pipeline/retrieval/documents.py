@@ -10,11 +10,12 @@ from typing import Any, Final
 
 import msgspec
 
+from pipeline.contracts.artifact import Status
 from pipeline.contracts.episode import RESERVED
 from pipeline.contracts.event_types import Role
 from pipeline.contracts.evidence import Step
 from pipeline.contracts.instants import NS_PER_MS, parse_instant, utc
-from pipeline.contracts.limits import CLOCK_SKEW_MS
+from pipeline.contracts.limits import CLOCK_SKEW_MS, TAG
 from pipeline.intake.view import step_of, usable_tags
 from pipeline.retrieval.terms import terms
 
@@ -28,8 +29,8 @@ SESSION_TEXT: Final = 160
 SALIENCE: Final = 0.5
 """Of an event that carries none."""
 _DAY_MS: Final = 86_400_000
-_NEVER: Final = 2**63 - 1
-"""Later than any event; a time to live has no upper bound (HMX-E §6.10), what packs a document has."""
+_NEVER: Final = 2**53
+"""Later than any event, and exact as a score; a time to live has no upper bound (HMX-E §6.10)."""
 
 _SAID: Final = frozenset({Role.MESSAGE, Role.DECISION, Role.ERROR, Role.FEEDBACK, Role.STATE, Role.OBSERVATION})
 _DONE: Final = frozenset({Role.CALL, Role.RESULT, Role.ACTION, Role.TEST, Role.ERROR})
@@ -77,7 +78,6 @@ def document(record: Mapping[str, Any], step: Step) -> Document | None:
     if not step.text.strip():
         return None
     carried = record["metadata"][RESERVED]
-    ttl = carried.get("ttl_seconds")
     return Document(
         event_id=step.event_id,
         session_id=record["sessionId"],
@@ -87,8 +87,14 @@ def document(record: Mapping[str, Any], step: Step) -> Document | None:
         at=step.at,
         salience=float(record.get("salienceScore", SALIENCE)),
         text=step.text[:limit],
-        expires=None if ttl is None else min(step.at + ttl * 1000, _NEVER),
+        expires=expiry(record, step.at),
     )
+
+
+def expiry(record: Mapping[str, Any], at: int) -> int | None:
+    """When the event of that time is to be forgotten, milliseconds (HMX-E §2.2)."""
+    ttl = record["metadata"][RESERVED].get("ttl_seconds")
+    return None if ttl is None else min(at + ttl * 1000, _NEVER)
 
 
 def document_terms(found: Document) -> list[str]:
@@ -102,9 +108,26 @@ def _month(day: int) -> str:
     return f"{when:%B} {when.year}"
 
 
-def document_tags(record: Mapping[str, Any]) -> tuple[str, ...]:
-    """What a pack can be filtered by: the event's tags (HMX-E §2.2)."""
-    return usable_tags(record["metadata"][RESERVED].get("tags"))
+def label(kind: str, name: str) -> str:
+    """What a pack can be filtered by: where something comes from, by `tag`, `session`, `agent`, `trace` or `source`
+    (HMX-E §2.2)."""
+    return f"{kind}:{name}"
+
+
+def _labels(tags: Any, **names: Any) -> tuple[str, ...]:
+    named = [label(kind, name) for kind, name in names.items() if type(name) is str and 0 < len(name) <= TAG]
+    return (*(label("tag", tag) for tag in usable_tags(tags)), *named)
+
+
+def document_labels(record: Mapping[str, Any]) -> tuple[str, ...]:
+    carried = record["metadata"][RESERVED]
+    return _labels(
+        carried.get("tags"),
+        session=record["sessionId"],
+        agent=carried["agent_id"],
+        trace=carried.get("trace_id"),
+        source=record.get("source"),
+    )
 
 
 def session_step(step: Step) -> Step | None:
@@ -121,9 +144,22 @@ def artifact_terms(record: Mapping[str, Any]) -> list[str]:
     return terms("\n".join(texts)[:ARTIFACT_TEXT])
 
 
-def artifact_tags(record: Mapping[str, Any]) -> tuple[str, ...]:
-    """What a pack can be filtered by: the tags that every event it rests on carries."""
-    return usable_tags(record["metadata"].get("lineage_tags"))
+def is_searched(record: Mapping[str, Any]) -> bool:
+    """Of an artifact: it is active, or was so to the end. What it has superseded is found through it."""
+    if record["status"] in (Status.DEPRECATED, Status.ARCHIVED):
+        return bool(record["metadata"].get("transition", {}).get("from") == Status.ACTIVE)
+    return bool(record["status"] == Status.ACTIVE)
+
+
+def artifact_labels(record: Mapping[str, Any]) -> tuple[str, ...]:
+    """Those that every event it rests on has."""
+    known = record["metadata"]
+    return _labels(known.get("lineage_tags"), session=known.get("lineage_session"), agent=known.get("lineage_agent"))
+
+
+def knowledge_labels(record: Mapping[str, Any]) -> tuple[str, ...]:
+    """Likewise."""
+    return _labels(record["tags"], session=record.get("session_id"), agent=record.get("agent_id"))
 
 
 def knowledge_terms(record: Mapping[str, Any]) -> list[str]:

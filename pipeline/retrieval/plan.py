@@ -7,14 +7,18 @@ import re
 from dataclasses import dataclass
 from typing import Final
 
+from pipeline.contracts.instants import milliseconds
 from pipeline.contracts.pack import QueryClassification
-from pipeline.retrieval.request import PackRequest
+from pipeline.retrieval.documents import label
+from pipeline.retrieval.request import Lineage, PackRequest, Past
 from pipeline.retrieval.terms import stems, words
 
 EPISODES: Final = 200
 """Candidates per pack."""
 ARTIFACTS: Final = 60
 KNOWLEDGE: Final = 60
+LOOKED_AT: Final = 5_000
+"""Episodes among which those up to some time are sought; of artifacts and knowledge a tenth."""
 POLICIES: Final = 20
 """Of a tenant, in every pack that has room: the newest."""
 QUERY_TERMS: Final = 64
@@ -68,13 +72,42 @@ class Plan:
     artifacts: int = ARTIFACTS
     knowledge: int = KNOWLEDGE
     policies: int = POLICIES
+    labels: tuple[str, ...] = ()
+    """All that is found has each of these (`documents.label`)."""
+    as_of: int | None = None
+    """Milliseconds; nothing later counts."""
+    earlier: bool = False
+    """Superseded versions of what is found are wanted too."""
 
 
 def plan(request: PackRequest) -> Plan:
     found = list(dict.fromkeys(words(request.query)))
     # The rarest words are unknown here; longer ones are likelier to be among them.
     kept = sorted(found, key=lambda word: (-len(word), word))[:QUERY_TERMS]
-    return Plan(request, tuple(sorted(set(stems(kept)))), classify(request.query, found))
+    as_of = None if request.as_of is None else milliseconds(request.as_of)
+    return Plan(
+        request,
+        tuple(sorted(set(stems(kept)))),
+        classify(request.query, found),
+        episodes=EPISODES if as_of is None else LOOKED_AT,
+        artifacts=ARTIFACTS if as_of is None else LOOKED_AT // 10,
+        knowledge=KNOWLEDGE if as_of is None else LOOKED_AT // 10,
+        labels=_labels(request),
+        as_of=as_of,
+        earlier=as_of is not None or Past.SUPERSEDED in (request.include or ()),
+    )
+
+
+def _labels(request: PackRequest) -> tuple[str, ...]:
+    origin = request.lineage or Lineage()
+    named = (
+        ("session", origin.session_id),
+        ("agent", origin.agent_id),
+        ("trace", origin.trace_id),
+        ("source", origin.source),
+    )
+    tags = (label("tag", tag) for tag in request.tags or ())
+    return (*tags, *(label(kind, name) for kind, name in named if name is not None))
 
 
 def classify(query: str, found: list[str]) -> QueryClassification:

@@ -3,20 +3,40 @@
 Enters: the caller's JSON. Leaves: a validated request, whose every field is part of the pack's identity.
 """
 
+from enum import StrEnum
 from typing import Annotated
 
 from pydantic import Field
 
-from pipeline.contracts.event import Name, Unit
+from pipeline.contracts.event import Name, Timestamp, Unit
 from pipeline.contracts.limits import PACK_TAGS, TAG
 from pipeline.contracts.model import Model
 from pipeline.contracts.pack import RankingWeights, Section, Strategy
 
 QUERY_CHARACTERS = 16_384
+Label = Annotated[str, Field(min_length=1, max_length=TAG)]
+
+
+class Lineage(Model):
+    """Where something comes from (HMX-E §2.2). An artifact or a record of knowledge has what all of its evidence has;
+    of these only session and agent are known."""
+
+    session_id: Label | None = None
+    agent_id: Label | None = None
+    trace_id: Label | None = None
+    source: Label | None = None
+
+
+class Past(StrEnum):
+    """What is shown on request only (HMX-A §5)."""
+
+    SUPERSEDED = "superseded"
+    ARCHIVED = "archived"
 
 
 class PackRequest(Model):
-    """`session_id` names the session that asks: its recent steps say where in a procedure it stands."""
+    """`agent_id` and `session_id` name who asks: an agent gets what holds for it, a session's recent steps say where
+    in a procedure it stands. What a pack may rest on, `lineage` and `tags` say."""
 
     query: Annotated[str, Field(min_length=1, max_length=QUERY_CHARACTERS)]
     tenant_id: Name
@@ -27,6 +47,12 @@ class PackRequest(Model):
     """Only these; all where it is left out."""
     tags: Annotated[list[Annotated[str, Field(max_length=TAG)]], Field(max_length=PACK_TAGS)] | None = None
     """Only episodes that carry all of these, and artifacts whose every source event does (HMX-E §2.2)."""
+    lineage: Lineage | None = None
+    """Only what comes from there."""
+    include: list[Annotated[Past, Field(strict=False)]] | None = None
+    """Also what was superseded, or archived; drafts and what is deprecated never."""
+    as_of: Timestamp | None = None
+    """The pack as it would have been then, in event time: what was said and held, and the versions that stood."""
     min_confidence: Unit = 0.0
     weights: RankingWeights = RankingWeights()
     strategy: Annotated[Strategy, Field(strict=False)] = Strategy.RANKED

@@ -27,6 +27,8 @@ class Found(Generic[Source]):
 
     source: Source
     bm25: int
+    sound: bool = True
+    """Its content is what its hash says, and not everything that it rests on has outlived its time."""
 
 
 @dataclass(frozen=True, slots=True)

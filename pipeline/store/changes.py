@@ -94,6 +94,7 @@ class TenantChanges:
         self._block = block
         self._versions: dict[bytes, int] = {}
         self._newest: int | None = None
+        self._expiring: dict[bytes, int] = {}
         self._events: dict[tuple[bytes, bytes], bytes] = {}
         self._steps: dict[bytes, dict[int, bytes]] = {}
         self._documents: list[bytes] = []
@@ -117,20 +118,25 @@ class TenantChanges:
         self._newest = at if self._newest is None else max(at, self._newest)
         self._block.arguments += 5
 
+    def expires(self, event_id: bytes, at: int) -> None:
+        """Of an id that several sessions use the last."""
+        self._expiring[event_id] = max(at, self._expiring.get(event_id, at))
+        self._block.arguments += 2
+
     def step(self, key: bytes, index: int, packed: bytes) -> None:
         """One that a session has done; the highest indexes are kept."""
         steps = self._steps.setdefault(key, {})
         steps[index] = packed
         self._block.arguments += 2
 
-    def document(self, number: int, packed: bytes, terms: Sequence[str], tags: Iterable[str]) -> None:
+    def document(self, number: int, packed: bytes, terms: Sequence[str], labels: Iterable[str]) -> None:
         self._documents += (b"%d" % number, packed)
         length = len(terms)
         once, postings = pack_posting(number, 1, length), self._postings
         for term, n in Counter(terms).items():
             postings[term] += once if n == 1 else pack_posting(number, n, length)
-        for tag in tags:
-            self._tagged[tag] += pack_posting(number, 1, 1)
+        for label in labels:
+            self._tagged[label] += pack_posting(number, 1, 1)
         self._block.arguments += 2 + 4 * length
 
     def keep(self, key: bytes, value: bytes | None) -> None:
@@ -172,10 +178,12 @@ class TenantChanges:
         yield from _split((b"HSET", self.keys.documents), self._documents)
         for term, postings in self._postings.items():
             yield (b"APPEND", self.keys.postings(term), bytes(postings))
-        for tag, postings in self._tagged.items():
-            yield (b"APPEND", self.keys.tagged(tag), bytes(postings))
+        for label, postings in self._tagged.items():
+            yield (b"APPEND", self.keys.tagged(label), bytes(postings))
         if self._documents:
             yield (b"HINCRBY", self.keys.count, b"documents", b"%d" % (len(self._documents) // 2))
+        rows = [part for name, at in self._expiring.items() for part in (b"%d" % at, name)]
+        yield from _split((b"ZADD", self.keys.expiring, b"GT"), rows)
         if self._newest is not None:
             yield (b"ZADD", self.keys.newest, b"GT", b"%d" % self._newest, b"at")
         for partition, offset in self._versions.items():

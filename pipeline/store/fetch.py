@@ -7,16 +7,20 @@ StoreUnavailableError. Nothing here writes.
 import hashlib
 from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from itertools import islice
-from typing import Any, Final, Self
+from typing import Any, Final, Self, TypeVar
 
 import msgspec
 import orjson
 
 from pipeline.contracts.artifact import Artifact, Status
+from pipeline.contracts.canonical import content_hash
 from pipeline.contracts.evidence import Step
-from pipeline.contracts.knowledge import HOLDS, Kind, KnowledgeRecord, Standing
+from pipeline.contracts.instants import milliseconds
+from pipeline.contracts.knowledge import HOLDS, SEARCHED, Kind, KnowledgeRecord, Standing
+from pipeline.contracts.limits import ARTIFACT_VERSIONS
 from pipeline.retrieval.documents import Document
 from pipeline.retrieval.plan import Plan
 from pipeline.retrieval.postings import best, bm25, bm25_named, in_all
@@ -29,8 +33,13 @@ _DOCUMENT: Final = msgspec.msgpack.Decoder(Document)
 _STEP: Final = msgspec.msgpack.Decoder(Step)
 CONTRIBUTIONS: Final = 200
 """Read at once: of the largest as much as one block of a topic holds."""
+EARLIER: Final = 8
+"""Versions before the one that was found, where they are asked for without a time."""
+SOURCES: Final = 256
+"""Events that something rests on whose time is looked at, the newest."""
 
 Json = dict[str, Any]
+Rests = TypeVar("Rests", Artifact, KnowledgeRecord)
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,14 +87,18 @@ class Store:
             return _version(self._client.hgetall(self._keys.tenant(tenant_id).version))
 
     def fetch(self, plan: Plan) -> Fetched:
-        """Two round trips, the second for what the first found; each is one snapshot."""
+        """Two round trips, the second for what the first found; each is one snapshot. More only where earlier versions
+        are asked for, or where the tenant has events with a time to live."""
         tenant = self._keys.tenant(plan.request.tenant_id)
         with reachable():
             while True:
                 # An artifact superseded between the trips belongs to neither snapshot: both are taken again.
-                fetched = self._fetch(plan, tenant)
-                if all(found.source.status is Status.ACTIVE for found in fetched.artifacts):
-                    return fetched
+                fetched, expiring = self._fetch(plan, tenant)
+                if all(found.source.status is not Status.SUPERSEDED for found in fetched.artifacts):
+                    break
+            if plan.earlier:
+                fetched = replace(fetched, artifacts=self._with_earlier(tenant, fetched.artifacts, plan.as_of))
+            return self._with_soundness(tenant, fetched) if expiring else fetched
 
     def get_event(self, tenant_id: str, event_id: str, session_id: str | None = None) -> Json | Ambiguous | None:
         """The episode."""
@@ -146,9 +159,9 @@ class Store:
         page = tuple(fields for value in found if (fields := _json(value)) is not None)
         return ArtifactPage(page, rest[limit - 1] if len(rest) > limit else None, len(ids))
 
-    def _fetch(self, plan: Plan, tenant: TenantKeys) -> Fetched:
-        request = plan.request
-        tags = request.tags or ()
+    def _fetch(self, plan: Plan, tenant: TenantKeys) -> tuple[Fetched, int]:
+        """And how many events there are that have a time to live."""
+        request, labels = plan.request, plan.labels
         with self._client.pipeline(transaction=True) as pipe:
             pipe.hgetall(tenant.version)
             pipe.zscore(tenant.newest, b"at")
@@ -161,19 +174,20 @@ class Store:
                 pipe.hgetall(tenant.artifact_postings(term))
             for term in plan.terms:
                 pipe.hgetall(tenant.knowledge_postings(term))
-            for tag in tags:
-                pipe.get(tenant.tagged(tag))
-            for tag in tags:
-                pipe.hkeys(tenant.artifacts_tagged(tag))
-            for tag in tags:
-                pipe.hkeys(tenant.knowledge_tagged(tag))
+            for label in labels:
+                pipe.get(tenant.tagged(label))
+            for label in labels:
+                pipe.hkeys(tenant.artifacts_tagged(label))
+            for label in labels:
+                pipe.hkeys(tenant.knowledge_tagged(label))
             pipe.hlen(tenant.known(Standing.ACTIVE))
             pipe.hgetall(tenant.known(Kind.POLICY))
-            version, newest, documents, active, session, *found, known, policies = pipe.execute()
+            pipe.zcard(tenant.expiring)
+            version, newest, documents, active, session, *found, known, policies, expiring = pipe.execute()
         rows = iter(found)
         said, compiled, stated = ([p for p in islice(rows, len(plan.terms)) if p] for _ in range(3))
-        tagged = in_all([p or b"" for p in islice(rows, len(tags))])
-        artifacts_tagged, knowledge_tagged = (_in_all_names(list(islice(rows, len(tags)))) for _ in range(2))
+        tagged = in_all([p or b"" for p in islice(rows, len(labels))])
+        artifacts_tagged, knowledge_tagged = (_in_all_names(list(islice(rows, len(labels)))) for _ in range(2))
         episodes = best(bm25(said, int(documents or 0)), plan.episodes, tagged)
         artifacts = bm25_named(compiled, active, plan.artifacts, artifacts_tagged)
         knowledge = bm25_named(stated, known, plan.knowledge, knowledge_tagged)
@@ -185,27 +199,87 @@ class Store:
             pipe.mget([tenant.knowledge(name.decode()) for name in names] or [tenant.knowledge("")])
             bodies, records, values = pipe.execute()
         facts = [None if value is None else KnowledgeRecord.model_validate_json(value) for value in values]
-        return Fetched(
+        fetched = Fetched(
             state_version=_version(version),
             newest=int(newest or 0),
             episodes=tuple(
                 Found(_DOCUMENT.decode(body), score) for (_, score), body in zip(episodes, bodies, strict=False) if body
             ),
             artifacts=tuple(
-                Found(Artifact.model_validate_json(record), score)
+                found
                 for (_, score), record in zip(artifacts, records, strict=False)
-                if record
+                if record and (found := _artifact(record, score))
             ),
             knowledge=tuple(
                 Found(fact, score)
                 for (_, score), fact in zip(knowledge, facts, strict=False)
-                if fact is not None and fact.status in HOLDS
+                if fact is not None and fact.status in SEARCHED
             ),
             policies=tuple(
                 fact for fact in facts[len(knowledge) :][: len(standing)] if fact is not None and fact.status in HOLDS
             ),
             session=tuple(_STEP.decode(step) for step in session),
         )
+        return fetched, expiring
+
+    def _with_earlier(
+        self, tenant: TenantKeys, found: Sequence[Found[Artifact]], until: int | None
+    ) -> tuple[Found[Artifact], ...]:
+        """Each followed by the versions before it, which are as relevant; back to the one that stood at `until`."""
+        reached = {each.source.artifact_id: [each] for each in found}
+        for _ in range(EARLIER if until is None else ARTIFACT_VERSIONS):
+            behind = {
+                before: chain
+                for chain in reached.values()
+                if (before := chain[-1].source.supersedes) and (until is None or _later(chain[-1].source, until))
+            }
+            if not behind:
+                break
+            for record, chain in zip(self._client.mget(map(tenant.artifact, behind)), behind.values(), strict=True):
+                one = _artifact(record, chain[0].bm25) if record else None
+                chain.append(one or replace(chain[-1], source=chain[-1].source.model_copy(update={"supersedes": None})))
+        return tuple(each for chain in reached.values() for each in {c.source.artifact_id: c for c in chain}.values())
+
+    def _with_soundness(self, tenant: TenantKeys, fetched: Fetched) -> Fetched:
+        """What rests on nothing but events whose time is over is not sound (HMX-E §2.2). Of an artifact the newest are
+        looked at."""
+        return replace(
+            fetched,
+            artifacts=self._checked(tenant, fetched.artifacts, fetched.newest),
+            knowledge=self._checked(tenant, fetched.knowledge, fetched.newest),
+            policies=tuple(
+                f.source
+                for f in self._checked(tenant, [Found(p, 0) for p in fetched.policies], fetched.newest)
+                if f.sound
+            ),
+        )
+
+    def _checked(self, tenant: TenantKeys, found: Sequence[Found[Rests]], newest: int) -> tuple[Found[Rests], ...]:
+        with self._client.pipeline(transaction=False) as pipe:
+            for each in found:
+                pipe.zmscore(tenant.expiring, each.source.source_events[-SOURCES:] or [""])
+            ends = pipe.execute()
+        return tuple(
+            each if any(end is None or end > newest for end in times) else replace(each, sound=False)
+            for each, times in zip(found, ends, strict=True)
+        )
+
+
+def _artifact(record: bytes, score: int) -> Found[Artifact] | None:
+    """Not sound where the content is not what its hash says (HMX-A §8); None for what is no artifact at all."""
+    try:
+        return Found(Artifact.model_validate_json(record), score)
+    except ValueError:
+        fields = orjson.loads(record)
+    with suppress(ValueError):
+        return Found(
+            Artifact.model_validate(fields | {"content_hash": content_hash(fields["content"])}), score, sound=False
+        )
+    return None
+
+
+def _later(source: Artifact, ms: int) -> bool:
+    return milliseconds(source.created_at) > ms
 
 
 def _in_all_names(tagged: list[list[bytes]]) -> AbstractSet[bytes] | None:

@@ -13,12 +13,12 @@ from urllib.parse import quote
 from pipeline.retrieval.terms import VERSION
 from pipeline.topology import ARTIFACTS, EPISODES, EVIDENCE, KNOWLEDGE
 
-LAYOUT: Final = 4
+LAYOUT: Final = 5
 _PLAIN: Final = re.compile(r"[A-Za-z0-9_.~-]*")
 """What percent-encoding leaves as it is."""
 
 KINDS: Final[Mapping[str, tuple[str, ...]]] = {
-    EPISODES: ("event", "session", "newest", "documents", "count", "term", "tag"),
+    EPISODES: ("event", "session", "newest", "documents", "count", "term", "tag", "expiring"),
     EVIDENCE: ("contribution", "sample", "samples"),
     ARTIFACTS: ("artifact", "artifacts", "aterm", "atag", "aterms"),
     KNOWLEDGE: ("knowledge", "known", "kterm", "ktag", "kterms"),
@@ -49,6 +49,11 @@ class TenantKeys:
         """Sorted set of one member, `at`: the newest event time in milliseconds."""
         return self._key("newest")
 
+    @property
+    def expiring(self) -> bytes:
+        """Sorted set of the ids of events with a time to live by when it ends, milliseconds."""
+        return self._key("expiring")
+
     def event(self, event_id: str) -> bytes:
         """Hash: session id → episode. More than one field: the id is ambiguous."""
         return self._key("event", encoded(event_id))
@@ -71,9 +76,9 @@ class TenantKeys:
         """String: postings of the episodes that hold the term."""
         return self._key("term", encoded(term))
 
-    def tagged(self, tag: str) -> bytes:
-        """String: postings of the episodes that carry the tag."""
-        return self._key("tag", encoded(tag))
+    def tagged(self, label: str) -> bytes:
+        """String: postings of the episodes that have the label: a tag, a session, an agent."""
+        return self._key("tag", encoded(label))
 
     def artifact(self, artifact_id: str) -> bytes:
         """String: the artifact as it was published."""
@@ -84,12 +89,12 @@ class TenantKeys:
         return self._key("artifacts", status)
 
     def artifact_postings(self, term: str) -> bytes:
-        """Hash: id of an active artifact that holds the term → posting."""
+        """Hash: id of a searched artifact that holds the term → posting."""
         return self._key("aterm", encoded(term))
 
-    def artifacts_tagged(self, tag: str) -> bytes:
-        """Hash: id of an active artifact of the tag's lineage → nothing."""
-        return self._key("atag", encoded(tag))
+    def artifacts_tagged(self, label: str) -> bytes:
+        """Hash: id of a searched artifact of the label's lineage → nothing."""
+        return self._key("atag", encoded(label))
 
     def artifact_terms(self, artifact_id: str) -> bytes:
         """Set of the hashes of terms and of tags in which the artifact stands."""
@@ -117,12 +122,12 @@ class TenantKeys:
         return self._key("known", name)
 
     def knowledge_postings(self, term: str) -> bytes:
-        """Hash: id of a record that holds and has the term → posting."""
+        """Hash: id of a searched record that has the term → posting."""
         return self._key("kterm", encoded(term))
 
-    def knowledge_tagged(self, tag: str) -> bytes:
-        """Hash: id of a record that holds and is of the tag's lineage → nothing."""
-        return self._key("ktag", encoded(tag))
+    def knowledge_tagged(self, label: str) -> bytes:
+        """Hash: id of a searched record of the label's lineage → nothing."""
+        return self._key("ktag", encoded(label))
 
     def knowledge_terms(self, record_id: str) -> bytes:
         """Set of the hashes of terms, of tags and of its kind in which the record stands."""

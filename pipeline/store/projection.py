@@ -17,15 +17,17 @@ from pipeline.contracts.episode import RESERVED
 from pipeline.contracts.evidence import segment_rank
 from pipeline.contracts.headers import CONTROL_KINDS, KIND, Headers, header
 from pipeline.contracts.keys import join_key, split_key
-from pipeline.contracts.knowledge import HOLDS, Kind, Standing
-from pipeline.intake.view import usable_tags
+from pipeline.contracts.knowledge import HOLDS, SEARCHED, Kind, Standing
 from pipeline.retrieval.documents import (
-    artifact_tags,
+    artifact_labels,
     artifact_terms,
     document,
-    document_tags,
+    document_labels,
     document_terms,
     episode_step,
+    expiry,
+    is_searched,
+    knowledge_labels,
     knowledge_terms,
     knowledge_time,
     session_step,
@@ -79,9 +81,12 @@ def project_episode(changes: Changes, record: Record) -> None:
     event_key, session_key = tenant.keys.event(fields["id"]), tenant.keys.session(session)
     done, found = session_step(step), document(fields, step)
     packed = None if done is None else _ENCODER.encode(done)
-    indexed = None if found is None else (_ENCODER.encode(found), document_terms(found), document_tags(fields))
+    expires = expiry(fields, step.at)
+    indexed = None if found is None else (_ENCODER.encode(found), document_terms(found), document_labels(fields))
     tenant.version(_partition(record), record.offset)
     tenant.event(event_key, session.encode(), value, step.at)
+    if expires is not None:
+        tenant.expires(fields["id"].encode(), expires)
     if packed is not None:
         tenant.step(session_key, step.index, packed)
     if indexed is not None:
@@ -102,23 +107,23 @@ def project_contribution(changes: Changes, record: Record) -> None:
 
 
 def project_artifact(changes: Changes, record: Record) -> None:
-    """By its id, by its status, and, while it is active, its text for retrieval (HMX-A §5)."""
+    """By its id, by its status, and, from being active to being superseded, its text for retrieval (HMX-A §5)."""
     tenant_id, artifact_id = split_key(record.key.decode())
     tenant = changes.of(tenant_id)
     state = Listed(None)
     if record.value is not None:
         value, fields = _read(record)
         held: list[tuple[bytes, bytes]] = []
-        if fields["status"] == Status.ACTIVE:
+        if is_searched(fields):
             held = _postings(tenant.keys.artifact_postings, artifact_terms(fields))
-            held += [(tenant.keys.artifacts_tagged(tag), b"") for tag in artifact_tags(fields)]
+            held += [(tenant.keys.artifacts_tagged(label), b"") for label in artifact_labels(fields)]
         state = Listed(value, Status(fields["status"]), fields["artifact_type"].encode(), held)
     tenant.artifact(artifact_id, state)
     tenant.version(_partition(record), record.offset)
 
 
 def project_knowledge(changes: Changes, record: Record) -> None:
-    """By its id, by its status, and, while it holds, by its kind and its text for retrieval."""
+    """By its id, by its status, until it is withdrawn its text for retrieval, and while it holds by its kind."""
     tenant_id, record_id = split_key(record.key.decode())
     tenant = changes.of(tenant_id)
     state = Listed(None)
@@ -126,9 +131,10 @@ def project_knowledge(changes: Changes, record: Record) -> None:
         value, fields = _read(record)
         kind = Kind(fields["kind"])
         held: list[tuple[bytes, bytes]] = []
-        if fields["status"] in HOLDS:
+        if fields["status"] in SEARCHED:
             held = _postings(tenant.keys.knowledge_postings, knowledge_terms(fields))
-            held += [(tenant.keys.knowledge_tagged(tag), b"") for tag in usable_tags(fields["tags"])]
+            held += [(tenant.keys.knowledge_tagged(label), b"") for label in knowledge_labels(fields)]
+        if fields["status"] in HOLDS:
             held.append((tenant.keys.known(kind), b"%d" % knowledge_time(fields)))
         state = Listed(value, Standing(fields["status"]), kind.encode(), held)
     tenant.knowledge(record_id, state)

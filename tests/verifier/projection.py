@@ -16,13 +16,14 @@ import orjson
 
 from pipeline.contracts.keys import join_key, split_key
 from pipeline.retrieval.documents import (
-    artifact_tags,
+    artifact_labels,
     artifact_terms,
     document,
-    document_tags,
+    document_labels,
     document_terms,
     episode_step,
     event_time,
+    knowledge_labels,
     knowledge_terms,
     knowledge_time,
     session_step,
@@ -135,6 +136,7 @@ class Expected:
         self._tenants: set[bytes] = set()
         self._newest: dict[bytes, int] = {}
         self._documents: Counter[bytes] = Counter()
+        self._expiring: dict[bytes, dict[bytes, float]] = defaultdict(dict)
         self._steps: dict[bytes, dict[int, bytes]] = defaultdict(dict)
         self._postings: dict[bytes, list[bytes]] = defaultdict(list)
         self._artifacts: dict[tuple[str, str], Json] = {}
@@ -170,6 +172,11 @@ class Expected:
         self._hashes[_key(root, "event", fields["id"])][session.encode()] = value
         newest = f"{root}:newest".encode()
         at = event_time(fields)
+        ttl = fields["metadata"]["hmx"].get("ttl_seconds")
+        if ttl is not None:
+            held = self._expiring[f"{root}:expiring".encode()]
+            name, until = fields["id"].encode(), float(min(at + ttl * 1000, 2**53))
+            held[name] = max(held.get(name, until), until)
         self._newest[newest] = max(self._newest.get(newest, at), at)
         step = episode_step(fields)
         done = session_step(step)
@@ -183,8 +190,8 @@ class Expected:
             terms = document_terms(found)
             for term, n in Counter(terms).items():
                 self._postings[_key(root, "term", term)].append(_posting(place, n, len(terms)))
-            for tag in document_tags(fields):
-                self._postings[_key(root, "tag", tag)].append(_posting(place, 1, 1))
+            for label in document_labels(fields):
+                self._postings[_key(root, "tag", label)].append(_posting(place, 1, 1))
 
     def _contribution(self, number: int, row: Row) -> None:
         if row.header("hmx-kind") in (b"tick", b"barrier", b"archive"):
@@ -225,6 +232,7 @@ class Expected:
         if self._tenants:
             memory[f"{self._root}:tenants".encode()] = frozenset(self._tenants)
         memory.update({key: {b"at": float(at)} for key, at in self._newest.items()})
+        memory.update(self._expiring)
         memory.update({key: {b"documents": b"%d" % n} for key, n in self._documents.items()})
         memory.update({key: _recent(steps) for key, steps in self._steps.items()})
         memory.update({key: b"".join(sorted(postings)) for key, postings in self._postings.items()})
@@ -239,21 +247,23 @@ class Expected:
         for (root, artifact_id), fields in self._artifacts.items():
             name = artifact_id.encode()
             listed[_key(root, "artifacts", fields["status"])][name] = fields["artifact_type"].encode()
-            if fields["status"] != "active":
+            shown = fields["metadata"].get("transition", {}).get("from") == "active"
+            if fields["status"] != "active" and not (fields["status"] in ("deprecated", "archived") and shown):
                 continue
             rows = _held(root, "aterm", artifact_terms(fields))
-            rows |= {_key(root, "atag", tag): b"" for tag in artifact_tags(fields)}
+            rows |= {_key(root, "atag", label): b"" for label in artifact_labels(fields)}
             for key, posting in rows.items():
                 listed[key][name] = posting
                 standing[_key(root, "aterms", artifact_id)].add(key)
         for (root, record_id), fields in self._known.items():
             name = record_id.encode()
             listed[_key(root, "known", fields["status"])][name] = fields["kind"].encode()
-            if fields["status"] not in ("active", "unresolved"):
+            if fields["status"] not in ("active", "unresolved", "superseded"):
                 continue
             rows = _held(root, "kterm", knowledge_terms(fields))
-            rows |= {_key(root, "ktag", tag): b"" for tag in fields["tags"]}
-            rows[_key(root, "known", fields["kind"])] = b"%d" % knowledge_time(fields)
+            rows |= {_key(root, "ktag", label): b"" for label in knowledge_labels(fields)}
+            if fields["status"] != "superseded":
+                rows[_key(root, "known", fields["kind"])] = b"%d" % knowledge_time(fields)
             for key, posting in rows.items():
                 listed[key][name] = posting
                 standing[_key(root, "kterms", record_id)].add(key)

@@ -7,7 +7,7 @@ Only what is no longer said remembers the way: it was withdrawn at some moment. 
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-from pipeline.compiler.candidate import in_order
+from pipeline.compiler.candidate import alone, in_order
 from pipeline.compiler.knowledge.model import KnowledgeKind, Statement
 from pipeline.compiler.registry import KINDS
 from pipeline.contracts.artifact import TimeRange
@@ -48,6 +48,8 @@ def _record(about: Contribution, said: Statement) -> KnowledgeRecord:
         source_events=events[-KNOWLEDGE_SOURCES:],
         source_memory_ids=[c.contribution_id for c in said.sources][-KNOWLEDGE_SOURCES:],
         tags=sorted(set.intersection(*(set(c.lineage_tags) for c in said.sources))),
+        session_id=alone(c.session_id for c in said.sources) or None,
+        agent_id=alone(c.agent_id for c in said.sources) or None,
         created_at=format_ms(said.start),
         validity=TimeRange(start=format_ms(said.start), end=None if said.end is None else format_ms(said.end)),
         superseded_by=_id(about, said.superseded_by) if said.superseded_by else None,
