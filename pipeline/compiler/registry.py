@@ -5,6 +5,7 @@ from typing import Final
 
 from pipeline.compiler import (
     causal_pattern,
+    conduct,
     course,
     decision_policy,
     failure_playbook,
@@ -26,6 +27,7 @@ KINDS: Final[Mapping[str, Kind]] = {
         strategy_template.TYPE,
         course.KIND,
         touched.KIND,
+        conduct.KIND,
         facts.FACT,
         facts.POLICY,
         graph.ENTITY,

@@ -22,6 +22,9 @@ def _type(name: str) -> str:
     return name
 
 
+TypeName = Annotated[str, Field(json_schema_extra={"pattern": _TYPE_PATTERN}), AfterValidator(_type)]
+
+
 class Status(StrEnum):
     """HMX-A §5."""
 
@@ -67,7 +70,7 @@ class Artifact(Model):
 
     hmx_version: HmxVersion = HMX_VERSION
     artifact_id: Name
-    artifact_type: Annotated[str, Field(json_schema_extra={"pattern": _TYPE_PATTERN}), AfterValidator(_type)]
+    artifact_type: TypeName
     title: Name
     summary: str
     content: dict[str, Any]

@@ -89,3 +89,15 @@ PART_STEPS: Final = 512  # timers and turns in one transaction; a batch with mor
 PART_BYTES: Final = 4 * MB  # likewise, of what these have put out
 OUTPUT_BYTES: Final = 4 * MB
 RECORD_BYTES: Final = 3 * MB  # key, value and a producer's headers of what we write, which leaves room for ours
+
+# HMX-F; of a compact fingerprint, which has to stay below 100 KB, and of a full one
+FINGERPRINT_COMPACT_BYTES: Final = 96 * KB  # artifacts that do not fit are counted, those that matter least
+FINGERPRINT_FULL_BYTES: Final = 8 * MB
+FINGERPRINT_NAMED: Final = 32  # tools, error classes, entity types, relations that a compact one names
+FINGERPRINT_NAMED_FULL: Final = 1_024
+FINGERPRINT_QUESTIONS: Final = 8  # whose decisions a compact one counts, and options of each
+FINGERPRINT_HUBS: Final = 16
+FINGERPRINT_GRAPH: Final = 10_000  # entities, and relations, that are looked at
+FINGERPRINT_PATTERNS: Final = 64  # that priors weigh
+FINGERPRINT_TERMS: Final = 128  # likewise
+FINGERPRINT_COMPETENCIES: Final = 8

@@ -24,6 +24,7 @@ from pipeline.contracts.artifact import Artifact
 from pipeline.contracts.episode import Episode
 from pipeline.contracts.event import Event
 from pipeline.contracts.evidence import Contribution
+from pipeline.contracts.fingerprint import Fingerprint
 from pipeline.contracts.knowledge import KnowledgeRecord
 from pipeline.contracts.pack import ContextPack
 
@@ -32,6 +33,7 @@ FOLDER: Final = Path("schemas/hmx-1.0")
 _MODELS: Final[Mapping[str, tuple[type[BaseModel], str]]] = {
     "event": (Event, "HMX Event"),
     "artifact": (Artifact, "HMX Artifact"),
+    "fingerprint": (Fingerprint, "HMX Fingerprint"),
     "context-pack": (ContextPack, "HMX Context Pack"),
     "episode": (Episode, "HMX Episode"),
     "contribution": (Contribution, "HMX Contribution"),

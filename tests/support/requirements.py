@@ -87,6 +87,12 @@ GROUPS: Final[Mapping[str, Mapping[str, str]]] = {
         "C-23": "the same question on the same state gives the same pack",
         "C-25": "caps on entries, bytes, drops, steps, constraints and tags",
     },
+    "Fingerprints (HMX-F)": {
+        "F-01": "three tiers, each with its parts; the others are there and empty",
+        "F-02": "behavioural patterns equal a recount of the events",
+        "F-04": "the same memory gives the same fingerprint, and its hash recomputes",
+        "F-05": "no words of a single session, no secrets; compact below 100 KB",
+    },
     "Versioning (HMX-V)": {
         "V-01": "versions are compared as numbers",
         "V-02": "another major is refused, and the error says what is supported",
@@ -138,6 +144,7 @@ GROUPS: Final[Mapping[str, Mapping[str, str]]] = {
         "X09": "a new version is a new id, its predecessor goes out with it",
         "X10": "the compiler's own types and x-{vendor}-{type} are valid artifacts",
         "X11": "only listed transitions; a pattern that recovers opens a new chain",
+        "X22": "all five parts of a fingerprint are always there; full holds everything",
         "X28": "an artifact's total size wins; sources are cut the same way each time",
         "X29": "duplicates are recognised by tenant and session",
         "X30": "1 KB is 1,024; an event's size is the bytes received",

@@ -1,0 +1,75 @@
+"""conduct: what was done in a segment, counted: tools, errors, decisions. Fingerprints add it up (`fingerprints`).
+
+One contribution a segment. A tenant's segments are spread over a few patterns by their session, so that many more are
+counted before the bound of a pattern makes a sample of them. Nothing is compiled from it. Nothing fails.
+"""
+
+import hashlib
+from collections import Counter
+from collections.abc import Sequence
+from typing import Final
+
+from pipeline.compiler.model import Extracted, Kind
+from pipeline.contracts.event_types import ACTS, Role
+from pipeline.contracts.evidence import Segment, SegmentOutcome
+from pipeline.segments.intent import option_key, question_key
+from pipeline.segments.pairing import Action
+
+NAME: Final = "conduct"
+KEYS: Final = tuple(f"1:{share:x}" for share in range(16))
+"""The form of the body, for contributions of another form would have other keys; and a share of the sessions."""
+REST: Final = ""
+"""The name under which all is counted that there was no room to name, or that has no name."""
+_TOOLS: Final = 64
+_ERRORS: Final = 32
+_QUESTIONS: Final = 16
+_OPTIONS: Final = 16
+_NAME: Final = 80
+
+
+def extract(segment: Segment, outcome: SegmentOutcome, actions: Sequence[Action]) -> list[Extracted]:
+    body = {"tools": _tools(actions), "errors": _errors(segment), "decisions": _decisions(segment)}
+    if not any(body.values()):
+        return []
+    ends = [segment.steps[0].event_id, segment.steps[-1].event_id]
+    share = hashlib.sha256(segment.session_id.encode()).digest()[0] % len(KEYS)
+    return [Extracted(key=KEYS[share], source_events=list(dict.fromkeys(ends)), outcome=outcome, tags=[], body=body)]
+
+
+def _tools(actions: Sequence[Action]) -> dict[str, list[int]]:
+    """Verb → calls, and how many of them succeeded and failed. A result whose call is elsewhere is no call."""
+    done = [action for action in actions if action.verb and action.role in ACTS]
+    named = _most(Counter(action.verb for action in done), _TOOLS)
+    used = {verb: [0, 0, 0] for verb in named}
+    for action in done:
+        counts = used[action.verb if action.verb in used else REST]
+        counts[0] += 1
+        if action.ok is not None:
+            counts[1 if action.ok else 2] += 1
+    return used
+
+
+def _errors(segment: Segment) -> dict[str, int]:
+    return _most(Counter(step.name.strip()[:_NAME] for step in segment.steps if step.role is Role.ERROR), _ERRORS)
+
+
+def _decisions(segment: Segment) -> dict[str, dict[str, int]]:
+    """Question → option → how often it was chosen, both as a decision_policy compares them."""
+    chosen: dict[str, Counter[str]] = {}
+    for step in segment.steps:
+        if step.role is Role.DECISION:
+            question, option = question_key(step.name), option_key(step.text)
+            if question and option and (question in chosen or len(chosen) < _QUESTIONS):
+                chosen.setdefault(question, Counter())[option[:_NAME]] += 1
+    return {question: _most(chosen[question], _OPTIONS) for question in sorted(chosen)}
+
+
+def _most(counts: Counter[str], bound: int) -> dict[str, int]:
+    """The most frequent, by name, and all the others in one."""
+    kept = sorted(counts, key=lambda name: (-counts[name], name))[:bound]
+    most = {name: counts[name] for name in sorted(kept)}
+    rest = counts.total() - sum(most.values())
+    return {**most, REST: most.get(REST, 0) + rest} if rest else most
+
+
+KIND: Final = Kind(NAME, extract, None)

@@ -1,0 +1,188 @@
+"""HMX-F: a fingerprint, what an agent or a tenant has learnt in a form that can be carried elsewhere.
+
+The specification names the parts and the tiers; what stands inside the parts is ours to define. All five are always
+there, empty where the tier leaves them out. Nothing in them names an event, a version or a time of compilation, so the
+same evidence gives the same fingerprint, whatever way led there; and what only a single session has said stays at home
+(see `pipeline.fingerprints`).
+"""
+
+import hashlib
+from enum import StrEnum
+from typing import Annotated, Any, Final, Literal, Self
+
+from pydantic import Field, model_validator
+
+from pipeline.contracts.artifact import Status, TypeName
+from pipeline.contracts.canonical import canonical_json, content_hash
+from pipeline.contracts.event import HmxVersion, Name, Timestamp, Unit
+from pipeline.contracts.keys import split_key
+from pipeline.contracts.limits import ARTIFACT_CONTENT_BYTES, ARTIFACT_TAGS
+from pipeline.contracts.model import Model
+from pipeline.contracts.versions import HMX_VERSION
+
+FINGERPRINT_VERSION: Final = 1
+PRIORS_TYPE: Final = "x-hmx-priors"
+"""The custom artifact type as which imported priors stand in memory; the content is a `ContextPriors`."""
+
+Count = Annotated[int, Field(ge=0)]
+Sha256 = Annotated[str, Field(pattern=r"^[a-f0-9]{64}$")]
+
+
+class Tier(StrEnum):
+    """How much of it there is."""
+
+    FULL = "full"
+    COMPACT = "compact"
+    MINIMAL = "minimal"
+
+
+class ArtifactSummary(Model):
+    """One artifact, without what only its own tenant can follow."""
+
+    pattern: Name
+    """What it is about: type and key, the same wherever the same is learnt."""
+    artifact_type: TypeName
+    title: Name
+    summary: str
+    content: dict[str, Any]
+    content_hash: Sha256
+    confidence: Unit
+    status: Annotated[Status, Field(strict=False)]
+    observed_count: Count
+    tags: Annotated[list[str], Field(max_length=ARTIFACT_TAGS)]
+    success_rate: Unit | None = None
+
+    @model_validator(mode="after")
+    def _holds_together(self) -> Self:
+        parts = split_key(self.pattern)
+        if len(parts) != 2 or parts[0] != self.artifact_type:
+            raise ValueError("pattern is not of the form type/key")
+        if self.content_hash != content_hash(self.content):
+            raise ValueError("content_hash is not the hash of content (HMX-A §8)")
+        if len(canonical_json(self.content)) > ARTIFACT_CONTENT_BYTES:
+            raise ValueError("content is larger than 256 KB (HMX-A §12)")
+        return self
+
+
+class ArtifactSummaries(Model):
+    """By pattern. `counts`: by type, of all there are; `omitted`: of these not listed for their size."""
+
+    counts: dict[str, Count] = Field(default_factory=dict)
+    artifacts: list[ArtifactSummary] = Field(default_factory=list)
+    omitted: Count = 0
+
+
+class Use(Model):
+    """How often a tool was used and how that ended, where it is known."""
+
+    calls: Count
+    succeeded: Count
+    failed: Count
+    frequency: Unit
+    """Of all calls."""
+    error_rate: Unit | None = None
+    """Of those whose end is known."""
+
+
+class BehavioralPatterns(Model):
+    """What agents did, counted over all segments. What is too rare to be named stands under `other`."""
+
+    sessions: Count = 0
+    segments: Count = 0
+    outcomes: dict[str, Count] = Field(default_factory=dict)
+    """Segments by how they ended."""
+    calls: Count = 0
+    error_rate: Unit | None = None
+    tools: dict[str, Use] = Field(default_factory=dict)
+    errors: dict[str, Count] = Field(default_factory=dict)
+    """Errors by their class."""
+    decisions: dict[str, dict[str, Count]] = Field(default_factory=dict)
+    """Options by how often they were chosen, by the question's key, which is that of its decision_policy."""
+    of_about: Count | None = None
+    """Where the segments are an even sample: of about so many."""
+
+
+class Node(Model):
+    type: Name
+    name: str = ""
+    """Empty where only one session names it."""
+
+
+class Edge(Model):
+    """`source` and `target`: places in `nodes`."""
+
+    source: Count
+    relation: Name
+    target: Count
+
+
+class Hub(Model):
+    type: Name
+    name: Name
+    degree: Count
+
+
+class GraphDigest(Model):
+    """The structure of the knowledge graph; `nodes` and `edges` in full fingerprints only."""
+
+    entities: dict[str, Count] = Field(default_factory=dict)
+    """By type."""
+    relations: dict[str, Count] = Field(default_factory=dict)
+    """By what they say."""
+    hubs: list[Hub] = Field(default_factory=list)
+    """Entities with most relations."""
+    nodes: list[Node] = Field(default_factory=list)
+    edges: list[Edge] = Field(default_factory=list)
+    omitted: Count = 0
+    """Entities and relations beyond those that were looked at."""
+
+
+class SemanticSummary(Model):
+    text: str = ""
+    competencies: list[str] = Field(default_factory=list)
+    """What is done best, in a few words each."""
+
+
+class ContextPriors(Model):
+    """How much each section, pattern and word has mattered: 0 to 1, 1 for what has mattered most."""
+
+    sections: dict[str, Unit] = Field(default_factory=dict)
+    patterns: dict[str, Unit] = Field(default_factory=dict)
+    terms: dict[str, Unit] = Field(default_factory=dict)
+    """By stem."""
+
+
+PARTS: Final = ("artifact_summaries", "behavioral_patterns", "graph_digest", "semantic_summary", "context_priors")
+
+
+class Fingerprint(Model):
+    """`fingerprint_hash` is the SHA-256 of the canonical form (RFC 8785) of an object of the five parts."""
+
+    hmx_version: HmxVersion = HMX_VERSION
+    fingerprint_id: Name
+    fingerprint_version: Literal[1] = FINGERPRINT_VERSION
+    tenant_id: Name
+    created_at: Timestamp
+    """Time of the newest event that it may rest on."""
+    artifact_summaries: ArtifactSummaries
+    behavioral_patterns: BehavioralPatterns
+    graph_digest: GraphDigest
+    semantic_summary: SemanticSummary
+    context_priors: ContextPriors
+    fingerprint_hash: Sha256
+    metadata: dict[str, Any]
+    compression_tier: Annotated[Tier, Field(strict=False)] | None = None
+    agent_id: Name | None = None
+
+    @model_validator(mode="after")
+    def _holds_together(self) -> Self:
+        parts = {name: getattr(self, name) for name in PARTS}
+        if self.fingerprint_hash != fingerprint_hash(parts):
+            raise ValueError("fingerprint_hash is not the hash of the five parts")
+        return self
+
+
+def fingerprint_hash(parts: dict[str, Model]) -> str:
+    """Of the five parts by their names."""
+    told = {name: parts[name].model_dump(mode="json", exclude_none=True) for name in PARTS}
+    return hashlib.sha256(canonical_json(told)).hexdigest()

@@ -1,0 +1,76 @@
+"""Behavioral patterns: how often what was done, and how that went, over all of an agent's or tenant's segments. Pure.
+
+Enters: contributions of the kind `conduct`. Leaves: sums, so their order does not matter. Nothing fails.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
+
+from pipeline.compiler.conduct import REST
+from pipeline.contracts.evidence import Contribution
+from pipeline.contracts.fingerprint import BehavioralPatterns, Use
+from pipeline.fingerprints.counting import folded, kept, share
+from pipeline.fingerprints.learnt import SHARED
+
+
+def behavioral_patterns(conduct: Iterable[Contribution], named: int, questions: int) -> BehavioralPatterns:
+    """`named`: so many tools and error classes have a name; `questions`: so many questions are counted, and of each so
+    many options."""
+    known = [c for c in conduct if not c.withdrawn]
+    tools: dict[str, list[int]] = defaultdict(lambda: [0, 0, 0])
+    errors: Counter[str] = Counter()
+    for c in known:
+        for verb, counts in c.body["tools"].items():
+            tools[verb] = _added(tools[verb], counts)
+        errors.update(c.body["errors"])
+    names = kept({verb: counts[0] for verb, counts in tools.items()}, named)
+    used: dict[str, list[int]] = defaultdict(lambda: [0, 0, 0])
+    for verb, counts in tools.items():
+        name = verb if verb in names else REST
+        used[name] = _added(used[name], counts)
+    calls, succeeded, failed = (sum(counts[i] for counts in tools.values()) for i in range(3))
+    return BehavioralPatterns(
+        sessions=len({c.session_id for c in known}),
+        segments=len(known),
+        outcomes=dict(sorted(Counter(str(c.outcome) for c in known).items())),
+        calls=calls,
+        error_rate=share(failed, succeeded + failed),
+        tools={name: _use(used[name], calls) for name in sorted(used)},
+        errors=folded(errors, named),
+        decisions=_decisions(known, questions),
+    )
+
+
+def _added(one: Sequence[int], other: Sequence[int]) -> list[int]:
+    return [a + b for a, b in zip(one, other, strict=True)]
+
+
+def _use(counts: Sequence[int], calls: int) -> Use:
+    own, succeeded, failed = counts
+    return Use(
+        calls=own,
+        succeeded=succeeded,
+        failed=failed,
+        frequency=share(own, calls) or 0.0,
+        error_rate=share(failed, succeeded + failed),
+    )
+
+
+def _decisions(known: Iterable[Contribution], bound: int) -> dict[str, dict[str, int]]:
+    """Questions and options are freely worded: what only one session has said stays without a name."""
+    chosen: dict[str, Counter[str]] = defaultdict(Counter)
+    asked: dict[str, set[str]] = defaultdict(set)
+    by: dict[tuple[str, str], set[str]] = defaultdict(set)
+    for c in known:
+        for question, options in c.body["decisions"].items():
+            chosen[question].update(options)
+            asked[question].add(c.session_id)
+            for option in options:
+                by[question, option].add(c.session_id)
+    often = {question: own.total() for question, own in chosen.items() if len(asked[question]) >= SHARED}
+    decisions = {}
+    for question in sorted(kept(often, bound)):
+        own = chosen[question]
+        shared = {option: n for option, n in own.items() if len(by[question, option]) >= SHARED}
+        decisions[question] = folded(own, bound, kept(shared, bound))
+    return decisions

@@ -1,0 +1,63 @@
+"""An artifact → its summary: what helps elsewhere, without what quotes single sessions. Pure; nothing fails."""
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from pipeline.compiler import causal_pattern, decision_policy, failure_playbook
+from pipeline.contracts.artifact import Artifact
+from pipeline.contracts.canonical import content_hash
+from pipeline.contracts.fingerprint import ArtifactSummary
+from pipeline.fingerprints.learnt import SHARED
+from pipeline.segments.masking import mask, readable, sentence
+
+_SUPPORT: Final = 5
+"""An artifact observed this often weighs half of what one can."""
+
+
+def _chosen(options: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """What was offered or tried once is somebody's own words."""
+    return [
+        {**option, "outcome": str(option.get("outcome", "")).partition(";")[0]}
+        for option in options
+        if option.get("chosen_count", 0) >= SHARED
+    ]
+
+
+def _alike(symptoms: list[str]) -> list[str]:
+    """As all sessions showed them: what is quoted is one session's."""
+    return list(dict.fromkeys(filter(None, (sentence(readable(mask(symptom))) for symptom in symptoms))))
+
+
+_CONDENSED: Final[Mapping[tuple[str, str], Callable[[Any], Any]]] = {
+    (decision_policy.NAME, "outcomes"): lambda _: [],
+    (decision_policy.NAME, "alternatives"): _chosen,
+    (causal_pattern.NAME, "counterexamples"): lambda _: [],
+    (failure_playbook.NAME, "symptoms"): _alike,
+}
+"""Fields that quote single sessions, by type; the rest of a content is what sessions have in common."""
+
+
+def condensed(artifact: Artifact) -> ArtifactSummary:
+    kind = artifact.artifact_type
+    content = {
+        name: _CONDENSED[kind, name](value) if (kind, name) in _CONDENSED else value
+        for name, value in artifact.content.items()
+    }
+    return ArtifactSummary(
+        pattern=artifact.metadata["pattern"],
+        artifact_type=kind,
+        title=artifact.title,
+        summary=artifact.summary,
+        content=content,
+        content_hash=content_hash(content),
+        confidence=artifact.confidence,
+        status=artifact.status,
+        observed_count=artifact.observed_count or 0,
+        tags=artifact.tags or [],
+        success_rate=artifact.success_rate,
+    )
+
+
+def weight(summary: ArtifactSummary) -> float:
+    """How much it has mattered: how sure it is, by how often it was seen."""
+    return summary.confidence * (summary.observed_count + 1) / (summary.observed_count + 1 + _SUPPORT)

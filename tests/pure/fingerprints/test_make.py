@@ -1,0 +1,160 @@
+"""A fingerprint is made of what was learnt: the same each time, within its tier, and without anybody's own words."""
+
+import random
+from collections import Counter
+from typing import Any
+
+import orjson
+import pytest
+from jsonschema import Draft202012Validator
+
+from pipeline.compiler.conduct import REST
+from pipeline.contracts.fingerprint import PARTS, Fingerprint, Tier, fingerprint_hash
+from pipeline.contracts.schemas import documents
+from pipeline.fingerprints.learnt import of_agent
+from pipeline.fingerprints.make import fingerprint
+from tests.support.learnt import learnt_of
+from tests.support.records import START_MS, event
+from tests.support.sessions import interleaved, session
+
+SCHEMA = Draft202012Validator(documents()["fingerprint.json"])
+LETTERS = "bcdfghjklmnpqrstvwxz"
+
+
+def decided(number: int) -> list[dict[str, Any]]:
+    """A session that decides something twice, the first time as most do."""
+    second = ("canary", "blue-green")[number % 2]
+    said = [("rolling", "How shall we roll it out?"), (second, "And how shall we test it?")]
+    return [
+        event(
+            f"decided-{number}", n, at=START_MS - 3_600_000 + n, agent_id=f"agent-{number % 2}",
+            event_type="decision", content={"question": question, "chosen_option": option, "alternatives": []},
+        )
+        for n, (option, question) in enumerate(said)
+    ]  # fmt: skip
+
+
+def whispered(events: list[dict[str, Any]], number: int, canaries: list[str]) -> list[dict[str, Any]]:
+    """The same events, each with a word of its own wherever it has words."""
+    dice = random.Random(number)
+
+    def marked(value: Any) -> Any:
+        if isinstance(value, dict):
+            kept = ("tool_name", "error_type", "call_id", "role", "signal", "command", "outcome")
+            return {key: inner if key in kept else marked(inner) for key, inner in value.items()}
+        if isinstance(value, list):
+            return [marked(inner) for inner in value]
+        if not isinstance(value, str):
+            return value
+        canaries.append("zq" + "".join(dice.choices(LETTERS, k=10)))
+        return f"{value} “{canaries[-1]}” {canaries[-1]}"
+
+    return [{**each, "content": marked(each["content"])} for each in events]
+
+
+def history() -> list[dict[str, Any]]:
+    return interleaved([*(session(n) for n in range(40)), *(decided(n) for n in range(9))], 1)
+
+
+@pytest.fixture(scope="module")
+def made() -> dict[Tier, Fingerprint]:
+    learnt, _ = learnt_of(history())
+    return {tier: fingerprint(learnt, tier) for tier in Tier}
+
+
+@pytest.mark.requirement("F-01", "X22")
+def test_a_tier_holds_its_parts_and_all_five_are_always_there(made: dict[Tier, Fingerprint]) -> None:
+    for tier, one in made.items():
+        told = orjson.loads(one.to_json())
+        SCHEMA.validate(told)
+        assert told["compression_tier"] == tier
+        assert all(isinstance(told[part], dict) for part in PARTS)
+    full, compact, minimal = made[Tier.FULL], made[Tier.COMPACT], made[Tier.MINIMAL]
+    assert {one.status for one in compact.artifact_summaries.artifacts} == {"active"}
+    assert {one.status for one in full.artifact_summaries.artifacts} >= {"active", "draft"}
+    assert full.graph_digest.nodes
+    assert compact.graph_digest.entities == full.graph_digest.entities
+    assert not compact.graph_digest.nodes
+    assert compact.behavioral_patterns == full.behavioral_patterns != minimal.behavioral_patterns
+    assert full.semantic_summary == minimal.semantic_summary != compact.semantic_summary
+    assert full.context_priors == minimal.context_priors
+    assert minimal.context_priors.patterns.keys() == {one.pattern for one in compact.artifact_summaries.artifacts}
+    assert not minimal.artifact_summaries.artifacts
+    sizes = [len(one.to_json()) for one in (full, compact, minimal)]
+    assert sizes == sorted(sizes, reverse=True)
+
+
+@pytest.mark.requirement("F-02")
+def test_what_was_done_is_counted_as_the_events_say(made: dict[Tier, Fingerprint]) -> None:
+    events = history()
+    calls = Counter(each["content"]["tool_name"] for each in events if each["event_type"] == "tool_call")
+    results = [each["content"] for each in events if each["event_type"] == "tool_result"]
+    failed = Counter(result["tool_name"] for result in results if not result["success"])
+    told = made[Tier.COMPACT].behavioral_patterns
+    assert {name: use.calls for name, use in told.tools.items()} == calls
+    assert {name: use.failed for name, use in told.tools.items() if use.failed} == failed
+    assert told.calls == calls.total()
+    assert told.error_rate == round(failed.total() / len(results), 6)
+    for name, use in told.tools.items():
+        assert use.frequency == round(calls[name] / calls.total(), 6)
+        assert use.error_rate == round(failed[name] / calls[name], 6)
+    errors = Counter(each["content"]["error_type"] for each in events if each["event_type"] == "error")
+    assert told.errors == errors
+    assert told.sessions == len({each["session_id"] for each in events})
+    chosen = [each["content"]["chosen_option"] for each in events if each["event_type"] == "decision"]
+    assert sorted(told.decisions.values(), key=len) == [{"rolling": 9}, {"blue-green": 4, "canary": 5}]
+    assert sum(n for options in told.decisions.values() for n in options.values()) == len(chosen)
+
+
+def test_what_only_one_session_has_chosen_has_no_name() -> None:
+    events = [*decided(0), *decided(2), *decided(1)]
+    told = fingerprint(learnt_of(events)[0], Tier.FULL).behavioral_patterns.decisions
+    assert sorted(told.values(), key=len) == [{"rolling": 3}, {"canary": 2, REST: 1}]
+
+
+@pytest.mark.requirement("F-04")
+def test_the_same_log_gives_the_same_fingerprint_however_it_comes_together(made: dict[Tier, Fingerprint]) -> None:
+    for seed in range(3):
+        again, _ = learnt_of(history(), dice=random.Random(seed))
+        assert {tier: fingerprint(again, tier).to_json() for tier in Tier} == {
+            tier: one.to_json() for tier, one in made.items()
+        }
+    for one in made.values():
+        assert one.fingerprint_hash == fingerprint_hash({name: getattr(one, name) for name in PARTS})
+
+
+@pytest.mark.requirement("F-04")
+def test_a_fingerprint_that_was_changed_is_no_fingerprint(made: dict[Tier, Fingerprint]) -> None:
+    told = orjson.loads(made[Tier.COMPACT].to_json())
+    told["artifact_summaries"]["artifacts"][0]["title"] += "!"
+    with pytest.raises(ValueError, match="fingerprint_hash"):
+        Fingerprint.model_validate(told)
+
+
+@pytest.mark.requirement("F-05")
+@pytest.mark.parametrize("tier", Tier)
+def test_no_word_of_a_single_session_is_in_it(tier: Tier) -> None:
+    canaries: list[str] = []
+    sessions = [whispered([*session(n), *decided(n)], n, canaries) for n in range(40)]
+    told = fingerprint(learnt_of(interleaved(sessions, 1))[0], tier)
+    assert told.artifact_summaries.artifacts or tier is Tier.MINIMAL
+    text = told.to_json().decode()
+    assert len(canaries) > 400
+    assert [canary for canary in canaries if canary in text] == []
+
+
+@pytest.mark.requirement("F-02")
+def test_two_agents_of_a_tenant_have_each_their_own() -> None:
+    learnt, agents = learnt_of([*history(), *(each for n in range(40, 50) for each in session(n))])
+    other = {each["session_id"]: each["agent_id"] for each in history() if each["event_type"] == "decision"}
+    names = sorted(set(agents.values()))
+    assert len(names) == 3
+    for name in names:
+        told = fingerprint(of_agent(learnt, name, agents), Tier.FULL)
+        assert told.agent_id == name
+        own = Counter(other.values())[name]
+        assert sum(sum(options.values()) for options in told.behavioral_patterns.decisions.values()) == 2 * own
+        assert bool(told.artifact_summaries.artifacts) is (own == 0)
+    whole = fingerprint(learnt, Tier.FULL)
+    assert whole.agent_id is None
+    assert whole.fingerprint_hash != told.fingerprint_hash

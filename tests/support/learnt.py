@@ -1,0 +1,40 @@
+"""What both stages learn of events, in process, as a fingerprint is made of it."""
+
+import random
+from collections.abc import Iterable
+from typing import Any
+
+import orjson
+
+from pipeline.compiler import conduct
+from pipeline.contracts.artifact import Artifact
+from pipeline.contracts.evidence import Contribution
+from pipeline.contracts.knowledge import HOLDS, Kind, KnowledgeRecord
+from pipeline.fingerprints.learnt import Learnt
+from pipeline.stages.patterns import PatternsFold
+from pipeline.topology import ARTIFACTS, KNOWLEDGE
+from tests.support.inprocess import events_log, evidence_logs, run
+from tests.support.records import START_MS
+
+
+def learnt_of(
+    events: Iterable[dict[str, Any]], tenant_id: str = "acme", dice: random.Random | None = None
+) -> tuple[Learnt, dict[str, str]]:
+    """With the agent of every contribution. `dice` mix what the partitions of the log contribute."""
+    evidence = evidence_logs(events_log(events).values(), dice=dice)
+    outputs = [output for _, log in sorted(evidence.items()) for output in run(PatternsFold, log).outputs]
+    said = [orjson.loads(r.value or b"") for log in evidence.values() for r in log]
+    contributions = [Contribution.model_validate(fields) for fields in said if "contribution_id" in fields]
+    own = {c.contribution_id: c for c in contributions if c.tenant_id == tenant_id}
+    artifacts = {o.key: Artifact.model_validate_json(o.value or b"") for o in outputs if o.topic == ARTIFACTS}
+    known = {o.key: KnowledgeRecord.model_validate_json(o.value or b"") for o in outputs if o.topic == KNOWLEDGE}
+    holds = [r for r in known.values() if r.tenant_id == tenant_id and r.status in HOLDS]
+    learnt = Learnt(
+        tenant_id=tenant_id,
+        newest=START_MS,
+        artifacts=[a for a in artifacts.values() if a.tenant_id == tenant_id and a.status in ("draft", "active")],
+        conduct=[c for c in own.values() if c.pattern_type == conduct.NAME],
+        entities=[record for record in holds if record.kind is Kind.ENTITY],
+        relations=[record for record in holds if record.kind is Kind.RELATION],
+    )
+    return learnt, {name: c.agent_id for name, c in own.items()}
