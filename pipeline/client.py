@@ -109,6 +109,25 @@ class Artifacts(_Said):
     pagination: Pagination
 
 
+class Fingerprint(msgspec.Struct, omit_defaults=True):
+    """What was learnt, to be carried elsewhere (HMX-F). As JSON it is what `hmx fingerprint import` takes."""
+
+    fingerprint_id: str
+    fingerprint_hash: str
+    compression_tier: Literal["full", "compact", "minimal"]
+    tenant_id: str
+    created_at: str
+    artifact_summaries: dict[str, Any]
+    behavioral_patterns: dict[str, Any]
+    graph_digest: dict[str, Any]
+    semantic_summary: dict[str, Any]
+    context_priors: dict[str, Any]
+    hmx_version: str
+    fingerprint_version: int
+    metadata: dict[str, Any]
+    agent_id: str | None = None
+
+
 class _Error(_Said):
     code: str
     message: str
@@ -121,7 +140,7 @@ class _Envelope(_Said):
     error: _Error | None = None
 
 
-Answer = TypeVar("Answer", bound=_Said)
+Answer = TypeVar("Answer", bound=msgspec.Struct)
 
 
 class Hippocortex:
@@ -172,6 +191,12 @@ class Hippocortex:
             "includeProvenance": include_provenance,
         }
         return await self._post("/synthesize", Pack, {"query": query, "options": options})
+
+    async def export_fingerprint(
+        self, *, tier: Literal["full", "compact", "minimal"] = "compact", agent_id: str | None = None
+    ) -> Fingerprint:
+        """What the tenant, or one of its agents, has learnt so far."""
+        return await self._post("/fingerprints", Fingerprint, {"tier": tier, "agentId": agent_id})
 
     async def list_artifacts(self, **asked: str | int) -> Artifacts:
         """`type`, `status`, `sort`, `order`, `limit`, `cursor`."""

@@ -15,6 +15,7 @@ from pipeline.cli import (
     demo,
     dlq,
     explain,
+    fingerprint,
     keys,
     publish,
     query,
@@ -45,6 +46,7 @@ for module in (stack, status, run, validate, publish, wait, watch, query, explai
     module.register(app)
 app.add_typer(topics.app, name="topics")
 app.add_typer(keys.app, name="keys")
+app.add_typer(fingerprint.app, name="fingerprint")
 app.add_typer(table.app, name="table")
 
 

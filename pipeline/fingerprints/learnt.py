@@ -61,7 +61,7 @@ def _given_to(artifact: Artifact, agent_id: str) -> bool:
 def portable(artifact: Artifact) -> bool:
     """Active ones, and drafts that several sessions have taught; the priors of an import are no artifact of their
     own."""
-    if artifact.artifact_type == PRIORS_TYPE:
+    if artifact.artifact_type == PRIORS_TYPE or "pattern" not in artifact.metadata:
         return False
     sessions = artifact.metadata.get("checked", {}).get("sessions", 0)
     return artifact.status is Status.ACTIVE or (artifact.status is Status.DRAFT and sessions >= SHARED)

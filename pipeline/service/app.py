@@ -10,9 +10,10 @@ from fastapi import FastAPI, Request
 from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import Response
 
-from pipeline.service import events, health, memory, page, problems
+from pipeline.service import events, fingerprint, health, memory, page, problems
 from pipeline.service.access import Access
 from pipeline.service.dialect import capture, envelope, learn, reading, usage
+from pipeline.service.dialect import fingerprint as export
 from pipeline.service.health import MEMORY_KEPT_S, Check, MemoryCheck
 from pipeline.service.log import EventLog
 from pipeline.service.problems import Kind, answer
@@ -60,9 +61,9 @@ def create_app(settings: Settings) -> FastAPI:
     problems.install(app)
     app.add_exception_handler(StoreUnavailableError, _away)
     app.add_middleware(Watch)
-    for module in (events, memory, health, page):
+    for module in (events, memory, fingerprint, health, page):
         app.include_router(module.router)
-    for module in (capture, learn, reading, usage):
+    for module in (capture, learn, reading, export, usage):
         app.include_router(module.router, prefix="/v1", tags=["Hippocortex"], responses=envelope.DOCUMENTED)
     return app
 

@@ -21,6 +21,7 @@ from pipeline.contracts.evidence import Step
 from pipeline.contracts.instants import milliseconds
 from pipeline.contracts.knowledge import HOLDS, SEARCHED, Kind, KnowledgeRecord, Standing
 from pipeline.contracts.limits import ARTIFACT_VERSIONS
+from pipeline.fingerprints.learnt import Learnt
 from pipeline.retrieval.documents import Document
 from pipeline.retrieval.plan import Plan
 from pipeline.retrieval.postings import best, bm25, bm25_named, in_all
@@ -28,6 +29,7 @@ from pipeline.retrieval.score import Fetched, Found
 from pipeline.settings import Settings
 from pipeline.store.blocks import Blocks, Client, connect, reachable
 from pipeline.store.keys import Keys, TenantKeys
+from pipeline.store.learnt import read_learnt
 
 _DOCUMENT: Final = msgspec.msgpack.Decoder(Document)
 _STEP: Final = msgspec.msgpack.Decoder(Step)
@@ -129,6 +131,10 @@ class Store:
                 asked = [keys.contribution(each) for each in contribution_ids[start : start + CONTRIBUTIONS]]
                 found += map(_json, self._client.mget(asked))
         return found
+
+    def learnt(self, tenant_id: str, agent_id: str | None = None) -> Learnt:
+        """All that a fingerprint is made of."""
+        return read_learnt(self._client, self._keys.tenant(tenant_id), tenant_id, agent_id)
 
     def newest(self, tenant_id: str) -> int:
         """Event time of the tenant's newest event in milliseconds; 0 where nothing is there."""

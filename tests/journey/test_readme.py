@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from pipeline.cli.wait import wait_for_all
+from pipeline.contracts.fingerprint import Fingerprint
 from pipeline.contracts.pack import ContextPack
 from pipeline.kafka.publisher import publish
 from pipeline.local.samples import TENANT, sample_events
@@ -63,12 +64,13 @@ def test_the_hippocortex_client_is_told_what_memory_holds(pipeline: Settings, tm
     assert any("pulling image" in entry for entry in entries)
 
 
-def test_the_curl_examples_publish_events_and_get_a_pack(pipeline: Settings, tmp_path: Path) -> None:
+def test_the_curl_examples_publish_events_and_get_a_pack_and_a_fingerprint(pipeline: Settings, tmp_path: Path) -> None:
     ours = (value for value in sample_events() if b'"tenant_id":"acme"' in value)
     (tmp_path / "sessions.ndjson").write_bytes(next(ours) + b"\n" + next(ours) + b"\n")
-    posted, asked = (run(["sh", "-c", script], pipeline, tmp_path) for script in CURL)
+    posted, asked, exported = (run(["sh", "-c", script], pipeline, tmp_path) for script in CURL)
     assert json.loads(posted)["summary"] == {"total": 2, "accepted": 2, "rejected": 0}
     pack = ContextPack.model_validate_json(asked)
     assert pack.tenant_id == TENANT
     assert pack.token_budget.used <= pack.token_budget.total_budget == 600
     assert any("pulling image" in entry.content for entry in pack.entries)
+    assert Fingerprint.model_validate_json(exported).compression_tier == "full"

@@ -39,6 +39,12 @@ context = await hx.synthesize(
     max_tokens=4000,
     sections=["procedures", "failures"],
 )
+
+# Export an HMX fingerprint
+fingerprint = await hx.export_fingerprint(
+    tier="compact",
+    agent_id="agent-ops-1",
+)
 """
 
 
@@ -57,6 +63,7 @@ def url(settings: Settings) -> Iterator[str]:
         yield f"{service.base_url}/v1"
 
 
+@pytest.mark.requirement("O-08", "O-09", "X24")
 def test_what_the_overview_prints_runs_but_for_its_import(
     url: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -75,6 +82,7 @@ def test_what_the_overview_prints_runs_but_for_its_import(
     assert (names["result"].status, names["result"].artifacts["created"]) == ("partial", 0)
     assert capsys.readouterr().out.startswith("{'created': 0, 'updated': 0")
     assert names["context"].budget.limit == 4000
+    assert (names["fingerprint"].compression_tier, names["fingerprint"].agent_id) == ("compact", "agent-ops-1")
 
 
 def test_a_key_is_taken_once_and_a_batch_says_what_became_of_each(url: str) -> None:

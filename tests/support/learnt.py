@@ -14,7 +14,25 @@ from pipeline.fingerprints.learnt import Learnt
 from pipeline.stages.patterns import PatternsFold
 from pipeline.topology import ARTIFACTS, KNOWLEDGE
 from tests.support.inprocess import events_log, evidence_logs, run
-from tests.support.records import START_MS
+from tests.support.records import START_MS, event
+from tests.support.sessions import interleaved, session
+
+
+def decided(number: int) -> list[dict[str, Any]]:
+    """A session that decides something twice, the first time as most do."""
+    second = ("canary", "blue-green")[number % 2]
+    said = [("rolling", "How shall we roll it out?"), (second, "And how shall we test it?")]
+    return [
+        event(
+            f"decided-{number}", n, at=START_MS - 3_600_000 + n, agent_id=f"agent-{number % 2}",
+            event_type="decision", content={"question": question, "chosen_option": option, "alternatives": []},
+        )
+        for n, (option, question) in enumerate(said)
+    ]  # fmt: skip
+
+
+def history() -> list[dict[str, Any]]:
+    return interleaved([*(session(n) for n in range(40)), *(decided(n) for n in range(9))], 1)
 
 
 def learnt_of(

@@ -13,25 +13,11 @@ from pipeline.contracts.fingerprint import PARTS, Fingerprint, Tier, fingerprint
 from pipeline.contracts.schemas import documents
 from pipeline.fingerprints.learnt import of_agent
 from pipeline.fingerprints.make import fingerprint
-from tests.support.learnt import learnt_of
-from tests.support.records import START_MS, event
+from tests.support.learnt import decided, history, learnt_of
 from tests.support.sessions import interleaved, session
 
 SCHEMA = Draft202012Validator(documents()["fingerprint.json"])
 LETTERS = "bcdfghjklmnpqrstvwxz"
-
-
-def decided(number: int) -> list[dict[str, Any]]:
-    """A session that decides something twice, the first time as most do."""
-    second = ("canary", "blue-green")[number % 2]
-    said = [("rolling", "How shall we roll it out?"), (second, "And how shall we test it?")]
-    return [
-        event(
-            f"decided-{number}", n, at=START_MS - 3_600_000 + n, agent_id=f"agent-{number % 2}",
-            event_type="decision", content={"question": question, "chosen_option": option, "alternatives": []},
-        )
-        for n, (option, question) in enumerate(said)
-    ]  # fmt: skip
 
 
 def whispered(events: list[dict[str, Any]], number: int, canaries: list[str]) -> list[dict[str, Any]]:
@@ -50,10 +36,6 @@ def whispered(events: list[dict[str, Any]], number: int, canaries: list[str]) ->
         return f"{value} “{canaries[-1]}” {canaries[-1]}"
 
     return [{**each, "content": marked(each["content"])} for each in events]
-
-
-def history() -> list[dict[str, Any]]:
-    return interleaved([*(session(n) for n in range(40)), *(decided(n) for n in range(9))], 1)
 
 
 @pytest.fixture(scope="module")

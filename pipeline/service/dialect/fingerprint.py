@@ -1,0 +1,33 @@
+"""`POST /v1/fingerprints`: a fingerprint for the clients, in their envelope; the document itself is HMX-F's."""
+
+from typing import Annotated, Final
+
+import orjson
+from fastapi import APIRouter, Request
+from fastapi.concurrency import run_in_threadpool
+from fastapi.responses import Response
+from pydantic import Field
+
+from pipeline.contracts.event import Name
+from pipeline.contracts.fingerprint import Tier
+from pipeline.service.access import Reader
+from pipeline.service.body import read_body
+from pipeline.service.dialect.envelope import success
+from pipeline.service.dialect.words import REQUEST_BYTES, Words, described, parsed, schema_of
+from pipeline.service.fingerprint import FingerprintRequest, make_fingerprint
+
+router: Final = APIRouter()
+
+
+class Asked(Words):
+    tier: Annotated[Tier, Field(strict=False)] = Tier.COMPACT
+    agent_id: Name | None = None
+
+
+@router.post("/fingerprints", openapi_extra=described(schema_of(Asked)))
+async def export_fingerprint(request: Request, tenant: Reader) -> Response:
+    """What the tenant, or one of its agents, has learnt so far."""
+    said = parsed(Asked, await read_body(request, REQUEST_BYTES))
+    asked = FingerprintRequest(tier=said.tier, agent_id=said.agent_id)
+    made = await run_in_threadpool(make_fingerprint, request.app.state.store, tenant, asked)
+    return success(request, orjson.Fragment(made.to_json()))

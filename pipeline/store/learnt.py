@@ -1,0 +1,91 @@
+"""Reading all that a fingerprint is made of: a tenant's artifacts, counters and graph.
+
+Enters: a tenant. Leaves: what it has learnt, as it stood at one moment unless memory changes all the time. Fails:
+StoreUnavailableError. Bounded: of a large graph the records with the lowest ids are read, which are an even sample.
+"""
+
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from typing import Final, TypeVar
+from urllib.parse import unquote
+
+import msgspec
+from pydantic import ValidationError
+
+from pipeline.compiler import conduct
+from pipeline.contracts.artifact import Artifact, Status
+from pipeline.contracts.evidence import Contribution, Pattern
+from pipeline.contracts.knowledge import Kind, KnowledgeRecord, Standing
+from pipeline.contracts.limits import FINGERPRINT_GRAPH
+from pipeline.contracts.model import Model
+from pipeline.fingerprints.learnt import Learnt, of_agent
+from pipeline.store.blocks import Client, reachable
+from pipeline.store.keys import TenantKeys
+
+AT_ONCE: Final = 500
+TRIES: Final = 3
+"""While memory changes between the first key that is read and the last."""
+
+Read = TypeVar("Read", bound=Model)
+
+
+class _Whose(msgspec.Struct):
+    """Of a contribution."""
+
+    contribution_id: str
+    agent_id: str
+
+
+_whose: Final = msgspec.json.Decoder(_Whose).decode
+
+
+def read_learnt(client: Client, keys: TenantKeys, tenant_id: str, agent_id: str | None = None) -> Learnt:
+    """Where an agent is named, its share of it."""
+    with reachable():
+        for _ in range(TRIES):
+            before = client.hgetall(keys.version)
+            learnt = _whole(client, keys, tenant_id)
+            if agent_id is not None:
+                learnt = of_agent(learnt, agent_id, _agents(client, keys, learnt))
+            if client.hgetall(keys.version) == before:
+                break
+    return learnt
+
+
+def _whole(client: Client, keys: TenantKeys, tenant_id: str) -> Learnt:
+    artifacts = [i for status in (Status.ACTIVE, Status.DRAFT) for i in client.hkeys(keys.artifacts(status))]
+    samples = (keys.sample(Pattern(conduct.NAME, key).text) for key in conduct.KEYS)
+    counted = [unquote(name.decode()) for sample in samples for name in client.zrange(sample, 0, -1)]
+    known = sorted((i.decode(), kind.decode()) for i, kind in client.hgetall(keys.known(Standing.ACTIVE)).items())
+    entities, relations = ([i for i, kind in known if kind == wanted] for wanted in (Kind.ENTITY, Kind.RELATION))
+    return Learnt(
+        tenant_id=tenant_id,
+        newest=int(client.zscore(keys.newest, b"at") or 0),
+        artifacts=_models(client, Artifact, [keys.artifact(i.decode()) for i in sorted(artifacts)]),
+        conduct=_models(client, Contribution, [keys.contribution(i) for i in sorted(counted)]),
+        entities=_models(client, KnowledgeRecord, [keys.knowledge(i) for i in entities[:FINGERPRINT_GRAPH]]),
+        relations=_models(client, KnowledgeRecord, [keys.knowledge(i) for i in relations[:FINGERPRINT_GRAPH]]),
+        unread=sum(max(0, len(ids) - FINGERPRINT_GRAPH) for ids in (entities, relations)),
+    )
+
+
+def _agents(client: Client, keys: TenantKeys, learnt: Learnt) -> dict[str, str]:
+    """Contribution → agent, of all that anything rests on."""
+    sources: list[Artifact | KnowledgeRecord] = [*learnt.artifacts, *learnt.entities, *learnt.relations]
+    named = sorted({each for source in sources for each in source.source_memory_ids})
+    found = map(_whose, _values(client, [keys.contribution(each) for each in named]))
+    return {one.contribution_id: one.agent_id for one in found}
+
+
+def _models(client: Client, model: type[Read], keys: Sequence[bytes]) -> list[Read]:
+    """What is not what it should be is left out."""
+    found = []
+    for value in _values(client, keys):
+        with suppress(ValidationError):
+            found.append(model.model_validate_json(value))
+    return found
+
+
+def _values(client: Client, keys: Sequence[bytes]) -> Iterator[bytes]:
+    for start in range(0, len(keys), AT_ONCE):
+        yield from (value for value in client.mget(keys[start : start + AT_ONCE]) if value is not None)
