@@ -19,6 +19,7 @@ from faust.types import TP
 
 from pipeline.contracts.outcomes import Outcome
 from pipeline.contracts.rejections import Reason
+from pipeline.kafka.topics import KafkaUnreachableError
 from pipeline.kafka.transaction import AbortedError, FencedError, RefusalError
 from pipeline.observe.logs import at, said
 from pipeline.observe.metrics import METRICS, count_effects
@@ -32,6 +33,8 @@ RELEASE_S: Final = 8.0
 ADVISORY_S: Final = 1.0
 STALL_S: Final = 5.0
 """A partition that has fetched further than it has folded and does nothing for so long has lost a batch on the way."""
+PATIENCE_S: Final = 1.0
+"""Between two tries to restore while no broker answers."""
 EXIT_FENCED: Final = 3
 EXIT_FAILED: Final = 4
 EXIT_REFUSED: Final = 5
@@ -50,9 +53,11 @@ class Runner:
         ticker: Callable[["Runner"], Coroutine[Any, Any, None]],
         *,
         stall_s: float = STALL_S,
+        patience_s: float = PATIENCE_S,
         exit_process: Callable[[int], None] = os._exit,
     ) -> None:
         self._stall_s = stall_s
+        self._patience_s = patience_s
         self._exit = exit_process
         self._new_partition = new_partition
         self._ticker = ticker
@@ -231,20 +236,28 @@ class Runner:
             await self._seek(consumer, partition)
 
     async def _restore(self, partition: OwnedPartition) -> bool:
-        """False when the partition was revoked meanwhile."""
-        if partition.dropped:
-            return False
-        started = time.monotonic()
-        try:
-            partition.busy = restoring = self._in_pool(partition.restore)
-            restored = await restoring
-        except RefusalError as error:
-            self._end(EXIT_REFUSED, str(error))
-        except FencedError as error:
-            if not partition.dropped:
+        """False when the partition was revoked meanwhile. Brokers that do not answer are waited for."""
+        started, restored = time.monotonic(), None
+        while restored is None:
+            revoked = partition.dropped
+            if revoked:
+                return False
+            try:
+                partition.busy = restoring = self._in_pool(partition.restore)
+                restored = await restoring
+            except (KafkaUnreachableError, AbortedError) as error:
+                LOG.warning("can't be restored yet, trying again: %s", error, extra=at(*partition.tp))
+                await asyncio.sleep(self._patience_s)
+            except RefusalError as error:
+                self._end(EXIT_REFUSED, str(error))
+                raise
+            except FencedError as error:
+                if partition.dropped:
+                    return False
                 self._end(EXIT_FENCED, f"fenced while restoring: {error}")
-        finally:
-            partition.busy = None
+                raise
+            finally:
+                partition.busy = None
         seconds, stage = time.monotonic() - started, partition.stage.name
         METRICS.restore_seconds.labels(stage).observe(seconds)
         METRICS.restored_records.labels(stage).inc(restored.records)

@@ -1,4 +1,5 @@
-"""The runner between a log and transactions that both misbehave: batches lost on the way, aborts, revocations.
+"""The runner between a log and transactions that both misbehave: batches lost on the way, aborts, revocations,
+brokers that do not answer while the state is restored.
 
 No Kafka here: the log is a list, a transaction is kept or not. What is held is that every record is folded exactly once
 and in order, whatever goes wrong in between, which rests on the first-position check and on seeking after an abort.
@@ -12,6 +13,7 @@ from faust.types import TP
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from pipeline.kafka.topics import KafkaUnreachableError
 from pipeline.kafka.transaction import AbortedError, Restored
 from pipeline.stages.patterns import PatternsFold
 from pipeline.topology import SESSIONS
@@ -46,6 +48,8 @@ class FakePartition(OwnedPartition):
         pass
 
     def restore(self) -> Restored:
+        if self._dice.random() < 0.2:
+            raise KafkaUnreachableError("no controller yet")
         self.position = self._store.position
         return Restored(self.position, 0, 0)
 
@@ -107,7 +111,9 @@ async def drive(seed: int) -> None:
     end = log[-1] + 2
     store = Store()
     ended: list[int] = []
-    runner = Runner(lambda _: FakePartition(store, dice), quiet, stall_s=0.02, exit_process=ended.append)
+    runner = Runner(
+        lambda _: FakePartition(store, dice), quiet, stall_s=0.02, patience_s=0.001, exit_process=ended.append
+    )
     consumer = FakeConsumer(runner, log, end, dice)
     runner.start(consumer)
     runner.assigned(consumer, [PARTITION])
