@@ -52,6 +52,8 @@ class Settings:
     """The worker's health and metrics."""
     materialiser_port: int = 8082
     """The materialiser's health and metrics."""
+    processes: str = ""
+    """Where workers and the materialiser answer, for whoever looks: worker=http://host:8081,materialiser=http://…"""
     ready_lag_s: int = 60
     """/readyz says no where something waits longer than so many seconds to be taken."""
     log_level: str = "INFO"
@@ -93,6 +95,13 @@ class Settings:
         if not self.redis_url:
             raise SettingsError("no Redis known: run `hmx up` here, or set HMX_REDIS_URL=redis://host:port")
         return self.redis_url
+
+    def addresses(self) -> dict[str, str]:
+        """Of `processes`, by name. Raises SettingsError."""
+        named = [part.strip().partition("=") for part in self.processes.split(",") if part.strip()]
+        if any(not name or not address.startswith("http://") for name, _, address in named):
+            raise SettingsError(f"HMX_PROCESSES={self.processes!r}: name=http://host:port, more of them behind commas")
+        return {name: address.rstrip("/") for name, _, address in named}
 
     def require_control_key(self) -> str:
         if not self.control_key:

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
 from pipeline.audit.lineage import Json
-from pipeline.audit.tables import StateRecord, latest
 from pipeline.compiler.candidate import candidate, in_order
 from pipeline.compiler.lifecycle import decayed
 from pipeline.compiler.model import Need
@@ -21,6 +20,7 @@ from pipeline.contracts.evidence import Contribution, Pattern
 from pipeline.contracts.instants import format_ms
 from pipeline.retrieval.terms import terms
 from pipeline.stages.pattern_state import PatternState, decode_state, pattern_of, split_pattern
+from pipeline.stages.tables import StateRecord, latest
 
 FITTING: Final = 5
 """Patterns that are explained, those first that the words fit best."""

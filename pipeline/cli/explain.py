@@ -10,8 +10,8 @@ from pipeline.audit.reasons import Absence, Reasons, missing, words_of
 from pipeline.audit.reasons import explain as explained
 from pipeline.cli.console import OUT, fail, plain, print_json, table
 from pipeline.cli.query import SHORT, WIDTH, AsJson, Tenant, find_artifact, opened, tenant_or_only
-from pipeline.cli.table import state_records
 from pipeline.compiler.model import Need
+from pipeline.kafka.state_topics import state_records
 from pipeline.settings import Settings
 from pipeline.topology import PATTERNS
 

@@ -1,15 +1,15 @@
 """`hmx status`: the processes of the local stack, and how far the pipeline is."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Final
 
 import typer
 
-from pipeline.cli import standing
 from pipeline.cli.console import ERR, OUT, fail, plain, print_json, table
-from pipeline.cli.standing import Json
-from pipeline.kafka.topics import TopicsError
 from pipeline.local import stack as local
+from pipeline.observe.asked import figures
+from pipeline.service import standing
+from pipeline.service.standing import Json
 from pipeline.settings import Settings
 
 NO_STACK: Final = "no stack is up here: start one with `hmx up`"
@@ -24,7 +24,7 @@ def status(as_json: Annotated[bool, typer.Option("--json", help="Print the resul
     """Shows processes, how far each partition of both stages is, what was counted, and how far Redis is.
 
     Lag is in records and in seconds, the age of the oldest one that is not read. Without a stack in this folder, what
-    Kafka and Redis say is shown, if HMX_KAFKA_BOOTSTRAP and HMX_REDIS_URL name them.
+    Kafka, Redis and the processes say is shown, if HMX_KAFKA_BOOTSTRAP, HMX_REDIS_URL and HMX_PROCESSES name them.
 
     Exit code: 0 everything runs, 1 no stack, or something is not ready or far behind. Example: hmx status --json
     """
@@ -32,10 +32,10 @@ def status(as_json: Annotated[bool, typer.Option("--json", help="Print the resul
     running = local.status(settings.state)
     if running is None and not settings.kafka_bootstrap:
         fail(NO_STACK)
-    health = running.get("health", {}) if running is not None else {}
+    health = running.get("health", {}) if running is not None else settings.addresses()
     said = standing.processes(health)
-    stages = _explained(lambda: standing.stages(settings, health))
-    memory = _explained(lambda: standing.memory(settings))
+    stages = standing.explained(lambda: standing.stages(settings, figures(health.values())))
+    memory = standing.explained(lambda: standing.memory(settings))
     if running is None:
         if isinstance(stages, str):
             fail(f"{NO_STACK} ({stages})")
@@ -67,21 +67,6 @@ def components(running: Json, said: Mapping[str, Json]) -> Any:
 def _state(state: str, said: Json | None) -> str:
     """What the supervisor knows is that it runs; what it says itself is newer."""
     return "not ready" if state == "ready" and said is not None and not said["ready"] else state
-
-
-def _explained(ask: Callable[[], Json]) -> Json | str:
-    """The answer, or why there is none: a stack that is half down is what status is asked about."""
-    from confluent_kafka import KafkaException
-
-    from pipeline.settings import SettingsError
-    from pipeline.store.blocks import StoreUnavailableError
-
-    try:
-        return ask()
-    except KafkaException as error:
-        return f"no answer: Kafka: {error.args[0].str()}"
-    except (TopicsError, StoreUnavailableError, TimeoutError, SettingsError) as error:
-        return f"no answer: {error}"
 
 
 def _well(running: Json | None, said: Mapping[str, Json], stages: Json | str, memory: Json | str, most: int) -> bool:

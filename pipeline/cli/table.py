@@ -1,26 +1,33 @@
 """`hmx table sessions`, `hmx table patterns`: the stages' state, read from its topics."""
 
 import time
-from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing
-from enum import StrEnum
-from typing import Annotated, Any, Final, TypeVar
+from typing import Annotated, Any, Final
 
 import typer
 
-from pipeline.audit.tables import PatternRow, SessionRow, StateRecord, pattern_rows, session_rows
 from pipeline.cli.console import ERR, OUT, plain, print_json, table
-from pipeline.kafka.clients import Cluster, read_partition
-from pipeline.kafka.reach import existing_topics
+from pipeline.kafka.state_topics import state_records
 from pipeline.settings import Settings
+from pipeline.stages.tables import (
+    PatternRow,
+    PatternSort,
+    R,
+    SessionRow,
+    SessionSort,
+    StateRecord,
+    in_order,
+    pattern_rows,
+    pattern_totals,
+    session_rows,
+    session_totals,
+)
 from pipeline.topology import PATTERNS, SESSIONS, Stage
 
 SHOWN: Final = 20
 TENANT: Final = 12
 NAME: Final = 24
 TITLE: Final = 32
-R = TypeVar("R", SessionRow, PatternRow)
 
 app: Final = typer.Typer(
     name="table",
@@ -31,22 +38,6 @@ app: Final = typer.Typer(
 Tenant = Annotated[str | None, typer.Option(help="Only this tenant's.")]
 Limit = Annotated[int | None, typer.Option(min=1, help=f"Rows to show: {SHOWN}, or with --json all, if left out.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
-
-
-class SessionSort(StrEnum):
-    CHANGED = "changed"
-    RELEASED = "released"
-    WAITING = "waiting"
-    SEGMENT = "segment"
-    SESSION = "session"
-
-
-class PatternSort(StrEnum):
-    CONTRIBUTIONS = "contributions"
-    SESSIONS = "sessions"
-    CONFIDENCE = "confidence"
-    CHANGED = "changed"
-    TITLE = "title"
 
 
 @app.command()
@@ -60,16 +51,9 @@ def sessions(
 
     Exit code: 0 shown. Example: hmx table sessions --sort waiting
     """
-    rows = _sorted(session_rows(state_records(Settings.load(), SESSIONS), tenant), sort)
-    totals = {
-        "sessions": len(rows),
-        "released": sum(row.released for row in rows),
-        "waiting": sum(row.waiting for row in rows),
-        "sessions_waiting": sum(row.waiting > 0 for row in rows),
-        "open_segments": sum(row.segment > 0 for row in rows),
-    }
+    rows = in_order(session_rows(_records(SESSIONS), tenant), sort)
     columns = ("tenant", "session", "released", "next", "waiting", "segment", "changed")
-    _show(rows, totals, limit, as_json, columns, _session)
+    _show(rows, session_totals(rows), limit, as_json, columns, _session)
 
 
 @app.command()
@@ -85,38 +69,17 @@ def patterns(
 
     Exit code: 0 shown. Example: hmx table patterns --tenant acme --sort confidence
     """
-    rows = _sorted(pattern_rows(state_records(Settings.load(), PATTERNS), tenant), sort)
-    statuses = Counter(row.status or "silent" for row in rows)
-    totals = {
-        "patterns": len(rows),
-        "contributions": sum(row.contributions for row in rows),
-        **dict(sorted(statuses.items())),
-        "pending": sum(row.pending for row in rows),
-    }
+    rows = in_order(pattern_rows(_records(PATTERNS), tenant), sort)
     columns = ("tenant", "type", "pattern", "contrib.", "sessions", "status", "conf.")
-    _show(rows, totals, limit, as_json, columns, _pattern)
+    _show(rows, pattern_totals(rows), limit, as_json, columns, _pattern)
 
 
-def state_records(settings: Settings, stage: Stage) -> Iterator[StateRecord]:
-    """Partition by partition: what belongs together stands in one."""
-    partitions = existing_topics(settings, stage.state)[stage.state]
-    name = settings.topic_prefix + stage.state
-    with closing(Cluster(settings.require_kafka())) as cluster:
-        for partition in range(partitions):
-            if ERR.is_terminal:
-                ERR.print(f"reading {name} {partition + 1}/{partitions}", end="\r")
-            for message in read_partition(cluster.bootstrap, name, partition, cluster.watermarks(name, partition)):
-                yield StateRecord((message.key() or b"").decode(), message.value(), message.timestamp()[1])
+def _records(stage: Stage) -> Iterator[StateRecord]:
+    def say(what: str) -> None:
+        if ERR.is_terminal:
+            ERR.print(f"reading {what}", end="\r")
 
-
-def _sorted(rows: list[R], by: StrEnum) -> list[R]:
-    """Ties by name, so that the same state is shown alike."""
-
-    def order(row: R) -> Any:
-        value = getattr(row, by)
-        return (value if isinstance(value, str) else -value, *row.name)
-
-    return sorted(rows, key=order)
+    return state_records(Settings.load(), stage, on_progress=say)
 
 
 def _show(

@@ -165,6 +165,8 @@ class Stack:
             "HMX_WORKER_ID": f"local-{hashlib.sha256(key.encode()).hexdigest()[:8]}",
             **{f"HMX_{name}_PORT": os.environ.get(f"HMX_{name}_PORT", port) for name, port in ports.items()},
         }
+        seen = {name: address for name, address in self._health().items() if name != "service"}
+        self.environment["HMX_PROCESSES"] = ",".join(f"{name}={address}" for name, address in seen.items())
         if not self._keep:
             servers = [dataclasses.replace(server, grace=0.0) for server in servers]
         return [servers, *(pipeline_stages(self.environment) if self._pipeline else ())]

@@ -1,15 +1,18 @@
 """What a process answers about itself, asked over HTTP by somebody else.
 
-Enters: where its health is served. Leaves: whether it is ready and why not; its gauges by partition. No answer is an
-answer too.
+Enters: where its health is served. Leaves: whether it is ready and why not; its gauges by partition, its histograms.
+No answer is an answer too.
 """
 
 import http.client
 import urllib.error
 import urllib.request
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 from prometheus_client.parser import text_string_to_metric_families
+from prometheus_client.samples import Sample
 
 ANSWER_S: Final = 5.0
 NO_ANSWER: Final = "no answer"
@@ -24,18 +27,34 @@ def readiness(address: str) -> tuple[bool, str]:
         return False, NO_ANSWER
 
 
-def gauges(address: str, *names: str) -> dict[tuple[str, str, int], float]:
+def figures(addresses: Iterable[str]) -> list[Sample]:
+    """Every sample of every process that answers."""
+    found: list[Sample] = []
+    for address in addresses:
+        try:
+            text = _get(f"{address}/metrics")
+        except (OSError, http.client.HTTPException):
+            continue
+        found += (sample for family in text_string_to_metric_families(text) for sample in family.samples)
+    return found
+
+
+def gauges(samples: Iterable[Sample], *names: str) -> dict[tuple[str, str, int], float]:
     """(name, stage, partition) → value."""
-    try:
-        text = _get(f"{address}/metrics")
-    except (OSError, http.client.HTTPException):
-        return {}
     return {
         (sample.name, sample.labels["stage"], int(sample.labels["partition"])): sample.value
-        for family in text_string_to_metric_families(text)
-        if family.name in names
-        for sample in family.samples
+        for sample in samples
+        if sample.name in names
     }
+
+
+def histogram(samples: Sequence[Sample], name: str) -> dict[str, list[tuple[float, int]]]:
+    """By stage, empty where it has none: upper bound → how many are not above it, of all processes since they began."""
+    found: dict[str, Counter[float]] = {}
+    for sample in samples:
+        if sample.name == f"{name}_bucket":
+            found.setdefault(sample.labels.get("stage", ""), Counter())[float(sample.labels["le"])] += int(sample.value)
+    return {stage: sorted(counts.items()) for stage, counts in found.items()}
 
 
 def _get(url: str) -> str:

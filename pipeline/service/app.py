@@ -10,7 +10,7 @@ from fastapi import FastAPI, Request
 from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import Response
 
-from pipeline.service import events, fingerprint, health, memory, page, problems
+from pipeline.service import events, fingerprint, health, memory, overview, page, problems
 from pipeline.service.access import Access
 from pipeline.service.dialect import capture, envelope, learn, reading, usage
 from pipeline.service.dialect import fingerprint as export
@@ -55,13 +55,14 @@ def create_app(settings: Settings) -> FastAPI:
         responses=problems.DOCUMENTED,
     )
     app.state.store = store
+    app.state.overview = overview.Overview(settings)
     app.state.access = Access(settings.api_keys, settings.rate_limit)
     app.state.usage = usage.Usage()
     app.state.learner = learn.Learner(settings, store)
     problems.install(app)
     app.add_exception_handler(StoreUnavailableError, _away)
     app.add_middleware(Watch)
-    for module in (events, memory, fingerprint, health, page):
+    for module in (events, memory, fingerprint, overview, health, page):
         app.include_router(module.router)
     for module in (capture, learn, reading, export, usage):
         app.include_router(module.router, prefix="/v1", tags=["Hippocortex"], responses=envelope.DOCUMENTED)

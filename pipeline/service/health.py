@@ -2,7 +2,6 @@
 
 import asyncio
 import logging
-import time
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -18,6 +17,7 @@ from pipeline.contracts.versions import HMX_VERSION, SUPPORTED_MAJOR
 from pipeline.kafka.unread import Unread
 from pipeline.observe.freshness import verdict
 from pipeline.service.events import BODY_BYTES, REQUEST_EVENTS
+from pipeline.service.kept import Kept
 from pipeline.service.problems import Kind, ProblemError
 from pipeline.settings import Settings
 from pipeline.store.blocks import StoreUnavailableError
@@ -50,26 +50,21 @@ _ABOUT: Final[dict[str, Any]] = {
 router: Final = APIRouter()
 
 
-class Check:
-    """Asks why something is not as it should be, at most once in `kept_s`, however many want to know."""
+class Check(Kept[str | None]):
+    """Why something is not as it should be; None where it is. What changes is logged."""
 
     def __init__(self, name: str, ask: Callable[[], str | None], kept_s: float = KEPT_S) -> None:
+        super().__init__(self._look, kept_s)
         self._name = name
-        self._ask = ask
-        self._kept_s = kept_s
-        self._lock = asyncio.Lock()
-        self._kept_until = 0.0
-        self._answer: str | None = None
+        self._find_out = ask
+        self._before: str | None = None
 
-    async def why_not(self) -> str | None:
-        """None where it is."""
-        async with self._lock:
-            if time.monotonic() >= self._kept_until:
-                before, self._answer = self._answer, await asyncio.to_thread(self._ask)
-                if (self._answer is None) != (before is None):
-                    LOG.warning("%s: %s", self._name, self._answer or "well again")
-                self._kept_until = time.monotonic() + self._kept_s
-            return self._answer
+    def _look(self) -> str | None:
+        answer = self._find_out()
+        if (answer is None) != (self._before is None):
+            LOG.warning("%s: %s", self._name, answer or "well again")
+        self._before = answer
+        return answer
 
 
 class MemoryCheck:
@@ -116,13 +111,13 @@ async def readyz(request: Request) -> Response:
     answers = await asked(request.app.state.checks)
     if not any(answers.values()):
         memory: Check = request.app.state.memory
-        answers["memory"] = await memory.why_not()
+        answers["memory"] = await memory.get()
     return _said(answers)
 
 
 async def asked(checks: dict[str, Check]) -> dict[str, str | None]:
     """Why each of them is not well, or None."""
-    return dict(zip(checks, await asyncio.gather(*(check.why_not() for check in checks.values())), strict=True))
+    return dict(zip(checks, await asyncio.gather(*(check.get() for check in checks.values())), strict=True))
 
 
 def _said(answers: dict[str, str | None]) -> Response:

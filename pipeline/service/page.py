@@ -1,17 +1,43 @@
-"""`GET /`: one page to look at memory with. It asks the same routes as everybody, and loads nothing from elsewhere."""
+"""`GET /`: a page for operators. It asks the same routes as everybody, and loads nothing from elsewhere."""
 
 from importlib.resources import files
 from typing import Final
 
 from fastapi import APIRouter
-from fastapi.responses import HTMLResponse
+from fastapi.responses import Response
 
-_PAGE: Final = files("pipeline.service").joinpath("page.html").read_bytes()
-_POLICY: Final = "default-src 'none'; connect-src 'self'; script-src 'unsafe-inline'; style-src 'unsafe-inline'"
+from pipeline.service.problems import Kind, ProblemError
 
-router: Final = APIRouter()
+_TYPES: Final = {
+    ".html": "text/html; charset=utf-8",
+    ".css": "text/css; charset=utf-8",
+    ".js": "text/javascript; charset=utf-8",
+    ".svg": "image/svg+xml",
+}
+_FILES: Final = {file.name: file.read_bytes() for file in files("pipeline.service").joinpath("web").iterdir()}
+_HEADERS: Final = {
+    "Cache-Control": "no-cache",
+    "Content-Security-Policy": "default-src 'none'; connect-src 'self'; img-src 'self'; script-src 'self'; "
+    "style-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+    "Referrer-Policy": "no-referrer",
+    "X-Content-Type-Options": "nosniff",
+}
+
+router: Final = APIRouter(include_in_schema=False)
 
 
-@router.get("/", include_in_schema=False)
-async def page() -> HTMLResponse:
-    return HTMLResponse(_PAGE, headers={"Content-Security-Policy": _POLICY})
+@router.get("/")
+async def page() -> Response:
+    return _answer("index.html")
+
+
+@router.get("/page/{name}")
+async def part(name: str) -> Response:
+    """What the page is made of."""
+    if name not in _FILES:
+        raise ProblemError(Kind.NOT_FOUND, "the page has no such part")
+    return _answer(name)
+
+
+def _answer(name: str) -> Response:
+    return Response(_FILES[name], media_type=_TYPES[name[name.rindex(".") :]], headers=_HEADERS)

@@ -5,6 +5,7 @@ StoreUnavailableError. Nothing here writes.
 """
 
 import hashlib
+from collections import Counter
 from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import suppress
@@ -57,6 +58,16 @@ class ArtifactPage:
     cursor: str | None
     """Where the next page begins; None at the end."""
     total: int
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """How much a tenant's memory holds."""
+
+    artifacts: dict[str, dict[str, int]]
+    """By type, by status."""
+    knowledge: dict[str, int]
+    """By status."""
 
 
 class Store:
@@ -145,6 +156,21 @@ class Store:
         """In whatever status."""
         with reachable():
             return _json(self._client.get(self._keys.tenant(tenant_id).knowledge(record_id)))
+
+    def counts(self, tenant_id: str) -> Counts:
+        """One round trip."""
+        tenant = self._keys.tenant(tenant_id)
+        with reachable(), self._client.pipeline(transaction=False) as pipe:
+            for status in Status:
+                pipe.hvals(tenant.artifacts(status))
+            for standing in Standing:
+                pipe.hlen(tenant.known(standing))
+            found = iter(pipe.execute())
+        artifacts: dict[str, dict[str, int]] = {}
+        for status in Status:
+            for kind, count in sorted(Counter(next(found)).items()):
+                artifacts.setdefault(kind.decode(), {})[str(status)] = count
+        return Counts(dict(sorted(artifacts.items())), {str(standing): next(found) for standing in Standing})
 
     def list_artifacts(
         self,

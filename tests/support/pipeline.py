@@ -36,6 +36,7 @@ def new_settings(kafka: str, redis_url: str = "", **changes: object) -> Settings
         service_port=service,
         worker_port=worker,
         materialiser_port=materialiser,
+        processes=f"worker=http://127.0.0.1:{worker},materialiser=http://127.0.0.1:{materialiser}",
         service_url=f"http://127.0.0.1:{service}",
     )
     return replace(made, **changes)  # type: ignore[arg-type]

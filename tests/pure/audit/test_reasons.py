@@ -6,11 +6,11 @@ import orjson
 import pytest
 
 from pipeline.audit.reasons import explain, missing, needs_as_json, words_of
-from pipeline.audit.tables import StateRecord
 from pipeline.compiler.lifecycle import DECAYED_MS
 from pipeline.compiler.model import Need
 from pipeline.contracts.evidence import Contribution, SegmentOutcome
 from pipeline.stages.patterns import PatternsFold
+from pipeline.stages.tables import StateRecord
 from pipeline.topology import ARTIFACTS
 from tests.support.evidence import archive_record, control, records, success
 from tests.support.inprocess import run

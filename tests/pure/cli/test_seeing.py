@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 import typer
+from pipeline.audit.tables import PatternRow, SessionRow
 from rich.console import Console
 
 from pipeline.audit.letters import Returns
 from pipeline.audit.returning import Fate
-from pipeline.audit.tables import PatternRow, SessionRow
 from pipeline.cli import dlq, status, table
 
 ODD = "[bold]x[/]\x1b[31m" + "long " * 40

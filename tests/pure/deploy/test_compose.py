@@ -28,7 +28,12 @@ WAITED_FOR = sorted(name for name in OURS if not LOCAL[name].once)
 
 PUBLISHED = {"HMX_KAFKA_PORT": "9092", "HMX_REDIS_PORT": "6379"}
 """Not of the pipeline's own settings: where on the host the two servers are reached."""
-MEANT = {"HMX_KAFKA_BOOTSTRAP": "kafka:9092", "HMX_REDIS_URL": "redis://redis:6379/0", "HMX_HOST": "0.0.0.0"}
+MEANT = {
+    "HMX_KAFKA_BOOTSTRAP": "kafka:9092",
+    "HMX_REDIS_URL": "redis://redis:6379/0",
+    "HMX_HOST": "0.0.0.0",
+    "HMX_PROCESSES": "worker=http://worker:8081,materialiser=http://materialiser:8082",
+}
 """Otherwise than the defaults: containers reach each other by name."""
 OF_ONE_MACHINE = {"controller.quorum.voters", "listeners", "log.dirs"}
 """Kafka's addresses and folders are the container's own."""

@@ -2,9 +2,9 @@
 
 from collections import Counter
 
-from pipeline.audit.tables import StateRecord, pattern_rows, session_rows
 from pipeline.stages.fold import Fold
 from pipeline.stages.patterns import PatternsFold
+from pipeline.stages.tables import StateRecord, pattern_rows, session_rows
 from tests.support.inprocess import Ran, events_log, run, sessions_fold
 from tests.support.records import START_MS, LogRecord, event, log
 from tests.support.sessions import session

@@ -1,12 +1,15 @@
 """The stages' state as tables: a row per session, a row per pattern.
 
-Enters: records of a state topic, tombstones too, in their order; a tenant, to see no other's. Leaves: rows. Pure. What
-a state record is made of, `stages.session_state` and `stages.pattern_state` say; raises what their decoders raise.
+Enters: records of a state topic, tombstones too, in their order; a tenant, to see no other's. Leaves: rows, put in
+order, and what they come to. Pure. What a state record is made of, `session_state` and `pattern_state` say; raises what
+their decoders raise.
 """
 
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any, NamedTuple
+from enum import StrEnum
+from typing import Any, NamedTuple, TypeVar
 
 from pipeline.contracts.evidence import Contribution, Pattern
 from pipeline.contracts.instants import format_ms
@@ -60,12 +63,15 @@ class PatternRow:
     """They come from."""
     status: str
     """Of its newest artifact; empty where it has said nothing yet."""
+    artifact: str
+    """Its id."""
     version: str
     confidence: float
     title: str
     pending: bool
     """It is to be compiled."""
     changed: int
+    """When any record of it was written last, milliseconds."""
 
     @property
     def name(self) -> Key:
@@ -73,6 +79,55 @@ class PatternRow:
 
     def as_json(self) -> dict[str, Any]:
         return asdict(self) | {"changed": format_ms(self.changed)}
+
+
+class SessionSort(StrEnum):
+    CHANGED = "changed"
+    RELEASED = "released"
+    WAITING = "waiting"
+    SEGMENT = "segment"
+    SESSION = "session"
+
+
+class PatternSort(StrEnum):
+    CONTRIBUTIONS = "contributions"
+    SESSIONS = "sessions"
+    CONFIDENCE = "confidence"
+    CHANGED = "changed"
+    TITLE = "title"
+
+
+R = TypeVar("R", SessionRow, PatternRow)
+
+
+def in_order(rows: Iterable[R], by: SessionSort | PatternSort) -> list[R]:
+    """Numbers and times the highest first; ties by name, so that the same state is shown alike."""
+
+    def order(row: R) -> Any:
+        value = getattr(row, by)
+        return (value if isinstance(value, str) else -value, *row.name)
+
+    return sorted(rows, key=order)
+
+
+def session_totals(rows: Sequence[SessionRow]) -> dict[str, int]:
+    return {
+        "sessions": len(rows),
+        "released": sum(row.released for row in rows),
+        "waiting": sum(row.waiting for row in rows),
+        "sessions_waiting": sum(row.waiting > 0 for row in rows),
+        "open_segments": sum(row.segment > 0 for row in rows),
+    }
+
+
+def pattern_totals(rows: Sequence[PatternRow]) -> dict[str, int]:
+    """By the status of their newest artifacts too; `silent` are those that have said nothing yet."""
+    return {
+        "patterns": len(rows),
+        "contributions": sum(row.contributions for row in rows),
+        **dict(sorted(Counter(row.status or "silent" for row in rows).items())),
+        "pending": sum(row.pending for row in rows),
+    }
 
 
 def latest(records: Iterable[StateRecord], prefixes: tuple[str, ...], tenant: str | None) -> dict[str, StateRecord]:
@@ -113,16 +168,19 @@ def session_rows(records: Iterable[StateRecord], tenant: str | None = None) -> l
 
 
 def pattern_rows(records: Iterable[StateRecord], tenant: str | None = None) -> list[PatternRow]:
-    patterns: dict[Key, tuple[PatternState, int]] = {}
+    patterns: dict[Key, PatternState] = {}
     maps: dict[Key, list[Contribution]] = {}
+    changed: dict[Key, int] = {}
     for key, record in latest(records, ("p/", "m/"), tenant).items():
         value, name = pattern_state.decode_state(key, record.value or b""), _parts(key)[:2]
+        changed[name] = max(changed.get(name, 0), record.timestamp)
         if isinstance(value, PatternState):
-            patterns[name] = value, record.timestamp
+            patterns[name] = value
         elif not value.withdrawn:
             maps.setdefault(name, []).append(value)
     return [
-        _pattern_row(name, *patterns.get(name, (PatternState(), 0)), maps.get(name, [])) for name in patterns | maps
+        _pattern_row(name, patterns.get(name, PatternState()), changed[name], maps.get(name, []))
+        for name in patterns | maps
     ]
 
 
@@ -136,6 +194,7 @@ def _pattern_row(name: Key, state: PatternState, changed: int, entries: list[Con
         contributions=len(entries),
         sessions=len({entry.session_id for entry in entries}),
         status=said.status.value if said is not None else "",
+        artifact=said.artifact_id if said is not None else "",
         version=str(said.version) if said is not None else "",
         confidence=said.confidence if said is not None else 0.0,
         title=said.title if said is not None else "",

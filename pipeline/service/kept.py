@@ -1,0 +1,27 @@
+"""An answer that many may want and that is dear to get: got once, and kept for a moment.
+
+Enters: a function that blocks, and how long its answer is good for, seconds. Leaves: the answer. Fails as the function
+does, for everybody who waits; nothing is kept then.
+"""
+
+import asyncio
+import time
+from collections.abc import Callable
+from typing import Generic, TypeVar
+
+T = TypeVar("T")
+
+
+class Kept(Generic[T]):
+    def __init__(self, ask: Callable[[], T], kept_s: float) -> None:
+        self._ask = ask
+        self._kept_s = kept_s
+        self._lock = asyncio.Lock()
+        self._answer: tuple[T, float] | None = None
+
+    async def get(self) -> T:
+        async with self._lock:
+            if self._answer is None or time.monotonic() >= self._answer[1]:
+                answer = await asyncio.to_thread(self._ask)
+                self._answer = answer, time.monotonic() + self._kept_s
+            return self._answer[0]

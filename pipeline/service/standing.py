@@ -1,0 +1,143 @@
+"""How the pipeline stands, asked of Kafka, Redis and its processes: what `hmx status` and the page show.
+
+Enters: settings, and where processes answer for their health, as far as that is known. Leaves: values for JSON and for
+tables. Fails as reading Kafka and Redis does.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
+from typing import Any, Final
+
+from prometheus_client.samples import Sample
+
+from pipeline.contracts.effects import Effect
+from pipeline.contracts.outcomes import Outcome
+from pipeline.contracts.rejections import Reason
+from pipeline.observe.asked import gauges, histogram, readiness
+from pipeline.settings import Settings
+from pipeline.topology import SESSIONS
+
+Json = dict[str, Any]
+WAITING: Final = "hmx_partition_waiting"
+STATE: Final = "hmx_partition_state_records"
+STAGE_FRESHNESS: Final = "hmx_stage_freshness_seconds"
+MEMORY_FRESHNESS: Final = "hmx_materialiser_freshness_seconds"
+_ADVICE: Final = {str(reason): reason.advice for reason in Reason}
+_MEANING: Final = {str(effect): effect.meaning for effect in Effect}
+
+
+def explained(ask: Callable[[], Json]) -> Json | str:
+    """The answer, or why there is none: what is half down is asked about most."""
+    from confluent_kafka import KafkaException
+
+    from pipeline.kafka.topics import TopicsError
+    from pipeline.settings import SettingsError
+    from pipeline.store.blocks import StoreUnavailableError
+
+    try:
+        return ask()
+    except KafkaException as error:
+        return f"no answer: Kafka: {error.args[0].str()}"
+    except (TopicsError, StoreUnavailableError, TimeoutError, SettingsError) as error:
+        return f"no answer: {error}"
+
+
+def counted(stages: Mapping[str, Json]) -> dict[str, list[Json]]:
+    """What the stages have counted since the log began, each with what it means: outcomes of the log's records in their
+    order, rejections of all stages, and what else there was, the most frequent first."""
+    source = stages.get(SESSIONS.name, {"counts": {}, "partitions": []})
+    outcomes = {outcome: source["counts"].get(outcome, 0) for outcome in Outcome}
+    outcomes[Outcome.WAITING] = sum(row["waiting"] or 0 for row in source["partitions"])
+    rejections: Counter[str] = Counter()
+    effects: Counter[str] = Counter()
+    for stage in stages.values():
+        for name, count in stage["counts"].items():
+            kind, _, reason = name.partition(".")
+            if kind == Outcome.REJECTED and reason:
+                rejections[reason] += count
+            elif kind not in outcomes:
+                effects[name] += count
+    return {
+        "outcomes": [{"name": name, "count": n, "meaning": name.meaning} for name, n in outcomes.items()],
+        "rejections": [{"name": name, "count": n, "meaning": _ADVICE.get(name, "")} for name, n in ranked(rejections)],
+        "effects": [{"name": name, "count": n, "meaning": _MEANING.get(name, "")} for name, n in ranked(effects)],
+    }
+
+
+def ranked(counts: Counter[str]) -> list[tuple[str, int]]:
+    return sorted(counts.items(), key=lambda item: (-item[1], item[0]))
+
+
+def processes(health: Mapping[str, str]) -> dict[str, Json]:
+    """By name, whether it is ready and what it says."""
+    answers = {name: readiness(address) for name, address in health.items()}
+    return {name: {"ready": ready, "said": said} for name, (ready, said) in answers.items()}
+
+
+def freshness(samples: Sequence[Sample]) -> dict[str, list[tuple[float, int]]]:
+    """Append to committed, by stage, and append to Redis as `memory`: seconds → batches that took no longer, of all
+    processes since they began."""
+    memory = histogram(samples, MEMORY_FRESHNESS).get("", [])
+    found = {**histogram(samples, STAGE_FRESHNESS), "memory": memory}
+    return {name: counts for name, counts in found.items() if counts}
+
+
+def stages(settings: Settings, samples: Sequence[Sample]) -> dict[str, Json]:
+    """Of each stage what it has counted, and how each of its partitions stands; what waits is known where its worker's
+    figures are among the samples."""
+    from pipeline.kafka.clients import Cluster
+    from pipeline.kafka.group import owners
+    from pipeline.kafka.positions import stored_positions
+    from pipeline.kafka.reach import existing_topics
+    from pipeline.kafka.unread import Unread
+    from pipeline.topology import STAGES
+
+    existing_topics(settings, *(topic for stage in STAGES for topic in (stage.source, stage.state)))
+    bootstrap, prefix = settings.require_kafka(), settings.topic_prefix
+    owned = owners(settings)
+    live = gauges(samples, WAITING, STATE)
+    found: dict[str, Json] = {}
+    with closing(Cluster(bootstrap)) as cluster, closing(Unread(bootstrap, prefix)) as unread:
+        for stage in STAGES:
+            counts: Counter[str] = Counter()
+            at: dict[tuple[str, int], int] = {}
+            for partition, position in enumerate(stored_positions(cluster, stage, prefix)):
+                at[stage.source, partition] = position.position if position is not None else 0
+                counts.update(position.counts if position is not None else {})
+            behind = unread.behind(at)
+            rows: list[Json] = [
+                {
+                    "partition": place[1],
+                    "position": each.position,
+                    "lag": each.records,
+                    "lag_seconds": round(each.seconds, 1),
+                    "waiting": _live(live, WAITING, stage.name, place[1]),
+                    "state": _live(live, STATE, stage.name, place[1]),
+                    "owner": owned.get(place),
+                }
+                for place, each in behind.items()
+            ]
+            lag = sum(row["lag"] for row in rows)
+            found[stage.name] = {"lag": lag, "counts": dict(sorted(counts.items())), "partitions": rows}
+    return found
+
+
+def memory(settings: Settings) -> dict[str, Json]:
+    """topic/partition → how far Redis has read it."""
+    from pipeline.kafka.unread import Unread
+    from pipeline.store.fetch import Store
+    from pipeline.topology import MATERIALISED
+
+    at = Store.open(settings).positions()
+    with closing(Unread(settings.require_kafka(), settings.topic_prefix)) as unread:
+        behind = unread.behind({place: at.get("{}/{}".format(*place), 0) for place in unread.places(MATERIALISED)})
+    return {
+        each.where: {"position": each.position, "lag": each.records, "lag_seconds": round(each.seconds, 1)}
+        for each in behind.values()
+    }
+
+
+def _live(live: Mapping[tuple[str, str, int], float], name: str, stage: str, partition: int) -> int | None:
+    value = live.get((name, stage, partition))
+    return int(value) if value is not None else None

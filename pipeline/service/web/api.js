@@ -1,0 +1,62 @@
+// Asking the service. Who asks is a tenant's name, or a key where the service has keys.
+
+const ADVICE = {
+  tenant_required: "Choose a tenant above.",
+  unauthorized: "This service has keys: enter one above. `hmx keys new TENANT` makes one.",
+  forbidden: "Enter a key above that may do this: figures of all tenants need the scope admin.",
+  rate_limited: "Wait a minute.",
+  kafka_unavailable: "Look at /readyz and at `hmx status`; it is asked for again as soon as you try.",
+  redis_unavailable: "Memory is in Redis: look at /readyz and at `hmx status`.",
+  not_found: "It may have been erased, or belong to another tenant.",
+};
+
+class Problem extends Error {
+  constructor(title, detail, reason, status, members = {}) {
+    super(detail);
+    Object.assign(this, { title, reason, status, members, advice: ADVICE[reason] });
+  }
+}
+
+export const who = { tenant: "", key: sessionStorage.getItem("key") ?? "" };
+
+export async function ask(path, { body } = {}) {
+  const headers = body === undefined ? {} : { "Content-Type": "application/json" };
+  if (who.key) headers.Authorization = `Bearer ${who.key}`;
+  // Header values are bytes; the service reads them as UTF-8.
+  else if (who.tenant) headers["X-HMX-Tenant"] = String.fromCharCode(...new TextEncoder().encode(who.tenant));
+  let answer;
+  try {
+    answer = await fetch(path, { method: body === undefined ? "GET" : "POST", headers, body: JSON.stringify(body) });
+  } catch {
+    throw new Problem("The service does not answer", "The request did not get through.", "away", 0);
+  }
+  const said = await answer.json().catch(() => ({}));
+  if (!answer.ok) throw new Problem(said.title ?? `HTTP ${answer.status}`, said.detail ?? "", said.reason, answer.status, said);
+  return said;
+}
+
+const part = encodeURIComponent;
+export const overview = () => ask("/v1/hmx/overview");
+export const tenants = async () => (await ask("/v1/hmx/tenants")).tenants;
+export const counts = () => ask("/v1/hmx/counts");
+export const rows = (name, sort, limit) => ask(`/v1/hmx/tables/${name}?sort=${sort}&limit=${limit}`);
+export const artifact = id => ask(`/v1/hmx/artifacts/${part(id)}`);
+export const knowledge = id => ask(`/v1/hmx/knowledge/${part(id)}`);
+export const contribution = id => ask(`/v1/hmx/contributions/${part(id)}`);
+export const pack = asked => ask("/v1/hmx/context-packs", { body: asked });
+
+export function artifacts(type, status, cursor) {
+  const asked = new URLSearchParams({ status, limit: 50, ...(type && { type }), ...(cursor && { cursor }) });
+  return ask(`/v1/hmx/artifacts?${asked}`);
+}
+
+// Several sessions may use one id: all of them, where none is named.
+export async function events(id, session) {
+  try {
+    return [await ask(`/v1/hmx/events/${part(id)}${session ? `?session=${part(session)}` : ""}`)];
+  } catch (error) {
+    if (error.reason !== "ambiguous") throw error;
+    const found = await Promise.all(error.members.sessions.map(one => events(id, one)));
+    return found.flat();
+  }
+}

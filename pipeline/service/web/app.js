@@ -1,0 +1,61 @@
+// Which view is shown, and who looks: the address after # names the view and what it is about.
+
+import { tenants, who } from "./api.js";
+import { ask } from "./ask.js";
+import { artifact, artifacts, knowledge } from "./artifacts.js";
+import { make } from "./dom.js";
+import { overview } from "./overview.js";
+import { patterns, sessions } from "./tables.js";
+
+const VIEWS = { overview, ask, artifacts, artifact, knowledge, patterns, sessions };
+const at = id => document.getElementById(id);
+const main = at("main"), tenant = at("tenant"), key = at("key");
+let leave = () => {};
+
+function show() {
+  const [name, ...about] = location.hash.slice(1).split("/").map(decodeURIComponent);
+  if (name === "main") return main.focus();
+  const view = VIEWS[name] ?? overview;
+  for (const link of document.querySelectorAll("nav a")) {
+    const here = link.hash === `#${VIEWS[name] ? name : "overview"}` || (name === "artifact" && link.hash === "#artifacts");
+    here ? link.setAttribute("aria-current", "page") : link.removeAttribute("aria-current");
+  }
+  leave();
+  const place = make("div", { class: "view" });
+  main.replaceChildren(place);
+  leave = view(place, ...about) ?? (() => {});
+  scrollTo(0, 0);
+}
+
+// With a key the tenant is the key's; without one anybody may look at any.
+async function look() {
+  let known = [];
+  try {
+    known = await tenants();
+    at("keys").hidden = !who.key;
+  } catch (error) {
+    at("keys").hidden = !(who.key || error.status === 401 || error.status === 403);
+  }
+  at("tenants").hidden = Boolean(who.key) || !known.length;
+  tenant.replaceChildren(...known.map(name => new Option(name, name)));
+  const last = localStorage.getItem("tenant");
+  if (known.includes(last)) tenant.value = last;
+  who.tenant = tenant.value;
+}
+
+tenant.addEventListener("change", () => {
+  localStorage.setItem("tenant", tenant.value);
+  who.tenant = tenant.value;
+  show();
+});
+key.value = who.key;
+key.addEventListener("change", async () => {
+  who.key = key.value.trim();
+  sessionStorage.setItem("key", who.key);
+  await look();
+  show();
+});
+at("who").addEventListener("submit", event => event.preventDefault());
+addEventListener("hashchange", show);
+await look();
+show();

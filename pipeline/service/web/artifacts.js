@@ -1,0 +1,131 @@
+// What was learnt: how much by type and status, lists, and one artifact with its versions and its evidence.
+
+import { artifact as one, artifacts as list, contribution, counts, knowledge as record } from "./api.js";
+import { ago, badge, card, code, confidence, fixed, folded, into, link, make, marked, number, plural, readable, share, soft, table, when, words } from "./dom.js";
+import { evidence, lines } from "./trace.js";
+
+const STATUSES = ["active", "draft", "superseded", "deprecated", "archived"];
+const CHAIN = 25, EVIDENCE = 50;
+
+export function artifacts(place, type = "", status = "active") {
+  const many = make("div"), listed = make("div");
+  place.append(card("What was learnt", many), listed);
+  into(many, async () => {
+    const { artifacts: found, knowledge } = await counts();
+    const types = Object.keys(found);
+    if (!types.length) return soft("Nothing has been compiled yet: it takes a few sessions that go about the same task. ",
+      code("hmx explain --missing \"words\""), " says what patterns lack.");
+    const columns = [{ title: "type", cell: name => link(words(name), "artifacts", name, status) },
+      ...STATUSES.map(title => ({ title, number: true, cell: name => {
+        const count = found[name][title];
+        const chosen = title === status && (!type || name === type);
+        return count ? make("a", { href: `#artifacts/${encodeURIComponent(name)}/${title}`, class: chosen && "chosen" }, number(count)) : "–";
+      } }))];
+    const facts = Object.entries(knowledge).filter(([, count]) => count);
+    return [table("Artifacts by type and status", columns, types),
+      facts.length ? soft("Beside them, of what was stated: ", facts.map(([name, count]) => `${number(count)} ${words(name)}`).join(", "), ".") : null]
+      .filter(Boolean);
+  });
+  into(listed, async () => {
+    const rows = make("div");
+    const found = await list(type, status);
+    const title = `${type ? words(type) : "All types"}, ${status}`;
+    if (!found.total) return card(title, soft(`No artifact is ${status}. `, link("Those that are active", "artifacts")));
+    add(rows, found, type, status);
+    return card(title, rows);
+  });
+}
+
+function add(place, page, type, status) {
+  place.append(table("Artifacts", [
+    { title: "title", cell: one => link(one.title, "artifact", one.artifact_id) },
+    { title: "type", keep: true, cell: one => words(one.artifact_type) },
+    { title: "confidence", cell: one => confidence(one.confidence) },
+    { title: "runs", number: true, cell: one => one.observed_count ?? "–" },
+    { title: "went well", number: true, cell: one => one.success_rate === undefined ? "–" : share(one.success_rate, 1) },
+    { title: "version", number: true, cell: one => one.version },
+    { title: "changed", cell: one => ago(one.updated_at ?? one.created_at) },
+  ], page.artifacts));
+  if (!page.cursor) return;
+  const rest = make("div");
+  const more = make("button", { type: "button", class: "quiet", onclick: () => {
+    more.remove();
+    into(rest, async () => {
+      const next = make("div");
+      add(next, await list(type, status, page.cursor), type, status);
+      return next;
+    });
+  } }, "Show more");
+  place.append(more, rest);
+}
+
+export function artifact(place, id) {
+  into(place, async () => {
+    const it = await one(id);
+    const rate = it.success_rate === undefined ? "" : `, ${share(it.success_rate, 1)} went well`;
+    const why = it.metadata.transition?.cause ?? it.metadata.transition?.reason;
+    return [
+      card(it.title,
+        make("p", {}, badge(it.status), ` ${words(it.artifact_type)}, version ${it.version}, since `, when(it.created_at)),
+        make("p", { class: "lead" }, marked(it.summary)),
+        soft(`Confidence ${fixed(it.confidence)}; ${plural(it.observed_count ?? it.source_events.length, it.observed_count === undefined ? "event" : "run")}${rate}.`,
+          why ? ` ${it.status}: ${typeof why === "string" ? why : JSON.stringify(why)}.` : ""),
+        versions(it)),
+      card("What it says", readable(it.content),
+        folded("as JSON", () => make("pre", { tabindex: "0" }, JSON.stringify(it, null, 2)))),
+      card("What it rests on", soft(`${plural(it.source_memory_ids.length, "contribution")} of sessions, ${plural(it.source_events.length, "event")}. `,
+        code(`hmx explain ${id}`), " says what was checked."), sources(it)),
+    ];
+  });
+}
+
+// The versions before and after, as far as they can still be looked up.
+function versions(it) {
+  const place = make("div");
+  into(place, async () => {
+    const before = await walk(it, "supersedes"), after = await walk(it, "superseded_by");
+    const chain = [...before.reverse(), it, ...after];
+    if (chain.length === 1) return soft("It is the only version in memory.");
+    return make("ol", { class: "chain", "aria-label": "Versions" }, chain.map(each => make("li", {},
+      make("a", { href: `#artifact/${encodeURIComponent(each.artifact_id)}`, class: "version", "aria-current": each === it ? "page" : null },
+        make("b", {}, `v${each.version}`), badge(each.status), make("span", { class: "soft" }, fixed(each.confidence))))));
+  });
+  return place;
+}
+
+async function walk(it, way) {
+  const found = [], seen = new Set([it.artifact_id]);
+  for (let at = it[way]; at && !seen.has(at) && found.length < CHAIN; at = found.at(-1)[way]) {
+    seen.add(at);
+    const next = await one(at).catch(() => null);
+    if (!next) break;
+    found.push(next);
+  }
+  return found;
+}
+
+function sources(it) {
+  const place = make("div");
+  into(place, async () => {
+    const ids = it.source_memory_ids.slice(0, EVIDENCE);
+    const found = (await Promise.all(ids.map(id => contribution(id).catch(() => null)))).filter(Boolean);
+    if (!found.length) return it.source_events.length ? lines(it.source_events) : soft("Memory holds none of its evidence any more.");
+    return [...found.sort((a, b) => b.first_at - a.first_at).map(evidence),
+      it.source_memory_ids.length > ids.length ? soft(`and ${number(it.source_memory_ids.length - ids.length)} more`) : ""];
+  });
+  return place;
+}
+
+export function knowledge(place, id) {
+  into(place, async () => {
+    const it = await record(id);
+    const until = it.validity?.end ? [", until ", when(it.validity.end)] : [];
+    return [
+      card(it.text, make("p", {}, badge(it.status), ` ${words(it.kind)}, since `, when(it.validity?.start ?? it.created_at), ...until),
+        soft(`Confidence ${fixed(it.confidence)}.`),
+        it.superseded_by && make("p", {}, "Replaced by ", link(it.superseded_by, "knowledge", it.superseded_by)),
+        folded("as JSON", () => make("pre", { tabindex: "0" }, JSON.stringify(it, null, 2)))),
+      card("What it rests on", sources(it)),
+    ];
+  });
+}

@@ -1,0 +1,93 @@
+// A question, and the context pack that an agent would get for it.
+
+import { pack, who } from "./api.js";
+import { card, code, fixed, folded, into, link, make, number, plural, share, soft, stacked, table, words } from "./dom.js";
+import { origin } from "./trace.js";
+
+const kept = { tenant: null, form: null, answer: null };
+
+// What was asked stays while other views are looked at.
+export function ask(place) {
+  if (kept.tenant !== who.tenant + who.key) Object.assign(kept, { tenant: who.tenant + who.key, ...fresh() });
+  place.append(card("What an agent that asks is told", kept.form), kept.answer);
+  if (!kept.answer.childNodes.length) kept.form.querySelector("textarea").focus();
+}
+
+function fresh() {
+  const answer = make("div", { "aria-live": "polite" });
+  const field = (name, title, attributes) => make("label", {}, `${title} `, make("input", { name, ...attributes }));
+  const form = make("form", { class: "ask", onsubmit: event => { event.preventDefault(); into(answer, () => shown(new FormData(form))); } },
+    make("textarea", { name: "query", required: true, "aria-label": "Question", rows: 3, maxlength: 16384,
+      placeholder: "What is the agent about to do, or want to know?",
+      onkeydown: event => { if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) form.requestSubmit(); } }),
+    make("div", { class: "fields" },
+      field("budget", "Tokens at most", { type: "number", min: 1, max: 1000000, value: 1200, required: true }),
+      field("session", "Session that asks", { placeholder: "none", size: 14 }),
+      field("tags", "Only with tags", { placeholder: "any, comma between", size: 16 }),
+      make("button", {}, "Ask")));
+  return { form, answer };
+}
+
+async function shown(form) {
+  const tags = form.get("tags").split(",").map(tag => tag.trim()).filter(Boolean);
+  const found = await pack({
+    query: form.get("query"), token_budget: Number(form.get("budget")),
+    ...(form.get("session") && { session_id: form.get("session") }), ...(tags.length && { tags }),
+  });
+  return [summary(found), ...guidance(found), ...sections(found), dropped(found)].filter(Boolean);
+}
+
+function summary({ token_budget: budget, assembly_metadata: about, entries }) {
+  const used = Object.entries(budget.section_budgets).filter(([, one]) => one.used);
+  const asked = about.query_classification;
+  return card("The pack",
+    make("p", { class: "totals" },
+      make("span", {}, make("b", {}, `${number(budget.used)} of ${number(budget.total_budget)}`), " tokens"),
+      make("span", {}, make("b", {}, `${number(about.included_count)} of ${number(about.candidate_count)}`), " candidates"),
+      make("span", {}, make("b", {}, asked.intent), " question"),
+      make("span", {}, make("b", {}, `${fixed(about.assembly_duration_ms, 1)} ms`), " in the service")),
+    stacked(used.map(([name, one]) => [name, one.used]), Math.max(budget.total_budget, budget.used), `${share(budget.used, budget.total_budget)} of the budget is used`),
+    make("ul", { class: "legend" }, used.map(([name, one]) => make("li", {}, make("i", { class: `key fill ${name}` }),
+      `${words(name)} ${number(one.used)} of ${number(one.budget)}`))),
+    entries.length ? null : make("p", {}, "Memory holds nothing that answers this. Ask in other words, give more tokens, or look at what there is: ",
+      link("artifacts", "artifacts"), "."));
+}
+
+function guidance({ workflow_hints: hints, decision_constraints: constraints }) {
+  const steps = hints?.suggested_next_steps ?? [];
+  const where = hints?.current_step ? `step ${hints.current_step} of ${hints.total_steps ?? "?"}` : "";
+  return [
+    steps.length || hints?.blockers.length ? card("What comes next", where && soft(where),
+      make("ol", {}, steps.map(step => make("li", {}, link(step.description, "artifact", step.artifact_id),
+        make("span", { class: "soft" }, ` ${fixed(step.confidence)}${step.tools.length ? `, ${step.tools.join(", ")}` : ""}`)))),
+      hints.blockers.length ? [make("h3", {}, "Blocked by"), make("ul", {}, hints.blockers.map(one => make("li", {}, one)))] : null) : null,
+    constraints?.length ? card("Constraints", make("ul", {}, constraints.map(one => make("li", {},
+      link(one.constraint, one.override_allowed ? "artifact" : "knowledge", one.artifact_id),
+      make("span", { class: "soft" }, ` ${one.condition ? `when ${one.condition}, ` : ""}${fixed(one.confidence)}${one.override_allowed ? "" : ", may not be overridden"}`))))) : null,
+  ];
+}
+
+function sections({ entries, token_budget: budget, metadata }) {
+  const names = [...new Set(entries.map(entry => entry.section))];
+  return names.map(name => card(words(name),
+    soft(`${number(budget.section_budgets[name].used)} of ${number(budget.section_budgets[name].budget)} tokens`),
+    ...entries.filter(entry => entry.section === name).map(entry => make("article", { class: name },
+      make("p", { class: "said" }, entry.content),
+      make("p", { class: "soft" }, `${words(entry.source_type)}, relevance ${fixed(entry.relevance_score)}, confidence ${fixed(entry.provenance.confidence)}, ` +
+        `${plural(entry.token_estimate, "token")}, rests on ${plural(entry.provenance.evidence_count, "event")}`),
+      folded("where it comes from", () => origin(entry, metadata.sources ?? {}))))));
+}
+
+function dropped({ dropped_entries: found, token_budget: budget }) {
+  if (!found?.length) return null;
+  const place = { artifact: "artifact", memory: "knowledge", policy: "knowledge", entity: "knowledge", relation: "knowledge", conflict: "knowledge" };
+  return card("Left out", folded(`${plural(budget.dropped_count, "candidate")}, and why`, () => table("Candidates that were left out", [
+    { title: "rank", number: true, cell: one => one.rank },
+    { title: "why", cell: one => words(one.drop_reason) },
+    { title: "section", cell: one => words(one.section) },
+    { title: "relevance", number: true, cell: one => fixed(one.relevance_score) },
+    { title: "tokens", number: true, cell: one => one.token_estimate },
+    { title: "source", cell: one => make("span", {}, `${words(one.source_type)} `,
+      place[one.source_type] ? link(one.source_id, place[one.source_type], one.source_id) : code(one.source_id)) },
+  ], found)));
+}

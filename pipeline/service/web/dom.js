@@ -1,0 +1,123 @@
+// Making what is shown. Text is only ever set as text: what agents wrote is never markup.
+
+export function make(tag, attributes = {}, ...children) {
+  const made = document.createElement(tag);
+  for (const [name, value] of Object.entries(attributes)) {
+    if (name.startsWith("on")) made.addEventListener(name.slice(2), value);
+    else if (value === true) made.setAttribute(name, "");
+    else if (value !== false && value !== undefined && value !== null) made.setAttribute(name, value);
+  }
+  made.append(...children.flat().filter(child => child !== null && child !== undefined));
+  return made;
+}
+
+export const soft = (...children) => make("p", { class: "soft" }, ...children);
+export const code = text => make("code", {}, text);
+export const number = value => (value ?? 0).toLocaleString("en");
+export const fixed = (value, digits = 2) => value.toFixed(digits);
+export const plural = (count, word) => `${number(count)} ${word}${count === 1 ? "" : "s"}`;
+export const share = (part, whole) => whole ? `${(100 * part / whole).toFixed(part && part < whole ? 1 : 0)} %` : "–";
+// Titles say `command`; elsewhere backticks stay as they are.
+export const marked = text => text.split("`").map((part, n) => n % 2 ? code(part) : part);
+export const words = name => name.replaceAll("_", " ");
+export const link = (text, ...parts) => make("a", { href: `#${parts.map(encodeURIComponent).join("/")}` }, marked(text));
+
+export function seconds(value) {
+  if (value === Infinity) return "over an hour";
+  if (value < 1) return `${Math.round(value * 1000)} ms`;
+  if (value < 120) return `${value < 10 ? fixed(value, 1).replace(".0", "") : Math.round(value)} s`;
+  return value < 7200 ? `${Math.round(value / 60)} min` : `${Math.round(value / 3600)} h`;
+}
+
+export function when(text) {
+  const at = new Date(text);
+  const shown = at.toLocaleString("en-GB", { dateStyle: "medium", timeStyle: "medium" });
+  return make("time", { datetime: text, title: text }, shown);
+}
+
+export function ago(text) {
+  const passed = Math.max(0, (Date.now() - new Date(text)) / 1000);
+  const [size, unit] = [[86400, "d"], [3600, "h"], [60, "min"]].find(([size]) => passed >= size) ?? [1, "s"];
+  return make("time", { datetime: text, title: text }, `${Math.floor(passed / size)} ${unit} ago`);
+}
+
+export function bar(part, whole, said) {
+  const filled = make("i");
+  filled.style.width = `${whole ? Math.min(100, 100 * part / whole) : 0}%`;
+  return make("span", { class: "bar", role: "img", "aria-label": said ?? share(part, whole) }, filled);
+}
+
+// Parts side by side, each [name, count]; the colours stand in the style sheet by name.
+export function stacked(parts, whole, said) {
+  const shown = parts.filter(([, count]) => count > 0).map(([name, count]) => {
+    const part = make("i", { class: `fill ${name}`, title: `${words(name)}: ${number(count)}` });
+    part.style.width = `${100 * count / whole}%`;
+    return part;
+  });
+  return make("div", { class: "stacked", role: "img", "aria-label": said }, ...shown);
+}
+
+export const badge = status => make("span", { class: `badge ${status.replaceAll(" ", "-")}` }, words(status));
+export const confidence = value => make("span", { class: "confidence" }, bar(value, 1, "confidence"), fixed(value));
+
+// Columns: { title, cell, number, keep: on one line, sort }. `sorted` says by which column it is, `by` is called for another one.
+export function table(caption, columns, rows, { sorted, by } = {}) {
+  const head = columns.map(column => {
+    const here = column.sort && column.sort === sorted;
+    const title = column.sort && by
+      ? make("button", { type: "button", onclick: () => by(column.sort), title: `sort by ${column.title}` }, column.title)
+      : column.title;
+    return make("th", { scope: "col", class: column.number ? "number" : column.keep && "keep", "aria-sort": here && "descending" }, title);
+  });
+  const body = rows.map(row => make("tr", {}, columns.map((column, n) =>
+    make(n ? "td" : "th", { class: column.number ? "number" : column.keep && "keep", scope: n ? null : "row" }, cell(column.cell(row))))));
+  const made = make("table", {}, make("caption", { class: "hidden" }, caption),
+    make("thead", {}, make("tr", {}, head)), make("tbody", {}, body));
+  return make("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": caption }, made);
+}
+const cell = value => typeof value === "number" ? number(value) : value ?? "";
+
+export function card(title, ...children) {
+  return make("section", { class: "card", "aria-label": title }, make("h2", {}, marked(title)), ...children);
+}
+
+export function folded(title, load, open = false) {
+  const place = make("div", { class: "folded" });
+  const made = make("details", { ontoggle: () => made.open && !place.childNodes.length && into(place, load) },
+    make("summary", {}, title), place);
+  if (open) made.open = true;
+  return made;
+}
+
+// Shows what `work` gives, or why there is nothing and what to do about it.
+export async function into(place, work) {
+  place.setAttribute("aria-busy", "true");
+  if (!place.childNodes.length) place.append(soft("reading …"));
+  try {
+    place.replaceChildren(...[await work()].flat());
+  } catch (error) {
+    const again = make("button", { type: "button", onclick: () => into(place, work) }, "Try again");
+    place.replaceChildren(problem(error, again));
+  }
+  place.removeAttribute("aria-busy");
+}
+
+export function problem(error, again) {
+  return make("div", { class: "problem", role: "alert" }, make("strong", {}, error.title ?? "This page has a defect"),
+    make("p", {}, error.title ? error.message : `${error.message} (please report it)`),
+    error.advice && make("p", {}, error.advice), again);
+}
+
+// Any JSON, readable: fields as a list, lists in their order.
+export function readable(value, depth = 0) {
+  if (Array.isArray(value)) {
+    if (!value.length) return make("span", { class: "soft" }, "none");
+    return make("ol", {}, value.map(one => make("li", {}, readable(one, depth + 1))));
+  }
+  if (value !== null && typeof value === "object") {
+    const fields = Object.entries(value).filter(([, one]) => one !== null && one !== "");
+    return make("dl", { class: depth ? "inner" : "" }, fields.flatMap(([name, one]) =>
+      [make("dt", {}, words(name)), make("dd", {}, readable(one, depth + 1))]));
+  }
+  return make("span", { class: "text" }, typeof value === "number" ? number(value) : marked(String(value)));
+}

@@ -1,0 +1,57 @@
+// The stages' state as the stream tables hold it: a row per session, a row per pattern.
+
+import { rows } from "./api.js";
+import { ago, badge, card, code, confidence, into, link, make, number, soft, table, words } from "./dom.js";
+
+const SESSIONS = [
+  { title: "session", sort: "session", cell: row => row.session },
+  { title: "released", sort: "released", number: true, cell: row => row.released },
+  { title: "waiting", sort: "waiting", number: true, cell: row => row.waiting || "–" },
+  { title: "next sequence", number: true, cell: row => row.next },
+  { title: "open segment", sort: "segment", number: true, cell: row => row.segment || "–" },
+  { title: "run", number: true, cell: row => row.run + 1 },
+  { title: "changed", sort: "changed", cell: row => ago(row.changed) },
+];
+const PATTERNS = [
+  { title: "pattern", sort: "title", cell: row => row.artifact ? link(row.title, "artifact", row.artifact) : make("span", { class: "soft" }, row.key) },
+  { title: "kind", keep: true, cell: row => words(row.type) },
+  { title: "status", keep: true, cell: row => row.status
+    ? make("span", {}, badge(row.status), ` v${row.version}`, row.pending ? " · to be compiled" : "")
+    : make("span", { class: "soft" }, row.pending ? "to be compiled" : "–") },
+  { title: "confidence", sort: "confidence", cell: row => row.status ? confidence(row.confidence) : "" },
+  { title: "contributions", sort: "contributions", number: true, cell: row => row.contributions },
+  { title: "sessions", sort: "sessions", number: true, cell: row => row.sessions },
+  { title: "changed", sort: "changed", cell: row => ago(row.changed) },
+];
+
+export const sessions = place => view(place, {
+  name: "sessions", title: "Sessions", columns: SESSIONS, sort: "changed",
+  about: "What the stage sessions remembers of the tenant: a session that waits stands behind a gap, for the sequence that is lacking, 5 s at most.",
+  empty: "No session of this tenant is remembered. A session is forgotten after 24 h of silence.",
+});
+export const patterns = place => view(place, {
+  name: "patterns", title: "Patterns", columns: PATTERNS, sort: "contributions",
+  about: "What the stage patterns has been told by segments, and the newest artifact that was compiled of it.",
+  empty: "No pattern of this tenant has any evidence yet: segments contribute once they are closed, or when somebody waits for them.",
+});
+
+function view(place, { name, title, columns, sort, about, empty }) {
+  let by = sort, limit = 50;
+  const shown = make("div");
+  const load = () => into(shown, async () => {
+    const { totals, rows: found } = await rows(name, by, limit);
+    if (!found.length) return soft(empty, " ", code("hmx publish sessions.ndjson"), " brings some.");
+    const all = totals[name];
+    return [
+      make("p", { class: "totals" }, Object.entries(totals).map(([what, count]) =>
+        make("span", {}, make("b", {}, number(count)), ` ${words(what)}`))),
+      table(title, columns, found, { sorted: by, by: other => { by = other; load(); } }),
+      found.length < all && limit < 500
+        ? make("button", { type: "button", class: "quiet", onclick: () => { limit = 500; load(); } },
+          `Show ${number(Math.min(all, 500))} of ${number(all)}`)
+        : soft(found.length < all ? `${number(all - found.length)} more: ` : "", found.length < all ? code(`hmx table ${name}`) : ""),
+    ];
+  });
+  place.append(card(title, soft(about), shown));
+  load();
+}

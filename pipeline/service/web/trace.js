@@ -1,0 +1,60 @@
+// From what memory says back to the events that it rests on.
+
+import { artifact, events, knowledge } from "./api.js";
+import { folded, into, link, make, number, plural, soft, when, words } from "./dom.js";
+
+const SHOWN = 8, MORE = 100;
+
+// The events of an entry of a pack, with the source that names them.
+export async function origin(entry, sources) {
+  if (entry.source_type === "episode") return [await lines([entry.source_id], sources[entry.source_id]?.session_id)];
+  if (entry.source_type === "artifact") {
+    const it = await artifact(entry.source_id);
+    return [make("p", {}, `${words(it.artifact_type)}: `, link(it.title, "artifact", it.artifact_id)), lines(it.source_events)];
+  }
+  const it = await knowledge(entry.source_id);
+  return [make("p", {}, `${words(it.kind)}: `, link(it.text, "knowledge", it.record_id)), lines(it.source_events)];
+}
+
+export function lines(ids, session) {
+  const place = make("ol", { class: "events" });
+  into(place, async () => {
+    const first = await looked(ids.slice(0, SHOWN), session);
+    return ids.length > SHOWN ? [...first, rest(ids, session)] : first;
+  });
+  return place;
+}
+
+function rest(ids, session) {
+  const item = make("li", {}, make("button", { type: "button", class: "more", onclick: async () => {
+    item.replaceWith(...await looked(ids.slice(SHOWN, MORE), session),
+      ...(ids.length > MORE ? [make("li", { class: "soft" }, `and ${number(ids.length - MORE)} more`)] : []));
+  } }, `and ${number(ids.length - SHOWN)} more`));
+  return item;
+}
+
+async function looked(ids, session) {
+  const found = await Promise.all(ids.map(id => events(id, session).catch(error => [{ event_id: id, gone: error.message }])));
+  return found.flat().map(line);
+}
+
+function line(event) {
+  if (event.gone) return make("li", { class: "soft" }, `${event.event_id}: ${event.gone}`);
+  return make("li", {}, folded(make("span", {}, make("b", {}, event.event_type), " ", said(event.content)),
+    () => [soft(when(event.timestamp), ` · session ${event.session_id} · sequence ${number(event.sequence)} · ${event.agent_id}`),
+      make("pre", { tabindex: "0" }, JSON.stringify(event, null, 2))]));
+}
+
+// What tells most of an event, on one line.
+function said(content) {
+  const known = ["text", "content", "message", "error", "command", "tool_name", "tool", "path", "summary", "signal"];
+  const name = known.find(name => typeof content[name] === "string" && content[name]);
+  const text = name ? content[name] : JSON.stringify(content);
+  return text.length > 140 ? `${text.slice(0, 139)}…` : text;
+}
+
+export function evidence(it) {
+  const title = make("span", {}, make("b", {}, `session ${it.session_id}`), ` ${words(it.outcome ?? "unknown")}, `,
+    when(new Date(it.first_at).toISOString()), make("span", { class: "soft" }, ` · ${plural(it.source_events.length, "event")}`));
+  return folded(title, () => lines(it.source_events, it.session_id));
+}
