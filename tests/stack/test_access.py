@@ -18,7 +18,7 @@ from tests.support.service import is_problem, serving
 
 OPEN_TO_ALL = {
     "/livez", "/startupz", "/readyz", "/metrics", "/v1/hmx", "/v1/health", "/schemas/hmx-1.0/{name}", "/", "/docs",
-    "/docs/oauth2-redirect", "/openapi.json",
+    "/docs/oauth2-redirect", "/openapi.json", "/page/{name}",
 }  # fmt: skip
 """Whoever can reach the service may ask for these: they tell of no tenant."""
 

@@ -26,6 +26,7 @@ from pipeline.topology import EPISODES, EVENTS, EVENTS_DLQ, EVIDENCE
 from tests.support.events import encoded, event
 from tests.support.pipeline import Pipeline, environment, new_settings, running
 from tests.support.sessions import session
+from tests.support.waiting import until
 
 CANARY = "canary-0815"
 PROCESSES = ("worker", "materialiser", "service")
@@ -213,3 +214,51 @@ def test_no_log_line_and_no_metric_holds_a_payload(pipeline: Pipeline, logs: Pat
             lines += 1
     assert lines
     assert any(CANARY in (m.value() or b"").decode(errors="replace") for m in read(pipeline.settings, EPISODES))
+
+
+def told(settings: Settings, path: str, tenant: str | None = None) -> Any:
+    asked = urllib.request.Request(f"{settings.service_url}/v1/hmx/{path}", headers={"X-HMX-Tenant": tenant or "acme"})
+    with urllib.request.urlopen(asked, timeout=60) as answer:
+        return json.loads(answer.read())
+
+
+@pytest.mark.requirement("K-06")
+def test_the_tables_over_http_are_those_of_the_command_for_the_tenant_that_asks(pipeline: Pipeline, hmx: Any) -> None:
+    for name in ("sessions", "patterns"):
+        of_all = hmx("table", name, "--json")["rows"]
+        for tenant in ("acme", "globex"):
+            rows = told(pipeline.settings, f"tables/{name}?limit=500", tenant)["rows"]
+            assert rows == [row for row in of_all if row["tenant"] == tenant]
+            assert rows
+
+
+@pytest.mark.requirement("K-06")
+def test_what_the_overview_counts_is_what_verify_recounts_also_after_a_restart_of_the_worker(
+    pipeline: Pipeline,
+) -> None:
+    recounted = verify(pipeline.settings).as_json()
+    before = told(pipeline.settings, "overview")
+    assert {one["name"]: one["count"] for one in before["outcomes"] if one["count"]} == recounted["outcomes"]
+    assert {one["name"]: one["count"] for one in before["rejections"]} == recounted["rejections"]
+    assert [process["ready"] for process in before["processes"].values()] == [True, True]
+    assert before["problems"] == []
+    assert before["freshness"].keys() == {"sessions", "patterns", "memory"}
+    assert CANARY not in json.dumps(before)
+
+    pipeline.kill("worker")
+    pipeline.start("worker")
+
+    def as_before() -> bool:
+        now = told(pipeline.settings, "overview")
+        return now["at"] != before["at"] and all(
+            row["owner"] and row["waiting"] is not None for row in now["stages"]["sessions"]["partitions"]
+        )
+
+    until(as_before, "the overview is of the new worker")
+    after = told(pipeline.settings, "overview")
+    counts = [{one["name"]: one["count"] for one in said["outcomes"]} for said in (before, after)]
+    for said in counts:
+        said.pop("control")  # a worker that starts may tick
+    assert counts[0] == counts[1]
+    assert after["rejections"] == before["rejections"]
+    assert after["freshness"].get("sessions", [[0, 0]])[-1][1] < before["freshness"]["sessions"][-1][1]

@@ -301,8 +301,38 @@ def test_openapi_describes_every_route(service: httpx.Client) -> None:
     assert service.get("/docs").status_code == 200
 
 
-def test_the_page_loads_nothing_from_elsewhere(service: httpx.Client) -> None:
-    answer = service.get("/")
-    assert answer.headers["content-type"].startswith("text/html")
-    assert "default-src 'none'" in answer.headers["content-security-policy"]
-    assert not re.search(r"(src|href|url|import|fetch)\W+(https?:)?//", answer.text)
+def test_the_page_loads_nothing_from_elsewhere_and_every_part_it_names_is_there(service: httpx.Client) -> None:
+    seen, ahead = {"/"}, ["/"]
+    while ahead:
+        path = ahead.pop()
+        answer = service.get(path)
+        assert answer.status_code == 200, path
+        assert not re.search(r"(src|href|url|import|from|fetch)\W+(https?:)?//", answer.text), path
+        policy = answer.headers["content-security-policy"]
+        assert "default-src 'none'" in policy
+        assert "unsafe" not in policy
+        named = {f"/page/{name}" for name in re.findall(r"[\"/]([\w.-]+\.(?:js|css|svg))\"", answer.text)}
+        ahead += named - seen
+        seen |= named
+    assert {"/page/app.js", "/page/style.css", "/page/icon.svg", "/page/overview.js"} <= seen
+    assert service.get("/page/app.js").headers["content-type"].startswith("text/javascript")
+    is_problem(service.get("/page/nope.js"), 404, "not_found")
+
+
+def test_a_tenant_is_told_how_much_its_memory_holds(service: httpx.Client) -> None:
+    told = service.get("/v1/hmx/counts", headers=ACME).json()
+    assert told["artifacts"] == {
+        "failure_playbook": {"active": 1},
+        "task_schema": {"active": 1, "draft": 5, "superseded": 1},
+    }
+    assert set(told["knowledge"].values()) == {0}
+    other = service.get("/v1/hmx/counts", headers={"X-HMX-Tenant": "globex"}).json()
+    assert other["artifacts"] == {"task_schema": {"active": 1}}
+
+
+def test_without_kafka_the_overview_says_so_and_tables_are_a_problem(service: httpx.Client) -> None:
+    told = service.get("/v1/hmx/overview").json()
+    assert (told["stages"], told["memory"]) == (None, None)
+    assert all("Kafka" in said for said in told["problems"])
+    assert [process["ready"] for process in told["processes"].values()] == [False, False]
+    is_problem(service.get("/v1/hmx/tables/sessions", headers=ACME), 503, "kafka_unavailable")

@@ -132,6 +132,7 @@ GROUPS: Final[Mapping[str, Mapping[str, str]]] = {
         "K-03": "the artifacts topic holds every chain, compacted or not",
         "K-04": "the stream tables can be read, and equal what the topics say",
         "K-05": "packs come from Redis alone, which can be rebuilt",
+        "K-06": "what operators see survives a restart and is what a recount finds",
         "K-07": "nothing lost or doubled under a crash; tenants apart",
     },
     "Decisions on what the specifications leave open": {

@@ -2,9 +2,19 @@
 
 from collections import Counter
 
+from pipeline.contracts.artifact import Status
 from pipeline.stages.fold import Fold
 from pipeline.stages.patterns import PatternsFold
-from pipeline.stages.tables import StateRecord, pattern_rows, session_rows
+from pipeline.stages.tables import (
+    PatternSort,
+    SessionSort,
+    StateRecord,
+    in_order,
+    pattern_rows,
+    pattern_totals,
+    session_rows,
+    session_totals,
+)
 from tests.support.inprocess import Ran, events_log, run, sessions_fold
 from tests.support.records import START_MS, LogRecord, event, log
 from tests.support.sessions import session
@@ -53,3 +63,31 @@ def test_a_pattern_counts_the_contributions_that_stand() -> None:
     assert {row.name: row.contributions for row in rows if row.contributions} == stand
     assert all(row.sessions == row.contributions for row in rows), "each of these sessions is one segment"
     assert {row.status for row in rows} & {"active", "draft"}
+
+
+def test_rows_stand_in_an_order_that_the_order_of_records_does_not_change() -> None:
+    records = state_records(sessions_fold(), folded("acme", "a/b"))
+    rows, other = session_rows(records), session_rows(reversed(records))
+    for by in SessionSort:
+        assert in_order(rows, by) == in_order(other, by)
+    released = [row.released for row in in_order(rows, SessionSort.RELEASED)]
+    assert released == sorted(released, reverse=True)
+    assert [row.session for row in in_order(rows, SessionSort.SESSION)][:2] == ["session-0", "session-0"]
+    assert session_totals(rows) == {
+        "sessions": 8, "released": sum(released), "waiting": 0, "sessions_waiting": 0, "open_segments": 8,
+    }  # fmt: skip
+
+
+def test_what_patterns_come_to_counts_each_once_by_its_status() -> None:
+    ran = folded("acme")
+    evidence = [
+        LogRecord(0, n, START_MS + n, output.key, output.value, output.headers)
+        for n, output in enumerate(ran.on("hmx.evidence.v1"))
+    ]
+    rows = pattern_rows(state_records(PatternsFold(), run(PatternsFold, evidence)))
+    totals = pattern_totals(rows)
+    assert totals["patterns"] == len(rows) == sum(totals.get(status, 0) for status in (*Status, "silent"))
+    assert all(bool(row.artifact) == bool(row.status) for row in rows)
+    assert {row.changed for row in rows} == {START_MS}
+    confident = [row.confidence for row in in_order(rows, PatternSort.CONFIDENCE)]
+    assert confident == sorted(confident, reverse=True)
