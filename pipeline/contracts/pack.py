@@ -71,9 +71,20 @@ class DropReason(StrEnum):
 
 
 class Strategy(StrEnum):
-    """HMX-C §5; the strategies that are offered."""
+    """HMX-C §5."""
 
     RANKED = "ranked"
+    RECENCY_BIASED = "recency_biased"
+    BREADTH_FIRST = "breadth_first"
+    DEPTH_FIRST = "depth_first"
+    FINGERPRINT_GUIDED = "fingerprint_guided"
+
+
+class Vocabulary(StrEnum):
+    """Whose words name the types of sources: those of HMX-C §3.2, or of the protocol's overview."""
+
+    HMX_C = "hmx-c"
+    OVERVIEW = "overview"
 
 
 class Provenance(Model):
@@ -137,7 +148,8 @@ class QueryClassification(Model):
     keywords: list[str]
     entities: list[str]
     time_ref: Annotated[str | None, Field(json_schema_extra={"type": ["string", "null"]})] = None
-    """HMX-C §5 and §10 print a null where the query names no time; here it stays out."""
+    """The time that the question speaks of, as an interval of ISO 8601; `..` is an open end. HMX-C §5 and §10 print a
+    null where it names none; here it stays out."""
 
 
 class AssemblyMetadata(Model):
@@ -177,6 +189,40 @@ class DecisionConstraint(Model):
     constraint: str
     confidence: Unit
     override_allowed: bool
+
+
+class Score(Model):
+    """What a relevance_score is made of, before the weights."""
+
+    relevance: Unit
+    recency: Unit
+    provenance: Unit
+    salience: Unit
+
+
+class EntryExplained(Model):
+    """`matched`: stems of the question that it has."""
+
+    rank: Annotated[int, Field(ge=1)]
+    source_id: Name
+    matched: list[str]
+    score: Score | None = None
+
+
+class DropExplained(EntryExplained):
+    because: str
+    budget: Count | None = None
+    """With so many tokens it is in, whole."""
+
+
+class Explained(Model):
+    """`metadata.explained`: why entries are in and drops are out."""
+
+    weights: RankingWeights
+    sections: dict[str, Unit]
+    """Shares of the budget."""
+    entries: list[EntryExplained]
+    drops: list[DropExplained]
 
 
 class ContextPack(Model):

@@ -5,6 +5,7 @@ The same request on the same state gives the same pack; only `assembly_duration_
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any, Final
 
 from pipeline.contracts.canonical import canonical_json
 from pipeline.contracts.ids import content_id
@@ -13,39 +14,44 @@ from pipeline.contracts.limits import PACK_BYTES, PACK_DROPS
 from pipeline.contracts.pack import (
     AssemblyMetadata,
     ContextPack,
+    DecisionConstraint,
     Dropped,
     DropReason,
     Entry,
+    QueryClassification,
+    Section,
     SectionBudget,
     SourceType,
     TokenBudget,
 )
-from pipeline.packs.budget import Offer, allocate
+from pipeline.packs.budget import Allocation, Offer, allocate
 from pipeline.packs.candidates import Candidate, duplicates
+from pipeline.packs.constraints import decision_constraints
+from pipeline.packs.explain import Drop, Offered, explained
 from pipeline.packs.sections import SECTIONS
-from pipeline.packs.view import LOW_RELEVANCE, View
-from pipeline.packs.view import view as view_of
+from pipeline.packs.strategies import fill_of, section_weight
+from pipeline.packs.view import LOW_RELEVANCE, Asked, View, asked, view
 from pipeline.retrieval.plan import Plan
 from pipeline.retrieval.request import PackRequest
 from pipeline.retrieval.score import Fetched
 
-Drop = tuple[Candidate, DropReason]
+_RULES: Final = frozenset({Section.CORE, Section.CONSTRAINTS})
 
 
 def assemble(request: PackRequest, plan: Plan, fetched: Fetched) -> ContextPack:
-    now = fetched.newest if plan.as_of is None else min(plan.as_of, fetched.newest)
-    view = view_of(request, fetched, now)
-    wanted = [rule for rule in SECTIONS if request.sections is None or rule.section in request.sections]
+    ask = asked(request, fetched)
+    seen = view(ask, fetched)
     drops: list[Drop] = []
     offers: list[Offer] = []
-    for rule in wanted:
-        kept, dropped = _sift(sorted(rule.candidates(view), key=lambda c: c.order))
-        offers.append(Offer(rule.section, rule.weight, kept))
-        drops += dropped
-    allocation = allocate(offers, request.token_budget)
-    drops += [(candidate, DropReason.BUDGET_EXCEEDED) for candidate in allocation.dropped]
-    draft = _Draft(request, plan, fetched, now, view, allocation.section_budgets)
-    return draft.within_size(allocation.placed, drops)
+    for rule in SECTIONS:
+        if request.sections is None or rule.section in request.sections:
+            kept, dropped = _sift(sorted(rule.candidates(seen), key=lambda c: c.order))
+            offers.append(Offer(rule.section, section_weight(ask.priors, rule.section, rule.weight), kept))
+            drops += dropped
+    offered = Offered(offers, fill_of(request.strategy), request.token_budget)
+    allocation = allocate(offers, request.token_budget, fill=offered.fill)
+    drops += [Drop(each, DropReason.BUDGET_EXCEEDED, "no tokens were left for it") for each in allocation.dropped]
+    return _Draft(ask, plan, fetched, seen, offered, allocation).within_size(drops)
 
 
 def with_duration(pack: ContextPack, milliseconds: float) -> ContextPack:
@@ -57,31 +63,34 @@ def _sift(ordered: Sequence[Candidate]) -> tuple[list[Candidate], list[Drop]]:
     """Apart from what is too far from the query, what must not be shown, and what a better one says already."""
     drops: list[Drop] = []
     near: list[Candidate] = []
-    for candidate in ordered:
-        if not candidate.always and candidate.relevance < LOW_RELEVANCE:
-            drops.append((candidate, DropReason.LOW_RELEVANCE))
-        elif candidate.barred is not None:
-            drops.append((candidate, candidate.barred))
+    for each in ordered:
+        if not each.always and each.relevance < LOW_RELEVANCE:
+            because = f"less than {LOW_RELEVANCE} as relevant as the best match"
+            drops.append(Drop(each, DropReason.LOW_RELEVANCE, because))
+        elif each.barred is not None:
+            drops.append(Drop(each, each.barred.reason, each.barred.because))
         else:
-            near.append(candidate)
+            near.append(each)
     repeated = duplicates(near)
-    drops += [(candidate, DropReason.DUPLICATE) for i, candidate in enumerate(near) if i in repeated]
-    return [candidate for i, candidate in enumerate(near) if i not in repeated], drops
+    for i, first in repeated.items():
+        drops.append(Drop(near[i], DropReason.DUPLICATE, f"{near[first].source_id} says the same"))
+    return [each for i, each in enumerate(near) if i not in repeated], drops
 
 
 @dataclass(frozen=True, slots=True)
 class _Draft:
     """Everything of a pack but its entries and drops."""
 
-    request: PackRequest
+    ask: Asked
     plan: Plan
     fetched: Fetched
-    now: int
     view: View
-    section_budgets: dict[str, SectionBudget]
+    offered: Offered
+    allocation: Allocation
 
-    def within_size(self, placed: Sequence[Candidate], drops: list[Drop]) -> ContextPack:
+    def within_size(self, drops: list[Drop]) -> ContextPack:
         """The pack of at most 256 KB (HMX-C §12): the least relevant entries go first, then listed drops."""
+        placed: Sequence[Candidate] = self.allocation.placed
         listed = PACK_DROPS
         while True:
             pack = self._pack(placed, drops, listed)
@@ -97,16 +106,19 @@ class _Draft:
                     break
                 gone.add(i)
                 excess -= len(_entry(placed[i], 1).to_json())
-            drops = [*drops, *((placed[i], DropReason.BUDGET_EXCEEDED) for i in sorted(gone))]
+            too_large = "the pack would have had more than 256 KB"
+            drops = [*drops, *(Drop(placed[i], DropReason.BUDGET_EXCEEDED, too_large) for i in sorted(gone))]
             placed = [candidate for i, candidate in enumerate(placed) if i not in gone]
 
     def _pack(self, placed: Sequence[Candidate], drops: Sequence[Drop], listed: int) -> ContextPack:
+        request = self.ask.request
         used = sum(candidate.tokens for candidate in placed)
         sections = {
             name: SectionBudget(budget=given.budget, used=sum(c.tokens for c in placed if c.section == name))
-            for name, given in self.section_budgets.items()
+            for name, given in self.allocation.section_budgets.items()
         }
-        request = self.request
+        # The best-ranked; ranks go on where the entries' end (HMX-C §8).
+        shown = sorted(drops, key=lambda drop: (drop.candidate.order, drop.candidate.section))[:listed]
         return ContextPack(
             pack_id=self._pack_id(),
             query_context=request.query,
@@ -121,27 +133,54 @@ class _Draft:
             ),
             assembly_metadata=AssemblyMetadata(
                 assembly_strategy=request.strategy,
-                ranking_weights=request.weights,
+                ranking_weights=self.ask.weights,
                 retrieval_sources=sorted({candidate.provenance.origin for candidate in placed}),
                 candidate_count=len(placed) + len(drops),
                 included_count=len(placed),
                 assembly_duration_ms=0.0,
-                query_classification=self.plan.classification,
+                query_classification=self._classification(),
             ),
-            created_at=format_ms(self.now),
-            metadata={"state_version": self.fetched.state_version, "sources": _sources(placed)},
+            created_at=format_ms(self.ask.now),
+            metadata=self._metadata(placed, shown),
             tenant_id=request.tenant_id,
             agent_id=request.agent_id,
             session_id=request.session_id,
             workflow_hints=self.view.hints,
-            dropped_entries=_dropped(drops, len(placed), listed),
+            decision_constraints=self._constraints() or None,
+            dropped_entries=[_dropped(drop, rank) for rank, drop in enumerate(shown, len(placed) + 1)],
+            fingerprint_priors=self._priors(placed),
             tags=request.tags,
         )
 
     def _pack_id(self) -> str:
         """Of the state's version and every request parameter with the tenant: the same question to the same state."""
-        asked = canonical_json(self.request.model_dump(mode="json")).decode()
-        return content_id(self.fetched.newest, "pack", self.request.tenant_id, self.fetched.state_version, asked)
+        request = self.ask.request
+        said = canonical_json(request.model_dump(mode="json")).decode()
+        return content_id(self.fetched.newest, "pack", request.tenant_id, self.fetched.state_version, said)
+
+    def _classification(self) -> QueryClassification:
+        time = self.ask.time
+        return self.plan.classification.model_copy(update={"time_ref": None if time is None else str(time)})
+
+    def _metadata(self, placed: Sequence[Candidate], shown: Sequence[Drop]) -> dict[str, Any]:
+        metadata: dict[str, Any] = {"state_version": self.fetched.state_version, "sources": _sources(placed)}
+        if self.ask.request.explain:
+            why = explained(placed, shown, self.offered, self.ask.weights, frozenset(self.plan.terms))
+            metadata["explained"] = why.model_dump(mode="json", exclude_none=True)
+        return metadata
+
+    def _constraints(self) -> list[DecisionConstraint]:
+        sections = self.ask.request.sections
+        return decision_constraints(self.view) if sections is None or _RULES & set(sections) else []
+
+    def _priors(self, placed: Sequence[Candidate]) -> dict[str, Any] | None:
+        """Those of the sections, and of what is in the pack."""
+        if self.ask.priors is None:
+            return None
+        patterns = self.ask.priors.get("patterns", {})
+        used = sorted({each.pattern for each in placed if each.pattern in patterns})
+        sections = self.ask.priors.get("sections", {})
+        return {"sections": dict(sections), "patterns": {pattern: patterns[pattern] for pattern in used}}
 
 
 def _entry(candidate: Candidate, rank: int) -> Entry:
@@ -157,21 +196,17 @@ def _entry(candidate: Candidate, rank: int) -> Entry:
     )
 
 
-def _dropped(drops: Sequence[Drop], entries: int, listed: int) -> list[Dropped]:
-    """The best-ranked; ranks go on where the entries' end (HMX-C §8)."""
-    ranked = sorted(drops, key=lambda drop: (drop[0].order, drop[0].section))[:listed]
-    return [
-        Dropped(
-            source_id=candidate.source_id,
-            source_type=candidate.source_type,
-            section=candidate.section,
-            relevance_score=candidate.score,
-            token_estimate=candidate.tokens,
-            drop_reason=reason,
-            rank=rank,
-        )
-        for rank, (candidate, reason) in enumerate(ranked, entries + 1)
-    ]
+def _dropped(drop: Drop, rank: int) -> Dropped:
+    candidate = drop.candidate
+    return Dropped(
+        source_id=candidate.source_id,
+        source_type=candidate.source_type,
+        section=candidate.section,
+        relevance_score=candidate.score,
+        token_estimate=candidate.tokens,
+        drop_reason=drop.reason,
+        rank=rank,
+    )
 
 
 def _sources(placed: Iterable[Candidate]) -> dict[str, dict[str, str]]:

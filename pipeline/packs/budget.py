@@ -4,7 +4,7 @@ Enters: sections in priority order with their candidates in order. Leaves: what 
 section's budget; the placed tokens never exceed the total. The hard limit beats the minimum of one entry per section.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
@@ -30,7 +30,7 @@ class Offer:
 
 
 @dataclass(slots=True)
-class _Open:
+class Open:
     """A section while it is filled."""
 
     offer: Offer
@@ -44,6 +44,16 @@ class _Open:
     @property
     def used(self) -> int:
         return sum(candidate.tokens for candidate in self.placed)
+
+
+@dataclass(slots=True)
+class Room:
+    tokens: int
+    entries: int
+
+
+Fill = Callable[[Sequence[Open], Room], None]
+"""Places what is to go first; what remains is filled alike."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,15 +76,16 @@ def split(total: int, weights: Sequence[int]) -> list[int]:
     return parts
 
 
-def allocate(offers: Sequence[Offer], total: int, entries: int = PACK_ENTRIES) -> Allocation:
+def allocate(offers: Sequence[Offer], total: int, entries: int = PACK_ENTRIES, fill: Fill | None = None) -> Allocation:
     """Firsts, then shares, then what shares left over, then one cut entry per section while enough remains."""
-    opened = [_Open(offer, list(offer.candidates)) for offer in offers if offer.candidates]
-    room = _Room(total, entries)
+    opened = [Open(offer, list(offer.candidates)) for offer in offers if offer.candidates]
+    room = Room(total, entries)
     _place_firsts(opened, room)
-    _fill(opened, room)
+    (fill or by_shares)(opened, room)
+    _fill_rest(opened, room)
     for section in opened:
         if section.waiting and not section.has_cut and room.tokens >= WORTH_CUTTING:
-            _place(section, section.waiting[0], room.tokens, room)
+            place(section, section.waiting[0], room.tokens, room)
     spare = split(room.tokens, [section.offer.weight for section in opened])
     budgets = {
         section.offer.section.value: SectionBudget(budget=section.used + part, used=section.used)
@@ -87,13 +98,7 @@ def allocate(offers: Sequence[Offer], total: int, entries: int = PACK_ENTRIES) -
     )
 
 
-@dataclass(slots=True)
-class _Room:
-    tokens: int
-    entries: int
-
-
-def _place(section: _Open, candidate: Candidate, limit: int, room: _Room) -> bool:
+def place(section: Open, candidate: Candidate, limit: int, room: Room) -> bool:
     """Whole or else cut, into at most `limit` tokens."""
     if room.entries == 0:
         return False
@@ -110,35 +115,38 @@ def _place(section: _Open, candidate: Candidate, limit: int, room: _Room) -> boo
     return True
 
 
-def _place_firsts(opened: Sequence[_Open], room: _Room) -> None:
+def _place_firsts(opened: Sequence[Open], room: Room) -> None:
     """One entry per section in priority order; a long one leaves the later ones their share, or their need if less."""
     reserved = []
     for section, share in zip(opened, split(room.tokens, [s.offer.weight for s in opened]), strict=True):
         need = section.waiting[0].tokens
         reserved.append(need if need <= share else share if share >= _LEAST else 0)
     for i, section in enumerate(opened):
-        _place(section, section.waiting[0], room.tokens - sum(reserved[i + 1 :]), room)
+        place(section, section.waiting[0], room.tokens - sum(reserved[i + 1 :]), room)
 
 
-def _fill(opened: Sequence[_Open], room: _Room) -> None:
-    """Shares of what remains, among the sections that still want some, until no share takes anything in; then whatever
-    fits into the rest as a whole."""
+def by_shares(opened: Sequence[Open], room: Room) -> None:
+    """Shares of what remains, among the sections that still want some, until no share takes anything in."""
     placed = -1
     while placed:
         wanting = [section for section in opened if section.waiting]
         shares = split(room.tokens, [section.offer.weight for section in wanting])
         placed = sum(_fill_section(section, share, room) for section, share in zip(wanting, shares, strict=True))
+
+
+def _fill_rest(opened: Sequence[Open], room: Room) -> None:
+    """Whatever still fits as a whole."""
     rest = sorted(((c.order, i) for i, section in enumerate(opened) for c in section.waiting))
     by_order = {(c.order, i): c for i, section in enumerate(opened) for c in section.waiting}
     for key in rest:
         if by_order[key].tokens <= room.tokens:
-            _place(opened[key[1]], by_order[key], room.tokens, room)
+            place(opened[key[1]], by_order[key], room.tokens, room)
 
 
-def _fill_section(section: _Open, share: int, room: _Room) -> int:
+def _fill_section(section: Open, share: int, room: Room) -> int:
     """How many entries it took in."""
     before, taken = len(section.placed), 0
     for candidate in list(section.waiting):
-        if candidate.tokens <= share - taken and _place(section, candidate, share - taken, room):
+        if candidate.tokens <= share - taken and place(section, candidate, share - taken, room):
             taken += candidate.tokens
     return len(section.placed) - before

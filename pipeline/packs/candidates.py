@@ -4,12 +4,20 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from pipeline.contracts.pack import DropReason, Provenance, Section, SourceType
+from pipeline.retrieval.score import Components
 
 _WORD: Final = re.compile(r"\w+")
 """Small words count too: a `not` makes another saying."""
+
+
+class Bar(NamedTuple):
+    """Why something must not be an entry."""
+
+    reason: DropReason
+    because: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,12 +36,20 @@ class Candidate:
     tokens: int
     provenance: Provenance
     session_id: str | None = None
-    barred: DropReason | None = None
-    """Why it must not be an entry."""
+    barred: Bar | None = None
+    parts: Components | None = None
+    """What the score is made of."""
+    pattern: str = ""
+    """What it is compiled from; empty for an episode."""
     always: bool = False
     """It stands in the pack whatever was asked."""
     is_cut: bool = False
     """Only a beginning of it is left, with the marker."""
+
+    @property
+    def key(self) -> tuple[str, str, str]:
+        """What tells candidates of a pack apart."""
+        return self.section, self.source_id, self.session_id or ""
 
     @property
     def order(self) -> tuple[float, int, str, str]:
@@ -41,21 +57,24 @@ class Candidate:
         return -self.score, self.tokens, self.source_id, self.session_id or ""
 
 
-def duplicates(ordered: Sequence[Candidate]) -> set[int]:
-    """Positions of those that have an earlier one's id or at least four fifths of all words, within a section."""
+def duplicates(ordered: Sequence[Candidate]) -> dict[int, int]:
+    """Positions of those that have an earlier one's id or at least four fifths of all words, within a section; and the
+    position of that one."""
     own = [frozenset(_WORD.findall(candidate.said.casefold())) for candidate in ordered]
     held_by = Counter(word for found in own for word in found)
-    repeated: set[int] = set()
-    ids: set[tuple[Section, str]] = set()
+    repeated: dict[int, int] = {}
+    ids: dict[tuple[Section, str], int] = {}
     holders: dict[tuple[Section, str], list[int]] = {}
     for position, candidate in enumerate(ordered):
         # Two sets that share four fifths share one of each one's rarest fifth too: only these are looked up.
         rare = sorted(own[position], key=lambda word: (held_by[word], word))[: len(own[position]) // 5 + 1]
-        near = {holder for word in rare for holder in holders.get((candidate.section, word), ())}
-        if (candidate.section, candidate.source_id) in ids or any(_alike(own[position], own[i]) for i in near):
-            repeated.add(position)
+        near = sorted({holder for word in rare for holder in holders.get((candidate.section, word), ())})
+        same = ids.get((candidate.section, candidate.source_id))
+        first = same if same is not None else next((i for i in near if _alike(own[position], own[i])), None)
+        if first is not None:
+            repeated[position] = first
             continue
-        ids.add((candidate.section, candidate.source_id))
+        ids[candidate.section, candidate.source_id] = position
         for word in rare:
             holders.setdefault((candidate.section, word), []).append(position)
     return repeated

@@ -1,57 +1,130 @@
-"""Workflow hints: where the asking session stands in the best-matching procedure, and what is next (HMX-C §6). Pure."""
+"""Workflow hints: where the asking session stands in the best-matching procedure, what failed, what is next (HMX-C §6).
 
-from collections.abc import Sequence
-from typing import Any
+Enters: that procedure, if there is one, the failures that memory knows, the session's recent steps. Leaves: hints, or
+None where there is nothing to say. Nothing fails. Pure.
+"""
+
+from collections.abc import Mapping, Sequence
+from itertools import accumulate
+from typing import Any, Final, NamedTuple
 
 from pipeline.contracts.artifact import Artifact
-from pipeline.contracts.event_types import ACTS
-from pipeline.contracts.evidence import Step
+from pipeline.contracts.evidence import Segment, Step
 from pipeline.contracts.limits import PACK_NEXT_STEPS
 from pipeline.contracts.pack import NextStep, WorkflowHints
+from pipeline.retrieval.terms import terms
+from pipeline.segments.masking import sentence
+from pipeline.segments.naming import phrase_of, tool_of
+from pipeline.segments.pairing import Action, actions
+
+# What an action is worth that does the next step, begins the procedure anew, or does a step again; what it costs that
+# steps before it have been left out. The way with the highest sum is where the session stands.
+_DONE: Final = 20
+_ANEW: Final = 15
+_AGAIN: Final = 10
+_LEFT_OUT: Final = 4
+_OPTIONAL: Final = 1
+_BLOCKERS: Final = 5
+_KNOWN_AGAIN: Final = 0.5
+"""Share of a known failure's words that are in an open one."""
+
+Schema = Sequence[Mapping[str, Any]]
 
 
-def workflow_hints(schema: Artifact, session: Sequence[Step]) -> WorkflowHints | None:
-    """None where the schema has no steps."""
-    steps = schema.content.get("steps", ())
-    if not steps:
+class Blocker(NamedTuple):
+    verb: str
+    text: str
+    """What failed, and how, as the session has it."""
+
+
+def workflow_hints(
+    schema: Artifact | None, session: Sequence[Step], playbooks: Sequence[Artifact] = ()
+) -> WorkflowHints | None:
+    steps: Schema = schema.content.get("steps", ()) if schema is not None else ()
+    acts = actions(Segment(tenant_id="", session_id="", agent_id="", segment_id="", steps=tuple(session)))
+    blocking = blockers(acts, session)
+    if not steps and not blocking:
         return None
-    done = steps_done(steps, session)
+    done = steps_done(steps, acts, session)
+    next_steps = [_next(schema, step) for step in steps[done:] if schema is not None]
     return WorkflowHints(
-        suggested_next_steps=[
-            NextStep(
-                description=step["description"],
-                artifact_id=schema.artifact_id,
-                confidence=schema.confidence,
-                tools=list(step.get("tools_used", ())),
-            )
-            for step in steps[done : done + PACK_NEXT_STEPS]
-        ],
-        active_task_schema=schema.artifact_id,
-        current_step=min(done + 1, len(steps)),
-        total_steps=len(steps),
-        blockers=blockers(session),
+        suggested_next_steps=[*_recoveries(blocking, playbooks), *next_steps][:PACK_NEXT_STEPS],
+        active_task_schema=schema.artifact_id if schema is not None and steps else None,
+        current_step=min(done + 1, len(steps)) if steps else None,
+        total_steps=len(steps) if steps else None,
+        blockers=[blocker.text for blocker in blocking],
     )
 
 
-def steps_done(steps: Sequence[dict[str, Any]], session: Sequence[Step]) -> int:
-    """How far the session is: steps may be skipped, and doing one again changes nothing."""
-    done = 0
-    for act in session:
-        if act.role in ACTS:
-            matching = (i for i in range(done, len(steps)) if _does(act.name, steps[i].get("tools_used", ())))
-            done = next(matching, done - 1) + 1
-    return done
+def _next(schema: Artifact, step: Mapping[str, Any]) -> NextStep:
+    return NextStep(
+        description=step["description"],
+        artifact_id=schema.artifact_id,
+        confidence=schema.confidence,
+        tools=list(step.get("tools_used", ())),
+    )
 
 
-def _does(name: str, tools: Sequence[str]) -> bool:
-    """A command is known by its first word too."""
-    return name in tools or name.split(" ", 1)[0] in tools
+def _recoveries(blocking: Sequence[Blocker], playbooks: Sequence[Artifact]) -> list[NextStep]:
+    """Of each failure that is known the way out that has helped most."""
+    found = []
+    for playbook in playbooks:
+        known = set(terms(str(playbook.content.get("failure_pattern", ""))))
+        ways = playbook.content.get("recovery_steps") or ()
+        if not known or not ways or not isinstance(ways[0], str):
+            continue
+        if any(len(known & set(terms(blocker.text))) >= _KNOWN_AGAIN * len(known) for blocker in blocking):
+            found.append(
+                NextStep(
+                    description=ways[0], artifact_id=playbook.artifact_id, confidence=playbook.confidence, tools=[]
+                )
+            )
+    return found
 
 
-def blockers(session: Sequence[Step]) -> list[str]:
-    """The session's last step whose success is known, if it failed."""
-    known = [step for step in session if step.ok is not None]
-    if not known or known[-1].ok:
-        return []
-    last = known[-1]
-    return [f"{last.name}: {last.text}" if last.text else last.name]
+def steps_done(steps: Schema, acts: Sequence[Action], session: Sequence[Step]) -> int:
+    """How many of the first steps are behind the session: what failed is not done, steps may be left out, one may be
+    done again, and a procedure that is through may begin anew."""
+    costs = [_OPTIONAL if step.get("optional") else _LEFT_OUT for step in steps]
+    before = [0, *accumulate(costs)]
+    never = -len(acts) * _DONE - before[-1] - 1
+    best = [0, *(never for _ in steps)]
+    for act in acts:
+        if act.ok is False or not act.verb:
+            continue
+        places = _places(steps, act, session[act.position].name)
+        reach = list(accumulate((value + before[at] for at, value in enumerate(best)), max))
+        after = [value + (_AGAIN if any(place <= at for place in places) else 0) for at, value in enumerate(best)]
+        for place in places:
+            after[place] = max(after[place], reach[place - 1] - before[place - 1] + _DONE)
+        if 1 in places:
+            after[1] = max(after[1], best[-1] + _ANEW)
+        best = after
+    return max(range(len(best)), key=lambda at: (best[at], -at))
+
+
+def _places(steps: Schema, act: Action, name: str) -> list[int]:
+    """The steps, counted from 1, that an action does: those described as it is, else those with its tool."""
+    said = sentence(phrase_of(act.verb))
+    exact = [at for at, step in enumerate(steps, 1) if step["description"] == said]
+    tools = {act.verb, tool_of(act.verb), name, name.split(" ", 1)[0]} - {""}
+    return exact or [at for at, step in enumerate(steps, 1) if not tools.isdisjoint(step.get("tools_used", ()))]
+
+
+def blockers(acts: Sequence[Action], session: Sequence[Step]) -> list[Blocker]:
+    """Failures that nothing of the same kind has followed that worked; the newest, in their order."""
+    failed: dict[str, Action] = {}
+    for act in acts:
+        if act.ok is False:
+            failed.pop(act.verb, None)
+            failed[act.verb] = act
+        elif act.ok:
+            failed.pop(act.verb, None)
+            failed.pop("", None)  # an error that is no action's
+    texts = {step.event_id: step for step in session}
+    return [_blocker(act, texts[act.events[-1]], session[act.position]) for act in failed.values()][-_BLOCKERS:]
+
+
+def _blocker(act: Action, last: Step, first: Step) -> Blocker:
+    name = first.name or last.name
+    return Blocker(act.verb, f"{name}: {last.text}" if last.text else name)

@@ -78,8 +78,13 @@ def _episodes(view: View) -> Iterator[Candidate]:
 
 def _workflow(view: View) -> Iterator[Candidate]:
     """What is next, once the asking session has begun: before that the procedure itself says it."""
-    if view.schema and view.hints and view.hints.suggested_next_steps and (view.hints.current_step or 1) > 1:
-        yield _artifact(Section.WORKFLOW, view.schema, render.workflow(view.schema.source.title, view.hints))
+    if view.schema is None or view.hints is None or (view.hints.current_step or 1) == 1:
+        return
+    source = view.schema.source
+    steps = [step for step in view.hints.suggested_next_steps if step.artifact_id == source.artifact_id]
+    if steps:
+        hints = view.hints.model_copy(update={"suggested_next_steps": steps})
+        yield _artifact(Section.WORKFLOW, view.schema, render.workflow(source.title, hints))
 
 
 def _evidence(view: View) -> Iterator[Candidate]:
@@ -133,13 +138,15 @@ def _known(
             yield replace(
                 _candidate(section, source.record_id, kind, scored, text, source.text, source.confidence, count),
                 always=always,
+                pattern=source.pattern,
             )
 
 
 def _artifact(section: Section, scored: Scored[Artifact], text: str) -> Candidate:
     source = scored.source
     count = source.observed_count if source.observed_count is not None else len(source.source_events)
-    return _candidate(section, source.artifact_id, SourceType.ARTIFACT, scored, text, text, source.confidence, count)
+    made = _candidate(section, source.artifact_id, SourceType.ARTIFACT, scored, text, text, source.confidence, count)
+    return replace(made, pattern=str(source.metadata.get("pattern", "")))
 
 
 def _episode(section: Section, scored: Scored[Document]) -> Candidate:
@@ -175,4 +182,5 @@ def _candidate(
         provenance=Provenance(origin=ORIGINS[source_type], confidence=confidence, evidence_count=evidence_count),
         session_id=session_id,
         barred=scored.barred,
+        parts=scored.parts,
     )

@@ -9,14 +9,16 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Generic, TypeVar
 
-from pipeline.compiler import task_schema
+from pipeline.compiler import failure_playbook, task_schema
 from pipeline.compiler.lifecycle import decayed, status_at
 from pipeline.contracts.artifact import Artifact, Status
 from pipeline.contracts.instants import milliseconds
 from pipeline.contracts.knowledge import HOLDS, KnowledgeRecord, Standing
 from pipeline.contracts.knowledge import Kind as Known
-from pipeline.contracts.pack import DropReason, WorkflowHints
+from pipeline.contracts.pack import DropReason, RankingWeights, Strategy, WorkflowHints
+from pipeline.packs.candidates import Bar
 from pipeline.packs.hints import workflow_hints
+from pipeline.packs.strategies import Priors, favoured, weights_of
 from pipeline.retrieval.documents import Document
 from pipeline.retrieval.plan import ARTIFACTS, EPISODES, KNOWLEDGE
 from pipeline.retrieval.request import PackRequest, Past
@@ -28,9 +30,14 @@ from pipeline.retrieval.score import (
     document_components,
     knowledge_components,
 )
+from pipeline.retrieval.times import Span, time_reference
 
 LOW_RELEVANCE: Final = 0.1
 """Of the best match; what answers the query less is dropped."""
+
+_UNSOUND: Final = Bar(
+    DropReason.PROVENANCE_FAILED, "its content is not what its hash says, or all that it rests on has outlived its time"
+)
 
 Source = TypeVar("Source")
 T = TypeVar("T")
@@ -41,12 +48,42 @@ class Scored(Generic[Source]):
     source: Source
     parts: Components
     score: float
-    barred: DropReason | None = None
-    """Why it must not be shown, whatever its score."""
+    barred: Bar | None = None
 
     @property
     def relevance(self) -> float:
         return self.parts.relevance
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A request beside the state that answers it."""
+
+    request: PackRequest
+    now: int
+    """The newest event time, or the time asked for, in milliseconds."""
+    time: Span | None
+    """What the question speaks of."""
+    weights: RankingWeights
+    priors: Priors | None
+
+    @property
+    def focus(self) -> Span:
+        return self.time or Span(self.now, None)
+
+    @property
+    def looks_back(self) -> bool:
+        return self.request.as_of is not None
+
+    def existed(self, at: int) -> bool:
+        return not self.looks_back or at <= self.now
+
+    def score(self, parts: Components, pattern: str, text: str) -> float:
+        return favoured(self.priors, parts.score(self.weights), pattern, text)
+
+    def best(self, found: list[T], limit: int) -> list[T]:
+        """As many as usual; they come best first, and to look back more are fetched than there are to be."""
+        return found[:limit] if self.looks_back else found
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,76 +98,83 @@ class View:
     hints: WorkflowHints | None
 
 
-def view(request: PackRequest, fetched: Fetched, now: int) -> View:
-    """`now`: the newest event time, or the time asked for."""
-    artifacts = _artifacts(request, fetched, now)
-    schemas = [
-        found
-        for found in artifacts
-        if found.source.artifact_type == task_schema.NAME
-        and found.relevance >= LOW_RELEVANCE
-        and found.barred is None
-        and (request.as_of is not None or found.source.status is Status.ACTIVE)
-    ]
-    schema = min(schemas, key=lambda a: (-a.relevance, a.source.artifact_id), default=None)
-    session = [step for step in fetched.session if request.as_of is None or step.at <= now]
-    hints = workflow_hints(schema.source, session) if schema else None
-    return View(artifacts, _episodes(request, fetched, now), _known(request, fetched, now), schema, hints)
-
-
-def _best(request: PackRequest, found: list[T], limit: int) -> list[T]:
-    """As many as usual; they come best first, and for a time in the past more are fetched than there are to be."""
-    return found if request.as_of is None else found[:limit]
-
-
-def _artifacts(request: PackRequest, fetched: Fetched, now: int) -> tuple[Scored[Artifact], ...]:
-    standing = [
-        (found, barred)
-        for found, status in _statuses(request, fetched.artifacts, now)
-        if status is not Status.DRAFT
-        and found.source.confidence >= request.min_confidence
-        and _applies(found.source, request, now)
-        for barred in (_artifact_barred(request, found, status, now),)
-    ]
-    standing = _best(request, standing, ARTIFACTS)
-    highest = max((found.bm25 for found, _ in standing), default=1)
-    return tuple(
-        Scored(found.source, parts, parts.score(request.weights), barred)
-        for found, barred in standing
-        for parts in (artifact_components(found, highest, now),)
+def asked(request: PackRequest, fetched: Fetched) -> Asked:
+    now = fetched.newest if request.as_of is None else min(milliseconds(request.as_of), fetched.newest)
+    return Asked(
+        request,
+        now,
+        time_reference(request.query, now),
+        weights_of(request.strategy, request.weights),
+        fetched.priors if request.strategy is Strategy.FINGERPRINT_GUIDED else None,
     )
 
 
-def _statuses(
-    request: PackRequest, artifacts: Iterable[Found[Artifact]], now: int
-) -> Iterator[tuple[Found[Artifact], Status]]:
+def view(ask: Asked, fetched: Fetched) -> View:
+    artifacts = _artifacts(ask, fetched)
+    shown = [
+        found
+        for found in artifacts
+        if found.relevance >= LOW_RELEVANCE
+        and found.barred is None
+        and (ask.looks_back or found.source.status is Status.ACTIVE)
+    ]
+    schemas = [found for found in shown if found.source.artifact_type == task_schema.NAME]
+    schema = min(schemas, key=lambda a: (-a.relevance, a.source.artifact_id), default=None)
+    playbooks = [found.source for found in shown if found.source.artifact_type == failure_playbook.NAME]
+    session = [step for step in fetched.session if ask.existed(step.at)]
+    hints = workflow_hints(schema.source if schema else None, session, playbooks)
+    return View(artifacts, _episodes(ask, fetched), _known(ask, fetched), schema, hints)
+
+
+def _artifacts(ask: Asked, fetched: Fetched) -> tuple[Scored[Artifact], ...]:
+    standing = [
+        (found, _artifact_barred(ask, found, status))
+        for found, status in _statuses(ask, fetched.artifacts)
+        if status is not Status.DRAFT
+        and found.source.confidence >= ask.request.min_confidence
+        and _applies(ask, found.source)
+    ]
+    standing = ask.best(standing, ARTIFACTS)
+    highest = max((found.bm25 for found, _ in standing), default=1)
+    scored = []
+    for found, barred in standing:
+        source, parts = found.source, artifact_components(found, highest, ask.focus)
+        pattern = str(source.metadata.get("pattern", ""))
+        scored.append(Scored(source, parts, ask.score(parts, pattern, f"{source.title} {source.summary}"), barred))
+    return tuple(scored)
+
+
+def _statuses(ask: Asked, artifacts: Iterable[Found[Artifact]]) -> Iterator[tuple[Found[Artifact], Status]]:
     """Each with its status at that time; what was compiled later did not exist. Of a chain's versions one stands."""
-    if request.as_of is None:
+    if not ask.looks_back:
         yield from ((found, found.source.status) for found in artifacts)
         return
-    existed = [found for found in artifacts if milliseconds(found.source.created_at) <= now]
+    existed = [found for found in artifacts if milliseconds(found.source.created_at) <= ask.now]
     newest: dict[tuple[str, int], int] = defaultdict(int)
     for found in existed:
         newest[_chain(found.source)] = max(newest[_chain(found.source)], found.source.version)
     for found in existed:
         last = found.source.version == newest[_chain(found.source)]
-        yield found, status_at(found.source, now) if last else Status.SUPERSEDED
+        yield found, status_at(found.source, ask.now) if last else Status.SUPERSEDED
 
 
 def _chain(source: Artifact) -> tuple[str, int]:
     return str(source.metadata.get("pattern", source.artifact_id)), int(source.metadata.get("chain", 1))
 
 
-def _artifact_barred(request: PackRequest, found: Found[Artifact], status: Status, now: int) -> DropReason | None:
-    shown = {Status.ACTIVE, *(Status(past) for past in request.include or ())}
-    if status not in shown or decayed(found.source, now):
-        return DropReason.DEPRECATED
-    return None if found.sound else DropReason.PROVENANCE_FAILED
+def _artifact_barred(ask: Asked, found: Found[Artifact], status: Status) -> Bar | None:
+    shown = {Status.ACTIVE, *(Status(past) for past in ask.request.include or ())}
+    if status not in shown:
+        cause = found.source.metadata.get("transition", {}).get("cause", "")
+        return Bar(DropReason.DEPRECATED, f"it is {status}: {cause}" if cause else f"it is {status}")
+    if decayed(found.source, ask.now):
+        return Bar(DropReason.DEPRECATED, "no evidence has supported it for a year")
+    return None if found.sound else _UNSOUND
 
 
-def _applies(source: Artifact, request: PackRequest, now: int) -> bool:
+def _applies(ask: Asked, source: Artifact) -> bool:
     """HMX-A §6. What a request does not say is no reason to leave anything out."""
-    scope = source.validity_scope
+    scope, request = source.validity_scope, ask.request
     if scope is None:
         return True
     during = scope.time_range
@@ -138,7 +182,7 @@ def _applies(source: Artifact, request: PackRequest, now: int) -> bool:
         (not scope.tenant_ids or request.tenant_id in scope.tenant_ids)
         and (not scope.agent_ids or request.agent_id is None or request.agent_id in scope.agent_ids)
         and (not scope.tags or not request.tags or not set(scope.tags).isdisjoint(request.tags))
-        and (during is None or _within(during.start, during.end, now))
+        and (during is None or _within(during.start, during.end, ask.now))
     )
 
 
@@ -146,56 +190,54 @@ def _within(start: str | None, end: str | None, now: int) -> bool:
     return (start is None or milliseconds(start) <= now) and (end is None or now < milliseconds(end))
 
 
-def _episodes(request: PackRequest, fetched: Fetched, now: int) -> tuple[Scored[Document], ...]:
+def _episodes(ask: Asked, fetched: Fetched) -> tuple[Scored[Document], ...]:
     """What has outlived its time to live is not shown again, not even as it was before (HMX-E §2.2)."""
     alive = [
         found
         for found in fetched.episodes
-        if (request.as_of is None or found.source.at <= now)
-        and (found.source.expires is None or found.source.expires > fetched.newest)
+        if ask.existed(found.source.at) and (found.source.expires is None or found.source.expires > fetched.newest)
     ]
-    alive = _best(request, alive, EPISODES)
+    alive = ask.best(alive, EPISODES)
     highest = max((found.bm25 for found in alive), default=1)
-    return tuple(
-        Scored(found.source, parts, parts.score(request.weights))
-        for found in alive
-        for parts in (document_components(found, highest, now),)
-    )
+    scored = []
+    for found in alive:
+        parts = document_components(found, highest, ask.focus)
+        scored.append(Scored(found.source, parts, ask.score(parts, "", found.source.text)))
+    return tuple(scored)
 
 
-def _known(request: PackRequest, fetched: Fetched, now: int) -> tuple[Scored[KnowledgeRecord], ...]:
+def _known(ask: Asked, fetched: Fetched) -> tuple[Scored[KnowledgeRecord], ...]:
     """What answers the query, and every policy that holds."""
     answering = {found.source.record_id for found in fetched.knowledge}
-    found = _best(request, [each for each in fetched.knowledge if _existed(request, each.source, now)], KNOWLEDGE)
+    found = ask.best([each for each in fetched.knowledge if ask.existed(_began(each.source))], KNOWLEDGE)
     found += [
         Found(policy, 0)
         for policy in fetched.policies
-        if policy.record_id not in answering and _existed(request, policy, now)
+        if policy.record_id not in answering and ask.existed(_began(policy))
     ]
-    found = [each for each in found if each.source.confidence >= request.min_confidence]
+    found = [each for each in found if each.source.confidence >= ask.request.min_confidence]
     highest = max((each.bm25 for each in found), default=0) or 1
-    holding = [each.source for each in found if _holds(request, each.source, now)]
-    outdone = _outdone(holding)
-    return tuple(
-        Scored(each.source, parts, parts.score(request.weights), _record_barred(request, each, outdone, now))
-        for each in found
-        for parts in (knowledge_components(each, highest, now),)
-    )
+    best = _best_sides([each.source for each in found if _holds(ask, each.source)])
+    scored = []
+    for each in found:
+        source, parts = each.source, knowledge_components(each, highest, ask.focus)
+        score = ask.score(parts, source.pattern, source.text)
+        scored.append(Scored(source, parts, score, _record_barred(ask, each, best)))
+    return tuple(scored)
 
 
-def _existed(request: PackRequest, source: KnowledgeRecord, now: int) -> bool:
-    began = (source.validity.start if source.validity else None) or source.created_at
-    return request.as_of is None or milliseconds(began) <= now
+def _began(source: KnowledgeRecord) -> int:
+    return milliseconds((source.validity.start if source.validity else None) or source.created_at)
 
 
-def _holds(request: PackRequest, source: KnowledgeRecord, now: int) -> bool:
-    if request.as_of is None:
+def _holds(ask: Asked, source: KnowledgeRecord) -> bool:
+    if not ask.looks_back:
         return source.status in HOLDS
     end = source.validity.end if source.validity else None
-    return end is None or now < milliseconds(end)
+    return end is None or ask.now < milliseconds(end)
 
 
-def _outdone(holding: Sequence[KnowledgeRecord]) -> Mapping[str, float]:
+def _best_sides(holding: Sequence[KnowledgeRecord]) -> Mapping[str, float]:
     """Of each pattern that is in conflict the highest confidence of its sides."""
     disputed = {record.pattern for record in holding if record.kind is Known.CONFLICT}
     best: dict[str, float] = {}
@@ -205,15 +247,16 @@ def _outdone(holding: Sequence[KnowledgeRecord]) -> Mapping[str, float]:
     return best
 
 
-def _record_barred(
-    request: PackRequest, found: Found[KnowledgeRecord], outdone: Mapping[str, float], now: int
-) -> DropReason | None:
+def _record_barred(ask: Asked, found: Found[KnowledgeRecord], best: Mapping[str, float]) -> Bar | None:
     source = found.source
-    if not _holds(request, source, now):
-        past = source.status is Standing.SUPERSEDED and Past.SUPERSEDED in (request.include or ())
-        return None if past else DropReason.DEPRECATED
+    if not _holds(ask, source):
+        if source.status is Standing.SUPERSEDED and Past.SUPERSEDED in (ask.request.include or ()):
+            return None
+        by = f"{source.superseded_by} has replaced it" if source.superseded_by else "it does not hold any more"
+        return Bar(DropReason.DEPRECATED, by)
     if not found.sound:
-        return DropReason.PROVENANCE_FAILED
-    if source.kind is not Known.CONFLICT and source.confidence < outdone.get(source.pattern, 0.0):
-        return DropReason.CONFLICT
+        return _UNSOUND
+    surest = best.get(source.pattern, 0.0)
+    if source.kind is not Known.CONFLICT and source.confidence < surest:
+        return Bar(DropReason.CONFLICT, f"what contradicts it is surer: {surest}")
     return None

@@ -12,6 +12,7 @@ from pipeline.contracts.pack import QueryClassification
 from pipeline.retrieval.documents import label
 from pipeline.retrieval.request import Lineage, PackRequest, Past
 from pipeline.retrieval.terms import stems, words
+from pipeline.retrieval.times import mention
 
 EPISODES: Final = 200
 """Candidates per pack."""
@@ -24,15 +25,6 @@ POLICIES: Final = 20
 QUERY_TERMS: Final = 64
 _LISTED: Final = 16
 
-_MONTHS: Final = "january|february|march|april|june|july|august|september|october|november|december"
-_DAYS: Final = "monday|tuesday|wednesday|thursday|friday|saturday|sunday"
-_TIME: Final = re.compile(
-    rf"\b(\d{{4}}-\d\d(?:-\d\d)?|(?:(?:last|next|this|in|since|before|after|until|on) )?(?:{_MONTHS}|may \d{{1,2}}"
-    rf"|{_DAYS})"
-    r"(?: \d{1,2}(?:st|nd|rd|th)?)?(?:,? \d{4})?|(?:last|next|this|past) (?:night|week|weekend|month|year|quarter)"
-    r"|yesterday|today|tonight|tomorrow|\d+ (?:minute|hour|day|week|month|year)s? ago|in \d{4})\b",
-    re.IGNORECASE,
-)
 _TEMPORAL: Final = re.compile(r"\b(when|how long|how often|what (?:time|date|day|month|year))\b", re.IGNORECASE)
 _FAILURE: Final = re.compile(
     r"\b(errors?|fail(?:s|ed|ing|ures?)?|exceptions?|crash\w*|broken?|bugs?|time(?:d)?[ -]?outs?|tracebacks?|denied"
@@ -111,10 +103,10 @@ def _labels(request: PackRequest) -> tuple[str, ...]:
 
 
 def classify(query: str, found: list[str]) -> QueryClassification:
-    """Intent by the first rule that holds: temporal, failure, decision, procedural, else factual."""
-    time = _TIME.search(query)
+    """Intent by the first rule that holds: temporal, failure, decision, procedural, else factual. Which time a question
+    means is only known beside the log's (`times`)."""
     rules = (
-        ("temporal", bool(time or _TEMPORAL.search(query))),
+        ("temporal", bool(mention(query) or _TEMPORAL.search(query))),
         ("failure", bool(_FAILURE.search(query))),
         ("decision", bool(_DECISION.search(query))),
         ("procedural", bool(_PROCEDURAL.search(query) or _IMPERATIVE.match(query))),
@@ -124,5 +116,4 @@ def classify(query: str, found: list[str]) -> QueryClassification:
         intent=next((name for name, holds in rules if holds), "factual"),
         keywords=found[:_LISTED],
         entities=list(dict.fromkeys(entity for entity in entities if words(entity)))[:_LISTED],
-        time_ref=time.group(0).lower() if time else None,
     )

@@ -11,7 +11,7 @@ from pydantic import Field
 from pipeline.contracts.event import Name, Timestamp, Unit
 from pipeline.contracts.limits import PACK_TAGS, TAG
 from pipeline.contracts.model import Model
-from pipeline.contracts.pack import RankingWeights, Section, Strategy
+from pipeline.contracts.pack import RankingWeights, Section, Strategy, Vocabulary
 
 QUERY_CHARACTERS = 16_384
 Label = Annotated[str, Field(min_length=1, max_length=TAG)]
@@ -56,3 +56,7 @@ class PackRequest(Model):
     min_confidence: Unit = 0.0
     weights: RankingWeights = RankingWeights()
     strategy: Annotated[Strategy, Field(strict=False)] = Strategy.RANKED
+    explain: bool = False
+    """`metadata.explained` says why each entry is in, why each drop is out, and at what budget it would be in."""
+    vocabulary: Annotated[Vocabulary, Field(strict=False)] = Vocabulary.HMX_C
+    """In whose words source types are named."""

@@ -3,6 +3,7 @@
 Enters: what was fetched, with raw BM25. Leaves: components within 0…1 and their weighted mean, rounded to 1e-6.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, Generic, TypeVar
 
@@ -12,9 +13,10 @@ from pipeline.contracts.instants import NS_PER_MS, parse_instant
 from pipeline.contracts.knowledge import KnowledgeRecord
 from pipeline.contracts.pack import RankingWeights
 from pipeline.retrieval.documents import Document
+from pipeline.retrieval.times import Span
 
 _HALVED_MS: Final = 7 * 24 * 3600 * 1000
-"""What is a week older than the newest event is half as recent."""
+"""What is a week away from the time in question is half as recent."""
 _SUPPORT: Final = 5
 """An artifact observed this often is half as salient as one can be."""
 
@@ -45,6 +47,8 @@ class Fetched:
     """The newest that hold, whatever was asked."""
     session: tuple[Step, ...] = ()
     """Recent steps of the asking session, oldest first."""
+    priors: Mapping[str, Mapping[str, float]] | None = None
+    """Of an imported fingerprint: how much each of its `sections`, `patterns` and `terms` has mattered, 0 to 1."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,28 +72,29 @@ class Components:
         return round(sum(weight * value for weight, value in scaled) / sum(weight for weight, _ in scaled), 6)
 
 
-def recency(at: int, newest: int) -> float:
-    return _HALVED_MS / (_HALVED_MS + max(0, newest - at))
+def recency(at: int, focus: Span) -> float:
+    """1 within the time that the question is about, which is now if it names none."""
+    return _HALVED_MS / (_HALVED_MS + focus.distance(at))
 
 
-def document_components(found: Found[Document], highest: int, newest: int) -> Components:
+def document_components(found: Found[Document], highest: int, focus: Span) -> Components:
     """An episode is what happened: its provenance is certain."""
     source = found.source
-    return Components(found.bm25 / highest, recency(source.at, newest), 1.0, min(1.0, max(0.0, source.salience)))
+    return Components(found.bm25 / highest, recency(source.at, focus), 1.0, min(1.0, max(0.0, source.salience)))
 
 
-def artifact_components(found: Found[Artifact], highest: int, newest: int) -> Components:
+def artifact_components(found: Found[Artifact], highest: int, focus: Span) -> Components:
     source = found.source
     seen = source.observed_count if source.observed_count is not None else len(source.source_events)
     at = _ms(source.created_at)
-    return Components(found.bm25 / highest, recency(at, newest), source.confidence, seen / (seen + _SUPPORT))
+    return Components(found.bm25 / highest, recency(at, focus), source.confidence, seen / (seen + _SUPPORT))
 
 
-def knowledge_components(found: Found[KnowledgeRecord], highest: int, newest: int) -> Components:
+def knowledge_components(found: Found[KnowledgeRecord], highest: int, focus: Span) -> Components:
     source = found.source
     at = _ms((source.validity.start if source.validity else None) or source.created_at)
     seen = len(source.source_events)
-    return Components(found.bm25 / highest, recency(at, newest), source.confidence, seen / (seen + _SUPPORT))
+    return Components(found.bm25 / highest, recency(at, focus), source.confidence, seen / (seen + _SUPPORT))
 
 
 def _ms(text: str) -> int:

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from pipeline.contracts.pack import RankingWeights
 from pipeline.retrieval.postings import best, bm25, bm25_named, document_number, in_all, pack_posting
 from pipeline.retrieval.score import Components, recency
+from pipeline.retrieval.times import Span
 
 unit = st.floats(0, 1)
 components = st.builds(Components, unit, unit, unit, unit)
@@ -95,4 +96,4 @@ def test_all_weight_on_one_component_is_that_component(name: str, parts: Compone
 
 def test_recency_falls_with_age_against_the_newest_event() -> None:
     week = 7 * 24 * 3600 * 1000
-    assert [recency(at, 2 * week) for at in (2 * week, week, 0, 3 * week)] == [1.0, 0.5, 1 / 3, 1.0]
+    assert [recency(at, Span(2 * week, None)) for at in (2 * week, week, 0, 3 * week)] == [1.0, 0.5, 1 / 3, 1.0]

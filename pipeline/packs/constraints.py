@@ -1,0 +1,60 @@
+"""Decision constraints: the rules that hold for whoever reads the pack (HMX-C §7). Pure.
+
+Enters: the view of a pack. Leaves: at most twenty constraints, those that must not be overridden first. Nothing fails.
+What a user has laid down for good is such; what has turned out best so far may be overridden.
+"""
+
+import re
+from typing import Final
+
+from pipeline.compiler import decision_policy
+from pipeline.compiler.knowledge.naming import USER
+from pipeline.contracts.knowledge import Kind, KnowledgeRecord
+from pipeline.contracts.limits import PACK_CONSTRAINTS
+from pipeline.contracts.pack import DecisionConstraint
+from pipeline.packs.view import LOW_RELEVANCE, Scored, View
+
+_ALWAYS: Final = "always"
+_WHEN: Final = re.compile(
+    r"^((?:when|whenever|if|before|after|while|unless|until|during|for|on|in)\b[^,]+),|"
+    r"\b((?:when|whenever|if|before|after|while|unless|until|during)\b.+)$",
+    re.IGNORECASE,
+)
+
+
+def decision_constraints(view: View) -> list[DecisionConstraint]:
+    found = [(_instructed(each), each.score) for each in view.knowledge if _stands(each)]
+    for each in view.artifacts:
+        content = each.source.content
+        if (
+            each.source.artifact_type == decision_policy.NAME
+            and each.barred is None
+            and each.relevance >= LOW_RELEVANCE
+            and content.get("recommendation")
+        ):
+            told = DecisionConstraint(
+                artifact_id=each.source.artifact_id,
+                condition=content.get("condition") or each.source.title,
+                constraint=content["recommendation"],
+                confidence=each.source.confidence,
+                override_allowed=True,
+            )
+            found.append((told, each.score))
+    found.sort(key=lambda one: (one[0].override_allowed, -one[1], one[0].artifact_id))
+    return [told for told, _ in found[:PACK_CONSTRAINTS]]
+
+
+def _stands(each: Scored[KnowledgeRecord]) -> bool:
+    return each.source.kind is Kind.POLICY and each.barred is None
+
+
+def _instructed(each: Scored[KnowledgeRecord]) -> DecisionConstraint:
+    source = each.source
+    when = _WHEN.search(source.text)
+    return DecisionConstraint(
+        artifact_id=source.record_id,
+        condition=(when[1] or when[2]) if when else _ALWAYS,
+        constraint=source.text,
+        confidence=source.confidence,
+        override_allowed=USER not in source.body.get("said_by", (USER,)),
+    )

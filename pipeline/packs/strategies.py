@@ -1,0 +1,83 @@
+"""The strategies of assembly: what weighs how much, and which section is filled when (HMX-C §5). Pure.
+
+`ranked`: as the weights say. `recency_biased`: what is near the time in question goes before what matches better.
+`breadth_first`: every section has an entry before any has one more. `depth_first`: the section that has most to say
+is filled before the others get more than one. `fingerprint_guided`: what a fingerprint found to matter goes first.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from pipeline.contracts.pack import RankingWeights, Section, Strategy
+from pipeline.packs.budget import Fill, Open, Room, by_shares, place
+from pipeline.retrieval.terms import terms
+
+_RECENT: Final = 2.0
+"""So much recency weighs against all else together."""
+_DEPTH: Final = 8
+"""Of so many candidates the relevance is what a section has to say."""
+_UNKNOWN: Final = 0.5
+"""The prior of what a fingerprint says nothing about."""
+
+Priors = Mapping[str, Mapping[str, float]]
+"""`sections`, `patterns` and `terms`: how much each has mattered, 0 to 1."""
+
+
+def weights_of(strategy: Strategy, asked: RankingWeights) -> RankingWeights:
+    if strategy is not Strategy.RECENCY_BIASED:
+        return asked
+    others = {"relevance": asked.relevance, "provenance": asked.provenance, "salience": asked.salience}
+    largest = max(others.values()) or 1.0
+    shares = {name: value / largest for name, value in others.items()}
+    whole = (1 + _RECENT) * sum(sorted(shares.values())) or 1.0
+    scaled = {name: round(share / whole, 6) for name, share in shares.items()}
+    return RankingWeights(recency=round(_RECENT / (1 + _RECENT), 6), **scaled)
+
+
+def fill_of(strategy: Strategy) -> Fill:
+    return {Strategy.BREADTH_FIRST: in_turns, Strategy.DEPTH_FIRST: deepest_first}.get(strategy, by_shares)
+
+
+def in_turns(opened: Sequence[Open], room: Room) -> None:
+    """One more for each section, until nothing fits any more."""
+    placed = True
+    while placed:
+        placed = False
+        for section in opened:
+            fitting = next((each for each in section.waiting if each.tokens <= room.tokens), None)
+            placed = (fitting is not None and place(section, fitting, room.tokens, room)) or placed
+
+
+def deepest_first(opened: Sequence[Open], room: Room) -> None:
+    """Ties go to the section that comes first."""
+    if opened:
+        deepest = max(opened, key=_depth)
+        for each in list(deepest.waiting):
+            if each.tokens <= room.tokens:
+                place(deepest, each, room.tokens, room)
+    by_shares(opened, room)
+
+
+def _depth(section: Open) -> float:
+    best = sorted((each.relevance for each in section.offer.candidates), reverse=True)[:_DEPTH]
+    return round(sum(best), 6)
+
+
+def section_weight(priors: Priors | None, section: Section, weight: int) -> int:
+    """In hundredths, so that a prior can tell."""
+    if priors is None:
+        return weight * 100
+    return round(weight * 100 * (_UNKNOWN + priors.get("sections", {}).get(section, _UNKNOWN)))
+
+
+def favoured(priors: Priors | None, score: float, pattern: str, text: str) -> float:
+    """What mattered least is worth half; a pattern that is known counts as much as all words together."""
+    if priors is None:
+        return score
+    known = priors.get("terms", {})
+    told = sorted(known[term] for term in set(terms(text)) if term in known)
+    found = [sum(told) / len(told)] if told else []
+    if pattern in priors.get("patterns", {}):
+        found.append(priors["patterns"][pattern])
+    prior = sum(found) / len(found) if found else _UNKNOWN
+    return round(score * (1 + prior) / 2, 6)
