@@ -162,6 +162,12 @@ def knowledge_labels(record: Mapping[str, Any]) -> tuple[str, ...]:
     return _labels(record["tags"], session=record.get("session_id"), agent=record.get("agent_id"))
 
 
+def artifact_time(record: Mapping[str, Any]) -> int:
+    """Milliseconds since when it stands; 0 where that cannot be told."""
+    instant = parse_instant(record["created_at"])
+    return 0 if instant is None else instant // NS_PER_MS
+
+
 def knowledge_terms(record: Mapping[str, Any]) -> list[str]:
     """Of what a reader sees, and of what it is about."""
     body = record["body"]

@@ -1,91 +1,95 @@
-"""The postings of one term as bytes, and BM25 over them. Pure; sums are of integers: no order changes a rank.
+"""What the index says of an episode and of a term in it, as bytes that are only ever appended; and BM25's parts. Pure.
 
-A posting is 12 bytes: document number (u64, little-endian), occurrences (u16), length of the document in terms (u16). A
-document's number is where its record stands, partition and offset: a rebuild gives it the same one.
+A document's number is where its record stands, partition and offset: a rebuild gives it the same one. A posting is that
+number and how often the term stands in the document; a row is what a search must know of the document itself. All sums
+are of integers: no order changes a rank.
 """
 
 import math
 import struct
-from collections.abc import Mapping, Sequence
-from collections.abc import Set as AbstractSet
-from functools import reduce
-from typing import Final
+from bisect import bisect_left
+from functools import lru_cache
+from hashlib import blake2b
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-_POSTING: Final = struct.Struct("<QHH")
-_DTYPE: Final = np.dtype([("document", "<u8"), ("tf", "<u2"), ("length", "<u2")])
+OFFSET_BITS: Final = 48
+PARTITIONS: Final = 1 << 12
+"""As many partitions as a topic may have."""
+_TF_BITS: Final = 4
+_MOST: Final = (1 << _TF_BITS) - 1
+"""Occurrences that are told apart: BM25 with so low a k1 is flat long before."""
+_NUMBER: Final = struct.Struct("<Q")
+POSTING: Final = np.dtype("<u8")
+_ROW: Final = struct.Struct("<QQqIHH")
+ROW: Final = np.dtype(
+    [("number", "<u8"), ("session", "<u8"), ("at", "<i8"), ("agent", "<u4"), ("length", "<u2"), ("unused", "<u2")]
+)
 _U16: Final = 0xFFFF
 
 # BM25 of reference measurements on conversations: short texts, so occurrences saturate early.
-_K1: Final = 0.9
-_B: Final = 0.6
-_TYPICAL_LENGTH: Final = 24.0
-"""Terms. Fixed, so that a document's weight does not depend on what came after it."""
+K1: Final = 0.9
+B: Final = 0.6
+UNIT: Final = 4096
+"""An impact is in so many parts of BM25's share of one term without its idf."""
+_IDF_UNIT: Final = 64
+_STEPS: Final = tuple(2 ** (step / 8) for step in range(-8, 129))
 
 
 def document_number(partition: int, offset: int) -> int:
-    return partition << 48 | offset
+    return partition << OFFSET_BITS | offset
 
 
-def pack_posting(number: int, occurrences: int, length: int) -> bytes:
-    return _POSTING.pack(number, min(occurrences, _U16), min(length, _U16))
+def pack_number(number: int) -> bytes:
+    return _NUMBER.pack(number)
 
 
-def bm25(postings: Sequence[bytes], documents: int) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
-    """Document numbers, ascending, and their scores. `postings`: a blob per query term; `documents`: how many exist."""
-    numbers: list[NDArray[np.uint64]] = []
-    impacts: list[NDArray[np.int64]] = []
-    for blob in postings:
-        rows = np.frombuffer(blob, dtype=_DTYPE)
-        if not len(rows):
-            continue
-        tf = rows["tf"].astype(np.float64)
-        norm = _K1 * (1 - _B + _B * rows["length"].astype(np.float64) / _TYPICAL_LENGTH)
-        impact = np.rint(4096 * (_K1 + 1) * tf / (tf + norm)).astype(np.int64) * _idf(len(rows), documents)
-        numbers.append(rows["document"])
-        impacts.append(impact)
-    if not numbers:
-        return np.empty(0, np.uint64), np.empty(0, np.int64)
-    unique, place = np.unique(np.concatenate(numbers), return_inverse=True)
-    scores = np.zeros(len(unique), np.int64)
-    np.add.at(scores, place, np.concatenate(impacts))
-    return unique, scores
+def pack_posting(number: int, occurrences: int) -> bytes:
+    return _NUMBER.pack(number << _TF_BITS | min(occurrences, _MOST))
 
 
-def _idf(holding: int, documents: int) -> int:
-    return max(1, round(64 * math.log1p((max(documents, holding) - holding + 0.5) / (holding + 0.5))))
+def unpack_postings(blob: bytes) -> tuple[NDArray[np.uint64], NDArray[np.uint8]]:
+    """Document numbers and occurrences."""
+    found = np.frombuffer(blob, POSTING)
+    return found >> np.uint64(_TF_BITS), (found & np.uint64(_MOST)).astype(np.uint8)
 
 
-def in_all(postings: Sequence[bytes]) -> NDArray[np.uint64] | None:
-    """Numbers of the documents that stand in each of them; None where there are no postings to stand in."""
-    if not postings:
-        return None
-    return reduce(np.intersect1d, (np.frombuffer(blob, dtype=_DTYPE)["document"] for blob in postings))
+def pack_row(number: int, session_id: str, agent_id: str, at: int, length: int) -> bytes:
+    """`at` in milliseconds, `length` in terms."""
+    return _ROW.pack(number, session_mark(session_id), at, agent_mark(agent_id), min(length, _U16), 0)
 
 
-def best(
-    scores: tuple[NDArray[np.uint64], NDArray[np.int64]], limit: int, among: NDArray[np.uint64] | None = None
-) -> list[tuple[int, int]]:
-    """(document number, score) of the highest, ties by number; with `among`, of these documents only."""
-    numbers, values = scores
-    if among is not None:
-        held = np.isin(numbers, among)
-        numbers, values = numbers[held], values[held]
-    order = np.lexsort((numbers, -values))[:limit]
-    return [(int(numbers[i]), int(values[i])) for i in order]
+def unpack_rows(blob: bytes) -> NDArray[Any]:
+    return np.frombuffer(blob, ROW)
 
 
-def bm25_named(
-    postings: Sequence[Mapping[bytes, bytes]], documents: int, limit: int, among: AbstractSet[bytes] | None = None
-) -> list[tuple[bytes, int]]:
-    """The same for few documents that have names: one mapping per term, name → posting (its number is not read)."""
-    names = sorted({name for held in postings for name in held})
-    place = {name: i for i, name in enumerate(names)}
-    blobs = [
-        b"".join(_POSTING.pack(place[name], *_POSTING.unpack(row)[1:]) for name, row in sorted(held.items()))
-        for held in postings
-    ]
-    numbers = None if among is None else np.array([place[name] for name in names if name in among], np.uint64)
-    return [(names[number], score) for number, score in best(bm25(blobs, documents), limit, numbers)]
+@lru_cache(4096)
+def session_mark(session_id: str) -> int:
+    """Tells a tenant's sessions apart."""
+    return int.from_bytes(blake2b(session_id.encode(errors="surrogatepass"), digest_size=8).digest(), "little")
+
+
+@lru_cache(1024)
+def agent_mark(agent_id: str) -> int:
+    """Tells a tenant's agents apart, but for one pair in four thousand million."""
+    return session_mark(agent_id) & 0xFFFFFFFF
+
+
+def idf(holding: int, documents: int) -> int:
+    """In sixty-fourths, at least one of them."""
+    return max(1, round(_IDF_UNIT * math.log1p((max(documents, holding) - holding + 0.5) / (holding + 0.5))))
+
+
+def typical(total: int, documents: int) -> float:
+    """The average length, to the next of eight steps an octave: what was computed with it stays true for long."""
+    return _STEPS[min(len(_STEPS) - 1, bisect_left(_STEPS, total / documents))] if documents else 1.0
+
+
+def impacts(
+    occurrences: NDArray[np.float64], lengths: NDArray[np.float64], typical_length: float
+) -> NDArray[np.uint16]:
+    """BM25's share of a term in each document, without its idf."""
+    saturated_at = K1 * (1 - B + B / typical_length * lengths)
+    return np.rint(UNIT * (K1 + 1) * occurrences / (occurrences + saturated_at)).astype(np.uint16)

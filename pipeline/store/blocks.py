@@ -1,4 +1,4 @@
-"""A block of commands and the position after it, applied as one or not at all.
+"""A block of commands and the position after it, applied as one or not at all; and what is read at one moment.
 
 Enters: commands made of the records from a stored position on. Leaves: where the partition stands now. Whoever read
 from another position than the stored one changes nothing: the same block twice, or a block of a process that has lost
@@ -6,6 +6,7 @@ touch, is harmless. That is held by WATCH on the partition's position, not by a 
 the server half of what a script's do. Fails: StoreUnavailableError; TornStateError when a command of a block failed.
 """
 
+import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Final, NamedTuple, TypeAlias
@@ -57,7 +58,9 @@ def reachable() -> Iterator[None]:
 def connect(url: str) -> Client:
     """A client that answers with bytes; it connects when first used. Raises SettingsError for what is no such URL."""
     try:
-        return redis.Redis.from_url(url, decode_responses=False, socket_connect_timeout=3, socket_timeout=15)
+        return redis.Redis.from_url(
+            url, decode_responses=False, protocol=2, socket_connect_timeout=3, socket_timeout=15
+        )
     except ValueError as error:
         raise SettingsError(f"HMX_REDIS_URL={url!r}: {error}") from error
 
@@ -74,7 +77,9 @@ class Blocks:
         name, guard = partition.encode(), self._keys.guard(partition)
         stand = (b"HGET", self._keys.positions, name)
         moved = [(b"HSET", self._keys.positions, name, b"%d" % new), (b"SET", guard, b"%d" % new)]
-        with reachable(), self._connection() as connection:
+        if expected is None:  # what a reader remembers may be of an earlier filling
+            moved.append((b"SET", self._keys.filling, os.urandom(16)))
+        with reachable(), _connection(self._client) as connection:
             at = _position(_answers(connection, [(b"WATCH", guard), stand])[-1])
             if at != expected:
                 _answers(connection, [(b"UNWATCH",)])
@@ -94,18 +99,29 @@ class Blocks:
         positions = {name.decode(): _position(at) for name, at in found.items()}
         return {name: at for name, at in positions.items() if at is not None}
 
-    @contextmanager
-    def _connection(self) -> Iterator[Any]:
-        """One connection for a transaction. The client's own pipeline would cost more than all the rest."""
-        pool = self._client.connection_pool
-        connection = pool.get_connection()
-        try:
-            yield connection
-        except BaseException:
-            connection.disconnect()  # answers may be outstanding
-            raise
-        finally:
-            pool.release(connection)
+
+def snapshot(client: Client, commands: Sequence[Command]) -> list[Any]:
+    """The answers of commands that only read, all of one moment. Raises the first error among them."""
+    with reachable(), _connection(client) as connection:
+        read: list[Any] = _answers(connection, [(b"MULTI",), *commands, (b"EXEC",)])[-1]
+        for answer in read:
+            if isinstance(answer, ResponseError):
+                raise answer
+    return read
+
+
+@contextmanager
+def _connection(client: Client) -> Iterator[Any]:
+    """One connection for a transaction. The client's own pipeline would cost more than all the rest."""
+    pool = client.connection_pool
+    connection = pool.get_connection()
+    try:
+        yield connection
+    except BaseException:
+        connection.disconnect()  # answers may be outstanding
+        raise
+    finally:
+        pool.release(connection)
 
 
 def _answers(connection: Any, commands: Sequence[Command]) -> list[Any]:

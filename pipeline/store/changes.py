@@ -11,20 +11,11 @@ from typing import Final, NamedTuple
 from pipeline.contracts.artifact import Status
 from pipeline.contracts.knowledge import Standing
 from pipeline.contracts.limits import PATTERN_CONTRIBUTIONS, TENANT_CONTRIBUTIONS
-from pipeline.retrieval.postings import pack_posting
+from pipeline.retrieval.postings import pack_number, pack_posting
 from pipeline.store.keys import Keys, TenantKeys, encoded
 
 Command = tuple[bytes, ...]
 
-_FORGET: Final = (
-    b"EVAL",
-    b"""
-for _, held in ipairs(redis.call('SMEMBERS', KEYS[1])) do redis.call('HDEL', held, ARGV[1]) end
-redis.call('DEL', KEYS[1])
-""",
-    b"1",
-)
-"""Removes the field from every hash that the set names, and the set."""
 _TRIM_PATTERNS: Final = (
     b"EVAL",
     b"""
@@ -61,6 +52,8 @@ PATTERN_SAMPLE: Final = 2 * PATTERN_CONTRIBUTIONS
 TENANT_SAMPLE: Final = 2 * TENANT_CONTRIBUTIONS
 """Contributions that stay here, by the same ranks: twice as many as the stage keeps, for an artifact may name for a
 while what has lost its place there since."""
+CHANGES: Final = 10_000
+"""Ids that changed last are told to whoever has read before; who has missed more reads all cards again."""
 SESSION_STEPS: Final = 64
 """Recent steps kept per session."""
 ARGUMENTS: Final = 1_000
@@ -70,19 +63,22 @@ ARGUMENTS: Final = 1_000
 class Listed(NamedTuple):
     """The last that a block says of an artifact or a knowledge record; with no value it is gone."""
 
+    partition: int
+    offset: int
     value: bytes | None
     status: str = ""
     type: bytes = b""
-    held: Sequence[tuple[bytes, bytes]] = ()
-    """Hashes in which it stands, and what stands there."""
+    card: bytes | None = None
+    """None where it is not searched."""
 
 
 class _Family(NamedTuple):
-    """Where such things are kept: by their id, by status, and in the hashes that name where they stand."""
+    """Where such things are kept: by their id, by status, and what is searched of them."""
 
     record: Callable[[str], bytes]
     by_status: Callable[[str], bytes]
-    standing: Callable[[str], bytes]
+    cards: bytes
+    changes: Callable[[int], bytes]
     statuses: Sequence[str]
 
 
@@ -98,6 +94,7 @@ class TenantChanges:
         self._events: dict[tuple[bytes, bytes], bytes] = {}
         self._steps: dict[bytes, dict[int, bytes]] = {}
         self._documents: list[bytes] = []
+        self._rows = bytearray()
         self._postings: defaultdict[str, bytearray] = defaultdict(bytearray)
         self._tagged: defaultdict[str, bytearray] = defaultdict(bytearray)
         self._values: dict[bytes, bytes | None] = {}
@@ -129,15 +126,15 @@ class TenantChanges:
         steps[index] = packed
         self._block.arguments += 2
 
-    def document(self, number: int, packed: bytes, terms: Sequence[str], labels: Iterable[str]) -> None:
+    def document(self, number: int, packed: bytes, row: bytes, terms: Sequence[str], labels: Iterable[str]) -> None:
         self._documents += (b"%d" % number, packed)
-        length = len(terms)
-        once, postings = pack_posting(number, 1, length), self._postings
+        self._rows += row
+        once, postings = pack_posting(number, 1), self._postings
         for term, n in Counter(terms).items():
-            postings[term] += once if n == 1 else pack_posting(number, n, length)
+            postings[term] += once if n == 1 else pack_posting(number, n)
         for label in labels:
-            self._tagged[label] += pack_posting(number, 1, 1)
-        self._block.arguments += 2 + 4 * length
+            self._tagged[label] += pack_number(number)
+        self._block.arguments += 2 + 4 * len(terms)
 
     def keep(self, key: bytes, value: bytes | None) -> None:
         """A whole value under its key, or nothing any more."""
@@ -158,12 +155,12 @@ class TenantChanges:
 
     def _list(self, listed: dict[str, Listed], name: str, state: Listed) -> None:
         listed[name] = state
-        self._block.arguments += 20 + 6 * len(state.held)
+        self._block.arguments += 24
 
     def commands(self) -> Iterator[Command]:
         keys = self.keys
-        artifacts = _Family(keys.artifact, keys.artifacts, keys.artifact_terms, list(Status))
-        knowledge = _Family(keys.knowledge, keys.known, keys.knowledge_terms, list(Standing))
+        artifacts = _Family(keys.artifact, keys.artifacts, keys.artifact_cards, keys.artifact_changes, list(Status))
+        knowledge = _Family(keys.knowledge, keys.known, keys.knowledge_cards, keys.knowledge_changes, list(Standing))
         yield from _listing(artifacts, self._artifacts)
         yield from _listing(knowledge, self._knowledge)
         for key, value in self._values.items():
@@ -178,10 +175,10 @@ class TenantChanges:
         yield from _split((b"HSET", self.keys.documents), self._documents)
         for term, postings in self._postings.items():
             yield (b"APPEND", self.keys.postings(term), bytes(postings))
-        for label, postings in self._tagged.items():
-            yield (b"APPEND", self.keys.tagged(label), bytes(postings))
-        if self._documents:
-            yield (b"HINCRBY", self.keys.count, b"documents", b"%d" % (len(self._documents) // 2))
+        for label, numbers in self._tagged.items():
+            yield (b"APPEND", self.keys.tagged(label), bytes(numbers))
+        if self._rows:
+            yield (b"APPEND", self.keys.rows, bytes(self._rows))
         rows = [part for name, at in self._expiring.items() for part in (b"%d" % at, name)]
         yield from _split((b"ZADD", self.keys.expiring, b"GT"), rows)
         if self._newest is not None:
@@ -237,20 +234,23 @@ def _listing(family: _Family, changed: Mapping[str, Listed]) -> Iterator[Command
         return
     ids = [name.encode() for name in changed]
     listed: dict[str, list[bytes]] = {}
-    held: dict[bytes, list[bytes]] = {}
-    for name in changed:
-        yield (*_FORGET, family.standing(name), name.encode())
-    for status in family.statuses:
-        yield from _split((b"HDEL", family.by_status(status)), ids)
+    cards: list[bytes] = []
+    moved: dict[int, list[bytes]] = {}
     for (name, state), member in zip(changed.items(), ids, strict=True):
         key = family.record(name)
         yield (b"DEL", key) if state.value is None else (b"SET", key, state.value)
         if state.value is not None:
             listed.setdefault(state.status, []).extend((member, state.type))
-        for place, posting in state.held:
-            held.setdefault(place, []).extend((member, posting))
-        yield from _split((b"SADD", family.standing(name)), [place for place, _ in state.held])
+        if state.card is not None:
+            cards += (member, state.card)
+        moved.setdefault(state.partition, []).extend((b"%d" % state.offset, member))
+    gone = [member for member, state in zip(ids, changed.values(), strict=True) if state.card is None]
+    for status in family.statuses:
+        yield from _split((b"HDEL", family.by_status(status)), ids)
     for status, rows in listed.items():
         yield from _split((b"HSET", family.by_status(status)), rows)
-    for place, rows in held.items():
-        yield from _split((b"HSET", place), rows)
+    yield from _split((b"HDEL", family.cards), gone)
+    yield from _split((b"HSET", family.cards), cards)
+    for partition, rows in moved.items():
+        yield from _split((b"ZADD", family.changes(partition)), rows)
+        yield (b"ZREMRANGEBYRANK", family.changes(partition), b"0", b"%d" % (-CHANGES - 1))

@@ -4,36 +4,26 @@ Enters: a plan, or a tenant and an id. Leaves: models of contracts/, `Fetched`, 
 StoreUnavailableError. Nothing here writes.
 """
 
-import hashlib
 from collections import Counter
 from collections.abc import Sequence
-from collections.abc import Set as AbstractSet
-from contextlib import suppress
 from dataclasses import dataclass, replace
-from itertools import islice
 from typing import Any, Final, Self, TypeVar
 
-import msgspec
 import orjson
 
 from pipeline.contracts.artifact import Artifact, Status
-from pipeline.contracts.canonical import content_hash
-from pipeline.contracts.evidence import Step
 from pipeline.contracts.instants import milliseconds
-from pipeline.contracts.knowledge import HOLDS, SEARCHED, Kind, KnowledgeRecord, Standing
+from pipeline.contracts.knowledge import KnowledgeRecord, Standing
 from pipeline.contracts.limits import ARTIFACT_VERSIONS
 from pipeline.fingerprints.learnt import Learnt
-from pipeline.retrieval.documents import Document
 from pipeline.retrieval.plan import Plan
-from pipeline.retrieval.postings import best, bm25, bm25_named, in_all
 from pipeline.retrieval.score import Fetched, Found
 from pipeline.settings import Settings
 from pipeline.store.blocks import Blocks, Client, connect, reachable
 from pipeline.store.keys import Keys, TenantKeys
 from pipeline.store.learnt import read_learnt
+from pipeline.store.search import Search, read_artifact, state_version
 
-_DOCUMENT: Final = msgspec.msgpack.Decoder(Document)
-_STEP: Final = msgspec.msgpack.Decoder(Step)
 CONTRIBUTIONS: Final = 200
 """Read at once: of the largest as much as one block of a topic holds."""
 EARLIER: Final = 8
@@ -77,6 +67,7 @@ class Store:
         self._client = client
         self._keys = keys
         self._blocks = Blocks(client, keys)
+        self._search = Search(client, keys)
 
     @classmethod
     def open(cls, settings: Settings) -> Self:
@@ -97,18 +88,15 @@ class Store:
 
     def state_version(self, tenant_id: str) -> str:
         with reachable():
-            return _version(self._client.hgetall(self._keys.tenant(tenant_id).version))
+            offsets = self._client.hgetall(self._keys.tenant(tenant_id).version)
+        return state_version({name: int(at) for name, at in offsets.items()})
 
     def fetch(self, plan: Plan) -> Fetched:
         """Two round trips, the second for what the first found; each is one snapshot. More only where earlier versions
         are asked for, or where the tenant has events with a time to live."""
         tenant = self._keys.tenant(plan.request.tenant_id)
+        fetched, expiring = self._search.fetch(plan)
         with reachable():
-            while True:
-                # An artifact superseded between the trips belongs to neither snapshot: both are taken again.
-                fetched, expiring = self._fetch(plan, tenant)
-                if all(found.source.status is not Status.SUPERSEDED for found in fetched.artifacts):
-                    break
             if plan.earlier:
                 fetched = replace(fetched, artifacts=self._with_earlier(tenant, fetched.artifacts, plan.as_of))
             return self._with_soundness(tenant, fetched) if expiring else fetched
@@ -191,69 +179,6 @@ class Store:
         page = tuple(fields for value in found if (fields := _json(value)) is not None)
         return ArtifactPage(page, rest[limit - 1] if len(rest) > limit else None, len(ids))
 
-    def _fetch(self, plan: Plan, tenant: TenantKeys) -> tuple[Fetched, int]:
-        """And how many events there are that have a time to live."""
-        request, labels = plan.request, plan.labels
-        with self._client.pipeline(transaction=True) as pipe:
-            pipe.hgetall(tenant.version)
-            pipe.zscore(tenant.newest, b"at")
-            pipe.hget(tenant.count, b"documents")
-            pipe.hlen(tenant.artifacts(Status.ACTIVE))
-            pipe.zrange(tenant.session(request.session_id or ""), 0, -1)
-            for term in plan.terms:
-                pipe.get(tenant.postings(term))
-            for term in plan.terms:
-                pipe.hgetall(tenant.artifact_postings(term))
-            for term in plan.terms:
-                pipe.hgetall(tenant.knowledge_postings(term))
-            for label in labels:
-                pipe.get(tenant.tagged(label))
-            for label in labels:
-                pipe.hkeys(tenant.artifacts_tagged(label))
-            for label in labels:
-                pipe.hkeys(tenant.knowledge_tagged(label))
-            pipe.hlen(tenant.known(Standing.ACTIVE))
-            pipe.hgetall(tenant.known(Kind.POLICY))
-            pipe.zcard(tenant.expiring)
-            version, newest, documents, active, session, *found, known, policies, expiring = pipe.execute()
-        rows = iter(found)
-        said, compiled, stated = ([p for p in islice(rows, len(plan.terms)) if p] for _ in range(3))
-        tagged = in_all([p or b"" for p in islice(rows, len(labels))])
-        artifacts_tagged, knowledge_tagged = (_in_all_names(list(islice(rows, len(labels)))) for _ in range(2))
-        episodes = best(bm25(said, int(documents or 0)), plan.episodes, tagged)
-        artifacts = bm25_named(compiled, active, plan.artifacts, artifacts_tagged)
-        knowledge = bm25_named(stated, known, plan.knowledge, knowledge_tagged)
-        standing = _newest(policies, plan.policies, knowledge_tagged)
-        with self._client.pipeline(transaction=True) as pipe:
-            pipe.hmget(tenant.documents, [b"%d" % number for number, _ in episodes] or [b""])
-            pipe.mget([tenant.artifact(name.decode()) for name, _ in artifacts] or [tenant.artifact("")])
-            names = [*(name for name, _ in knowledge), *standing]
-            pipe.mget([tenant.knowledge(name.decode()) for name in names] or [tenant.knowledge("")])
-            bodies, records, values = pipe.execute()
-        facts = [None if value is None else KnowledgeRecord.model_validate_json(value) for value in values]
-        fetched = Fetched(
-            state_version=_version(version),
-            newest=int(newest or 0),
-            episodes=tuple(
-                Found(_DOCUMENT.decode(body), score) for (_, score), body in zip(episodes, bodies, strict=False) if body
-            ),
-            artifacts=tuple(
-                found
-                for (_, score), record in zip(artifacts, records, strict=False)
-                if record and (found := _artifact(record, score))
-            ),
-            knowledge=tuple(
-                Found(fact, score)
-                for (_, score), fact in zip(knowledge, facts, strict=False)
-                if fact is not None and fact.status in SEARCHED
-            ),
-            policies=tuple(
-                fact for fact in facts[len(knowledge) :][: len(standing)] if fact is not None and fact.status in HOLDS
-            ),
-            session=tuple(_STEP.decode(step) for step in session),
-        )
-        return fetched, expiring
-
     def _with_earlier(
         self, tenant: TenantKeys, found: Sequence[Found[Artifact]], until: int | None
     ) -> tuple[Found[Artifact], ...]:
@@ -268,8 +193,12 @@ class Store:
             if not behind:
                 break
             for record, chain in zip(self._client.mget(map(tenant.artifact, behind)), behind.values(), strict=True):
-                one = _artifact(record, chain[0].bm25) if record else None
-                chain.append(one or replace(chain[-1], source=chain[-1].source.model_copy(update={"supersedes": None})))
+                one, sound = read_artifact(record) if record else (None, False)
+                chain.append(
+                    Found(one, chain[0].bm25, sound)
+                    if one
+                    else replace(chain[-1], source=chain[-1].source.model_copy(update={"supersedes": None}))
+                )
         return tuple(each for chain in reached.values() for each in {c.source.artifact_id: c for c in chain}.values())
 
     def _with_soundness(self, tenant: TenantKeys, fetched: Fetched) -> Fetched:
@@ -297,37 +226,8 @@ class Store:
         )
 
 
-def _artifact(record: bytes, score: int) -> Found[Artifact] | None:
-    """Not sound where the content is not what its hash says (HMX-A §8); None for what is no artifact at all."""
-    try:
-        return Found(Artifact.model_validate_json(record), score)
-    except ValueError:
-        fields = orjson.loads(record)
-    with suppress(ValueError):
-        return Found(
-            Artifact.model_validate(fields | {"content_hash": content_hash(fields["content"])}), score, sound=False
-        )
-    return None
-
-
 def _later(source: Artifact, ms: int) -> bool:
     return milliseconds(source.created_at) > ms
-
-
-def _in_all_names(tagged: list[list[bytes]]) -> AbstractSet[bytes] | None:
-    """Names that stand under each tag; None where none is asked for."""
-    return set.intersection(*map(set, tagged)) if tagged else None
-
-
-def _newest(policies: dict[bytes, bytes], limit: int, among: AbstractSet[bytes] | None) -> list[bytes]:
-    """Ids of the policies that began to hold last, the newest first; ties by id."""
-    kept = [name for name in policies if among is None or name in among]
-    return sorted(kept, key=lambda name: (-int(policies[name]), name))[:limit]
-
-
-def _version(offsets: dict[bytes, bytes]) -> str:
-    """The same where the tenant's last record is the same in every partition, whatever order they came in."""
-    return hashlib.sha256(b"\n".join(name + b"=" + at for name, at in sorted(offsets.items()))).hexdigest()[:16]
 
 
 def _json(value: bytes | None) -> Json | None:

@@ -13,15 +13,15 @@ from urllib.parse import quote
 from pipeline.retrieval.terms import VERSION
 from pipeline.topology import ARTIFACTS, EPISODES, EVIDENCE, KNOWLEDGE
 
-LAYOUT: Final = 5
+LAYOUT: Final = 6
 _PLAIN: Final = re.compile(r"[A-Za-z0-9_.~-]*")
 """What percent-encoding leaves as it is."""
 
 KINDS: Final[Mapping[str, tuple[str, ...]]] = {
-    EPISODES: ("event", "session", "newest", "documents", "count", "term", "tag", "expiring"),
+    EPISODES: ("event", "session", "newest", "documents", "rows", "term", "tag", "expiring"),
     EVIDENCE: ("contribution", "sample", "samples"),
-    ARTIFACTS: ("artifact", "artifacts", "aterm", "atag", "aterms"),
-    KNOWLEDGE: ("knowledge", "known", "kterm", "ktag", "kterms"),
+    ARTIFACTS: ("artifact", "artifacts", "acards", "achanges"),
+    KNOWLEDGE: ("knowledge", "known", "kcards", "kchanges"),
 }
 """What follows the tenant in the keys that a topic fills."""
 
@@ -68,16 +68,16 @@ class TenantKeys:
         return self._key("documents")
 
     @property
-    def count(self) -> bytes:
-        """Hash: `documents` → how many are indexed."""
-        return self._key("count")
+    def rows(self) -> bytes:
+        """String: a row of each document, in the order in which they came (see retrieval.postings)."""
+        return self._key("rows")
 
     def postings(self, term: str) -> bytes:
-        """String: postings of the episodes that hold the term."""
+        """String: postings of the episodes that hold the term, in the same order."""
         return self._key("term", encoded(term))
 
     def tagged(self, label: str) -> bytes:
-        """String: postings of the episodes that have the label: a tag, a session, an agent."""
+        """String: numbers of the episodes that have the label: a tag, a session, an agent."""
         return self._key("tag", encoded(label))
 
     def artifact(self, artifact_id: str) -> bytes:
@@ -88,17 +88,14 @@ class TenantKeys:
         """Hash: id → type of the artifacts in that status."""
         return self._key("artifacts", status)
 
-    def artifact_postings(self, term: str) -> bytes:
-        """Hash: id of a searched artifact that holds the term → posting."""
-        return self._key("aterm", encoded(term))
+    @property
+    def artifact_cards(self) -> bytes:
+        """Hash: id of a searched artifact → its card (see retrieval.catalogue)."""
+        return self._key("acards")
 
-    def artifacts_tagged(self, label: str) -> bytes:
-        """Hash: id of a searched artifact of the label's lineage → nothing."""
-        return self._key("atag", encoded(label))
-
-    def artifact_terms(self, artifact_id: str) -> bytes:
-        """Set of the hashes of terms and of tags in which the artifact stands."""
-        return self._key("aterms", encoded(artifact_id))
+    def artifact_changes(self, partition: int) -> bytes:
+        """Sorted set of ids by the offset of the last record about each; of many the last ones."""
+        return self._key("achanges", str(partition))
 
     def contribution(self, contribution_id: str) -> bytes:
         return self._key("contribution", encoded(contribution_id))
@@ -116,22 +113,18 @@ class TenantKeys:
         """String: the record as it was published."""
         return self._key("knowledge", encoded(record_id))
 
-    def known(self, name: str) -> bytes:
-        """Hash, by a status: id → kind of the records that have it. By a kind: id of a record of it that holds → since
-        when, milliseconds."""
-        return self._key("known", name)
+    def known(self, status: str) -> bytes:
+        """Hash: id → kind of the records in that status."""
+        return self._key("known", status)
 
-    def knowledge_postings(self, term: str) -> bytes:
-        """Hash: id of a searched record that has the term → posting."""
-        return self._key("kterm", encoded(term))
+    @property
+    def knowledge_cards(self) -> bytes:
+        """Hash: id of a searched record → its card."""
+        return self._key("kcards")
 
-    def knowledge_tagged(self, label: str) -> bytes:
-        """Hash: id of a searched record of the label's lineage → nothing."""
-        return self._key("ktag", encoded(label))
-
-    def knowledge_terms(self, record_id: str) -> bytes:
-        """Set of the hashes of terms, of tags and of its kind in which the record stands."""
-        return self._key("kterms", encoded(record_id))
+    def knowledge_changes(self, partition: int) -> bytes:
+        """Sorted set of ids by the offset of the last record about each; of many the last ones."""
+        return self._key("kchanges", str(partition))
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,6 +146,11 @@ class Keys:
     def guard(self, partition: str) -> bytes:
         """String: the same position of one partition. Whoever writes a block watches it."""
         return f"{self.root}:guard:{partition}".encode()
+
+    @property
+    def filling(self) -> bytes:
+        """String: new whenever a partition is read from its start: what a reader knows from before it is forgotten."""
+        return f"{self.root}:filling".encode()
 
     @property
     def topics(self) -> bytes:

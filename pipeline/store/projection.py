@@ -7,6 +7,7 @@ its topic says; of such a record nothing is gathered.
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
+from hashlib import blake2b
 from typing import Any, Final, NamedTuple
 
 import msgspec
@@ -18,9 +19,11 @@ from pipeline.contracts.evidence import segment_rank
 from pipeline.contracts.headers import CONTROL_KINDS, KIND, Headers, header
 from pipeline.contracts.keys import join_key, split_key
 from pipeline.contracts.knowledge import HOLDS, SEARCHED, Kind, Standing
+from pipeline.retrieval.catalogue import Card
 from pipeline.retrieval.documents import (
     artifact_labels,
     artifact_terms,
+    artifact_time,
     document,
     document_labels,
     document_terms,
@@ -32,7 +35,7 @@ from pipeline.retrieval.documents import (
     knowledge_time,
     session_step,
 )
-from pipeline.retrieval.postings import document_number, pack_posting
+from pipeline.retrieval.postings import document_number, pack_row
 from pipeline.store.changes import Changes, Command, Listed
 from pipeline.store.keys import Keys
 from pipeline.topology import ARTIFACTS, EPISODES, EVIDENCE, KNOWLEDGE
@@ -82,7 +85,11 @@ def project_episode(changes: Changes, record: Record) -> None:
     done, found = session_step(step), document(fields, step)
     packed = None if done is None else _ENCODER.encode(done)
     expires = expiry(fields, step.at)
-    indexed = None if found is None else (_ENCODER.encode(found), document_terms(found), document_labels(fields))
+    indexed = None
+    if found is not None:
+        number, words = document_number(record.partition, record.offset), document_terms(found)
+        row = pack_row(number, session, found.agent_id, found.at, len(words))
+        indexed = (number, _ENCODER.encode(found), row, words, document_labels(fields))
     tenant.version(_partition(record), record.offset)
     tenant.event(event_key, session.encode(), value, step.at)
     if expires is not None:
@@ -90,7 +97,7 @@ def project_episode(changes: Changes, record: Record) -> None:
     if packed is not None:
         tenant.step(session_key, step.index, packed)
     if indexed is not None:
-        tenant.document(document_number(record.partition, record.offset), *indexed)
+        tenant.document(*indexed)
 
 
 def project_contribution(changes: Changes, record: Record) -> None:
@@ -110,39 +117,38 @@ def project_artifact(changes: Changes, record: Record) -> None:
     """By its id, by its status, and, from being active to being superseded, its text for retrieval (HMX-A §5)."""
     tenant_id, artifact_id = split_key(record.key.decode())
     tenant = changes.of(tenant_id)
-    state = Listed(None)
+    state = Listed(record.partition, record.offset, None)
     if record.value is not None:
         value, fields = _read(record)
-        held: list[tuple[bytes, bytes]] = []
+        status, kind = Status(fields["status"]), fields["artifact_type"]
+        card = None
         if is_searched(fields):
-            held = _postings(tenant.keys.artifact_postings, artifact_terms(fields))
-            held += [(tenant.keys.artifacts_tagged(label), b"") for label in artifact_labels(fields)]
-        state = Listed(value, Status(fields["status"]), fields["artifact_type"].encode(), held)
+            card = _card(value, kind, artifact_time(fields), artifact_labels(fields), artifact_terms(fields))
+        state = Listed(record.partition, record.offset, value, status, kind.encode(), card)
     tenant.artifact(artifact_id, state)
     tenant.version(_partition(record), record.offset)
 
 
 def project_knowledge(changes: Changes, record: Record) -> None:
-    """By its id, by its status, until it is withdrawn its text for retrieval, and while it holds by its kind."""
+    """By its id, by its status, and, until it is withdrawn, its text for retrieval."""
     tenant_id, record_id = split_key(record.key.decode())
     tenant = changes.of(tenant_id)
-    state = Listed(None)
+    state = Listed(record.partition, record.offset, None)
     if record.value is not None:
         value, fields = _read(record)
-        kind = Kind(fields["kind"])
-        held: list[tuple[bytes, bytes]] = []
-        if fields["status"] in SEARCHED:
-            held = _postings(tenant.keys.knowledge_postings, knowledge_terms(fields))
-            held += [(tenant.keys.knowledge_tagged(label), b"") for label in knowledge_labels(fields)]
-        if fields["status"] in HOLDS:
-            held.append((tenant.keys.known(kind), b"%d" % knowledge_time(fields)))
-        state = Listed(value, Standing(fields["status"]), kind.encode(), held)
+        status, kind = Standing(fields["status"]), Kind(fields["kind"])
+        card = None
+        if status in SEARCHED:
+            standing = kind if status in HOLDS else ""
+            card = _card(value, standing, knowledge_time(fields), knowledge_labels(fields), knowledge_terms(fields))
+        state = Listed(record.partition, record.offset, value, status, kind.encode(), card)
     tenant.knowledge(record_id, state)
     tenant.version(_partition(record), record.offset)
 
 
-def _postings(key: Callable[[str], bytes], terms: list[str]) -> list[tuple[bytes, bytes]]:
-    return [(key(term), pack_posting(0, n, len(terms))) for term, n in sorted(Counter(terms).items())]
+def _card(value: bytes, kind: str, at: int, labels: Iterable[str], terms: Iterable[str]) -> bytes:
+    digest = blake2b(value, digest_size=16).digest()
+    return _ENCODER.encode(Card(digest, str(kind), at, tuple(labels), dict(sorted(Counter(terms).items()))))
 
 
 _PROJECTIONS: Final[Mapping[str, Callable[[Changes, Record], None]]] = {

@@ -12,12 +12,13 @@ from typing import Final
 from pipeline.store.blocks import Client, reachable
 from pipeline.store.keys import KINDS, Keys
 
-# KEYS: topics, positions, tenants. ARGV: topic, its id now, root of all keys, then the kinds of keys that it fills.
+# KEYS: topics, positions, tenants, filling. ARGV: topic, its id now, root of all keys, the kinds of keys that it fills.
 # The server answers nobody meanwhile, some seconds where memory is large: this happens when somebody deletes a topic.
 _SCRIPT: Final = """
 local known = redis.call('HGET', KEYS[1], ARGV[1])
 redis.call('HSET', KEYS[1], ARGV[1], ARGV[2])
 if not known or known == ARGV[2] then return 0 end
+redis.call('DEL', KEYS[4])
 local own, from, root = {}, ARGV[1] .. '/', ARGV[3] .. ':'
 for i = 4, #ARGV do own[ARGV[i]] = true end
 local function drop(hash)
@@ -53,7 +54,7 @@ return 1
 def forget_recreated(client: Client, keys: Keys, topic_ids: Mapping[str, str]) -> list[str]:
     """The topics that memory was filled from another one of, of which nothing is left now."""
     script = client.register_script(_SCRIPT)
-    own = [keys.topics, keys.positions, keys.tenants]
+    own = [keys.topics, keys.positions, keys.tenants, keys.filling]
     with reachable():
         return [
             topic

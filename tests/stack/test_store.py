@@ -75,10 +75,10 @@ def test_a_block_for_an_emptied_redis_changes_nothing_and_says_so(memory: Memory
 
 
 def test_a_block_that_failed_half_way_is_noticed(memory: Memory) -> None:
-    key = memory.keys.tenant("acme").count
+    key = memory.keys.tenant("acme").documents
     memory.client.set(key, b"not a hash")
     with pytest.raises(TornStateError):
-        memory.blocks.apply(f"{EPISODES}/0", None, 1, [(b"HINCRBY", key, b"documents", b"1")])
+        memory.blocks.apply(f"{EPISODES}/0", None, 1, [(b"HSET", key, b"1", b"document")])
     with pytest.raises(TornStateError):
         memory.blocks.positions()
 
@@ -159,7 +159,7 @@ def test_an_artifact_of_a_custom_type_is_kept_and_listed_as_it_came(memory: Memo
     assert memory.store.list_artifacts("acme", "x-acme-runbook", Status.ACTIVE).artifacts[0]["artifact_id"] == "r1"
 
 
-def test_an_erased_artifact_leaves_nothing_behind(memory: Memory) -> None:
+def test_an_erased_artifact_leaves_nothing_behind_but_that_its_id_has_changed(memory: Memory) -> None:
     memory.write(artifact_as_read(artifact("a1", metadata={"lineage_tags": ["t"]}), 0))
     memory.write(Record(ARTIFACTS, 0, 1, join_key("acme", "a1").encode(), None, []))
     assert memory.store.get_artifact("acme", "a1") is None
@@ -167,7 +167,13 @@ def test_an_erased_artifact_leaves_nothing_behind(memory: Memory) -> None:
     tenant = memory.keys.tenant("acme")
     assert set(memory.dump()) == {
         key.removeprefix(memory.keys.prefix.encode())
-        for key in (memory.keys.positions, memory.keys.guard(f"{ARTIFACTS}/0"), memory.keys.tenants, tenant.version)
+        for key in (
+            memory.keys.positions,
+            memory.keys.guard(f"{ARTIFACTS}/0"),
+            memory.keys.tenants,
+            tenant.version,
+            tenant.artifact_changes(0),
+        )
     }
 
 

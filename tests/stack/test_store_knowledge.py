@@ -79,12 +79,18 @@ def test_a_pack_filtered_by_tags_shows_what_rests_on_events_that_carry_them(memo
     assert shown(memory, "what do we use", Section.CORE, tags=["other"]) == []
 
 
-def test_an_erased_record_leaves_nothing_behind(memory: Memory) -> None:
+def test_an_erased_record_leaves_nothing_behind_but_that_its_id_has_changed(memory: Memory) -> None:
     records = as_read(knowledge_of(said("s", "We use Redis.", tags=["infra"])))
     memory.write(*records)
     memory.write(*(record._replace(offset=len(records) + n, value=None) for n, record in enumerate(records)))
     tenant = memory.keys.tenant("acme")
     assert set(memory.dump()) == {
         key.removeprefix(memory.keys.prefix.encode())
-        for key in (memory.keys.positions, memory.keys.guard(f"{KNOWLEDGE}/0"), memory.keys.tenants, tenant.version)
+        for key in (
+            memory.keys.positions,
+            memory.keys.guard(f"{KNOWLEDGE}/0"),
+            memory.keys.tenants,
+            tenant.version,
+            tenant.knowledge_changes(0),
+        )
     }

@@ -137,9 +137,13 @@ def contribution_as_read(contribution_id: str, offset: int, tenant: str = "acme"
     return Record(EVIDENCE, 0, offset, b"any", said.to_json(), [])
 
 
-def _rows(postings: bytes) -> list[bytes]:
-    """Partitions are written in no order, so neither are a term's postings."""
-    return sorted(postings[i : i + 12] for i in range(0, len(postings), 12))
+_APPENDED = {b"term": 8, b"tag": 8, b"rows": 32}
+"""Kinds of keys to which partitions append, in no order, and the bytes of each part."""
+
+
+def _parts(key: bytes, value: bytes) -> bytes | list[bytes]:
+    size = _APPENDED.get(key.rpartition(b"}:")[2].partition(b":")[0])
+    return value if size is None else sorted(value[i : i + size] for i in range(0, len(value), size))
 
 
 class Memory:
@@ -164,14 +168,14 @@ class Memory:
             )
 
     def dump(self) -> dict[bytes, bytes]:
-        """Every key under the prefix, less the prefix, with its serialised value."""
+        """Every key that every filling has alike, less the prefix, with its serialised value."""
         found = {}
         for key in self.client.scan_iter(match=f"{self.keys.prefix}hmx:*"):
+            if key == self.keys.filling:
+                continue
             kind = self.client.type(key)
             value = {
-                b"string": lambda k: (
-                    _rows(self.client.get(k)) if {b"term", b"tag"} & set(k.split(b":")) else self.client.get(k)
-                ),
+                b"string": lambda k: _parts(k, self.client.get(k)),
                 b"hash": lambda k: sorted(self.client.hgetall(k).items()),
                 b"set": lambda k: sorted(self.client.smembers(k)),
                 b"zset": lambda k: self.client.zrange(k, 0, -1, withscores=True),

@@ -1,7 +1,7 @@
 """What Redis must hold: a function of the four topics that it is filled from, up to the positions that it says.
 
-Enters: a snapshot. Leaves: faults, each naming its key. A posting's place within its key says nothing, so postings are
-compared as sets in which nothing stands twice.
+Enters: a snapshot. Leaves: faults, each naming its key. What was appended for
+several partitions stands in no order, so it is compared as sets in which nothing stands twice.
 """
 
 import hashlib
@@ -18,6 +18,7 @@ from pipeline.contracts.keys import join_key, split_key
 from pipeline.retrieval.documents import (
     artifact_labels,
     artifact_terms,
+    artifact_time,
     document,
     document_labels,
     document_terms,
@@ -38,17 +39,23 @@ TENANT_SAMPLE: Final = 524_288
 """Contributions that stay in Redis, of a pattern and of a tenant."""
 STEPS: Final = 64
 """A session's recent steps."""
-_POSTING: Final = struct.Struct("<QHH")
+CHANGES: Final = 10_000
+"""Artifacts, and knowledge records, of which the last change is told."""
+_NUMBER: Final = struct.Struct("<Q")
+_ROW: Final = struct.Struct("<QQqIHH")
+_APPENDED: Final = {b"term": _NUMBER, b"tag": _NUMBER, b"rows": _ROW}
+"""Kinds of keys to which partitions append, each what has so many bytes."""
 _ENCODER: Final = msgspec.msgpack.Encoder()
 Json = dict[str, Any]
 
 
 def compare_memory(report: Report, snapshot: Snapshot) -> None:
     assert snapshot.memory is not None
-    found = _sorted_postings(snapshot.memory)
+    found = _sorted_parts(snapshot.memory)
     root = root_of(snapshot.prefix)
     positions = _positions(report, snapshot, found.pop(f"{root}:positions".encode(), {}))
     _guards(report, found, f"{root}:guard:".encode(), positions)
+    report.same(f"Redis {root}:filling", 16 if positions else 0, len(found.pop(f"{root}:filling".encode(), b"")))
     expected = Expected(root)
     for topic in MATERIALISED:
         for number, part in enumerate(snapshot.topics[topic]):
@@ -103,8 +110,8 @@ def _differ(report: Report, where: str, expected: Value | None, found: Value | N
             name = field.decode(errors="backslashreplace") if len(field) < 100 else f"{field[:40]!r}…"
             report.same(f"{where} {name}", expected.get(field), found.get(field))
     elif isinstance(expected, bytes) and isinstance(found, bytes):
-        if b":term:" in where.encode() or b":tag:" in where.encode():
-            _differ_in_postings(report, where, expected, found)
+        if shape := _appended(where.encode()):
+            _differ_in_parts(report, where, shape, expected, found)
         else:
             report.add(Kind.DIFFERING, where, *difference(expected, found))
     elif isinstance(expected, frozenset) and isinstance(found, frozenset):
@@ -113,16 +120,14 @@ def _differ(report: Report, where: str, expected: Value | None, found: Value | N
         report.same(where, expected, found)
 
 
-def _differ_in_postings(report: Report, where: str, expected: bytes, found: bytes) -> None:
-    mine, theirs = (
-        Counter(_POSTING.iter_unpack(expected)),
-        Counter(_POSTING.iter_unpack(found[: len(found) // 12 * 12])),
-    )
-    for posting in sorted((mine - theirs) | (theirs - mine)):
-        number = posting[0]
+def _differ_in_parts(report: Report, where: str, shape: struct.Struct, expected: bytes, found: bytes) -> None:
+    whole = [parts[: len(parts) // shape.size * shape.size] for parts in (expected, found)]
+    mine, theirs = (Counter(shape.iter_unpack(parts)) for parts in whole)
+    for part in sorted((mine - theirs) | (theirs - mine)):
+        number = part[0] >> 4 if ":term:" in where else part[0]
         name = f"{where} of episode {number >> 48}:{number & (1 << 48) - 1}"
-        kind = Kind.LOST if posting not in theirs else Kind.DOUBLED if posting in mine else Kind.UNFOUNDED
-        report.add(kind, name, mine[posting], theirs[posting])
+        kind = Kind.LOST if part not in theirs else Kind.DOUBLED if part in mine else Kind.UNFOUNDED
+        report.add(kind, name, mine[part], theirs[part])
 
 
 class Expected:
@@ -135,12 +140,12 @@ class Expected:
         self._hashes: dict[bytes, dict[bytes, bytes]] = defaultdict(dict)
         self._tenants: set[bytes] = set()
         self._newest: dict[bytes, int] = {}
-        self._documents: Counter[bytes] = Counter()
         self._expiring: dict[bytes, dict[bytes, float]] = defaultdict(dict)
         self._steps: dict[bytes, dict[int, bytes]] = defaultdict(dict)
         self._postings: dict[bytes, list[bytes]] = defaultdict(list)
-        self._artifacts: dict[tuple[str, str], Json] = {}
-        self._known: dict[tuple[str, str], Json] = {}
+        self._artifacts: dict[tuple[str, str], bytes] = {}
+        self._known: dict[tuple[str, str], bytes] = {}
+        self._changed: dict[bytes, dict[str, int]] = defaultdict(dict)
         self._samples: dict[str, dict[str, dict[str, int]]] = defaultdict(dict)
         """Root → pattern → contribution → score; names percent-encoded."""
 
@@ -186,12 +191,13 @@ class Expected:
         if found is not None:
             place = number << 48 | row.offset
             self._hashes[f"{root}:documents".encode()][b"%d" % place] = _ENCODER.encode(found)
-            self._documents[f"{root}:count".encode()] += 1
             terms = document_terms(found)
             for term, n in Counter(terms).items():
-                self._postings[_key(root, "term", term)].append(_posting(place, n, len(terms)))
+                self._postings[_key(root, "term", term)].append(_NUMBER.pack(place << 4 | min(n, 15)))
             for label in document_labels(fields):
-                self._postings[_key(root, "tag", label)].append(_posting(place, 1, 1))
+                self._postings[_key(root, "tag", label)].append(_NUMBER.pack(place))
+            row = (place, _mark(session), found.at, _mark(found.agent_id) & 0xFFFFFFFF, min(len(terms), 0xFFFF), 0)
+            self._postings[f"{root}:rows".encode()].append(_ROW.pack(*row))
 
     def _contribution(self, number: int, row: Row) -> None:
         if row.header("hmx-kind") in (b"tick", b"barrier", b"archive"):
@@ -209,23 +215,25 @@ class Expected:
         tenant_id, artifact_id = split_key((row.key or b"").decode())
         root = self._tenant(tenant_id, ARTIFACTS, number, row)
         key = _key(root, "artifact", artifact_id)
+        self._changed[f"{root}:achanges:{number}".encode()][artifact_id] = row.offset
         if row.value is None:
             self._strings.pop(key, None)
             self._artifacts.pop((root, artifact_id), None)
         else:
             self._strings[key] = row.value
-            self._artifacts[root, artifact_id] = orjson.loads(row.value)
+            self._artifacts[root, artifact_id] = row.value
 
     def _knowledge(self, number: int, row: Row) -> None:
         tenant_id, record_id = split_key((row.key or b"").decode())
         root = self._tenant(tenant_id, KNOWLEDGE, number, row)
         key = _key(root, "knowledge", record_id)
+        self._changed[f"{root}:kchanges:{number}".encode()][record_id] = row.offset
         if row.value is None:
             self._strings.pop(key, None)
             self._known.pop((root, record_id), None)
         else:
             self._strings[key] = row.value
-            self._known[root, record_id] = orjson.loads(row.value)
+            self._known[root, record_id] = row.value
 
     def keys(self) -> Memory:
         memory: Memory = {**self._strings, **{key: dict(fields) for key, fields in self._hashes.items()}}
@@ -233,9 +241,9 @@ class Expected:
             memory[f"{self._root}:tenants".encode()] = frozenset(self._tenants)
         memory.update({key: {b"at": float(at)} for key, at in self._newest.items()})
         memory.update(self._expiring)
-        memory.update({key: {b"documents": b"%d" % n} for key, n in self._documents.items()})
+        memory.update({key: _last(changed) for key, changed in self._changed.items()})
         memory.update({key: _recent(steps) for key, steps in self._steps.items()})
-        memory.update({key: b"".join(sorted(postings)) for key, postings in self._postings.items()})
+        memory.update({key: b"".join(sorted(parts)) for key, parts in self._postings.items()})
         self._list(memory)
         for root, patterns in self._samples.items():
             _sample(memory, root, patterns)
@@ -243,36 +251,32 @@ class Expected:
 
     def _list(self, memory: Memory) -> None:
         listed: dict[bytes, dict[bytes, bytes]] = defaultdict(dict)
-        standing: dict[bytes, set[bytes]] = defaultdict(set)
-        for (root, artifact_id), fields in self._artifacts.items():
-            name = artifact_id.encode()
+        for (root, artifact_id), value in self._artifacts.items():
+            fields, name = orjson.loads(value), artifact_id.encode()
             listed[_key(root, "artifacts", fields["status"])][name] = fields["artifact_type"].encode()
             shown = fields["metadata"].get("transition", {}).get("from") == "active"
-            if fields["status"] != "active" and not (fields["status"] in ("deprecated", "archived") and shown):
-                continue
-            rows = _held(root, "aterm", artifact_terms(fields))
-            rows |= {_key(root, "atag", label): b"" for label in artifact_labels(fields)}
-            for key, posting in rows.items():
-                listed[key][name] = posting
-                standing[_key(root, "aterms", artifact_id)].add(key)
-        for (root, record_id), fields in self._known.items():
-            name = record_id.encode()
+            if fields["status"] == "active" or (fields["status"] in ("deprecated", "archived") and shown):
+                labels, terms = artifact_labels(fields), artifact_terms(fields)
+                about = (fields["artifact_type"], artifact_time(fields), labels, terms)
+                listed[f"{root}:acards".encode()][name] = _card(value, *about)
+        for (root, record_id), value in self._known.items():
+            fields, name = orjson.loads(value), record_id.encode()
             listed[_key(root, "known", fields["status"])][name] = fields["kind"].encode()
-            if fields["status"] not in ("active", "unresolved", "superseded"):
-                continue
-            rows = _held(root, "kterm", knowledge_terms(fields))
-            rows |= {_key(root, "ktag", label): b"" for label in knowledge_labels(fields)}
-            if fields["status"] != "superseded":
-                rows[_key(root, "known", fields["kind"])] = b"%d" % knowledge_time(fields)
-            for key, posting in rows.items():
-                listed[key][name] = posting
-                standing[_key(root, "kterms", record_id)].add(key)
+            if fields["status"] in ("active", "unresolved", "superseded"):
+                kind = "" if fields["status"] == "superseded" else fields["kind"]
+                about = (kind, knowledge_time(fields), knowledge_labels(fields), knowledge_terms(fields))
+                listed[f"{root}:kcards".encode()][name] = _card(value, *about)
         memory.update(listed)
-        memory.update({key: frozenset(held) for key, held in standing.items()})
 
 
-def _held(root: str, kind: str, terms: list[str]) -> dict[bytes, bytes]:
-    return {_key(root, kind, term): _posting(0, n, len(terms)) for term, n in Counter(terms).items()}
+def _card(value: bytes, kind: str, at: int, labels: tuple[str, ...], terms: list[str]) -> bytes:
+    digest = hashlib.blake2b(value, digest_size=16).digest()
+    return _ENCODER.encode([digest, kind, at, labels, {term: terms.count(term) for term in sorted(set(terms))}])
+
+
+def _last(changed: dict[str, int]) -> dict[bytes, float]:
+    rows = sorted((at, name.encode()) for name, at in changed.items())
+    return {name: float(at) for at, name in rows[-CHANGES:]}
 
 
 def _sample(memory: Memory, root: str, patterns: dict[str, dict[str, int]]) -> None:
@@ -295,14 +299,20 @@ def _sample(memory: Memory, root: str, patterns: dict[str, dict[str, int]]) -> N
                 del memory[f"{root}:contribution:{name}".encode()]
 
 
-def _sorted_postings(memory: Memory) -> Memory:
-    """Postings of a key in the order of their bytes."""
+def _sorted_parts(memory: Memory) -> Memory:
+    """What was appended to a key, in the order of its bytes."""
     return {
-        key: b"".join(sorted(value[i : i + 12] for i in range(0, len(value), 12)))
-        if isinstance(value, bytes) and (b":term:" in key or b":tag:" in key)
+        key: b"".join(sorted(value[i : i + shape.size] for i in range(0, len(value), shape.size)))
+        if isinstance(value, bytes) and (shape := _appended(key))
         else value
         for key, value in memory.items()
     }
+
+
+def _appended(key: bytes) -> struct.Struct | None:
+    """The shape of what partitions append to it; None of other keys."""
+    kind = key.rpartition(b"}:")[2].partition(b":")[0]
+    return _APPENDED.get(kind)
 
 
 def _recent(steps: dict[int, bytes]) -> dict[bytes, float]:
@@ -314,5 +324,6 @@ def _key(root: str, kind: str, name: str) -> bytes:
     return f"{root}:{kind}:{quote(name, safe='')}".encode()
 
 
-def _posting(number: int, occurrences: int, length: int) -> bytes:
-    return _POSTING.pack(number, min(occurrences, 0xFFFF), min(length, 0xFFFF))
+@lru_cache(maxsize=10_000)
+def _mark(name: str) -> int:
+    return int.from_bytes(hashlib.blake2b(name.encode(errors="surrogatepass"), digest_size=8).digest(), "little")

@@ -1,0 +1,35 @@
+"""An array that grows at its end. Pure."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+
+class Growing:
+    """Room is doubled when it is used up, so that appending costs the same however much is there."""
+
+    __slots__ = ("_room", "size")
+
+    def __init__(self, dtype: Any, room: int = 16) -> None:
+        self._room: NDArray[Any] = np.empty(room, dtype)
+        self.size = 0
+
+    @property
+    def values(self) -> NDArray[Any]:
+        return self._room[: self.size]
+
+    @property
+    def nbytes(self) -> int:
+        return self._room.nbytes
+
+    def append(self, values: ArrayLike) -> None:
+        added = np.asarray(values)
+        size = self.size + len(added)
+        if size > len(self._room):
+            # What is read in one go stays mostly as it is: it gets a little more room, not twice as much.
+            room = np.empty(max(size + size // 8, min(2 * len(self._room), size + (1 << 16))), self._room.dtype)
+            room[: self.size] = self.values
+            self._room = room
+        self._room[self.size : size] = added
+        self.size = size

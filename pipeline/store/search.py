@@ -1,0 +1,265 @@
+"""A plan → what memory holds for it, in two round trips: where to look, then what stands there. Each is one snapshot.
+
+What the index says is remembered (see `views`) and brought up to date in the first trip; the answer is as of that trip,
+the same as if nothing had been remembered. Fails: StoreUnavailableError.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from hashlib import blake2b, sha256
+from itertools import islice
+from typing import Any, Final, NamedTuple
+
+import msgspec
+import orjson
+
+from pipeline.contracts.artifact import Artifact
+from pipeline.contracts.canonical import content_hash
+from pipeline.contracts.evidence import Step
+from pipeline.contracts.knowledge import Kind, KnowledgeRecord
+from pipeline.retrieval.catalogue import Card, Catalogue, Hit
+from pipeline.retrieval.documents import Document
+from pipeline.retrieval.plan import Plan
+from pipeline.retrieval.score import Fetched, Found
+from pipeline.store.blocks import Client, reachable, snapshot
+from pipeline.store.changes import CHANGES, Command
+from pipeline.store.keys import Keys, TenantKeys
+from pipeline.store.views import Recent, Shelf, View, Views
+from pipeline.topology import ARTIFACTS, KNOWLEDGE
+
+PARSED: Final = 20_000
+"""Artifacts, and knowledge records, that are kept as models: to read one costs more than all else about it."""
+PAGE: Final = 1_000
+
+_DOCUMENT: Final = msgspec.msgpack.Decoder(Document)
+_STEP: Final = msgspec.msgpack.Decoder(Step)
+_CARD: Final = msgspec.msgpack.Decoder(Card)
+# KEYS: cards, changes. ARGV: known up to this offset, how many changes are kept. Answers nothing where some are missed.
+_CHANGED: Final = b"""
+if redis.call('ZCARD', KEYS[2]) >= tonumber(ARGV[2])
+  and tonumber(redis.call('ZRANGE', KEYS[2], 0, 0, 'WITHSCORES')[2]) > tonumber(ARGV[1]) then return false end
+local ids, cards = redis.call('ZRANGEBYSCORE', KEYS[2], '(' .. ARGV[1], '+inf'), {}
+for i, id in ipairs(ids) do cards[i] = redis.call('HGET', KEYS[1], id) end
+return {ids, cards}
+"""
+
+
+class _Kind(NamedTuple):
+    """Artifacts or knowledge of a tenant: where they lie, and what is remembered of them."""
+
+    topic: str
+    cards: bytes
+    changes: Callable[[int], bytes]
+    shelf: Shelf
+
+
+class _Places(NamedTuple):
+    """What the first trip has found."""
+
+    filling: bytes | None
+    state_version: str
+    newest: int
+    session: Sequence[bytes]
+    expiring: int
+    """How many events there are that have a time to live."""
+    episodes: list[tuple[int, int]]
+    artifacts: list[Hit]
+    knowledge: list[Hit]
+    policies: list[Hit]
+
+
+Model = tuple[Any, bool]
+"""A record as its model, None where it cannot be read, and whether its content is what its hash says (HMX-A §8)."""
+
+
+class _Models:
+    """Those that were read last, by the digest of the record."""
+
+    def __init__(self, read: Callable[[bytes], Model]) -> None:
+        self._read = read
+        self._recent: Recent[Model] = Recent(PARSED)
+
+    def get(self, digest: bytes) -> Model | None:
+        return self._recent.get(digest)
+
+    def read(self, digest: bytes, value: bytes | None) -> Model | None:
+        """None where the value is not what the digest is of."""
+        if value is None or blake2b(value, digest_size=len(digest)).digest() != digest:
+            return None
+        model = self._read(value)
+        self._recent.put(digest, model)
+        return model
+
+
+def read_artifact(record: bytes) -> Model:
+    try:
+        return Artifact.model_validate_json(record), True
+    except ValueError:
+        fields = orjson.loads(record)
+    with suppress(ValueError):
+        return Artifact.model_validate(fields | {"content_hash": content_hash(fields["content"])}), False
+    return None, False
+
+
+def _read_knowledge(record: bytes) -> Model:
+    return KnowledgeRecord.model_validate_json(record), True
+
+
+class Search:
+    """Threads may share one; two of the same tenant wait for each other, but not for what stands in the places."""
+
+    def __init__(self, client: Client, keys: Keys) -> None:
+        self._client = client
+        self._keys = keys
+        self.views = Views()
+        self._artifacts, self._knowledge = _Models(read_artifact), _Models(_read_knowledge)
+
+    def fetch(self, plan: Plan) -> tuple[Fetched, int]:
+        """And how many events the tenant has that have a time to live."""
+        tenant = self._keys.tenant(plan.request.tenant_id)
+        while True:
+            # What changed between the trips belongs to neither snapshot: both are taken again.
+            places = self._look(plan, tenant)
+            fetched = self._read(tenant, places)
+            if fetched is not None:
+                return fetched, places.expiring
+
+    def _look(self, plan: Plan, tenant: TenantKeys) -> _Places:
+        """The first trip, and others before it where too little is remembered."""
+        view = self.views.of(tenant.root)
+        with view.lock:
+            while True:
+                answers = iter(snapshot(self._client, self._questions(plan, tenant, view)))
+                filling, version, newest, session = islice(answers, 4)
+                offsets = _pairs(version)
+                if filling != view.filling:
+                    view.forget(filling)
+                    lacking = self._shelves(tenant, view)
+                else:
+                    lacking = [s for s in self._shelves(tenant, view) if not _follow(s, answers, offsets)]
+                if lacking:
+                    for kind in lacking:
+                        self._stock(kind, offsets)
+                    continue
+                rows, *found, expiring = answers
+                places = self._rank(plan, view, rows, found)
+                self.views.settle(view)
+                return _Places(filling, state_version(offsets), int(newest or 0), session, expiring, *places)
+
+    def _questions(self, plan: Plan, tenant: TenantKeys, view: View) -> list[Command]:
+        changed = (
+            (b"EVAL", _CHANGED, b"2", kind.cards, kind.changes(partition), b"%d" % offset, b"%d" % CHANGES)
+            for kind in self._shelves(tenant, view)
+            for partition, offset in kind.shelf.offsets.items()
+        )
+        return [
+            (b"GET", self._keys.filling),
+            (b"HGETALL", tenant.version),
+            (b"ZSCORE", tenant.newest, b"at"),
+            (b"ZRANGE", tenant.session(plan.request.session_id or ""), b"0", b"-1"),
+            *changed,
+            (b"GETRANGE", tenant.rows, b"%d" % view.episodes.read, b"-1"),
+            *((b"GETRANGE", tenant.postings(term), b"%d" % view.read(term), b"-1") for term in plan.terms),
+            *((b"GET", tenant.tagged(label)) for label in plan.labels),
+            (b"ZCARD", tenant.expiring),
+        ]
+
+    def _rank(
+        self, plan: Plan, view: View, rows: bytes, found: Sequence[bytes | None]
+    ) -> tuple[list[tuple[int, int]], list[Hit], list[Hit], list[Hit]]:
+        view.episodes.extend(rows)
+        terms = []
+        for name, tail in zip(plan.terms, found, strict=False):
+            term = view.term(name)
+            view.episodes.refresh(term, tail or b"")
+            view.keep(name, term)
+            terms.append(term)
+        among = view.episodes.among([numbers or b"" for numbers in found[len(plan.terms) :]])
+        artifacts, knowledge = view.artifacts.catalogue, view.knowledge.catalogue
+        return (
+            view.episodes.best(terms, plan.episodes, among),
+            artifacts.best(plan.terms, plan.artifacts, plan.labels),
+            knowledge.best(plan.terms, plan.knowledge, plan.labels),
+            knowledge.newest(Kind.POLICY, plan.policies, plan.labels),
+        )
+
+    def _shelves(self, tenant: TenantKeys, view: View) -> list[_Kind]:
+        return [
+            _Kind(ARTIFACTS, tenant.artifact_cards, tenant.artifact_changes, view.artifacts),
+            _Kind(KNOWLEDGE, tenant.knowledge_cards, tenant.knowledge_changes, view.knowledge),
+        ]
+
+    def _stock(self, kind: _Kind, offsets: Mapping[bytes, int]) -> None:
+        """All cards, page by page. Some may be newer than `offsets`: they come again with what changed since."""
+        with reachable():
+            cards = list(self._client.hscan_iter(kind.cards, count=PAGE))
+        kind.shelf.catalogue = Catalogue()
+        kind.shelf.catalogue.put((name.decode(), _CARD.decode(card)) for name, card in cards)
+        kind.shelf.offsets = _of(kind.topic, offsets)
+
+    def _read(self, tenant: TenantKeys, places: _Places) -> Fetched | None:
+        """The second trip; None where something of it is not any more what the first has found."""
+        stated = (*places.knowledge, *places.policies)
+        wanted: list[tuple[_Models, Hit, Callable[[str], bytes]]]
+        wanted = [(self._artifacts, hit, tenant.artifact) for hit in places.artifacts]
+        wanted += [(self._knowledge, hit, tenant.knowledge) for hit in stated]
+        found: dict[bytes, Any] = {hit.digest: models.get(hit.digest) for models, hit, _ in wanted}
+        lacking = [(models, hit.digest, key(hit.name)) for models, hit, key in wanted if found[hit.digest] is None]
+        numbers = [b"%d" % number for number, _ in places.episodes]
+        documents = [(b"HMGET", tenant.documents, *numbers)] if numbers else []
+        answers = snapshot(
+            self._client, [(b"GET", self._keys.filling), *documents, *((b"GET", key) for _, _, key in lacking)]
+        )
+        filling, bodies = answers[0], answers[1] if numbers else []
+        for (models, digest, _), value in zip(lacking, answers[1 + len(documents) :], strict=True):
+            found[digest] = models.read(digest, value)
+        if filling != places.filling or any(model is None for model in found.values()):
+            return None
+        return Fetched(
+            state_version=places.state_version,
+            newest=places.newest,
+            episodes=tuple(
+                Found(_DOCUMENT.decode(body), score)
+                for (_, score), body in zip(places.episodes, bodies, strict=True)
+                if body is not None
+            ),
+            artifacts=_scored(places.artifacts, found),
+            knowledge=_scored(places.knowledge, found),
+            policies=tuple(each.source for each in _scored(places.policies, found)),
+            session=tuple(_STEP.decode(step) for step in places.session),
+        )
+
+
+def _scored(hits: Sequence[Hit], found: Mapping[bytes, Model]) -> tuple[Found[Any], ...]:
+    models = ((hit, *found[hit.digest]) for hit in hits)
+    return tuple(Found(source, hit.score, sound) for hit, source, sound in models if source is not None)
+
+
+def _follow(kind: _Kind, answers: Iterator[Any], offsets: Mapping[bytes, int]) -> bool:
+    """Takes in what has changed; False where that is not all, and all cards must be read again."""
+    shelf, known = kind.shelf, True
+    for changed in list(islice(answers, len(shelf.offsets))):
+        if changed is None:
+            known = False
+        else:
+            cards = zip(*changed, strict=True)
+            shelf.catalogue.put((name.decode(), None if card is None else _CARD.decode(card)) for name, card in cards)
+    now = _of(kind.topic, offsets)
+    known = known and now.keys() == shelf.offsets.keys()
+    shelf.offsets = now
+    return known
+
+
+def _of(topic: str, offsets: Mapping[bytes, int]) -> dict[int, int]:
+    """Partition of a topic → offset."""
+    named = ((name.decode().rpartition("/"), at) for name, at in offsets.items())
+    return {int(number): at for (where, _, number), at in named if where == topic}
+
+
+def _pairs(flat: Sequence[bytes]) -> dict[bytes, int]:
+    return {name: int(at) for name, at in zip(flat[::2], flat[1::2], strict=True)}
+
+
+def state_version(offsets: Mapping[bytes, int]) -> str:
+    """The same where the tenant's last record is the same in every partition, whatever order they came in."""
+    return sha256(b"\n".join(b"%b=%d" % row for row in sorted(offsets.items()))).hexdigest()[:16]

@@ -1,0 +1,147 @@
+"""What a process remembers of the tenants' indexes, so that a query reads only what was appended since.
+
+Enters: what a snapshot of Redis says. Leaves: views that are as of that snapshot. Nothing here is more than Redis
+holds: a view that is forgotten is read again. All views together stay within a bound of bytes; what was asked longest
+ago goes first.
+"""
+
+import threading
+from collections import OrderedDict
+from collections.abc import Hashable
+from typing import Final, Generic, TypeVar
+
+from pipeline.contracts.limits import MB
+from pipeline.retrieval.catalogue import Catalogue
+from pipeline.retrieval.episode_index import EpisodeIndex, Term
+
+VIEWS_BYTES: Final = 512 * MB
+NEVER: Final = b"never read"
+"""No filling is called so."""
+
+Value = TypeVar("Value")
+
+
+class Shelf:
+    """A catalogue, and up to which record of each partition it is read; -1 where nothing was read of one."""
+
+    def __init__(self) -> None:
+        self.catalogue = Catalogue()
+        self.offsets: dict[int, int] = {}
+
+
+class View:
+    """A tenant's; who uses it holds the lock."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.bytes = 0
+        self.forget(NEVER)
+
+    def forget(self, filling: bytes | None) -> None:
+        """Nothing is known of this filling of Redis so far."""
+        self.filling = filling
+        self.episodes = EpisodeIndex()
+        self.artifacts, self.knowledge = Shelf(), Shelf()
+        self._terms: OrderedDict[str, Term] = OrderedDict()
+        self._terms_bytes = 0
+
+    def read(self, name: str) -> int:
+        """Bytes of a term's postings that are known."""
+        known = self._terms.get(name)
+        return 0 if known is None else known.read
+
+    def term(self, name: str) -> Term:
+        """To be given back by `keep`."""
+        known = self._terms.pop(name, None)
+        if known is None:
+            return Term()
+        self._terms_bytes -= known.nbytes
+        return known
+
+    def keep(self, name: str, term: Term) -> None:
+        """A term that stands nowhere is not worth remembering."""
+        if term.own.size:
+            self._terms[name] = term
+            self._terms_bytes += term.nbytes
+
+    def drop_term(self) -> bool:
+        """The one that was asked longest ago."""
+        if not self._terms:
+            return False
+        self._terms_bytes -= self._terms.popitem(last=False)[1].nbytes
+        return True
+
+    def measure(self) -> int:
+        shelves = self.artifacts.catalogue.nbytes + self.knowledge.catalogue.nbytes
+        self.bytes = self.episodes.nbytes + self._terms_bytes + shelves
+        return self.bytes
+
+
+class Views:
+    """By tenant."""
+
+    def __init__(self, limit: int = VIEWS_BYTES) -> None:
+        self._limit = limit
+        self._lock = threading.Lock()
+        self._views: OrderedDict[str, View] = OrderedDict()
+
+    @property
+    def nbytes(self) -> int:
+        return sum(view.bytes for view in self._views.values())
+
+    def of(self, tenant: str) -> View:
+        with self._lock:
+            view = self._views.setdefault(tenant, View())
+            self._views.move_to_end(tenant)
+            return view
+
+    def settle(self, view: View) -> None:
+        """Keeps the bound after a view, whose lock is held, may have grown."""
+        with self._lock:
+            view.measure()
+            excess = self.nbytes - self._limit
+            for tenant, other in list(self._views.items()):
+                if excess <= 0:
+                    return
+                if other is view:
+                    excess -= _shrink(view, excess)
+                elif other.lock.acquire(blocking=False):  # one that is in use was not asked longest ago
+                    try:
+                        freed = _shrink(other, excess)
+                        if freed < excess:
+                            freed += other.bytes
+                            del self._views[tenant]
+                        excess -= freed
+                    finally:
+                        other.lock.release()
+
+
+def _shrink(view: View, excess: int) -> int:
+    """Forgets terms; how many bytes that has freed."""
+    before = view.bytes
+    while before - view.measure() < excess and view.drop_term():
+        pass
+    return before - view.bytes
+
+
+class Recent(Generic[Value]):
+    """Values by what they are made of, those used last."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._lock = threading.Lock()
+        self._values: OrderedDict[Hashable, Value] = OrderedDict()
+
+    def get(self, key: Hashable) -> Value | None:
+        with self._lock:
+            value = self._values.get(key)
+            if value is not None:
+                self._values.move_to_end(key)
+            return value
+
+    def put(self, key: Hashable, value: Value) -> None:
+        with self._lock:
+            self._values[key] = value
+            self._values.move_to_end(key)
+            if len(self._values) > self._most:
+                self._values.popitem(last=False)

@@ -1,0 +1,174 @@
+"""A tenant's memory of any size, made up, and questions to it: written to Redis as the materialiser writes it.
+
+Words are as unevenly frequent as in conversations, half of a session's are about its subject; every document holds its
+month and year, every fifth its speaker's name. Nothing is drawn from a clock: the same size is the same memory.
+"""
+
+from collections.abc import Iterator
+from itertools import islice
+from typing import Any, Final
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from pipeline.contracts.artifact import Artifact
+from pipeline.contracts.event_types import Role
+from pipeline.retrieval.documents import Document, document_terms
+from pipeline.retrieval.postings import document_number, pack_row
+from pipeline.store.changes import Changes, Command
+from pipeline.store.keys import Keys
+from pipeline.topology import EPISODES
+from tests.support.memory import T0, Memory, artifact, artifact_as_read
+
+TURNS: Final = 20
+"""Of a session."""
+WORDS: Final = 14
+PARTITIONS: Final = 8
+BLOCK: Final = 500
+APART_MS: Final = 30_000
+_SUBJECTS: Final = 12
+"""Words that belong to a session's subject."""
+_SYLLABLES: Final = (
+    "ba",
+    "ko",
+    "ri",
+    "tu",
+    "mel",
+    "san",
+    "dor",
+    "vek",
+    "lin",
+    "pra",
+    "os",
+    "gim",
+    "fen",
+    "zul",
+    "char",
+    "wet",
+)
+_ENCODER: Final = msgspec.msgpack.Encoder()
+
+
+def word(number: int) -> str:
+    """No stop word, and no other number's."""
+    made = ""
+    while True:
+        number, place = divmod(number, len(_SYLLABLES))
+        made += _SYLLABLES[place]
+        if not number:
+            return made + "x"
+
+
+def vocabulary(documents: int) -> int:
+    return 5_000 + documents // 4
+
+
+def _frequent(dice: np.random.Generator, size: int, words: int) -> NDArray[np.int64]:
+    """Ranks of words, the k-th about as frequent as 1/k."""
+    return np.minimum((words ** dice.random(size)).astype(np.int64), words - 1)
+
+
+def documents(count: int, words: int, first: int = 0) -> Iterator[tuple[int, Document]]:
+    """From the `first` on, each with its number; 64 sessions at a time take turns."""
+    names = [word(n) for n in range(words)]
+    for group in range(first // (64 * TURNS), (first + count) // (64 * TURNS) + 1):
+        dice = np.random.default_rng(group)
+        subjects = _frequent(dice, 64 * _SUBJECTS, words).reshape(64, _SUBJECTS) * 7 % words
+        for turn in range(TURNS):
+            common = _frequent(dice, 64 * WORDS // 2, words).reshape(64, -1)
+            about = dice.integers(0, _SUBJECTS, (64, WORDS // 2))
+            for session in range(64):
+                at = (group * TURNS + turn) * 64 + session
+                if not first <= at < first + count:
+                    continue
+                chosen = [*common[session].tolist(), *subjects[session][about[session]].tolist()]
+                name = f"session-{group * 64 + session:06d}"
+                said = Document(
+                    event_id=f"event-{at:09d}",
+                    session_id=name,
+                    agent_id="agent-1",
+                    role=Role.MESSAGE,
+                    actor="user" if turn % 2 else f"agent {session % 5}",
+                    at=T0 + at * APART_MS,
+                    salience=0.5,
+                    text=" ".join(names[n] for n in chosen),
+                )
+                yield document_number(session % PARTITIONS, at), said
+
+
+def blocks(keys: Keys, tenant: str, count: int, words: int, first: int = 0) -> Iterator[tuple[str, int, list[Command]]]:
+    """Partition, the position after it, and what writes it."""
+    waiting: list[list[tuple[int, Document]]] = [[] for _ in range(PARTITIONS)]
+    for number, said in documents(count, words, first):
+        held = waiting[number >> 48]
+        held.append((number, said))
+        if len(held) == BLOCK:
+            yield _block(keys, tenant, held)
+            held.clear()
+    for held in waiting:
+        if held:
+            yield _block(keys, tenant, held)
+
+
+def _block(keys: Keys, tenant: str, held: list[tuple[int, Document]]) -> tuple[str, int, list[Command]]:
+    changes = Changes(keys)
+    writer = changes.of(tenant)
+    partition = f"{EPISODES}/{held[0][0] >> 48}"
+    offset = held[-1][0] & (1 << 48) - 1
+    for number, said in held:
+        terms = document_terms(said)
+        row = pack_row(number, said.session_id, said.agent_id, said.at, len(terms))
+        writer.document(number, _ENCODER.encode(said), row, terms, ())
+    writer.version(partition.encode(), offset)
+    last = held[-1][1]
+    writer.event(writer.keys.event(last.event_id), last.session_id.encode(), b"{}", last.at)
+    return partition, offset + 1, changes.commands()
+
+
+def artifacts(tenant: str, count: int, vocabulary: int) -> Iterator[Artifact]:
+    dice = np.random.default_rng(count)
+    for n in range(count):
+        chosen = [word(k) for k in _frequent(dice, 40, vocabulary).tolist()]
+        steps = [
+            {
+                "order": i,
+                "description": " ".join(chosen[4 * i : 4 * i + 4]),
+                "tools_used": [chosen[i]],
+                "optional": False,
+            }
+            for i in range(1, 9)
+        ]
+        content: dict[str, Any] = {
+            "steps": steps,
+            "preconditions": [],
+            "postconditions": [],
+            "tools_used": chosen[1:9],
+            "estimated_complexity": "low",
+        }
+        yield artifact(f"artifact-{n:06d}", " ".join(chosen[:4]), tenant=tenant, content=content)
+
+
+def fill(memory: Memory, tenant: str, episodes: int, compiled: int = 0) -> None:
+    positions: dict[str, int | None] = dict(memory.store.positions())
+    for partition, new, commands in blocks(memory.keys, tenant, episodes, vocabulary(episodes)):
+        assert memory.blocks.apply(partition, positions.get(partition), new, commands).ours
+        positions[partition] = new
+    made = artifacts(tenant, compiled, vocabulary(episodes))
+    offset = 0
+    while batch := list(islice(made, BLOCK)):
+        memory.write(*(artifact_as_read(each, offset + n) for n, each in enumerate(batch)))
+        offset += len(batch)
+
+
+def queries(count: int, episodes: int, seed: int = 1) -> list[str]:
+    """Each about what one document says: some of its words, and sometimes when it was said."""
+    dice = np.random.default_rng(seed)
+    wanted = sorted(dice.integers(0, episodes, count).tolist())
+    asked = []
+    for at in wanted:
+        ((_, said),) = documents(1, vocabulary(episodes), at)
+        words = dice.permutation(said.text.split())[: int(dice.integers(3, 8))].tolist()
+        when = ["in March 2026"] if dice.random() < 0.3 else []
+        asked.append(" ".join(["what about", *words, *when]))
+    return [asked[n] for n in dice.permutation(count).tolist()]

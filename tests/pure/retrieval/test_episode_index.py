@@ -1,0 +1,157 @@
+"""The index of episodes against a plain reading of what it promises, however it came and was remembered."""
+
+import math
+from collections import Counter, defaultdict
+from typing import NamedTuple
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pipeline.retrieval.episode_index import AFTER, BEFORE, EpisodeIndex, Term
+from pipeline.retrieval.postings import (
+    K1,
+    B,
+    document_number,
+    pack_number,
+    pack_posting,
+    pack_row,
+    session_mark,
+    typical,
+)
+
+WORDS = ("red", "green", "blue", "plum", "teal", "year")
+
+
+class Turn(NamedTuple):
+    number: int
+    session: str
+    words: tuple[str, ...]
+
+
+class Memory:
+    """What is appended, and what a process has read of it."""
+
+    def __init__(self) -> None:
+        self.turns: list[Turn] = []
+        self.rows = b""
+        self.postings: defaultdict[str, bytes] = defaultdict(bytes)
+        self.index = EpisodeIndex()
+        self.terms: defaultdict[str, Term] = defaultdict(Term)
+
+    def append(self, turns: list[Turn]) -> None:
+        for turn in turns:
+            self.turns.append(turn)
+            self.rows += pack_row(turn.number, turn.session, "agent", turn.number, len(turn.words))
+            for word, n in Counter(turn.words).items():
+                self.postings[word] += pack_posting(turn.number, n)
+
+    def best(self, words: list[str], limit: int) -> list[tuple[int, int]]:
+        self.index.extend(self.rows[self.index.read :])
+        for word in words:
+            self.index.refresh(self.terms[word], self.postings[word][self.terms[word].read :])
+        return self.index.best([self.terms[word] for word in words], limit)
+
+
+def plainly(turns: list[Turn], words: list[str], limit: int) -> list[tuple[int, int]]:
+    """Document by document, as the definitions say."""
+    sessions: defaultdict[str, list[Turn]] = defaultdict(list)
+    for turn in turns:
+        sessions[turn.session].append(turn)
+    place = {turn.number: at for held in sessions.values() for at, turn in enumerate(held)}
+
+    def around(turn: Turn) -> list[tuple[int, Turn]]:
+        held, at = sessions[turn.session], place[turn.number]
+        before = [(w, held[at - i]) for i, w in enumerate(BEFORE, 1) if at - i >= 0]
+        return before + [(w, held[at + i]) for i, w in enumerate(AFTER, 1) if at + i < len(held)]
+
+    def length(turn: Turn) -> int:
+        held, at = sessions[turn.session], place[turn.number]
+        return 10 * len(turn.words) + sum(w * len(held[at - i].words) for i, w in enumerate(BEFORE, 1) if at - i >= 0)
+
+    average = typical(sum(map(length, turns)), 10 * len(turns))
+    scores: Counter[int] = Counter()
+    for word in words:
+        held_by = sum(word in turn.words for turn in turns)
+        idf = max(1, round(64 * math.log1p((len(turns) - held_by + 0.5) / (held_by + 0.5))))
+        for turn in turns if held_by else []:
+            n = (10 * turn.words.count(word) + sum(w * other.words.count(word) for w, other in around(turn))) / 10
+            flat = K1 * (1 - B + B / average * (length(turn) / 10))
+            scores[turn.number] += int(np.rint(4096 * (K1 + 1) * n / (n + flat))) * idf
+    found = [(number, score) for number, score in scores.items() if score]
+    return sorted(found, key=lambda row: (-row[1], row[0]))[:limit]
+
+
+@st.composite
+def appended(draw: st.DrawFn) -> list[list[Turn]]:
+    """Blocks, each of one partition; a session lives in one."""
+    offsets: Counter[int] = Counter()
+    blocks = []
+    for partition in draw(st.lists(st.integers(0, 2), max_size=8)):
+        block = []
+        for session in draw(st.lists(st.integers(0, 2), min_size=1, max_size=12)):
+            words = tuple(draw(st.lists(st.sampled_from(WORDS), min_size=1, max_size=5)))
+            offsets[partition] += draw(st.integers(1, 3))
+            number = document_number(partition, offsets[partition])
+            block.append(Turn(number, f"{partition}-{session}", words))
+        blocks.append(block)
+    return blocks
+
+
+queries = st.lists(st.sampled_from([*WORDS, "unheard"]), unique=True, min_size=1, max_size=4)
+
+
+@given(appended(), st.lists(queries, min_size=1, max_size=4), st.integers(1, 40))
+def test_what_is_remembered_answers_as_what_is_read_anew_and_as_the_definitions(
+    blocks: list[list[Turn]], asked: list[list[str]], limit: int
+) -> None:
+    memory = Memory()
+    for at, block in enumerate(blocks):
+        memory.append(block)
+        words = asked[at % len(asked)]
+        fresh = Memory()
+        fresh.append(memory.turns)
+        assert memory.best(words, limit) == fresh.best(words, limit) == plainly(memory.turns, words, limit)
+
+
+@given(appended(), queries)
+def test_the_order_in_which_partitions_were_written_does_not_matter(blocks: list[list[Turn]], words: list[str]) -> None:
+    one, other = Memory(), Memory()
+    for block in blocks:
+        one.append(block)
+    for block in sorted(blocks, key=lambda b: b[0].number >> 48, reverse=True):
+        other.append(block)
+    assert one.best(words, 20) == other.best(words, 20)
+
+
+def many(sessions: int, turns: int) -> list[Turn]:
+    """Words of very different frequency, in sessions that take turns."""
+    made = []
+    for n in range(sessions * turns):
+        words = [f"w{k}" for k in range(1, 12) if (n * 2_654_435_761 >> 7) % (3**k // 2 + 1) == 0]
+        made.append(Turn(document_number(n % 3, n), f"{n % 3}-{n % sessions}", ("year", *words)))
+    return made
+
+
+def test_what_is_not_looked_at_could_not_have_been_among_the_best() -> None:
+    memory, turns = Memory(), many(300, 60)
+    memory.append(turns[:-40])
+    for words in (["year", "w2", "w7"], ["w1", "w9"], ["year"], ["w3", "w4", "w5", "w6", "w8"]):
+        memory.best(words, 20)
+    memory.append(turns[-40:])
+    for words in (["year", "w2", "w7"], ["w1", "w9"], ["year"], ["w3", "w4", "w5", "w6", "w8"]):
+        assert memory.best(words, 20) == plainly(turns, words, 20)
+
+
+def test_only_documents_that_are_asked_for_are_found() -> None:
+    memory, turns = Memory(), many(30, 20)
+    memory.append(turns)
+    memory.best(["w1"], 10)
+    tagged = b"".join(pack_number(turn.number) for turn in turns[::7])
+    of_session = memory.index.among([tagged], session=session_mark("0-0"))
+    found = memory.index.best([memory.terms["w1"]], 1000, of_session)
+    wanted = {turn.number for turn in turns[::7] if turn.session == "0-0"}
+    every = dict(memory.best(["w1"], 1000))
+    assert found == sorted(((n, every[n]) for n in wanted if n in every), key=lambda row: (-row[1], row[0]))
+    assert memory.index.among() is None
+    assert not memory.index.best([memory.terms["w1"]], 10, memory.index.among(until=-1))

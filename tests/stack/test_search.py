@@ -1,0 +1,164 @@
+"""What a process remembers of the index, against one that has just begun: the same answers, whatever befalls Redis."""
+
+import random
+import uuid
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from pipeline.contracts.keys import join_key
+from pipeline.contracts.limits import KB
+from pipeline.retrieval.plan import plan
+from pipeline.retrieval.request import PackRequest
+from pipeline.retrieval.score import Fetched
+from pipeline.store.fetch import Store
+from pipeline.store.projection import Record
+from pipeline.store.views import View, Views
+from pipeline.topology import ARTIFACTS
+from tests.support.memory import Memory, artifact, artifact_as_read, episode, episode_as_read
+
+WORDS = ("deploy", "staging", "rotate", "vault", "namespace", "pods", "ingress", "credentials")
+QUERIES = ("deploy staging", "rotate the vault credentials", "namespace of the pods and the ingress", "unheard of")
+
+
+@pytest.fixture
+def memory(redis_url: str) -> Iterator[Memory]:
+    made = Memory(redis_url, f"t{uuid.uuid4().hex}-")
+    yield made
+    made.wipe()
+    made.client.close()
+
+
+class Writer:
+    """Appends records of three partitions, and artifacts that are replaced and erased, at random."""
+
+    def __init__(self, seed: int) -> None:
+        self.dice = random.Random(seed)
+        self.offsets = [0, 0, 0]
+        self.told = 0
+
+    def text(self) -> str:
+        return " ".join(self.dice.choices(WORDS, k=self.dice.randint(1, 6)))
+
+    def episodes(self, count: int, tenant: str = "acme") -> list[Record]:
+        made = []
+        for _ in range(count):
+            partition = self.dice.randrange(3)
+            offset = self.offsets[partition] = self.offsets[partition] + 1
+            session = f"s{partition}-{self.dice.randrange(3)}"
+            said = episode(f"e{partition}-{offset}", self.text(), session=session, index=offset, tenant=tenant)
+            made.append(episode_as_read(said, offset, partition))
+        return made
+
+    def artifacts(self, count: int) -> list[Record]:
+        made = []
+        for _ in range(count):
+            name, self.told = f"a{self.dice.randrange(8)}", self.told + 1
+            status = self.dice.choice(["active", "active", "draft"])
+            if self.dice.random() < 0.2:
+                made.append(Record(ARTIFACTS, 0, self.told, join_key("acme", name).encode(), None))
+            else:
+                made.append(artifact_as_read(artifact(name, self.text(), status=status), self.told))
+        return made
+
+
+def found(store: Store, query: str, **asked: Any) -> Fetched:
+    return store.fetch(plan(PackRequest(query=query, tenant_id="acme", **asked)))
+
+
+def same_as_anew(memory: Memory) -> None:
+    fresh = Store(memory.client, memory.keys)
+    for query in QUERIES:
+        assert found(memory.store, query) == found(fresh, query)
+
+
+@pytest.mark.requirement("C-23")
+def test_what_is_remembered_answers_as_a_process_that_has_just_begun(memory: Memory) -> None:
+    writer, written = Writer(7), list[Record]()
+    same_as_anew(memory)
+    for turn in range(12):
+        records = [*writer.episodes(turn), *writer.artifacts(turn % 4)]
+        written += records
+        memory.write(*records)
+        same_as_anew(memory)
+    before = [found(memory.store, query) for query in QUERIES]
+    assert all(fetched.episodes and fetched.artifacts for fetched in before[:3])
+
+    memory.wipe()
+    for record in sorted(written, key=lambda r: (r.topic, -r.partition, r.offset)):
+        memory.write(record)
+        if record.offset == 1:
+            same_as_anew(memory)
+    assert [found(memory.store, query) for query in QUERIES] == before
+
+
+def test_an_emptied_redis_that_holds_something_else_is_not_mistaken_for_the_old_one(memory: Memory) -> None:
+    memory.write(*Writer(1).episodes(20))
+    same_as_anew(memory)
+    memory.wipe()
+    assert not found(memory.store, "deploy staging").episodes
+    memory.wipe()
+    memory.write(*Writer(2).episodes(20))
+    same_as_anew(memory)
+
+
+def test_cards_are_read_again_where_more_has_changed_than_is_told(
+    memory: Memory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("pipeline.store.changes.CHANGES", 4)
+    monkeypatch.setattr("pipeline.store.search.CHANGES", 4)
+    writer = Writer(5)
+    for count in (1, 20, 3, 6, 4, 5, 30):
+        memory.write(*writer.artifacts(count))
+        same_as_anew(memory)
+
+
+def test_what_a_tenant_says_in_several_partitions_is_found(memory: Memory) -> None:
+    writer = Writer(6)
+    for partition in (1, 0, 2, 0, 1):
+        memory.write(*(record._replace(partition=partition) for record in writer.artifacts(6)))
+        same_as_anew(memory)
+
+
+def test_other_tenants_and_terms_are_forgotten_first_and_read_again(memory: Memory) -> None:
+    writer = Writer(3)
+    memory.write(*writer.episodes(60), *writer.episodes(60, "zeta"))
+    store = Store(memory.client, memory.keys)
+    store._search.views = views = Views(8 * KB)
+    fresh = Store(memory.client, memory.keys)
+    for _ in range(3):
+        for query in QUERIES:
+            for tenant in ("acme", "zeta"):
+                planned = plan(PackRequest(query=query, tenant_id=tenant))
+                assert store.fetch(planned) == fresh.fetch(planned)
+                assert views.nbytes <= max(8 * KB, views.of(memory.keys.tenant(tenant).root).bytes)
+
+
+def test_a_view_in_use_is_not_taken_from_under_its_user() -> None:
+    views = Views(0)
+    used, other = views.of("used"), views.of("other")
+    with used.lock, other.lock:
+        views.settle(other)
+    assert views.of("used") is used
+    with other.lock:
+        views.settle(other)
+    assert views.of("used") is not used
+    assert isinstance(views.of("other"), View)
+
+
+def test_what_changes_between_the_trips_is_looked_for_again(memory: Memory) -> None:
+    """A pack's state version and what it holds belong together."""
+    memory.write(artifact_as_read(artifact("a1"), 0), episode_as_read(episode("e1", "deploy staging"), 0))
+    store = Store(memory.client, memory.keys)
+    read, changes = store._search._read, iter([artifact_as_read(artifact("a1", "Deploy production", version=2), 1)])
+
+    def meanwhile(*arguments: Any) -> Any:
+        for record in changes:
+            memory.write(record)
+        return read(*arguments)
+
+    store._search._read = meanwhile  # type: ignore[method-assign]
+    fetched = found(store, "deploy staging")
+    assert [hit.source.title for hit in fetched.artifacts] == ["Deploy production"]
+    assert fetched.state_version == store.state_version("acme")
