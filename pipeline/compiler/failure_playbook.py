@@ -6,19 +6,20 @@ worked, and what had been done before tries that failed and tries that worked. N
 session only is a finding from three sessions on.
 """
 
+import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from math import log
 from typing import Any, Final, NamedTuple
 
-from pipeline.compiler.confidence import Tally, Verdict, contradicted, recent, tally, wilson
+from pipeline.compiler.confidence import CONTRADICTED, tally, wilson
 from pipeline.compiler.mining import share_with
 from pipeline.compiler.model import ArtifactType, Extracted, Finding, Need
+from pipeline.compiler.ways_out import HELPED, Recovery, after, once, recoveries
 from pipeline.compiler.wording import listed, most_frequent, plural
 from pipeline.contracts.artifact import Status
 from pipeline.contracts.event_types import Role
 from pipeline.contracts.evidence import Contribution, Segment, SegmentOutcome
-from pipeline.contracts.limits import STEP_VALUES
 from pipeline.contracts.pack import Section
 from pipeline.segments.intent import goal_intent, goal_messages, stem
 from pipeline.segments.masking import mask, mask_code, mask_ids, readable, sentence, shorten
@@ -28,10 +29,9 @@ from pipeline.segments.pairing import Action
 NAME: Final = "failure_playbook"
 _KEYS: Final = 32  # different errors of one segment that are kept, the first ones
 _TRIES: Final = 8  # of one error in one segment
-_PATH: Final = 6  # verbs from an error to the next try
-_LOOKS: Final = 2
 _BEFORE: Final = 24
 _MESSAGE: Final = 160
+_TITLE: Final = 90
 _FAULT: Final = 80
 _FAULTS: Final = 3
 _LEAST_SESSIONS: Final = 2
@@ -41,13 +41,16 @@ _MOST: Final = 0.8
 _SIDE: Final = 5  # tries that failed, and that worked, before prevention is judged
 _LOG_ODDS: Final = 1.0
 _SHOWN: Final = 5
-_SHOWN_ONCE: Final = 2
-_HELPED: Final = 2
 _SEVERITY: Final = ((0.25, "low"), (0.5, "medium"), (0.8, "high"))
 _OF_COURSE: Final = "error exception failed failure command tool"
 _GENERAL: Final = frozenset(f"{_OF_COURSE} process exit code status non zero nonzero".split())
 """What a class may say of every error."""
-_ALIKE: Final = 0.5  # share of words by which two tools serve one purpose
+_PROGRAM: Final = re.compile(r"^<(?:id|path)>: ")
+_PASSES: Final = re.compile(
+    r"\b(?:sibling|parallel|another|previous) (?:\w+ )*call\b.*\b(?:errored|failed)\b"
+    r"|\bcall (?:was )?(?:cancell?ed|skipped)\b",
+    re.IGNORECASE,
+)
 
 
 class _ErrorKey(NamedTuple):
@@ -73,9 +76,9 @@ def extract(segment: Segment, outcome: SegmentOutcome, actions: Sequence[Action]
 
 def _error_key(action: Action) -> _ErrorKey | None:
     """A command that only looks and fails without a word has found nothing: that is an answer. That something failed
-    is no way to fail."""
+    is no way to fail, nor is a warning, nor that a call was given up for another one's sake."""
     failure = action.failure
-    if failure is None:
+    if failure is None or _PASSES.search(failure.message) or failure.type.endswith("Warning"):
         return None
     looks = action.role is Role.ACTION and not mutates(action.verb)
     if not failure.message and (looks or _GENERAL.issuperset(words_of(failure.type))):
@@ -83,13 +86,13 @@ def _error_key(action: Action) -> _ErrorKey | None:
     kind, message = (
         mask(text, action.values).lower()[:_MESSAGE].rstrip(" .") for text in (failure.type, failure.message)
     )
-    return _ErrorKey(kind, action.verb, message)
+    return _ErrorKey(kind, action.verb, _PROGRAM.sub("", message.removeprefix(f"{tool_of(action.verb)}: ")))
 
 
 def _extracted(
     key: _ErrorKey, at: Sequence[int], done: Sequence[Action], outcome: SegmentOutcome, wishes: list[str]
 ) -> Extracted:
-    tries = [_after(i, done, outcome) for i in at[:_TRIES]]
+    tries = [after(i, done, outcome) for i in at[:_TRIES]]
     sources = [event for i in at[:_TRIES] for event in done[i].events]
     sources += [done[i].events[0] for try_ in tries for i in try_.rests_on]
     failure = done[at[0]].failure
@@ -115,57 +118,6 @@ def _extracted(
     )
 
 
-class _After(NamedTuple):
-    steps: tuple[str, ...]
-    again: str
-    """How the failed action was tried once more: `same` or `changed` arguments, `again`, another verb like it, or
-    empty: it was not."""
-    worked: bool
-    rests_on: tuple[int, ...]
-
-
-def _after(at: int, done: Sequence[Action], outcome: SegmentOutcome) -> _After:
-    """From an error to the next try of the same verb, or of one alike, or to the goal."""
-    failed = done[at]
-    steps: list[str] = []
-    if not failed.verb:
-        following = done[at + 1 : at + 2]
-        return _After((), "again" if following else "", any(a.verb and a.ok is not False for a in following), ())
-    for i in range(at + 1, min(at + 1 + _PATH, len(done))):
-        action = done[i]
-        if action.asked:
-            steps.append(ASK)
-        if action.verb == failed.verb or (failed.verb and _alike(action.verb, failed.verb)):
-            again = _again(failed, action) if action.verb == failed.verb else action.verb
-            return _After(_once(steps), again, action.ok is not False, tuple(range(at + 1, i + 1)))
-        if action.verb and action.ok is not False:
-            steps.append(action.verb)
-    tried = tuple(steps[: _detour(steps)])
-    worked = bool(tried) and outcome is SegmentOutcome.SUCCESS
-    return _After(_once(tried), "", worked, tuple(range(at + 1, min(at + 1 + _PATH, len(done)))))
-
-
-def _detour(steps: Sequence[str]) -> int:
-    """Without a second try, what helped is the first change made elsewhere, or else the next few things looked at."""
-    return next((i for i, verb in enumerate(steps, 1) if mutates(verb)), _LOOKS)
-
-
-def _again(failed: Action, action: Action) -> str:
-    """Only a call shows all that it was given, and only if that was short: else what looks the same proves nothing."""
-    if action.values != failed.values:
-        return "changed"
-    return "same" if action.role is Role.CALL and len(action.values) < STEP_VALUES else "again"
-
-
-def _once(steps: Iterable[str]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(steps))
-
-
-def _alike(verb: str, other: str) -> bool:
-    a, b = set(words_of(verb)), set(words_of(other))
-    return bool(a & b) and len(a & b) / len(a | b) >= _ALIKE
-
-
 def _tries(verb: str, done: Sequence[Action]) -> Iterator[dict[str, Any]]:
     """Tries of the verb with what was done since the try before, and whether they worked. What comes after a failed try
     is recovery and says nothing about prevention, so the next one is left out."""
@@ -180,7 +132,7 @@ def _tries(verb: str, done: Sequence[Action]) -> Iterator[dict[str, Any]]:
         elif action.ok is not None:
             if clean and tries < _TRIES:
                 tries += 1
-                yield {"ok": action.ok, "before": list(_once(since))[-_BEFORE:]}
+                yield {"ok": action.ok, "before": once(since)[-_BEFORE:]}
             since, clean = [], action.ok
 
 
@@ -193,19 +145,19 @@ def compile_(contributions: Sequence[Contribution]) -> Finding | None:
     verb = contributions[0].body["verb"]
     pattern = _pattern(contributions, verb)
     occurrences = sum(c.body["occurrences"] for c in contributions)
-    ways_out = _recoveries(contributions)
-    recoveries = [recovery.shown for recovery in ways_out]
+    ways_out = recoveries(contributions)
+    recovery_steps = [recovery.shown for recovery in ways_out]
     return Finding(
         title=_title(pattern, verb),
         summary=(
             f"Seen {plural(occurrences, 'time')} in {plural(sessions, 'session')}; {recovered.successes} recovered."
-            + (f" Most reliable: {recoveries[0][:1].lower()}{recoveries[0][1:]}." if recoveries else "")
+            + (f" Most reliable: {recovery_steps[0][:1].lower()}{recovery_steps[0][1:]}." if recovery_steps else "")
         ),
         content={
             "failure_pattern": f"{sentence(phrase_of(verb))} fails: {pattern}" if verb else pattern,
             "trigger_conditions": _triggers(contributions, verb),
             "symptoms": _symptoms(contributions),
-            "recovery_steps": recoveries,
+            "recovery_steps": recovery_steps,
             "prevention_strategies": _prevention(contributions, verb),
             "severity": _severity(contributions),
         },
@@ -217,7 +169,8 @@ def compile_(contributions: Sequence[Contribution]) -> Finding | None:
             "occurrences": occurrences,
             "recoveries": recovered.successes,
             "bound": recovered.bound,
-            "rule": f"active: {_ACTIVE_OCCURRENCES} sessions, {_ACTIVE_RECOVERIES} recoveries",
+            "rule": f"active: {_ACTIVE_OCCURRENCES} sessions, {_ACTIVE_RECOVERIES} recoveries, {HELPED} of them by one "
+            f"way out with bound {CONTRADICTED}",
             "enough": active,
         },
         verdicts=ways_out[0].verdicts if ways_out else (),
@@ -226,30 +179,46 @@ def compile_(contributions: Sequence[Contribution]) -> Finding | None:
 
 def needs(contributions: Sequence[Contribution]) -> list[Need]:
     recovered = tally((c.session_id, c.body["recovered"]) for c in contributions)
-    helped = max((way.counts.successes for way in _recoveries(contributions)), default=0)
+    ways_out = recoveries(contributions)
+    helped = max((way.counts.successes for way in ways_out), default=0)
     return [
         Need("sessions with this error", recovered.sessions, _ACTIVE_OCCURRENCES),
         Need("sessions that recovered", recovered.successes, _ACTIVE_RECOVERIES),
-        Need("sessions that one way out helped", helped, _HELPED),
+        Need("sessions that one way out helped", helped, HELPED),
+        Need("what it says but that it failed and was mended", _news(contributions, ways_out), 1),
+        Need("bound of the best way out", max((way.counts.bound for way in ways_out), default=0.0), CONTRADICTED),
     ]
+
+
+def _news(contributions: Sequence[Contribution], ways_out: Sequence[Recovery]) -> int:
+    """Ways out that are more than an edit and another try, messages, faults that came back, steps that prevent it."""
+    messages = len({c.body["message"] for c in contributions if c.body["message"]})
+    prevented = _prevention(contributions, contributions[0].body["verb"])
+    return sum(way.telling for way in ways_out) + messages + len(_faults(contributions)) + len(prevented)
 
 
 def _pattern(contributions: Sequence[Contribution], verb: str) -> str:
     """The message as most show it, quotes and paths only where nearly all share them; with the error's class where
     that says more."""
-    surface, share = most_frequent(c.body["surface"] for c in contributions)
-    kind = most_frequent(c.body["type"] for c in contributions)[0]
-    text = readable((surface if share >= _MOST else mask(surface)).removeprefix(f"{tool_of(verb)}: "))
-    kind = _kind(kind)
+    kind, text = _said(contributions, verb)
     if not (kind and text):
         return kind or text or "error without a message"
-    told = {stem(word) for word in words_of(f"{text} {_OF_COURSE}")}
-    named = kind.endswith(("Error", "Exception", "Warning"))
-    return f"{kind}: {text}" if named or any(stem(word) not in told for word in words_of(kind)) else text
+    named = kind.endswith(("Error", "Exception"))
+    return f"{kind}: {text}" if named or _adds(kind, text) else text
 
 
-def _kind(name: str) -> str:
-    return readable(mask(name)).replace("_", " ")
+def _said(contributions: Sequence[Contribution], verb: str, limit: int = _TITLE) -> tuple[str, str]:
+    """Class and message; either may be empty."""
+    surface, share = most_frequent(c.body["surface"] for c in contributions)
+    kind = most_frequent(c.body["type"] for c in contributions)[0]
+    text = readable((surface if share >= _MOST else mask(surface)).removeprefix(f"{tool_of(verb)}: "), limit)
+    return readable(mask(kind)).replace("_", " "), text
+
+
+def _adds(kind: str, text: str) -> bool:
+    """Does the class say anything that the message does not?"""
+    told = {stem(word) for word in (*words_of(text), *_GENERAL)}
+    return any(stem(word) not in told for word in words_of(kind))
 
 
 def _title(pattern: str, verb: str) -> str:
@@ -277,89 +246,20 @@ def _severity(contributions: Sequence[Contribution]) -> str:
 
 
 def _symptoms(contributions: Sequence[Contribution]) -> list[str]:
-    kinds = [_kind(c.body["type"]) for c in contributions]
-    texts = [readable(c.body["surface"], _MESSAGE) for c in contributions]
-    shown = [sentence(form) for forms in (kinds, texts) for form in (most_frequent(f for f in forms if f)[0],) if form]
-    faults = Counter(c.body["fault"] for c in contributions if c.body["fault"])
-    often = [fault for fault, count in faults.items() if count >= _LEAST_SESSIONS]
-    shown += sorted(map(sentence, often), key=lambda fault: (-faults[fault], fault))[:_FAULTS]
+    kind, text = _said(contributions, contributions[0].body["verb"], _MESSAGE)
+    shown = [sentence(form) for form in (kind if not text or _adds(kind, text) else "", text) if form]
+    shown += map(sentence, _faults(contributions))
     repeats = sum(c.body["occurrences"] > 1 for c in contributions)
     if 2 * repeats >= len(contributions):
         shown.append("The same error comes back within a session")
     return list({text.lower(): text for text in reversed(shown)}.values())[::-1]
 
 
-class _Recovery(NamedTuple):
-    words: str
-    counts: Tally
-    verdicts: list[Verdict]
-    """A session once, by whether it ever worked there."""
-
-    @property
-    def shown(self) -> str:
-        return f"{self.words} (worked in {self.counts.successes} of {plural(self.counts.sessions, 'session')})"
-
-
-def _recoveries(contributions: Sequence[Contribution]) -> list[_Recovery]:
-    """What was tried and has worked, by the bound of how often over independent sessions; last what works no more.
-    What worked once only is shown where nothing worked twice."""
-    tried: dict[_Way, dict[str, bool]] = {}
-    forms: dict[_Way, list[tuple[str, ...]]] = {}
-    for c in contributions:
-        for after in c.body["after"]:
-            way = _way(after["steps"], after["again"])
-            if way is not None:
-                seen = tried.setdefault(way, {})
-                seen[c.session_id] = after["worked"] or seen.get(c.session_id, False)
-                forms.setdefault(way, []).append(tuple(after["steps"]))
-    verb = contributions[0].body["verb"]
-    found = [
-        _Recovery(_recovery(_usual(forms[way]), way.again, verb), tally(seen.items()), list(seen.items()))
-        for way, seen in tried.items()
-    ]
-    ranked = sorted(
-        (recovery for recovery in found if recovery.counts.successes),
-        key=lambda r: (contradicted(recent(r.verdicts)), -r.counts.bound, -r.counts.successes, r.words),
-    )
-    return [r for r in ranked if r.counts.successes >= _HELPED][:_SHOWN] or ranked[:_SHOWN_ONCE]
-
-
-class _Way(NamedTuple):
-    steps: tuple[str, ...]
-    again: str
-
-
-def _way(steps: Sequence[str], again: str) -> _Way | None:
-    """What makes two ways out the same: the changes on the way; where nothing was changed, all that was done. Looking
-    around until the goal is reached is none."""
-    changes = tuple(step for step in steps if mutates(step))
-    if changes:
-        return _Way(changes, again)
-    return _Way(tuple(steps), again) if again else None
-
-
-def _usual(forms: Sequence[tuple[str, ...]]) -> tuple[str, ...]:
-    counts = Counter(forms)
-    return min(counts, key=lambda form: (-counts[form], len(form), form))
-
-
-def _recovery(steps: Sequence[str], again: str, verb: str) -> str:
-    """Words for one way out; `same` without a step between is a plain retry and is called that."""
-    words = [phrase_of(step) for step in steps]
-    if not verb:
-        return "Try again"
-    match again:
-        case "":
-            pass
-        case "same":
-            words.append(f"{phrase_of(verb)} again unchanged")
-        case "again":
-            words.append(f"{phrase_of(verb)} again")
-        case "changed":
-            words.append(f"{phrase_of(verb)} again with other arguments")
-        case _:
-            words.append(f"{phrase_of(again)} instead")
-    return sentence(", then ".join(words))
+def _faults(contributions: Sequence[Contribution]) -> list[str]:
+    """What was found wrong more than once, the most frequent first."""
+    counts = Counter(c.body["fault"] for c in contributions if c.body["fault"])
+    often = [fault for fault, count in counts.items() if count >= _LEAST_SESSIONS]
+    return sorted(often, key=lambda fault: (-counts[fault], fault))[:_FAULTS]
 
 
 def _prevention(contributions: Sequence[Contribution], verb: str) -> list[str]:

@@ -196,11 +196,13 @@ def _title(contributions: Sequence[Contribution], mined: Mined) -> str:
     title = sentence(and_list([_surface(place) for place in places]))
     if " " in title:
         return title
-    steps = [step for step in mined.steps if _telling(step.verb)]
-    firm = [step for step in steps if step.support >= _MOST] or steps
-    phrases = [phrase_of(step.verb) for step in [s for s in firm if mutates(s.verb)] or firm]
+    firm = [step for step in mined.steps if step.support >= _MOST]
+    steps = firm if any(_telling(step.verb) for step in firm) else mined.steps
+    told = [step.verb for step in steps if _telling(step.verb)]
+    phrases = [phrase_of(verb) for verb in [v for v in told if mutates(v)] or told]
     said = next((phrase for phrase in phrases if phrase.split()[0] == title.lower()), "")
-    return sentence(said) or f"{title}: {actions_list(phrases[:_TITLE_STEPS])}"
+    edits = f"{phrase_of(EDIT)}, then " if any(step.verb == EDIT for step in steps) else ""
+    return sentence(said) or f"{title}: {edits}{actions_list(phrases[:_TITLE_STEPS])}"
 
 
 def _surface(forms: Counter[str]) -> str:

@@ -72,7 +72,7 @@ EVENT_TYPES: Final[Mapping[str, EventType]] = {
         arguments=("alternatives",),
         projection=Projection(
             "decision",
-            "{question}: {chosen_option}",
+            "{question} → {chosen_option}",
             ("reasoning", "alternatives"),
             edges=(Edge("made_decision", "actor", "{@agent_id}"),),
         ),

@@ -34,13 +34,18 @@ _LINK: Final = r"on|at|in|for|from|to|of|with|by|after|within|until"
 _DANGLING: Final = re.compile(
     rf"(?:[\s,;:=(\[]+(?:{_LINK}|than|is|are|was|and|or|but|the|a|an|line|column|char|date))+\s*$", re.IGNORECASE
 )
-_DANGLING_AT: Final = re.compile(rf"\s(?:{_LINK})(?: \w+)?\s*(?=<\w+>\s*$)", re.IGNORECASE)
+_DANGLING_AT: Final = re.compile(rf"\s(?!to \w)(?:{_LINK})(?: \w+)?\s*(?=<\w+>\s*$)", re.IGNORECASE)
 _CLAUSE: Final = re.compile(r"[;:,.]\s+|\s[-–—|]\s+|\s\((?=[^)]*<)")
 _SUGGESTS: Final = re.compile(r"[\s.;,]*\b(?:did|perhaps|maybe) you mean\b.*", re.IGNORECASE)
 _LEADING: Final = re.compile(r"^(?:<\w+>\s*:\s+)+")
 _AT_END: Final = re.compile(rf"\s(?:{_LINK})(?: (?:the|a|an))? <\w+>$")
 _ASIDE: Final = re.compile(r"\s\([^()]*<\w+>[^()]*\)")
 _OF_MASKED: Final = re.compile(rf"\s(?:{_LINK})(?: (?:the|a|an))? <\w+>(?= [a-z])")
+_NAMES: Final = re.compile(
+    r"\b(named|called|attribute|module|variable|argument|option|flag|field|column|key|name) <\w+>", re.IGNORECASE
+)
+_QUOTED: Final = re.compile(r"([\"'`])(<\w+>)\1")
+_JOINED: Final = re.compile(r"[\w./:@~+-]*[\w)][/@:.~-]+<\w+>[\w./:@~+<>-]*|<\w+>[/@:.~-]+[\w<][\w./:@~+<>-]*")
 _LABEL: Final = re.compile(r"^(?:(?:error|exception|fatal|failed|failure|warning|err)\s*[:!-]+\s*)+", re.IGNORECASE)
 _CODE: Final = re.compile(r"(?<![<\w])(?:\w*[a-z][A-Z]\w*|\w*[a-z]_\w+|\w+\.\w+)(?![\w>])")
 _TAG: Final = re.compile(r"</?[a-z][a-z_-]*>")
@@ -149,9 +154,10 @@ def unlabelled(text: str, kind: str = "") -> str:
 
 
 def readable(masked: str, limit: int = 90) -> str:
-    """A phrase without masks: the text up to the first clause that holds one, else, if that clause is whole enough
-    without its mask, up to the second, else the longest clause without, else the longest cut."""
-    masked = _ASIDE.sub("", _OF_MASKED.sub(" ", _LEADING.sub("", masked)))
+    """A phrase without masks and what is joined to them, `…` for a name: up to the first clause that holds one, or, if
+    that clause is whole enough without, up to the second, else the longest clause without, else the longest cut."""
+    whole = _NAMES.sub(r"\1 …", _QUOTED.sub(r"\2", _JOINED.sub("<path>", masked)))
+    masked = _ASIDE.sub("", _OF_MASKED.sub(" ", _LEADING.sub("", whole)))
     clauses = [found for found in _clauses(masked) if any(c.isalpha() for c in _MASK.sub("", found))]
     text = _up_to_mask(masked, 0)
     if len(text.split()) < _SENTENCE_WORDS:

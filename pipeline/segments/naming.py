@@ -40,6 +40,12 @@ _WITH_SUBCOMMANDS: Final = word_set(
 )
 _CHANGES: Final = frozenset().union(*(word_set(LIGHT_VERBS[name]) for name in ("modify", "create", "remove")))
 _PLAIN_VERBS: Final = READS | _CHANGES
+_ACRONYMS: Final = word_set(
+    """
+    api aws ci cli cpu css csv dns gcp gpu html http https id ip json jwt pdf pr qa ram sdk sql ssh ssl sso tls ui uri
+    url vm xml
+    """
+)
 _CAMEL: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 
 
@@ -101,7 +107,7 @@ def phrase_of(verb: str) -> str:
     words = words_of(verb)
     if len(words) == 1 and verb[:1].isupper() and words[0] not in _PLAIN_VERBS:
         return f"use `{verb}`"
-    return " ".join(words) or verb
+    return " ".join(word.upper() if word in _ACRONYMS else word for word in words) or verb
 
 
 @lru_cache(maxsize=4096)

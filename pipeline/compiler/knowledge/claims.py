@@ -16,6 +16,7 @@ from pipeline.compiler.knowledge.clauses import clauses, sentences, spelt_out, w
 from pipeline.compiler.knowledge.naming import REDACTED, TEAM, TEAMS, USER, named, subject_of, value_of
 from pipeline.compiler.knowledge.policies import Policy, policy
 from pipeline.compiler.knowledge.words import ANYTHING, HANGING, LABELS, NO_SUBJECT, PASSING, VAGUE
+from pipeline.segments.intent import intent
 from pipeline.segments.lexicon import word_set
 from pipeline.segments.masking import sentence as with_capital
 from pipeline.segments.masking import shorten
@@ -28,6 +29,7 @@ _SETTINGS: Final = 3
 _LIKED_WORDS: Final = 5
 _NAMED_WORDS: Final = 4
 _KIND_WORDS: Final = 2
+_FULL_NAME: Final = re.compile("[A-Z][a-z]+ [A-Z][a-z]+")
 _SPEAKER: Final = re.compile(r"([A-Z][a-z]+(?: [A-Z][a-z]+)?): ")
 _OF_THE_MOMENT: Final = ("id", "ids", "number", "code", "name", "address")
 """Of what `the` number is the number, the sentence does not say."""
@@ -158,11 +160,18 @@ def _goal(clause: _Clause) -> Claim | None:
         or forms.POINTING.search(aim)
         or first in ANYTHING
         or first in ("that", "what", "how", "for", "because")
+        or _of_the_day(match, aim)
     ):
         return None
     subject = TEAM if (match["whose"] or match["who"]).lower() in ("our", "we") else clause.who or USER
     denies = bool(match["not"] or match["never"] or aim.startswith("not to "))
     return clause.claims(Memory.GOAL, subject, "aims to", aim.removeprefix("not to "), denies=denies, plural=True)
+
+
+def _of_the_day(match: re.Match[str], aim: str) -> bool:
+    """A plan with its day passes with it; `my goal is to change my flight` is what this session is about."""
+    asks = (match["whose"] or "").lower() == "my" and " my " in f" {aim} " and bool(intent(aim).classes)
+    return asks or (match["vaguely"] is not None and forms.DAY.search(aim) is not None)
 
 
 def _favourite(clause: _Clause) -> Claim | None:
@@ -309,6 +318,8 @@ def _copula(clause: _Clause) -> Claim | None:
         return None
     said, denies, value = match["subject"], bool(match["not"]), value_of(match["object"])
     if said.lower() == "i":
+        if _FULL_NAME.fullmatch(value) and not clause.who:
+            return clause.claims(Memory.FACT, f"{USER}'s name", "is", value, denies=denies)
         lasts = forms.LASTING.match(match["object"]) or forms.TRADE.match(match["object"])
         kept = value if lasts else ""
         return clause.claims(Memory.FACT, clause.who or USER, "is", kept, denies=denies, plural=True)
@@ -369,26 +380,10 @@ _READINGS: Final = (
     (word_set("am is are"), _copula),
 )
 """The first that fits counts; one without any of its words is not tried."""
-_TOLD: Final = tuple(
-    f" {verb} "
-    for verb in (
-        "uses",
-        "runs",
-        "written",
-        "hosted",
-        "stored",
-        "deployed",
-        "lives",
-        "built",
-        "based",
-        "depends",
-        "listens",
-        "connects",
-        "talks",
-        "requires",
-        "points",
-    )
-)
+_TOLD: Final = (
+    " uses ", " runs ", " written ", " hosted ", " stored ", " deployed ", " lives ", " built ", " based ", " depends ",
+    " listens ", " connects ", " talks ", " requires ", " points ",
+)  # fmt: skip
 """What assistants state holds one of these, or is not read: they say a lot."""
 
 

@@ -62,7 +62,8 @@ _TRAILING: Final = re.compile(
 )
 _LOOSE: Final = " \t,;:.!)–—-"
 _PARTS: Final = re.compile(
-    r"\s*(?:;|\s[–—-]+\s|\s\(|\.{3}|…|,?\s(?:because|although|though|whereas|which|so that|except|but|while)\s"
+    r"\s*(?:;|\s[–—-]+\s|\s\(|\.{3}|…"
+    r"|,?\s(?:because|'?cause|'?cuz|although|though|whereas|which|so that|except|but|while)\s"
     r"|,\s(?:so|and|since|as|where|who|when|until|then|not)\s|\sand (?=(?:i|we|you|it|the|my|our|they|he|she)\s)"
     r"|\sso (?=(?:i|we|you|it|this|that|they)\s))\s*",
     re.IGNORECASE,
@@ -82,7 +83,7 @@ def sentences(text: str, telling: Sequence[str] = ()) -> Iterator[str]:
         plain = _QUOTE.sub(_named, _CODE.sub(_coded, line)) if not _QUOTES.isdisjoint(line) else line
         bullet = _BULLET.match(plain)
         plain = plain[bullet.end() :] if bullet is not None else plain
-        for found in _SENTENCE.findall(plain.replace("**", "").replace("__", "")):
+        for found in _SENTENCE.findall(plain.replace("**", "")):
             if found[-1] == "?" or _HIDDEN in found or (telling and not any(word in found for word in telling)):
                 continue
             if said := _stated(found):

@@ -87,7 +87,7 @@ def _of(person: str, claim: Claim) -> Claim:
     if claim.subject != USER and not claim.subject.startswith(f"{USER}'s "):
         return claim
     if claim.value == person:  # who it is, itself; another user is somebody else
-        return claim._replace(plural=True, text=f"The {claim.subject.replace('user ID', 'ID')} is {person}")
+        return claim._replace(plural=True, text=f"A {claim.subject.replace('user ID', 'ID')} is {person}")
     return claim._replace(subject=person + claim.subject.removeprefix(USER), text=f"{person}: {claim.text}")
 
 

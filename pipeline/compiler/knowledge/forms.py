@@ -167,6 +167,12 @@ AIM: Final = _form(
     |(?P<who>I|we) {BE} (?P<never>not )?{ADVERB}(?:aiming|(?P<vaguely>planning|hoping)) to )(?P<object>\S.*)
     """
 )
+DAY: Final = _form(
+    r"""
+    \b(?:today|tonight|tomorrow
+    |(?:next|this|on|the coming) (?:week(?:end)?|month|year|(?:mon|tues|wednes|thurs|fri|satur|sun)day)s?)\b
+    """
+)
 LASTING: Final = _form(
     r"""
     (?:a |an )?(?:vegetarian|vegan|pescatarian|diabetic|left-handed|right-handed|colou?r-?blind|deaf|blind|dyslexic

@@ -90,7 +90,7 @@ ORDINARY: Final = word_set(
 HANGING: Final = word_set(
     """
     for to in on with by at from of as the a an same is are was not and or be have been just only so too very more
-    less when where how my our your his her their because while until after before
+    less when where how my our your his her their because while until after before etc
     """
 )
 """What begins with these is no object."""

@@ -153,3 +153,28 @@ def test_a_dispute_without_end_keeps_its_newest_sides() -> None:
     (conflict,) = [record for record in records if record["kind"] == "conflict" and record["status"] == "unresolved"]
     shown = [side["object"] for side in conflict["body"]["sides"]]
     assert sorted(shown) == sorted(names[-KNOWLEDGE_VALUES:])
+
+
+@pytest.mark.parametrize(
+    ("text", "stated"),
+    [
+        ("My primary goal is to change my flight to a nonstop", []),
+        ("My goal is to ship version 2 in May", ["My goal is to ship version 2 in May"]),
+        ("Jolene: We are planning to play chess next Saturday.", []),
+        ("Jolene: We are planning to open a chess school.", ["Jolene: We are planning to open a chess school"]),
+        ("I love camping trips, 'cause it is calm there", ["I love camping trips"]),
+        ("Ledger uses `json.__dumps__` for its reports", ["Ledger uses json.__dumps__ for its reports"]),
+        ("Ledger uses has_add, has_change, etc.", []),
+        ("Hi, I'm Mei Brown, and I'm calling about a flight", ["I am Mei Brown"]),
+    ],
+)
+def test_what_lasts_is_stated_as_it_was_said(text: str, stated: list[str]) -> None:
+    assert [claim.text for claim in claims(text, "user")] == stated
+
+
+def test_who_a_user_is_says_nothing_of_other_users() -> None:
+    assert texts(of_turns(("Hi, I'm Mei Brown.", "I prefer window seats."), ("My name is Ada Stone.",))) == [
+        "A user's name is Ada Stone",
+        "A user's name is Mei Brown",
+        "Mei Brown: I prefer window seats",
+    ]

@@ -110,3 +110,89 @@ def test_a_wish_of_one_word_is_titled_with_the_steps_that_tell_most() -> None:
     assert found.title == "Merge request"
     (found,) = compiled([procedure(n, "open_branch", "close_request") for n in range(6)], "task_schema")
     assert found.title == "Merge: close request"
+
+
+def test_what_was_done_long_before_the_next_try_is_no_way_out() -> None:
+    """Too much lay between to say what helped; that the segment ended well proves none of it."""
+    runs = []
+    for number in range(4):
+        one = Script(f"s{number}")
+        one.tool("deploy", ok=False, error="no route to the host", kind="Unreachable")
+        one.tools(["restart"] if number < 3 else [f"step_{n}" for n in range(9)])
+        one.tool("deploy")
+        one.feedback("positive")
+        runs.append(one)
+    (found,) = compiled(runs, "failure_playbook")
+    assert found.content["recovery_steps"] == ["Restart, then deploy again unchanged (worked in 3 of 3 sessions)"]
+    assert found.success_rate == 1.0
+
+
+def test_a_step_done_over_and_over_is_one_step_of_a_way_out() -> None:
+    runs = []
+    for number in range(3):
+        one = Script(f"s{number}")
+        one.tool("deploy", ok=False, error="no route to the host", kind="Unreachable")
+        one.tools(["set_route", "get_route"] * 6)
+        one.tool("deploy")
+        runs.append(one)
+    (found,) = compiled(runs, "failure_playbook")
+    assert found.content["recovery_steps"] == [
+        "Set route, then get route, then deploy again unchanged (worked in 3 of 3 sessions)"
+    ]
+
+
+def test_warnings_and_calls_that_were_given_up_for_another_are_no_failures() -> None:
+    runs = []
+    for number in range(4):
+        one = Script(f"s{number}")
+        for tool, kind, said in (
+            ("test_it", "DeprecationWarning", "old form"),
+            ("fetch_it", "", "Sibling call errored"),
+        ):
+            one.tool(tool, ok=False, error=said, kind=kind)
+            one.tool(tool)
+        runs.append(one)
+    assert compiled(runs, "failure_playbook") == []
+
+
+def test_that_something_failed_and_was_mended_is_no_note_unless_it_says_what() -> None:
+    def status(*outputs: str) -> str:
+        (found,) = compiled([failing(n, output=outputs[n % len(outputs)]) for n in range(6)], "failure_playbook")
+        return found.status.value
+
+    assert status("") == "draft"
+    assert status(LINTED) == "active"
+
+
+def test_a_way_out_that_fails_more_often_than_not_makes_no_playbook_active() -> None:
+    def status(worked: int) -> str:
+        runs = []
+        for number in range(4):
+            one = Script(f"s{number}")
+            failed = {"ok": False, "error": "no route to the host", "kind": "Unreachable"}
+            one.tool("deploy", **failed)
+            one.tool("restart")
+            one.tool("deploy", **({} if number < worked else failed))
+            runs.append(one)
+        (found,) = compiled(runs, "failure_playbook")
+        return found.status.value
+
+    assert [status(2), status(3)] == ["draft", "active"]
+
+
+def test_what_has_no_name_in_general_is_left_open_and_names_of_programs_tell_nothing_apart() -> None:
+    runs = []
+    for number in range(4):
+        one = Script(f"s{number}")
+        program = ("python", "/usr/bin/python3.9")[number % 2]
+        for text in (f"No module named 'left_{number}'", f"{program}: can't open file 'x{number}.py'"):
+            run = one.add(Role.ACTION, name="python x.py", ok=False)
+            one.add(Role.ERROR, name="Missing", text=text, parent=run)
+            one.add(Role.ACTION, name="pip install left", ok=True)
+            one.add(Role.ACTION, name="python x.py", ok=True)
+        runs.append(one)
+    found = compiled(runs, "failure_playbook")
+    assert sorted(one.title for one in found) == [
+        "Missing: No module named … (run `python`)",
+        "Missing: can't open file (run `python`)",
+    ]

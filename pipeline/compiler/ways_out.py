@@ -1,0 +1,166 @@
+"""Ways out of a failure: what was done after it, and what helped. In: an action that failed among those of its segment;
+all contributions about one failure. Out: how it went on; ways out, the best first. Nothing fails.
+
+A way out is what was changed between the failure and the next try of the same action, or of one alike. That a later
+try worked proves the way; where there was none, only how the segment ended speaks for what was done.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from functools import lru_cache
+from typing import Final, NamedTuple
+
+from pipeline.compiler.confidence import Tally, Verdict, contradicted, recent, tally
+from pipeline.compiler.wording import plural
+from pipeline.contracts.event_types import Role
+from pipeline.contracts.evidence import Contribution, SegmentOutcome
+from pipeline.contracts.limits import STEP_VALUES
+from pipeline.segments.masking import sentence
+from pipeline.segments.naming import ASK, EDIT, mutates, phrase_of, words_of
+from pipeline.segments.pairing import Action
+
+HELPED: Final = 2
+_PATH: Final = 6  # different steps from an error to the next try
+_LATER: Final = "later"
+_RETRIES: Final = ("same", "again", "changed")
+_LOOKS: Final = 2
+_ALIKE: Final = 0.5  # share of words by which two tools serve one purpose
+_SHOWN: Final = 5
+_SHOWN_ONCE: Final = 2
+
+
+class After(NamedTuple):
+    steps: tuple[str, ...]
+    again: str
+    """How the failed action was tried once more: `same` or `changed` arguments, `again`, another verb like it, or
+    empty: it was not. `later`: too much was done before to tell what helped."""
+    worked: bool
+    rests_on: tuple[int, ...]
+
+
+def after(at: int, done: Sequence[Action], outcome: SegmentOutcome) -> After:
+    """From an error to the next try of the same verb, or of one alike; where there is none, to the goal."""
+    failed = done[at]
+    if not failed.verb:
+        following = done[at + 1 : at + 2]
+        return After((), "again" if following else "", any(a.verb and a.ok is not False for a in following), ())
+    steps: dict[str, int] = {}
+    for i in range(at + 1, len(done)):
+        action = done[i]
+        if action.asked:
+            steps.setdefault(ASK, i)
+        if action.verb == failed.verb or _alike(action.verb, failed.verb):
+            if len(steps) > _PATH:
+                return After((), _LATER, action.ok is not False, (i,))
+            again = _again(failed, action) if action.verb == failed.verb else action.verb
+            return After(tuple(steps), again, action.ok is not False, (*steps.values(), i))
+        if action.verb and action.ok is not False and len(steps) <= _PATH:
+            steps.setdefault(action.verb, i)
+    tried = list(steps)[: _detour(list(steps))]
+    worked = bool(tried) and outcome is SegmentOutcome.SUCCESS
+    return After(tuple(tried), "", worked, tuple(steps[step] for step in tried))
+
+
+def _detour(steps: Sequence[str]) -> int:
+    """Without a second try, what helped is the first change made elsewhere, or else the next few things looked at."""
+    return next((i for i, verb in enumerate(steps, 1) if mutates(verb)), _LOOKS)
+
+
+def _again(failed: Action, action: Action) -> str:
+    """Only a call shows all that it was given, and only if that was short: else what looks the same proves nothing."""
+    if action.values != failed.values:
+        return "changed"
+    return "same" if action.role is Role.CALL and len(action.values) < STEP_VALUES else "again"
+
+
+def once(steps: Iterable[str]) -> list[str]:
+    return list(dict.fromkeys(steps))
+
+
+@lru_cache(maxsize=4096)
+def _alike(verb: str, other: str) -> bool:
+    a, b = set(words_of(verb)), set(words_of(other))
+    return bool(a & b) and len(a & b) / len(a | b) >= _ALIKE
+
+
+class Recovery(NamedTuple):
+    words: str
+    counts: Tally
+    verdicts: list[Verdict]
+    """A session once, by whether it ever worked there."""
+    telling: bool
+    """It says more than to mend it and try again."""
+
+    @property
+    def shown(self) -> str:
+        return f"{self.words} (worked in {self.counts.successes} of {plural(self.counts.sessions, 'session')})"
+
+
+def recoveries(contributions: Sequence[Contribution]) -> list[Recovery]:
+    """What was tried and has worked, by the bound of how often over independent sessions; last what works no more.
+    What worked once only is shown where nothing worked twice."""
+    tried: dict[_Way, dict[str, bool]] = {}
+    forms: dict[_Way, list[tuple[str, ...]]] = {}
+    for c in contributions:
+        for after in c.body["after"]:
+            way = _way(after["steps"], after["again"])
+            if way is not None:
+                seen = tried.setdefault(way, {})
+                seen[c.session_id] = after["worked"] or seen.get(c.session_id, False)
+                forms.setdefault(way, []).append(tuple(after["steps"]))
+    verb = contributions[0].body["verb"]
+    found = [
+        Recovery(
+            _words(_usual(forms[way]), way.again, verb), tally(seen.items()), list(seen.items()), _telling(way, verb)
+        )
+        for way, seen in tried.items()
+    ]
+    ranked = sorted(
+        (recovery for recovery in found if recovery.counts.successes),
+        key=lambda r: (contradicted(recent(r.verdicts)), -r.counts.bound, -r.counts.successes, r.words),
+    )
+    return [r for r in ranked if r.counts.successes >= HELPED][:_SHOWN] or ranked[:_SHOWN_ONCE]
+
+
+class _Way(NamedTuple):
+    steps: tuple[str, ...]
+    again: str
+
+
+def _way(steps: Sequence[str], again: str) -> _Way | None:
+    """What makes two ways out the same: the changes on the way; where nothing was changed, all that was done. Looking
+    around until the goal is reached is none."""
+    if again == _LATER:
+        return None
+    changes = tuple(step for step in steps if mutates(step))
+    if changes:
+        return _Way(changes, again)
+    return _Way(tuple(steps), again) if again else None
+
+
+def _telling(way: _Way, verb: str) -> bool:
+    return way.steps != (EDIT,) or way.again not in _RETRIES or verb == EDIT
+
+
+def _usual(forms: Sequence[tuple[str, ...]]) -> tuple[str, ...]:
+    counts = Counter(forms)
+    return min(counts, key=lambda form: (-counts[form], len(form), form))
+
+
+def _words(steps: Sequence[str], again: str, verb: str) -> str:
+    """Words for one way out; `same` without a step between is a plain retry and is called that."""
+    words = [phrase_of(step) for step in steps]
+    if not verb:
+        return "Try again"
+    match again:
+        case "":
+            pass
+        case "same":
+            words.append(f"{phrase_of(verb)} again unchanged")
+        case "again":
+            words.append(f"{phrase_of(verb)} again")
+        case "changed":
+            words.append(f"{phrase_of(verb)} again with other arguments")
+        case _:
+            words.append(f"{phrase_of(again)} instead")
+    return sentence(", then ".join(words))
