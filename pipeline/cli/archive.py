@@ -70,7 +70,7 @@ def _append(settings: Settings, tenant: str, artifact: Json, reason: str) -> Non
         tenant_id=tenant, pattern=artifact["metadata"]["pattern"], artifact_id=artifact["artifact_id"], reason=reason
     )
     value = archive_event(decided, partition, int(time.time() * 1000))
-    lacking = append_control(settings, "archive", {partition: value})
+    lacking = append_control(settings, "archive", [(partition, value)])
     if lacking:
         fail(lacking)
 

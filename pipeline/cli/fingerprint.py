@@ -1,5 +1,6 @@
 """`hmx fingerprint`: what was learnt, carried from one tenant or agent to another (HMX-F)."""
 
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any, Final
@@ -7,11 +8,20 @@ from typing import Annotated, Any, Final
 import typer
 from pydantic import ValidationError
 
-from pipeline.cli.console import ERR, OUT, fail, plain, print_json, table
+from pipeline.cli.console import ERR, OUT, fail, plain, print_json, saying, table
 from pipeline.cli.query import WIDTH, AsJson, Tenant, opened, tenant_or_only
-from pipeline.contracts.fingerprint import Fingerprint, Tier
+from pipeline.cli.wait import wait_for_all
+from pipeline.contracts.fingerprint import Fingerprint, Import, Tier
+from pipeline.contracts.keys import CONTROL_TENANT, tenant_partition
 from pipeline.fingerprints.diff import Difference, differences
+from pipeline.fingerprints.importing import UnreadableError, imports
+from pipeline.intake.control import importing as import_event
 from pipeline.intake.paths import path_of
+from pipeline.kafka.barriers import LackingError
+from pipeline.kafka.control import append_control
+from pipeline.kafka.reach import existing_topics
+from pipeline.settings import Settings
+from pipeline.topology import EVENTS
 
 SHOWN: Final = 40
 
@@ -47,6 +57,54 @@ def export(
         return
     out.write_bytes(value)
     ERR.print(f"{plain(str(out))}: {len(value):,} bytes, sha256 {made.fingerprint_hash}", soft_wrap=True)
+
+
+@app.command("import")
+def importing(
+    file: Annotated[Path, typer.Argument(help="A fingerprint, as `export` writes it.")],
+    tenant: Annotated[str, typer.Option(help="Who is given it; may be new.")],
+    agent: Annotated[str, typer.Option(help="Only for this agent of the tenant; for all of them if left out.")] = "",
+    timeout: Annotated[float, typer.Option(min=0.1, help="Seconds to wait for it at most.")] = 120.0,
+    as_json: AsJson = False,
+) -> None:
+    """Gives a tenant, or one of its agents, what somebody else has learnt: active artifacts and priors.
+
+    Each is an event in the log, so a rebuild repeats it. Imported artifacts are marked and believed less than what the
+    tenant learns itself, which replaces them.
+
+    Exit code: 0 imported, 1 the file is no fingerprint, or Kafka did not take it.
+
+    Example: hmx fingerprint import acme.json --tenant newcomer
+    """
+    if not tenant or tenant == CONTROL_TENANT:
+        fail(f"{tenant or 'the empty name'} is no tenant that memory can be given to")
+    settings, made = Settings.load(), read_fingerprint(file)
+    try:
+        given = imports(made, tenant, agent)
+    except UnreadableError as error:
+        fail(f"{file}: {error}")
+    with saying("appending what it holds") as say:
+        append_imports(settings, given)
+        try:
+            wait_for_all(settings, timeout, say)
+        except LackingError as error:
+            fail(f"it stands in the log; it is not in memory after {timeout:.0f} s: {error}")
+    patterns = [one.pattern for one in given]
+    if as_json:
+        told = {"tenant_id": tenant, "agent_id": agent or None, "fingerprint_hash": made.fingerprint_hash}
+        print_json({**told, "imported": patterns})
+    else:
+        whom = f"agent {agent} of tenant {tenant}" if agent else f"tenant {tenant}"
+        OUT.print(f"imported for {plain(whom)}: {len(patterns):,} of fingerprint {made.fingerprint_id}", soft_wrap=True)
+
+
+def append_imports(settings: Settings, given: Sequence[Import]) -> None:
+    """Among the events, in a partition that the tenant decides."""
+    partitions, now_ms = existing_topics(settings, EVENTS)[EVENTS], int(time.time() * 1000)
+    places = [(tenant_partition(one.tenant_id, partitions), one) for one in given]
+    values = [(partition, import_event(one, partition, now_ms)) for partition, one in places]
+    if lacking := append_control(settings, "import", values):
+        fail(lacking)
 
 
 @app.command()

@@ -204,6 +204,7 @@ def show_artifact(artifact: Json) -> None:
         "success rate": f"{artifact['success_rate']:.0%}" if "success_rate" in artifact else None,
         "rests on": rests,
         "tags": ", ".join(artifact.get("tags", ())),
+        "imported": artifact["metadata"].get("imported", {}).get("fingerprint_hash"),
         "created at": artifact["created_at"],
         "supersedes": artifact.get("supersedes"),
         "superseded by": artifact.get("superseded_by"),

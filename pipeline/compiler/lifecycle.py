@@ -11,6 +11,7 @@ from typing import Annotated, Any, Final
 
 from pydantic import Field
 
+from pipeline.compiler.imported import CAUSE
 from pipeline.compiler.model import Candidate
 from pipeline.contracts.artifact import TRANSITIONS, Artifact, Status
 from pipeline.contracts.canonical import content_hash
@@ -117,7 +118,9 @@ def _artifact(
     version = 1 if predecessor is None else predecessor.version + 1
     metadata: dict[str, Any] = {"pattern": pattern.text, "chain": chain, "checked": dict(candidate.checked)}
     if candidate.status is Status.ACTIVE:  # it was a draft for as long as validation took
-        metadata["transition"] = _transition(Status.DRAFT, Status.ACTIVE, _PASSED)
+        metadata["transition"] = _transition(Status.DRAFT, Status.ACTIVE, CAUSE if candidate.imported else _PASSED)
+    if candidate.imported:
+        metadata["imported"] = dict(candidate.imported)
     if candidate.lineage_tags:
         metadata["lineage_tags"] = list(candidate.lineage_tags)
     alone = {"lineage_session": candidate.lineage_session, "lineage_agent": candidate.lineage_agent}

@@ -52,6 +52,8 @@ class Candidate:
     """The session and the agent that all of its evidence is of; empty where there are several."""
     checked: Mapping[str, Any] = field(default_factory=dict)
     """What validation looked at, and what was left out at a bound."""
+    imported: Mapping[str, Any] = field(default_factory=dict)
+    """Where it was learnt elsewhere: by which fingerprint, and how sure that was of it."""
     contradicted: str = ""
     """Why it no longer holds, where recent evidence speaks against it: then nothing of the pattern may be live."""
 

@@ -40,8 +40,8 @@ ARTIFACT_TYPES: Final[Mapping[str, ArtifactType]] = {
 
 
 def knows(name: str) -> bool:
-    """Whether patterns of this kind, one of `KINDS`, say knowledge records instead of an artifact."""
-    return isinstance(KINDS[name], KnowledgeKind)
+    """Whether patterns of this kind say knowledge records instead of an artifact."""
+    return isinstance(KINDS.get(name), KnowledgeKind)
 
 
 def speaks(name: str) -> bool:

@@ -16,8 +16,13 @@ STANDARD_TYPES = ("task_schema", "failure_playbook", "decision_policy", "causal_
 _TYPE_PATTERN = f"^({'|'.join(STANDARD_TYPES)}|{NAMESPACED})$"
 
 
+def is_type(name: str) -> bool:
+    """One of the five, or x-{vendor}-{type} (HMX-A §3)."""
+    return name in STANDARD_TYPES or namespaced(name)
+
+
 def _type(name: str) -> str:
-    if name not in STANDARD_TYPES and not namespaced(name):
+    if not is_type(name):
         raise ValueError("neither one of the five types nor x-{vendor}-{type} (HMX-A §3)")
     return name
 

@@ -32,6 +32,7 @@ class Effect(Explained):
         "archived_inactive",
         "an operator's decision came to a pattern that has nothing active: it stays silent all the same",
     )
+    IMPORTED = "imported", "an artifact that was learnt elsewhere was given to a tenant, or to one of its agents"
     ARTIFACT_ERASED = "artifact_erased", f"an old version was erased: of each pattern the last {ARTIFACT_VERSIONS} stay"
     KNOWLEDGE_ACTIVE = "knowledge_active", "a knowledge record was published that holds"
     KNOWLEDGE_SUPERSEDED = "knowledge_superseded", "a knowledge record was ended by a later one"

@@ -162,7 +162,7 @@ class Archive(Model):
 
 
 class EvidenceControl(Model):
-    """A tick, a barrier or an operator's decision on the evidence topic.
+    """A tick, a barrier, an operator's decision or an import on the evidence topic.
 
     A barrier arrives once from each partition of the events topic.
     """
@@ -172,3 +172,5 @@ class EvidenceControl(Model):
     partition: int = 0
     partitions: int = 0
     archived: Archive | None = None
+    imported: dict[str, Any] | None = None
+    """A `contracts.fingerprint.Import`, as it stands in the log."""

@@ -12,10 +12,10 @@ from typing import Annotated, Any, Final, Literal, Self
 
 from pydantic import Field, model_validator
 
-from pipeline.contracts.artifact import Status, TypeName
+from pipeline.contracts.artifact import Status, TypeName, is_type
 from pipeline.contracts.canonical import canonical_json, content_hash
 from pipeline.contracts.event import HmxVersion, Name, Timestamp, Unit
-from pipeline.contracts.keys import split_key
+from pipeline.contracts.keys import CONTROL_PREFIX, join_key, split_key
 from pipeline.contracts.limits import ARTIFACT_CONTENT_BYTES, ARTIFACT_TAGS
 from pipeline.contracts.model import Model
 from pipeline.contracts.versions import HMX_VERSION
@@ -25,6 +25,13 @@ PRIORS_TYPE: Final = "x-hmx-priors"
 """The custom artifact type as which imported priors stand in memory; the content is a `ContextPriors`."""
 
 Count = Annotated[int, Field(ge=0)]
+
+
+def priors_pattern(agent_id: str) -> str:
+    """The pattern of the priors that were imported for an agent; empty: for everybody."""
+    return join_key(PRIORS_TYPE, agent_id)
+
+
 Sha256 = Annotated[str, Field(pattern=r"^[a-f0-9]{64}$")]
 
 
@@ -54,13 +61,11 @@ class ArtifactSummary(Model):
 
     @model_validator(mode="after")
     def _holds_together(self) -> Self:
-        parts = split_key(self.pattern)
-        if len(parts) != 2 or parts[0] != self.artifact_type:
-            raise ValueError("pattern is not of the form type/key")
+        _check(self.pattern, self.content)
+        if split_key(self.pattern)[0] != self.artifact_type:
+            raise ValueError("pattern is of another type than artifact_type")
         if self.content_hash != content_hash(self.content):
             raise ValueError("content_hash is not the hash of content (HMX-A §8)")
-        if len(canonical_json(self.content)) > ARTIFACT_CONTENT_BYTES:
-            raise ValueError("content is larger than 256 KB (HMX-A §12)")
         return self
 
 
@@ -150,6 +155,50 @@ class ContextPriors(Model):
     patterns: dict[str, Unit] = Field(default_factory=dict)
     terms: dict[str, Unit] = Field(default_factory=dict)
     """By stem."""
+
+
+class Import(Model):
+    """What an operator gives a tenant, or one of its agents, of somebody else's fingerprint: one artifact.
+
+    Its content may not be what the fingerprint's was: intake takes out secrets here as everywhere.
+    """
+
+    tenant_id: Name
+    """Who is given it."""
+    agent_id: str
+    """For whom of the tenant; empty: everybody."""
+    fingerprint_hash: Sha256
+    created_at: Timestamp
+    """Of the fingerprint."""
+    pattern: Name
+    title: Name
+    summary: str
+    content: dict[str, Any]
+    confidence: Unit
+    observed_count: Count
+    tags: Annotated[list[str], Field(max_length=ARTIFACT_TAGS)]
+    success_rate: Unit | None = None
+
+    @model_validator(mode="after")
+    def _holds_together(self) -> Self:
+        _check(self.pattern, self.content)
+        return self
+
+    @property
+    def key(self) -> str:
+        """Of its record on the evidence topic: how the keys of the pattern's contributions begin."""
+        return join_key(self.tenant_id, self.pattern)
+
+
+def _check(pattern: str, content: dict[str, Any]) -> None:
+    """Raises ValueError. A type that is the pipeline's own stands for nothing that was learnt, but for priors."""
+    parts = split_key(pattern)
+    if len(parts) != 2 or not is_type(parts[0]):
+        raise ValueError("pattern is not of the form type/key")
+    if parts[0].startswith(CONTROL_PREFIX) and parts[0] != PRIORS_TYPE:
+        raise ValueError(f"types {CONTROL_PREFIX}* are the pipeline's own")
+    if len(canonical_json(content)) > ARTIFACT_CONTENT_BYTES:
+        raise ValueError("content is larger than 256 KB (HMX-A §12)")
 
 
 PARTS: Final = ("artifact_summaries", "behavioral_patterns", "graph_digest", "semantic_summary", "context_priors")

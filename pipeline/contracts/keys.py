@@ -13,6 +13,7 @@ CONTROL_PREFIX: Final = "x-hmx-"
 TICK: Final = "x-hmx-tick"
 BARRIER: Final = "x-hmx-barrier"
 ARCHIVE: Final = "x-hmx-archive"
+IMPORT: Final = "x-hmx-import"
 SESSIONS_REMEMBERED: Final = 16_384
 """Keys and partitions worked out lately: a session's events come close together."""
 

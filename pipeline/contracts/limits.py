@@ -101,3 +101,4 @@ FINGERPRINT_GRAPH: Final = 10_000  # entities, and relations, that are looked at
 FINGERPRINT_PATTERNS: Final = 64  # that priors weigh
 FINGERPRINT_TERMS: Final = 128  # likewise
 FINGERPRINT_COMPETENCIES: Final = 8
+IMPORTED_AGENTS: Final = 64  # for whom one artifact was imported; of more the first by name

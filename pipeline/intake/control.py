@@ -1,5 +1,5 @@
-"""Control records of our own (ticks, barriers, what operators decide), authenticated by a header with an HMAC of the
-value."""
+"""Control records of our own (ticks, barriers, what operators decide or import), authenticated by a header with an HMAC
+of the value."""
 
 import hashlib
 import hmac
@@ -10,10 +10,11 @@ import orjson
 
 from pipeline.contracts.envelope import Envelope
 from pipeline.contracts.evidence import Archive
+from pipeline.contracts.fingerprint import Import
 from pipeline.contracts.headers import AUTHENTICATION, REROUTED_FROM, Headers, header
 from pipeline.contracts.ids import content_id
 from pipeline.contracts.instants import format_ms
-from pipeline.contracts.keys import ARCHIVE, BARRIER, CONTROL_TENANT, TICK
+from pipeline.contracts.keys import ARCHIVE, BARRIER, CONTROL_TENANT, IMPORT, TICK
 from pipeline.contracts.versions import HMX_VERSION
 
 
@@ -50,7 +51,7 @@ def is_rerouted_copy(key: str, value: bytes, headers: Headers) -> bool | None:
 
 
 def is_control(event: Envelope) -> bool:
-    return event.tenant_id == CONTROL_TENANT and event.event_type in (TICK, BARRIER, ARCHIVE)
+    return event.tenant_id == CONTROL_TENANT and event.event_type in (TICK, BARRIER, ARCHIVE, IMPORT)
 
 
 def tick(partition: int, now_ms: int) -> bytes:
@@ -75,7 +76,14 @@ def archived_by(content: Mapping[str, Any]) -> Archive:
     return Archive(**{name: str(content.get(name, "")) for name in Archive.model_fields})
 
 
-def _control(event_type: str, event_id: str, partition: int, now_ms: int, content: dict[str, str]) -> bytes:
+def importing(given: Import, partition: int, now_ms: int) -> bytes:
+    """A valid event that gives a tenant an artifact that was learnt elsewhere."""
+    about = (given.tenant_id, given.agent_id, given.pattern, given.fingerprint_hash)
+    event_id = content_id(now_ms, IMPORT, *about)
+    return _control(IMPORT, event_id, partition, now_ms, given.model_dump(mode="json", exclude_none=True))
+
+
+def _control(event_type: str, event_id: str, partition: int, now_ms: int, content: dict[str, Any]) -> bytes:
     return orjson.dumps(
         {
             "hmx_version": HMX_VERSION,

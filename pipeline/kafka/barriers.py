@@ -116,7 +116,7 @@ def output_ends(settings: Settings) -> Ends:
 
 def _append(settings: Settings, barrier_id: str, partitions: int) -> None:
     now_ms = int(time.time() * 1000)
-    lacking = append_control(settings, "barrier", {n: barrier(barrier_id, n, now_ms) for n in range(partitions)})
+    lacking = append_control(settings, "barrier", [(n, barrier(barrier_id, n, now_ms)) for n in range(partitions)])
     if lacking:
         raise LackingError(lacking)
 

@@ -1,10 +1,10 @@
 """Appends control records of our own to the events log, signed with the deployment's key.
 
-Enters: one value per partition. Leaves: what Kafka has not acknowledged, by its reason, in words; nothing where all of
-it stands in the log. Fails: SettingsError without a control key.
+Enters: values, each with its partition. Leaves: what Kafka has not acknowledged, by its reason, in words; nothing where
+all of it stands in the log. Fails: SettingsError without a control key.
 """
 
-from collections.abc import Mapping
+from collections.abc import Sequence
 from contextlib import closing
 from typing import Final
 
@@ -21,7 +21,7 @@ DELIVERY_MS: Final = 15_000
 """Also where less time is given: a record that was sent may arrive, so it is better to know."""
 
 
-def append_control(settings: Settings, kind: str, values: Mapping[int, bytes]) -> str:
+def append_control(settings: Settings, kind: str, values: Sequence[tuple[int, bytes]]) -> str:
     """`kind` becomes the records' key, and names them where one could not be appended."""
     key, topic = settings.require_control_key(), settings.topic_prefix + EVENTS
     failures: list[str] = []
@@ -32,7 +32,7 @@ def append_control(settings: Settings, kind: str, values: Mapping[int, bytes]) -
 
     producer = plain_producer(settings.require_kafka(), **{"linger.ms": 0, "delivery.timeout.ms": DELIVERY_MS})
     with closing(producer):
-        for partition, value in values.items():
+        for partition, value in values:
             headers = sendable([*named(value)[1], (AUTHENTICATION, signature(key, value))])
             producer.produce(topic, value, kind.encode(), partition, headers=headers, on_delivery=delivered)
         while producer.flush(0.2):

@@ -116,6 +116,8 @@ ORIGINS: Final = {
     SourceType.RELATION: "graph",
 }
 """Provenance and retrieval source of an entry, by its source type (HMX-C §5)."""
+IMPORTED: Final = "fingerprint"
+"""That of an artifact that was learnt elsewhere."""
 
 
 def _compiled(view: View, section: Section) -> Iterator[Candidate]:
@@ -146,6 +148,8 @@ def _artifact(section: Section, scored: Scored[Artifact], text: str) -> Candidat
     source = scored.source
     count = source.observed_count if source.observed_count is not None else len(source.source_events)
     made = _candidate(section, source.artifact_id, SourceType.ARTIFACT, scored, text, text, source.confidence, count)
+    if "imported" in source.metadata:
+        made = replace(made, provenance=made.provenance.model_copy(update={"origin": IMPORTED}))
     return replace(made, pattern=str(source.metadata.get("pattern", "")))
 
 

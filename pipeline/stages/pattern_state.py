@@ -16,8 +16,10 @@ import msgspec
 from pydantic import Field
 
 from pipeline.compiler.candidate import rank
+from pipeline.compiler.imported import Imported
 from pipeline.compiler.lifecycle import Said
 from pipeline.contracts.evidence import Archive, Contribution, Pattern, evidence_key
+from pipeline.contracts.fingerprint import Import
 from pipeline.contracts.keys import join_key, split_key
 from pipeline.contracts.knowledge import KnowledgeRecord
 from pipeline.contracts.limits import (
@@ -41,8 +43,15 @@ class PatternState(Model):
     """Its artifacts in the topic that are no longer live, by id, oldest first."""
     trace: str = ""
     """traceparent of the last contribution that had one since the pattern spoke; what it says next carries it."""
+    imported: Imported | None = None
+    """What was learnt elsewhere; it stands where the pattern's own evidence is not enough."""
     archived: str | None = None
     """Why an operator has taken it out of use; from then on it is silent, whatever the evidence."""
+
+    @property
+    def decided(self) -> bool:
+        """Operators have had their say, which outlives all evidence."""
+        return self.imported is not None or self.archived is not None
 
 
 class BarrierState(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -65,9 +74,9 @@ def pattern_key(contribution: Contribution) -> str:
     return f"p/{join_key(contribution.tenant_id, contribution.pattern.text)}"
 
 
-def archived_key(archived: Archive) -> str:
-    """The key of the pattern that an operator has decided on."""
-    return f"p/{archived.key}"
+def decided_key(decided: Archive | Import) -> str:
+    """The key of the pattern that an operator has decided on, or has given something about."""
+    return f"p/{decided.key}"
 
 
 def pattern_of(map_key: str) -> str:

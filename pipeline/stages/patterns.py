@@ -12,11 +12,13 @@ import msgspec
 from pydantic import ValidationError
 
 from pipeline.compiler.candidate import candidate
+from pipeline.compiler.imported import added, believed
 from pipeline.compiler.knowledge.records import Known, difference, records
 from pipeline.compiler.lifecycle import Said, step
-from pipeline.compiler.registry import ARTIFACT_TYPES, KINDS, knows, speaks
-from pipeline.contracts.artifact import Artifact, Status
+from pipeline.compiler.registry import KINDS, knows, speaks
+from pipeline.contracts.artifact import Artifact, Status, is_type
 from pipeline.contracts.evidence import Archive, Contribution, EvidenceControl
+from pipeline.contracts.fingerprint import Import
 from pipeline.contracts.headers import (
     ARTIFACT,
     CONTROL_KINDS,
@@ -38,8 +40,8 @@ from pipeline.stages.pattern_state import (
     BarrierState,
     Maps,
     PatternState,
-    archived_key,
     barrier_state_key,
+    decided_key,
     decode_state,
     encode_state,
     map_key,
@@ -86,6 +88,8 @@ class PatternsFold:
                 self.reject(tx, record, rejection)
             case EvidenceControl() as control:
                 self._control(tx, control)
+            case Import() as given:
+                self._import(tx, given)
             case Contribution() as contribution:
                 self._take(tx, contribution, (traceparent(record.headers) or b"").decode())
 
@@ -128,8 +132,8 @@ class PatternsFold:
         unchanged: tuple[Said | None, list[Artifact]] = (state.said, [])
 
         def compiled() -> tuple[Said | None, list[Artifact]]:
-            found = candidate(list(self._maps.of(key).values())) if state.archived is None else None
-            return step(state.said, found, tenant_id, pattern, tx.clock, state.archived)
+            own = candidate(list(self._maps.of(key).values())) if state.archived is None else None
+            return step(state.said, believed(own, state.imported), tenant_id, pattern, tx.clock, state.archived)
 
         said, artifacts = attempt(tx, "pattern_not_compiled", unchanged, compiled)
         for artifact in artifacts:
@@ -138,9 +142,10 @@ class PatternsFold:
         older = list(state.older)
         if state.said is not None and said is not None and state.said.artifact.artifact_id != said.artifact.artifact_id:
             older.append(state.said.artifact.artifact_id)
-        if (said is not None and self._maps.of(key)) or state.archived is not None:
+        if (said is not None and self._maps.of(key)) or state.decided:
             self._erase(tx, tenant_id, older[:-ARTIFACT_VERSIONS], state.trace)
-            tx.put(key, PatternState(said=said, older=older[-ARTIFACT_VERSIONS:], archived=state.archived))
+            left = {"said": said, "older": older[-ARTIFACT_VERSIONS:], "speak_at": None, "trace": ""}
+            tx.put(key, state.model_copy(update=left))
             return
         tx.put(key, None)
         if said is not None:
@@ -185,11 +190,19 @@ class PatternsFold:
 
     def _archive(self, tx: Tx, archived: Archive) -> None:
         """Also a pattern that has nothing active now: in a rebuild the decision may come before the evidence."""
-        key = archived_key(archived)
+        key = decided_key(archived)
         state: PatternState = tx.get(key) or PatternState()
         if state.said is None or state.said.artifact.status is not Status.ACTIVE:
             tx.count("archived_inactive")
         self._speak(tx, key, state.model_copy(update={"archived": state.archived or archived.cause}))
+
+    def _import(self, tx: Tx, given: Import) -> None:
+        """It stands at once, unless the pattern's own evidence knows better."""
+        tx.count("control")
+        tx.count("imported")
+        key = decided_key(given)
+        state: PatternState = tx.get(key) or PatternState()
+        self._speak(tx, key, state.model_copy(update={"imported": added(state.imported, given)}))
 
     def _barrier(self, tx: Tx, control: EvidenceControl) -> None:
         key = barrier_state_key(control.barrier_id)
@@ -223,19 +236,26 @@ class PatternsFold:
             tx.put(key, msgspec.structs.replace(state, passed=True, speaking=None))
 
 
-def _read(record: Record) -> Contribution | EvidenceControl | Rejection:
+def _read(record: Record) -> Contribution | EvidenceControl | Import | Rejection:
     if record.value is None:
         return Rejection(Reason.NULL_VALUE)
     if record.value is UNREADABLE:
         return Rejection(Reason.UNREADABLE_BATCH)
     try:
         if header(record.headers, KIND) in CONTROL_KINDS:
-            control = EvidenceControl.model_validate_json(record.value)
-            decidable = control.archived is None or control.archived.pattern_type in ARTIFACT_TYPES
-            return control if decidable else Rejection(Reason.WRONG_TYPE, "$.archived.pattern")
+            return _read_control(record.value)
         contribution = Contribution.model_validate_json(record.value)
     except ValidationError:
         return Rejection(Reason.WRONG_TYPE)
     if contribution.pattern_type not in KINDS:
         return Rejection(Reason.WRONG_TYPE, "$.pattern_type")
     return contribution
+
+
+def _read_control(value: bytes) -> EvidenceControl | Import | Rejection:
+    """Raises ValidationError."""
+    control = EvidenceControl.model_validate_json(value)
+    if control.imported is not None:
+        return Import.model_validate(control.imported)
+    decidable = control.archived is None or is_type(control.archived.pattern_type)
+    return control if decidable else Rejection(Reason.WRONG_TYPE, "$.archived.pattern")

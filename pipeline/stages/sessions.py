@@ -10,18 +10,27 @@ import msgspec
 
 from pipeline.contracts.episode import Origin, Release, write_episode
 from pipeline.contracts.event_types import Role
-from pipeline.contracts.evidence import Archive, EvidenceControl, Step
+from pipeline.contracts.evidence import EvidenceControl, Step
 from pipeline.contracts.headers import (
     EPISODE,
     EVIDENCE_ARCHIVE,
     EVIDENCE_BARRIER,
+    EVIDENCE_IMPORT,
     KIND,
     TRACEPARENT,
     output_headers,
     traceparent,
 )
 from pipeline.contracts.instants import NS_PER_MS
-from pipeline.contracts.keys import ARCHIVE, BARRIER, CONTROL_TENANT, join_key, session_place, tenant_partition
+from pipeline.contracts.keys import (
+    ARCHIVE,
+    BARRIER,
+    CONTROL_TENANT,
+    IMPORT,
+    join_key,
+    session_place,
+    tenant_partition,
+)
 from pipeline.contracts.limits import (
     CLOCK_SKEW_MS,
     RECENT_IDS,
@@ -335,14 +344,20 @@ class SessionsFold:
             else:
                 tx.put(passing_key(barrier_id), PassingBarrier(offset=tx.offset, barrier_id=barrier_id))
         elif event.event_type == ARCHIVE:
-            self._pass_archive(tx, archived_by(accepted.fields["content"]))
+            archived = archived_by(accepted.fields["content"])
+            control = EvidenceControl(kind="archive", partition=tx.partition, archived=archived)
+            self._pass_on(tx, EVIDENCE_ARCHIVE, archived.tenant_id, archived.pattern, control)
+        elif event.event_type == IMPORT:
+            given = accepted.fields["content"]
+            control = EvidenceControl(kind="import", partition=tx.partition, imported=given)
+            tenant_id, pattern = (str(given.get(name, "")) for name in ("tenant_id", "pattern"))
+            self._pass_on(tx, EVIDENCE_IMPORT, tenant_id, pattern, control)
 
-    def _pass_archive(self, tx: Tx, archived: Archive) -> None:
+    def _pass_on(self, tx: Tx, name: bytes, tenant_id: str, pattern: str, control: EvidenceControl) -> None:
         """To the tenant's evidence, where its patterns are compiled."""
-        value = EvidenceControl(kind="archive", partition=tx.partition, archived=archived).to_json()
-        headers = [*output_headers(EVIDENCE_ARCHIVE, EVENTS, tx.partition, tx.offset), (KIND, b"archive")]
-        partition = tenant_partition(archived.tenant_id, self._evidence_partitions)
-        tx.emit(Output(EVIDENCE, partition, archived.key.encode(), value, headers))
+        headers = [*output_headers(name, EVENTS, tx.partition, tx.offset), (KIND, control.kind.encode())]
+        partition = tenant_partition(tenant_id, self._evidence_partitions)
+        tx.emit(Output(EVIDENCE, partition, join_key(tenant_id, pattern).encode(), control.to_json(), headers))
 
     @property
     def unfinished(self) -> int | None:

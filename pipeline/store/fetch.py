@@ -5,16 +5,18 @@ StoreUnavailableError. Nothing here writes.
 """
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, Self, TypeVar
 
 import orjson
 
 from pipeline.contracts.artifact import Artifact, Status
+from pipeline.contracts.fingerprint import PRIORS_TYPE, priors_pattern
 from pipeline.contracts.instants import milliseconds
 from pipeline.contracts.knowledge import KnowledgeRecord, Standing
 from pipeline.contracts.limits import ARTIFACT_VERSIONS
+from pipeline.contracts.pack import Strategy
 from pipeline.fingerprints.learnt import Learnt
 from pipeline.retrieval.plan import Plan
 from pipeline.retrieval.score import Fetched, Found
@@ -93,12 +95,14 @@ class Store:
 
     def fetch(self, plan: Plan) -> Fetched:
         """Two round trips, the second for what the first found; each is one snapshot. More only where earlier versions
-        are asked for, or where the tenant has events with a time to live."""
+        are asked for, or imported priors, or where the tenant has events with a time to live."""
         tenant = self._keys.tenant(plan.request.tenant_id)
         fetched, expiring = self._search.fetch(plan)
         with reachable():
             if plan.earlier:
                 fetched = replace(fetched, artifacts=self._with_earlier(tenant, fetched.artifacts, plan.as_of))
+            if plan.request.strategy is Strategy.FINGERPRINT_GUIDED:
+                fetched = replace(fetched, priors=self._priors(tenant, plan.request.agent_id))
             return self._with_soundness(tenant, fetched) if expiring else fetched
 
     def get_event(self, tenant_id: str, event_id: str, session_id: str | None = None) -> Json | Ambiguous | None:
@@ -178,6 +182,14 @@ class Store:
             found = self._client.mget([tenant.artifact(i) for i in rest[:limit]]) if rest else []
         page = tuple(fields for value in found if (fields := _json(value)) is not None)
         return ArtifactPage(page, rest[limit - 1] if len(rest) > limit else None, len(ids))
+
+    def _priors(self, tenant: TenantKeys, agent_id: str | None) -> Mapping[str, Mapping[str, float]] | None:
+        """Those imported for the agent, else for everybody; None where there are none."""
+        listed = self._client.hgetall(tenant.artifacts(Status.ACTIVE))
+        ids = sorted(name.decode() for name, kind in listed.items() if kind == PRIORS_TYPE.encode())
+        found = self._client.mget([tenant.artifact(each) for each in ids]) if ids else []
+        by_pattern = {fields["metadata"]["pattern"]: fields["content"] for value in found if (fields := _json(value))}
+        return by_pattern.get(priors_pattern(agent_id or "")) or by_pattern.get(priors_pattern(""))
 
     def _with_earlier(
         self, tenant: TenantKeys, found: Sequence[Found[Artifact]], until: int | None

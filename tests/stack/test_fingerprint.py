@@ -1,8 +1,10 @@
-"""What a tenant has learnt on the whole pipeline, exported over HTTP, by the command and by the client."""
+"""What a tenant has learnt on the whole pipeline: exported over HTTP, by the command and by the client, and imported by
+another tenant, for good."""
 
 from __future__ import annotations
 
 import asyncio
+import hashlib
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -14,18 +16,24 @@ import jsonschema
 import msgspec
 import orjson
 import pytest
+import rfc8785
 from typer.testing import CliRunner
 
 from pipeline.cli.app import app
 from pipeline.cli.wait import wait_for_all
 from pipeline.client import Hippocortex
+from pipeline.contracts.canonical import content_hash
+from pipeline.contracts.fingerprint import PARTS, Fingerprint
 from pipeline.contracts.schemas import documents
 from pipeline.kafka.publisher import publish
 from pipeline.local.samples import SECRETS, TENANT, sample_events
 from pipeline.settings import Settings
+from pipeline.store.blocks import connect
 from tests.support.learnt import history
 from tests.support.pipeline import environment, new_settings, running
 from tests.support.service import is_problem
+from tests.support.waiting import until
+from tests.verifier import check
 
 
 @dataclass
@@ -142,3 +150,97 @@ def test_diff_says_what_differs_and_that_nothing_does(seen: Seen, tmp_path: Path
     broken = seen.hmx("fingerprint", "diff", *files)
     assert broken.exit_code == 1
     assert "shop.json is no fingerprint: $.fingerprint_id" in broken.stderr
+
+
+def imported(seen: Seen, folder: Path, tenant: str, *more: str, tier: str = "full") -> Path:
+    """The shop's fingerprint, given to a tenant."""
+    file = folder / f"{tier}.json"
+    file.write_bytes(seen.export("shop", tier=tier))
+    done = seen.hmx("fingerprint", "import", str(file), "--tenant", tenant, *more)
+    assert done.exit_code == 0, done.stderr
+    return file
+
+
+def pack(seen: Seen, tenant: str, **asked: Any) -> Any:
+    request = {"query": "deploy the billing service to staging", **asked}
+    answer = seen.client.post("/v1/hmx/context-packs", json=request, headers={"X-HMX-Tenant": tenant})
+    assert answer.status_code == 200, answer.text
+    return answer.json()
+
+
+@pytest.mark.requirement("F-03", "C-17")
+def test_an_empty_tenant_that_is_given_it_has_the_procedures_marked(seen: Seen, tmp_path: Path) -> None:
+    given = Fingerprint.model_validate_json(imported(seen, tmp_path, "newcomer").read_bytes())
+    active = {one.pattern: one for one in given.artifact_summaries.artifacts if one.status == "active"}
+    listed = seen.client.get("/v1/hmx/artifacts?limit=100", headers={"X-HMX-Tenant": "newcomer"}).json()["artifacts"]
+    held = {one["metadata"]["pattern"]: one for one in listed}
+    assert held.keys() == {*active, "x-hmx-priors/"}
+    for pattern, one in active.items():
+        assert held[pattern]["content"] == one.content
+        assert held[pattern]["confidence"] < one.confidence
+        assert held[pattern]["metadata"]["imported"]["fingerprint_hash"] == given.fingerprint_hash
+    entries = pack(seen, "newcomer")["entries"]
+    told = [entry for entry in entries if "Apply manifest" in entry["content"]]
+    assert told
+    assert {entry["provenance"]["origin"] for entry in entries} == {"fingerprint"}
+    guided = pack(seen, "newcomer", strategy="fingerprint_guided")
+    assert guided["fingerprint_priors"]["sections"] == given.context_priors.sections
+    shown = seen.hmx("explain", told[0]["source_id"], "--tenant", "newcomer")
+    assert (shown.exit_code, "imported with a fingerprint" in shown.stdout) == (0, True)
+    again = orjson.loads(seen.export("newcomer", tier="compact"))
+    assert {one["pattern"] for one in again["artifact_summaries"]["artifacts"]} == active.keys()
+
+
+@pytest.mark.requirement("F-03")
+def test_what_is_given_to_one_agent_is_for_no_other(seen: Seen, tmp_path: Path) -> None:
+    imported(seen, tmp_path, "crowded", "--agent", "rookie", tier="compact")
+    assert pack(seen, "crowded", agent_id="rookie")["entries"]
+    assert not pack(seen, "crowded", agent_id="veteran")["entries"]
+
+
+@pytest.mark.requirement("A-10", "X10")
+def test_a_custom_type_survives_import_and_export(seen: Seen, tmp_path: Path) -> None:
+    told = orjson.loads(seen.export("shop", tier="compact"))
+    content = {"pages": [{"title": "Failover", "weight": 1.5}]}
+    runbook = {
+        **told["artifact_summaries"]["artifacts"][0],
+        "pattern": "x-acme-runbook/failover", "artifact_type": "x-acme-runbook", "title": "Failover by hand",
+        "content": content, "content_hash": content_hash(content),
+    }  # fmt: skip
+
+    def sealed(*artifacts: Any) -> Path:
+        told["artifact_summaries"]["artifacts"] = list(artifacts)
+        told["fingerprint_hash"] = hashlib.sha256(rfc8785.dumps({part: told[part] for part in PARTS})).hexdigest()
+        file = tmp_path / "custom.json"
+        file.write_bytes(orjson.dumps(told))
+        return file
+
+    assert seen.hmx("fingerprint", "import", str(sealed(runbook)), "--tenant", "vendor").exit_code == 0
+    again = orjson.loads(seen.export("vendor"))["artifact_summaries"]["artifacts"]
+    assert [(one["pattern"], one["content"]) for one in again] == [("x-acme-runbook/failover", content)]
+    for field, value, why in (
+        ("artifact_type", "runbook", "x-{vendor}-{type}"),
+        ("pattern", "x-hmx-tick/1", "the pipeline's own"),
+    ):
+        refused = seen.hmx("fingerprint", "import", str(sealed(runbook | {field: value})), "--tenant", "vendor")
+        assert (refused.exit_code, why in refused.stderr) == (1, True)
+    broken = {**runbook, "pattern": "task_schema/1", "artifact_type": "task_schema"}
+    refused = seen.hmx("fingerprint", "import", str(sealed(broken)), "--tenant", "vendor")
+    assert (refused.exit_code, "missing required field `steps`" in refused.stderr) == (1, True)
+
+
+@pytest.mark.requirement("F-03", "F-04")
+def test_imports_outlive_an_emptied_redis_are_recounted_and_replayed(seen: Seen, tmp_path: Path) -> None:
+    imported(seen, tmp_path, "lasting")
+    before = {tenant: seen.export(tenant, tier="full") for tenant in (TENANT, "shop", "lasting")}
+    client = connect(seen.settings.redis_url)
+    client.delete(*client.scan_iter(match=f"{seen.settings.topic_prefix}*"))
+    wait_for_all(seen.settings)
+    until(lambda: seen.export("lasting", tier="full") == before["lasting"], "Redis is filled again")
+    assert {tenant: seen.export(tenant, tier="full") for tenant in before} == before
+    verified = seen.hmx("verify")
+    assert verified.exit_code == 0, verified.stdout
+    replayed = seen.hmx("replay", "--from-start", "--compare")
+    assert replayed.exit_code == 0, replayed.stdout
+    made = seen.settings
+    assert not check(made.kafka_bootstrap, made.topic_prefix, made.redis_url, made.control_key).faults

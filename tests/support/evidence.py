@@ -8,6 +8,7 @@ from typing import Any
 import orjson
 
 from pipeline.contracts.evidence import Archive, Contribution, EvidenceControl, SegmentOutcome, evidence_key
+from pipeline.contracts.fingerprint import Import
 from pipeline.contracts.headers import KIND
 from pipeline.topology import EVIDENCE
 from tests.support.inprocess import barrier_record, run, sessions_fold
@@ -45,6 +46,23 @@ def archive_record(about: Contribution, at: int, offset: int, reason: str = "") 
     archived = Archive(tenant_id=about.tenant_id, pattern=about.pattern.text, artifact_id="seen", reason=reason)
     value = EvidenceControl(kind="archive", archived=archived).to_json()
     return LogRecord(0, offset, START_MS + at, archived.key.encode(), value, [(KIND, b"archive")])
+
+
+def gift_of(pattern: str, **said: Any) -> Import:
+    """What an operator imports about a pattern."""
+    fields = {
+        "tenant_id": "acme", "agent_id": "", "fingerprint_hash": "0" * 64, "created_at": "2026-03-14T03:00:00.000Z",
+        "pattern": pattern, "title": "Deploy, as others do", "summary": "They do it so.", "content": {"steps": []},
+        "confidence": 0.8, "observed_count": 9, "tags": ["deploy"], "success_rate": 0.9,
+    }  # fmt: skip
+    return Import.model_validate(fields | said)
+
+
+def import_record(imported: Import | dict[str, Any], at: int, offset: int) -> LogRecord:
+    """As the sessions stage passes it on."""
+    fields = imported if isinstance(imported, dict) else imported.model_dump(mode="json", exclude_none=True)
+    value = EvidenceControl(kind="import", imported=fields).to_json()
+    return LogRecord(0, offset, START_MS + at, b"key", value, [(KIND, b"import")])
 
 
 def success(number: int, pattern: str = "deploy", tenant_id: str = "acme") -> Contribution:

@@ -81,6 +81,7 @@ GROUPS: Final[Mapping[str, Mapping[str, str]]] = {
         "C-13": "candidates are the included and the dropped",
         "C-14": "each ranking weight alone gives its own order",
         "C-15": "a question's intent, keywords, entities and time are read",
+        "C-17": "fingerprint_guided packs go by imported priors",
         "C-18": "workflow hints know the step that comes next",
         "C-20": "what was dropped is listed with reason, score, tokens and rank",
         "C-21": "dropped for budget, relevance, age or as a duplicate",
@@ -90,6 +91,7 @@ GROUPS: Final[Mapping[str, Mapping[str, str]]] = {
     "Fingerprints (HMX-F)": {
         "F-01": "three tiers, each with its parts; the others are there and empty",
         "F-02": "behavioural patterns equal a recount of the events",
+        "F-03": "an empty tenant or a new agent is given what was learnt, marked as imported",
         "F-04": "the same memory gives the same fingerprint, and its hash recomputes",
         "F-05": "no words of a single session, no secrets; compact below 100 KB",
     },

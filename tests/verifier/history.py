@@ -11,6 +11,7 @@ from typing import Final
 import orjson
 
 from pipeline.compiler.candidate import candidate
+from pipeline.compiler.imported import Imported, believed
 from pipeline.compiler.lifecycle import Said, step
 from pipeline.contracts.evidence import Contribution
 from pipeline.contracts.evidence import Pattern as Name
@@ -63,15 +64,24 @@ def _compiled(pattern: Pattern) -> list[Item]:
         values = pattern.last(offset).values()
         for value in set(values) - known.keys():
             known[value] = Contribution.model_validate_json(value)
-        for cause in _causes(pattern, offset):
-            found = candidate([known[value] for value in values]) if cause is None else None
+        for cause, imported in _turns(pattern, offset):
+            own = candidate([known[value] for value in values]) if cause is None else None
+            found = believed(own, imported)
             said, artifacts = step(said, found, pattern.tenant_id, Name(*split_key(pattern.text)), clock, cause)
             for artifact in artifacts:
                 about = artifact.artifact_id, str(artifact.status)
                 items.append(Item(about, (offset, artifact.to_json()), " ".join(about)))
-            if not values and cause is None:
+            if not values and cause is None and imported is None:
                 said = None
     return items
+
+
+def _turns(pattern: Pattern, offset: int) -> list[tuple[str | None, Imported | None]]:
+    """Each time that it speaks because of this record: why it is silent, and what had been imported by then."""
+    before, after = pattern.imported(offset), pattern.imported(offset + 1)
+    turns = [(cause, after) for cause in _causes(pattern, offset)]
+    was_due = any(due for place, due, _ in pattern.gifts if place == offset)
+    return [(turns[0][0], before), *turns] if was_due else turns
 
 
 def _causes(pattern: Pattern, offset: int) -> list[str | None]:

@@ -39,10 +39,11 @@ class Event(NamedTuple):
 
 
 class Control(NamedTuple):
-    """A tick, or a barrier if it has an id, or an operator's decision."""
+    """A tick, or a barrier if it has an id, or what an operator decides or imports."""
 
     barrier_id: str | None = None
     archived: dict[str, str] | None = None
+    imported: dict[str, Any] | None = None
 
 
 class Refusal(NamedTuple):
@@ -60,6 +61,8 @@ def judge(row: Row, rules: Rules, partitions: int) -> Event | Control | Refusal:
             content = accepted.fields["content"]
             if event.event_type == "x-hmx-barrier":
                 return Control(str(content.get("barrier_id", "")))
+            if event.event_type == "x-hmx-import":
+                return Control(imported=content)
             return Control(archived=content) if event.event_type == "x-hmx-archive" else Control()
         return Refusal(Rejection(Reason.RESERVED, "$.tenant_id" if event.tenant_id == "_hmx" else "$.event_type"))
     copied = is_rerouted_copy(rules.control_key, row.value or b"", headers)

@@ -14,7 +14,7 @@ from pipeline.intake.control import is_rerouted_copy, rerouted_from
 from tests.verifier.faults import Item, Kind, Report, align, difference
 from tests.verifier.log import Part, Row
 from tests.verifier.rules import EPISODES, EVENTS, EVIDENCE, Rules
-from tests.verifier.sessions import Barrier, Decision, Letter, Made
+from tests.verifier.sessions import Barrier, Decision, Gift, Letter, Made
 
 JSON: Final = b"application/json"
 
@@ -136,6 +136,8 @@ def compare_evidence(report: Report, number: int, made: Made, rows: By, targets:
                 expected[target].append(_barrier(said, number, partitions))
         elif isinstance(said, Decision):
             expected[tenant_partition(said.archived["tenant_id"], targets)].append(_decision(said, number))
+        elif isinstance(said, Gift):
+            expected[tenant_partition(str(said.imported.get("tenant_id", "")), targets)].append(_gift(said, number))
         else:
             item = _item(said.origin, number, said.key.encode(), said.value, b"contribution")
             expected[tenant_partition(said.tenant_id, targets)].append(item)
@@ -160,6 +162,12 @@ def _decision(said: Decision, number: int) -> Item:
     value = EvidenceControl(kind="archive", partition=number, archived=archived).to_json()
     key = join_key(archived.tenant_id, archived.pattern).encode()
     return _item(said.origin, number, key, value, b"archive")
+
+
+def _gift(said: Gift, number: int) -> Item:
+    value = EvidenceControl(kind="import", partition=number, imported=said.imported).to_json()
+    key = join_key(str(said.imported.get("tenant_id", "")), str(said.imported.get("pattern", ""))).encode()
+    return _item(said.origin, number, key, value, b"import")
 
 
 def _item(

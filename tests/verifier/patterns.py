@@ -14,9 +14,12 @@ from typing import NamedTuple
 from pydantic import ValidationError
 
 from pipeline.compiler.candidate import candidate
+from pipeline.compiler.imported import Imported, added, believed
 from pipeline.compiler.model import Candidate
-from pipeline.compiler.registry import ARTIFACT_TYPES, KINDS, speaks
+from pipeline.compiler.registry import KINDS, speaks
+from pipeline.contracts.artifact import is_type
 from pipeline.contracts.evidence import Archive, Contribution, EvidenceControl, evidence_key
+from pipeline.contracts.fingerprint import Import
 from pipeline.contracts.keys import join_key, split_key
 from pipeline.contracts.limits import (
     BARRIER_KEPT_MS,
@@ -53,6 +56,8 @@ class Pattern:
     spoke: dict[int, int] = field(default_factory=dict)
     """Offset of the record that made it speak → the clock then."""
     archived: Silence | None = None
+    gifts: list[tuple[int, bool, Import]] = field(default_factory=list)
+    """What was imported: the record's offset, and whether it made the pattern speak before."""
     forgotten: bool = False
     """It has once spoken with nothing left in its map."""
 
@@ -68,12 +73,20 @@ class Pattern:
                 last[key] = value
         return last
 
+    def imported(self, before: int) -> Imported | None:
+        """What had been imported before that offset."""
+        known: Imported | None = None
+        for offset, _, given in self.gifts:
+            known = added(known, given) if offset < before else known
+        return known
+
     def says(self) -> Candidate | None:
         """When it spoke last."""
         if not self.spoke or self.archived is not None:
             return None
-        last = self.last(max(self.spoke)).values()
-        said = candidate([Contribution.model_validate_json(value) for value in last])
+        spoke = max(self.spoke)
+        own = candidate([Contribution.model_validate_json(value) for value in self.last(spoke).values()])
+        said = believed(own, self.imported(spoke + 1))
         return None if said is not None and said.contradicted else said
 
 
@@ -123,7 +136,7 @@ class Patterns:
         if row.value is None:
             return Rejection(Reason.NULL_VALUE)
         try:
-            if row.header("hmx-kind") in (b"tick", b"barrier", b"archive"):
+            if row.header("hmx-kind") in (b"tick", b"barrier", b"archive", b"import"):
                 return self._control(row, EvidenceControl.model_validate_json(row.value))
             contribution = Contribution.model_validate_json(row.value)
         except ValidationError:
@@ -185,8 +198,11 @@ class Patterns:
 
     def _control(self, row: Row, control: EvidenceControl) -> Rejection | None:
         kind, slash, key = (control.archived.pattern if control.archived else "").partition("/")
-        if control.archived is not None and (kind not in ARTIFACT_TYPES or not slash or "/" in key):
+        if control.archived is not None and (not is_type(kind) or not slash or "/" in key):
             return Rejection(Reason.WRONG_TYPE, "$.archived.pattern")
+        if control.imported is not None:
+            self._gift(row, Import.model_validate(control.imported))
+            return None
         self.counts["control"] += 1
         if control.archived is not None:
             self._decision(row, control.archived)
@@ -201,6 +217,15 @@ class Patterns:
         pattern = self.patterns.setdefault(name, Pattern(archived.tenant_id, archived.pattern))
         cause = "archived by an operator" + (f": {archived.reason}" if archived.reason else "")
         pattern.archived = pattern.archived or Silence(row.offset, cause, row.offset in pattern.spoke)
+        self._speak(name, row.offset)
+
+    def _gift(self, row: Row, given: Import) -> None:
+        """Own evidence that is enough, or speaks against it, goes before."""
+        self.counts["control"] += 1
+        self.counts["imported"] += 1
+        name = join_key(given.tenant_id, given.pattern)
+        pattern = self.patterns.setdefault(name, Pattern(given.tenant_id, given.pattern))
+        pattern.gifts.append((row.offset, row.offset in pattern.spoke, given))
         self._speak(name, row.offset)
 
     def _barrier(self, row: Row, control: EvidenceControl) -> None:
@@ -230,4 +255,4 @@ class Patterns:
         pattern = self.patterns[name]
         pattern.spoke[offset] = self.clock
         pattern.speak_at = None
-        pattern.forgotten = pattern.forgotten or not (pattern.kept or pattern.archived)
+        pattern.forgotten = pattern.forgotten or not (pattern.kept or pattern.archived or pattern.gifts)

@@ -53,6 +53,13 @@ class Decision(NamedTuple):
     origin: int
 
 
+class Gift(NamedTuple):
+    """What an operator imports, likewise."""
+
+    imported: dict[str, Any]
+    origin: int
+
+
 @dataclass
 class Made:
     """What must have come of a partition."""
@@ -60,7 +67,7 @@ class Made:
     outcomes: dict[int, str] = field(default_factory=dict)
     episodes: list[Episode] = field(default_factory=list)
     letters: list[Letter] = field(default_factory=list)
-    evidence: list[Said | Barrier | Decision] = field(default_factory=list)
+    evidence: list[Said | Barrier | Decision | Gift] = field(default_factory=list)
     copies: dict[int, int] = field(default_factory=dict)
     """Offset → the partition that its copy belongs to."""
     counts: Counter[str] = field(default_factory=Counter)
@@ -119,12 +126,14 @@ class Reference:
         match judge(row, self._rules, self._partitions):
             case Refusal(rejection):
                 self._refuse(row, rejection)
-            case Control(barrier_id, archived):
+            case Control(barrier_id, archived, imported):
                 self._outcome(row.offset, CONTROL)
                 if barrier_id is not None:
                     self._barrier(barrier_id)
                 if archived is not None:
                     self.made.evidence.append(Decision(archived, row.offset))
+                if imported is not None:
+                    self.made.evidence.append(Gift(imported, row.offset))
             case Event() as event:
                 self._event(event)
 

@@ -11,9 +11,10 @@ from hypothesis import strategies as st
 
 from pipeline.contracts.evidence import Archive
 from pipeline.contracts.limits import BARRIER_KEPT_MS, WAITING_EVENTS
-from pipeline.intake.control import archive
+from pipeline.intake.control import archive, importing
 from pipeline.stages.fold import Fold, Output
 from pipeline.stages.patterns import PatternsFold
+from tests.support.evidence import gift_of
 from tests.support.inprocess import KEY, Ran, artifacts_of, run, sessions_fold
 from tests.support.records import START_MS, LogRecord, event
 from tests.support.scripts import Line, logs, partitioned, show
@@ -140,6 +141,31 @@ def test_they_agree_on_what_operators_archive(strict: bool) -> None:
     report = verified(laid_out(sorted(sent, key=lambda record: record.at), dice), dice, strict=strict)
     assert not report.faults
     assert len(learnt) >= 4
+
+
+@BOTH
+def test_they_agree_on_what_operators_import(strict: bool) -> None:
+    """Of patterns that the sessions teach too and of others, at several times, for one agent and for all."""
+    dice = random.Random(6)
+    events = interleaved([session(number) for number in range(60)], dice)
+    sent = [Sent(150 * n, orjson.dumps(item), item) for n, item in enumerate(events)]
+    patterns = sorted({a["metadata"]["pattern"] for a in artifacts_of(events)})[:6]
+    for at, pattern in zip((0, 20, 40, 60, 80, 120), patterns, strict=True):
+        for day, agent in ((1, "a"), (2, ""), (1, "b")):
+            gift = gift_of(
+                pattern, agent_id=agent, created_at=f"2026-03-0{day}T00:00:00Z", fingerprint_hash=f"{day}" * 64
+            )
+            value = importing(gift, 0, START_MS)
+            sent.append(Sent((at + 7 * day) * 150 * len(events) // 140, control="import", value=value))
+    for odd in (gift_of("x-acme-runbook/failover"), gift_of("x-hmx-priors/", tenant_id="newcomer")):
+        sent.append(Sent(9, control="import", value=importing(odd, 0, START_MS)))
+    broken = orjson.dumps(orjson.loads(importing(odd, 0, START_MS)) | {"content": {"tenant_id": 7}})
+    sent.append(Sent(11, control="import", value=broken))
+    sent += [Sent(150 * n, control="barrier") for n in range(0, len(events), 90)]
+    sent.append(Sent(150 * len(events) + BARRIER_KEPT_MS, control="tick"))
+    report = verified(laid_out(sorted(sent, key=lambda record: record.at), dice), dice, strict=strict)
+    assert not report.faults
+    assert report.compared["patterns compiled again"] > 6
 
 
 @BOTH

@@ -18,7 +18,7 @@ from pipeline.contracts.limits import BARRIER_KEPT_MS, PATTERN_DEBOUNCE_MS, SESS
 from pipeline.stages.fold import Fold
 from pipeline.stages.patterns import PatternsFold
 from pipeline.topology import EVIDENCE
-from tests.support.evidence import archive_record
+from tests.support.evidence import archive_record, gift_of, import_record
 from tests.support.inprocess import Fate, barrier_record, run, run_through, sessions_fold
 from tests.support.records import START_MS, LogRecord, log
 from tests.support.scripts import FATES, Line, bounds, logs, records, show, show_fates
@@ -37,7 +37,8 @@ def told() -> list[LogRecord]:
 
 
 KINDS = st.sampled_from(
-    ["said"] * 3 + ["all said", "corrected", "withdrawn", "tick", "barrier from 0", "barrier from 1", "archive", "none"]
+    ["said"] * 3
+    + ["all said", "corrected", "withdrawn", "tick", "barrier from 0", "barrier from 1", "archive", "import", "none"]
 )
 PAUSES = st.sampled_from([0, 0, 1, 300, PATTERN_DEBOUNCE_MS, -500, BARRIER_KEPT_MS])
 TOLD = st.lists(st.tuples(PAUSES, KINDS, st.integers(0, 11)), max_size=20)
@@ -63,6 +64,11 @@ def _evidence(at: int, offset: int, kind: str, which: int) -> LogRecord:
     said = told()[which % len(told())]
     if kind == "archive":
         return archive_record(Contribution.model_validate_json(said.value or b""), at - START_MS, offset)
+    if kind == "import":
+        pattern = Contribution.model_validate_json(said.value or b"").pattern.text
+        custom = gift_of("x-acme-runbook/deploy", agent_id=f"agent-{which}")
+        about = gift_of(pattern) if pattern.startswith("task_schema") else custom
+        return import_record(about, at - START_MS, offset)
     changed = {"said": {}, "corrected": {"outcome": "failure"}, "withdrawn": {"withdrawn": True}}[kind]
     value = orjson.dumps({**orjson.loads(said.value or b""), **changed})
     return LogRecord(0, offset, at, said.key, value, said.headers)

@@ -15,10 +15,11 @@ from hypothesis import strategies as st
 
 from pipeline.contracts.artifact import TRANSITIONS, Artifact, Status
 from pipeline.contracts.evidence import Contribution, EvidenceControl
+from pipeline.contracts.fingerprint import Import
 from pipeline.contracts.headers import KIND
 from pipeline.contracts.limits import PATTERN_DEBOUNCE_MS, SEGMENT_IDLE_MS
 from pipeline.topology import EVIDENCE
-from tests.support.evidence import archive_record
+from tests.support.evidence import archive_record, gift_of, import_record
 from tests.support.inprocess import artifacts_of, evidence_logs, law_five, published, run, sessions_fold
 from tests.support.records import START_MS, LogRecord
 from tests.support.scripts import TASK, Line, partitioned, records, show
@@ -107,6 +108,17 @@ def corrected(which: int, kind: str) -> LogRecord:
     )
 
 
+PATTERNS = sorted({Contribution.model_validate_json(record.value or b"").pattern.text for record in SAID})
+LEARNT = [pattern for pattern in PATTERNS if pattern.startswith("task_schema")]
+
+
+def gift(which: int, day: int, agent_id: str) -> Import:
+    pattern = LEARNT[which] if which < len(LEARNT) else "x-acme-runbook/deploy"
+    title, digest = f"As of day {day}", f"{day}" * 64
+    at = f"2026-03-0{day}T00:00:00Z"
+    return gift_of(pattern, agent_id=agent_id, title=title, fingerprint_hash=digest, created_at=at)
+
+
 def end(kind: str) -> LogRecord:
     value = EvidenceControl(kind=kind, barrier_id="last", partition=0, partitions=1).to_json()
     return LogRecord(0, 0, START_MS, kind.encode(), value, [(KIND, kind.encode())])
@@ -117,15 +129,21 @@ def end(kind: str) -> LogRecord:
 @given(
     histories=HISTORIES,
     archived=st.lists(st.integers(0, len(SAID) - 1), max_size=1),
+    imported=st.lists(st.tuples(st.integers(0, 5), st.integers(1, 3), st.sampled_from(["", "a", "b"])), max_size=3),
     dice=st.randoms(use_true_random=False),
     pauses=st.lists(st.sampled_from([0, 1_000])),
 )
 def test_contributions_corrected_and_withdrawn_in_any_mixture_leave_the_same_active_artifacts(
-    histories: list[list[str]], archived: list[int], dice: random.Random, pauses: list[int]
+    histories: list[list[str]],
+    archived: list[int],
+    imported: list[tuple[int, int, str]],
+    dice: random.Random,
+    pauses: list[int],
 ) -> None:
-    """Also where an operator archives a pattern meanwhile, or before it has said anything."""
+    """Also where an operator archives a pattern meanwhile, or before it has said anything, or imports some."""
     made = [[corrected(which, kind) for kind in history] for which, history in enumerate(histories)]
     made += [[archive_record(Contribution.model_validate_json(SAID[which].value or b""), 0, 0)] for which in archived]
+    made += [[import_record(gift(*one), 0, 0)] for one in imported]
 
     def left(mixed: list[LogRecord], pauses: list[int]) -> Any:
         at, log = 0, []

@@ -1,0 +1,46 @@
+"""A fingerprint → what importing it gives a tenant, or one of its agents: one `Import` for each thing. Pure.
+
+Given are active artifacts and, where there are any, the priors: a draft is no more than a guess elsewhere, and what
+somebody else did stays theirs. Fails with UnreadableError for an artifact that no pack could show.
+"""
+
+from typing import Any
+
+from pipeline.contracts.artifact import Status
+from pipeline.contracts.artifact_content import why_not
+from pipeline.contracts.fingerprint import ArtifactSummary, ContextPriors, Fingerprint, Import, priors_pattern
+
+
+class UnreadableError(ValueError):
+    """The content of an artifact of one of the five types has another form than HMX-A §4 says."""
+
+
+def imports(fingerprint: Fingerprint, tenant_id: str, agent_id: str = "") -> list[Import]:
+    """By pattern, the priors last. `agent_id`: for whom of the tenant; empty: everybody."""
+    whom = {"tenant_id": tenant_id, "agent_id": agent_id, "fingerprint_hash": fingerprint.fingerprint_hash}
+    about: dict[str, Any] = {**whom, "created_at": fingerprint.created_at}
+    active = [one for one in fingerprint.artifact_summaries.artifacts if one.status is Status.ACTIVE]
+    given = [_given(one, about) for one in sorted(active, key=lambda one: one.pattern)]
+    if fingerprint.context_priors != ContextPriors():
+        given.append(_priors(fingerprint, about))
+    return given
+
+
+def _given(one: ArtifactSummary, about: dict[str, Any]) -> Import:
+    if wrong := why_not(one.artifact_type, one.content):
+        raise UnreadableError(f"{one.pattern}: {wrong}")
+    told = one.model_dump(exclude={"artifact_type", "content_hash", "status"})
+    return Import.model_validate({**about, **told})
+
+
+def _priors(fingerprint: Fingerprint, about: dict[str, Any]) -> Import:
+    return Import(
+        **about,
+        pattern=priors_pattern(about["agent_id"]),
+        title="Context priors",
+        summary=f"What has mattered to whoever learnt fingerprint {fingerprint.fingerprint_id}.",
+        content=fingerprint.context_priors.model_dump(mode="json"),
+        confidence=1.0,
+        observed_count=0,
+        tags=[],
+    )
