@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from pipeline.cli.wait import wait_for_all
-from tests.harness.faults import CLOCKS, KINDS, Crash, Row, schedule
+from tests.harness.faults import CLOCKS, KINDS, SHIFTS_S, Crash, Row, schedule
 from tests.harness.producer import Traffic
 from tests.harness.recovery import Positions
 from tests.harness.site import Site
@@ -26,7 +26,8 @@ from tests.harness.verdict import Verdict, judge
 
 SLOWEST, FASTEST = 100.0, 2_000.0
 CALM_S = (0.5, 2.0)
-REST_S = 300.0
+REST_S = 300.0 + max(SHIFTS_S)
+"""What was appended behind a gap while a broker's clock was ahead waits until append times have come as far."""
 
 Say = Callable[[str], None]
 Progress = Callable[[int], None]
