@@ -89,6 +89,8 @@ class Metrics:
         "hmx_pack_tokens", "Tokens used by a pack", buckets=(0, 256, 512, 1024, 2048, 4096, 8192, 16384)
     )
     events_accepted = Counter("hmx_http_events", "Events taken over HTTP, by result", ["result"])
+    streams = Gauge("hmx_http_streams", "Streams that are open: events out (sse), events in (websocket)", ["kind"])
+    streams_ended = Counter("hmx_http_streams_ended", "Streams that the service has ended, with the reason", ["reason"])
 
 
 METRICS: Final = Metrics

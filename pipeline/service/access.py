@@ -97,6 +97,13 @@ def admit(connection: HTTPConnection, scope: Scope) -> str:
     return grant.tenant
 
 
+def admitted(connection: HTTPConnection, tenant: str, scope: Scope = Scope.READ) -> bool:
+    """Whether whoever was admitted still would be: a stream outlives its request."""
+    access: Access = connection.app.state.access
+    grant = access.grant(key_of(connection), _named(connection))
+    return grant is not None and grant.tenant == tenant and scope in grant.scopes
+
+
 def _named(connection: HTTPConnection) -> str | None:
     """None where no tenant is named. Raises ProblemError for an empty name, two, one that is not UTF-8 or reserved."""
     values = connection.headers.getlist(HEADER)

@@ -10,12 +10,14 @@ from fastapi import FastAPI, Request
 from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import Response
 
-from pipeline.service import events, fingerprint, health, memory, overview, page, problems
+from pipeline.service import events, fingerprint, frames, health, memory, overview, page, problems, streams
 from pipeline.service.access import Access
 from pipeline.service.dialect import capture, envelope, learn, reading, usage
 from pipeline.service.dialect import fingerprint as export
+from pipeline.service.following import Following
 from pipeline.service.health import MEMORY_KEPT_S, Check, MemoryCheck
 from pipeline.service.log import EventLog
+from pipeline.service.negotiation import NEGOTIATED
 from pipeline.service.problems import Kind, answer
 from pipeline.service.watch import Watch
 from pipeline.settings import Settings
@@ -42,7 +44,10 @@ def create_app(settings: Settings) -> FastAPI:
         }
         memory = MemoryCheck(settings, store)
         app.state.memory = Check("memory", memory.why_not, MEMORY_KEPT_S)
+        app.state.following = Following(settings)
         yield
+        app.state.following.stop()
+        await run_in_threadpool(app.state.following.close)
         await run_in_threadpool(log.close)
         await run_in_threadpool(memory.close)
 
@@ -62,7 +67,9 @@ def create_app(settings: Settings) -> FastAPI:
     problems.install(app)
     app.add_exception_handler(StoreUnavailableError, _away)
     app.add_middleware(Watch)
-    for module in (events, memory, fingerprint, overview, health, page):
+    for module in (events, frames, streams, memory, fingerprint, overview):
+        app.include_router(module.router, dependencies=[NEGOTIATED])
+    for module in (health, page):
         app.include_router(module.router)
     for module in (capture, learn, reading, export, usage):
         app.include_router(module.router, prefix="/v1", tags=["Hippocortex"], responses=envelope.DOCUMENTED)

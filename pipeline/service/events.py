@@ -4,6 +4,7 @@ Enters: one event, an array or NDJSON. Leaves: what became of each. An event's b
 Fails as a whole, with nothing accepted, where Kafka does not acknowledge.
 """
 
+from collections.abc import Sequence
 from enum import StrEnum
 from typing import Any, Final, NamedTuple
 
@@ -88,21 +89,9 @@ async def post_events(request: Request, tenant: Writer) -> Response:
     kind = media_type(request, (JSON, NDJSON))
     body = await read_body(request, BODY_BYTES)
     values = _split(body, kind)
-    checked = await run_in_threadpool(lambda: [check(value, tenant) for value in values])
-    trace = trace_headers(request.headers.get(TRACEPARENT, "").encode())
-    records = [
-        Record(
-            session_key(tenant, event.session_id),
-            value,
-            [*event_headers(tenant, event.session_id, event.event_id), *trace],
-        )
-        for value, event in zip(values, checked, strict=True)
-        if isinstance(event, Envelope)
-    ]
-    answer = _answer(checked, await append(request.app.state.log, records))
-    for status, count in ((Status.ACCEPTED, answer.summary.accepted), (Status.REJECTED, answer.summary.rejected)):
-        METRICS.events_accepted.labels(status).inc(count)
-    if answer.results and not records:
+    trace = request.headers.get(TRACEPARENT, "").encode()
+    answer = _answer(await take(request.app.state.log, tenant, values, trace=trace))
+    if answer.results and not answer.summary.accepted:
         raise _none_accepted(answer)
     return Response(answer.to_json(), 202, media_type=JSON)
 
@@ -121,6 +110,34 @@ def _split(body: bytes, kind: str) -> list[bytes]:
     if len(values) > REQUEST_EVENTS:
         raise ProblemError(Kind.TOO_LARGE, f"{len(values)} events, at most {REQUEST_EVENTS} a request")
     return values
+
+
+async def take(
+    log: EventLog, tenant: str, values: Sequence[bytes], first: int = 0, trace: bytes = b""
+) -> list[EventResult]:
+    """What became of each, counted from `first`, once Kafka has what is accepted; else raises ProblemError."""
+    checked = await run_in_threadpool(lambda: [check(value, tenant) for value in values])
+    headers = trace_headers(trace)
+    records = [
+        Record(
+            session_key(tenant, event.session_id),
+            value,
+            [*event_headers(tenant, event.session_id, event.event_id), *headers],
+        )
+        for value, event in zip(values, checked, strict=True)
+        if isinstance(event, Envelope)
+    ]
+    appended = iter(await append(log, records))
+    results = []
+    for index, found in enumerate(checked, first):
+        if isinstance(found, Refused):
+            results.append(EventResult(index=index, status=Status.REJECTED, **found._asdict()))
+        else:
+            where = next(appended)._asdict()
+            results.append(EventResult(index=index, status=Status.ACCEPTED, event_id=found.event_id, **where))
+    METRICS.events_accepted.labels(Status.ACCEPTED).inc(len(records))
+    METRICS.events_accepted.labels(Status.REJECTED).inc(len(values) - len(records))
+    return results
 
 
 def check(value: bytes, tenant: str) -> Envelope | Refused:
@@ -146,17 +163,10 @@ async def append(log: EventLog, records: list[Record]) -> list[Position]:
         raise unavailable(Kind.KAFKA_UNAVAILABLE, detail) from None
 
 
-def _answer(checked: list[Envelope | Refused], positions: list[Position]) -> EventsAnswer:
-    results = []
-    appended = iter(positions)
-    for index, found in enumerate(checked):
-        if isinstance(found, Refused):
-            results.append(EventResult(index=index, status=Status.REJECTED, **found._asdict()))
-        else:
-            where = next(appended)._asdict()
-            results.append(EventResult(index=index, status=Status.ACCEPTED, event_id=found.event_id, **where))
-    total, accepted = len(checked), len(positions)
-    return EventsAnswer(results=results, summary=Summary(total=total, accepted=accepted, rejected=total - accepted))
+def _answer(results: list[EventResult]) -> EventsAnswer:
+    accepted = sum(result.status is Status.ACCEPTED for result in results)
+    summary = Summary(total=len(results), accepted=accepted, rejected=len(results) - accepted)
+    return EventsAnswer(results=results, summary=summary)
 
 
 def _none_accepted(answer: EventsAnswer) -> ProblemError:

@@ -13,11 +13,12 @@ from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 
 from pipeline.contracts import limits
 from pipeline.contracts.schemas import documents, text
-from pipeline.contracts.versions import HMX_VERSION, SUPPORTED_MAJOR
+from pipeline.contracts.versions import HMX_VERSION, SUPPORTED
 from pipeline.kafka.unread import Unread
 from pipeline.observe.freshness import verdict
 from pipeline.service.events import BODY_BYTES, REQUEST_EVENTS
 from pipeline.service.kept import Kept
+from pipeline.service.negotiation import SUBPROTOCOL
 from pipeline.service.problems import Kind, ProblemError
 from pipeline.settings import Settings
 from pipeline.store.blocks import StoreUnavailableError
@@ -32,7 +33,8 @@ SCHEMAS: Final = "/schemas/hmx-1.0/"
 _SCHEMAS: Final = {name: text(document).encode() for name, document in documents().items()}
 _ABOUT: Final[dict[str, Any]] = {
     "hmx_version": HMX_VERSION,
-    "supported_versions": [f"HMX-{SUPPORTED_MAJOR}.x"],
+    "supported_versions": [SUPPORTED],
+    "websocket_subprotocol": SUBPROTOCOL,
     "schemas": {name.removesuffix(".json"): SCHEMAS + name for name in sorted(_SCHEMAS)},
     "limits": {
         "request_bytes": BODY_BYTES,

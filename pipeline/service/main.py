@@ -1,13 +1,17 @@
 """The service process: listens at once, whether or not Kafka and Redis answer, until it is told to stop."""
 
+import logging
 import signal
+import socket
 import sys
-from typing import Any
+from typing import Any, Self
 
 import uvicorn
+from fastapi import FastAPI
 
 from pipeline.observe.logs import configure_logs
 from pipeline.service.app import create_app
+from pipeline.service.frames import FRAME_BYTES
 from pipeline.settings import Settings
 
 STOPPING_S = 10
@@ -23,13 +27,33 @@ def run_service(settings: Settings) -> None:
     # The server takes the signals while it runs and hands them on when it has stopped.
     signal.signal(signal.SIGTERM, stop)
     signal.signal(signal.SIGINT, stop)
-    uvicorn.run(
-        create_app(settings),
-        host=settings.host,
-        port=settings.service_port,
-        log_config=None,
-        log_level="warning",
-        access_log=False,
-        server_header=False,
-        timeout_graceful_shutdown=STOPPING_S,
-    )
+    logging.getLogger("uvicorn.error").addFilter(_not_of_refusals)
+    Server.of(create_app(settings), host=settings.host, port=settings.service_port, log_level="warning").run()
+
+
+def _not_of_refusals(record: logging.LogRecord) -> bool:
+    """The server takes each handshake that is refused with an answer for a defect."""
+    return "without completing handshake" not in record.getMessage()
+
+
+class Server(uvicorn.Server):
+    """Ends streams when it is told to stop: they would go on, and be waited for."""
+
+    @classmethod
+    def of(cls, app: FastAPI, **listening: Any) -> Self:
+        return cls(
+            uvicorn.Config(
+                app,
+                log_config=None,
+                access_log=False,
+                server_header=False,
+                timeout_graceful_shutdown=STOPPING_S,
+                ws_max_size=FRAME_BYTES,
+                **listening,
+            )
+        )
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        app: Any = self.config.app
+        app.state.following.stop()
+        await super().shutdown(sockets)

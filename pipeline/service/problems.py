@@ -39,6 +39,7 @@ class Kind(StrEnum):
         member.heading = heading
         return member
 
+    UNSUPPORTED_VERSION = "unsupported_version", 400, "Another major version is spoken here"
     TENANT_REQUIRED = "tenant_required", 400, "The header X-HMX-Tenant names no tenant"
     TENANT_RESERVED = "tenant_reserved", 400, "The tenant is reserved for the pipeline itself"
     UNAUTHORIZED = "unauthorized", 401, "The request has no valid key"
@@ -46,6 +47,7 @@ class Kind(StrEnum):
     NOT_FOUND = "not_found", 404, "There is nothing of that name"
     METHOD_NOT_ALLOWED = "method_not_allowed", 405, "The route does not answer this method"
     AMBIGUOUS = "ambiguous", 409, "The id stands for more than one event"
+    POSITION_LOST = "position_lost", 410, "The stream can't be resumed there"
     TOO_LARGE = "too_large", 413, "The request is too large"
     UNSUPPORTED_MEDIA_TYPE = "unsupported_media_type", 415, "The body has a type that is not read here"
     INVALID_REQUEST = "invalid_request", 422, "The request is not valid"

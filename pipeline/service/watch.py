@@ -1,42 +1,46 @@
-"""Counts and times every request, tells how many its tenant has left, and answers for what nobody caught, so that no
-trace gets past it."""
+"""Counts and times every request, tells what every answer tells, and answers for what nobody caught, so that no trace
+gets past it.
+"""
 
 import time
+from contextlib import suppress
 from typing import Any, Final
 
 from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from pipeline.contracts.versions import HMX_VERSION
 from pipeline.observe.metrics import METRICS
-from pipeline.service.dialect.envelope import LIMITS, STARTED
+from pipeline.service.dialect.envelope import LIMITS, STARTED, speaks
+from pipeline.service.negotiation import HEADER
 from pipeline.service.problems import internal
 
 UNMATCHED: Final = "unmatched"
 GONE: Final = 499
 """Whoever asked has gone before the request was there: nobody is answered."""
+SWITCHED: Final = 101
+DEFECT: Final = 1011
+"""How a WebSocket is closed where nobody caught what went wrong."""
 
 
 class Watch:
-    """ASGI middleware. Metrics name the route's template, never its path."""
+    """ASGI middleware. Metrics name the route's template, never its path; a stream's time ends where it begins."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http":
+        if scope["type"] not in ("http", "websocket"):
             await self._app(scope, receive, send)
             return
-        status = 0
+        status, took = 0, 0.0
 
         async def noting(message: Message) -> None:
-            nonlocal status
-            if message["type"] == "http.response.start":
-                status = message["status"]
-                limits: dict[str, str] = scope.get(LIMITS, {})
-                message["headers"] = [
-                    *message["headers"],
-                    *((name.lower().encode(), value.encode()) for name, value in limits.items()),
-                ]
+            nonlocal status, took
+            kind = message["type"].removeprefix("websocket.")
+            if kind in ("http.response.start", "accept"):
+                status, took = message.get("status", SWITCHED), time.perf_counter() - started
+                message["headers"] = [*message.get("headers", ()), *_told(scope)]
             await send(message)
 
         started = scope[STARTED] = time.perf_counter()
@@ -48,7 +52,17 @@ class Watch:
             answer = internal(error, scope)
             if not status:
                 await answer(scope, receive, noting)
+            elif status == SWITCHED:
+                with suppress(Exception):  # it may have gone
+                    await send({"type": "websocket.close", "code": DEFECT})
         route: Any = scope.get("route")
         name = getattr(route, "path", UNMATCHED)
         METRICS.requests.labels(name, status).inc()
-        METRICS.request_seconds.labels(name).observe(time.perf_counter() - started)
+        METRICS.request_seconds.labels(name).observe(took or time.perf_counter() - started)
+
+
+def _told(scope: Scope) -> list[tuple[bytes, bytes]]:
+    """The tenant's limit; and by the native routes the version that is spoken."""
+    limits: dict[str, str] = scope.get(LIMITS, {})
+    told = limits if speaks(scope) else {**limits, HEADER: HMX_VERSION}
+    return [(name.lower().encode(), value.encode()) for name, value in told.items()]

@@ -43,15 +43,21 @@ def run(arguments: list[str], settings: Settings, folder: Path) -> str:
     return done.stdout
 
 
+def one_of(blocks: list[str], what: str) -> str:
+    (found,) = [code for code in blocks if what in code]
+    return found
+
+
 def test_the_python_producers_event_is_remembered(pipeline: Settings, tmp_path: Path) -> None:
-    run([sys.executable, "-c", PYTHON[0]], pipeline, tmp_path)
+    run([sys.executable, "-c", one_of(PYTHON, "import Producer")], pipeline, tmp_path)
     wait_for_all(pipeline)
-    (event_id,) = re.findall(r'"event_id": "(.*)"', PYTHON[0])
+    (event_id,) = re.findall(r'"event_id": "(.*)"', one_of(PYTHON, "import Producer"))
     assert Store.open(pipeline).get_event("acme", event_id)
 
 
 def test_the_python_consumer_prints_the_whole_memory(pipeline: Settings, tmp_path: Path) -> None:
-    patient = PYTHON[1].replace("poll(10)", "poll(next(waits))")  # for the first record, not for one after the last
+    # It waits for the first record, and not for one after the last.
+    patient = one_of(PYTHON, "import Consumer").replace("poll(10)", "poll(next(waits))")
     code = f"import itertools\nwaits = itertools.chain([50], itertools.repeat(3))\n{patient}"
     printed = run([sys.executable, "-c", code], pipeline, tmp_path).splitlines()
     active = [line for line in printed if line.startswith("active failure_playbook ")]
@@ -59,18 +65,35 @@ def test_the_python_consumer_prints_the_whole_memory(pipeline: Settings, tmp_pat
 
 
 def test_the_hippocortex_client_is_told_what_memory_holds(pipeline: Settings, tmp_path: Path) -> None:
-    status, *entries = run([sys.executable, "-c", PYTHON[2]], pipeline, tmp_path).splitlines()
+    status, *entries = run([sys.executable, "-c", one_of(PYTHON, "SyncHippocortex")], pipeline, tmp_path).splitlines()
     assert status in ("completed", "partial")
     assert any("pulling image" in entry for entry in entries)
 
 
-def test_the_curl_examples_publish_events_and_get_a_pack_and_a_fingerprint(pipeline: Settings, tmp_path: Path) -> None:
+def test_the_websocket_example_is_told_that_each_event_is_accepted(pipeline: Settings, tmp_path: Path) -> None:
     ours = (value for value in sample_events() if b'"tenant_id":"acme"' in value)
     (tmp_path / "sessions.ndjson").write_bytes(next(ours) + b"\n" + next(ours) + b"\n")
-    posted, asked, exported = (run(["sh", "-c", script], pipeline, tmp_path) for script in CURL)
+    printed = run([sys.executable, "-c", one_of(PYTHON, "websockets")], pipeline, tmp_path).splitlines()
+    assert [(json.loads(line)["index"], json.loads(line)["status"]) for line in printed] == [
+        (0, "accepted"),
+        (1, "accepted"),
+    ]
+
+
+def test_the_curl_examples_publish_and_export_events_get_packs_and_fingerprints(
+    pipeline: Settings, tmp_path: Path
+) -> None:
+    ours = (value for value in sample_events() if b'"tenant_id":"acme"' in value)
+    (tmp_path / "sessions.ndjson").write_bytes(next(ours) + b"\n" + next(ours) + b"\n")
+    posted, asked, made, followed, exported = (
+        run(["sh", "-c", one_of(CURL, what)], pipeline, tmp_path)
+        for what in ("--data-binary", "/context-packs", "/fingerprints", "/stream", "/events?session")
+    )
     assert json.loads(posted)["summary"] == {"total": 2, "accepted": 2, "rejected": 0}
     pack = ContextPack.model_validate_json(asked)
     assert pack.tenant_id == TENANT
     assert pack.token_budget.used <= pack.token_budget.total_budget == 600
     assert any("pulling image" in entry.content for entry in pack.entries)
-    assert Fingerprint.model_validate_json(exported).compression_tier == "full"
+    assert Fingerprint.model_validate_json(made).compression_tier == "full"
+    assert followed.count("event: hmx.event") > 100 > followed.count("event: hmx.artifact") > 5
+    assert {json.loads(line)["tenant_id"] for line in exported.splitlines()} <= {"acme"}

@@ -109,6 +109,7 @@ def test_an_event_is_a_cloud_event_of_the_trace_that_the_request_belongs_to(serv
     assert with_trace == [*without, ("traceparent", trace.encode())]
 
 
+@pytest.mark.requirement("E-29")
 def test_one_bad_line_of_a_hundred_leaves_ninety_nine(service: httpx.Client, log: Log) -> None:
     lines = [orjson.dumps(event("hundred", n)) for n in range(100)]
     lines[41] = b'{"hmx_version": "HMX-2.0"}'

@@ -9,9 +9,9 @@ from contextlib import contextmanager
 from typing import Any
 
 import httpx
-import uvicorn
 
 from pipeline.service.app import create_app
+from pipeline.service.main import Server
 from pipeline.settings import Settings
 
 START_S = 60.0
@@ -20,7 +20,7 @@ START_S = 60.0
 @contextmanager
 def serving(settings: Settings) -> Iterator[httpx.Client]:
     """A client of a service of its own; what it asks for may take as long as an append does."""
-    server = uvicorn.Server(uvicorn.Config(create_app(settings), port=0, log_config=None, access_log=False))
+    server = Server.of(create_app(settings), port=0)
     thread = threading.Thread(target=server.run)
     thread.start()
     try:

@@ -1,0 +1,197 @@
+"""Following topics: what is there already, stretch by stretch, and what comes, read once for however many want it.
+
+Enters: topics and whose records are wanted. Leaves: committed records in each partition's order. A reader who reads a
+stretch up to where it has joined the tail misses nothing and gets nothing twice. Fails with KafkaException,
+KafkaUnreachableError, TimeoutError; a reader of the tail is told.
+"""
+
+import hashlib
+import logging
+import threading
+import time
+from collections.abc import Callable, Generator, Sequence
+from functools import cached_property
+from typing import Any, Final, NamedTuple, Protocol
+
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
+
+from pipeline.kafka.clients import Cluster, Watermarks, consumer_config, read_partition
+from pipeline.kafka.topics import KafkaUnreachableError
+from pipeline.kafka.unread import Place
+from pipeline.observe.logs import said
+
+LOG: Final = logging.getLogger("hmx.kafka")
+LINGER_S: Final = 30.0
+"""So long the tail is read on although nobody follows it."""
+POLL_S: Final = 0.1
+AT_ONCE: Final = 500
+SCANNED: Final = 5_000
+PORTION_BYTES: Final = 256 * 1024
+"""A portion of a stretch ends after so many records, whosever they are, or bytes of those that are wanted."""
+_BOUNDED: Final[dict[str, Any]] = {"queued.max.messages.kbytes": 8 * 1024}
+
+Wanted = Callable[[bytes], bool]
+"""Of a record's key."""
+
+
+class Passing(NamedTuple):
+    """A record on its way to whoever follows."""
+
+    place: Place
+    offset: int
+    key: bytes
+    value: bytes | None
+
+
+class Portion(NamedTuple):
+    position: int
+    """Up to where the stretch has been read."""
+    records: list[Passing]
+
+
+class Reader(Protocol):
+    """Both are called in the tail's thread, and return at once."""
+
+    def take(self, record: Passing) -> bool:
+        """False: no more of them, it leaves."""
+
+    def fail(self) -> None:
+        """The tail can't be read any more."""
+
+
+class Tail:
+    """The ends of some topics. Threads may share one."""
+
+    def __init__(self, bootstrap: str, prefix: str, topics: Sequence[str]) -> None:
+        self._bootstrap = bootstrap
+        self._prefix = prefix
+        self._topics = topics
+        self._starting = threading.Lock()
+        self._lock = threading.Lock()
+        self._next: dict[Place, int] = {}
+        self._readers: dict[bytes, set[Reader]] = {}
+        self._thread: threading.Thread | None = None
+        self._stop = threading.Event()
+
+    @cached_property
+    def _cluster(self) -> Cluster:
+        return Cluster(self._bootstrap)
+
+    def marks(self) -> tuple[str, dict[Place, Watermarks]]:
+        """What tells these topics from others of their names, and where each partition begins and ends. Blocks."""
+        with self._starting:
+            infos = {topic: self._cluster.topic(self._prefix + topic) for topic in self._topics}
+            marks = {
+                (topic, number): self._cluster.watermarks(self._prefix + topic, number)
+                for topic, info in infos.items()
+                for number in range(info.partitions)
+            }
+        ids = "".join(f"{topic} {info.topic_id} {info.partitions}\n" for topic, info in infos.items())
+        return hashlib.blake2b(ids.encode(), digest_size=4).hexdigest(), marks
+
+    def stretch(self, place: Place, begin: int, end: int, wanted: Wanted) -> Generator[Portion]:
+        """The records from one offset up to another whose keys are wanted. Blocks; some portions hold none."""
+        found: list[Passing] = []
+        size = scanned = 0
+        name = self._prefix + place[0]
+        for message in read_partition(self._bootstrap, name, place[1], Watermarks(begin, end), **_BOUNDED):
+            record = _passing(place, message)
+            scanned += 1
+            if wanted(record.key):
+                found.append(record)
+                size += len(record.value or b"")
+            if scanned == SCANNED or size > PORTION_BYTES:
+                yield Portion(record.offset + 1, found)
+                found, size, scanned = [], 0, 0
+        yield Portion(max(begin, end), found)
+
+    def join(self, owner: bytes, reader: Reader) -> dict[Place, int]:
+        """From these positions on, the reader gets all records whose key begins with `owner` and a slash. Blocks."""
+        while True:
+            with self._lock:
+                if self._thread is not None:
+                    self._readers.setdefault(owner, set()).add(reader)
+                    return dict(self._next)
+            if self._stop.is_set():
+                raise KafkaUnreachableError("nobody is to follow any more")
+            self._start()
+
+    def leave(self, owner: bytes, reader: Reader) -> None:
+        with self._lock:
+            self._forget(owner, reader)
+
+    def passed(self, idle: Callable[[], bool]) -> dict[Place, int] | None:
+        """Up to where a reader has been given everything, if it is idle: nothing is given to it meanwhile."""
+        with self._lock:
+            return dict(self._next) if idle() else None
+
+    def close(self) -> None:
+        self._stop.set()
+        thread = self._thread
+        if thread is not None:
+            thread.join()
+        if "_cluster" in self.__dict__:
+            self._cluster.close()
+
+    def _start(self) -> None:
+        _, marks = self.marks()
+        with self._starting:
+            if self._thread is not None or self._stop.is_set():
+                return
+            consumer = Consumer(consumer_config(self._bootstrap, **_BOUNDED))
+            consumer.assign(
+                [TopicPartition(self._prefix + place[0], place[1], mark.high) for place, mark in marks.items()]
+            )
+            with self._lock:
+                self._next = {place: mark.high for place, mark in marks.items()}
+                self._thread = threading.Thread(target=self._read, args=(consumer,), name="tail", daemon=True)
+            self._thread.start()
+
+    def _read(self, consumer: Consumer) -> None:
+        followed = time.monotonic()
+        try:
+            while not self._stop.is_set():
+                messages = consumer.consume(AT_ONCE, POLL_S)
+                with self._lock:
+                    for message in messages:
+                        self._pass_on(message)
+                    if self._readers:
+                        followed = time.monotonic()
+                    elif time.monotonic() - followed > LINGER_S:
+                        return
+        except Exception as error:  # noqa: BLE001  whatever it is: who follows has to know
+            LOG.warning("following the topics has failed: %s", said(error))
+        finally:
+            with self._lock:
+                self._thread = None
+                for reader in [reader for readers in self._readers.values() for reader in readers]:
+                    reader.fail()
+                self._readers.clear()
+            consumer.close()
+
+    def _pass_on(self, message: Message) -> None:
+        place = (str(message.topic()).removeprefix(self._prefix), message.partition() or 0)
+        error, offset = message.error(), message.offset() or 0
+        if error is not None:
+            if error.code() != KafkaError._PARTITION_EOF:
+                raise KafkaException(error)
+            self._next[place] = max(self._next[place], offset)
+            return
+        record = _passing(place, message)
+        self._next[place] = record.offset + 1
+        owner = record.key.partition(b"/")[0]
+        for reader in list(self._readers.get(owner, ())):
+            if not reader.take(record):
+                self._forget(owner, reader)
+
+    def _forget(self, owner: bytes, reader: Reader) -> None:
+        readers = self._readers.get(owner, set())
+        readers.discard(reader)
+        if not readers:
+            self._readers.pop(owner, None)
+
+
+def _passing(place: Place, message: Message) -> Passing:
+    offset, key, value = message.offset(), message.key(), message.value()
+    assert offset is not None
+    return Passing(place, offset, key if isinstance(key, bytes) else b"", value if isinstance(value, bytes) else None)

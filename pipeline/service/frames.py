@@ -1,0 +1,113 @@
+"""`/v1/hmx/events` as a WebSocket: an event a frame, an acknowledgement for each, in order (HMX-E §8).
+
+Enters: HMX-E events as text or binary frames. Leaves: for each a frame that says what became of it, as the answer to a
+POST does, once Kafka has it. Of one connection so many frames wait at most; until they are acknowledged no more are
+read, and the client's socket fills up. Closes with 1013 where Kafka does not acknowledge (what was not acknowledged may
+be sent again: duplicates are recognised), 1008 where the key opens it no more, 1012 where the service stops.
+"""
+
+import asyncio
+from typing import Final
+
+from fastapi import APIRouter, WebSocket
+from starlette.websockets import WebSocketDisconnect
+
+from pipeline.contracts.limits import MB
+from pipeline.service.access import admit, admitted
+from pipeline.service.events import take
+from pipeline.service.following import Following
+from pipeline.service.keys import Scope
+from pipeline.service.negotiation import subprotocol
+from pipeline.service.problems import ProblemError
+
+FRAME_BYTES: Final = 2 * MB
+"""Of a frame that is read at all; what is larger than an event may be is refused by name up to here."""
+WAITING: Final = 1_000
+WAITING_BYTES: Final = 4 * MB
+"""Frames of a connection that are read and not acknowledged yet."""
+LOOK_S: Final = 1.0
+STALLED_S: Final = 30.0
+TRY_AGAIN, NOT_ALLOWED, STOPPING = 1013, 1008, 1012
+
+router: Final = APIRouter(prefix="/v1/hmx")
+
+
+class Frames:
+    """What a connection has received and not been told about yet."""
+
+    def __init__(self, socket: WebSocket) -> None:
+        self._socket = socket
+        self._held: list[bytes] = []
+        self._bytes = 0
+        self._come = asyncio.Event()
+        self._room = asyncio.Event()
+        self.gone = False
+
+    async def read(self) -> None:
+        """Until the client has gone."""
+        while True:
+            message = await self._socket.receive()
+            if message["type"] == "websocket.disconnect":
+                self.gone = True
+                self._come.set()
+                return
+            frame = message.get("bytes")
+            self._held.append(frame if frame is not None else message["text"].encode())
+            self._bytes += len(self._held[-1])
+            self._come.set()
+            while len(self._held) >= WAITING or self._bytes >= WAITING_BYTES:
+                self._room.clear()
+                await self._room.wait()
+
+    async def next(self) -> list[bytes]:
+        """All that wait; nothing where nothing came in time."""
+        try:
+            async with asyncio.timeout(LOOK_S):
+                await self._come.wait()
+        except TimeoutError:
+            return []
+        self._come.clear()
+        taken, self._held, self._bytes = self._held, [], 0
+        self._room.set()
+        return taken
+
+
+@router.websocket("/events")
+async def take_frames(socket: WebSocket) -> None:
+    """Raises ProblemError, an answer to the handshake, for another major version, a key that does not open this."""
+    spoken = subprotocol(socket)
+    tenant = admit(socket, Scope.WRITE)
+    following: Following = socket.app.state.following
+    following.check_room(tenant)
+    await socket.accept(spoken)
+    frames = Frames(socket)
+    reading = asyncio.create_task(frames.read())
+    try:
+        with following.counted(tenant, "websocket"):
+            code, reason = await _acknowledge(socket, tenant, frames, following)
+        if not frames.gone:
+            await socket.close(code, reason)
+    except (TimeoutError, WebSocketDisconnect):
+        return  # it takes nothing, or has gone
+    finally:
+        reading.cancel()
+
+
+async def _acknowledge(socket: WebSocket, tenant: str, frames: Frames, following: Following) -> tuple[int, str]:
+    """Until it has to end: how, and why."""
+    count = 0
+    while not frames.gone:
+        if following.stopping:
+            return STOPPING, "the service stops"
+        if not admitted(socket, tenant, Scope.WRITE):
+            return NOT_ALLOWED, "the key opens this no more"
+        values = await frames.next()
+        try:
+            results = await take(socket.app.state.log, tenant, values, first=count)
+        except ProblemError as problem:
+            return TRY_AGAIN, problem.kind
+        for result in results:
+            async with asyncio.timeout(STALLED_S):
+                await socket.send_text(result.to_json().decode())
+        count += len(results)
+    return TRY_AGAIN, "gone"

@@ -1,0 +1,87 @@
+"""Between the thread that follows the topics and a task that passes on to one client. Bounded: full once, it ends.
+
+Enters: records, in the tail's thread. Leaves: what has come, to the task that waits for it; or why nothing more comes.
+"""
+
+import asyncio
+import threading
+from contextlib import suppress
+from enum import StrEnum
+from typing import Final
+
+from pipeline.contracts.limits import MB
+from pipeline.kafka.tail import Passing
+
+RECORDS: Final = 2_000
+BYTES: Final = 8 * MB
+
+
+class Ending(StrEnum):
+    """Why a stream ends; `advice` is for whoever reads it."""
+
+    advice: str
+
+    def __new__(cls, code: str, advice: str) -> "Ending":
+        member = str.__new__(cls, code)
+        member._value_ = code
+        member.advice = advice
+        return member
+
+    SLOW = "slow", "more came than was read: connect again, it goes on after the last id"
+    REVOKED = "revoked", "the key opens this no more"
+    STOPPING = "stopping", "the service stops: connect again, it goes on after the last id"
+    KAFKA = "kafka_unavailable", "Kafka can't be read at the moment: connect again, it goes on after the last id"
+
+
+class Inbox:
+    """Belongs to the event loop that makes it."""
+
+    def __init__(self, topics: frozenset[str]) -> None:
+        self.topics = topics
+        self._loop = asyncio.get_running_loop()
+        self._filled = asyncio.Event()
+        self._lock = threading.Lock()
+        self._held: list[Passing] = []
+        self._bytes = 0
+        self.ending: Ending | None = None
+
+    def take(self, record: Passing) -> bool:
+        if record.place[0] not in self.topics:
+            return True
+        with self._lock:
+            self._held.append(record)
+            self._bytes += len(record.value or b"")
+            if len(self._held) > RECORDS or self._bytes > BYTES:
+                self._held.clear()
+                self.ending = self.ending or Ending.SLOW
+        self._wake()
+        return self.ending is None
+
+    def fail(self) -> None:
+        self.ending = self.ending or Ending.KAFKA
+        self._wake()
+
+    def _wake(self) -> None:
+        with suppress(RuntimeError):  # the loop has ended, and the task with it
+            self._loop.call_soon_threadsafe(self._filled.set)
+
+    def end(self, why: Ending) -> None:
+        """What it holds is not waited for."""
+        self.ending = self.ending or why
+        self._filled.set()
+
+    @property
+    def idle(self) -> bool:
+        return not self._held and self.ending is None
+
+    async def wait(self, at_most_s: float) -> list[Passing]:
+        """What has come; nothing where nothing came in time, or nothing more will."""
+        try:
+            async with asyncio.timeout(at_most_s):
+                await self._filled.wait()
+        except TimeoutError:
+            return []
+        with self._lock:
+            self._filled.clear()
+            taken, self._held, self._bytes = self._held, [], 0
+        return taken

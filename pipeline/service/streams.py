@@ -1,0 +1,147 @@
+"""`GET /v1/hmx/stream` and `GET /v1/hmx/events`: a tenant's events and artifacts, as they come, and as they are kept.
+
+Enters: a position to go on after. Leaves: Server-Sent Events without end, each with the position as its id; or NDJSON
+up to the present, the position in a header (HMX-E §8). Both come from the topics, without secrets, as everything is
+that has passed intake. Fails with ProblemError before the first byte; later a stream ends with an event `end`.
+"""
+
+import asyncio
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import aclosing
+from typing import Annotated, Any, Final, Literal
+
+import orjson
+from fastapi import APIRouter, Header, Query, Request
+from fastapi.responses import StreamingResponse
+from starlette.requests import ClientDisconnect
+from starlette.types import Message, Send
+
+from pipeline.contracts.episode import event_fields
+from pipeline.contracts.keys import join_key, partition_of, session_key, split_key
+from pipeline.kafka.tail import Passing
+from pipeline.observe.metrics import METRICS
+from pipeline.service import position
+from pipeline.service.access import Reader, admitted
+from pipeline.service.following import Following, Start, Step
+from pipeline.service.inbox import Ending
+from pipeline.topology import ARTIFACTS, EPISODES
+
+SSE: Final = "text/event-stream"
+NDJSON: Final = "application/x-ndjson"
+POSITION: Final = "X-HMX-Position"
+STALLED_S: Final = 30.0
+"""Who takes nothing for so long is cut off."""
+RETRY_MS: Final = 2_000
+_TOPICS: Final = {"event": EPISODES, "artifact": ARTIFACTS}
+_SAID: Final[dict[int | str, dict[str, Any]]] = {
+    200: {
+        "description": "`event: hmx.event` (an HMX-E event), `hmx.artifact` (HMX-A), `hmx.erased`, `end`",
+        "content": {SSE: {"schema": {"type": "string"}}},
+    }
+}
+_LINES: Final[dict[int | str, dict[str, Any]]] = {
+    200: {
+        "description": "One HMX-E event a line",
+        "headers": {POSITION: {"description": "Ask for what comes later with it", "schema": {"type": "string"}}},
+        "content": {NDJSON: {"schema": {"type": "string"}}},
+    }
+}
+
+router: Final = APIRouter(prefix="/v1/hmx")
+
+
+class Streaming(StreamingResponse):
+    """Whoever reads has to go on reading."""
+
+    def __init__(self, content: AsyncGenerator[bytes], media_type: str, headers: Mapping[str, str]) -> None:
+        super().__init__(content, media_type=media_type, headers=headers)
+        self._content = content
+
+    async def stream_response(self, send: Send) -> None:
+        async def patiently(message: Message) -> None:
+            try:
+                async with asyncio.timeout(STALLED_S):
+                    await send(message)
+            except TimeoutError:
+                METRICS.streams_ended.labels("stalled").inc()
+                raise ClientDisconnect from None
+
+        async with aclosing(self._content):
+            await super().stream_response(patiently)
+
+
+@router.get("/stream", responses=_SAID, response_class=Streaming)
+async def stream(
+    request: Request,
+    tenant: Reader,
+    kind: Annotated[list[Literal["event", "artifact"]] | None, Query(description="Both where none is named")] = None,
+    begin: Annotated[Literal["now", "start"], Query(alias="from", description="Without Last-Event-ID")] = "now",
+    last_event_id: Annotated[str | None, Header(description="Goes on after it, no gap and no repeat")] = None,
+) -> Streaming:
+    """What is released and compiled for the tenant, as it happens, as Server-Sent Events."""
+    following: Following = request.app.state.following
+    start = await following.start(tenant, last_event_id or None, from_start=begin == "start")
+    topics = [_TOPICS[one] for one in kind or _TOPICS]
+
+    async def told() -> AsyncGenerator[bytes]:
+        with following.counted(tenant, "sse"):
+            yield b"retry: %d\n%s" % (RETRY_MS, _frame(None, start))
+            steps = following.follow(tenant, topics, start, lambda: admitted(request, tenant))
+            async with aclosing(steps):
+                async for step in steps:
+                    yield _frame(step, start)
+
+    return Streaming(told(), media_type=SSE, headers={"Cache-Control": "no-store", "X-Accel-Buffering": "no"})
+
+
+@router.get("/events", responses=_LINES, response_class=Streaming)
+async def get_events(
+    request: Request,
+    tenant: Reader,
+    after: Annotated[str | None, Query(description=f"The {POSITION} of an earlier answer; else from the start")] = None,
+    session: Annotated[str | None, Query(description="Only this session's")] = None,
+) -> Streaming:
+    """The tenant's released events up to the present as NDJSON, each session's in its order; read from the topic."""
+    following: Following = request.app.state.following
+    start = await following.start(tenant, after, from_start=True)
+    places = [place for place in sorted(start.positions) if place[0] == EPISODES]
+    owner = f"{join_key(tenant)}/".encode()
+    if session is not None:
+        key = session_key(tenant, session)
+        owner, places = key.encode(), [places[partition_of(key, len(places))]]
+
+    def wanted(key: bytes) -> bool:
+        return key.startswith(owner) if session is None else key == owner
+
+    upto = {**start.positions, **{place: max(start.positions[place], start.ends[place]) for place in places}}
+
+    async def told() -> AsyncGenerator[bytes]:
+        with following.counted(tenant, "ndjson"):
+            steps = following.stored(start.positions, start.ends, places, wanted, lambda: True)
+            async with aclosing(steps):
+                async for step in steps:
+                    if isinstance(step, Passing) and step.value is not None:
+                        yield _event(step.value) + b"\n"
+
+    return Streaming(told(), media_type=NDJSON, headers={POSITION: position.written(start.name, upto)})
+
+
+def _frame(step: Step, start: Start) -> bytes:
+    """One Server-Sent Event; without data it only moves the position of whoever reads."""
+    here = position.written(start.name, start.positions).encode()
+    if step is None:
+        return b"id: %s\n\n" % here
+    if isinstance(step, Ending):
+        METRICS.streams_ended.labels(step).inc()
+        name, data = b"end", orjson.dumps({"reason": step, "detail": step.advice})
+    elif step.place[0] == EPISODES:
+        name, data = b"hmx.event", _event(step.value or b"")
+    elif step.value is not None:
+        name, data = b"hmx.artifact", step.value
+    else:
+        name, data = b"hmx.erased", orjson.dumps({"artifact_id": split_key(step.key.decode())[-1]})
+    return b"id: %s\nevent: %s\ndata: %s\n\n" % (here, name, data)
+
+
+def _event(episode: bytes) -> bytes:
+    return orjson.dumps(event_fields(orjson.loads(episode)))

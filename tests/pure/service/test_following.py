@@ -1,0 +1,182 @@
+"""What a stream passes on is what stands between its first position and its last, however it is cut off."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pipeline.kafka.clients import Watermarks
+from pipeline.kafka.tail import Passing, Portion
+from pipeline.kafka.topics import KafkaUnreachableError
+from pipeline.service import following, inbox, position
+from pipeline.service.following import Following
+from pipeline.service.inbox import Ending, Inbox
+from pipeline.service.problems import Kind, ProblemError
+from pipeline.settings import Settings
+from pipeline.topology import ARTIFACTS, EPISODES
+
+PLACES = [(topic, number) for topic in (ARTIFACTS, EPISODES) for number in range(2)]
+Place = tuple[str, int]
+
+
+class Log:
+    """Topics in memory, as a `Tail` gives them; what is planned happens when somebody reads or joins."""
+
+    def __init__(self, plan: Sequence[tuple[Place, str]], meanwhile: Sequence[tuple[Place, str]]) -> None:
+        self.records: dict[Place, list[Passing]] = {place: [] for place in PLACES}
+        self.readers: list[tuple[bytes, Inbox]] = []
+        self._meanwhile = list(meanwhile)
+        for place, tenant in plan:
+            self.write(place, tenant)
+
+    def write(self, place: Place, tenant: str) -> None:
+        key = f"{tenant}/x".encode()
+        record = Passing(place, len(self.records[place]), key, b"{}")
+        self.records[place].append(record)
+        for owner, reader in list(self.readers):
+            if key.startswith(owner + b"/") and not reader.take(record):
+                self.readers.remove((owner, reader))
+
+    def happens(self, count: int = 2) -> None:
+        for place, tenant in self._meanwhile[:count]:
+            self.write(place, tenant)
+        del self._meanwhile[:count]
+
+    def marks(self) -> tuple[str, dict[Place, Watermarks]]:
+        return "0" * 8, {place: Watermarks(0, len(records)) for place, records in self.records.items()}
+
+    def stretch(self, place: Place, begin: int, end: int, wanted: Callable[[bytes], bool]) -> Iterator[Portion]:
+        for at in range(begin, end, 2):
+            self.happens()
+            some = self.records[place][at : min(at + 2, end)]
+            yield Portion(min(at + 2, end), [one for one in some if wanted(one.key)])
+
+    def join(self, owner: bytes, reader: Inbox) -> dict[Place, int]:
+        self.happens()
+        self.readers.append((owner, reader))
+        return {place: len(records) for place, records in self.records.items()}
+
+    def leave(self, owner: bytes, reader: Inbox) -> None:
+        self.readers = [one for one in self.readers if one[1] is not reader]
+
+    def passed(self, idle: Callable[[], bool]) -> dict[Place, int] | None:
+        self.happens()
+        return {place: len(records) for place, records in self.records.items()} if idle() else None
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(following, "LOOK_S", 0.001)
+    monkeypatch.setattr(following, "ALIVE_S", 0.002)
+    monkeypatch.setattr(inbox, "RECORDS", 4)
+
+
+def made(log: Any) -> Following:
+    found = Following(Settings(kafka_bootstrap="127.0.0.1:1"))
+    found._tail = log
+    return found
+
+
+tenants = st.sampled_from(["acme", "acme", "acme2", "globex"])
+records = st.lists(st.tuples(st.sampled_from(PLACES), tenants), min_size=8, max_size=40)
+
+
+@given(
+    plan=records,
+    meanwhile=records,
+    steps=st.integers(0, 12),
+    ending=st.sampled_from([*Ending, None]),
+    topics=st.sampled_from([(EPISODES,), (ARTIFACTS,), (ARTIFACTS, EPISODES)]),
+    at=st.lists(st.integers(0, 2), min_size=4, max_size=4),
+)
+@pytest.mark.requirement("E-29")
+def test_what_is_passed_on_is_what_stands_between_two_positions(
+    plan: list[tuple[Place, str]],
+    meanwhile: list[tuple[Place, str]],
+    steps: int,
+    ending: Ending | None,
+    topics: tuple[str, ...],
+    at: list[int],
+) -> None:
+    """Each time it is cut off another way: by whoever reads, by a slow reader, by a key, by Kafka, by the service."""
+    log = Log(plan, meanwhile)
+
+    async def streamed() -> tuple[dict[Place, int], dict[Place, int], list[Passing]]:
+        ours = made(log)
+        start = await ours.start("acme", None, from_start=True)
+        first = {place: min(n, len(log.records[place])) for place, n in zip(PLACES, at, strict=True)}
+        start.positions.update(first)
+        found: list[Passing] = []
+        count = 0
+        stream = ours.follow("acme", topics, start, lambda: ending is not Ending.REVOKED or count < steps)
+        async for step in stream:
+            if isinstance(step, Passing):
+                found.append(step)
+            elif step is not None:
+                break
+            count += 1
+            if count == steps:
+                if ending is Ending.STOPPING:
+                    ours.stop()
+                elif ending is Ending.KAFKA:
+                    for _, reader in log.readers:
+                        reader.fail()
+            if count > steps + 60:
+                break
+        await stream.aclose()
+        return first, dict(start.positions), found
+
+    first, last, found = asyncio.run(streamed())
+    for place in PLACES:
+        own = [one for one in log.records[place][first[place] : last[place]] if one.key == b"acme/x"]
+        assert [one for one in found if one.place == place] == (own if place[0] in topics else [])
+    assert not log.readers
+
+
+def test_a_stream_whose_topics_can_t_be_read_any_more_ends_by_name() -> None:
+    class Broken(Log):
+        def join(self, owner: bytes, reader: Inbox) -> dict[Place, int]:
+            raise KafkaUnreachableError
+
+    async def streamed() -> list[Any]:
+        ours = made(Broken([(PLACES[0], "acme")], []))
+        start = await ours.start("acme", None, from_start=True)
+        return [step async for step in ours.follow("acme", (ARTIFACTS,), start, lambda: True)]
+
+    first, *_, last = asyncio.run(streamed())
+    assert (first.offset, last) == (0, Ending.KAFKA)
+
+
+@given(st.dictionaries(st.sampled_from(PLACES), st.integers(0, 2**60), min_size=1))
+def test_a_position_is_read_as_it_was_written_and_under_its_own_topics_only(positions: dict[Place, int]) -> None:
+    text = position.written("0123abcd", positions)
+    assert position.read(text, "0123abcd", positions) == positions
+    assert position.read(text, "0123abce", positions) is None
+    assert position.read(text, "0123abcd", [*positions, ("other", 0)]) is None
+    assert position.read(f"{text}-", "0123abcd", positions) is None
+
+
+def test_the_number_of_streams_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def opening() -> None:
+        ours = made(Log([], []))
+        monkeypatch.setattr(following, "OPEN_EACH", 2)
+        monkeypatch.setattr(following, "OPEN", 3)
+        with ours.counted("acme", "sse"), ours.counted("acme", "sse"):
+            for tenant, room in (("acme", False), ("globex", True)):
+                if room:
+                    ours.check_room(tenant)
+                else:
+                    with pytest.raises(ProblemError) as raised:
+                        ours.check_room(tenant)
+                    assert raised.value.kind is Kind.RATE_LIMITED
+            with ours.counted("globex", "sse"), pytest.raises(ProblemError):
+                ours.check_room("third")
+        assert not ours._open, "who has none is forgotten"
+        ours.check_room("acme")
+
+    asyncio.run(opening())
