@@ -8,7 +8,7 @@ from typing import Any, Final
 import orjson
 from confluent_kafka import KafkaException
 from fastapi import APIRouter, Request
-from fastapi.responses import Response
+from fastapi.responses import PlainTextResponse, Response
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 
 from pipeline.contracts import limits
@@ -95,7 +95,7 @@ class MemoryCheck:
             self._unread.close()
 
 
-@router.get("/livez", tags=["health"])
+@router.get("/livez", tags=["health"], response_class=PlainTextResponse)
 async def livez() -> Response:
     """The process answers."""
     return Response("alive\n", media_type="text/plain")
@@ -129,7 +129,7 @@ def _said(answers: dict[str, str | None]) -> Response:
     return Response(orjson.dumps(body), 200 if ready else 503, media_type="application/json")
 
 
-@router.get("/metrics", tags=["health"])
+@router.get("/metrics", tags=["health"], response_class=PlainTextResponse)
 async def metrics() -> Response:
     """Prometheus."""
     return Response(generate_latest(), headers={"Content-Type": CONTENT_TYPE_LATEST})

@@ -36,6 +36,4 @@ def subprotocol(socket: WebSocket) -> str | None:
 
 
 def _refused() -> ProblemError:
-    return ProblemError(
-        Kind.UNSUPPORTED_VERSION, f"supported: {SUPPORTED}", {HEADER: HMX_VERSION}, supported=[SUPPORTED]
-    )
+    return ProblemError(Kind.UNSUPPORTED_VERSION, f"supported: {SUPPORTED}", supported=[SUPPORTED])

@@ -70,7 +70,7 @@ class Streaming(StreamingResponse):
             await super().stream_response(patiently)
 
 
-@router.get("/stream", responses=_SAID, response_class=Streaming)
+@router.get("/stream", responses=_SAID, response_class=StreamingResponse)
 async def stream(
     request: Request,
     tenant: Reader,
@@ -94,7 +94,7 @@ async def stream(
     return Streaming(told(), media_type=SSE, headers={"Cache-Control": "no-store", "X-Accel-Buffering": "no"})
 
 
-@router.get("/events", responses=_LINES, response_class=Streaming)
+@router.get("/events", responses=_LINES, response_class=StreamingResponse)
 async def get_events(
     request: Request,
     tenant: Reader,

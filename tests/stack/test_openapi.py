@@ -1,0 +1,97 @@
+"""The service is what its OpenAPI says: generated requests, valid and not, find no 5xx and no undocumented answer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import httpx
+import pytest
+import requests
+import schemathesis
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+from schemathesis.checks import not_a_server_error
+from schemathesis.specs.openapi.checks import (
+    content_type_conformance,
+    response_schema_conformance,
+    status_code_conformance,
+)
+
+from pipeline.service.app import create_app
+from pipeline.service.dialect import learn
+from pipeline.settings import Settings
+from pipeline.store.blocks import Blocks, connect
+from pipeline.store.keys import Keys
+from pipeline.store.projection import commands_of
+from tests.support.memory import artifact, artifact_as_read, contribution_as_read, episode, episode_as_read
+from tests.support.pipeline import create_topics, new_settings
+from tests.support.service import serving
+
+NOT_CALLED = {
+    "/v1/hmx/stream": "it has no end",
+    "/v1/vault/query": "it is not offered: always 501",
+    "/v1/vault/query/{item_id}/reveal": "it is not offered: always 501",
+}
+HEADERS = {"X-HMX-Tenant": "acme", "Authorization": "Bearer hx_test_acme"}
+KNOWN = ["e1", "a1", "c1"]
+"""Ids of an event, an artifact, a contribution."""
+CHECKS = [not_a_server_error, status_code_conformance, content_type_conformance, response_schema_conformance]
+SCHEMA = schemathesis.openapi.from_dict(
+    create_app(Settings(kafka_bootstrap="127.0.0.1:1", redis_url="redis://127.0.0.1:1")).openapi()
+)
+OPERATIONS = {f"{one.ok().method.upper()} {one.ok().path}": one.ok() for one in SCHEMA.get_all_operations()}
+
+
+@pytest.fixture(scope="module")
+def service(kafka: str, redis_url: str) -> Iterator[httpx.Client]:
+    made = new_settings(kafka, redis_url, rate_limit=0)
+    create_topics(made, partitions=1)
+    client, keys = connect(redis_url), Keys(made.topic_prefix)
+    record = [episode_as_read(episode("e1"), 0), artifact_as_read(artifact("a1"), 0), contribution_as_read("c1", 0)]
+    for one in record:
+        Blocks(client, keys).apply(f"{one.topic}/0", None, 1, commands_of(keys, [one]))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(learn, "ANSWER_S", 0.05)  # no stage runs here
+        with serving(made) as asked:
+            yield asked
+    client.close()
+
+
+@pytest.fixture(scope="module")
+def session() -> Iterator[requests.Session]:
+    with requests.Session() as made:
+        yield made
+
+
+@pytest.mark.requirement("O-10")
+@pytest.mark.parametrize("name", [name for name, one in OPERATIONS.items() if one.path not in NOT_CALLED])
+def test_every_answer_is_documented(service: httpx.Client, session: requests.Session, name: str) -> None:
+    operation = OPERATIONS[name]
+    modes = schemathesis.GenerationMode
+
+    @settings(
+        max_examples=12,
+        derandomize=True,
+        database=None,
+        deadline=None,
+        phases=[Phase.explicit, Phase.generate],
+        suppress_health_check=list(HealthCheck),
+    )
+    @given(
+        case=operation.as_strategy(generation_mode=modes.POSITIVE)
+        | operation.as_strategy(generation_mode=modes.NEGATIVE),
+        known=st.sampled_from([*KNOWN, None]),
+    )
+    def asked(case: Any, known: str | None) -> None:
+        if known is not None:
+            for parameter in case.path_parameters:
+                case.path_parameters[parameter] = known
+        answer = case.call(base_url=str(service.base_url).rstrip("/"), headers=HEADERS, session=session)
+        case.validate_response(answer, checks=CHECKS)
+
+    asked()
+
+
+def test_what_is_not_called_is_there() -> None:
+    assert NOT_CALLED.keys() <= {one.path for one in OPERATIONS.values()}
