@@ -13,9 +13,11 @@ from pipeline.fingerprints.counting import folded, kept, share
 from pipeline.fingerprints.learnt import SHARED
 
 
-def behavioral_patterns(conduct: Iterable[Contribution], named: int, questions: int) -> BehavioralPatterns:
-    """`named`: so many tools and error classes have a name; `questions`: so many questions are counted, and of each so
-    many options."""
+def behavioral_patterns(
+    conduct: Iterable[Contribution], counted: float, named: int, questions: int
+) -> BehavioralPatterns:
+    """`counted`: the share of all segments that these are; `named`: so many tools and error classes have a name;
+    `questions`: so many questions are counted, and of each so many options."""
     known = [c for c in conduct if not c.withdrawn]
     tools: dict[str, list[int]] = defaultdict(lambda: [0, 0, 0])
     errors: Counter[str] = Counter()
@@ -38,6 +40,7 @@ def behavioral_patterns(conduct: Iterable[Contribution], named: int, questions: 
         tools={name: _use(used[name], calls) for name in sorted(used)},
         errors=folded(errors, named),
         decisions=_decisions(known, questions),
+        of_about=round(len(known) / counted) if counted < 1 else None,
     )
 
 

@@ -29,6 +29,8 @@ class Learnt:
     conduct: Sequence[Contribution]
     entities: Sequence[KnowledgeRecord]
     relations: Sequence[KnowledgeRecord]
+    counted: float = 1.0
+    """Share of all segments that `conduct` speaks of; less than 1 where it is a sample, which is an even one."""
     unread: int = 0
     """Entities and relations that were not looked at."""
     agent_id: str | None = None

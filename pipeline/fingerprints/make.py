@@ -72,7 +72,7 @@ _EMPTY: Final[Mapping[str, Model]] = {
 def fingerprint(learnt: Learnt, tier: Tier) -> Fingerprint:
     bounds = _BOUNDS[tier]
     summaries = sorted(map(condensed, filter(portable, learnt.artifacts)), key=lambda one: one.pattern)
-    behaviour = behavioral_patterns(learnt.conduct, bounds.named, bounds.questions)
+    behaviour = behavioral_patterns(learnt.conduct, learnt.counted, bounds.named, bounds.questions)
     graph = graph_digest(
         learnt.entities, learnt.relations, learnt.unread, bounds.named, bounds.hubs, whole=tier is Tier.FULL
     )
@@ -83,7 +83,8 @@ def fingerprint(learnt: Learnt, tier: Tier) -> Fingerprint:
         "context_priors": context_priors(summaries, sum(graph.entities.values()), sum(graph.relations.values())),
     }
     wanted = summaries if tier is Tier.FULL else [one for one in summaries if one.status is Status.ACTIVE]
-    made["artifact_summaries"] = _within(wanted, bounds.size - sum(len(part.to_json()) for part in made.values()))
+    rest = sum(len(part.to_json()) for name, part in made.items() if name in _HOLDS[tier])
+    made["artifact_summaries"] = _within(wanted, bounds.size - rest)
     parts = {name: made[name] if name in _HOLDS[tier] else _EMPTY[name] for name in PARTS}
     return _sealed(learnt, tier, parts)
 

@@ -20,7 +20,9 @@ from pipeline.contracts.limits import FINGERPRINT_GRAPH
 from pipeline.contracts.model import Model
 from pipeline.fingerprints.learnt import Learnt, of_agent
 from pipeline.store.blocks import Client, reachable
+from pipeline.store.changes import PATTERN_SAMPLE, TENANT_SAMPLE
 from pipeline.store.keys import TenantKeys
+from pipeline.store.projection import RANKS
 
 AT_ONCE: Final = 500
 TRIES: Final = 3
@@ -54,19 +56,32 @@ def read_learnt(client: Client, keys: TenantKeys, tenant_id: str, agent_id: str 
 
 def _whole(client: Client, keys: TenantKeys, tenant_id: str) -> Learnt:
     artifacts = [i for status in (Status.ACTIVE, Status.DRAFT) for i in client.hkeys(keys.artifacts(status))]
-    samples = (keys.sample(Pattern(conduct.NAME, key).text) for key in conduct.KEYS)
-    counted = [unquote(name.decode()) for sample in samples for name in client.zrange(sample, 0, -1)]
+    segments, share = _segments(client, keys)
     known = sorted((i.decode(), kind.decode()) for i, kind in client.hgetall(keys.known(Standing.ACTIVE)).items())
     entities, relations = ([i for i, kind in known if kind == wanted] for wanted in (Kind.ENTITY, Kind.RELATION))
     return Learnt(
         tenant_id=tenant_id,
         newest=int(client.zscore(keys.newest, b"at") or 0),
         artifacts=_models(client, Artifact, [keys.artifact(i.decode()) for i in sorted(artifacts)]),
-        conduct=_models(client, Contribution, [keys.contribution(i) for i in sorted(counted)]),
+        conduct=_models(client, Contribution, [keys.contribution(i) for i in segments]),
+        counted=share,
         entities=_models(client, KnowledgeRecord, [keys.knowledge(i) for i in entities[:FINGERPRINT_GRAPH]]),
         relations=_models(client, KnowledgeRecord, [keys.knowledge(i) for i in relations[:FINGERPRINT_GRAPH]]),
         unread=sum(max(0, len(ids) - FINGERPRINT_GRAPH) for ids in (entities, relations)),
     )
+
+
+def _segments(client: Client, keys: TenantKeys) -> tuple[list[str], float]:
+    """Ids of the contributions that count what was done, and which share of all segments they are: where a sample is
+    full, the lowest ranks are there, and how closely they lie tells how many there have been."""
+    found, population = [], 0.0
+    at_bound = client.zcard(keys.samples) >= TENANT_SAMPLE
+    for key in conduct.KEYS:
+        rows = client.zrange(keys.sample(Pattern(conduct.NAME, key).text), 0, -1, withscores=True)
+        found += [unquote(name.decode()) for name, _ in rows]
+        full = rows and (at_bound or len(rows) >= PATTERN_SAMPLE)
+        population += len(rows) * (RANKS / (rows[-1][1] + 1)) if full else len(rows)
+    return sorted(found), min(1.0, len(found) / population) if population else 1.0
 
 
 def _agents(client: Client, keys: TenantKeys, learnt: Learnt) -> dict[str, str]:

@@ -43,6 +43,8 @@ from pipeline.topology import ARTIFACTS, EPISODES, EVIDENCE, KNOWLEDGE
 _ENCODER: Final = msgspec.msgpack.Encoder()
 _UNSCORED_BITS: Final = 11
 """Of a rank's 64; a sorted set's scores are doubles."""
+RANKS: Final = 2 ** (64 - _UNSCORED_BITS)
+"""All scores are less, and spread evenly."""
 
 
 class ProjectionError(Exception):

@@ -2,6 +2,8 @@
 
 import random
 from collections import Counter
+from dataclasses import replace
+from itertools import pairwise
 from typing import Any
 
 import orjson
@@ -9,7 +11,9 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from pipeline.compiler.conduct import REST
+from pipeline.contracts.evidence import Contribution
 from pipeline.contracts.fingerprint import PARTS, Fingerprint, Tier, fingerprint_hash
+from pipeline.contracts.knowledge import Kind, KnowledgeRecord, Standing
 from pipeline.contracts.schemas import documents
 from pipeline.fingerprints.learnt import of_agent
 from pipeline.fingerprints.make import fingerprint
@@ -140,3 +144,61 @@ def test_two_agents_of_a_tenant_have_each_their_own() -> None:
     whole = fingerprint(learnt, Tier.FULL)
     assert whole.agent_id is None
     assert whole.fingerprint_hash != told.fingerprint_hash
+
+
+WIDE = "漢" * 400
+
+
+@pytest.mark.requirement("F-05")
+def test_however_much_there_is_a_compact_one_stays_below_its_bound_and_says_what_it_leaves_out() -> None:
+    segment = Contribution(
+        contribution_id="c", tenant_id="acme", pattern_type="conduct", pattern_key="1:0", session_id="s",
+        segment_id="e", agent_id="a", first_at=0, last_at=0,
+    )  # fmt: skip
+    named = [f"{n} {WIDE}"[:80] for n in range(400)]
+    body = {
+        "tools": {name: [1, 1, 0] for name in named},
+        "errors": dict.fromkeys(named, 1),
+        "decisions": {f"{name}{WIDE}": dict.fromkeys(named[:16], 1) for name in named},
+    }
+    conduct = [segment.model_copy(update={"session_id": f"s{n}", "body": body}) for n in range(2)]
+    things = [(name, f"{name}{WIDE}"[:200]) for name in named]
+    entities = [_record(Kind.ENTITY, {"entity_type": kind, "name": name}) for kind, name in things]
+    relations = [
+        _record(
+            Kind.RELATION,
+            {"source_type": a[0], "source": a[1], "relation": b[1], "target_type": b[0], "target": b[1]},
+        )
+        for a, b in pairwise(things)
+    ]
+    known = learnt_of(history())[0]
+    many = [
+        one.model_copy(update={"metadata": {**one.metadata, "pattern": f"{one.metadata['pattern']}{n}"}})
+        for one in known.artifacts
+        for n in range(200)
+    ]
+    learnt = replace(known, artifacts=many, conduct=conduct, entities=entities, relations=relations)
+    made = {tier: fingerprint(learnt, tier) for tier in Tier}
+    for tier in (Tier.COMPACT, Tier.MINIMAL):
+        assert len(made[tier].to_json()) < 100_000
+    told, whole = made[Tier.COMPACT], made[Tier.FULL]
+    listed = told.artifact_summaries
+    assert listed.omitted + len(listed.artifacts) == sum(listed.counts.values()) > len(listed.artifacts)
+    assert told.behavioral_patterns.calls == whole.behavioral_patterns.calls == 800
+    assert told.behavioral_patterns.tools[REST].calls == 2 * (400 - 32)
+    assert sum(told.graph_digest.entities.values()) == len(whole.graph_digest.nodes) == 400
+
+
+def _record(kind: Kind, body: dict[str, Any]) -> KnowledgeRecord:
+    return KnowledgeRecord(
+        record_id=str(body), kind=kind, tenant_id="acme", pattern="p", text="t", body=body | {"sessions": 2},
+        confidence=1.0, status=Standing.ACTIVE, source_events=[], source_memory_ids=[], tags=[],
+        created_at="2026-03-14T03:00:00Z",
+    )  # fmt: skip
+
+
+def test_a_sample_says_of_about_how_many_segments_it_is_one() -> None:
+    learnt, _ = learnt_of(history())
+    assert fingerprint(learnt, Tier.FULL).behavioral_patterns.of_about is None
+    sampled = fingerprint(replace(learnt, counted=0.25), Tier.FULL).behavioral_patterns
+    assert sampled.of_about == 4 * sampled.segments

@@ -11,9 +11,10 @@ from pipeline.contracts.evidence import Archive, EvidenceControl
 from pipeline.contracts.headers import header
 from pipeline.contracts.keys import partition_of, tenant_partition
 from pipeline.contracts.limits import RECENT_IDS, SEGMENT_IDLE_MS, SESSION_FORGOTTEN_MS, WAITING_EVENTS
-from pipeline.intake.control import archive, barrier, rerouted_from
+from pipeline.intake.control import archive, barrier, importing, rerouted_from
 from pipeline.stages import segmenting, sessions
 from pipeline.topology import EVIDENCE
+from tests.support.evidence import gift_of
 from tests.support.inprocess import Ran, barrier_record, run, sessions_fold, signed, tick_record
 from tests.support.records import START_MS, LogRecord, event, log
 
@@ -182,6 +183,18 @@ def test_what_an_operator_decides_is_passed_on_to_the_evidence_of_its_tenant() -
     said = EvidenceControl.model_validate_json(passed.value or b"")
     assert said.archived == decided.model_copy(update={"reason": "password=[REDACTED]"})
     assert result.counts == {"control": 1}
+
+
+@pytest.mark.requirement("F-03", "R-12", "Y15")
+def test_what_an_operator_imports_is_passed_on_to_the_evidence_of_its_tenant_without_secrets() -> None:
+    content = {"steps": [], "note": "password=hunter22"}
+    value = importing(gift_of("x-acme-runbook/failover", content=content), 0, START_MS)
+    assert reasons(ran((0, value))) == [("reserved", "$.tenant_id")]
+    (passed,) = run(lambda: sessions_fold(1, 64), [signed(value, 0, 3, 0)]).on(EVIDENCE)
+    assert passed.partition == tenant_partition("acme", 64)
+    assert (passed.key, header(passed.headers, names.KIND)) == (b"acme/x-acme-runbook%2Ffailover", b"import")
+    said = EvidenceControl.model_validate_json(passed.value or b"").imported or {}
+    assert said["content"] == {"steps": [], "note": "password=[REDACTED]"}
 
 
 def astray(headers: list[tuple[str, bytes]] | None = None) -> LogRecord:
