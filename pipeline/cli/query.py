@@ -5,7 +5,7 @@ Both read Redis by the same calls as the service, which need not run. Other comm
 
 import textwrap
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
@@ -15,7 +15,7 @@ from pydantic import ValidationError
 
 from pipeline.cli.console import OUT, fail, plain, print_json, table
 from pipeline.contracts.artifact import Status
-from pipeline.contracts.pack import ENTRY_MARK, ContextPack, Dropped, Section, SourceType, WorkflowHints
+from pipeline.contracts.pack import ENTRY_MARK, ContextPack, Dropped, Past, Section, SourceType, Strategy, WorkflowHints
 from pipeline.settings import Settings
 
 if TYPE_CHECKING:
@@ -83,6 +83,12 @@ def pack(
     ] = None,
     agent: Annotated[str | None, typer.Option(help="The agent that asks.")] = None,
     session: Annotated[str | None, typer.Option(help="The session that asks: says what it should do next.")] = None,
+    strategy: Annotated[Strategy, typer.Option(help="How the pack is put together.")] = Strategy.RANKED,
+    from_session: Annotated[str | None, typer.Option(help="Only what rests on this session.")] = None,
+    from_agent: Annotated[str | None, typer.Option(help="Only what rests on this agent.")] = None,
+    include: Annotated[list[Past] | None, typer.Option(help="Also what was superseded, or archived.")] = None,
+    as_of: Annotated[str | None, typer.Option(help="As it would have been then: 2026-03-14T00:00:00Z.")] = None,
+    explain: Annotated[bool, typer.Option("--explain", help="Say why entries are in and drops are out.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Assembles the context pack for a question.
@@ -91,7 +97,7 @@ def pack(
 
     Example: hmx pack "How do I deploy to staging?" --tenant acme --budget 1000
     """
-    from pipeline.retrieval.request import PackRequest
+    from pipeline.retrieval.request import Lineage, PackRequest
     from pipeline.service.pack import make_pack
 
     with opened() as store:
@@ -105,6 +111,11 @@ def pack(
                 session_id=session,
                 sections=section or None,
                 tags=tag or None,
+                strategy=strategy,
+                lineage=Lineage(session_id=from_session, agent_id=from_agent) if from_session or from_agent else None,
+                include=include or None,
+                as_of=as_of,
+                explain=explain,
             )
         except ValidationError as error:
             first = error.errors(include_url=False, include_context=False, include_input=False)[0]
@@ -252,19 +263,21 @@ def show_pack(made: ContextPack) -> None:
     )
     counts = f"{about.included_count} of {about.candidate_count} candidates in {about.assembly_duration_ms:.0f} ms"
     OUT.print(f"[dim]{about.query_classification.intent} question, {counts}[/]")
+    why = made.metadata.get("explained", {"entries": (), "drops": ()})
+    reasons = {one["rank"]: one for one in (*why["entries"], *why["drops"])}
     for section in Section:
-        _show_section(made, section)
+        _show_section(made, section, reasons)
     if not made.entries:
         OUT.print("\nmemory holds nothing that answers this")
     if made.workflow_hints is not None:
         _show_hints(made.workflow_hints)
     if made.dropped_entries:
         OUT.print()
-        _show_drops(made.dropped_entries, budget.dropped_count)
+        _show_drops(made.dropped_entries, budget.dropped_count, reasons)
     OUT.print(f"\n[dim]pack {made.pack_id}[/]")
 
 
-def _show_section(made: ContextPack, section: Section) -> None:
+def _show_section(made: ContextPack, section: Section, reasons: Mapping[int, Json]) -> None:
     entries = [entry for entry in made.entries if entry.section is section]
     if not entries:
         return
@@ -277,24 +290,43 @@ def _show_section(made: ContextPack, section: Section) -> None:
             support = f", conf {entry.provenance.confidence:.2f}, {entry.provenance.evidence_count:,} runs"
         source = f"{entry.source_type} {plain(entry.source_id)}"
         OUT.print(f"     [dim]{entry.relevance_score:.2f} {source}{support}[/]", soft_wrap=True)
+        if entry.rank in reasons:
+            OUT.print(f"     [dim]{plain(_why(reasons[entry.rank]))}[/]", soft_wrap=True)
 
 
 def _show_hints(hints: WorkflowHints) -> None:
     if hints.suggested_next_steps:
-        OUT.print(f"\n[bold cyan]next[/] [dim]step {hints.current_step} of {hints.total_steps}[/]")
-    for number, step in enumerate(hints.suggested_next_steps, hints.current_step or 1):
-        _say(step.description, f"{number:>3}  ")
+        where = f" [dim]step {hints.current_step} of {hints.total_steps}[/]" if hints.total_steps else ""
+        OUT.print(f"\n[bold cyan]next[/]{where}")
+    number = hints.current_step or 1
+    for step in hints.suggested_next_steps:
+        if step.artifact_id == hints.active_task_schema:
+            _say(step.description, f"{number:>3}  ")
+            number += 1
+        else:
+            _say(f"{step.description} (helped before)", "  -  ")
     for blocker in hints.blockers:
         _say(f"blocked by {blocker}", "     ", style="red")
 
 
-def _show_drops(dropped: Sequence[Dropped], count: int) -> None:
+def _why(reason: Json) -> str:
+    """Which words of the question it has, and what its score is made of."""
+    parts = ", ".join(f"{name} {value:.2f}" for name, value in reason.get("score", {}).items())
+    return f"matches {' '.join(reason['matched']) or 'no word'}; {parts}"
+
+
+def _show_drops(dropped: Sequence[Dropped], count: int, why: Mapping[int, Json]) -> None:
     reasons = Counter(drop.drop_reason for drop in dropped)
     said = ", ".join(f"{n:,} {reason}" for reason, n in reasons.most_common())
     listed = f" (of the best {len(dropped):,})" if count > len(dropped) else ""
     rows = [(d.rank, d.section, f"{d.relevance_score:.2f}", d.drop_reason, plain(d.source_id)) for d in dropped[:DROPS]]
     columns = ("rank", "section", "score", "reason", "source")
     OUT.print(table(f"{count:,} dropped: {said}{listed}", columns, rows), width=WIDTH)
+    for drop in dropped[:DROPS]:
+        if drop.rank in why:
+            told = why[drop.rank]
+            enough = f"; it is in with {told['budget']:,} tokens" if "budget" in told else ""
+            OUT.print(f"{drop.rank:>5}  [dim]{plain(told['because'] + enough)}[/]", soft_wrap=True)
     if count > len(rows):
         OUT.print(f"[dim]and {count - len(rows):,} more; --json lists {len(dropped):,}[/]")
 

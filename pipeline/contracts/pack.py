@@ -80,6 +80,13 @@ class Strategy(StrEnum):
     FINGERPRINT_GUIDED = "fingerprint_guided"
 
 
+class Past(StrEnum):
+    """What is shown on request only (HMX-A §5)."""
+
+    SUPERSEDED = "superseded"
+    ARCHIVED = "archived"
+
+
 class Vocabulary(StrEnum):
     """Whose words name the types of sources: those of HMX-C §3.2, or of the protocol's overview."""
 
@@ -244,3 +251,28 @@ class ContextPack(Model):
     dropped_entries: Annotated[list[Dropped], Field(max_length=PACK_DROPS)] | None = None
     fingerprint_priors: dict[str, Any] | None = None
     tags: Annotated[list[str], Field(max_length=PACK_TAGS)] | None = None
+
+
+class OverviewSource(StrEnum):
+    """What the protocol's overview calls the types of sources."""
+
+    ARTIFACT = "artifact"
+    EVENT = "event"
+    GRAPH_NODE = "graph_node"
+    GRAPH_EDGE = "graph_edge"
+    COMPUTED = "computed"
+
+
+class OverviewEntry(Entry):
+    source_type: Annotated[OverviewSource, Field(strict=False)]  # type: ignore[assignment]  # another vocabulary
+
+
+class OverviewDropped(Dropped):
+    source_type: Annotated[OverviewSource, Field(strict=False)]  # type: ignore[assignment]
+
+
+class OverviewPack(ContextPack):
+    """A context pack whose source types are named as the overview does."""
+
+    entries: Annotated[list[OverviewEntry], Field(max_length=PACK_ENTRIES)]  # type: ignore[assignment]
+    dropped_entries: Annotated[list[OverviewDropped], Field(max_length=PACK_DROPS)] | None = None  # type: ignore[assignment]

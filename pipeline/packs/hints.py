@@ -17,9 +17,10 @@ from pipeline.segments.masking import sentence
 from pipeline.segments.naming import phrase_of, tool_of
 from pipeline.segments.pairing import Action, actions
 
-# What an action is worth that does the next step, begins the procedure anew, or does a step again; what it costs that
-# steps before it have been left out. The way with the highest sum is where the session stands.
+# What an action is worth that does a step further on, does the last one again, begins the procedure anew, or does an
+# earlier step again; what each step costs that is left out. The way with the highest sum is where the session stands.
 _DONE: Final = 20
+_AT_ONCE: Final = 18
 _ANEW: Final = 15
 _AGAIN: Final = 10
 _LEFT_OUT: Final = 4
@@ -94,13 +95,17 @@ def steps_done(steps: Schema, acts: Sequence[Action], session: Sequence[Step]) -
             continue
         places = _places(steps, act, session[act.position].name)
         reach = list(accumulate((value + before[at] for at, value in enumerate(best)), max))
-        after = [value + (_AGAIN if any(place <= at for place in places) else 0) for at, value in enumerate(best)]
+        after = [value + _repeated(at, places) for at, value in enumerate(best)]
         for place in places:
             after[place] = max(after[place], reach[place - 1] - before[place - 1] + _DONE)
         if 1 in places:
             after[1] = max(after[1], best[-1] + _ANEW)
         best = after
     return max(range(len(best)), key=lambda at: (best[at], -at))
+
+
+def _repeated(at: int, places: Sequence[int]) -> int:
+    return _AT_ONCE if at in places else _AGAIN if any(place < at for place in places) else 0
 
 
 def _places(steps: Schema, act: Action, name: str) -> list[int]:

@@ -15,13 +15,13 @@ from pipeline.contracts.artifact import Artifact, Status
 from pipeline.contracts.instants import milliseconds
 from pipeline.contracts.knowledge import HOLDS, KnowledgeRecord, Standing
 from pipeline.contracts.knowledge import Kind as Known
-from pipeline.contracts.pack import DropReason, RankingWeights, Strategy, WorkflowHints
+from pipeline.contracts.pack import DropReason, Past, RankingWeights, Strategy, WorkflowHints
 from pipeline.packs.candidates import Bar
 from pipeline.packs.hints import workflow_hints
 from pipeline.packs.strategies import Priors, favoured, weights_of
 from pipeline.retrieval.documents import Document
 from pipeline.retrieval.plan import ARTIFACTS, EPISODES, KNOWLEDGE
-from pipeline.retrieval.request import PackRequest, Past
+from pipeline.retrieval.request import PackRequest
 from pipeline.retrieval.score import (
     Components,
     Fetched,

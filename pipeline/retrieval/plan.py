@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from typing import Final
 
 from pipeline.contracts.instants import milliseconds
-from pipeline.contracts.pack import QueryClassification
+from pipeline.contracts.pack import Past, QueryClassification
 from pipeline.retrieval.documents import label
-from pipeline.retrieval.request import Lineage, PackRequest, Past
+from pipeline.retrieval.request import Lineage, PackRequest
 from pipeline.retrieval.terms import stems, words
 from pipeline.retrieval.times import mention
 

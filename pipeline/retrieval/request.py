@@ -3,7 +3,6 @@
 Enters: the caller's JSON. Leaves: a validated request, whose every field is part of the pack's identity.
 """
 
-from enum import StrEnum
 from typing import Annotated
 
 from pydantic import Field
@@ -11,7 +10,7 @@ from pydantic import Field
 from pipeline.contracts.event import Name, Timestamp, Unit
 from pipeline.contracts.limits import PACK_TAGS, TAG
 from pipeline.contracts.model import Model
-from pipeline.contracts.pack import RankingWeights, Section, Strategy, Vocabulary
+from pipeline.contracts.pack import Past, RankingWeights, Section, Strategy, Vocabulary
 
 QUERY_CHARACTERS = 16_384
 Label = Annotated[str, Field(min_length=1, max_length=TAG)]
@@ -25,13 +24,6 @@ class Lineage(Model):
     agent_id: Label | None = None
     trace_id: Label | None = None
     source: Label | None = None
-
-
-class Past(StrEnum):
-    """What is shown on request only (HMX-A §5)."""
-
-    SUPERSEDED = "superseded"
-    ARCHIVED = "archived"
 
 
 class PackRequest(Model):

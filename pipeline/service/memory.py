@@ -19,9 +19,10 @@ from pipeline.contracts.headers import ORIGIN_OFFSET, ORIGIN_PARTITION
 from pipeline.contracts.knowledge import KnowledgeRecord
 from pipeline.contracts.limits import KB
 from pipeline.contracts.model import Model
-from pipeline.contracts.pack import ContextPack
+from pipeline.contracts.pack import ContextPack, OverviewPack, Vocabulary
 from pipeline.intake.paths import path_of
 from pipeline.observe.metrics import METRICS
+from pipeline.packs.vocabulary import in_overview
 from pipeline.retrieval.request import PackRequest
 from pipeline.service import path_ids  # noqa: F401  routes below say `:id`
 from pipeline.service.access import OPERATOR, Reader
@@ -46,21 +47,40 @@ class ArtifactList(Model):
 
 def _asked() -> dict[str, Any]:
     """What a request for a pack may say; the tenant is whoever asks."""
-    schema = PackRequest.model_json_schema(ref_template="#/components/schemas/{model}")
-    schema.pop("$defs")
+    schema = PackRequest.model_json_schema()
+    schema = _inlined(schema, schema.pop("$defs"))
     schema["properties"].pop("tenant_id")
     schema["required"].remove("tenant_id")
     return {"requestBody": {"required": True, "content": {JSON: {"schema": schema}}}}
 
 
-@router.post("/context-packs", responses={200: {"model": ContextPack}}, openapi_extra=_asked())
+def _inlined(schema: Any, definitions: dict[str, Any]) -> Any:
+    """Each definition in the place that refers to it; none refers to itself."""
+    if isinstance(schema, list):
+        return [_inlined(part, definitions) for part in schema]
+    if not isinstance(schema, dict):
+        return schema
+    if "$ref" in schema:
+        named = definitions[schema["$ref"].removeprefix("#/$defs/")]
+        schema = {**named, **{name: value for name, value in schema.items() if name != "$ref"}}
+    return {name: _inlined(part, definitions) for name, part in schema.items()}
+
+
+@router.post("/context-packs", responses={200: {"model": ContextPack | OverviewPack}}, openapi_extra=_asked())
 async def post_context_pack(request: Request, tenant: Reader) -> Response:
-    """The context for a question, within a token budget (HMX-C)."""
+    """The context for a question, within a token budget (HMX-C).
+
+    `as_of` gives the pack as it would have been then, in event time: what had been said and held, the versions of
+    artifacts that stood, the question's own times counted from there. It cannot bring back what memory does not hold
+    any more: records that were withdrawn and conflicts that were settled since, versions that were erased, policies
+    that were replaced where the question does not match them, confidence and counts of knowledge as they were.
+    """
     media_type(request, (JSON,))
     asked = _pack_request(await read_body(request, REQUEST_BYTES), tenant)
     pack = await run_in_threadpool(make_pack, _store(request), asked)
     METRICS.pack_tokens.observe(pack.token_budget.used)
-    return Response(pack.to_json(), media_type=JSON)
+    told = in_overview(pack) if asked.vocabulary is Vocabulary.OVERVIEW else pack
+    return Response(told.to_json(), media_type=JSON)
 
 
 def _pack_request(body: bytes, tenant: str) -> PackRequest:

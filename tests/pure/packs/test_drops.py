@@ -1,0 +1,212 @@
+"""Why something is out of a pack: each reason for a known id, and what lets it in (HMX-C §8)."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from pipeline.compiler.lifecycle import DECAYED_MS
+from pipeline.contracts.instants import format_ms
+from pipeline.contracts.knowledge import KnowledgeRecord
+from pipeline.contracts.pack import ContextPack, DropReason
+from pipeline.retrieval.score import Fetched, Found
+from tests.pure.packs.test_assemble import ask, distinct
+from tests.support.memory import T0, artifact, episode, fetched, procedure
+
+DAY = 86_400_000
+GONE = {"from": "active", "to": "deprecated", "cause": "contradicted: it went well in 1 of the last 10 sessions only"}
+
+
+def record(name: str, text: str, **fields: Any) -> KnowledgeRecord:
+    start = fields.pop("start", T0)
+    end = fields.pop("end", None)
+    return KnowledgeRecord.model_validate(
+        {
+            "record_id": name,
+            "kind": "memory",
+            "tenant_id": "acme",
+            "pattern": f"fact/{name}",
+            "text": text,
+            "body": {"memory": "fact"},
+            "confidence": 0.8,
+            "status": "active" if end is None else "superseded",
+            "source_events": ["e1"],
+            "source_memory_ids": ["c1"],
+            "tags": [],
+            "created_at": format_ms(start),
+            "validity": {"start": format_ms(start), **({} if end is None else {"end": format_ms(end)})},
+            **fields,
+        }
+    )
+
+
+def knowing(*records: KnowledgeRecord, newest: int = T0) -> Fetched:
+    return Fetched("v1", newest, knowledge=tuple(Found(each, 1000 - i) for i, each in enumerate(records)))
+
+
+def drops(pack: ContextPack) -> dict[str, str]:
+    return {drop.source_id: drop.drop_reason.value for drop in pack.dropped_entries or ()}
+
+
+def ids(pack: ContextPack) -> list[str]:
+    return [entry.source_id for entry in pack.entries]
+
+
+def unsound(memory: Fetched, *names: str) -> Fetched:
+    def seen(found: Any) -> Any:
+        named = getattr(found.source, "artifact_id", None) or getattr(found.source, "record_id", None)
+        return replace(found, sound=named not in names)
+
+    return replace(memory, artifacts=tuple(map(seen, memory.artifacts)), knowledge=tuple(map(seen, memory.knowledge)))
+
+
+@pytest.mark.requirement("C-21", "C-22")
+def test_every_reason_drops_the_one_that_it_is_about() -> None:
+    conflict = record(
+        "c", "It is Postgres; but also: It is MySQL", kind="conflict", status="unresolved", pattern="fact/db"
+    )
+    memory = replace(
+        knowing(
+            record("sure", "It is Postgres", pattern="fact/db", confidence=0.8),
+            record("unsure", "It is MySQL", pattern="fact/db", confidence=0.4),
+            conflict,
+            record("old", "We deploy on Fridays", end=T0, superseded_by="new"),
+            record("lost", "Staging is in Oslo"),
+        ),
+        episodes=fetched(
+            [episode("e1", "we deploy on friday"), episode("e2", "We deploy on Friday!", index=1)]
+        ).episodes,
+        artifacts=(
+            Found(artifact("kept", content=procedure("look", "roll")), 1000),
+            Found(artifact("gone", status="deprecated", metadata={"transition": GONE}), 1000),
+            Found(artifact("stale", created_at=format_ms(T0 - DECAYED_MS - 1)), 1000),
+            Found(artifact("forged", "Deploy faster", content=procedure("run", "hope")), 1000),
+            Found(artifact("far", "Bake bread", content=procedure("knead")), 10),
+        ),
+    )
+    pack = ask(unsound(memory, "forged", "lost"), explain=True)
+    assert drops(pack) == {
+        "unsure": "conflict",
+        "old": "deprecated",
+        "lost": "provenance_failed",
+        "e2": "duplicate",
+        "gone": "deprecated",
+        "stale": "deprecated",
+        "forged": "provenance_failed",
+        "far": "low_relevance",
+    }
+    assert {"sure", "c", "kept", "e1"} == set(ids(pack))
+    because = {one["source_id"]: one["because"] for one in pack.metadata["explained"]["drops"]}
+    assert because["old"] == "new has replaced it"
+    assert because["gone"] == f"it is deprecated: {GONE['cause']}"
+    assert because["e2"] == "e1 says the same"
+    assert because["stale"] == "no evidence has supported it for a year"
+    assert because["unsure"] == "what contradicts it is surer: 0.8"
+
+
+def test_of_two_sides_that_are_as_sure_both_stay_beside_their_conflict() -> None:
+    sides = [record("s1", "It is Postgres", pattern="fact/db"), record("s2", "It is MySQL", pattern="fact/db")]
+    both = record("c", "It is Postgres; but also: It is MySQL", kind="conflict", status="unresolved", pattern="fact/db")
+    assert sorted(ids(ask(knowing(*sides, both)))) == ["c", "s1", "s2"]
+    settled = record("s2", "It is MySQL", pattern="fact/db", confidence=0.1)
+    assert sorted(ids(ask(knowing(sides[0], settled)))) == ["s1", "s2"], "nobody says that they exclude each other"
+
+
+@pytest.mark.requirement("C-20")
+@pytest.mark.parametrize("budget", [100, 200, 500])
+def test_the_budget_that_the_explanation_names_lets_a_drop_in(budget: int) -> None:
+    memory = fetched(distinct(12), [artifact(f"a{i}", content=procedure(f"x{i} y{i} z{i}")) for i in range(4)])
+    pack = ask(memory, token_budget=budget, explain=True)
+    told = {one["source_id"]: one for one in pack.metadata["explained"]["drops"]}
+    tight = [drop for drop in pack.dropped_entries or () if drop.drop_reason is DropReason.BUDGET_EXCEEDED]
+    assert tight
+    for drop in tight:
+        larger = ask(memory, token_budget=told[drop.source_id]["budget"])
+        entered = next(entry for entry in larger.entries if entry.source_id == drop.source_id)
+        assert (entered.token_estimate, entered.relevance_score) == (drop.token_estimate, drop.relevance_score)
+
+
+def test_an_explanation_says_what_a_score_is_made_of() -> None:
+    pack = ask(
+        fetched([episode("e1", "deploy staging now", salience=0.9)]),
+        explain=True,
+        weights={"salience": 1.0, "relevance": 0.0, "recency": 0.0, "provenance": 0.0},
+    )
+    (why,) = pack.metadata["explained"]["entries"]
+    assert why == {
+        "rank": 1,
+        "source_id": "e1",
+        "matched": ["deploy", "stage"],
+        "score": {"relevance": 1.0, "recency": 1.0, "provenance": 1.0, "salience": 0.9},
+    }
+    assert pack.entries[0].relevance_score == 0.9
+    assert pack.metadata["explained"]["sections"] == {"episodes": 1.0}
+    assert "explained" not in ask(fetched([episode("e1")])).metadata
+
+
+@pytest.mark.requirement("C-25")
+def test_a_pack_that_explains_itself_keeps_its_bounds() -> None:
+    pack = ask(fetched(distinct(400, 150)), token_budget=1_000_000, explain=True)
+    assert len(pack.to_json()) <= 256 * 1024
+    assert len(pack.dropped_entries or ()) <= 100
+    assert pack.assembly_metadata.candidate_count == len(pack.entries) + pack.token_budget.dropped_count
+
+
+VERSIONS = [
+    artifact("v1", content=procedure("one"), version=1, created_at=format_ms(T0 - 30 * DAY), status="superseded",
+             superseded_by="v2", updated_at=format_ms(T0),
+             metadata={"pattern": "p", "chain": 1, "transition": {"from": "active"}}),
+    artifact("v2", content=procedure("two"), version=2, created_at=format_ms(T0 - 10 * DAY), supersedes="v1",
+             metadata={"pattern": "p", "chain": 1}),
+    artifact("arch", content=procedure("old way"), status="archived", created_at=format_ms(T0 - 40 * DAY),
+             updated_at=format_ms(T0 - 5 * DAY), metadata={"pattern": "q", "transition": {"from": "active"}}),
+    artifact("draft", content=procedure("new way"), status="draft", created_at=format_ms(T0 - 40 * DAY)),
+]  # fmt: skip
+
+
+@pytest.mark.requirement("C-22")
+def test_superseded_and_archived_sources_are_shown_on_request_alone_and_drafts_never() -> None:
+    memory = fetched([], VERSIONS)
+    assert set(ids(ask(memory))) == {"v2"}
+    assert set(ids(ask(memory, include=["archived"]))) == {"v2", "arch"}
+    assert set(ids(ask(memory, include=["superseded"]))) == {"v2", "v1"}
+    assert set(ids(ask(memory, include=["superseded", "archived"]))) == {"v2", "v1", "arch"}
+    facts = knowing(record("old", "It was Oslo", end=T0), record("new", "It is Bergen"))
+    assert ids(ask(facts)) == ["new"]
+    assert set(ids(ask(facts, include=["superseded"]))) == {"old", "new"}
+
+
+def test_a_pack_as_of_some_time_holds_what_stood_then() -> None:
+    memory = fetched([], VERSIONS)
+
+    def then(days: int) -> set[str]:
+        return set(ids(ask(memory, as_of=format_ms(T0 - days * DAY))))
+
+    assert then(0) == {"v2"}
+    assert then(7) == {"v2", "arch"}
+    assert then(20) == {"v1", "arch"}
+    assert then(35) == {"arch"}
+    assert then(50) == set()
+
+
+def test_as_of_counts_for_what_was_said_and_known_and_for_the_questions_own_times() -> None:
+    said = [episode(f"e{i}", f"word{i} deploy", at=T0 - i * DAY, index=i) for i in range(5)]
+    facts = knowing(
+        record("old", "It was Oslo", start=T0 - 9 * DAY, end=T0 - 3 * DAY),
+        record("new", "It is Bergen", start=T0 - 3 * DAY),
+    )
+    memory = replace(fetched(said), knowledge=facts.knowledge)
+    pack = ask(memory, query="what did we deploy yesterday", as_of=format_ms(T0 - 4 * DAY))
+    assert set(ids(pack)) == {"e4", "old"}
+    assert pack.created_at == format_ms(T0 - 4 * DAY)
+    asked_about = pack.assembly_metadata.query_classification.time_ref
+    assert asked_about == "2026-03-09T00:00:00.000Z/2026-03-10T00:00:00.000Z"
+    later = ask(memory, as_of=format_ms(T0 + DAY))
+    assert later.created_at == format_ms(T0), "nothing is known of the time after the newest event"
+    assert "new" in ids(later)
+    assert "old" not in ids(later)
+
+
+def test_what_has_expired_is_not_brought_back_by_asking_for_the_past() -> None:
+    told = episode("e1", "the code is 1234", at=T0 - DAY, ttl_seconds=60)
+    assert ids(ask(fetched([told]), as_of=format_ms(T0 - DAY))) == []
