@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from email.utils import parsedate_to_datetime
+from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
@@ -13,8 +16,12 @@ import pytest
 
 from pipeline.cli.wait import wait_for_all
 from pipeline.contracts.schemas import documents
+from pipeline.local.ports import free_ports
 from pipeline.local.samples import QUESTION, SECRETS, TENANT, sample_events
-from tests.support.pipeline import new_settings, running
+from pipeline.store.blocks import connect
+from tests.harness.clocks import Clocks
+from tests.support.pipeline import Pipeline, new_settings, running
+from tests.support.waiting import until
 
 WAIT_S = 120.0
 SCHEMAS = documents()
@@ -23,19 +30,25 @@ KNOWN = ("knowledge", "knowledge.json")
 
 
 @pytest.fixture(scope="module")
-def client(kafka: str, redis_url: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[httpx.Client]:
-    """A service whose memory holds what the sample sessions say."""
+def pipeline(kafka: str, redis_url: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pipeline]:
     settings = new_settings(kafka, redis_url)
-    headers = {"X-HMX-Tenant": TENANT}
-    with (
-        running(settings, tmp_path_factory.mktemp("logs"), "worker", "materialiser", "service"),
-        httpx.Client(base_url=settings.service_url, headers=headers, timeout=WAIT_S) as made,
-    ):
+    with running(settings, tmp_path_factory.mktemp("logs"), "worker", "materialiser", "service") as made:
+        yield made
+
+
+def asking(url: str) -> httpx.Client:
+    return httpx.Client(base_url=url, headers={"X-HMX-Tenant": TENANT}, timeout=WAIT_S)
+
+
+@pytest.fixture(scope="module")
+def client(pipeline: Pipeline) -> Iterator[httpx.Client]:
+    """A service whose memory holds what the sample sessions say."""
+    with asking(pipeline.settings.service_url) as made:
         body = b"\n".join(value.replace(b"\n", b" ") for value in sample_events())
         answer = made.post("/v1/hmx/events", content=body, headers={"Content-Type": "application/x-ndjson"})
         assert answer.status_code == 202, answer.text
         assert answer.json()["summary"]["accepted"] > 500
-        wait_for_all(settings, WAIT_S)
+        wait_for_all(pipeline.settings, WAIT_S)
         yield made
 
 
@@ -85,11 +98,49 @@ def test_the_chain_of_versions_is_walked_back_to_its_first(client: httpx.Client)
     assert walked
 
 
-def test_the_same_question_to_the_same_memory_has_the_same_answer(client: httpx.Client) -> None:
-    packs = [pack(client) for _ in range(2)]
-    for made in packs:
-        del made["assembly_metadata"]["assembly_duration_ms"]
-    assert packs[0] == packs[1]
+QUESTIONS: tuple[dict[str, Any], ...] = (
+    {"query": QUESTION, "token_budget": 2_000},
+    {"query": QUESTION, "token_budget": 600, "explain": True, "strategy": "breadth_first"},
+    {"query": "what failed since last week", "strategy": "recency_biased", "include": ["superseded", "archived"]},
+    {"query": "deploy to staging", "as_of": "2026-03-10T00:00:00Z", "strategy": "depth_first"},
+    {"query": "deploy to staging", "vocabulary": "overview", "weights": {"salience": 1.0}},
+)
+
+
+def packs(client: httpx.Client) -> list[Any]:
+    """All that the questions are answered with, but how long it took."""
+    made = [client.post("/v1/hmx/context-packs", json=asked).json() for asked in QUESTIONS]
+    for one in made:
+        del one["assembly_metadata"]["assembly_duration_ms"]
+    return made
+
+
+@pytest.mark.requirement("C-23", "X19")
+def test_a_pack_is_the_same_from_another_process_forty_days_later_and_after_redis_was_emptied(
+    client: httpx.Client, pipeline: Pipeline, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = packs(client)
+    assert all(one["entries"] for one in before)
+    assert before == packs(client)
+    clocks = Clocks(tmp_path)
+    for name, value in clocks.environment("later").items():
+        monkeypatch.setenv(name, value)
+    clocks.shift("later", 40 * 24 * 3600)
+    (port,) = free_ports(1)
+    pipeline.start("service-2", service_port=port)
+    with asking(f"http://127.0.0.1:{port}") as later:
+        if clocks.available:
+            told = parsedate_to_datetime(later.get("/livez").headers["date"])
+            assert told - datetime.now(UTC) > timedelta(days=39)
+        assert packs(later) == before
+        redis = connect(pipeline.settings.redis_url)
+        held = list(redis.scan_iter(match=f"{pipeline.settings.topic_prefix}*", count=1_000))
+        assert held
+        redis.delete(*held)
+        wait_for_all(pipeline.settings, WAIT_S)
+        for service in (client, later):
+            until(lambda service=service: packs(service) == before)  # type: ignore[misc]
+    assert pipeline.stop("service-2") == 0
 
 
 def test_events_that_held_a_secret_are_answered_without_it(client: httpx.Client) -> None:

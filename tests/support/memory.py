@@ -191,10 +191,10 @@ class Memory:
         if keys:
             self.client.delete(*keys)
 
-    def pack(self, query: str, tenant: str = "acme", tags: list[str] | None = None) -> ContextPack:
-        request = PackRequest(query=query, tenant_id=tenant, tags=tags)
+    def pack(self, query: str, tenant: str = "acme", tags: list[str] | None = None, **asked: Any) -> ContextPack:
+        request = PackRequest.model_validate({"query": query, "tenant_id": tenant, "tags": tags, **asked})
         planned = plan(request)
         return assemble(request, planned, self.store.fetch(planned))
 
-    def found(self, query: str, tenant: str = "acme", tags: list[str] | None = None) -> list[str]:
-        return [entry.source_id for entry in self.pack(query, tenant, tags).entries]
+    def found(self, query: str, tenant: str = "acme", tags: list[str] | None = None, **asked: Any) -> list[str]:
+        return [entry.source_id for entry in self.pack(query, tenant, tags, **asked).entries]
