@@ -3,6 +3,7 @@
 The same request on the same state gives the same pack; only `assembly_duration_ms` is the caller's to fill in.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -112,9 +113,12 @@ class _Draft:
 
     def _pack(self, placed: Sequence[Candidate], drops: Sequence[Drop], listed: int) -> ContextPack:
         request = self.ask.request
-        used = sum(candidate.tokens for candidate in placed)
+        taken: Counter[str] = Counter()
+        for candidate in placed:
+            taken[candidate.section.value] += candidate.tokens
+        used = taken.total()
         sections = {
-            name: SectionBudget(budget=given.budget, used=sum(c.tokens for c in placed if c.section == name))
+            name: SectionBudget(budget=given.budget, used=taken[name])
             for name, given in self.allocation.section_budgets.items()
         }
         # The best-ranked; ranks go on where the entries' end (HMX-C §8).

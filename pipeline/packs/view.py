@@ -81,6 +81,11 @@ class Asked:
     def score(self, parts: Components, pattern: str, text: str) -> float:
         return favoured(self.priors, parts.score(self.weights), pattern, text)
 
+    def unsure(self, confidence: float) -> Bar | None:
+        if confidence >= self.request.min_confidence:
+            return None
+        return Bar(DropReason.LOW_RELEVANCE, f"a confidence of {confidence} is less than was asked for")
+
     def best(self, found: list[T], limit: int) -> list[T]:
         """As many as usual; they come best first, and to look back more are fetched than there are to be."""
         return found[:limit] if self.looks_back else found
@@ -130,9 +135,7 @@ def _artifacts(ask: Asked, fetched: Fetched) -> tuple[Scored[Artifact], ...]:
     standing = [
         (found, _artifact_barred(ask, found, status))
         for found, status in _statuses(ask, fetched.artifacts)
-        if status is not Status.DRAFT
-        and found.source.confidence >= ask.request.min_confidence
-        and _applies(ask, found.source)
+        if status is not Status.DRAFT and _applies(ask, found.source)
     ]
     standing = ask.best(standing, ARTIFACTS)
     highest = max((found.bm25 for found, _ in standing), default=1)
@@ -169,7 +172,7 @@ def _artifact_barred(ask: Asked, found: Found[Artifact], status: Status) -> Bar 
         return Bar(DropReason.DEPRECATED, f"it is {status}: {cause}" if cause else f"it is {status}")
     if decayed(found.source, ask.now):
         return Bar(DropReason.DEPRECATED, "no evidence has supported it for a year")
-    return None if found.sound else _UNSOUND
+    return ask.unsure(found.source.confidence) or (None if found.sound else _UNSOUND)
 
 
 def _applies(ask: Asked, source: Artifact) -> bool:
@@ -215,7 +218,6 @@ def _known(ask: Asked, fetched: Fetched) -> tuple[Scored[KnowledgeRecord], ...]:
         for policy in fetched.policies
         if policy.record_id not in answering and ask.existed(_began(policy))
     ]
-    found = [each for each in found if each.source.confidence >= ask.request.min_confidence]
     highest = max((each.bm25 for each in found), default=0) or 1
     best = _best_sides([each.source for each in found if _holds(ask, each.source)])
     scored = []
@@ -256,6 +258,8 @@ def _record_barred(ask: Asked, found: Found[KnowledgeRecord], best: Mapping[str,
         return Bar(DropReason.DEPRECATED, by)
     if not found.sound:
         return _UNSOUND
+    if (unsure := ask.unsure(source.confidence)) is not None:
+        return unsure
     surest = best.get(source.pattern, 0.0)
     if source.kind is not Known.CONFLICT and source.confidence < surest:
         return Bar(DropReason.CONFLICT, f"what contradicts it is surer: {surest}")

@@ -102,7 +102,7 @@ QUESTIONS: tuple[dict[str, Any], ...] = (
     {"query": QUESTION, "token_budget": 2_000},
     {"query": QUESTION, "token_budget": 600, "explain": True, "strategy": "breadth_first"},
     {"query": "what failed since last week", "strategy": "recency_biased", "include": ["superseded", "archived"]},
-    {"query": "deploy to staging", "as_of": "2026-03-10T00:00:00Z", "strategy": "depth_first"},
+    {"query": "deploy to staging", "as_of": "2026-02-10T00:00:00Z", "strategy": "depth_first"},
     {"query": "deploy to staging", "vocabulary": "overview", "weights": {"salience": 1.0}},
 )
 

@@ -63,7 +63,7 @@ def test_a_type_is_shown_once_it_is_registered(monkeypatch: pytest.MonkeyPatch) 
     assert [entry.content for entry in ask(memory).entries] == ["[hmx] Runbook\nwhat it says"]
 
 
-@pytest.mark.requirement("C-01", "C-02", "C-07")
+@pytest.mark.requirement("C-01", "C-02", "C-07", "X17")
 def test_a_pack_is_whole_and_in_order() -> None:
     pack = ContextPack.model_validate_json(ask(some(), session_id="s1").to_json())
     assert [(e.section.value, e.source_id) for e in pack.entries] == [
@@ -95,7 +95,7 @@ def test_every_entry_begins_with_the_mark_and_holds_no_blank_line() -> None:
     assert pack.entries[0].token_estimate == estimate(pack.entries[0].content)
 
 
-@pytest.mark.requirement("C-08", "C-12", "C-13")
+@pytest.mark.requirement("C-08", "C-12", "C-13", "X18")
 @given(st.integers(1, 600), st.integers(0, 40))
 def test_counts_add_up_at_every_budget(budget: int, count: int) -> None:
     pack = ask(fetched(distinct(count), [artifact("a1")]), token_budget=budget)
@@ -157,7 +157,7 @@ def _fields(struct: Any) -> dict[str, Any]:
     return {name: getattr(struct, name) for name in struct.__struct_fields__}
 
 
-@pytest.mark.requirement("C-25")
+@pytest.mark.requirement("C-25", "X21")
 def test_caps_hold_and_the_count_of_drops_stays_whole() -> None:
     pack = ask(fetched(distinct(700, 3)), token_budget=1_000_000)
     assert len(pack.entries) == PACK_ENTRIES
@@ -198,8 +198,15 @@ def test_the_same_question_to_the_same_state_is_the_same_pack() -> None:
         {"sections": ["episodes"]},
         {"min_confidence": 0.5},
         {"weights": {"relevance": 1.0}},
+        {"strategy": "depth_first"},
+        {"as_of": "2026-03-14T03:00:00Z"},
+        {"lineage": {"session_id": "s1"}},
+        {"include": ["archived"]},
+        {"explain": True},
+        {"vocabulary": "overview"},
     ],
 )
+@pytest.mark.requirement("X19")
 def test_any_parameter_makes_another_pack(changes: dict[str, Any]) -> None:
     assert ask(some(), **changes).pack_id != ask(some()).pack_id
 
@@ -219,11 +226,15 @@ def test_an_empty_memory_gives_an_empty_pack_of_1970() -> None:
     assert pack.token_budget.remaining == 4096
 
 
+@pytest.mark.requirement("X14")
 def test_only_the_asked_sections_and_confidence() -> None:
     assert {e.section for e in ask(some(), sections=["episodes"]).entries} == {Section.EPISODES}
-    assert "a1" not in {e.source_id for e in ask(some(), min_confidence=0.9).entries}
+    unsure = ask(some(), min_confidence=0.9)
+    assert "a1" not in {e.source_id for e in unsure.entries}
+    assert {d.source_id: d.drop_reason.value for d in unsure.dropped_entries or ()}["a1"] == "low_relevance"
 
 
+@pytest.mark.requirement("E-12", "Y05")
 def test_an_expired_episode_is_no_candidate() -> None:
     lived = episode("e1", "secret of the hour", at=T0 - 3_600_000, ttl_seconds=3600)
     alive = episode("e2", "still valid text", at=T0 - 3_600_000, ttl_seconds=3601, index=1)

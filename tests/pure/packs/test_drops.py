@@ -60,7 +60,7 @@ def unsound(memory: Fetched, *names: str) -> Fetched:
     return replace(memory, artifacts=tuple(map(seen, memory.artifacts)), knowledge=tuple(map(seen, memory.knowledge)))
 
 
-@pytest.mark.requirement("C-21", "C-22")
+@pytest.mark.requirement("C-21", "C-22", "X14")
 def test_every_reason_drops_the_one_that_it_is_about() -> None:
     conflict = record(
         "c", "It is Postgres; but also: It is MySQL", kind="conflict", status="unresolved", pattern="fact/db"

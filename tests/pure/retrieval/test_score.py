@@ -28,7 +28,7 @@ def test_a_score_lies_between_its_components(parts: Components, weights: Ranking
     assert min(values) - 1e-6 <= parts.score(weights) <= max(values) + 1e-6
 
 
-@pytest.mark.requirement("C-14")
+@pytest.mark.requirement("C-14", "X15")
 @pytest.mark.parametrize("name", NAMES)
 @given(components)
 def test_all_weight_on_one_component_is_that_component(name: str, parts: Components) -> None:

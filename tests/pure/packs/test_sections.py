@@ -1,0 +1,78 @@
+"""What feeds each section, and what of it weighs how much (HMX-C §3.1, §5)."""
+
+import pytest
+
+from pipeline.contracts.event_types import Role
+from pipeline.contracts.evidence import Step
+from pipeline.contracts.pack import PERMITTED, Section
+from pipeline.retrieval.score import Fetched, Found
+from tests.pure.packs.test_assemble import ask
+from tests.pure.packs.test_drops import record
+from tests.support.memory import T0, artifact, episode, fetched
+
+POLICY = record("policy", "Always sign the release", kind="policy", body={"memory": "policy", "said_by": ["user"]})
+
+
+def planted() -> Fetched:
+    failed = {"error_type": "KubectlError", "message": "namespace staging not found"}
+    said = fetched(
+        [episode("said", "please deploy staging"), episode("failed", event_type="error", content=failed, index=1)],
+        [
+            artifact("procedure"),
+            artifact("choice", "Which way", artifact_type="decision_policy", content={"recommendation": "Roll slowly"}),
+        ],
+    )
+    records = [
+        record("fact", "Staging is in Oslo"),
+        record("goal", "We want to release weekly", body={"memory": "goal"}),
+        record("entity", "service checkout", kind="entity"),
+        record("relation", "checkout depends on ledger", kind="relation"),
+        record("conflict", "It is Postgres; but also: It is MySQL", kind="conflict", status="unresolved"),
+    ]
+    begun = (Step(event_id="x", at=T0, role=Role.CALL, index=0, name="check", ok=True),)
+    found = tuple(Found(each, 1000) for each in records)
+    return Fetched("v", T0, said.episodes, said.artifacts, found, (POLICY,), begun)
+
+
+@pytest.mark.requirement("C-04")
+def test_planted_material_fills_every_section_from_what_it_permits() -> None:
+    entries = ask(planted(), session_id="s1").entries
+    assert {entry.section for entry in entries} == set(Section)
+    assert all(entry.source_type in PERMITTED[entry.section] for entry in entries)
+    where = {entry.source_id: entry.section.value for entry in entries if entry.section is not Section.WORKFLOW}
+    assert where == {
+        "policy": "core",
+        "choice": "constraints",
+        "goal": "goals",
+        "procedure": "procedures",
+        "fact": "facts",
+        "entity": "facts",
+        "said": "episodes",
+        "relation": "graph_relations",
+        "conflict": "conflicts",
+        "failed": "evidence",
+    }
+
+
+@pytest.mark.requirement("C-05")
+@pytest.mark.parametrize("budget", [30, 100, 4096])
+@pytest.mark.parametrize("query", ["deploy staging", "what is the weather", "was?"])
+def test_a_standing_policy_is_in_every_pack_that_has_room_for_it(query: str, budget: int) -> None:
+    first = ask(planted(), query=query, token_budget=budget).entries[0]
+    assert (first.section, first.source_id) == (Section.CORE, "policy")
+
+
+@pytest.mark.requirement("E-14")
+def test_of_twins_the_more_salient_comes_first_the_more_so_the_more_salience_weighs() -> None:
+    twins = fetched(
+        [episode("dull", "deploy it today", salience=0.1), episode("keen", "ship it today", salience=0.9, index=1)]
+    )
+
+    def scores(salience: float) -> dict[str, float]:
+        pack = ask(twins, weights={"relevance": 0.4, "recency": 0.2, "provenance": 0.2, "salience": salience})
+        return {entry.source_id: entry.relevance_score for entry in pack.entries}
+
+    assert list(scores(0.2)) == ["keen", "dull"]
+    assert list(scores(0.0)) == ["dull", "keen"]
+    gaps = [scores(weight)["keen"] - scores(weight)["dull"] for weight in (0.1, 0.2, 0.4, 0.8)]
+    assert gaps == sorted(gaps)
