@@ -5,11 +5,11 @@ import random
 import orjson
 import pytest
 
-from pipeline.contracts.limits import MB, WAITING_BYTES
+from pipeline.contracts.limits import MB, WAITING_BYTES, WINDOW_MS
 from pipeline.stages.executor import Executor
 from pipeline.stages.tx import STALE_TIMERS, Tx
 from tests.support.inprocess import Ran, run, sessions_fold
-from tests.support.records import LogRecord, event, log
+from tests.support.records import START_MS, LogRecord, event, log
 from tests.support.sessions import interleaved, session
 
 
@@ -98,3 +98,16 @@ def test_timers_of_what_is_gone_do_not_pile_up() -> None:
     assert len(tx.timers) <= STALE_TIMERS + 3
     tx.clock = 2_000_000
     assert [tx.pop_due(), tx.pop_due()] == [("stays", 2), None]
+
+
+def test_what_came_behind_a_gap_while_the_clock_was_ahead_comes_out_when_append_times_are_there_again() -> None:
+    ahead = 600_000
+    gap = [(ahead, event("gap", n)) for n in (0, 2)]
+    others = [(1_000 * n, event("plain", n)) for n in range(1 + (ahead + WINDOW_MS) // 1_000)]
+    executor, out = Executor(sessions_fold(), 0), {}
+    for record in log([*gap, *others]):
+        for output in executor.run([record]).outputs:
+            episode = orjson.loads(output.value or b"")
+            out[episode["sessionId"], episode["metadata"]["hmx"]["sequence"]] = record.timestamp
+    assert all(out["plain", n] == START_MS + at for n, (at, _) in enumerate(others))
+    assert out["gap", 2] == START_MS + ahead + WINDOW_MS

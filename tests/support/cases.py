@@ -76,6 +76,18 @@ CASES = (
         },
     ),
     Case(
+        "a broker's clock leaps ahead and is set right again",
+        "append times are the only clock: what came behind a gap meanwhile waits until they have come as far again, "
+        "everything else goes on",
+        "`hmx_partition_waiting`, `hmx_partition_waiting_sessions`",
+        "let brokers' clocks be slewed, not stepped",
+        {
+            "pressure/test_sessions_at_their_bounds.py": (
+                "test_what_came_behind_a_gap_while_the_clock_was_ahead_comes_out_when_append_times_are_there_again",
+            ),
+        },
+    ),
+    Case(
         "one tenant with nearly all the traffic",
         "records are taken in the log's order, so others wait as long as it does; what they learn is the same",
         "`hmx_partition_lag_seconds`",
