@@ -10,7 +10,7 @@ COMPILE := $(BIN)/uv pip compile --universal --python-version 3.11 --generate-ha
 SIDE_BY_SIDE := -n 2 --dist loadfile --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-slow bench quality conformance crash fuzz reference lint lock venv clean
+.PHONY: help demo test test-web test-slow bench quality conformance crash fuzz reference lint lock venv clean
 
 help:  ## list these commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s  %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -20,6 +20,10 @@ demo: venv  ## start the whole pipeline on real Kafka and Redis, run sample sess
 
 test: lint  ## lint, then the default test suite on a real Kafka and Redis that it starts and stops itself
 	@$(BIN)/python -m pytest $(SIDE_BY_SIDE)
+
+test-web: venv  ## the page in headless Chromium, the clients' contract from JavaScript (root installs what lacks; Debian)
+	@tests/web/install
+	@$(BIN)/python -m pytest -m web tests/web
 
 test-slow: venv  ## the tests left out of `make test`, which take minutes, and every property with many more examples
 	@HYPOTHESIS_PROFILE=thorough $(BIN)/python -m pytest $(SIDE_BY_SIDE) tests/pure

@@ -104,8 +104,12 @@ class Browser:
         pressed = [{"type": kind, "value": key} for key in keys for kind in ("keyDown", "keyUp")]
         self.post("actions", actions=[{"type": "key", "id": "keyboard", "actions": pressed}])
 
-    def resize(self, width: int, height: int) -> None:
-        self.post("window/rect", width=width, height=height)
+    def view(self, width: int, height: int, scheme: str = "light") -> None:
+        """The window's inside, in pixels, by day or by night."""
+        size = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": False}
+        scheme_is = {"features": [{"name": "prefers-color-scheme", "value": scheme}]}
+        self.post("goog/cdp/execute", cmd="Emulation.setDeviceMetricsOverride", params=size)
+        self.post("goog/cdp/execute", cmd="Emulation.setEmulatedMedia", params=scheme_is)
 
     def told(self) -> list[dict[str, Any]]:
         """What the console has said since it was last asked: errors, refused resources."""

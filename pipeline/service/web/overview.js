@@ -21,7 +21,7 @@ export function overview(place) {
       shown = [problem(error, soft("It is asked for again every few seconds."))];
     }
     if (gone) return;
-    if (!place.contains(document.activeElement) || !place.querySelector("details[open]")) replace(place, shown);
+    replace(place, shown);
     timer = setTimeout(function again() {
       document.hidden ? timer = setTimeout(again, EVERY_MS) : look();
     }, EVERY_MS);
@@ -31,13 +31,18 @@ export function overview(place) {
   return () => { gone = true; clearTimeout(timer); };
 }
 
-// What was folded out stays so.
+// What was folded out stays so, and the focus stays where it was.
 function replace(place, shown) {
   const open = [...place.querySelectorAll("details[open] > summary")].map(summary => summary.textContent);
-  place.replaceChildren(...shown);
-  for (const summary of place.querySelectorAll("details > summary")) {
-    if (open.includes(summary.textContent)) summary.parentElement.open = true;
+  const focus = place.contains(document.activeElement) ? document.activeElement.textContent : null;
+  const next = make("div", { class: "rows" }, shown);
+  for (const summary of next.querySelectorAll("summary")) {
+    if (!open.includes(summary.textContent)) continue;
+    summary.parentElement.open = true;
+    summary.parentElement.dispatchEvent(new Event("toggle"));
   }
+  place.replaceChildren(next);
+  if (focus !== null) [...next.querySelectorAll("summary, .scroll")].find(one => one.textContent === focus)?.focus({ preventScroll: true });
 }
 
 function page(told) {
@@ -146,7 +151,7 @@ function stage([name, { partitions: rows, lag }]) {
       rows.some(row => row.waiting !== null) && make("span", {}, make("b", {}, number(sum(rows, "waiting"))), name === "sessions" ? " events waiting" : " patterns to compile"),
       rows.some(row => row.state !== null) && make("span", {}, make("b", {}, number(sum(rows, "state"))), " records of state"),
       idle ? make("span", { class: "warn" }, make("b", {}, number(idle)), ` partition${idle > 1 ? "s" : ""} without a worker`) : null),
-    folded(`${plural(rows.length, "partition")}`, () => table(`Partitions of the stage ${name}`, [
+    folded(`${plural(rows.length, "partition")} of ${name}`, () => table(`Partitions of the stage ${name}`, [
       { title: "partition", number: true, cell: row => row.partition },
       { title: "position", number: true, cell: row => row.position },
       { title: "behind", number: true, cell: row => row.lag },

@@ -1,0 +1,312 @@
+"""The page in a real browser: it shows what the routes say, of one tenant, as text; with the keyboard too."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import orjson
+import pytest
+
+from pipeline.audit.verify import verify
+from pipeline.cli.wait import wait_for_all
+from pipeline.kafka.publisher import publish
+from pipeline.service.keys import Grant, Scope, add
+from pipeline.settings import Settings
+from tests.support.pipeline import Pipeline, create_topics, new_settings, running
+from tests.support.records import START_MS, event
+from tests.support.service import serving
+from tests.support.sessions import session
+from tests.support.waiting import until
+from tests.web.browser import ENTER, TAB, Browser, browsing
+
+MARKUP = "<img src=x onerror='document.title=1'><b>bold</b>"
+VIEWS = ("overview", "ask", "artifacts", "patterns", "sessions")
+WIDE, NARROW = (1280, 900), (390, 844)
+pytestmark = pytest.mark.web
+
+
+@pytest.fixture(scope="module")
+def pipeline(kafka: str, redis_url: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pipeline]:
+    """Two tenants' sessions in two rounds, so that artifacts have versions; some of what came was no event."""
+    settings = new_settings(kafka, redis_url)
+    with running(settings, tmp_path_factory.mktemp("logs"), "worker", "materialiser", "service") as started:
+        for numbers in (range(8), range(8, 24)):
+            publish([orjson.dumps(item) for n in numbers for item in session(n)], settings)
+            wait_for_all(settings)
+        publish([orjson.dumps(item) for n in range(3) for item in session(n, "globex")], settings)
+        said = event("marked", 0, at=START_MS, event_type="message", content={"role": "user", "text": MARKUP})
+        publish([b"no event", b"{}", orjson.dumps({**said, "tenant_id": "acme"})], settings)
+        wait_for_all(settings)
+        yield started
+
+
+@pytest.fixture(scope="module")
+def settings(pipeline: Pipeline) -> Settings:
+    return pipeline.settings
+
+
+@pytest.fixture(scope="module")
+def shared() -> Iterator[Browser]:
+    with browsing() as browser:
+        yield browser
+
+
+@pytest.fixture
+def browser(shared: Browser, settings: Settings) -> Iterator[Browser]:
+    """What the console says of it is looked at in the end: nothing refused, nothing raised."""
+    shared.view(*WIDE)
+    shared.open("about:blank")
+    shared.told()
+    yield shared
+    assert shared.told() == []
+
+
+def show(browser: Browser, settings: Settings, view: str) -> None:
+    browser.open("about:blank")  # or only what stands behind # would change
+    browser.open(f"{settings.service_url}/#{view}")
+
+
+def told(settings: Settings, path: str, tenant: str = "acme") -> Any:
+    return httpx.get(f"{settings.service_url}/v1/hmx/{path}", headers={"X-HMX-Tenant": tenant}, timeout=60).json()
+
+
+def rows(browser: Browser, region: str) -> list[list[str]]:
+    """The cells of a table by its name, as they are shown."""
+    browser.one(f"[role=region][aria-label='{region}'] tbody tr")
+    script = """return [...document.querySelectorAll(`[role=region][aria-label='${arguments[0]}'] tbody tr`)]
+      .map(row => [...row.children].map(cell => cell.innerText.trim()))"""
+    return list(browser.run(script, region))
+
+
+@pytest.mark.requirement("K-06")
+def test_the_overview_shows_what_verify_recounts(browser: Browser, settings: Settings) -> None:
+    show(browser, settings, "overview")
+    report = verify(settings).as_json()
+    outcomes = {row[0].replace(" ", "_"): int(row[1].replace(",", "")) for row in rows(browser, "Outcomes")}
+    assert outcomes == report["outcomes"]
+    reasons = {row[0]: int(row[1]) for row in rows(browser, "Dead letters by reason")}
+    assert reasons == report["rejections"] == {"not_json": 1, "missing_field": 1}
+    events = sum(count for name, count in outcomes.items() if name != "control")
+    assert browser.one(".tile[aria-label='Events taken'] .value").text == f"{events:,}"
+    assert browser.one(".tile[aria-label='Dead letters'] .value").text == "2"
+    assert browser.one(".tile[aria-label='Processes'] .value").text == "2 of 2"
+    assert browser.one(".tile[aria-label='In memory within'] .value").text.startswith("≤")
+    assert len(rows(browser, "Processes")) == 2
+    browser.one(".tile[aria-label='Events taken']", "a second")  # it looks again by itself
+
+
+def test_what_was_folded_out_stays_so_while_the_overview_looks_again(browser: Browser, settings: Settings) -> None:
+    show(browser, settings, "overview")
+    browser.one("section[aria-label='Stage sessions'] summary").click()
+    assert len(rows(browser, "Partitions of the stage sessions")) == 8
+    browser.one(".tile[aria-label='Events taken']", "a second")
+    assert len(rows(browser, "Partitions of the stage sessions")) == 8
+
+
+@pytest.mark.requirement("C-03")
+def test_a_pack_is_shown_whole_and_each_entry_leads_to_its_events(browser: Browser, settings: Settings) -> None:
+    show(browser, settings, "ask")
+    browser.one("textarea").type("deploy the payments service to staging: namespace not found")
+    budget = browser.one("input[name=budget]")
+    budget.clear()
+    budget.type("300")
+    browser.one("form.ask button").click()
+    browser.one("section[aria-label='The pack']", "300 tokens")
+    asked = {"query": "deploy the payments service to staging: namespace not found", "token_budget": 300}
+    url, headers = f"{settings.service_url}/v1/hmx/context-packs", {"X-HMX-Tenant": "acme"}
+    pack = httpx.post(url, json=asked, headers=headers).json()
+    assert [each.text for each in browser.all("article .said")] == [entry["content"] for entry in pack["entries"]]
+    sections = {name for name, given in pack["token_budget"]["section_budgets"].items() if given["used"]}
+    bar = browser.run("return [...document.querySelectorAll('.stacked i')].map(one => one.className)")
+    assert {name.removeprefix("fill ") for name in bar} == sections
+
+    dropped = browser.one("section[aria-label='Left out'] summary")
+    dropped.click()
+    reasons = {row[1].replace(" ", "_") for row in rows(browser, "Candidates that were left out")}
+    assert reasons == {one["drop_reason"] for one in pack["dropped_entries"]}
+
+    for n, entry in enumerate(pack["entries"]):
+        article = browser.all("article")[n]
+        article.all("summary")[0].click()
+        events = ids_of(settings, entry)
+        shown = f"article:nth-of-type({place_of(pack, n)})"
+        path = f".card[aria-label='{entry['section'].replace('_', ' ')}'] {shown} .events > li"
+        browser.one(path)
+        assert len(browser.all(path)) == min(len(events), 9), "eight, and how many more"
+        first = browser.all(f"{path} summary")[0]
+        first.click()
+        assert events[0] in browser.one(f"{path} pre").text
+
+
+def place_of(pack: dict[str, Any], n: int) -> int:
+    """Which article of its section an entry is."""
+    before = [entry["section"] for entry in pack["entries"][: n + 1]]
+    return before.count(before[-1])
+
+
+def ids_of(settings: Settings, entry: dict[str, Any]) -> list[str]:
+    if entry["source_type"] == "episode":
+        return [entry["source_id"]]
+    kind = "artifacts" if entry["source_type"] == "artifact" else "knowledge"
+    return list(told(settings, f"{kind}/{entry['source_id']}")["source_events"])
+
+
+@pytest.mark.requirement("A-26")
+def test_artifacts_are_found_by_type_and_status_and_their_versions_by_each_other(
+    browser: Browser, settings: Settings
+) -> None:
+    show(browser, settings, "artifacts")
+    counts = told(settings, "counts")["artifacts"]
+    shown = {row[0].replace(" ", "_"): row[1:] for row in rows(browser, "Artifacts by type and status")}
+    statuses = ("active", "draft", "superseded", "deprecated", "archived")
+    assert shown == {kind: [str(has.get(status, "–")) for status in statuses] for kind, has in counts.items()}
+
+    browser.one("a[href='#artifacts/task_schema/superseded']").click()
+    browser.one("section[aria-label='task schema, superseded'] tbody a").click()
+    chain = browser.one("ol.chain")
+    versions = [each.text for each in chain.all("li b")]
+    assert versions == [f"v{n}" for n in range(1, len(versions) + 1)]
+    assert len(versions) > 1
+    chain.all("a")[-1].click()
+    here = browser.one("ol.chain a[aria-current]", versions[-1])
+    assert "active" in here.text
+    assert here.attribute("href") != chain_start(browser)
+    browser.one("section[aria-label='What it rests on'] summary").click()
+    browser.one("section[aria-label='What it rests on'] .events li", "message")
+
+
+def chain_start(browser: Browser) -> str | None:
+    return browser.all("ol.chain a")[0].attribute("href")
+
+
+def test_the_tables_are_those_of_the_tenant_and_sorted_by_their_heads(browser: Browser, settings: Settings) -> None:
+    show(browser, settings, "sessions")
+    assert len(rows(browser, "Sessions")) == 25
+    browser.one("thead button", "released").click()
+    browser.one("th[aria-sort]", "released")
+    released = [int(row[1]) for row in rows(browser, "Sessions")]
+    assert released == sorted(released, reverse=True)
+
+    browser.run("const all = document.getElementById('tenant'); all.value = 'globex'; "
+                "all.dispatchEvent(new Event('change'))")  # fmt: skip
+    until(lambda: len(rows(browser, "Sessions")) == 3, "the other tenant's sessions are shown")
+    show(browser, settings, "patterns")
+    patterns = told(settings, "tables/patterns?limit=500", "globex")
+    assert len(rows(browser, "Patterns")) == min(50, patterns["totals"]["patterns"])
+    browser.run("localStorage.clear()")
+
+
+def test_what_agents_wrote_is_never_markup(browser: Browser, settings: Settings) -> None:
+    show(browser, settings, "ask")
+    browser.one("textarea").type("bold img src onerror title")
+    browser.one("form.ask button").click()
+    browser.one("article .said", MARKUP)
+    assert not browser.all("main img, main b[onerror], article b b")
+    assert browser.run("return document.title") == "HMX memory"
+
+
+def test_everything_can_be_reached_and_used_by_keyboard(browser: Browser, settings: Settings) -> None:
+    show(browser, settings, "overview")
+    browser.one(".tile")
+    browser.press(TAB)
+    assert browser.run("return document.activeElement.innerText") == "Skip to the content"
+    browser.press(ENTER)
+    assert browser.run("return document.activeElement.id") == "main"
+    browser.open(f"{settings.service_url}/#ask")
+    browser.one("textarea")
+    until(lambda: browser.run("return document.activeElement.tagName") == "TEXTAREA", "the question can be typed")
+    browser.press(*"deploy payments")
+    for _ in range(4):
+        browser.press(TAB)
+    assert browser.run("return document.activeElement.innerText") == "Ask"
+    browser.press(ENTER)
+    browser.one("section[aria-label='The pack']")
+    while browser.run("return document.activeElement.tagName") != "SUMMARY":
+        browser.press(TAB)
+    browser.press(ENTER)
+    browser.one("article details[open] .events li")
+
+
+@pytest.mark.parametrize("size", [WIDE, NARROW])
+def test_no_view_is_wider_than_the_window(browser: Browser, settings: Settings, size: tuple[int, int]) -> None:
+    browser.view(*size)
+    for view in VIEWS:
+        show(browser, settings, view)
+        browser.one("main .card")
+        if view == "ask":
+            browser.one("textarea").type("deploy payments")
+            browser.one("form.ask button").click()
+            browser.one("article")
+        assert browser.run("return document.documentElement.scrollWidth") <= size[0], view
+
+
+def test_the_page_is_readable_by_day_and_by_night(browser: Browser, settings: Settings) -> None:
+    """Contrast of all text against what stands behind it, WCAG 2.2 AA."""
+    for scheme in ("light", "dark"):
+        browser.view(*WIDE, scheme)
+        for view in VIEWS:
+            show(browser, settings, view)
+            browser.one("main .card")
+            weak = browser.run((Path(__file__).parent / "contrast.js").read_text())
+            assert weak == [], (scheme, view)
+
+
+def test_where_nothing_has_come_in_each_view_says_what_to_do(browser: Browser, kafka: str, redis_url: str) -> None:
+    fresh = new_settings(kafka, redis_url, processes="")
+    create_topics(fresh)
+    with serving(fresh) as service:
+        url = str(service.base_url).rstrip("/")
+        for view, says in (
+            ("overview", "hmx publish"),
+            ("artifacts", "a tenant"),
+            ("sessions", "a tenant"),
+            ("ask", "What an agent"),
+        ):
+            browser.open("about:blank")
+            browser.open(f"{url}/#{view}")
+            browser.one("main", says)
+        browser.open(f"{url}/#overview")
+        browser.one(".tile[aria-label='Processes']", "HMX_PROCESSES")
+    browser.told()  # what is asked without a tenant is refused, and the console says so
+
+
+def test_where_there_are_keys_the_page_asks_for_one_and_says_what_it_may(
+    browser: Browser, kafka: str, redis_url: str, tmp_path: Path
+) -> None:
+    file = tmp_path / "keys"
+    reader, admin = (add(file, Grant("acme", frozenset(scopes))) for scopes in ({Scope.READ}, set(Scope)))
+    guarded = new_settings(kafka, redis_url, api_keys=str(file))
+    create_topics(guarded, partitions=1)
+    with serving(guarded) as service:
+        url = str(service.base_url).rstrip("/")
+        browser.open(f"{url}/#sessions")
+        browser.one("[role=alert]", "hmx keys new")
+        enter(browser, reader)
+        browser.one("main", "No session of this tenant")
+        browser.open(f"{url}/#overview")
+        browser.one("[role=alert]", "admin")
+        enter(browser, admin)
+        browser.one("main", "hmx publish")
+    browser.run("sessionStorage.clear()")
+    browser.told()
+
+
+def enter(browser: Browser, key: str) -> None:
+    field = browser.one("#key")
+    field.clear()
+    field.type(key + ENTER)
+
+
+def test_when_the_service_is_away_the_page_says_so_and_comes_back_by_itself(
+    browser: Browser, pipeline: Pipeline, settings: Settings
+) -> None:
+    show(browser, settings, "overview")
+    browser.one(".tile")
+    assert pipeline.stop("service") == 0
+    browser.one("[role=alert]", "does not answer")
+    pipeline.start("service")
+    browser.one(".tile")
+    browser.told()
