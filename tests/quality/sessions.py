@@ -25,6 +25,7 @@ from pipeline.contracts.instants import NS_PER_MS, parse_instant
 from pipeline.contracts.keys import session_key
 from pipeline.retrieval.documents import episode_step
 from pipeline.stages.executor import Executor
+from pipeline.stages.fold import Output
 from pipeline.topology import EPISODES, EVIDENCE
 from tests.support.inprocess import barrier_record, sessions_fold, tick_record
 from tests.support.records import START_MS, LogRecord
@@ -86,10 +87,10 @@ class Sessions:
 
     def of(self, name: str) -> Recorded:
         if name not in self._recorded:
-            self._recorded[name] = recorded(name, self._events(name), self._labels(name))
+            self._recorded[name] = recorded(name, self.events(name), self._labels(name))
         return self._recorded[name]
 
-    def _events(self, name: str) -> list[dict[str, Any]]:
+    def events(self, name: str) -> list[dict[str, Any]]:
         file = self.folder / f"{name}.ndjson.gz"
         if not file.exists():
             raise MissingError(f"{file} is not there; set HMX_DATA to the folder of the open data")
@@ -104,23 +105,19 @@ class Sessions:
 
 
 def recorded(name: str, events: Iterable[dict[str, Any]], labels: dict[str, dict[str, Any]] | None = None) -> Recorded:
-    """Events are appended when they happened."""
-    records = _log(sorted(events, key=lambda e: (_at(e), e["tenant_id"], e["session_id"], e["sequence"])))
-    executor = Executor(sessions_fold(), 0)
     steps: dict[tuple[str, str], list[Step]] = defaultdict(list)
     agents: dict[tuple[str, str], str] = {}
     said: dict[str, Contribution] = {}
-    for start in range(0, len(records), _BATCH):
-        for output in executor.run(records[start : start + _BATCH]).outputs:
-            value = orjson.loads(output.value or b"null")
-            if output.topic == EPISODES:
-                own = value["metadata"]["hmx"]
-                key = (own["tenant_id"], value["sessionId"])
-                steps[key].append(episode_step(value))
-                agents.setdefault(key, own["agent_id"])
-            elif output.topic == EVIDENCE and "contribution_id" in value:
-                contribution = Contribution.model_validate_json(output.value or b"")
-                said[evidence_key(contribution)] = contribution
+    for output in published(events):
+        value = orjson.loads(output.value or b"null")
+        if output.topic == EPISODES:
+            own = value["metadata"]["hmx"]
+            key = (own["tenant_id"], value["sessionId"])
+            steps[key].append(episode_step(value))
+            agents.setdefault(key, own["agent_id"])
+        elif output.topic == EVIDENCE and "contribution_id" in value:
+            contribution = Contribution.model_validate_json(output.value or b"")
+            said[evidence_key(contribution)] = contribution
     sessions = [
         Session(*key, agents[key], tuple(seen), (labels or {}).get(key[1], {})) for key, seen in sorted(steps.items())
     ]
@@ -129,6 +126,14 @@ def recorded(name: str, events: Iterable[dict[str, Any]], labels: dict[str, dict
         tuple(sorted(sessions, key=lambda s: (s.first_at, s.tenant_id, s.session_id))),
         tuple(in_order([c for c in said.values() if not c.withdrawn])),
     )
+
+
+def published(events: Iterable[dict[str, Any]]) -> Iterator[Output]:
+    """By the sessions stage. Events are appended when they happened."""
+    records = _log(sorted(events, key=lambda e: (_at(e), e["tenant_id"], e["session_id"], e["sequence"])))
+    executor = Executor(sessions_fold(), 0)
+    for start in range(0, len(records), _BATCH):
+        yield from executor.run(records[start : start + _BATCH]).outputs
 
 
 def _at(event: dict[str, Any]) -> int:

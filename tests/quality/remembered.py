@@ -1,0 +1,92 @@
+"""Memory as the service reads it: what both stages publish of events, in a real Redis, and whole packs from there.
+
+Enters: events. Leaves: the records of all topics in their order, and a memory that they are written to as the
+materialiser writes them. HMX_REDIS_URL names a Redis, else one is started and thrown away. Fails: StackError.
+"""
+
+import os
+import tempfile
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Final
+
+from pipeline.contracts.pack import ContextPack
+from pipeline.local.redis import redis
+from pipeline.local.supervisor import Supervisor
+from pipeline.packs.assemble import assemble
+from pipeline.retrieval.plan import plan
+from pipeline.retrieval.request import PackRequest
+from pipeline.retrieval.score import Fetched
+from pipeline.stages.fold import Output
+from pipeline.stages.patterns import PatternsFold
+from pipeline.store.projection import Record
+from pipeline.topology import ARTIFACTS, EPISODES, EVIDENCE, KNOWLEDGE
+from tests.quality.sessions import published
+from tests.support.inprocess import run
+from tests.support.memory import Memory
+from tests.support.records import START_MS, LogRecord
+
+_BLOCK: Final = 500
+_PREFIX: Final = "quality-"
+
+
+def both_stages(events: Iterable[dict[str, Any]]) -> list[Record]:
+    """Episodes, artifacts and knowledge, each topic's in the order of their publication."""
+    made = list(published(events))
+    evidence = [
+        LogRecord(0, offset, START_MS + offset, output.key, output.value, output.headers)
+        for offset, output in enumerate(output for output in made if output.topic == EVIDENCE)
+    ]
+    return [*as_read(made, EPISODES), *as_read(run(PatternsFold, evidence).outputs, ARTIFACTS, KNOWLEDGE)]
+
+
+def as_read(outputs: Iterable[Output], *topics: str) -> list[Record]:
+    """As a reader of these topics gets them."""
+    found: list[Record] = []
+    offsets = dict.fromkeys(topics, 0)
+    for output in outputs:
+        if output.topic in offsets:
+            found.append(Record(output.topic, 0, offsets[output.topic], output.key, output.value, output.headers))
+            offsets[output.topic] += 1
+    return found
+
+
+class Remembered(Memory):
+    def add(self, records: Iterable[Record]) -> None:
+        """In blocks, as the materialiser does."""
+        rest = list(records)
+        while rest:
+            self.write(*rest[:_BLOCK])
+            rest = rest[_BLOCK:]
+
+    def ask(self, request: PackRequest) -> tuple[ContextPack, Fetched]:
+        """As the service answers, with what the answer was chosen from."""
+        planned = plan(request)
+        fetched = self.store.fetch(planned)
+        return assemble(request, planned, fetched), fetched
+
+
+@contextmanager
+def memory(name: str) -> Iterator[Remembered]:
+    """Empty at the beginning; `name` tells memories of one server apart."""
+    with _server() as url:
+        held = Remembered(url, f"{_PREFIX}{name}.")
+        held.wipe()
+        yield held
+        held.wipe()
+
+
+@contextmanager
+def _server() -> Iterator[str]:
+    if given := os.environ.get("HMX_REDIS_URL"):
+        yield given
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        server = redis(Path(folder))
+        supervisor = Supervisor([[server.component]], Path(folder))
+        supervisor.start()
+        try:
+            yield server.url
+        finally:
+            supervisor.stop()
