@@ -284,7 +284,7 @@ def _show_section(made: ContextPack, section: Section, reasons: Mapping[int, Jso
     given = made.token_budget.section_budgets[section]
     OUT.print(f"\n[bold cyan]{section}[/] [dim]{given.used:,} of {given.budget:,} tokens[/]")
     for entry in entries:
-        _say(entry.content.removeprefix(f"{ENTRY_MARK} "), f"{entry.rank:>3}  ")
+        _say(entry.content.removeprefix(ENTRY_MARK).lstrip(), f"{entry.rank:>3}  ")
         support = ""
         if entry.source_type is SourceType.ARTIFACT:
             support = f", conf {entry.provenance.confidence:.2f}, {entry.provenance.evidence_count:,} runs"

@@ -6,6 +6,7 @@ How an artifact's content reads, its type says.
 
 from typing import Final
 
+from pipeline.compiler.knowledge.claims import speaker_of
 from pipeline.compiler.registry import ARTIFACT_TYPES
 from pipeline.contracts.artifact import Artifact
 from pipeline.contracts.instants import format_ms
@@ -18,7 +19,10 @@ MARKER: Final = " [truncated]"
 
 
 def episode(document: Document) -> str:
-    return f"{format_ms(document.at)[:10]} {document.actor}: {' '.join(document.text.split())}"
+    """With its day, and who speaks unless the text begins with that."""
+    text = " ".join(document.text.split())
+    said = text if speaker_of(text) else f"{document.actor}: {text}"
+    return f"{_day(format_ms(document.at))} {said}"
 
 
 def artifact(source: Artifact) -> str:
@@ -31,7 +35,7 @@ def knowledge(source: KnowledgeRecord) -> str:
     """With the day since when it holds, for what is said of people and things changes."""
     since = (source.validity.start if source.validity else None) or source.created_at
     dated = source.kind in (Kind.MEMORY, Kind.CONFLICT)
-    return f"{source.text} (since {since[:10]})" if dated else source.text
+    return f"{source.text} (since {_day(since)})" if dated else source.text
 
 
 def workflow(title: str, hints: WorkflowHints) -> str:
@@ -43,8 +47,14 @@ def workflow(title: str, hints: WorkflowHints) -> str:
 
 def marked(text: str) -> str:
     """As an entry says it: nothing of it stands behind a blank line, which is where intake takes it to end."""
-    lines = [line for line in text.splitlines() if line.strip()]
-    return f"{ENTRY_MARK} {chr(10).join(lines)}"
+    said = "\n".join(line for line in text.splitlines() if line.strip())
+    # Before a word a space belongs to it; before a digit it would be a token of its own.
+    return f"{ENTRY_MARK}{said}" if said[:1].isdigit() else f"{ENTRY_MARK} {said}"
+
+
+def _day(timestamp: str) -> str:
+    """In ISO 8601's basic form: three tokens instead of six."""
+    return timestamp[:10].replace("-", "")
 
 
 def cut(text: str, limit: int) -> str | None:

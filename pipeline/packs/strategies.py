@@ -12,8 +12,8 @@ from pipeline.contracts.pack import RankingWeights, Section, Strategy
 from pipeline.packs.budget import Fill, Open, Room, by_shares, place
 from pipeline.retrieval.terms import terms
 
-_RECENT: Final = 2.0
-"""So much recency weighs against all else together."""
+_RECENT: Final = 20.0
+"""So much recency weighs against all else together; it spans a tenth of what they do."""
 _DEPTH: Final = 8
 """Of so many candidates the relevance is what a section has to say."""
 _UNKNOWN: Final = 0.5

@@ -22,6 +22,7 @@ from pipeline.packs.strategies import Priors, favoured, weights_of
 from pipeline.retrieval.documents import Document
 from pipeline.retrieval.plan import ARTIFACTS, EPISODES, KNOWLEDGE
 from pipeline.retrieval.request import PackRequest
+from pipeline.retrieval.rerank import reranked
 from pipeline.retrieval.score import (
     Components,
     Fetched,
@@ -200,7 +201,7 @@ def _episodes(ask: Asked, fetched: Fetched) -> tuple[Scored[Document], ...]:
         for found in fetched.episodes
         if ask.existed(found.source.at) and (found.source.expires is None or found.source.expires > fetched.newest)
     ]
-    alive = ask.best(alive, EPISODES)
+    alive = reranked(ask.request.query, ask.best(alive, EPISODES))
     highest = max((found.bm25 for found in alive), default=1)
     scored = []
     for found in alive:

@@ -16,7 +16,9 @@ from pipeline.retrieval.documents import Document
 from pipeline.retrieval.times import Span
 
 _HALVED_MS: Final = 7 * 24 * 3600 * 1000
-"""What is a week away from the time in question is half as recent."""
+_KEPT: Final = 0.9
+"""Recency is 1 at the time in question, this ages away from it, and half-way between them a week away: it is to decide
+between what answers about as well, not to outvote the answer."""
 _SUPPORT: Final = 5
 """An artifact observed this often is half as salient as one can be."""
 
@@ -74,7 +76,7 @@ class Components:
 
 def recency(at: int, focus: Span) -> float:
     """1 within the time that the question is about, which is now if it names none."""
-    return _HALVED_MS / (_HALVED_MS + focus.distance(at))
+    return _KEPT + (1 - _KEPT) * _HALVED_MS / (_HALVED_MS + focus.distance(at))
 
 
 def document_components(found: Found[Document], highest: int, focus: Span) -> Components:

@@ -93,7 +93,7 @@ def test_events_that_speak_of_the_graph_say_nothing_that_a_pack_has_said() -> No
 
 def test_without_the_mark_it_would_be_evidence() -> None:
     """Or the test above would hold of nothing."""
-    told = [text.removeprefix("[hmx] ").split("user: ")[-1] for text in pack()]
+    told = [text.removeprefix("[hmx]").split("user: ")[-1] for text in pack()]
     asked = [text for text in told if text.startswith("Please deploy")]
     sessions = [
         [
