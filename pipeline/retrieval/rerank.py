@@ -17,7 +17,7 @@ _UNIT: Final = 10
 _SPEAKER: Final = 15
 """Tenths of its score that a turn keeps whose speaker alone of all is named in the query: they are asked about."""
 _SAYS_LITTLE: Final = 8
-"""Likewise a short turn, or one that asks: what it is about stands in its neighbours, which have lent it their words."""
+"""Likewise a short turn, or one that asks: what it is about stands in its neighbours, who lent it their words."""
 _SHORT: Final = 50
 """Characters."""
 _WORD: Final = re.compile(r"\w+")

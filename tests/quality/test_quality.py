@@ -95,7 +95,7 @@ def test_the_report_is_the_same_on_every_run_and_fits(
 
 def test_missing_data_is_said_plainly(tmp_path: Path) -> None:
     """Of the tasks that need it; the others plant what they ask for."""
-    wanted = ("procedures", "next", "outcome", "recovery", "files")
+    wanted = ("procedures", "next", "outcome", "recovery", "files", "recall")
     told = subprocess.run(
         [sys.executable, "-m", "tests.quality", *wanted, "--data", str(tmp_path), "--out", str(tmp_path / "q.json")],
         capture_output=True,
