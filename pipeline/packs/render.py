@@ -6,7 +6,6 @@ How an artifact's content reads, its type says.
 
 from typing import Final
 
-from pipeline.compiler.knowledge.claims import speaker_of
 from pipeline.compiler.registry import ARTIFACT_TYPES
 from pipeline.contracts.artifact import Artifact
 from pipeline.contracts.instants import format_ms
@@ -14,6 +13,7 @@ from pipeline.contracts.knowledge import Kind, KnowledgeRecord
 from pipeline.contracts.pack import ENTRY_MARK, WorkflowHints
 from pipeline.packs.tokens import estimate
 from pipeline.retrieval.documents import Document
+from pipeline.segments.speakers import speaker_of
 
 MARKER: Final = " [truncated]"
 

@@ -41,7 +41,8 @@ def _tokens(piece: str) -> int:
             end -= 1
         rest = rest[end:]
         count += 1
-    return count
+    # Ranks were learnt from small letters: of a word in capitals they leave more parts than they need.
+    return count + (count > 1 and piece.isupper())
 
 
 @cache

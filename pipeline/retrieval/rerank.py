@@ -9,9 +9,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
-from pipeline.compiler.knowledge.claims import speaker_of
 from pipeline.retrieval.documents import Document
 from pipeline.retrieval.score import Found
+from pipeline.segments.speakers import speaker_of
 
 _UNIT: Final = 10
 _SPEAKER: Final = 15

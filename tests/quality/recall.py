@@ -21,13 +21,12 @@ from pipeline.contracts.pack import ContextPack
 from pipeline.packs.render import episode, marked
 from pipeline.packs.tokens import estimate
 from pipeline.retrieval.documents import Document, document, episode_step
-from pipeline.retrieval.request import PackRequest
 from pipeline.retrieval.score import Fetched
 from pipeline.retrieval.terms import STOP_WORDS, terms
 from pipeline.store.projection import Record
 from pipeline.topology import EPISODES
 from tests.quality.figures import Bar, Case, Figure, paired
-from tests.quality.remembered import Remembered, both_stages, memory
+from tests.quality.remembered import both_stages, memory
 from tests.quality.sessions import MissingError, Sessions
 
 _FILE: Final = "locomo"
@@ -60,8 +59,9 @@ def task(sessions: Sessions) -> Iterator[Figure]:
         usual = {tenant: _Usual(turns) for tenant, turns in _turns(records).items()}
         for question in questions:
             ranked = usual[question.tenant_id].ranked(question.text)
-            for budget in _BARS:
-                value = _held(question, _entries(held, question, budget))
+            packs = held.ask(question.text, question.tenant_id, _BARS)
+            for budget, pack in packs.items():
+                value = _held(question, _entries(*pack))
                 baseline = _held(question, _within(budget, ranked))
                 cases[budget].append((question, Case(question.tenant_id, value, baseline)))
     for budget, bar in _BARS.items():
@@ -112,9 +112,7 @@ def _held(question: Question, said: Sequence[Said]) -> float:
     return found / len(question.gold)
 
 
-def _entries(held: Remembered, question: Question, budget: int) -> list[Said]:
-    request = PackRequest(query=question.text, tenant_id=question.tenant_id, token_budget=budget)
-    pack, fetched = held.ask(request)
+def _entries(pack: ContextPack, fetched: Fetched) -> list[Said]:
     lineage = _lineage(pack, fetched)
     return [Said(_content(entry.content), lineage[entry.source_id]) for entry in pack.entries]
 

@@ -60,11 +60,13 @@ class Remembered(Memory):
             self.write(*rest[:_BLOCK])
             rest = rest[_BLOCK:]
 
-    def ask(self, request: PackRequest) -> tuple[ContextPack, Fetched]:
-        """As the service answers, with what the answer was chosen from."""
-        planned = plan(request)
-        fetched = self.store.fetch(planned)
-        return assemble(request, planned, fetched), fetched
+    def ask(
+        self, query: str, tenant_id: str, budgets: Iterable[int], **fields: Any
+    ) -> dict[int, tuple[ContextPack, Fetched]]:
+        """As the service answers, at each budget, with what the answer was chosen from; that is fetched once."""
+        requests = [PackRequest(query=query, tenant_id=tenant_id, token_budget=budget, **fields) for budget in budgets]
+        fetched = self.store.fetch(plan(requests[-1]))
+        return {request.token_budget: (assemble(request, plan(request), fetched), fetched) for request in requests}
 
 
 @contextmanager

@@ -20,8 +20,9 @@ def known(encoding: str) -> set[bytes]:
 
 
 def shared() -> set[bytes]:
+    """Outside ASCII the first has fewer tokens, and its own are the longest that both can be counted with."""
     first, second = map(known, ENCODINGS)
-    return first & second
+    return {token for token in first if token in second or not token.isascii()}
 
 
 def main() -> None:

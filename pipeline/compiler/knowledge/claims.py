@@ -15,11 +15,12 @@ from pipeline.compiler.knowledge import forms
 from pipeline.compiler.knowledge.clauses import clauses, sentences, spelt_out, without_trail
 from pipeline.compiler.knowledge.naming import REDACTED, TEAM, TEAMS, USER, named, subject_of, value_of
 from pipeline.compiler.knowledge.policies import Policy, policy
-from pipeline.compiler.knowledge.words import ANYTHING, HANGING, LABELS, NO_SUBJECT, PASSING, VAGUE
+from pipeline.compiler.knowledge.words import ANYTHING, HANGING, NO_SUBJECT, PASSING, VAGUE
 from pipeline.segments.intent import intent
 from pipeline.segments.lexicon import word_set
 from pipeline.segments.masking import sentence as with_capital
 from pipeline.segments.masking import shorten
+from pipeline.segments.speakers import LABELS, speaker_of
 
 _TEXT: Final = 200
 _REMEMBERED: Final = 4_096
@@ -30,7 +31,6 @@ _LIKED_WORDS: Final = 5
 _NAMED_WORDS: Final = 4
 _KIND_WORDS: Final = 2
 _FULL_NAME: Final = re.compile("[A-Z][a-z]+ [A-Z][a-z]+")
-_SPEAKER: Final = re.compile(r"([A-Z][a-z]+(?: [A-Z][a-z]+)?): ")
 _OF_THE_MOMENT: Final = ("id", "ids", "number", "code", "name", "address")
 """Of what `the` number is the number, the sentence does not say."""
 _FOR_NOW: Final = word_set("now already still currently also later")
@@ -92,12 +92,6 @@ def claims(text: str, by: str) -> tuple[Claim, ...]:
             continue
         found += (claim for clause in clauses(said) if (claim := _read(_Clause(clause, who), by)) is not None)
     return tuple(dict.fromkeys(found))
-
-
-def speaker_of(text: str) -> str:
-    """The name of whoever says it, where it begins with one and a colon."""
-    match = _SPEAKER.match(text)
-    return match[1] if match is not None and match[1] not in LABELS else ""
 
 
 def policy_claim(instruction: str) -> Claim:

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
-from pipeline.compiler.knowledge.claims import Claim, Memory, claims, policy_claim, speaker_of
+from pipeline.compiler.knowledge.claims import Claim, Memory, claims, policy_claim
 from pipeline.compiler.knowledge.model import KnowledgeKind, Statement, sureness
 from pipeline.compiler.knowledge.naming import USER
 from pipeline.compiler.model import Extracted
@@ -22,6 +22,7 @@ from pipeline.contracts.limits import KNOWLEDGE_VALUES, SEGMENT_STATEMENTS, STEP
 from pipeline.segments.intent import stem
 from pipeline.segments.lexicon import word_set
 from pipeline.segments.pairing import Action
+from pipeline.segments.speakers import speaker_of
 
 ASSISTANT: Final = "assistant"
 EVENT: Final = "event"

@@ -55,17 +55,6 @@ PASSING: Final = word_set(
 )
 """What is so today, and what begins another kind of sentence."""
 
-LABELS: Final = word_set(
-    """
-    Note Error Warning Problem Question Answer Plan Goal Update Summary Result Issue Bug Fix Todo Feature Task Input
-    Output Example Title Description Status Reason Cause Context Background Expected Actual Steps Request Response
-    User Assistant System Human Agent Tip Hint Info Important Reminder Option Idea Proposal Severity File Line Test
-    Remember Policy Rule Decision Conclusion Analysis Review Comment Feedback Correction Also Edit Reply Version
-    Type Name Date Time Place
-    """
-)
-"""What stands before a colon without being who speaks."""
-
 NO_VERB: Final = word_set(
     """
     been seen had heard used knew known mind ever a an the my your his her their our its mine such so too more less

@@ -43,11 +43,11 @@ def ids(pack: ContextPack) -> list[str]:
 
 @pytest.mark.requirement("C-16")
 def test_four_strategies_give_four_packs_of_the_same_state() -> None:
-    made = packs(token_budget=500)
+    made = packs(token_budget=400)
     assert all(pack.assembly_metadata.assembly_strategy is strategy for strategy, pack in made.items())
     named = [made[s] for s in Strategy if s is not Strategy.FINGERPRINT_GUIDED]
     assert len({tuple(ids(pack)) for pack in named}) == 4
-    assert all(pack.token_budget.used <= 500 for pack in named)
+    assert all(pack.token_budget.used <= 400 for pack in named)
 
 
 @pytest.mark.requirement("C-16")
@@ -59,7 +59,7 @@ def test_recency_biased_puts_what_is_newer_first_though_it_matches_worse() -> No
 
     assert episodes(made[Strategy.RECENCY_BIASED]) == sorted(episodes(made[Strategy.RANKED]), reverse=True)
     weights = made[Strategy.RECENCY_BIASED].assembly_metadata.ranking_weights
-    assert weights.recency == pytest.approx(2 * (weights.relevance + weights.provenance + weights.salience), abs=1e-5)
+    assert weights.recency == pytest.approx(20 * (weights.relevance + weights.provenance + weights.salience), abs=1e-4)
 
 
 @given(

@@ -27,10 +27,11 @@ def counted(text: str) -> int:
 
 
 def pieces(text: str, longest: int = 500) -> list[str]:
-    """Texts of many lengths, such as entries have."""
+    """Texts of many lengths, such as entries have, cut between words where there are any."""
     dice, found = random.Random(1), []
     while text:
         length = dice.randint(longest // 8, longest)
+        length = text.find(" ", length, length + longest) if " " in text[length : length + longest] else length
         found.append(text[:length])
         text = text[length:]
     return [piece for piece in found if piece.strip()]

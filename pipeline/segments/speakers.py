@@ -1,0 +1,24 @@
+"""Who says something, where a text begins with it, as in transcripts. In: a text. Out: a name, or nothing."""
+
+import re
+from typing import Final
+
+from pipeline.segments.lexicon import word_set
+
+_SPEAKER: Final = re.compile(r"([A-Z][a-z]+(?: [A-Z][a-z]+)?): ")
+LABELS: Final = word_set(
+    """
+    Note Error Warning Problem Question Answer Plan Goal Update Summary Result Issue Bug Fix Todo Feature Task Input
+    Output Example Title Description Status Reason Cause Context Background Expected Actual Steps Request Response
+    User Assistant System Human Agent Tip Hint Info Important Reminder Option Idea Proposal Severity File Line Test
+    Remember Policy Rule Decision Conclusion Analysis Review Comment Feedback Correction Also Edit Reply Version
+    Type Name Date Time Place
+    """
+)
+"""What stands before a colon without being who speaks."""
+
+
+def speaker_of(text: str) -> str:
+    """The name of whoever says it, where it begins with one and a colon."""
+    match = _SPEAKER.match(text)
+    return match[1] if match is not None and match[1] not in LABELS else ""
