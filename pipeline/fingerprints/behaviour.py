@@ -7,34 +7,32 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 
 from pipeline.compiler.conduct import REST
-from pipeline.contracts.evidence import Contribution
 from pipeline.contracts.fingerprint import BehavioralPatterns, Use
 from pipeline.fingerprints.counting import folded, kept, share
-from pipeline.fingerprints.learnt import SHARED
+from pipeline.fingerprints.learnt import SHARED, Conduct
 
 
-def behavioral_patterns(
-    conduct: Iterable[Contribution], counted: float, named: int, questions: int
-) -> BehavioralPatterns:
+def behavioral_patterns(conduct: Iterable[Conduct], counted: float, named: int, questions: int) -> BehavioralPatterns:
     """`counted`: the share of all segments that these are; `named`: so many tools and error classes have a name;
     `questions`: so many questions are counted, and of each so many options."""
     known = [c for c in conduct if not c.withdrawn]
     tools: dict[str, list[int]] = defaultdict(lambda: [0, 0, 0])
     errors: Counter[str] = Counter()
     for c in known:
-        for verb, counts in c.body["tools"].items():
+        for verb, counts in c.body.tools.items():
             tools[verb] = _added(tools[verb], counts)
-        errors.update(c.body["errors"])
+        if c.body.errors:
+            errors.update(c.body.errors)
     names = kept({verb: counts[0] for verb, counts in tools.items()}, named)
     used: dict[str, list[int]] = defaultdict(lambda: [0, 0, 0])
-    for verb, counts in tools.items():
+    for verb, own in tools.items():
         name = verb if verb in names else REST
-        used[name] = _added(used[name], counts)
+        used[name] = _added(used[name], own)
     calls, succeeded, failed = (sum(counts[i] for counts in tools.values()) for i in range(3))
     return BehavioralPatterns(
         sessions=len({c.session_id for c in known}),
         segments=len(known),
-        outcomes=dict(sorted(Counter(str(c.outcome) for c in known).items())),
+        outcomes=dict(sorted(Counter(c.outcome for c in known).items())),
         calls=calls,
         error_rate=share(failed, succeeded + failed),
         tools={name: _use(used[name], calls) for name in sorted(used)},
@@ -59,13 +57,13 @@ def _use(counts: Sequence[int], calls: int) -> Use:
     )
 
 
-def _decisions(known: Iterable[Contribution], bound: int) -> dict[str, dict[str, int]]:
+def _decisions(known: Iterable[Conduct], bound: int) -> dict[str, dict[str, int]]:
     """Questions and options are freely worded: what only one session has said stays without a name."""
     chosen: dict[str, Counter[str]] = defaultdict(Counter)
     asked: dict[str, set[str]] = defaultdict(set)
     by: dict[tuple[str, str], set[str]] = defaultdict(set)
     for c in known:
-        for question, options in c.body["decisions"].items():
+        for question, options in c.body.decisions.items():
             chosen[question].update(options)
             asked[question].add(c.session_id)
             for option in options:

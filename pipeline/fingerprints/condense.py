@@ -38,24 +38,28 @@ _CONDENSED: Final[Mapping[tuple[str, str], Callable[[Any], Any]]] = {
 
 
 def condensed(artifact: Artifact) -> ArtifactSummary:
-    kind = artifact.artifact_type
-    content = {
-        name: _CONDENSED[kind, name](value) if (kind, name) in _CONDENSED else value
-        for name, value in artifact.content.items()
-    }
-    return ArtifactSummary(
+    """Not validated: it comes of an artifact that was, and a fingerprint validates those that it lists."""
+    kind, content, digest = artifact.artifact_type, artifact.content, artifact.content_hash
+    if any((kind, name) in _CONDENSED for name in content):
+        content = {name: _CONDENSED.get((kind, name), _same)(value) for name, value in content.items()}
+        digest = content_hash(content)
+    return ArtifactSummary.model_construct(
         pattern=artifact.metadata["pattern"],
         artifact_type=kind,
         title=artifact.title,
         summary=artifact.summary,
         content=content,
-        content_hash=content_hash(content),
+        content_hash=digest,
         confidence=artifact.confidence,
         status=artifact.status,
         observed_count=artifact.observed_count or 0,
         tags=artifact.tags or [],
         success_rate=artifact.success_rate,
     )
+
+
+def _same(value: Any) -> Any:
+    return value
 
 
 def weight(summary: ArtifactSummary) -> float:

@@ -8,13 +8,32 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
+import msgspec
+
 from pipeline.contracts.artifact import Artifact, Status
-from pipeline.contracts.evidence import Contribution
 from pipeline.contracts.fingerprint import PRIORS_TYPE
 from pipeline.contracts.knowledge import KnowledgeRecord
 
 SHARED: Final = 2
 """Sessions that must have said something freely worded before it is told elsewhere."""
+
+
+class Deeds(msgspec.Struct, frozen=True):
+    """The body of a contribution of the kind `conduct`; a withdrawn one has none."""
+
+    tools: dict[str, tuple[int, int, int]] = {}
+    errors: dict[str, int] = {}
+    decisions: dict[str, dict[str, int]] = {}
+
+
+class Conduct(msgspec.Struct, frozen=True):
+    """Of such a contribution what is added up; there may be very many."""
+
+    session_id: str
+    agent_id: str
+    outcome: str
+    body: Deeds
+    withdrawn: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +45,7 @@ class Learnt:
     """Event time of the tenant's newest event, milliseconds."""
     artifacts: Sequence[Artifact]
     """Drafts and active ones."""
-    conduct: Sequence[Contribution]
+    conduct: Sequence[Conduct]
     entities: Sequence[KnowledgeRecord]
     relations: Sequence[KnowledgeRecord]
     counted: float = 1.0

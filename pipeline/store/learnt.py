@@ -14,11 +14,11 @@ from pydantic import ValidationError
 
 from pipeline.compiler import conduct
 from pipeline.contracts.artifact import Artifact, Status
-from pipeline.contracts.evidence import Contribution, Pattern
+from pipeline.contracts.evidence import Pattern
 from pipeline.contracts.knowledge import Kind, KnowledgeRecord, Standing
 from pipeline.contracts.limits import FINGERPRINT_GRAPH
 from pipeline.contracts.model import Model
-from pipeline.fingerprints.learnt import Learnt, of_agent
+from pipeline.fingerprints.learnt import Conduct, Learnt, of_agent
 from pipeline.store.blocks import Client, reachable
 from pipeline.store.changes import PATTERN_SAMPLE, TENANT_SAMPLE
 from pipeline.store.keys import TenantKeys
@@ -39,6 +39,7 @@ class _Whose(msgspec.Struct):
 
 
 _whose: Final = msgspec.json.Decoder(_Whose).decode
+_conduct: Final = msgspec.json.Decoder(Conduct).decode
 
 
 def read_learnt(client: Client, keys: TenantKeys, tenant_id: str, agent_id: str | None = None) -> Learnt:
@@ -63,7 +64,7 @@ def _whole(client: Client, keys: TenantKeys, tenant_id: str) -> Learnt:
         tenant_id=tenant_id,
         newest=int(client.zscore(keys.newest, b"at") or 0),
         artifacts=_models(client, Artifact, [keys.artifact(i.decode()) for i in sorted(artifacts)]),
-        conduct=_models(client, Contribution, [keys.contribution(i) for i in segments]),
+        conduct=list(map(_conduct, _values(client, [keys.contribution(i) for i in segments]))),
         counted=share,
         entities=_models(client, KnowledgeRecord, [keys.knowledge(i) for i in entities[:FINGERPRINT_GRAPH]]),
         relations=_models(client, KnowledgeRecord, [keys.knowledge(i) for i in relations[:FINGERPRINT_GRAPH]]),

@@ -4,18 +4,21 @@ import random
 from collections.abc import Iterable
 from typing import Any
 
+import msgspec
 import orjson
 
 from pipeline.compiler import conduct
 from pipeline.contracts.artifact import Artifact
 from pipeline.contracts.evidence import Contribution
 from pipeline.contracts.knowledge import HOLDS, Kind, KnowledgeRecord
-from pipeline.fingerprints.learnt import Learnt
+from pipeline.fingerprints.learnt import Conduct, Learnt
 from pipeline.stages.patterns import PatternsFold
 from pipeline.topology import ARTIFACTS, KNOWLEDGE
 from tests.support.inprocess import events_log, evidence_logs, run
 from tests.support.records import START_MS, event
 from tests.support.sessions import interleaved, session
+
+_conduct = msgspec.json.Decoder(Conduct).decode
 
 
 def decided(number: int) -> list[dict[str, Any]]:
@@ -51,7 +54,7 @@ def learnt_of(
         tenant_id=tenant_id,
         newest=START_MS,
         artifacts=[a for a in artifacts.values() if a.tenant_id == tenant_id and a.status in ("draft", "active")],
-        conduct=[c for c in own.values() if c.pattern_type == conduct.NAME],
+        conduct=[_conduct(c.to_json()) for c in own.values() if c.pattern_type == conduct.NAME],
         entities=[record for record in holds if record.kind is Kind.ENTITY],
         relations=[record for record in holds if record.kind is Kind.RELATION],
     )

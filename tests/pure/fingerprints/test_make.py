@@ -11,11 +11,10 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from pipeline.compiler.conduct import REST
-from pipeline.contracts.evidence import Contribution
 from pipeline.contracts.fingerprint import PARTS, Fingerprint, Tier, fingerprint_hash
 from pipeline.contracts.knowledge import Kind, KnowledgeRecord, Standing
 from pipeline.contracts.schemas import documents
-from pipeline.fingerprints.learnt import of_agent
+from pipeline.fingerprints.learnt import Conduct, Deeds, of_agent
 from pipeline.fingerprints.make import fingerprint
 from tests.support.learnt import decided, history, learnt_of
 from tests.support.sessions import interleaved, session
@@ -151,17 +150,13 @@ WIDE = "漢" * 400
 
 @pytest.mark.requirement("F-05")
 def test_however_much_there_is_a_compact_one_stays_below_its_bound_and_says_what_it_leaves_out() -> None:
-    segment = Contribution(
-        contribution_id="c", tenant_id="acme", pattern_type="conduct", pattern_key="1:0", session_id="s",
-        segment_id="e", agent_id="a", first_at=0, last_at=0,
-    )  # fmt: skip
     named = [f"{n} {WIDE}"[:80] for n in range(400)]
-    body = {
-        "tools": {name: [1, 1, 0] for name in named},
-        "errors": dict.fromkeys(named, 1),
-        "decisions": {f"{name}{WIDE}": dict.fromkeys(named[:16], 1) for name in named},
-    }
-    conduct = [segment.model_copy(update={"session_id": f"s{n}", "body": body}) for n in range(2)]
+    deeds = Deeds(
+        tools=dict.fromkeys(named, (1, 1, 0)),
+        errors=dict.fromkeys(named, 1),
+        decisions={f"{name}{WIDE}": dict.fromkeys(named[:16], 1) for name in named},
+    )
+    conduct = [Conduct(f"s{n}", "agent", "success", deeds) for n in range(2)]
     things = [(name, f"{name}{WIDE}"[:200]) for name in named]
     entities = [_record(Kind.ENTITY, {"entity_type": kind, "name": name}) for kind, name in things]
     relations = [
