@@ -4,6 +4,7 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Final, NamedTuple
 
 from pipeline.contracts.pack import DropReason, Provenance, Section, SourceType
@@ -60,14 +61,17 @@ class Candidate:
 def duplicates(ordered: Sequence[Candidate]) -> dict[int, int]:
     """Positions of those that have an earlier one's id or at least four fifths of all words, within a section; and the
     position of that one."""
-    own = [frozenset(_WORD.findall(candidate.said.casefold())) for candidate in ordered]
+    own = [_words(candidate.said) for candidate in ordered]
     held_by = Counter(word for found in own for word in found)
     repeated: dict[int, int] = {}
     ids: dict[tuple[Section, str], int] = {}
     holders: dict[tuple[Section, str], list[int]] = {}
     for position, candidate in enumerate(ordered):
-        # Two sets that share four fifths share one of each one's rarest fifth too: only these are looked up.
-        rare = sorted(own[position], key=lambda word: (held_by[word], word))[: len(own[position]) // 5 + 1]
+        # Two sets that share four fifths share one of each one's rarest fifth too: only these are looked up, and of
+        # these only what another one holds at all.
+        shared = [(held_by[word], word) for word in own[position] if held_by[word] > 1]
+        alone = len(own[position]) - len(shared)
+        rare = [word for _, word in sorted(shared)[: max(0, len(own[position]) // 5 + 1 - alone)]]
         near = sorted({holder for word in rare for holder in holders.get((candidate.section, word), ())})
         same = ids.get((candidate.section, candidate.source_id))
         first = same if same is not None else next((i for i in near if _alike(own[position], own[i])), None)
@@ -78,6 +82,11 @@ def duplicates(ordered: Sequence[Candidate]) -> dict[int, int]:
         for word in rare:
             holders.setdefault((candidate.section, word), []).append(position)
     return repeated
+
+
+@lru_cache(8_192)
+def _words(said: str) -> frozenset[str]:
+    return frozenset(_WORD.findall(said.casefold()))
 
 
 def _alike(one: frozenset[str], other: frozenset[str]) -> bool:

@@ -5,6 +5,7 @@ A new section is one more entry of SECTIONS.
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Final, TypeVar
 
 from pipeline.compiler.knowledge.claims import Memory
@@ -173,7 +174,7 @@ def _candidate(
     session_id: str | None = None,
 ) -> Candidate:
     assert source_type in PERMITTED[section]
-    text = render.marked(text)
+    text, tokens = _entry(text)
     return Candidate(
         section=section,
         source_id=source_id,
@@ -182,9 +183,21 @@ def _candidate(
         relevance=scored.relevance,
         text=text,
         said=said,
-        tokens=estimate(text),
-        provenance=Provenance(origin=ORIGINS[source_type], confidence=confidence, evidence_count=evidence_count),
+        tokens=tokens,
+        provenance=_provenance(ORIGINS[source_type], confidence, evidence_count),
         session_id=session_id,
         barred=scored.barred,
         parts=scored.parts,
     )
+
+
+@lru_cache(8_192)
+def _entry(text: str) -> tuple[str, int]:
+    """What it reads as an entry, and its tokens."""
+    marked = render.marked(text)
+    return marked, estimate(marked)
+
+
+@lru_cache(1_024)
+def _provenance(origin: str, confidence: float, evidence_count: int) -> Provenance:
+    return Provenance(origin=origin, confidence=confidence, evidence_count=evidence_count)

@@ -22,6 +22,7 @@ from pipeline.contracts.rejections import Reason, Rejection
 from pipeline.intake.decode import decode
 from pipeline.observe.metrics import METRICS
 from pipeline.service.access import Writer
+from pipeline.service.after import token
 from pipeline.service.body import media_type, read_body
 from pipeline.service.log import EventLog, NotAppendedError, Position, Record
 from pipeline.service.problems import Kind, ProblemError, unavailable
@@ -61,6 +62,14 @@ class Summary(Model):
 class EventsAnswer(Model):
     results: list[EventResult]
     summary: Summary
+    after: str | None = None
+    """Ask for a pack with it: it waits until what was accepted is in memory. Absent where nothing was accepted."""
+
+
+class Taken(NamedTuple):
+    results: list[EventResult]
+    accepted: list[tuple[str, str]]
+    """Session and event id."""
 
 
 class Refused(NamedTuple):
@@ -112,9 +121,7 @@ def _split(body: bytes, kind: str) -> list[bytes]:
     return values
 
 
-async def take(
-    log: EventLog, tenant: str, values: Sequence[bytes], first: int = 0, trace: bytes = b""
-) -> list[EventResult]:
+async def take(log: EventLog, tenant: str, values: Sequence[bytes], first: int = 0, trace: bytes = b"") -> Taken:
     """What became of each, counted from `first`, once Kafka has what is accepted; else raises ProblemError."""
     checked = await run_in_threadpool(lambda: [check(value, tenant) for value in values])
     headers = trace_headers(trace)
@@ -137,7 +144,7 @@ async def take(
             results.append(EventResult(index=index, status=Status.ACCEPTED, event_id=found.event_id, **where))
     METRICS.events_accepted.labels(Status.ACCEPTED).inc(len(records))
     METRICS.events_accepted.labels(Status.REJECTED).inc(len(values) - len(records))
-    return results
+    return Taken(results, [(event.session_id, event.event_id) for event in checked if isinstance(event, Envelope)])
 
 
 def check(value: bytes, tenant: str) -> Envelope | Refused:
@@ -163,10 +170,10 @@ async def append(log: EventLog, records: list[Record]) -> list[Position]:
         raise unavailable(Kind.KAFKA_UNAVAILABLE, detail) from None
 
 
-def _answer(results: list[EventResult]) -> EventsAnswer:
-    accepted = sum(result.status is Status.ACCEPTED for result in results)
-    summary = Summary(total=len(results), accepted=accepted, rejected=len(results) - accepted)
-    return EventsAnswer(results=results, summary=summary)
+def _answer(taken: Taken) -> EventsAnswer:
+    total, accepted = len(taken.results), len(taken.accepted)
+    summary = Summary(total=total, accepted=accepted, rejected=total - accepted)
+    return EventsAnswer(results=taken.results, summary=summary, after=token(taken.accepted) if accepted else None)
 
 
 def _none_accepted(answer: EventsAnswer) -> ProblemError:

@@ -26,6 +26,7 @@ from pipeline.packs.vocabulary import in_overview
 from pipeline.retrieval.request import PackRequest
 from pipeline.service import path_ids  # noqa: F401  routes below say `:id`
 from pipeline.service.access import OPERATOR, Reader
+from pipeline.service.after import await_memory
 from pipeline.service.body import media_type, read_body
 from pipeline.service.pack import make_pack
 from pipeline.service.problems import Kind, ProblemError
@@ -51,6 +52,10 @@ def _asked() -> dict[str, Any]:
     schema = _inlined(schema, schema.pop("$defs"))
     schema["properties"].pop("tenant_id")
     schema["required"].remove("tenant_id")
+    schema["properties"]["after"] = {
+        "type": "string",
+        "description": "What an append has answered: the pack is made once memory holds it, or 504 after 10 seconds",
+    }
     return {"requestBody": {"required": True, "content": {JSON: {"schema": schema}}}}
 
 
@@ -76,14 +81,17 @@ async def post_context_pack(request: Request, tenant: Reader) -> Response:
     that were replaced where the question does not match them, confidence and counts of knowledge as they were.
     """
     media_type(request, (JSON,))
-    asked = _pack_request(await read_body(request, REQUEST_BYTES), tenant)
+    asked, after = _pack_request(await read_body(request, REQUEST_BYTES), tenant)
+    if after is not None:
+        await await_memory(_store(request), tenant, after)
     pack = await run_in_threadpool(make_pack, _store(request), asked)
     METRICS.pack_tokens.observe(pack.token_budget.used)
     told = in_overview(pack) if asked.vocabulary is Vocabulary.OVERVIEW else pack
     return Response(told.to_json(), media_type=JSON)
 
 
-def _pack_request(body: bytes, tenant: str) -> PackRequest:
+def _pack_request(body: bytes, tenant: str) -> tuple[PackRequest, object]:
+    """And what it is to come after, which is no part of a pack's identity."""
     try:
         fields = orjson.loads(body)
     except orjson.JSONDecodeError:
@@ -92,8 +100,9 @@ def _pack_request(body: bytes, tenant: str) -> PackRequest:
         raise ProblemError(Kind.INVALID_REQUEST, "the body is no JSON object", path="$")
     if fields.setdefault("tenant_id", tenant) != tenant:
         raise ProblemError(Kind.TENANT_MISMATCH, "leave tenant_id out: the tenant is whoever asks", path="$.tenant_id")
+    after = fields.pop("after", None)
     try:
-        return PackRequest.model_validate(fields)
+        return PackRequest.model_validate(fields), after
     except ValidationError as error:
         first = error.errors(include_url=False, include_context=False, include_input=False)[0]
         raise ProblemError(Kind.INVALID_REQUEST, first["msg"], path=path_of(first["loc"])) from None

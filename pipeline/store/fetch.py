@@ -135,6 +135,15 @@ class Store:
                 found += map(_json, self._client.mget(asked))
         return found
 
+    def lacking(self, tenant_id: str, events: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
+        """Those (session, event) of which memory holds no episode."""
+        keys = self._keys.tenant(tenant_id)
+        with reachable(), self._client.pipeline(transaction=False) as pipe:
+            for session, event in events:
+                pipe.hexists(keys.event(event), session)
+            held = pipe.execute()
+        return [each for each, there in zip(events, held, strict=True) if not there]
+
     def learnt(self, tenant_id: str, agent_id: str | None = None) -> Learnt:
         """All that a fingerprint is made of."""
         return read_learnt(self._client, self._keys.tenant(tenant_id), tenant_id, agent_id)
