@@ -86,6 +86,7 @@ def duplicates(ordered: Sequence[Candidate]) -> dict[int, int]:
 
 @lru_cache(8_192)
 def _words(said: str) -> frozenset[str]:
+    """Whatever stands between them."""
     return frozenset(_WORD.findall(said.casefold()))
 
 

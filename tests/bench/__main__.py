@@ -16,7 +16,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
 
-from tests.bench import against_empty, freshness, in_process, processes, recovery, workload
+from tests.bench import against_empty, freshness, in_process, packs, processes, recovery, workload
 from tests.bench.kit import Bench
 from tests.bench.report import WIDTH, Line, machine, show, write
 
@@ -31,6 +31,7 @@ FAMILIES: Mapping[str, Callable[[Bench], list[Line]]] = {
     "memory": in_process.memory,
     "restore": recovery.restore,
     "rebuild": recovery.rebuild,
+    "packs": packs.packs,
 }
 
 

@@ -243,10 +243,13 @@ class Child:
         answer: dict[str, Any] = json.loads(line)
         return answer
 
-    def ask(self, question: object = "") -> dict[str, Any]:
+    def say(self, word: object) -> None:
         assert self._process.stdin is not None
-        self._process.stdin.write(f"{question}\n")
+        self._process.stdin.write(f"{word}\n")
         self._process.stdin.flush()
+
+    def ask(self, question: object = "") -> dict[str, Any]:
+        self.say(question)
         return self.answer()
 
     def __enter__(self) -> Self:
