@@ -86,8 +86,9 @@ def duplicates(ordered: Sequence[Candidate]) -> dict[int, int]:
 
 @lru_cache(8_192)
 def _words(said: str) -> frozenset[str]:
-    """Whatever stands between them."""
-    return frozenset(_WORD.findall(said.casefold()))
+    """Each once; texts come again with every question."""
+    found = _WORD.findall(said.casefold())
+    return frozenset(found)
 
 
 def _alike(one: frozenset[str], other: frozenset[str]) -> bool:
