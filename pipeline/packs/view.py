@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Generic, TypeVar
 
-from pipeline.compiler import failure_playbook, task_schema
+from pipeline.compiler import decision_policy, failure_playbook, task_schema
 from pipeline.compiler.lifecycle import decayed, status_at
 from pipeline.contracts.artifact import Artifact, Status
 from pipeline.contracts.instants import milliseconds
@@ -20,7 +20,7 @@ from pipeline.packs.candidates import Bar
 from pipeline.packs.hints import workflow_hints
 from pipeline.packs.strategies import Priors, favoured, weights_of
 from pipeline.retrieval.documents import Document
-from pipeline.retrieval.plan import ARTIFACTS, EPISODES, KNOWLEDGE
+from pipeline.retrieval.plan import ARTIFACTS, EPISODES, KNOWLEDGE, POLICIES
 from pipeline.retrieval.request import PackRequest
 from pipeline.retrieval.rerank import reranked
 from pipeline.retrieval.score import (
@@ -31,6 +31,7 @@ from pipeline.retrieval.score import (
     document_components,
     knowledge_components,
 )
+from pipeline.retrieval.terms import terms
 from pipeline.retrieval.times import Span, time_reference
 
 LOW_RELEVANCE: Final = 0.1
@@ -139,13 +140,31 @@ def _artifacts(ask: Asked, fetched: Fetched) -> tuple[Scored[Artifact], ...]:
         if status is not Status.DRAFT and _applies(ask, found.source)
     ]
     standing = ask.best(standing, ARTIFACTS)
+    forbidden = _forbidden(ask, fetched.policies)
     highest = max((found.bm25 for found, _ in standing), default=1)
     scored = []
     for found, barred in standing:
         source, parts = found.source, artifact_components(found, highest, ask.focus)
+        why = barred or _against(source, forbidden)
         pattern = str(source.metadata.get("pattern", ""))
-        scored.append(Scored(source, parts, ask.score(parts, pattern, f"{source.title} {source.summary}"), barred))
+        scored.append(Scored(source, parts, ask.score(parts, pattern, f"{source.title} {source.summary}"), why))
     return tuple(scored)
+
+
+def _forbidden(ask: Asked, policies: Iterable[KnowledgeRecord]) -> list[tuple[str, frozenset[str]]]:
+    """What users want never done: the id of the rule, and the stems of what it forbids."""
+    rules = (policy for policy in policies if policy.body.get("negated") and ask.existed(_began(policy)))
+    found = ((rule.record_id, frozenset(terms(str(rule.body.get("subject", ""))))) for rule in rules)
+    return [(name, stems) for name, stems in found if stems]
+
+
+def _against(source: Artifact, forbidden: Iterable[tuple[str, frozenset[str]]]) -> Bar | None:
+    """What has turned out best so far, though a rule forbids it, is no advice."""
+    if source.artifact_type != decision_policy.NAME:
+        return None
+    advised = frozenset(terms(str(source.content.get("recommendation", ""))))
+    rule = next((name for name, stems in forbidden if stems <= advised), None)
+    return None if rule is None else Bar(DropReason.CONFLICT, f"the rule {rule} forbids it")
 
 
 def _statuses(ask: Asked, artifacts: Iterable[Found[Artifact]]) -> Iterator[tuple[Found[Artifact], Status]]:
@@ -214,11 +233,8 @@ def _known(ask: Asked, fetched: Fetched) -> tuple[Scored[KnowledgeRecord], ...]:
     """What answers the query, and every policy that holds."""
     answering = {found.source.record_id for found in fetched.knowledge}
     found = ask.best([each for each in fetched.knowledge if ask.existed(_began(each.source))], KNOWLEDGE)
-    found += [
-        Found(policy, 0)
-        for policy in fetched.policies
-        if policy.record_id not in answering and ask.existed(_began(policy))
-    ]
+    policies = ask.best([policy for policy in fetched.policies if ask.existed(_began(policy))], POLICIES)
+    found += [Found(policy, 0) for policy in policies if policy.record_id not in answering]
     highest = max((each.bm25 for each in found), default=0) or 1
     best = _best_sides([each.source for each in found if _holds(ask, each.source)])
     scored = []

@@ -84,6 +84,7 @@ def plan(request: PackRequest) -> Plan:
         episodes=EPISODES if as_of is None else LOOKED_AT,
         artifacts=ARTIFACTS if as_of is None else LOOKED_AT // 10,
         knowledge=KNOWLEDGE if as_of is None else LOOKED_AT // 10,
+        policies=POLICIES if as_of is None else LOOKED_AT // 10,
         labels=_labels(request),
         as_of=as_of,
         earlier=as_of is not None or Past.SUPERSEDED in (request.include or ()),

@@ -2,8 +2,8 @@
 a result without a call, or an error without an action, is an action of its own.
 
 Ids beat position: a result goes to the call with its call_id, else to the one that parent or correlation name, else
-to the oldest open call of the same tool. An error goes to the action that parent or correlation name, else to the
-last one.
+to the oldest open call of the same tool, of those with its own correlation first. An error goes to the action that
+parent or correlation name, else to the last one.
 """
 
 from collections.abc import Sequence
@@ -125,7 +125,9 @@ class _Pairing:
         if named is not None and any(named is open_ for open_ in self.waiting):
             return named
         verb = verb_of(step.role, step.name)
-        return next((open_ for open_ in self.waiting if open_.verb == verb or not verb), None)
+        alike = [open_ for open_ in self.waiting if open_.verb == verb or not verb]
+        shared = (open_ for open_ in alike if self.steps[open_.position].correlation == step.correlation)
+        return (next(shared, None) if step.correlation else None) or next(iter(alike), None)
 
     def _named(self, step: Step) -> Action | None:
         return self.by_event.get(step.parent) or self.by_event.get(step.correlation)

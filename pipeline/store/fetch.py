@@ -223,28 +223,37 @@ class Store:
         return tuple(each for chain in reached.values() for each in {c.source.artifact_id: c for c in chain}.values())
 
     def _with_soundness(self, tenant: TenantKeys, fetched: Fetched) -> Fetched:
-        """What rests on nothing but events whose time is over is not sound (HMX-E §2.2). Of an artifact the newest are
-        looked at."""
+        """What rests on nothing but events whose time is over is not sound (HMX-E §2.2). A policy that is not stands
+        among what was found, so that a pack can say so."""
+        artifacts, knowledge, policies = (
+            self._checked(tenant, found, fetched.newest)
+            for found in (fetched.artifacts, fetched.knowledge, [Found(policy, 0) for policy in fetched.policies])
+        )
+        known = {found.source.record_id for found in knowledge}
+        lost = (found for found in policies if not found.sound and found.source.record_id not in known)
         return replace(
             fetched,
-            artifacts=self._checked(tenant, fetched.artifacts, fetched.newest),
-            knowledge=self._checked(tenant, fetched.knowledge, fetched.newest),
-            policies=tuple(
-                f.source
-                for f in self._checked(tenant, [Found(p, 0) for p in fetched.policies], fetched.newest)
-                if f.sound
-            ),
+            artifacts=artifacts,
+            knowledge=(*knowledge, *lost),
+            policies=tuple(found.source for found in policies if found.sound),
         )
 
     def _checked(self, tenant: TenantKeys, found: Sequence[Found[Rests]], newest: int) -> tuple[Found[Rests], ...]:
+        """The newest source tells mostly: only where its time is over, others are looked at."""
+        rests = [each.source.source_events for each in found]
+        doubtful = [at for at, gone in enumerate(self._gone(tenant, [on[-1:] for on in rests], newest)) if gone]
+        lost = self._gone(tenant, [rests[at][-SOURCES:] for at in doubtful], newest)
+        unsound = {at for at, gone in zip(doubtful, lost, strict=True) if gone}
+        return tuple(replace(each, sound=False) if at in unsound else each for at, each in enumerate(found))
+
+    def _gone(self, tenant: TenantKeys, events: Sequence[Sequence[str]], newest: int) -> list[bool]:
+        """Whether the time of each of them is over, of each list; of an empty one it is not."""
+        if not events:
+            return []
         with self._client.pipeline(transaction=False) as pipe:
-            for each in found:
-                pipe.zmscore(tenant.expiring, each.source.source_events[-SOURCES:] or [""])
-            ends = pipe.execute()
-        return tuple(
-            each if any(end is None or end > newest for end in times) else replace(each, sound=False)
-            for each, times in zip(found, ends, strict=True)
-        )
+            for ids in events:
+                pipe.zmscore(tenant.expiring, list(ids) or [""])
+            return [all(end is not None and end <= newest for end in ends) for ends in pipe.execute()]
 
 
 def _later(source: Artifact, ms: int) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator
 from typing import Any
@@ -11,7 +12,7 @@ import httpx
 import jsonschema
 import pytest
 
-from pipeline.contracts.pack import ContextPack
+from pipeline.contracts.pack import ContextPack, Explained
 from pipeline.contracts.schemas import documents
 from pipeline.settings import Settings
 from pipeline.store.blocks import Blocks, connect
@@ -106,6 +107,25 @@ def test_every_id_in_a_pack_resolves(service: httpx.Client) -> None:
                 assert service.get(f"/v1/hmx/contributions/{contribution}", headers=ACME).status_code == 200
 
 
+@pytest.mark.requirement("X13")
+def test_a_pack_says_its_sources_in_the_overviews_words_on_request(service: httpx.Client) -> None:
+    plain, told = (pack_of(service, vocabulary=words) for words in ("hmx-c", "overview"))
+    kinds = [
+        (one["source_type"], other["source_type"]) for one, other in zip(plain["entries"], told["entries"], strict=True)
+    ]
+    assert set(kinds) == {("artifact", "artifact"), ("episode", "event")}
+    jsonschema.validate(plain, SCHEMAS["context-pack.json"])
+
+
+def test_a_pack_explains_itself_over_http(service: httpx.Client) -> None:
+    pack = pack_of(service, explain=True, token_budget=60, strategy="breadth_first", lineage={"agent_id": "agent-1"})
+    jsonschema.validate(pack, SCHEMAS["context-pack.json"])
+    why = Explained.model_validate_json(json.dumps(pack["metadata"]["explained"]))
+    assert [one.rank for one in why.entries] == [entry["rank"] for entry in pack["entries"]]
+    assert [one.source_id for one in why.drops] == [drop["source_id"] for drop in pack["dropped_entries"]]
+    assert any(one.budget for one in why.drops)
+
+
 @pytest.mark.requirement("E-17")
 def test_a_pack_is_filtered_by_tags(service: httpx.Client) -> None:
     pack = pack_of(service, tags=["fleet"])
@@ -135,6 +155,10 @@ def test_two_services_give_the_same_pack_bar_its_duration(service: httpx.Client,
         (b'{"query": "q", "weights": {"recency": -1}}', "$.weights.recency"),
         (b'{"query": "q", "tags": ["a", 1]}', "$.tags[1]"),
         (b'{"query": "q", "other": 1}', "$.other"),
+        (b'{"query": "q", "as_of": "yesterday"}', "$.as_of"),
+        (b'{"query": "q", "include": ["draft"]}', "$.include[0]"),
+        (b'{"query": "q", "lineage": {"session_id": ""}}', "$.lineage.session_id"),
+        (b'{"query": "q", "strategy": "best"}', "$.strategy"),
     ],
 )
 def test_a_bad_request_for_a_pack_is_told_where_it_is_bad(service: httpx.Client, body: bytes, path: str) -> None:

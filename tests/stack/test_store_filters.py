@@ -142,16 +142,22 @@ def test_an_earlier_episode_is_found_behind_any_number_of_better_later_matches(m
 
 @pytest.mark.requirement("E-12", "C-22", "Y05", "Y10")
 def test_what_rests_on_nothing_but_expired_events_fails_its_provenance(memory: Memory) -> None:
-    facts = knowledge_of([*said("s1", "Our database is Postgres."), *said("s2", "Our region is Oslo.", at=1)])
-    ids = {f["text"]: f for f in facts}
-    lost, kept = (next(f for text, f in ids.items() if name in text) for name in ("Postgres", "Oslo"))
+    facts = knowledge_of(
+        [
+            *said("s1", "Our database is Postgres."),
+            *said("s2", "Our region is Oslo.", at=1),
+            *said("s3", "Always run the linter before committing.", at=2),
+        ]
+    )
+    lost, kept, rule = (next(f for f in facts if name in f["text"]) for name in ("Postgres", "Oslo", "linter"))
     expiring = [
         episode(event, "our database code", at=T0, index=n, ttl_seconds=60)
-        for n, event in enumerate(lost["source_events"])
+        for n, event in enumerate([*lost["source_events"], *rule["source_events"]])
     ]
     made = [
         artifact("gone", content=procedure("a b"), source_events=lost["source_events"]),
         artifact("stays", content=procedure("c d"), source_events=[*lost["source_events"], "another"]),
+        artifact("older", content=procedure("e f"), source_events=["another", *lost["source_events"]]),
     ]
     memory.write(*as_read(facts), *(artifact_as_read(one, n) for n, one in enumerate(made)))
     memory.write(*(episode_as_read(one, n) for n, one in enumerate(expiring)))
@@ -164,8 +170,8 @@ def test_what_rests_on_nothing_but_expired_events_fails_its_provenance(memory: M
     assert lost["source_events"][0] in memory.found(question)
     clock = episode("later", "a word", at=T0 + 61_000, index=len(expiring))
     memory.write(episode_as_read(clock, len(expiring)))
-    assert reasons() == {lost["record_id"]: "provenance_failed", "gone": "provenance_failed"}
-    assert {"stays", kept["record_id"]} <= set(memory.found(question))
+    assert reasons() == dict.fromkeys([lost["record_id"], rule["record_id"], "gone"], "provenance_failed")
+    assert {"stays", "older", kept["record_id"]} <= set(memory.found(question))
     assert lost["source_events"][0] not in memory.found(question)
 
 

@@ -22,6 +22,7 @@ GROUPS: Final[Mapping[str, Mapping[str, str]]] = {
         "E-12": "an event with a time to live leaves packs when its time is over",
         "E-14": "salience weighs in the ranking",
         "E-15": "a trace links sessions: packs can be filtered by it",
+        "E-16": "correlation and parent ids join results to their calls, outcomes to decisions",
         "E-17": "source, provenance_ref and tags are kept, and packs can be filtered by them",
         "E-18": "all thirteen standard types are accepted",
         "E-19": "unknown types pass, content untouched",

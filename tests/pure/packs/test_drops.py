@@ -112,6 +112,27 @@ def test_of_two_sides_that_are_as_sure_both_stay_beside_their_conflict() -> None
     assert sorted(ids(ask(knowing(sides[0], settled)))) == ["s1", "s2"], "nobody says that they exclude each other"
 
 
+@pytest.mark.requirement("C-22")
+def test_what_a_rule_forbids_is_not_recommended() -> None:
+    content = {"recommendation": "Push to main directly"}
+    memory = replace(
+        fetched([], [artifact("d1", "How to push", artifact_type="decision_policy", content=content)]),
+        policies=(
+            record(
+                "rule",
+                "Never push to main directly",
+                kind="policy",
+                body={"subject": "push to main directly", "negated": True, "said_by": ["user"]},
+            ),
+        ),
+    )
+    pack = ask(memory)
+    assert drops(pack) == {"d1": "conflict"}
+    assert [each.artifact_id for each in pack.decision_constraints or ()] == ["rule"]
+    wanted = memory.policies[0].model_copy(update={"body": {"subject": "push to main directly", "negated": False}})
+    assert not drops(ask(replace(memory, policies=(wanted,))))
+
+
 @pytest.mark.requirement("C-20")
 @pytest.mark.parametrize("budget", [100, 200, 500])
 def test_the_budget_that_the_explanation_names_lets_a_drop_in(budget: int) -> None:

@@ -1,5 +1,6 @@
 """Calls find their results, errors find what failed."""
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -34,6 +35,17 @@ def test_parent_names_the_call_where_no_call_id_does() -> None:
     second = script.add(Role.CALL, name="get")
     script.add(Role.RESULT, name="get", ok=True, parent=second)
     assert [a.ok for a in actions(script.segment())] == [None, True]
+
+
+@pytest.mark.requirement("E-16")
+def test_interleaved_calls_of_one_tool_pair_by_the_correlation_that_call_and_result_share() -> None:
+    script = Script("s")
+    first = script.add(Role.CALL, name="get", correlation="one")
+    second = script.add(Role.CALL, name="get", correlation="two")
+    script.add(Role.RESULT, name="get", ok=False, correlation="two")
+    script.add(Role.RESULT, name="get", ok=True, correlation="one")
+    paired = {action.events[0]: action.ok for action in actions(script.segment())}
+    assert paired == {first: True, second: False}
 
 
 def test_an_error_goes_to_the_action_it_names() -> None:
