@@ -5,6 +5,7 @@ Enters: what was fetched, with raw BM25. Leaves: components within 0…1 and the
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Final, Generic, TypeVar
 
 from pipeline.contracts.artifact import Artifact
@@ -62,16 +63,25 @@ class Components:
 
     def score(self, weights: RankingWeights) -> float:
         """The mean by weight; equal weights where all are zero."""
-        pairs = (
-            (weights.relevance, self.relevance),
-            (weights.recency, self.recency),
-            (weights.provenance, self.provenance),
-            (weights.salience, self.salience),
+        relevance, recency, provenance, salience = _shares(
+            weights.relevance, weights.recency, weights.provenance, weights.salience
         )
-        largest = max(weight for weight, _ in pairs)
-        # Against the largest first: the sum of huge weights would overflow.
-        scaled = [(weight / largest if largest else 1.0, value) for weight, value in pairs]
-        return round(sum(weight * value for weight, value in scaled) / sum(weight for weight, _ in scaled), 6)
+        return round(
+            relevance * self.relevance
+            + recency * self.recency
+            + provenance * self.provenance
+            + salience * self.salience,
+            6,
+        )
+
+
+@lru_cache
+def _shares(*weights: float) -> tuple[float, ...]:
+    """Against the largest first: the sum of huge weights would overflow."""
+    largest = max(weights)
+    scaled = [weight / largest if largest else 1.0 for weight in weights]
+    whole = sum(scaled)
+    return tuple(weight / whole for weight in scaled)
 
 
 def recency(at: int, focus: Span) -> float:

@@ -21,7 +21,7 @@ from pipeline.retrieval.catalogue import Card, Catalogue, Hit
 from pipeline.retrieval.documents import Document
 from pipeline.retrieval.plan import Plan
 from pipeline.retrieval.score import Fetched, Found
-from pipeline.store.blocks import Client, reachable, snapshot
+from pipeline.store.blocks import Client, StoreUnavailableError, reachable, snapshot
 from pipeline.store.changes import CHANGES, Command
 from pipeline.store.keys import Keys, TenantKeys
 from pipeline.store.views import Recent, Shelf, View, Views
@@ -30,6 +30,8 @@ from pipeline.topology import ARTIFACTS, KNOWLEDGE
 PARSED: Final = 20_000
 """Artifacts, and knowledge records, that are kept as models: to read one costs more than all else about it."""
 PAGE: Final = 1_000
+TRIES: Final = 32
+"""Times that a snapshot is taken anew because something was replaced meanwhile."""
 
 _DOCUMENT: Final = msgspec.msgpack.Decoder(Document)
 _STEP: Final = msgspec.msgpack.Decoder(Step)
@@ -117,12 +119,13 @@ class Search:
     def fetch(self, plan: Plan) -> tuple[Fetched, int]:
         """And how many events the tenant has that have a time to live."""
         tenant = self._keys.tenant(plan.request.tenant_id)
-        while True:
+        for _ in range(TRIES):
             # What changed between the trips belongs to neither snapshot: both are taken again.
             places = self._look(plan, tenant)
             fetched = self._read(tenant, places)
             if fetched is not None:
                 return fetched, places.expiring
+        raise StoreUnavailableError("Redis does not hold what its index names: it has lost keys, or changes too fast")
 
     def _look(self, plan: Plan, tenant: TenantKeys) -> _Places:
         """The first trip, and others before it where too little is remembered."""

@@ -11,6 +11,7 @@ from pipeline.contracts.instants import format_ms
 from pipeline.contracts.keys import join_key
 from pipeline.contracts.pack import Section
 from pipeline.retrieval.plan import EPISODES
+from pipeline.store.blocks import StoreUnavailableError
 from pipeline.store.projection import Record
 from pipeline.topology import ARTIFACTS
 from tests.stack.test_store_knowledge import as_read
@@ -173,6 +174,13 @@ def test_what_rests_on_nothing_but_expired_events_fails_its_provenance(memory: M
     assert reasons() == dict.fromkeys([lost["record_id"], rule["record_id"], "gone"], "provenance_failed")
     assert {"stays", "older", kept["record_id"]} <= set(memory.found(question))
     assert lost["source_events"][0] not in memory.found(question)
+
+
+def test_what_redis_has_lost_is_told_and_not_waited_for(memory: Memory) -> None:
+    memory.write(artifact_as_read(artifact("a1"), 0))
+    memory.client.delete(memory.keys.tenant("acme").artifact("a1"))
+    with pytest.raises(StoreUnavailableError, match="lost keys"):
+        memory.pack("deploy staging")
 
 
 @pytest.mark.requirement("C-22", "Y10")
