@@ -107,7 +107,7 @@ def _extracted(
             "verb": key.verb,
             "message": key.message,
             "surface": mask_ids(shorten(failure.message, _MESSAGE), done[at[0]].values),
-            "fault": readable(mask_code(mask(failure.fault, done[at[0]].values)), _FAULT),
+            "fault": _fault(failure.fault, done[at[0]]),
             "wishes": wishes,
             "occurrences": len(at),
             "recovered": any(try_.worked for try_ in tries),
@@ -116,6 +116,12 @@ def _extracted(
             "tries": list(_tries(key.verb, done)),
         },
     )
+
+
+def _fault(text: str, failed: Action) -> str:
+    """A single word says nothing without the name that stood behind it."""
+    said = readable(mask_code(mask(text, failed.values)), _FAULT)
+    return said if " " in said else ""
 
 
 def _tries(verb: str, done: Sequence[Action]) -> Iterator[dict[str, Any]]:
@@ -191,10 +197,11 @@ def needs(contributions: Sequence[Contribution]) -> list[Need]:
 
 
 def _news(contributions: Sequence[Contribution], ways_out: Sequence[Recovery]) -> int:
-    """Ways out that are more than an edit and another try, messages, faults that came back, steps that prevent it."""
-    messages = len({c.body["message"] for c in contributions if c.body["message"]})
+    """Faults that came back, steps that prevent it, and ways out that are more than an edit and another try. An error
+    without a message can be anything, and so can what gets past it."""
     prevented = _prevention(contributions, contributions[0].body["verb"])
-    return sum(way.telling for way in ways_out) + messages + len(_faults(contributions)) + len(prevented)
+    ways = sum(way.telling for way in ways_out) if contributions[0].body["message"] else 0
+    return ways + len(_faults(contributions)) + len(prevented)
 
 
 def _pattern(contributions: Sequence[Contribution], verb: str) -> str:
@@ -288,6 +295,8 @@ def lines(content: Mapping[str, Any]) -> Iterator[str]:
     """What a pack shows of it."""
     yield from listed("Fails as", [content["failure_pattern"]] if content.get("failure_pattern") else ())
     yield from listed("When", content.get("trigger_conditions", ()))
+    told = content.get("failure_pattern", "").casefold()
+    yield from listed("Shows", [text for text in content.get("symptoms", ()) if text.casefold() not in told])
     yield from listed("Recover", content.get("recovery_steps", ()))
     yield from listed("Prevent", content.get("prevention_strategies", ()))
 

@@ -16,9 +16,9 @@ from pipeline.contracts.artifact import Status
 from pipeline.contracts.event_types import Role
 from pipeline.contracts.evidence import Contribution, Segment, SegmentOutcome
 from pipeline.contracts.pack import Section
-from pipeline.segments.intent import goal_intent, goal_messages, goal_title, intent_key
+from pipeline.segments.intent import goal_intent, goal_messages, goal_title, intent_key, verb_class
 from pipeline.segments.masking import sentence, shorten
-from pipeline.segments.naming import EDIT, mutates, phrase_of, silent, tool_of
+from pipeline.segments.naming import EDIT, mutates, phrase_of, silent, tool_of, words_of
 from pipeline.segments.pairing import Action
 
 NAME: Final = "task_schema"
@@ -77,7 +77,7 @@ def compile_(contributions: Sequence[Contribution]) -> Finding | None:
         return None
     counts = outcomes(contributions)
     sessions = len({c.session_id for c in good})
-    active = all(need.met for need in _needs(len(good), sessions, counts.bound, mined))
+    active = all(need.met for need in _needs(len(good), sessions, counts.bound, mined, contributions[0].tags))
     content = _content(mined, good, bad)
     return Finding(
         title=_title(contributions, mined),
@@ -104,10 +104,10 @@ def needs(contributions: Sequence[Contribution]) -> list[Need]:
     good = [c for c in contributions if c.outcome is SegmentOutcome.SUCCESS]
     mined = mine([c.body["steps"] for c in good])
     sessions = len({c.session_id for c in good})
-    return _needs(len(good), sessions, outcomes(contributions).bound, mined)
+    return _needs(len(good), sessions, outcomes(contributions).bound, mined, contributions[0].tags)
 
 
-def _needs(successes: int, sessions: int, bound: float, mined: Mined | None) -> list[Need]:
+def _needs(successes: int, sessions: int, bound: float, mined: Mined | None, wishes: Sequence[str]) -> list[Need]:
     steps = [step.verb for step in mined.steps] if mined is not None else []
     return [
         Need("successes", successes, _ACTIVE_SUCCESSES),
@@ -115,7 +115,15 @@ def _needs(successes: int, sessions: int, bound: float, mined: Mined | None) -> 
         Need("bound of success over sessions", bound, _ACTIVE_BOUND),
         Need("steps that the runs have in common", len(steps), LEAST_STEPS),
         Need("steps but reading and editing files", sum(map(_telling, steps)), 1),
+        Need("wishes that no step is named for", _unserved(wishes, steps), 0, at_most=True),
     ]
+
+
+def _unserved(wishes: Sequence[str], steps: Sequence[str]) -> int:
+    """Where steps are named for wishes at all: then a procedure for several has a step for each."""
+    served = {verb_class(word) for step in steps for word in words_of(step)}
+    verbs = {wish.split(".")[0] for wish in wishes}
+    return len(verbs - served) if verbs & served else 0
 
 
 def _telling(verb: str) -> bool:

@@ -15,6 +15,7 @@ from pipeline.compiler.wording import plural
 from pipeline.contracts.event_types import Role
 from pipeline.contracts.evidence import Contribution, SegmentOutcome
 from pipeline.contracts.limits import STEP_VALUES
+from pipeline.segments.intent import verb_class
 from pipeline.segments.masking import sentence
 from pipeline.segments.naming import ASK, EDIT, mutates, phrase_of, words_of
 from pipeline.segments.pairing import Action
@@ -22,7 +23,7 @@ from pipeline.segments.pairing import Action
 HELPED: Final = 2
 _PATH: Final = 6  # different steps from an error to the next try
 _LATER: Final = "later"
-_RETRIES: Final = ("same", "again", "changed")
+_RETRIES: Final = ("again", "changed")  # the same once more tells that it passes by itself
 _LOOKS: Final = 2
 _ALIKE: Final = 0.5  # share of words by which two tools serve one purpose
 _SHOWN: Final = 5
@@ -129,8 +130,10 @@ class _Way(NamedTuple):
 
 def _way(steps: Sequence[str], again: str) -> _Way | None:
     """What makes two ways out the same: the changes on the way; where nothing was changed, all that was done. Looking
-    around until the goal is reached is none."""
-    if again == _LATER:
+    around until the goal is reached is none, nor is to give up what was wanted."""
+    if again == _LATER or (
+        not again and any(verb_class(word) == "cancel" for step in steps for word in words_of(step))
+    ):
         return None
     changes = tuple(step for step in steps if mutates(step))
     if changes:
@@ -139,7 +142,8 @@ def _way(steps: Sequence[str], again: str) -> _Way | None:
 
 
 def _telling(way: _Way, verb: str) -> bool:
-    return way.steps != (EDIT,) or way.again not in _RETRIES or verb == EDIT
+    """Without a verb the agent's own words were refused, and to try again is all that can be done."""
+    return not verb or way.again not in _RETRIES or not {EDIT}.issuperset(way.steps)
 
 
 def _usual(forms: Sequence[tuple[str, ...]]) -> tuple[str, ...]:

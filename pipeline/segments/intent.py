@@ -63,6 +63,12 @@ _NOUNS: Final = frozenset(  # what Snowball takes for a verb: a reservation is n
 )
 
 
+def verb_class(word: str) -> str:
+    """What kind of wish the word speaks of; empty where of none."""
+    stemmed = stem(word)
+    return _STRONG.get(stemmed) or _LIGHT.get(stemmed, "")
+
+
 class Intent(NamedTuple):
     """`classes` in order of appearance; `phrases[i]` is the surface that said `classes[i]`, such as `cancel order`."""
 

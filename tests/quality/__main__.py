@@ -14,7 +14,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from tests.quality import facts, files, next_steps, outlooks, procedures, recall, recovery, truth
+from tests.quality import facts, files, next_steps, outlooks, procedures, reading, recall, recovery, truth
 from tests.quality.figures import Figure
 from tests.quality.report import WIDTH, show, write
 from tests.quality.sessions import FOLDER, MissingError, Sessions
@@ -29,6 +29,7 @@ TASKS: Mapping[str, Task] = {
     "files": files.task,
     "recall": recall.task,
     "facts": facts.task,
+    "reading": reading.task,
     "planted": truth.task,
     "permuted": truth.control,
 }

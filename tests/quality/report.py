@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Sequence
+from itertools import groupby
 from pathlib import Path
 from typing import Final
 
@@ -10,7 +11,7 @@ from rich.table import Table
 
 from tests.quality.figures import Figure
 
-WIDTH: Final = 110
+WIDTH: Final = 100
 
 
 def write(figures: Sequence[Figure], file: Path) -> None:
@@ -19,22 +20,16 @@ def write(figures: Sequence[Figure], file: Path) -> None:
 
 
 def show(figures: Sequence[Figure], console: Console) -> None:
-    """Below the table: how many bars are met, which are not, and what figures have to say of themselves."""
+    """A group for each set of a task, a line for each metric. Below: how many bars are met, which are not, and what
+    figures have to say of themselves."""
     table = Table(box=None, width=WIDTH, pad_edge=False)
-    table.add_column("task", no_wrap=True)
-    table.add_column("set", no_wrap=True)
-    table.add_column("metric", ratio=1)
+    table.add_column("", no_wrap=True, ratio=1)
     for column in ("value", "baseline", "difference, 95 %", "bar", "met"):
         table.add_column(column, justify="right", no_wrap=True)
-    for figure in figures:
-        baseline = "" if figure.baseline is None else f"{figure.baseline:.3f}"
-        spread = ""
-        if figure.low is not None and figure.high is not None:
-            sign = "" if figure.baseline is None else "+"
-            spread = f"{figure.low:{sign}.3f} … {figure.high:{sign}.3f}"
-        met = {None: "", True: "[green]yes[/]", False: "[bold red]NO[/]"}[figure.met]
-        row = (figure.task, figure.set, figure.metric, f"{figure.value:.3f}", baseline, spread)
-        table.add_row(*row, str(figure.bar or ""), met)
+    for (task, of), group in groupby(figures, lambda figure: (figure.task, figure.set)):
+        table.add_row(f"[bold]{task}: {of}[/]")
+        for figure in group:
+            table.add_row(*_row(figure))
     console.print(table)
     barred = [figure for figure in figures if figure.met is not None]
     missed = [figure for figure in barred if not figure.met]
@@ -43,3 +38,13 @@ def show(figures: Sequence[Figure], console: Console) -> None:
         console.print(f"not met: {figure.task} {figure.set} {figure.metric}")
     for note in dict.fromkeys(f"{figure.task} {figure.set}: {figure.note}" for figure in figures if figure.note):
         console.print(note)
+
+
+def _row(figure: Figure) -> tuple[str, ...]:
+    baseline = "" if figure.baseline is None else f"{figure.baseline:.3f}"
+    spread = ""
+    if figure.low is not None and figure.high is not None:
+        sign = "" if figure.baseline is None else "+"
+        spread = f"{figure.low:{sign}.3f} … {figure.high:{sign}.3f}"
+    met = {None: "", True: "[green]yes[/]", False: "[bold red]NO[/]"}[figure.met]
+    return f"  {figure.metric}", f"{figure.value:.3f}", baseline, spread, str(figure.bar or ""), met

@@ -5,16 +5,20 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterable
+from io import StringIO
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from rich.console import Console
 
 from tests.quality import __main__ as quality
+from tests.quality import reading
 from tests.quality.figures import Bar, Case, Figure, drawn, mean, paired
 from tests.quality.outlooks import area
-from tests.quality.sessions import Sessions, recorded
+from tests.quality.report import WIDTH, show
+from tests.quality.sessions import MissingError, Sessions, recorded
 from tests.support.sessions import session
 
 
@@ -89,8 +93,38 @@ def test_the_report_is_the_same_on_every_run_and_fits(
     assert list(figure) == ["task", "set", "metric", "value", "baseline", "low", "high", "bar", "met"]
     assert (figure["bar"], figure["met"]) == ("≥ 0.6", False)
     shown = capsys.readouterr().out.splitlines()
-    assert all(len(row) <= 110 for row in shown)
+    assert all(len(row) <= WIDTH for row in shown)
     assert "not met: t s m" in shown
+
+
+def test_every_figure_takes_one_line_of_a_group() -> None:
+    console = Console(width=WIDTH, record=True, file=StringIO())
+    bar = Bar(least=0.32, proven=True)
+    of = [("a task", "one set"), ("a task", "one set"), ("a task", "another set")]
+    show([Figure(*names, "m" * 36, 0.5, 0.25, -0.125, 0.125, bar) for names in of], console)
+    table = console.export_text().split("\n\n")[0].splitlines()
+    assert [row.strip() for row in table if "0.5" not in row][1:] == ["a task: one set", "a task: another set"]
+    rows = [row for row in table if "m" * 36 in row]
+    assert len(rows) == 3
+    assert all(str(bar) in row and row.rstrip().endswith("yes") is False for row in rows)
+
+
+def test_what_nobody_has_read_counts_as_no_good_and_numbers_do_not_matter(monkeypatch: pytest.MonkeyPatch) -> None:
+    def said(text: str) -> tuple[str, reading.Read]:
+        return "facts", reading.Read(reading._hash("a set", text), "a set", text, ("e",))
+
+    found = [said("Ada has 3 cats"), said("Ada has 4 cats"), said("Ada has a dog")]
+    read = reading.sample(found, "facts", 9)
+    assert len(read) == 2
+    verdicts = {found[0][1].name: reading.Verdict(reading.USEFUL, "pets")}
+    monkeypatch.setattr(reading, "verdicts", lambda: verdicts)
+    monkeypatch.setattr(reading, "SIZES", {"facts": 9})
+    monkeypatch.setattr(reading, "_found", lambda _: found)
+    useful, true = reading.task(Sessions())
+    assert (useful.value, true.value, useful.met) == (0.5, 0.5, False)
+    verdicts.clear()
+    with pytest.raises(MissingError, match="have been read"):
+        list(reading.task(Sessions()))
 
 
 def test_missing_data_is_said_plainly(tmp_path: Path) -> None:

@@ -321,7 +321,9 @@ def _copula(clause: _Clause) -> Claim | None:
     if not value or subject in (USER, TEAM) or _passing(value) or _hangs(value):
         return None
     lowered = said.lower()
-    own = lowered.startswith(("my ", "our ")) and (forms.LASTS.search(said) or forms.NAMED.match(match["object"]))
+    own = lowered.startswith(("my ", "our ")) and (
+        forms.LASTS.search(said) or (forms.NAMED.match(match["object"]) and not value.isdecimal())
+    )
     told = lowered.startswith("the ") and lowered.split()[-1] not in _OF_THE_MOMENT
     named = (told or "_" in said) and forms.NAMED.match(value)
     if own and lowered.split()[-1] in _OF_THE_MOMENT:

@@ -54,6 +54,7 @@ _LEAD: Final = re.compile(
     r"|as (?:i said|you know|always)|of course|important|one more thing|fwiw|imo|that said|though)\b\s*[,:;!.–—-]*\s*",
     re.IGNORECASE,
 )
+_CONCLUDES: Final = re.compile(r"\s*(?:so|but|then|thus|therefore|hence|wait|hmm+|ok(?:ay)?)\b", re.IGNORECASE)
 _TRAILING: Final = re.compile(
     r"[,\s]+(?:by the way|btw|though|please|ok(?:ay)?|thanks|these days|nowadays|at the moment|right now|currently|now"
     r"|anymore|already|too|as well|as you know|you know|today|yesterday|honestly|actually|for now"
@@ -74,7 +75,7 @@ _WORDS_MOST: Final = 40
 
 def sentences(text: str, telling: Sequence[str] = ()) -> Iterator[str]:
     """Those that state or ask for something on their own account, without what they begin with for politeness. With
-    `telling`, only those that hold one of these."""
+    `telling`, only those that hold one of these and are no step of an argument."""
     if any(mark in text for mark in _FENCES):
         text = _FENCE.sub(f" {_HIDDEN} ", text)
     for line in text.split("\n"):
@@ -84,7 +85,9 @@ def sentences(text: str, telling: Sequence[str] = ()) -> Iterator[str]:
         bullet = _BULLET.match(plain)
         plain = plain[bullet.end() :] if bullet is not None else plain
         for found in _SENTENCE.findall(plain.replace("**", "")):
-            if found[-1] == "?" or _HIDDEN in found or (telling and not any(word in found for word in telling)):
+            if found[-1] == "?" or _HIDDEN in found:
+                continue
+            if telling and (_CONCLUDES.match(found) or not any(word in found for word in telling)):
                 continue
             if said := _stated(found):
                 yield said

@@ -6,6 +6,7 @@ states replaces what was stated before about the same; what assistants state nev
 two of them differ, in different sessions and unsettled, both stand beside a conflict.
 """
 
+import re
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -29,6 +30,7 @@ EVENT: Final = "event"
 _SPEAKERS: Final = (USER, ASSISTANT)
 _SIGNS: Final = ("name", "full name", "username", "user ID", "user id", "ID", "email", "email address")
 """What a user gives to say who they are."""
+_MISSED: Final = re.compile(r"not ?found|no such|(?:does|did) not exist|unknown|no match", re.IGNORECASE)
 _CLAIMS: Final = 8
 """Of one segment about one thing: the last."""
 _SURE: Final = {USER: 1.0, EVENT: 1.0, ASSISTANT: 0.5}
@@ -49,14 +51,27 @@ class _Said(NamedTuple):
     claim: Claim
 
 
-def _said(segment: Segment) -> list[_Said]:
-    """In the order of the segment. A text that was cut is somebody else's more often than not: pasted."""
+def _said(segment: Segment, actions: Sequence[Action]) -> list[_Said]:
+    """In the order of the segment. A text that was cut is somebody else's more often than not: pasted. What was looked
+    up and not found is not as it was said."""
     made = [(step, by, claim) for step in segment.steps for by, read in (_read(step),) for claim in read]
+    missed = _not_found(actions) if made else frozenset()
+    made = [one for one in made if one[2].value.casefold() not in missed]
     person = _person([claim for _, by, claim in made if by == USER])
     return [
         _Said(step.at, step.event_id, by, _stems(claim.value), _of(person, claim) if person else claim)
         for step, by, claim in made
     ]
+
+
+def _not_found(actions: Sequence[Action]) -> frozenset[str]:
+    """Argument values of failures of that kind."""
+    return frozenset(
+        value.casefold()
+        for action in actions
+        if action.failure is not None and _MISSED.search(f"{action.failure.type} {action.failure.message}")
+        for value in action.values
+    )
 
 
 def _read(step: Step) -> tuple[str, Iterable[Claim]]:
@@ -92,12 +107,12 @@ def _of(person: str, claim: Claim) -> Claim:
     return claim._replace(subject=person + claim.subject.removeprefix(USER), text=f"{person}: {claim.text}")
 
 
-def _extract_facts(segment: Segment, _: SegmentOutcome, __: Sequence[Action]) -> list[Extracted]:
-    return _extracted(said for said in _said(segment) if said.claim.memory is not Memory.POLICY)
+def _extract_facts(segment: Segment, _: SegmentOutcome, actions: Sequence[Action]) -> list[Extracted]:
+    return _extracted(said for said in _said(segment, actions) if said.claim.memory is not Memory.POLICY)
 
 
-def _extract_policies(segment: Segment, _: SegmentOutcome, __: Sequence[Action]) -> list[Extracted]:
-    return _extracted(said for said in _said(segment) if said.claim.memory is Memory.POLICY)
+def _extract_policies(segment: Segment, _: SegmentOutcome, actions: Sequence[Action]) -> list[Extracted]:
+    return _extracted(said for said in _said(segment, actions) if said.claim.memory is Memory.POLICY)
 
 
 def _extracted(found: Iterable[_Said]) -> list[Extracted]:

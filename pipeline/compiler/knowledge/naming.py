@@ -17,6 +17,7 @@ _ORDINARY: Final = frozenset(stem(word) for word in ORDINARY)
 _WITHIN: Final = frozenset(("for", "of", "in", "on", "at", "from", "with"))
 """May stand within `the deadline for this`, not within a bare name."""
 _OBJECT_WORDS: Final = 7
+_EMAIL: Final = re.compile(r"\be-?mail(?: address)?\b", re.IGNORECASE)
 REDACTED: Final = "[REDACTED"
 
 
@@ -50,6 +51,7 @@ def _a_name(word: str) -> bool:
 
 def named(said: str, who: str) -> str:
     """`my sister` → `user's sister`, `our database` → `team's database`, `the billing service` → `billing service`."""
+    said = _EMAIL.sub("email", said)
     lowered = said.lower()
     if lowered in ("i", "we"):
         return TEAM if lowered == "we" else who or USER

@@ -7,9 +7,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from pipeline.compiler.extract import contributions
 from pipeline.compiler.knowledge.claims import claims
+from pipeline.compiler.knowledge.records import records
 from pipeline.contracts.limits import KNOWLEDGE_VALUES
 from tests.support.inprocess import events_log, evidence_logs
+from tests.support.segments import Script
 from tests.support.sessions import interleaved
 from tests.support.talk import Turn, holding, knowledge_of, known, said
 
@@ -178,3 +181,19 @@ def test_who_a_user_is_says_nothing_of_other_users() -> None:
         "A user's name is Mei Brown",
         "Mei Brown: I prefer window seats",
     ]
+
+
+@pytest.mark.parametrize(
+    ("error", "kept"), [("user not found", []), ("server is busy", ["A user's email is ada@x.org"])]
+)
+def test_what_was_looked_up_and_not_found_is_not_as_it_was_said(error: str, kept: list[str]) -> None:
+    one = Script("s1")
+    one.user("My email is ada@x.org")
+    one.tool("find_user", ok=False, values=("ada@x.org",), error=error)
+    found = [c for c in contributions(one.segment()) if c.pattern_type == "fact"]
+    assert [record.text for record in records(found)] == kept
+
+
+def test_a_step_of_an_assistants_argument_is_no_statement() -> None:
+    assert claims("So the billing service uses Nomad.", "assistant") == ()
+    assert [claim.text for claim in claims("The billing service uses Nomad.", "assistant")]

@@ -196,3 +196,32 @@ def test_what_has_no_name_in_general_is_left_open_and_names_of_programs_tell_not
         "Missing: No module named … (run `python`)",
         "Missing: can't open file (run `python`)",
     ]
+
+
+def test_to_give_up_what_was_wanted_is_no_way_out() -> None:
+    runs = []
+    for number in range(4):
+        one = Script(f"s{number}")
+        one.tool("change_order", ok=False, error="no such item", kind="Refused")
+        one.tool("cancel_order" if number < 2 else "repair_order")
+        one.feedback("positive")
+        runs.append(one)
+    (found,) = compiled(runs, "failure_playbook")
+    assert [step.split(" (")[0] for step in found.content["recovery_steps"]] == ["Repair order"]
+
+
+def test_a_procedure_for_two_wishes_has_a_step_for_each_where_steps_are_named_for_wishes() -> None:
+    def status(*steps: str) -> str:
+        runs = []
+        for number in range(6):
+            one = Script(f"s{number}")
+            one.user("I want to cancel an order and return another one")
+            one.tools(["get_order", *steps])
+            one.feedback("positive")
+            runs.append(one)
+        (found,) = compiled(runs, "task_schema")
+        return found.status.value
+
+    assert status("return_order", "cancel_order") == "active"
+    assert status("return_order", "notify_user") == "draft"
+    assert status("apply_wish", "notify_user") == "active"
