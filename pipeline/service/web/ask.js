@@ -4,6 +4,7 @@ import { pack, who } from "./api.js";
 import { card, code, fixed, folded, into, link, make, number, plural, share, soft, stacked, table, words } from "./dom.js";
 import { origin } from "./trace.js";
 
+const STRATEGIES = ["ranked", "recency_biased", "breadth_first", "depth_first", "fingerprint_guided"];
 const kept = { tenant: null, form: null, answer: null };
 
 // What was asked stays while other views are looked at.
@@ -22,19 +23,28 @@ function fresh() {
       onkeydown: event => { if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) form.requestSubmit(); } }),
     make("div", { class: "fields" },
       field("budget", "Tokens at most", { type: "number", min: 1, max: 1000000, value: 1200, required: true }),
+      make("button", {}, "Ask")),
+    make("details", {}, make("summary", {}, "who asks, how, and of what"), make("div", { class: "fields" },
       field("session", "Session that asks", { placeholder: "none", size: 14 }),
+      field("agent", "Agent that asks", { placeholder: "any", size: 12 }),
       field("tags", "Only with tags", { placeholder: "any, comma between", size: 16 }),
-      make("button", {}, "Ask")));
+      field("as_of", "As it was at", { placeholder: "now, or 2026-03-14T03:00:00Z", size: 24 }),
+      make("label", {}, "Strategy ", make("select", { name: "strategy" }, STRATEGIES.map(name => make("option", { value: name }, words(name))))),
+      ...["superseded", "archived"].map(name => make("label", {}, make("input", { type: "checkbox", name: "include", value: name }), ` ${name} too`)))));
   return { form, answer };
 }
 
 async function shown(form) {
   const tags = form.get("tags").split(",").map(tag => tag.trim()).filter(Boolean);
   const found = await pack({
-    query: form.get("query"), token_budget: Number(form.get("budget")),
-    ...(form.get("session") && { session_id: form.get("session") }), ...(tags.length && { tags }),
+    query: form.get("query"), token_budget: Number(form.get("budget")), strategy: form.get("strategy"), explain: true,
+    ...(form.get("session") && { session_id: form.get("session") }), ...(form.get("agent") && { agent_id: form.get("agent") }),
+    ...(form.get("as_of") && { as_of: form.get("as_of") }), ...(form.has("include") && { include: form.getAll("include") }),
+    ...(tags.length && { tags }),
   });
-  return [summary(found), ...guidance(found), ...sections(found), dropped(found)].filter(Boolean);
+  const why = found.metadata.explained;
+  const entry = new Map(why.entries.map(one => [one.rank, one])), drop = new Map(why.drops.map(one => [one.rank, one]));
+  return [summary(found), ...guidance(found), ...sections(found, entry), dropped(found, drop)].filter(Boolean);
 }
 
 function summary({ token_budget: budget, assembly_metadata: about, entries }) {
@@ -67,27 +77,44 @@ function guidance({ workflow_hints: hints, decision_constraints: constraints }) 
   ];
 }
 
-function sections({ entries, token_budget: budget, metadata }) {
+// Why an entry is where it is: what its score is made of, and the words it shares with the question.
+function because({ relevance_score: score }, why) {
+  const parts = Object.entries(why?.score ?? {}).map(([name, value]) => `${name} ${fixed(value)}`).join(", ");
+  return soft(`score ${fixed(score)}${parts && `: ${parts}`}${why?.matched.length ? `; words ${why.matched.join(", ")}` : ""}`);
+}
+
+function sections({ entries, token_budget: budget, metadata }, why) {
   const names = [...new Set(entries.map(entry => entry.section))];
   return names.map(name => card(words(name),
     soft(`${number(budget.section_budgets[name].used)} of ${number(budget.section_budgets[name].budget)} tokens`),
     ...entries.filter(entry => entry.section === name).map(entry => make("article", { class: name },
       make("p", { class: "said" }, entry.content),
-      make("p", { class: "soft" }, `${words(entry.source_type)}, relevance ${fixed(entry.relevance_score)}, confidence ${fixed(entry.provenance.confidence)}, ` +
-        `${plural(entry.token_estimate, "token")}, rests on ${plural(entry.provenance.evidence_count, "event")}`),
+      make("p", { class: "soft" }, `${words(entry.source_type)}, ${plural(entry.token_estimate, "token")}, ` +
+        `confidence ${fixed(entry.provenance.confidence)}, rests on ${plural(entry.provenance.evidence_count, "event")}`),
+      because(entry, why.get(entry.rank)),
       folded("where it comes from", () => origin(entry, metadata.sources ?? {}))))));
 }
 
-function dropped({ dropped_entries: found, token_budget: budget }) {
+function dropped({ dropped_entries: found, token_budget: budget }, why) {
   if (!found?.length) return null;
   const place = { artifact: "artifact", memory: "knowledge", policy: "knowledge", entity: "knowledge", relation: "knowledge", conflict: "knowledge" };
   return card("Left out", folded(`${plural(budget.dropped_count, "candidate")}, and why`, () => table("Candidates that were left out", [
     { title: "rank", number: true, cell: one => one.rank },
-    { title: "why", cell: one => words(one.drop_reason) },
+    { title: "why", keep: true, cell: one => make("span", { title: why.get(one.rank)?.because }, words(one.drop_reason)) },
+    { title: "in with", number: true, cell: one => more(why.get(one.rank)?.budget) },
     { title: "section", cell: one => words(one.section) },
-    { title: "relevance", number: true, cell: one => fixed(one.relevance_score) },
+    { title: "score", number: true, cell: one => fixed(one.relevance_score) },
     { title: "tokens", number: true, cell: one => one.token_estimate },
     { title: "source", cell: one => make("span", {}, `${words(one.source_type)} `,
       place[one.source_type] ? link(one.source_id, place[one.source_type], one.source_id) : code(one.source_id)) },
   ], found)));
+}
+
+// Asks again with the tokens that let it in.
+function more(tokens) {
+  if (!tokens) return "–";
+  return make("button", { type: "button", class: "more", title: `ask again with ${number(tokens)} tokens`, onclick: () => {
+    kept.form.elements.budget.value = tokens;
+    kept.form.requestSubmit();
+  } }, number(tokens));
 }

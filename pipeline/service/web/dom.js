@@ -108,10 +108,14 @@ export function problem(error, again) {
     error.advice && make("p", {}, error.advice), again);
 }
 
+const SHORT = 60;
+
 // Any JSON, readable: fields as a list, lists in their order.
 export function readable(value, depth = 0) {
   if (Array.isArray(value)) {
     if (!value.length) return make("span", { class: "soft" }, "none");
+    const short = value.every(one => typeof one !== "object") && value.join(", ");
+    if (short && short.length <= SHORT) return make("span", {}, marked(short));
     return make("ol", {}, value.map(one => make("li", {}, readable(one, depth + 1))));
   }
   if (value !== null && typeof value === "object") {
@@ -119,5 +123,6 @@ export function readable(value, depth = 0) {
     return make("dl", { class: depth ? "inner" : "" }, fields.flatMap(([name, one]) =>
       [make("dt", {}, words(name)), make("dd", {}, readable(one, depth + 1))]));
   }
+  if (typeof value === "boolean") return value ? "yes" : "no";
   return make("span", { class: "text" }, typeof value === "number" ? number(value) : marked(String(value)));
 }
