@@ -1,7 +1,8 @@
 """A fingerprint → what importing it gives a tenant, or one of its agents: one `Import` for each thing. Pure.
 
 Given are active artifacts and, where there are any, the priors: a draft is no more than a guess elsewhere, and what
-somebody else did stays theirs. Fails with UnreadableError for an artifact that no pack could show.
+somebody else did stays theirs. Fails with UnreadableError for another major version (HMX-V), and for an artifact that
+no pack could show.
 """
 
 from typing import Any
@@ -9,14 +10,18 @@ from typing import Any
 from pipeline.contracts.artifact import Status
 from pipeline.contracts.artifact_content import why_not
 from pipeline.contracts.fingerprint import ArtifactSummary, ContextPriors, Fingerprint, Import, priors_pattern
+from pipeline.contracts.versions import SUPPORTED_MAJOR, parse_version
 
 
 class UnreadableError(ValueError):
-    """The content of an artifact of one of the five types has another form than HMX-A §4 says."""
+    """It is of another version, or the content of one of the five types has another form than HMX-A §4 says."""
 
 
 def imports(fingerprint: Fingerprint, tenant_id: str, agent_id: str = "") -> list[Import]:
     """By pattern, the priors last. `agent_id`: for whom of the tenant; empty: everybody."""
+    version = parse_version(fingerprint.hmx_version)
+    if version is None or not version.supported:
+        raise UnreadableError(f"{fingerprint.hmx_version} is not supported: HMX-{SUPPORTED_MAJOR}.x is")
     whom = {"tenant_id": tenant_id, "agent_id": agent_id, "fingerprint_hash": fingerprint.fingerprint_hash}
     about: dict[str, Any] = {**whom, "created_at": fingerprint.created_at}
     active = [one for one in fingerprint.artifact_summaries.artifacts if one.status is Status.ACTIVE]

@@ -191,6 +191,32 @@ def test_an_empty_tenant_that_is_given_it_has_the_procedures_marked(seen: Seen, 
     assert {one["pattern"] for one in again["artifact_summaries"]["artifacts"]} == active.keys()
 
 
+@pytest.mark.requirement("C-17")
+def test_opposite_priors_reverse_two_entries(seen: Seen, tmp_path: Path) -> None:
+    told = orjson.loads(imported(seen, tmp_path, "guided").read_bytes())
+    query = {"query": "deploy the service to staging", "strategy": "fingerprint_guided"}
+    pair = ["task_schema/1%3Adeploy", "task_schema/1%3Adeploy%2Bsearch.service"]
+    answer = seen.client.get("/v1/hmx/artifacts?limit=100", headers={"X-HMX-Tenant": "guided"})
+    held = {one["artifact_id"]: one["metadata"]["pattern"] for one in answer.json()["artifacts"]}
+    orders = {}
+    for agent, first, second in (("a", *pair), ("b", *reversed(pair))):
+        told["context_priors"] = {"sections": {}, "patterns": {first: 1.0, second: 0.0}, "terms": {}}
+        file = sealed(told, tmp_path)
+        assert seen.hmx("fingerprint", "import", str(file), "--tenant", "guided", "--agent", agent).exit_code == 0
+        entries = pack(seen, "guided", agent_id=agent, **query)["entries"]
+        placed = [held[entry["source_id"]] for entry in entries if held.get(entry["source_id"]) in pair]
+        orders[agent] = list(dict.fromkeys(placed))
+    assert orders == {"a": pair, "b": pair[::-1]}
+
+
+def sealed(told: Any, folder: Path) -> Path:
+    """A fingerprint that was changed by hand, with the hash that goes with it."""
+    told["fingerprint_hash"] = hashlib.sha256(rfc8785.dumps({part: told[part] for part in PARTS})).hexdigest()
+    file = folder / "sealed.json"
+    file.write_bytes(orjson.dumps(told))
+    return file
+
+
 @pytest.mark.requirement("F-03")
 def test_what_is_given_to_one_agent_is_for_no_other(seen: Seen, tmp_path: Path) -> None:
     imported(seen, tmp_path, "crowded", "--agent", "rookie", tier="compact")
@@ -208,24 +234,21 @@ def test_a_custom_type_survives_import_and_export(seen: Seen, tmp_path: Path) ->
         "content": content, "content_hash": content_hash(content),
     }  # fmt: skip
 
-    def sealed(*artifacts: Any) -> Path:
-        told["artifact_summaries"]["artifacts"] = list(artifacts)
-        told["fingerprint_hash"] = hashlib.sha256(rfc8785.dumps({part: told[part] for part in PARTS})).hexdigest()
-        file = tmp_path / "custom.json"
-        file.write_bytes(orjson.dumps(told))
-        return file
+    def give(artifact: Any) -> Any:
+        told["artifact_summaries"]["artifacts"] = [artifact]
+        return seen.hmx("fingerprint", "import", str(sealed(told, tmp_path)), "--tenant", "vendor")
 
-    assert seen.hmx("fingerprint", "import", str(sealed(runbook)), "--tenant", "vendor").exit_code == 0
+    assert give(runbook).exit_code == 0
     again = orjson.loads(seen.export("vendor"))["artifact_summaries"]["artifacts"]
     assert [(one["pattern"], one["content"]) for one in again] == [("x-acme-runbook/failover", content)]
     for field, value, why in (
         ("artifact_type", "runbook", "x-{vendor}-{type}"),
         ("pattern", "x-hmx-tick/1", "the pipeline's own"),
     ):
-        refused = seen.hmx("fingerprint", "import", str(sealed(runbook | {field: value})), "--tenant", "vendor")
+        refused = give(runbook | {field: value})
         assert (refused.exit_code, why in refused.stderr) == (1, True)
     broken = {**runbook, "pattern": "task_schema/1", "artifact_type": "task_schema"}
-    refused = seen.hmx("fingerprint", "import", str(sealed(broken)), "--tenant", "vendor")
+    refused = give(broken)
     assert (refused.exit_code, "missing required field `steps`" in refused.stderr) == (1, True)
 
 

@@ -1,0 +1,69 @@
+"""From a fingerprint to what importing it gives, and what tells two of them apart."""
+
+import pytest
+
+from pipeline.contracts.fingerprint import PARTS, Fingerprint, Tier, fingerprint_hash
+from pipeline.fingerprints.diff import Difference, differences
+from pipeline.fingerprints.importing import UnreadableError, imports
+from pipeline.fingerprints.make import fingerprint
+from tests.support.learnt import history, learnt_of
+
+
+@pytest.fixture(scope="module")
+def made() -> Fingerprint:
+    return fingerprint(learnt_of(history())[0], Tier.FULL)
+
+
+def changed(made: Fingerprint, number: int, **fields: object) -> Fingerprint:
+    """With other fields of one artifact."""
+    listed = list(made.artifact_summaries.artifacts)
+    listed[number] = listed[number].model_copy(update=fields)
+    summaries = made.artifact_summaries.model_copy(update={"artifacts": listed})
+    parts = {name: getattr(made, name) for name in PARTS} | {"artifact_summaries": summaries}
+    return made.model_copy(update={"artifact_summaries": summaries, "fingerprint_hash": fingerprint_hash(parts)})
+
+
+@pytest.mark.requirement("F-03")
+def test_active_artifacts_and_priors_are_given_to_whom_it_is_said(made: Fingerprint) -> None:
+    active = [one for one in made.artifact_summaries.artifacts if one.status == "active"]
+    assert 0 < len(active) < len(made.artifact_summaries.artifacts)
+    for agent in ("", "rookie"):
+        *given, priors = imports(made, "newcomer", agent)
+        assert [(one.pattern, one.content, one.confidence) for one in given] == [
+            (one.pattern, one.content, one.confidence) for one in active
+        ]
+        assert priors.pattern == f"x-hmx-priors/{agent}"
+        assert priors.content == made.context_priors.model_dump()
+        for one in (*given, priors):
+            assert (one.tenant_id, one.agent_id, one.fingerprint_hash) == ("newcomer", agent, made.fingerprint_hash)
+
+
+def test_a_tier_without_priors_gives_none() -> None:
+    compact = fingerprint(learnt_of(history())[0], Tier.COMPACT)
+    assert not [one for one in imports(compact, "newcomer") if one.pattern.startswith("x-hmx-priors")]
+
+
+@pytest.mark.requirement("V-02")
+def test_another_major_version_is_refused(made: Fingerprint) -> None:
+    assert imports(made.model_copy(update={"hmx_version": "HMX-1.7"}), "newcomer")
+    with pytest.raises(UnreadableError, match=r"HMX-2.0 is not supported: HMX-1.x is"):
+        imports(made.model_copy(update={"hmx_version": "HMX-2.0"}), "newcomer")
+
+
+def test_content_that_no_pack_could_show_is_refused(made: Fingerprint) -> None:
+    places = enumerate(made.artifact_summaries.artifacts)
+    number = next(n for n, one in places if one.artifact_type == "task_schema" and one.status == "active")
+    for content in ({}, {"steps": [{"order": 1}]}, {"steps": ["deploy"]}, {"steps": [], "preconditions": "none"}):
+        with pytest.raises(UnreadableError, match="task_schema/"):
+            imports(changed(made, number, content=content), "newcomer")
+
+
+def test_two_fingerprints_differ_where_they_do(made: Fingerprint) -> None:
+    first = made.artifact_summaries.artifacts[0]
+    assert differences(made, made) == []
+    other = changed(made, 0, confidence=0.123)
+    where = ("artifacts", first.pattern, "confidence")
+    assert differences(made, other) == [Difference("artifact_summaries", where, first.confidence, 0.123)]
+    fewer = made.model_copy(update={"graph_digest": made.graph_digest.model_copy(update={"edges": []})})
+    (edges,) = differences(made, fewer)
+    assert edges == Difference("graph_digest", ("edges",), len(made.graph_digest.edges), 0)
