@@ -5,9 +5,12 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import chain
+from sys import intern
 from typing import Final, NamedTuple
 
 from pipeline.contracts.pack import DropReason, Provenance, Section, SourceType
+from pipeline.retrieval.documents import REMEMBERED
 from pipeline.retrieval.score import Components
 
 _WORD: Final = re.compile(r"\w+")
@@ -62,7 +65,7 @@ def duplicates(ordered: Sequence[Candidate]) -> dict[int, int]:
     """Positions of those that have an earlier one's id or at least four fifths of all words, within a section; and the
     position of that one."""
     own = [_words(candidate.said) for candidate in ordered]
-    held_by = Counter(word for found in own for word in found)
+    held_by = Counter(chain.from_iterable(own))
     repeated: dict[int, int] = {}
     ids: dict[tuple[Section, str], int] = {}
     holders: dict[tuple[Section, str], list[int]] = {}
@@ -84,14 +87,13 @@ def duplicates(ordered: Sequence[Candidate]) -> dict[int, int]:
     return repeated
 
 
-@lru_cache(8_192)
-def _words(said: str) -> frozenset[str]:
-    """Each once; texts come again with every question."""
-    found = _WORD.findall(said.casefold())
-    return frozenset(found)
+@lru_cache(REMEMBERED)
+def _words(said: str) -> tuple[str, ...]:
+    """Each once; texts come again with every question, and words in every text."""
+    return tuple(map(intern, sorted(set(_WORD.findall(said.casefold())))))
 
 
-def _alike(one: frozenset[str], other: frozenset[str]) -> bool:
+def _alike(one: Sequence[str], other: Sequence[str]) -> bool:
     """Jaccard similarity of at least .8, in integers."""
-    shared = len(one & other)
+    shared = len(set(one).intersection(other))
     return 5 * shared >= 4 * (len(one) + len(other) - shared)

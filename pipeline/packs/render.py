@@ -4,6 +4,7 @@ Every token of form costs a token of memory, so there is no mark-up but the mark
 How an artifact's content reads, its type says.
 """
 
+from functools import lru_cache
 from typing import Final
 
 from pipeline.compiler.registry import ARTIFACT_TYPES
@@ -12,12 +13,13 @@ from pipeline.contracts.instants import format_ms
 from pipeline.contracts.knowledge import Kind, KnowledgeRecord
 from pipeline.contracts.pack import ENTRY_MARK, WorkflowHints
 from pipeline.packs.tokens import estimate
-from pipeline.retrieval.documents import Document
+from pipeline.retrieval.documents import REMEMBERED, Document
 from pipeline.segments.speakers import speaker_of
 
 MARKER: Final = " [truncated]"
 
 
+@lru_cache(REMEMBERED)
 def episode(document: Document) -> str:
     """With its day, and who speaks unless the text begins with that."""
     text = " ".join(document.text.split())

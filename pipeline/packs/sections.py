@@ -4,7 +4,7 @@ A new section is one more entry of SECTIONS.
 """
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final, TypeVar
 
@@ -18,7 +18,7 @@ from pipeline.packs import render
 from pipeline.packs.candidates import Candidate
 from pipeline.packs.tokens import estimate
 from pipeline.packs.view import Scored, View
-from pipeline.retrieval.documents import Document
+from pipeline.retrieval.documents import REMEMBERED, Document
 
 Source = TypeVar("Source")
 
@@ -138,27 +138,27 @@ def _known(
             count = len(source.source_events)
             text = render.knowledge(source)
             kind = SourceType(source.kind)
-            yield replace(
-                _candidate(section, source.record_id, kind, scored, text, source.text, source.confidence, count),
-                always=always,
-                pattern=source.pattern,
+            provenance = _provenance(ORIGINS[kind], source.confidence, count)
+            yield _candidate(
+                section, source.record_id, kind, scored, text, source.text, provenance, source.pattern, always=always
             )
 
 
 def _artifact(section: Section, scored: Scored[Artifact], text: str) -> Candidate:
     source = scored.source
     count = source.observed_count if source.observed_count is not None else len(source.source_events)
-    made = _candidate(section, source.artifact_id, SourceType.ARTIFACT, scored, text, text, source.confidence, count)
-    if "imported" in source.metadata:
-        made = replace(made, provenance=made.provenance.model_copy(update={"origin": IMPORTED}))
-    return replace(made, pattern=str(source.metadata.get("pattern", "")))
+    origin = IMPORTED if "imported" in source.metadata else ORIGINS[SourceType.ARTIFACT]
+    provenance, pattern = _provenance(origin, source.confidence, count), str(source.metadata.get("pattern", ""))
+    return _candidate(section, source.artifact_id, SourceType.ARTIFACT, scored, text, text, provenance, pattern)
 
 
 def _episode(section: Section, scored: Scored[Document]) -> Candidate:
     source = scored.source
     text = render.episode(source)
+    kind = SourceType.EPISODE
+    provenance = _provenance(ORIGINS[kind], 1.0, 1)
     return _candidate(
-        section, source.event_id, SourceType.EPISODE, scored, text, source.text, 1.0, 1, source.session_id
+        section, source.event_id, kind, scored, text, source.text, provenance, session_id=source.session_id
     )
 
 
@@ -169,9 +169,11 @@ def _candidate(
     scored: Scored[Source],
     text: str,
     said: str,
-    confidence: float,
-    evidence_count: int,
+    provenance: Provenance,
+    pattern: str = "",
     session_id: str | None = None,
+    *,
+    always: bool = False,
 ) -> Candidate:
     assert source_type in PERMITTED[section]
     text, tokens = _entry(text)
@@ -184,14 +186,16 @@ def _candidate(
         text=text,
         said=said,
         tokens=tokens,
-        provenance=_provenance(ORIGINS[source_type], confidence, evidence_count),
+        provenance=provenance,
+        pattern=pattern,
         session_id=session_id,
+        always=always,
         barred=scored.barred,
         parts=scored.parts,
     )
 
 
-@lru_cache(8_192)
+@lru_cache(REMEMBERED)
 def _entry(text: str) -> tuple[str, int]:
     """What it reads as an entry, and its tokens."""
     marked = render.marked(text)

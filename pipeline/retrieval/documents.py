@@ -28,6 +28,8 @@ ARTIFACT_TEXT: Final = 6_000
 SESSION_TEXT: Final = 160
 SALIENCE: Final = 0.5
 """Of an event that carries none."""
+REMEMBERED: Final = 32_768
+"""Documents that a process keeps, with what is read out of them for every pack that they are candidates of."""
 _DAY_MS: Final = 86_400_000
 _NEVER: Final = 2**53
 """Later than any event, and exact as a score; a time to live has no upper bound (HMX-E §6.10)."""

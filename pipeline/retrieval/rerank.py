@@ -6,10 +6,10 @@ Enters: the query and the candidates with their BM25. Leaves: the same candidate
 
 import re
 from collections.abc import Sequence
-from dataclasses import replace
+from functools import lru_cache
 from typing import Final
 
-from pipeline.retrieval.documents import Document
+from pipeline.retrieval.documents import REMEMBERED, Document
 from pipeline.retrieval.score import Found
 from pipeline.segments.speakers import speaker_of
 
@@ -27,11 +27,12 @@ def reranked(query: str, found: Sequence[Found[Document]]) -> list[Found[Documen
     speakers = [speaker(each.source) for each in found]
     asked_about = _named(query, set(speakers))
     return [
-        replace(each, bm25=each.bm25 * _kept(each.source.text, who == asked_about) // (_UNIT * _UNIT))
+        Found(each.source, each.bm25 * _kept(each.source.text, who == asked_about) // (_UNIT * _UNIT), each.sound)
         for each, who in zip(found, speakers, strict=True)
     ]
 
 
+@lru_cache(REMEMBERED)
 def speaker(document: Document) -> str:
     """Who speaks: in a transcript the name that a turn begins with, else the event's actor."""
     return speaker_of(document.text) or document.actor

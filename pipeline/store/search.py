@@ -18,7 +18,7 @@ from pipeline.contracts.canonical import content_hash
 from pipeline.contracts.evidence import Step
 from pipeline.contracts.knowledge import Kind, KnowledgeRecord
 from pipeline.retrieval.catalogue import Card, Catalogue, Hit
-from pipeline.retrieval.documents import Document
+from pipeline.retrieval.documents import REMEMBERED, Document
 from pipeline.retrieval.plan import Plan
 from pipeline.retrieval.score import Fetched, Found
 from pipeline.store.blocks import Client, StoreUnavailableError, reachable, snapshot
@@ -81,8 +81,8 @@ class _Models:
         self._read = read
         self._recent: Recent[Model] = Recent(PARSED)
 
-    def get(self, digest: bytes) -> Model | None:
-        return self._recent.get(digest)
+    def known(self, hits: Sequence[Hit]) -> dict[bytes, Model | None]:
+        return self._recent.known(hit.digest for hit in hits)
 
     def read(self, digest: bytes, value: bytes | None) -> Model | None:
         """None where the value is not what the digest is of."""
@@ -114,6 +114,7 @@ class Search:
         self._client = client
         self._keys = keys
         self.views = Views()
+        self._documents: Recent[Document] = Recent(REMEMBERED)
         self._artifacts, self._knowledge = _Models(read_artifact), _Models(_read_knowledge)
 
     def fetch(self, plan: Plan) -> tuple[Fetched, int]:
@@ -203,17 +204,22 @@ class Search:
     def _read(self, tenant: TenantKeys, places: _Places) -> Fetched | None:
         """The second trip; None where something of it is not any more what the first has found."""
         stated = (*places.knowledge, *places.policies)
+        found: dict[bytes, Any] = {**self._artifacts.known(places.artifacts), **self._knowledge.known(stated)}
         wanted: list[tuple[_Models, Hit, Callable[[str], bytes]]]
         wanted = [(self._artifacts, hit, tenant.artifact) for hit in places.artifacts]
         wanted += [(self._knowledge, hit, tenant.knowledge) for hit in stated]
-        found: dict[bytes, Any] = {hit.digest: models.get(hit.digest) for models, hit, _ in wanted}
         lacking = [(models, hit.digest, key(hit.name)) for models, hit, key in wanted if found[hit.digest] is None]
-        numbers = [b"%d" % number for number, _ in places.episodes]
-        documents = [(b"HMGET", tenant.documents, *numbers)] if numbers else []
+        said = [(places.filling, tenant.root, number) for number, _ in places.episodes]
+        known = self._documents.known(said)
+        unread = [key for key in said if known[key] is None]
+        documents = [(b"HMGET", tenant.documents, *(b"%d" % number for *_, number in unread))] if unread else []
         answers = snapshot(
             self._client, [(b"GET", self._keys.filling), *documents, *((b"GET", key) for _, _, key in lacking)]
         )
-        filling, bodies = answers[0], answers[1] if numbers else []
+        filling, bodies = answers[0], answers[1] if unread else []
+        for key, body in zip(unread, bodies, strict=True):
+            if body is not None:
+                known[key] = self._documents.put(key, _DOCUMENT.decode(body))
         for (models, digest, _), value in zip(lacking, answers[1 + len(documents) :], strict=True):
             found[digest] = models.read(digest, value)
         if filling != places.filling or any(model is None for model in found.values()):
@@ -222,9 +228,9 @@ class Search:
             state_version=places.state_version,
             newest=places.newest,
             episodes=tuple(
-                Found(_DOCUMENT.decode(body), score)
-                for (_, score), body in zip(places.episodes, bodies, strict=True)
-                if body is not None
+                Found(document, score)
+                for key, (_, score) in zip(said, places.episodes, strict=True)
+                if (document := known[key]) is not None
             ),
             artifacts=_scored(places.artifacts, found),
             knowledge=_scored(places.knowledge, found),
@@ -233,7 +239,7 @@ class Search:
         )
 
 
-def _scored(hits: Sequence[Hit], found: Mapping[bytes, Model]) -> tuple[Found[Any], ...]:
+def _scored(hits: Sequence[Hit], found: Mapping[bytes, Any]) -> tuple[Found[Any], ...]:
     models = ((hit, *found[hit.digest]) for hit in hits)
     return tuple(Found(source, hit.score, sound) for hit, source, sound in models if source is not None)
 

@@ -7,8 +7,8 @@ ago goes first.
 
 import threading
 from collections import OrderedDict
-from collections.abc import Hashable
-from typing import Final, Generic, TypeVar
+from collections.abc import Hashable, Iterable
+from typing import Any, Final, Generic, TypeVar
 
 from pipeline.contracts.limits import MB
 from pipeline.retrieval.catalogue import Catalogue
@@ -132,16 +132,19 @@ class Recent(Generic[Value]):
         self._lock = threading.Lock()
         self._values: OrderedDict[Hashable, Value] = OrderedDict()
 
-    def get(self, key: Hashable) -> Value | None:
+    def known(self, keys: Iterable[Hashable]) -> dict[Any, Value | None]:
+        """None where a value is not there."""
         with self._lock:
-            value = self._values.get(key)
-            if value is not None:
-                self._values.move_to_end(key)
-            return value
+            found = {key: self._values.get(key) for key in keys}
+            for key, value in found.items():
+                if value is not None:
+                    self._values.move_to_end(key)
+            return found
 
-    def put(self, key: Hashable, value: Value) -> None:
+    def put(self, key: Hashable, value: Value) -> Value:
         with self._lock:
             self._values[key] = value
             self._values.move_to_end(key)
             if len(self._values) > self._most:
                 self._values.popitem(last=False)
+        return value
