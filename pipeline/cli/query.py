@@ -262,13 +262,19 @@ def show_pack(made: ContextPack) -> None:
         f"[green]{'█' * filled}[/][dim]{'░' * (BAR - filled)}[/] {budget.used:,} of {budget.total_budget:,} tokens"
     )
     counts = f"{about.included_count} of {about.candidate_count} candidates in {about.assembly_duration_ms:.0f} ms"
-    OUT.print(f"[dim]{about.query_classification.intent} question, {counts}[/]")
+    asked = about.query_classification
+    when = f" about {asked.time_ref}" if asked.time_ref else ""
+    OUT.print(f"[dim]{asked.intent} question{when}, {counts}[/]", soft_wrap=True)
     why = made.metadata.get("explained", {"entries": (), "drops": ()})
     reasons = {one["rank"]: one for one in (*why["entries"], *why["drops"])}
     for section in Section:
         _show_section(made, section, reasons)
     if not made.entries:
         OUT.print("\nmemory holds nothing that answers this")
+    if made.decision_constraints:
+        OUT.print("\n[bold cyan]rules[/]")
+    for rule in made.decision_constraints or ():
+        _say(rule.constraint, " should  " if rule.override_allowed else "   must  ")
     if made.workflow_hints is not None:
         _show_hints(made.workflow_hints)
     if made.dropped_entries:

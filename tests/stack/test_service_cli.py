@@ -111,6 +111,21 @@ def test_a_pack_is_filtered_by_tags(settings: Settings) -> None:
     assert found("--tag", "us") == set()
 
 
+def test_what_else_a_pack_can_be_asked_for_is_an_option(settings: Settings) -> None:
+    asked = ("pack", "one two title of colours yesterday", "--tenant", "acme")
+    said = printed(settings, *asked, "--strategy", "depth_first", "--from-session", "s1", "--include", "superseded",
+                   "--as-of", "2026-03-14T03:00:00Z", "--explain")  # fmt: skip
+    assert {entry["source_id"] for entry in said["entries"]} == {"e0", "e1"}
+    assert said["assembly_metadata"]["assembly_strategy"] == "depth_first"
+    assert [one["rank"] for one in said["metadata"]["explained"]["entries"]] == [1, 2]
+    shown = hmx(settings, *asked, "--explain", "--budget", "40").stdout
+    assert "about 2026-03-13T00:00:00.000Z/2026-03-14T00:00:00.000Z" in shown
+    assert "matches" in shown
+    assert "it is in with" in shown
+    wrong = hmx(settings, *asked, "--as-of", "yesterday")
+    assert (wrong.returncode, "as_of" in wrong.stderr) == (2, True)
+
+
 def test_drops_are_printed_with_their_reasons(settings: Settings) -> None:
     asked = ("pack", "one title of colours", "--tenant", "acme", "--budget", "1")
     dropped = printed(settings, *asked)["dropped_entries"]
