@@ -130,7 +130,8 @@ def view(ask: Asked, fetched: Fetched) -> View:
     playbooks = [found.source for found in shown if found.source.artifact_type == failure_playbook.NAME]
     session = [step for step in fetched.session if ask.existed(step.at)]
     hints = workflow_hints(schema.source if schema else None, session, playbooks)
-    return View(artifacts, _episodes(ask, fetched), _known(ask, fetched), schema, hints)
+    known = _known(ask, fetched)
+    return View(artifacts, _episodes(ask, fetched, _outdated(ask, known)), known, schema, hints)
 
 
 def _artifacts(ask: Asked, fetched: Fetched) -> tuple[Scored[Artifact], ...]:
@@ -213,7 +214,29 @@ def _within(start: str | None, end: str | None, now: int) -> bool:
     return (start is None or milliseconds(start) <= now) and (end is None or now < milliseconds(end))
 
 
-def _episodes(ask: Asked, fetched: Fetched) -> tuple[Scored[Document], ...]:
+def _outdated(ask: Asked, known: Iterable[Scored[KnowledgeRecord]]) -> dict[str, Scored[KnowledgeRecord]]:
+    """What does not hold any more, by the events that said so and nothing that holds."""
+    gone: dict[str, Scored[KnowledgeRecord]] = {}
+    holding: set[str] = set()
+    for each in known:
+        if _holds(ask, each.source):
+            holding.update(each.source.source_events)
+        elif each.barred is not None:
+            gone.update(dict.fromkeys(each.source.source_events, each))
+    return {event: each for event, each in gone.items() if event not in holding}
+
+
+def _document_barred(found: Document, outdated: Mapping[str, Scored[KnowledgeRecord]]) -> Bar | None:
+    """Why a turn that says little else than what does not hold any more is not shown either."""
+    record = outdated.get(found.event_id)
+    if record is None or 2 * len(record.source.text) < len(found.text):
+        return None
+    return record.barred
+
+
+def _episodes(
+    ask: Asked, fetched: Fetched, outdated: Mapping[str, Scored[KnowledgeRecord]]
+) -> tuple[Scored[Document], ...]:
     """What has outlived its time to live is not shown again, not even as it was before (HMX-E §2.2)."""
     alive = [
         found
@@ -225,7 +248,8 @@ def _episodes(ask: Asked, fetched: Fetched) -> tuple[Scored[Document], ...]:
     scored = []
     for found in alive:
         parts = document_components(found, highest, ask.focus)
-        scored.append(Scored(found.source, parts, ask.score(parts, "", found.source.text)))
+        score = ask.score(parts, "", found.source.text)
+        scored.append(Scored(found.source, parts, score, _document_barred(found.source, outdated)))
     return tuple(scored)
 
 

@@ -14,7 +14,18 @@ from pathlib import Path
 
 from rich.console import Console
 
-from tests.quality import facts, files, next_steps, outlooks, procedures, reading, recall, recovery, truth
+from tests.quality import (
+    facts,
+    files,
+    needles,
+    next_steps,
+    outlooks,
+    procedures,
+    reading,
+    recall,
+    recovery,
+    truth,
+)
 from tests.quality.figures import Figure
 from tests.quality.report import WIDTH, show, write
 from tests.quality.sessions import FOLDER, MissingError, Sessions
@@ -28,6 +39,7 @@ TASKS: Mapping[str, Task] = {
     "recovery": recovery.task,
     "files": files.task,
     "recall": recall.task,
+    "needles": needles.task,
     "facts": facts.task,
     "reading": reading.task,
     "planted": truth.task,

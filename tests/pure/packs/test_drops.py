@@ -231,3 +231,17 @@ def test_as_of_counts_for_what_was_said_and_known_and_for_the_questions_own_time
 def test_what_has_expired_is_not_brought_back_by_asking_for_the_past() -> None:
     told = episode("e1", "the code is 1234", at=T0 - DAY, ttl_seconds=60)
     assert ids(ask(fetched([told]), as_of=format_ms(T0 - DAY))) == []
+
+
+def test_a_turn_that_says_little_else_than_what_was_replaced_is_out_for_the_same_reason() -> None:
+    old = "Our database is Postgres"
+    much = f"{old}, and please tell everybody on the team that the review is at noon, with coffee"
+    told = fetched([episode("e1", f"{old}."), episode("e2", much, index=1), episode("e3", f"Yes: {old}.", index=2)])
+    replaced = record("old", old, end=T0, source_events=["e1", "e2", "e3"], superseded_by="new")
+    holding = record("other", "The team answers yes", source_events=["e3"])
+    memory = replace(told, knowledge=(Found(replaced, 1000), Found(holding, 900)))
+    pack = ask(memory, token_budget=10_000)
+    assert drops(pack) == {"old": "deprecated", "e1": "deprecated"}
+    assert {"e2", "e3"} <= set(ids(pack))
+    assert "e1" in ids(ask(memory, token_budget=10_000, include=["superseded"]))
+    assert "e1" in ids(ask(replace(memory, knowledge=()), token_budget=10_000))
