@@ -3,13 +3,17 @@
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from pipeline.compiler import causal_pattern, decision_policy, failure_playbook
+from pipeline.compiler import causal_pattern, decision_policy, failure_playbook, task_schema
+from pipeline.compiler.wording import and_list
 from pipeline.contracts.artifact import Artifact
 from pipeline.contracts.canonical import content_hash
 from pipeline.contracts.fingerprint import ArtifactSummary
+from pipeline.contracts.keys import split_key
 from pipeline.fingerprints.learnt import SHARED
+from pipeline.segments.intent import names_classes
 from pipeline.segments.masking import mask, readable, sentence
 
+_TITLE_STEPS: Final = 3
 _SUPPORT: Final = 5
 """An artifact observed this often weighs half of what one can."""
 
@@ -43,11 +47,12 @@ def condensed(artifact: Artifact) -> ArtifactSummary:
     if any((kind, name) in _CONDENSED for name in content):
         content = {name: _CONDENSED.get((kind, name), _same)(value) for name, value in content.items()}
         digest = content_hash(content)
+    title, summary = _told(artifact, content)
     return ArtifactSummary.model_construct(
         pattern=artifact.metadata["pattern"],
         artifact_type=kind,
-        title=artifact.title,
-        summary=artifact.summary,
+        title=title,
+        summary=summary,
         content=content,
         content_hash=digest,
         confidence=artifact.confidence,
@@ -60,6 +65,18 @@ def condensed(artifact: Artifact) -> ArtifactSummary:
 
 def _same(value: Any) -> Any:
     return value
+
+
+def _told(artifact: Artifact, content: dict[str, Any]) -> tuple[str, str]:
+    """Title and summary. A goal without a class is titled by somebody's words, and a decision's summary tells of what
+    was tried once."""
+    title, summary = artifact.title, artifact.summary
+    if artifact.artifact_type == task_schema.NAME and not names_classes(split_key(artifact.metadata["pattern"])[1]):
+        title = sentence(and_list([step["description"].lower() for step in content["steps"][:_TITLE_STEPS]]))
+    if artifact.artifact_type == decision_policy.NAME:
+        chosen = [option["outcome"] for option in content["alternatives"][:1]]
+        summary = f"{': '.join([content['recommendation'], *chosen])}."
+    return title, summary
 
 
 def weight(summary: ArtifactSummary) -> float:

@@ -1,11 +1,15 @@
 """From a fingerprint to what importing it gives, and what tells two of them apart."""
 
+import orjson
 import pytest
 
+from pipeline.contracts.artifact_content import why_not
 from pipeline.contracts.fingerprint import PARTS, Fingerprint, Tier, fingerprint_hash
 from pipeline.fingerprints.diff import Difference, differences
 from pipeline.fingerprints.importing import UnreadableError, imports
 from pipeline.fingerprints.make import fingerprint
+from pipeline.intake.decode import Accepted, decode
+from pipeline.local.samples import EXPECTED
 from tests.support.learnt import history, learnt_of
 
 
@@ -67,3 +71,13 @@ def test_two_fingerprints_differ_where_they_do(made: Fingerprint) -> None:
     fewer = made.model_copy(update={"graph_digest": made.graph_digest.model_copy(update={"edges": []})})
     (edges,) = differences(made, fewer)
     assert edges == Difference("graph_digest", ("edges",), len(made.graph_digest.edges), 0)
+
+
+def test_whatever_is_compiled_can_be_imported_again() -> None:
+    said = [orjson.loads(line) for line in EXPECTED.records if isinstance(decode(line), Accepted)]
+    for tenant in sorted({each["tenant_id"] for each in said}):
+        learnt, _ = learnt_of(said, tenant)
+        assert [one.pattern for one in learnt.artifacts if why_not(one.artifact_type, one.content)] == []
+        made = fingerprint(learnt, Tier.FULL)
+        active = [one.pattern for one in made.artifact_summaries.artifacts if one.status == "active"]
+        assert [one.pattern for one in imports(made, "newcomer")][: len(active)] == active

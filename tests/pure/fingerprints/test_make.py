@@ -17,6 +17,7 @@ from pipeline.contracts.schemas import documents
 from pipeline.fingerprints.learnt import Conduct, Deeds, of_agent
 from pipeline.fingerprints.make import fingerprint
 from tests.support.learnt import decided, history, learnt_of
+from tests.support.records import START_MS, event
 from tests.support.sessions import interleaved, session
 
 SCHEMA = Draft202012Validator(documents()["fingerprint.json"])
@@ -126,6 +127,38 @@ def test_no_word_of_a_single_session_is_in_it(tier: Tier) -> None:
     text = told.to_json().decode()
     assert len(canaries) > 400
     assert [canary for canary in canaries if canary in text] == []
+
+
+def odd(number: int) -> list[dict[str, Any]]:
+    """A session with a goal of no known kind, which decides and says how that went; every fourth tries its own way."""
+    way, well = ("the usual way", True) if number % 4 else (f"way {WAYS[number // 4]}", False)
+    said: list[tuple[str, dict[str, Any]]] = [
+        ("message", {"role": "user", "text": f"Zorgle frobnicators {WAYS[number]}"}),
+        ("decision", {"question": "How shall we zorgle?", "chosen_option": way, "alternatives": [WAYS[number]]}),
+    ]
+    for tool in ("open_frob", "zorgle_frob", "close_frob"):
+        said.append(("tool_call", {"tool_name": tool, "arguments": {}, "call_id": tool}))
+        said.append(("tool_result", {"tool_name": tool, "call_id": tool, "success": True}))
+    said.append(("feedback", {"signal": "positive" if well else "negative"}))
+    at = START_MS - 86_400_000 + 600_000 * number
+    return [
+        event(f"odd-{number}", n, at=at + 1_000 * n, event_type=kind, content=content)
+        for n, (kind, content) in enumerate(said)
+    ]
+
+
+WAYS = [f"qz{a}{b}ish" for a in LETTERS for b in LETTERS]
+
+
+@pytest.mark.requirement("F-05")
+@pytest.mark.parametrize("tier", Tier)
+def test_goals_and_options_in_anybodys_own_words_are_not_in_it(tier: Tier) -> None:
+    learnt, _ = learnt_of(interleaved([odd(n) for n in range(40)], 1))
+    told = fingerprint(learnt, tier)
+    kinds = {one.artifact_type for one in told.artifact_summaries.artifacts if one.status == "active"}
+    assert kinds >= {"task_schema", "decision_policy"} or tier is Tier.MINIMAL
+    assert [way for way in WAYS if way in "\n".join(a.to_json().decode() for a in learnt.artifacts)]
+    assert [way for way in WAYS if way in told.to_json().decode()] == []
 
 
 @pytest.mark.requirement("F-02")
