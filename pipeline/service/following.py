@@ -38,6 +38,7 @@ READING_UP: Final = 8
 FAILURES: Final = (KafkaException, KafkaUnreachableError, TimeoutError)
 
 
+Marks = tuple[str, dict[Place, Watermarks]]
 GoOn = Callable[[], bool]
 """Asked before each step: a stream that may not go on has not moved."""
 
@@ -61,6 +62,9 @@ class Following:
         self._open: Counter[str] = Counter()
         self._inboxes: set[Inbox] = set()
         self._turns = asyncio.Semaphore(READING_UP)
+        self._joining = asyncio.Lock()  # one thread is enough where Kafka does not answer
+        self._under_way: asyncio.Task[Marks] | None = None
+        self._next: asyncio.Task[Marks] | None = None
         self.stopping = False
 
     def close(self) -> None:
@@ -95,7 +99,7 @@ class Following:
         """Where a stream begins. Raises ProblemError for a position that the topics don't hold (any more)."""
         self.check_room(tenant)
         try:
-            topics, marks = await run_in_threadpool(self._tail.marks)
+            topics, marks = await self._marks()
         except FAILURES:
             raise unavailable(Kind.KAFKA_UNAVAILABLE, "the topics can't be read; try again") from None
         ends = {place: mark.high for place, mark in marks.items()}
@@ -106,6 +110,18 @@ class Following:
             detail = "the position is none of these topics, or what follows it is kept no more; begin without one"
             raise ProblemError(Kind.POSITION_LOST, detail)
         return Start(topics, positions, ends)
+
+    async def _marks(self) -> Marks:
+        """As the topics are after the call; all who ask meanwhile share one question to Kafka."""
+        if self._next is None:
+            self._next = asyncio.create_task(self._ask(self._under_way))
+        return await asyncio.shield(self._next)
+
+    async def _ask(self, before: asyncio.Task[Marks] | None) -> Marks:
+        if before is not None:
+            await asyncio.wait({before})
+        self._under_way, self._next = self._next, None
+        return await run_in_threadpool(self._tail.marks)
 
     async def stored(
         self,
@@ -152,7 +168,7 @@ class Following:
         try:
             # Only what has come meanwhile is read while the inbox fills.
             for join in (False, True):
-                upto = await run_in_threadpool(self._tail.join, owner, inbox) if join else start.ends
+                upto = await self._joined(owner, inbox) if join else start.ends
                 async with aclosing(self.stored(positions, upto, places, own, go_on)) as stored:
                     async for step in stored:
                         yield step
@@ -165,6 +181,10 @@ class Following:
             self._tail.leave(owner, inbox)
             self._inboxes.discard(inbox)
         yield inbox.ending or Ending.REVOKED
+
+    async def _joined(self, owner: bytes, inbox: Inbox) -> dict[Place, int]:
+        async with self._joining:
+            return await run_in_threadpool(self._tail.join, owner, inbox)
 
     async def _coming(self, inbox: Inbox, positions: dict[Place, int], go_on: GoOn) -> AsyncGenerator[Step]:
         clock = asyncio.get_running_loop().time

@@ -66,6 +66,16 @@ def test_no_route_of_a_tenant_or_of_all_answers_without_a_key(service: httpx.Cli
             assert answer.headers["www-authenticate"] == "Bearer"
 
 
+def test_every_route_that_takes_a_body_bounds_it(service: httpx.Client, file: Path) -> None:
+    """But for those that read none."""
+    headers = {**key_for(file, "acme", *Scope), "Content-Type": "application/json"}
+    bounded = [path for method, path in routes(service) if method == "POST" and "/vault/" not in path]
+    assert len(bounded) >= 6
+    for path in bounded:
+        answer = service.post(path, content=b" " * (16 * 2**20 + 1), headers=headers)
+        assert (path, answer.status_code) == (path, 413)
+
+
 def test_a_key_reads_and_writes_as_its_scopes_say(service: httpx.Client, file: Path) -> None:
     reads, writes = key_for(file, "acme", Scope.READ), key_for(file, "acme", Scope.WRITE)
     ask = {"query": "deploy"}

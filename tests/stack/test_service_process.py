@@ -8,6 +8,9 @@ from urllib.parse import urlsplit
 
 import httpx
 import orjson
+import pytest
+from websockets.exceptions import ConnectionClosed
+from websockets.sync.client import connect
 
 from pipeline.local.ports import free_ports
 from tests.support.forward import forwarding
@@ -63,6 +66,30 @@ def test_it_serves_before_during_and_after_an_outage_of_kafka_and_redis(
     log = pipeline.log("service", 1_000)
     assert "Traceback" not in log, log
     assert "event 0" not in log
+
+
+def test_told_to_stop_it_ends_its_streams_by_name(kafka: str, redis_url: str, tmp_path: Path) -> None:
+    settings = new_settings(kafka, redis_url)
+    create_topics(settings, partitions=1)
+    pipeline = Pipeline(settings, tmp_path)
+    process = pipeline.start("service", ready=False)
+    try:
+        with httpx.Client(base_url=settings.service_url, headers=ACME, timeout=WAIT_S) as client:
+            until(lambda: answers(client, "/livez"))
+            url = f"{settings.service_url.replace('http', 'ws', 1)}/v1/hmx/events"
+            with client.stream("GET", "/v1/hmx/stream") as stream, connect(url, additional_headers=ACME) as socket:
+                lines = stream.iter_lines()
+                next(lines)
+                process.terminate()
+                assert '"reason":"stopping"' in "".join(lines)
+                with pytest.raises(ConnectionClosed) as closed:
+                    socket.recv(WAIT_S)
+        assert closed.value.rcvd is not None
+        assert closed.value.rcvd.code == 1012
+        assert process.wait(WAIT_S) == 0
+    finally:
+        pipeline.stop_all()
+    assert "ERROR" not in pipeline.log("service", 1_000)
 
 
 def test_where_its_port_is_taken_it_says_so_and_ends(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -180,3 +181,26 @@ def test_the_number_of_streams_is_bounded(monkeypatch: pytest.MonkeyPatch) -> No
         ours.check_room("acme")
 
     asyncio.run(opening())
+
+
+def test_all_who_begin_while_kafka_is_asked_share_one_more_question() -> None:
+    asked, begun, go_on = [], threading.Event(), threading.Event()
+
+    class Slow(Log):
+        def marks(self) -> tuple[str, dict[Place, Watermarks]]:
+            asked.append(1)
+            begun.set()
+            assert go_on.wait(60)
+            return super().marks()
+
+    async def beginning() -> None:
+        ours = made(Slow([], []))
+        first = asyncio.create_task(ours.start("acme", None, from_start=False))
+        await asyncio.to_thread(begun.wait, 60)
+        rest = [asyncio.create_task(ours.start(f"t{n}", None, from_start=False)) for n in range(30)]
+        await asyncio.sleep(0)
+        go_on.set()
+        await asyncio.gather(first, *rest)
+
+    asyncio.run(beginning())
+    assert len(asked) == 2
