@@ -1,8 +1,8 @@
 """What a pattern's contributions say by now. In: its map, in any order. Out: a candidate or None. Nothing fails.
 
-The same map gives the same candidate: withdrawn contributions say nothing, the rest is put in event-time order and
-compiled; sources are trimmed to what an artifact may hold, each time to the same ones (HMX-A §12). A map at its bound
-is a sample: every count in the artifact is then the sample's, and `sampled` says of about how many it is one.
+The same map gives the same candidate: what counts of it is put in event-time order and compiled; sources are trimmed to
+what an artifact may hold, each time to the same ones (HMX-A §12). A map at its bound is a sample: every count in the
+artifact is then the sample's, and `sampled` says of about how many it is one.
 """
 
 from collections import Counter, defaultdict
@@ -15,7 +15,15 @@ from pipeline.compiler.registry import KINDS
 from pipeline.contracts.artifact import ValidityScope
 from pipeline.contracts.canonical import canonical_json
 from pipeline.contracts.evidence import Contribution, SegmentOutcome, segment_rank
-from pipeline.contracts.limits import ARTIFACT_BYTES, ARTIFACT_SOURCES, ARTIFACT_TAGS, KB, PATTERN_CONTRIBUTIONS, TAG
+from pipeline.contracts.limits import (
+    ARTIFACT_BYTES,
+    ARTIFACT_SOURCES,
+    ARTIFACT_TAGS,
+    KB,
+    PATTERN_COMPILED,
+    PATTERN_CONTRIBUTIONS,
+    TAG,
+)
 
 _FRAME_BYTES: Final = 16 * KB
 """Room for all fields of an artifact but content and ids."""
@@ -26,6 +34,17 @@ _ID_OVERHEAD: Final = 3  # two quotes and a comma
 
 def in_order(contributions: Sequence[Contribution]) -> list[Contribution]:
     return sorted(contributions, key=lambda c: (c.first_at, c.contribution_id))
+
+
+def counting(contributions: Sequence[Contribution]) -> list[Contribution]:
+    """What counts of a map, in event-time order: of what is not withdrawn the lowest ranks. What is withdrawn keeps its
+    place in a full map, and whether it ever came is chance: a barrier made an open segment speak, or none did. So the
+    highest ranks of a full map are a reserve, and as long as no more are withdrawn than it holds, what counts is the
+    same as if these had never come."""
+    standing = [c for c in contributions if not c.withdrawn]
+    if len(standing) > PATTERN_COMPILED:
+        standing = sorted(standing, key=rank)[:PATTERN_COMPILED]
+    return in_order(standing)
 
 
 def rank(contribution: Contribution) -> int:
@@ -41,7 +60,7 @@ def alone(names: Iterable[str]) -> str:
 
 
 def candidate(contributions: Sequence[Contribution]) -> Candidate | None:
-    kept = in_order([c for c in contributions if not c.withdrawn])
+    kept = counted = counting(contributions)
     compiled = KINDS[kept[0].pattern_type].compile if kept else None
     found = compiled(kept) if compiled is not None else None
     if found is None:
@@ -53,8 +72,8 @@ def candidate(contributions: Sequence[Contribution]) -> Candidate | None:
     sources, omitted = _sources(kept, room)
     lineage_tags = sorted(set.intersection(*(set(c.lineage_tags) for c in kept)))
     checked: dict[str, Any] = dict(found.checked)
-    if len(contributions) >= PATTERN_CONTRIBUTIONS:
-        checked["sampled"] = {"kept": len(kept), "of_about": _population(contributions, len(kept))}
+    if len(contributions) >= PATTERN_CONTRIBUTIONS or len(counted) < sum(not c.withdrawn for c in contributions):
+        checked["sampled"] = {"kept": len(kept), "of_about": _population(counted, len(kept))}
     if omitted:
         checked["source_events_omitted"] = omitted
     scope = _scope(kept)

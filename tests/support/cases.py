@@ -9,6 +9,7 @@ from pipeline.contracts.limits import (
     MB,
     PART_BYTES,
     PART_STEPS,
+    PATTERN_COMPILED,
     PATTERN_CONTRIBUTIONS,
     SEGMENT_EVENTS,
     SESSION_SEGMENTS,
@@ -100,7 +101,8 @@ CASES = (
     ),
     Case(
         "one pattern that every session hits",
-        f"it keeps an even sample of {PATTERN_CONTRIBUTIONS:,} contributions, and compiles after "
+        f"it keeps an even sample of {PATTERN_CONTRIBUTIONS:,} contributions, {PATTERN_COMPILED:,} of which count "
+        "while the others wait for the place of what is withdrawn, and compiles after "
         f"{CONTRIBUTION_DEBOUNCE_MS} ms for each that it has, {_LONGEST_S} s at most; "
         "barriers wait for nothing",
         "`contribution_out_of_sample`, `sampled` in the artifact's metadata",

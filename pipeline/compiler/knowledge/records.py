@@ -7,7 +7,7 @@ Only what is no longer said remembers the way: it was withdrawn at some moment. 
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-from pipeline.compiler.candidate import alone, in_order
+from pipeline.compiler.candidate import alone, counting
 from pipeline.compiler.knowledge.model import KnowledgeKind, Statement
 from pipeline.compiler.registry import KINDS
 from pipeline.contracts.artifact import TimeRange
@@ -23,7 +23,7 @@ _TIMELESS: Final = 0
 
 def records(contributions: Sequence[Contribution]) -> list[KnowledgeRecord]:
     """Of one pattern's map, in any order; by id."""
-    kept = in_order([c for c in contributions if not c.withdrawn])
+    kept = counting(contributions)
     kind = KINDS[kept[0].pattern_type] if kept else None
     if not isinstance(kind, KnowledgeKind):
         return []

@@ -10,7 +10,7 @@ from pipeline.compiler.extract import contributions
 from pipeline.compiler.lifecycle import step
 from pipeline.contracts.artifact import Artifact
 from pipeline.contracts.evidence import Contribution, Pattern, SegmentOutcome
-from pipeline.contracts.limits import ARTIFACT_BYTES, ARTIFACT_SOURCES, PATTERN_CONTRIBUTIONS
+from pipeline.contracts.limits import ARTIFACT_BYTES, ARTIFACT_SOURCES, PATTERN_COMPILED, PATTERN_CONTRIBUTIONS
 from tests.pure.compiler.test_planted import deployments
 from tests.pure.segments.test_pairing import STEPS
 from tests.support.segments import Script
@@ -38,11 +38,11 @@ def many(count: int, sources: int = 3, id_length: int = 8) -> list[Contribution]
 @pytest.mark.requirement("A-30")
 def test_a_sample_says_of_about_how_many_it_is_one_and_counts_itself_only() -> None:
     everything = sorted(many(5 * PATTERN_CONTRIBUTIONS, sources=1), key=rank)
-    whole, sampled = candidate(everything[: PATTERN_CONTRIBUTIONS - 1]), candidate(everything[:PATTERN_CONTRIBUTIONS])
+    whole, sampled = candidate(everything[:PATTERN_COMPILED]), candidate(everything[:PATTERN_CONTRIBUTIONS])
     assert whole is not None
     assert sampled is not None
     assert "sampled" not in whole.checked
-    assert sampled.checked["sampled"]["kept"] == sampled.observed_count == PATTERN_CONTRIBUTIONS
+    assert sampled.checked["sampled"]["kept"] == sampled.observed_count == PATTERN_COMPILED
     assert sampled.checked["sampled"]["of_about"] == pytest.approx(len(everything), rel=0.1)
 
 
@@ -55,7 +55,7 @@ def test_an_artifact_of_very_much_evidence_keeps_every_limit(sources: int, lengt
     assert found == candidate(evidence[::-1])
     assert 0 < len(found.source_events) <= ARTIFACT_SOURCES
     omitted = found.checked["source_events_omitted"]
-    assert omitted + len(found.source_events) == sources * PATTERN_CONTRIBUTIONS
+    assert omitted + len(found.source_events) == sources * PATTERN_COMPILED
     _, (artifact,) = step(None, found, "acme", ONE.pattern, 0)
     assert len(artifact.to_json()) <= ARTIFACT_BYTES
 

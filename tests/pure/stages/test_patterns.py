@@ -9,15 +9,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pipeline.compiler.candidate import rank
 from pipeline.contracts.artifact import TRANSITIONS, Status
-from pipeline.contracts.evidence import Archive, EvidenceControl
+from pipeline.contracts.evidence import Archive, EvidenceControl, SegmentOutcome
 from pipeline.contracts.headers import KIND, REASON, header
 from pipeline.contracts.limits import BARRIER_KEPT_MS, PATTERN_DEBOUNCE_MS
 from pipeline.stages import patterns
 from pipeline.stages.patterns import PatternsFold
 from pipeline.topology import ARTIFACTS, EVIDENCE_DLQ
 from tests.support.evidence import archive_record, control, evidence, histories, records, success
-from tests.support.inprocess import Ran, run
+from tests.support.inprocess import Ran, law_five, run
 from tests.support.records import START_MS, LogRecord
 from tests.support.sessions import interleaved
 
@@ -138,6 +139,22 @@ def test_at_its_bound_a_pattern_keeps_the_same_sample_whatever_came_first(dice: 
     assert {value.withdrawn for value in kept.values()} == {True, False}
     assert len(kept) < len(told)
     assert {key: value for key, value in mixed.state.items() if key.startswith("m/")} == kept
+
+
+@given(dice=st.randoms(use_true_random=False))
+def test_what_was_withdrawn_takes_no_place_from_what_counts_at_the_bound(dice: random.Random) -> None:
+    """Whether an open segment ever spoke depends on when a barrier passed, which no order of sessions decides."""
+    learnt = [success(n) for n in range(30)]
+    passing = dice.sample(sorted(learnt, key=rank)[:6], dice.randrange(4))
+    gone = [one.model_copy(update={"withdrawn": True, "outcome": SegmentOutcome.UNKNOWN}) for one in passing]
+    others = dice.sample([one for one in learnt if one not in passing], 30 - len(passing))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("pipeline.stages.pattern_state.PATTERN_CONTRIBUTIONS", 12)
+        patch.setattr("pipeline.compiler.candidate.PATTERN_CONTRIBUTIONS", 12)
+        patch.setattr("pipeline.compiler.candidate.PATTERN_COMPILED", 9)
+        never = run(PatternsFold, [*records(others), control("barrier", 0, 99)])
+        once = run(PatternsFold, [*records([*passing, *others, *gone]), control("barrier", 0, 99)])
+    assert law_five(artifacts(once)) == law_five(artifacts(never)) != []
 
 
 @pytest.mark.parametrize(
