@@ -93,7 +93,7 @@ function tiles(told) {
       ? `${plural(sum(behind, "lag"), "record")}; the most at ${worst.where}` : "every record that stands in Kafka is taken", null,
       worst && worst.lag_seconds > 60),
     tile("In windows", waiting === null ? "–" : number(waiting), waiting === null
-      ? unknown() : waiting ? "events wait behind gaps, 5 s at most" : "no event waits behind a gap", null),
+      ? unknown() : waiting ? "events wait behind gaps, for the window at most" : "no event waits behind a gap", null),
     tile("Dead letters", number(rejected), rejected ? `${share(rejected, total(told))} of the events` : "nothing was rejected", null, rejected > 0),
     tile("Processes", up.length ? `${up.filter(one => one.ready).length} of ${up.length}` : "–",
       up.length ? "are ready" : unknown(), null, up.some(one => !one.ready)));

@@ -26,7 +26,7 @@ const PATTERNS = [
 
 export const sessions = place => view(place, {
   name: "sessions", title: "Sessions", columns: SESSIONS, sort: "changed",
-  about: "What the stage sessions remembers of the tenant: a session that waits stands behind a gap, for the sequence that is lacking, 5 s at most.",
+  about: "What the stage sessions remembers of the tenant: a session that waits stands behind a gap, for the sequence that is lacking, until the ordering window is over.",
   empty: "No session of this tenant is remembered. A session is forgotten after 24 h of silence.",
 });
 export const patterns = place => view(place, {
