@@ -13,9 +13,11 @@ from fastapi import APIRouter, WebSocket
 from starlette.websockets import WebSocketDisconnect
 
 from pipeline.contracts.limits import MB
+from pipeline.observe.metrics import METRICS
 from pipeline.service.access import admit, admitted
 from pipeline.service.events import take
 from pipeline.service.following import Following
+from pipeline.service.inbox import STALLED, Ending
 from pipeline.service.keys import Scope
 from pipeline.service.negotiation import subprotocol
 from pipeline.service.problems import ProblemError
@@ -28,6 +30,8 @@ WAITING_BYTES: Final = 4 * MB
 LOOK_S: Final = 1.0
 STALLED_S: Final = 30.0
 TRY_AGAIN, NOT_ALLOWED, STOPPING = 1013, 1008, 1012
+ENDINGS: Final = {TRY_AGAIN: Ending.KAFKA, NOT_ALLOWED: Ending.REVOKED, STOPPING: Ending.STOPPING}
+"""What the metrics call them."""
 
 router: Final = APIRouter(prefix="/v1/hmx")
 
@@ -86,9 +90,12 @@ async def take_frames(socket: WebSocket) -> None:
         with following.counted(tenant, "websocket"):
             code, reason = await _acknowledge(socket, tenant, frames, following)
         if not frames.gone:
+            METRICS.streams_ended.labels(ENDINGS[code]).inc()
             await socket.close(code, reason)
-    except (TimeoutError, WebSocketDisconnect):
-        return  # it takes nothing, or has gone
+    except TimeoutError:
+        METRICS.streams_ended.labels(STALLED).inc()
+    except WebSocketDisconnect:
+        return  # it has gone
     finally:
         reading.cancel()
 

@@ -14,6 +14,8 @@ from pipeline.kafka.tail import Passing
 
 RECORDS: Final = 2_000
 BYTES: Final = 8 * MB
+STALLED: Final = "stalled"
+"""Whoever reads takes nothing any more, and can't be told."""
 
 
 class Ending(StrEnum):

@@ -23,7 +23,7 @@ from pipeline.observe.metrics import METRICS
 from pipeline.service import position
 from pipeline.service.access import Reader, admitted
 from pipeline.service.following import Following, Start, Step
-from pipeline.service.inbox import Ending
+from pipeline.service.inbox import STALLED, Ending
 from pipeline.topology import ARTIFACTS, EPISODES
 
 SSE: Final = "text/event-stream"
@@ -63,7 +63,7 @@ class Streaming(StreamingResponse):
                 async with asyncio.timeout(STALLED_S):
                     await send(message)
             except TimeoutError:
-                METRICS.streams_ended.labels("stalled").inc()
+                METRICS.streams_ended.labels(STALLED).inc()
                 raise ClientDisconnect from None
 
         async with aclosing(self._content):

@@ -176,6 +176,7 @@ def test_frames_wait_for_kafka_no_more_than_so_many_and_close_the_connection_whe
                 socket.recv(PATIENCE_S)
         assert closed.value.rcvd is not None
         assert (closed.value.rcvd.code, closed.value.rcvd.reason) == (1013, "kafka_unavailable")
+        assert 'hmx_http_streams_ended_total{reason="kafka_unavailable"}' in service.get("/metrics").text
     assert logged(settings, "failed") == []
 
 
