@@ -92,6 +92,12 @@ class Blocks:
                 raise TornStateError(f"{_ANEW}: {failed[0]}")
         return Stands(new, ours=True)
 
+    def read_again(self) -> None:
+        """Whoever is about to write from the stored positions says so first: these may have gone back, as after a
+        fail-over, and what a reader remembers may be of what is lost. An emptied server is told by its first block."""
+        with reachable():
+            self._client.set(self._keys.filling, os.urandom(16), xx=True)
+
     def positions(self) -> dict[str, int]:
         """topic/partition → position up to which its records are in memory."""
         with reachable():

@@ -149,7 +149,8 @@ class Keys:
 
     @property
     def filling(self) -> bytes:
-        """String: new whenever a partition is read from its start: what a reader knows from before it is forgotten."""
+        """String: new whenever a partition is read from its start or a materialiser begins from the stored positions:
+        what a reader knows from before it is forgotten."""
         return f"{self.root}:filling".encode()
 
     @property

@@ -193,6 +193,7 @@ class Materialiser:
         for topic in forget_recreated(self._client, self._keys, self._topic_ids):
             LOG.error("another topic stands here now: what came from the old one is forgotten", extra=logs.at(topic))
             METRICS.materialiser_recreated.labels(topic).inc()
+        self._blocks.read_again()
         stored = self._blocks.positions()
         places = [(topic, number) for topic, info in described.items() for number in range(info.partitions)]
         self._partitions = {place: self._partition(consumer, *place, stored) for place in places}

@@ -103,6 +103,25 @@ def test_an_emptied_redis_that_holds_something_else_is_not_mistaken_for_the_old_
     same_as_anew(memory)
 
 
+def test_what_a_server_has_lost_and_was_given_again_in_another_order_is_not_taken_for_what_was_remembered(
+    memory: Memory,
+) -> None:
+    """As after a fail-over: it goes back to an earlier moment, positions and all, and is filled from there."""
+    writer = Writer(8)
+    memory.write(*writer.episodes(30), *writer.artifacts(5))
+    kept = [(key, memory.client.dump(key)) for key in memory.client.keys(memory.keys.root + "*")]
+    lost = [*writer.episodes(30), *writer.artifacts(5)]
+    memory.write(*lost)
+    same_as_anew(memory)
+    memory.wipe()
+    for key, value in kept:
+        memory.client.restore(key, 0, value)
+    memory.blocks.read_again()
+    for record in sorted(lost, key=lambda r: (r.topic, -r.partition, r.offset)):
+        memory.write(record)
+    same_as_anew(memory)
+
+
 def test_cards_are_read_again_where_more_has_changed_than_is_told(
     memory: Memory, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -176,6 +176,16 @@ def test_stopped_and_started_it_goes_on_where_it_was(settings: Settings, memory:
     assert memory.client.hlen(memory.keys.tenant("acme").documents) == 2
 
 
+def test_whoever_begins_from_the_stored_positions_tells_readers_to_forget(settings: Settings, memory: Memory) -> None:
+    publish(settings, episodes("e1"))
+    fillings = []
+    for _ in range(2):
+        with running(settings):
+            until(caught_up(settings, memory), "positions at the topics' ends")
+            fillings.append(memory.client.get(memory.keys.filling))
+    assert len({*fillings}) == 2
+
+
 def test_what_retention_took_is_passed_over(settings: Settings, memory: Memory) -> None:
     publish(settings, episodes("e1", "e2"))
     assert memory.blocks.apply(WHERE, None, 1, []).ours
