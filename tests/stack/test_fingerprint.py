@@ -192,20 +192,22 @@ def test_an_empty_tenant_that_is_given_it_has_the_procedures_marked(seen: Seen, 
 
 
 @pytest.mark.requirement("C-17")
-def test_opposite_priors_reverse_two_entries(seen: Seen, tmp_path: Path) -> None:
+def test_opposite_priors_reverse_two_artifacts(seen: Seen, tmp_path: Path) -> None:
     told = orjson.loads(imported(seen, tmp_path, "guided").read_bytes())
-    query = {"query": "deploy the service to staging", "strategy": "fingerprint_guided"}
-    pair = ["task_schema/1%3Adeploy", "task_schema/1%3Adeploy%2Bsearch.service"]
+    query = {"query": "the namespace is not found", "strategy": "fingerprint_guided"}
     answer = seen.client.get("/v1/hmx/artifacts?limit=100", headers={"X-HMX-Tenant": "guided"})
     held = {one["artifact_id"]: one["metadata"]["pattern"] for one in answer.json()["artifacts"]}
+    pair = sorted(pattern for pattern in held.values() if "not%20found" in pattern)[:2]
     orders = {}
     for agent, first, second in (("a", *pair), ("b", *reversed(pair))):
         told["context_priors"] = {"sections": {}, "patterns": {first: 1.0, second: 0.0}, "terms": {}}
         file = sealed(told, tmp_path)
         assert seen.hmx("fingerprint", "import", str(file), "--tenant", "guided", "--agent", agent).exit_code == 0
-        entries = pack(seen, "guided", agent_id=agent, **query)["entries"]
-        placed = [held[entry["source_id"]] for entry in entries if held.get(entry["source_id"]) in pair]
-        orders[agent] = list(dict.fromkeys(placed))
+        made = pack(seen, "guided", agent_id=agent, **query)
+        scores = {
+            held.get(one["source_id"]): one["relevance_score"] for one in (*made["entries"], *made["dropped_entries"])
+        }
+        orders[agent] = sorted(pair, key=lambda pattern: -scores[pattern])
     assert orders == {"a": pair, "b": pair[::-1]}
 
 
