@@ -117,7 +117,8 @@ def test_what_a_server_has_lost_and_was_given_again_in_another_order_is_not_take
     for key, value in kept:
         memory.client.restore(key, 0, value)
     memory.blocks.read_again()
-    for record in sorted(lost, key=lambda r: (r.topic, -r.partition, r.offset)):
+    later = [*writer.episodes(30), *writer.artifacts(5)]
+    for record in sorted([*lost, *later], key=lambda r: (r.topic, -r.partition, r.offset)):
         memory.write(record)
     same_as_anew(memory)
 
