@@ -82,8 +82,6 @@ class EpisodeIndex:
 
     def __init__(self) -> None:
         self._numbers = Growing(np.uint64)
-        self._sessions = Growing(np.uint64)
-        self._agents = Growing(np.uint32)
         self._at = Growing(np.int64)
         self._lengths = Growing(np.uint32)
         """In tenths of terms, those included that the turns before lend: never changed by what comes later."""
@@ -109,7 +107,7 @@ class EpisodeIndex:
 
     @property
     def nbytes(self) -> int:
-        columns = (self._numbers, self._sessions, self._agents, self._at, self._lengths, self._own_lengths)
+        columns = (self._numbers, self._at, self._lengths, self._own_lengths)
         lists = [part for pair in self._partitions.values() for part in pair]
         found = sum(column.nbytes for column in (*columns, self._before, self._after, *lists))
         return found + 100 * len(self._newest) + 1_000
@@ -121,8 +119,6 @@ class EpisodeIndex:
         found, first = unpack_rows(rows), self.size
         places = np.arange(first, first + len(found), dtype=np.int32)
         self._numbers.append(found["number"])
-        self._sessions.append(found["session"])
-        self._agents.append(found["agent"])
         self._at.append(found["at"])
         self._own_lengths.append(found["length"])
         self._follow(found["session"], places)
@@ -185,24 +181,12 @@ class EpisodeIndex:
             found[chosen] = held.values[np.searchsorted(known.values, numbers[chosen])]
         return found
 
-    def among(
-        self,
-        tagged: Sequence[bytes] = (),
-        session: int | None = None,
-        agent: int | None = None,
-        until: int | None = None,
-    ) -> NDArray[np.bool_] | None:
-        """The documents that stand in each of `tagged` (numbers, packed), are of a session and of an agent (their
-        marks) and not of later than a time (milliseconds); None where nothing is asked."""
-        if not tagged and session is None and agent is None and until is None:
+    def among(self, tagged: Sequence[bytes] = (), until: int | None = None) -> NDArray[np.bool_] | None:
+        """The documents that stand in each of `tagged` (numbers, packed) and are not of later than a time
+        (milliseconds); None where nothing is asked."""
+        if not tagged and until is None:
             return None
-        chosen = np.ones(self.size, np.bool_)
-        if session is not None:
-            chosen &= self._sessions.values == np.uint64(session)
-        if agent is not None:
-            chosen &= self._agents.values == np.uint32(agent)
-        if until is not None:
-            chosen &= self._at.values <= until
+        chosen = np.ones(self.size, np.bool_) if until is None else self._at.values <= until
         for numbers in tagged:
             held = np.zeros(self.size, np.bool_)
             held[self.places(np.frombuffer(numbers, POSTING))] = True

@@ -18,8 +18,8 @@ EPISODES: Final = 200
 """Candidates per pack."""
 ARTIFACTS: Final = 60
 KNOWLEDGE: Final = 60
-LOOKED_AT: Final = 5_000
-"""Episodes among which those up to some time are sought; of artifacts and knowledge a tenth."""
+LOOKED_AT: Final = 500
+"""Artifacts, knowledge and policies, of each so many, among which those up to some time are sought."""
 POLICIES: Final = 20
 """Of a tenant, in every pack that has room: the newest."""
 QUERY_TERMS: Final = 64
@@ -81,10 +81,9 @@ def plan(request: PackRequest) -> Plan:
         request,
         tuple(sorted(set(stems(kept)))),
         classify(request.query, found),
-        episodes=EPISODES if as_of is None else LOOKED_AT,
-        artifacts=ARTIFACTS if as_of is None else LOOKED_AT // 10,
-        knowledge=KNOWLEDGE if as_of is None else LOOKED_AT // 10,
-        policies=POLICIES if as_of is None else LOOKED_AT // 10,
+        artifacts=ARTIFACTS if as_of is None else LOOKED_AT,
+        knowledge=KNOWLEDGE if as_of is None else LOOKED_AT,
+        policies=POLICIES if as_of is None else LOOKED_AT,
         labels=_labels(request),
         as_of=as_of,
         earlier=as_of is not None or Past.SUPERSEDED in (request.include or ()),

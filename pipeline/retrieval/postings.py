@@ -23,10 +23,8 @@ _MOST: Final = (1 << _TF_BITS) - 1
 """Occurrences that are told apart: BM25 with so low a k1 is flat long before."""
 _NUMBER: Final = struct.Struct("<Q")
 POSTING: Final = np.dtype("<u8")
-_ROW: Final = struct.Struct("<QQqIHH")
-ROW: Final = np.dtype(
-    [("number", "<u8"), ("session", "<u8"), ("at", "<i8"), ("agent", "<u4"), ("length", "<u2"), ("unused", "<u2")]
-)
+_ROW: Final = struct.Struct("<QQqH")
+ROW: Final = np.dtype([("number", "<u8"), ("session", "<u8"), ("at", "<i8"), ("length", "<u2")])
 _U16: Final = 0xFFFF
 
 # BM25 of reference measurements on conversations: short texts, so occurrences saturate early.
@@ -56,9 +54,9 @@ def unpack_postings(blob: bytes) -> tuple[NDArray[np.uint64], NDArray[np.uint8]]
     return found >> np.uint64(_TF_BITS), (found & np.uint64(_MOST)).astype(np.uint8)
 
 
-def pack_row(number: int, session_id: str, agent_id: str, at: int, length: int) -> bytes:
+def pack_row(number: int, session_id: str, at: int, length: int) -> bytes:
     """`at` in milliseconds, `length` in terms."""
-    return _ROW.pack(number, session_mark(session_id), at, agent_mark(agent_id), min(length, _U16), 0)
+    return _ROW.pack(number, _session_mark(session_id), at, min(length, _U16))
 
 
 def unpack_rows(blob: bytes) -> NDArray[Any]:
@@ -66,15 +64,9 @@ def unpack_rows(blob: bytes) -> NDArray[Any]:
 
 
 @lru_cache(4096)
-def session_mark(session_id: str) -> int:
+def _session_mark(session_id: str) -> int:
     """Tells a tenant's sessions apart."""
     return int.from_bytes(blake2b(session_id.encode(errors="surrogatepass"), digest_size=8).digest(), "little")
-
-
-@lru_cache(1024)
-def agent_mark(agent_id: str) -> int:
-    """Tells a tenant's agents apart, but for one pair in four thousand million."""
-    return session_mark(agent_id) & 0xFFFFFFFF
 
 
 def idf(holding: int, documents: int) -> int:

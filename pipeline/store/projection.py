@@ -90,7 +90,7 @@ def project_episode(changes: Changes, record: Record) -> None:
     indexed = None
     if found is not None:
         number, words = document_number(record.partition, record.offset), document_terms(found)
-        row = pack_row(number, session, found.agent_id, found.at, len(words))
+        row = pack_row(number, session, found.at, len(words))
         indexed = (number, _ENCODER.encode(found), row, words, document_labels(fields))
     tenant.version(_partition(record), record.offset)
     tenant.event(event_key, session.encode(), value, step.at)

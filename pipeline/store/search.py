@@ -178,7 +178,7 @@ class Search:
             view.episodes.refresh(term, tail or b"")
             view.keep(name, term)
             terms.append(term)
-        among = view.episodes.among([numbers or b"" for numbers in found[len(plan.terms) :]])
+        among = view.episodes.among([numbers or b"" for numbers in found[len(plan.terms) :]], plan.as_of)
         artifacts, knowledge = view.artifacts.catalogue, view.knowledge.catalogue
         return (
             view.episodes.best(terms, plan.episodes, among),

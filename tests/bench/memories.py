@@ -118,7 +118,7 @@ def _block(keys: Keys, tenant: str, held: list[tuple[int, Document]]) -> tuple[s
     offset = held[-1][0] & (1 << 48) - 1
     for number, said in held:
         terms = document_terms(said)
-        row = pack_row(number, said.session_id, said.agent_id, said.at, len(terms))
+        row = pack_row(number, said.session_id, said.at, len(terms))
         writer.document(number, _ENCODER.encode(said), row, terms, ())
     writer.version(partition.encode(), offset)
     last = held[-1][1]

@@ -20,9 +20,10 @@ from pipeline.contracts.limits import (
     WAITING_EVENTS,
     WINDOW_MS,
 )
-from pipeline.retrieval.documents import TEXT
+from pipeline.retrieval.documents import REMEMBERED, TEXT
 from pipeline.store.changes import PATTERN_SAMPLE, SESSION_STEPS, TENANT_SAMPLE
 from pipeline.store.materialiser import BLOCK_ARGUMENTS, BLOCK_BYTES, BLOCK_RECORDS
+from pipeline.store.views import VIEWS_BYTES
 
 _LONGEST_S = CONTRIBUTION_DEBOUNCE_MS * PATTERN_CONTRIBUTIONS // 1_000
 
@@ -206,6 +207,19 @@ CASES = (
             "stack/test_store_samples.py": (
                 "test_of_a_pattern_and_of_a_tenant_the_lowest_ranks_stay_in_any_order_and_in_any_blocks",
                 "test_what_a_live_artifact_names_is_there_also_where_the_sample_is_full",
+            ),
+        },
+    ),
+    Case(
+        "more memory than a process of the service can remember",
+        f"it keeps {VIEWS_BYTES // MB} MB of what it has read of the index, and {REMEMBERED:,} documents; what was "
+        "asked longest ago is read again, and the answer is the same",
+        "packs take longer",
+        "more processes, each with tenants of its own",
+        {
+            "stack/test_search.py": (
+                "test_other_tenants_and_terms_are_forgotten_first_and_read_again",
+                "test_what_is_remembered_answers_as_a_process_that_has_just_begun",
             ),
         },
     ),

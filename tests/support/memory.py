@@ -137,7 +137,7 @@ def contribution_as_read(contribution_id: str, offset: int, tenant: str = "acme"
     return Record(EVIDENCE, 0, offset, b"any", said.to_json(), [])
 
 
-_APPENDED = {b"term": 8, b"tag": 8, b"rows": 32}
+_APPENDED = {b"term": 8, b"tag": 8, b"rows": 26}
 """Kinds of keys to which partitions append, in no order, and the bytes of each part."""
 
 

@@ -42,7 +42,7 @@ STEPS: Final = 64
 CHANGES: Final = 10_000
 """Artifacts, and knowledge records, of which the last change is told."""
 _NUMBER: Final = struct.Struct("<Q")
-_ROW: Final = struct.Struct("<QQqIHH")
+_ROW: Final = struct.Struct("<QQqH")
 _APPENDED: Final = {b"term": _NUMBER, b"tag": _NUMBER, b"rows": _ROW}
 """Kinds of keys to which partitions append, each what has so many bytes."""
 _ENCODER: Final = msgspec.msgpack.Encoder()
@@ -196,8 +196,8 @@ class Expected:
                 self._postings[_key(root, "term", term)].append(_NUMBER.pack(place << 4 | min(n, 15)))
             for label in document_labels(fields):
                 self._postings[_key(root, "tag", label)].append(_NUMBER.pack(place))
-            row = (place, _mark(session), found.at, _mark(found.agent_id) & 0xFFFFFFFF, min(len(terms), 0xFFFF), 0)
-            self._postings[f"{root}:rows".encode()].append(_ROW.pack(*row))
+            row = _ROW.pack(place, _mark(session), found.at, min(len(terms), 0xFFFF))
+            self._postings[f"{root}:rows".encode()].append(row)
 
     def _contribution(self, number: int, row: Row) -> None:
         if row.header("hmx-kind") in (b"tick", b"barrier", b"archive", b"import"):

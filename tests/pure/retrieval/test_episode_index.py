@@ -16,7 +16,6 @@ from pipeline.retrieval.postings import (
     pack_number,
     pack_posting,
     pack_row,
-    session_mark,
     typical,
 )
 
@@ -42,7 +41,7 @@ class Memory:
     def append(self, turns: list[Turn]) -> None:
         for turn in turns:
             self.turns.append(turn)
-            self.rows += pack_row(turn.number, turn.session, "agent", turn.number, len(turn.words))
+            self.rows += pack_row(turn.number, turn.session, turn.number, len(turn.words))
             for word, n in Counter(turn.words).items():
                 self.postings[word] += pack_posting(turn.number, n)
 
@@ -148,9 +147,9 @@ def test_only_documents_that_are_asked_for_are_found() -> None:
     memory.append(turns)
     memory.best(["w1"], 10)
     tagged = b"".join(pack_number(turn.number) for turn in turns[::7])
-    of_session = memory.index.among([tagged], session=session_mark("0-0"))
-    found = memory.index.best([memory.terms["w1"]], 1000, of_session)
-    wanted = {turn.number for turn in turns[::7] if turn.session == "0-0"}
+    latest = max(turn.number for turn in turns[::14])
+    found = memory.index.best([memory.terms["w1"]], 1000, memory.index.among([tagged], until=latest))
+    wanted = {turn.number for turn in turns[::7] if turn.number <= latest}
     every = dict(memory.best(["w1"], 1000))
     assert found == sorted(((n, every[n]) for n in wanted if n in every), key=lambda row: (-row[1], row[0]))
     assert memory.index.among() is None
