@@ -17,8 +17,6 @@ _PIECES: Final = re.compile(
 )
 _MARGIN: Final = 32
 """One token more for so many, rounded up: a piece or two of a short text may be cut worse too."""
-_APART: Final = 1
-"""For what separates a text from the next, or stands at its beginning."""
 _LONGEST: Final = 64
 """Bytes of a token that are looked for; longer ones are runs of blanks."""
 
@@ -28,7 +26,7 @@ def estimate(text: str) -> int:
     if not text:
         return 0
     tokens = sum(map(_tokens, _PIECES.findall(text)))
-    return tokens - (-tokens // _MARGIN) + _APART
+    return tokens - (-tokens // _MARGIN)
 
 
 @lru_cache(maxsize=65_536)  # pieces repeat; most texts are looked up piece by piece

@@ -28,8 +28,8 @@ Places = NDArray[np.int32]
 """Documents by their place in the order in which they were read; -1 is none."""
 
 OWN: Final = 10
-BEFORE: Final = (7, 5, 3, 2)
-AFTER: Final = (5, 3, 2)
+BEFORE: Final = (5, 3, 2, 1)
+AFTER: Final = (3, 2, 1)
 """Tenths of a word's weight in a turn: its own, and those of the turns before and after it in the session."""
 DENSE: Final = 4
 """A term that weighs something in more than one of so many documents is kept as a column of all of them."""

@@ -15,6 +15,7 @@ from pathlib import Path
 from rich.console import Console
 
 from tests.quality import (
+    corrections,
     facts,
     files,
     needles,
@@ -40,6 +41,7 @@ TASKS: Mapping[str, Task] = {
     "files": files.task,
     "recall": recall.task,
     "needles": needles.task,
+    "corrections": corrections.task,
     "facts": facts.task,
     "reading": reading.task,
     "planted": truth.task,

@@ -129,7 +129,7 @@ def test_what_nobody_has_read_counts_as_no_good_and_numbers_do_not_matter(monkey
 
 def test_missing_data_is_said_plainly(tmp_path: Path) -> None:
     """Of the tasks that need it; the others plant what they ask for."""
-    wanted = ("procedures", "next", "outcome", "recovery", "files", "recall")
+    wanted = ("procedures", "next", "outcome", "recovery", "files", "recall", "corrections")
     told = subprocess.run(
         [sys.executable, "-m", "tests.quality", *wanted, "--data", str(tmp_path), "--out", str(tmp_path / "q.json")],
         capture_output=True,
