@@ -21,7 +21,7 @@ from pipeline.service.kept import Kept
 from pipeline.service.negotiation import SUBPROTOCOL
 from pipeline.service.problems import Kind, ProblemError
 from pipeline.settings import Settings
-from pipeline.store.blocks import StoreUnavailableError
+from pipeline.store.blocks import StoreUnavailableError, TornStateError
 from pipeline.store.fetch import Store
 from pipeline.topology import MATERIALISED
 
@@ -88,6 +88,8 @@ class MemoryCheck:
             fresh, why = verdict(list(self._unread.behind(positions).values()), settings.ready_lag_s)
         except (KafkaException, StoreUnavailableError) as error:
             return f"not known: {error}"
+        except TornStateError as error:
+            return str(error)
         return None if fresh else why
 
     def close(self) -> None:

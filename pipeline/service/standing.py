@@ -33,13 +33,13 @@ def explained(ask: Callable[[], Json]) -> Json | str:
 
     from pipeline.kafka.topics import TopicsError
     from pipeline.settings import SettingsError
-    from pipeline.store.blocks import StoreUnavailableError
+    from pipeline.store.blocks import StoreUnavailableError, TornStateError
 
     try:
         return ask()
     except KafkaException as error:
         return f"no answer: Kafka: {error.args[0].str()}"
-    except (TopicsError, StoreUnavailableError, TimeoutError, SettingsError) as error:
+    except (TopicsError, StoreUnavailableError, TornStateError, TimeoutError, SettingsError) as error:
         return f"no answer: {error}"
 
 

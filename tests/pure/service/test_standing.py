@@ -1,5 +1,7 @@
 """How the pipeline stands, from what it has counted and what its processes say of themselves."""
 
+from typing import Any
+
 import pytest
 from prometheus_client import CollectorRegistry, Histogram, generate_latest
 from prometheus_client.parser import text_string_to_metric_families
@@ -7,8 +9,10 @@ from prometheus_client.samples import Sample
 
 from pipeline.contracts.outcomes import Outcome
 from pipeline.observe.asked import gauges
-from pipeline.service.standing import STAGE_FRESHNESS, WAITING, counted, freshness
+from pipeline.service.health import MemoryCheck
+from pipeline.service.standing import STAGE_FRESHNESS, WAITING, counted, explained, freshness
 from pipeline.settings import Settings, SettingsError
+from pipeline.store.blocks import TornStateError
 
 SESSIONS = {
     "counts": {"released": 7, "rejected": 3, "rejected.not_json": 2, "rejected.too_large": 1, "window_full": 4},
@@ -63,3 +67,15 @@ def test_processes_are_named_with_their_addresses() -> None:
 def test_processes_of_another_form_are_refused(said: str) -> None:
     with pytest.raises(SettingsError, match="HMX_PROCESSES"):
         Settings(processes=said).addresses()
+
+
+class TornStore:
+    def positions(self) -> Any:
+        raise TornStateError("delete the pipeline's keys in Redis")
+
+
+def test_memory_that_is_torn_is_told_with_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    store: Any = TornStore()
+    monkeypatch.setattr("pipeline.service.health.Unread", lambda *_: None)
+    assert "delete the pipeline's keys" in str(explained(store.positions))
+    assert "delete the pipeline's keys" in str(MemoryCheck(Settings(kafka_bootstrap="none:1"), store).why_not())
