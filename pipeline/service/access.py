@@ -43,11 +43,12 @@ class Access:
         return self._keys is None
 
     def grant(self, key: str, named: str | None = None) -> Grant | None:
-        """What a key opens, and without a file of keys what a name does; None for a key that is none."""
+        """What a key opens, and without a file of keys what a name does where no key says it; None for no such key."""
         if self._keys is not None:
             grant = self._keys.grant(key)
         else:
-            grant = Grant(named or key.removeprefix(OPEN), frozenset(Scope)) if named or key.startswith(OPEN) else None
+            tenant = (key.removeprefix(OPEN) if key.startswith(OPEN) else "") or named
+            grant = Grant(tenant, frozenset(Scope)) if tenant else None
         return grant if grant and grant.tenant and grant.tenant != CONTROL_TENANT else None
 
     def limits(self, tenant: str) -> tuple[dict[str, str], bool]:

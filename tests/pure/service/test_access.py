@@ -61,6 +61,8 @@ def test_without_a_file_anybody_is_whoever_they_say() -> None:
     assert refused(asking(access, NATIVE)) is Kind.TENANT_REQUIRED
     assert refused(asking(access, DIALECT)) is Kind.UNAUTHORIZED
     assert refused(asking(access, x_hmx_tenant="_hmx")) is Kind.TENANT_RESERVED
+    assert admit(with_key(access, "hx_test_acme", x_hmx_tenant="acme"), Scope.READ) == "acme"
+    assert refused(with_key(access, "hx_test_globex", x_hmx_tenant="acme")) is Kind.FORBIDDEN
 
 
 @pytest.mark.requirement("K-07")
