@@ -4,20 +4,18 @@ Enters: a tenant. Leaves: what it has learnt, as it stood at one moment unless m
 StoreUnavailableError. Bounded: of a large graph the records with the lowest ids are read, which are an even sample.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from typing import Final, TypeVar
 from urllib.parse import unquote
 
 import msgspec
-from pydantic import ValidationError
 
 from pipeline.compiler import conduct
 from pipeline.contracts.artifact import Artifact, Status
 from pipeline.contracts.evidence import Pattern
 from pipeline.contracts.knowledge import Kind, KnowledgeRecord, Standing
 from pipeline.contracts.limits import FINGERPRINT_GRAPH
-from pipeline.contracts.model import Model
 from pipeline.fingerprints.learnt import Conduct, Learnt, of_agent
 from pipeline.store.blocks import Client, reachable
 from pipeline.store.changes import PATTERN_SAMPLE, TENANT_SAMPLE
@@ -28,7 +26,7 @@ AT_ONCE: Final = 500
 TRIES: Final = 3
 """While memory changes between the first key that is read and the last."""
 
-Read = TypeVar("Read", bound=Model)
+Read = TypeVar("Read")
 
 
 class _Whose(msgspec.Struct):
@@ -60,14 +58,15 @@ def _whole(client: Client, keys: TenantKeys, tenant_id: str) -> Learnt:
     segments, share = _segments(client, keys)
     known = sorted((i.decode(), kind.decode()) for i, kind in client.hgetall(keys.known(Standing.ACTIVE)).items())
     entities, relations = ([i for i, kind in known if kind == wanted] for wanted in (Kind.ENTITY, Kind.RELATION))
+    record = KnowledgeRecord.model_validate_json
     return Learnt(
         tenant_id=tenant_id,
         newest=int(client.zscore(keys.newest, b"at") or 0),
-        artifacts=_models(client, Artifact, [keys.artifact(i.decode()) for i in sorted(artifacts)]),
-        conduct=list(map(_conduct, _values(client, [keys.contribution(i) for i in segments]))),
+        artifacts=_read(client, Artifact.model_validate_json, [keys.artifact(i.decode()) for i in sorted(artifacts)]),
+        conduct=_read(client, _conduct, [keys.contribution(i) for i in segments]),
         counted=share,
-        entities=_models(client, KnowledgeRecord, [keys.knowledge(i) for i in entities[:FINGERPRINT_GRAPH]]),
-        relations=_models(client, KnowledgeRecord, [keys.knowledge(i) for i in relations[:FINGERPRINT_GRAPH]]),
+        entities=_read(client, record, [keys.knowledge(i) for i in entities[:FINGERPRINT_GRAPH]]),
+        relations=_read(client, record, [keys.knowledge(i) for i in relations[:FINGERPRINT_GRAPH]]),
         unread=sum(max(0, len(ids) - FINGERPRINT_GRAPH) for ids in (entities, relations)),
     )
 
@@ -89,16 +88,16 @@ def _agents(client: Client, keys: TenantKeys, learnt: Learnt) -> dict[str, str]:
     """Contribution → agent, of all that anything rests on."""
     sources: list[Artifact | KnowledgeRecord] = [*learnt.artifacts, *learnt.entities, *learnt.relations]
     named = sorted({each for source in sources for each in source.source_memory_ids})
-    found = map(_whose, _values(client, [keys.contribution(each) for each in named]))
+    found = _read(client, _whose, [keys.contribution(each) for each in named])
     return {one.contribution_id: one.agent_id for one in found}
 
 
-def _models(client: Client, model: type[Read], keys: Sequence[bytes]) -> list[Read]:
+def _read(client: Client, decode: Callable[[bytes], Read], keys: Sequence[bytes]) -> list[Read]:
     """What is not what it should be is left out."""
     found = []
     for value in _values(client, keys):
-        with suppress(ValidationError):
-            found.append(model.model_validate_json(value))
+        with suppress(ValueError, msgspec.DecodeError):
+            found.append(decode(value))
     return found
 
 

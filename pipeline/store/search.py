@@ -94,17 +94,18 @@ class _Models:
 
 
 def read_artifact(record: bytes) -> Model:
-    try:
-        return Artifact.model_validate_json(record), True
-    except ValueError:
-        fields = orjson.loads(record)
     with suppress(ValueError):
+        return Artifact.model_validate_json(record), True
+    with suppress(ValueError, LookupError, TypeError):
+        fields = orjson.loads(record)
         return Artifact.model_validate(fields | {"content_hash": content_hash(fields["content"])}), False
     return None, False
 
 
-def _read_knowledge(record: bytes) -> Model:
-    return KnowledgeRecord.model_validate_json(record), True
+def read_knowledge(record: bytes) -> Model:
+    with suppress(ValueError):
+        return KnowledgeRecord.model_validate_json(record), True
+    return None, False
 
 
 class Search:
@@ -115,7 +116,7 @@ class Search:
         self._keys = keys
         self.views = Views()
         self._documents: Recent[Document] = Recent(REMEMBERED)
-        self._artifacts, self._knowledge = _Models(read_artifact), _Models(_read_knowledge)
+        self._artifacts, self._knowledge = _Models(read_artifact), _Models(read_knowledge)
 
     def fetch(self, plan: Plan) -> tuple[Fetched, int]:
         """And how many events the tenant has that have a time to live."""
