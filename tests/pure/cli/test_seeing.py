@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 import typer
-from pipeline.audit.tables import PatternRow, SessionRow
 from rich.console import Console
 
 from pipeline.audit.letters import Returns
 from pipeline.audit.returning import Fate
 from pipeline.cli import dlq, status, table
+from pipeline.stages.tables import PatternRow, SessionRow, SessionSort, in_order
 
 ODD = "[bold]x[/]\x1b[31m" + "long " * 40
 LARGE = 9_876_543_210
@@ -79,16 +79,16 @@ def test_rows_of_a_table_fit_and_the_rest_is_counted(printed: Any) -> None:
     text = printed(table._show, rows, {"sessions": 30}, 5, False, ("t", "s", "r", "n", "w", "g", "c"), table._session)
     assert "25 more" in text
     assert "all  30 sessions" in text
-    pattern = PatternRow("acme", "failure_playbook", "k", 2_048, 2_048, "superseded", "123", 0.987, ODD, True, 0)
+    pattern = PatternRow("acme", "failure_playbook", "k", 2_048, 2_048, "superseded", "a-1", "123", 0.987, ODD, True, 0)
     columns = ("t", "type", "pattern", "c", "s", "status", "conf.")
     assert "superseded 123 *" in printed(table._show, [pattern], {}, None, False, columns, table._pattern)
 
 
 def test_the_same_rows_are_sorted_alike_the_highest_first() -> None:
     rows = [SessionRow("a", name, released, 0, 0, 0, 0, 0) for name, released in (("x", 1), ("z", 5), ("y", 5))]
-    by_released = table._sorted(rows, table.SessionSort.RELEASED)
+    by_released = in_order(rows, SessionSort.RELEASED)
     assert [row.session for row in by_released] == ["y", "z", "x"]
-    assert [row.session for row in table._sorted(rows[::-1], table.SessionSort.SESSION)] == ["x", "y", "z"]
+    assert [row.session for row in in_order(rows[::-1], SessionSort.SESSION)] == ["x", "y", "z"]
 
 
 def test_a_dry_run_says_that_nothing_was_sent_and_why_the_rest_stays(printed: Any) -> None:
