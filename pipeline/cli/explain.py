@@ -56,7 +56,7 @@ def explain(
     if reasons is not None:
         print_json(reasons.as_json()) if as_json else _show(reasons)
         return
-    found = missing(lacking or "", state_records(Settings.load(), PATTERNS), chosen)
+    found = missing(lacking or "", state_records(Settings.load(), PATTERNS, chosen), chosen)
     if as_json:
         print_json([absence.as_json() for absence in found])
     elif found:

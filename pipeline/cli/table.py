@@ -51,7 +51,7 @@ def sessions(
 
     Exit code: 0 shown. Example: hmx table sessions --sort waiting
     """
-    rows = in_order(session_rows(_records(SESSIONS), tenant), sort)
+    rows = in_order(session_rows(_records(SESSIONS, tenant), tenant), sort)
     columns = ("tenant", "session", "released", "next", "waiting", "segment", "changed")
     _show(rows, session_totals(rows), limit, as_json, columns, _session)
 
@@ -69,17 +69,17 @@ def patterns(
 
     Exit code: 0 shown. Example: hmx table patterns --tenant acme --sort confidence
     """
-    rows = in_order(pattern_rows(_records(PATTERNS), tenant), sort)
+    rows = in_order(pattern_rows(_records(PATTERNS, tenant), tenant), sort)
     columns = ("tenant", "type", "pattern", "contrib.", "sessions", "status", "conf.")
     _show(rows, pattern_totals(rows), limit, as_json, columns, _pattern)
 
 
-def _records(stage: Stage) -> Iterator[StateRecord]:
+def _records(stage: Stage, tenant: str | None) -> Iterator[StateRecord]:
     def say(what: str) -> None:
         if ERR.is_terminal:
             ERR.print(f"reading {what}", end="\r")
 
-    return state_records(Settings.load(), stage, on_progress=say)
+    return state_records(Settings.load(), stage, tenant, on_progress=say)
 
 
 def _show(

@@ -1,6 +1,7 @@
 """An answer that many may want and that is dear to get: got once, and kept for a moment.
 
-Enters: a function that blocks, and how long its answer is good for, seconds. Leaves: the answer. Fails as the function
+Enters: a function that blocks, and how long its answer is good for: so many seconds, or so many times as long as it
+took, whichever is more. Leaves: the answer. Fails as the function
 does, for everybody who waits; nothing is kept then.
 """
 
@@ -13,15 +14,18 @@ T = TypeVar("T")
 
 
 class Kept(Generic[T]):
-    def __init__(self, ask: Callable[[], T], kept_s: float) -> None:
+    def __init__(self, ask: Callable[[], T], kept_s: float, times: float = 0.0) -> None:
         self._ask = ask
         self._kept_s = kept_s
+        self._times = times
         self._lock = asyncio.Lock()
         self._answer: tuple[T, float] | None = None
 
     async def get(self) -> T:
         async with self._lock:
             if self._answer is None or time.monotonic() >= self._answer[1]:
+                began = time.monotonic()
                 answer = await asyncio.to_thread(self._ask)
-                self._answer = answer, time.monotonic() + self._kept_s
+                now = time.monotonic()
+                self._answer = answer, now + max(self._kept_s, self._times * (now - began))
             return self._answer[0]

@@ -4,13 +4,18 @@ The overview is what `hmx status` shows, the tables are what `hmx table` shows: 
 when somebody asks, kept for a few seconds, and bounded. Nothing is remembered here, so any service process answers.
 """
 
+import asyncio
 import time
-from collections.abc import Iterator
-from typing import Annotated, Final
+from collections import OrderedDict
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from functools import partial
+from typing import Annotated, Final, Generic
 
 import orjson
 from confluent_kafka import KafkaException
 from fastapi import APIRouter, Query, Request
+from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import Response
 
 from pipeline.contracts.instants import format_ms
@@ -40,6 +45,10 @@ from pipeline.topology import PATTERNS, SESSIONS, Stage
 
 KEPT_S: Final = 4.0
 TABLE_KEPT_S: Final = 10.0
+TABLE_KEPT_TIMES: Final = 10.0
+"""As long as a table took to make, so that those who look cost at most a tenth of a thread."""
+TENANTS: Final = 32
+"""Whose tables are kept, those who asked last."""
 NEWEST: Final = 20_000
 """Offsets of each partition of a state topic that a table is made of, the last ones; `hmx table` reads all."""
 ROWS: Final = 500
@@ -48,16 +57,56 @@ JSON: Final = "application/json"
 router: Final = APIRouter(prefix="/v1/hmx", tags=["operating"])
 
 
-class Overview:
-    """`sessions` and `patterns` hold the rows of all tenants; only the asking tenant's are ever answered."""
+@dataclass(frozen=True, slots=True)
+class Table(Generic[R]):
+    rows: list[R]
+    left_out: int
+    """Offsets of the state topic before those that it is made of: where there are any, it may not be whole."""
 
+    def answer(self, sort: SessionSort | PatternSort, totals: Callable[[list[R]], dict[str, int]], limit: int) -> bytes:
+        rows = [row.as_json() for row in in_order(self.rows, sort)[:limit]]
+        whole = {"complete": not self.left_out, "left_out": self.left_out}
+        return orjson.dumps({"totals": totals(self.rows), **whole, "rows": rows})
+
+
+class Tables(Generic[R]):
+    """A stage's, by tenant. One is read at a time."""
+
+    def __init__(self, settings: Settings, stage: Stage, rows: Callable[[Iterable[StateRecord], str], list[R]]) -> None:
+        self._settings = settings
+        self._stage = stage
+        self._rows: Callable[[Iterable[StateRecord], str], list[R]] = rows
+        self._turn = asyncio.Lock()
+        self._kept: OrderedDict[str, Kept[Table[R]]] = OrderedDict()
+
+    async def get(self, tenant: str) -> Table[R]:
+        """Raises ProblemError where Kafka does not answer."""
+        kept = self._kept.setdefault(tenant, Kept(partial(self._read, tenant), TABLE_KEPT_S, TABLE_KEPT_TIMES))
+        self._kept.move_to_end(tenant)
+        if len(self._kept) > TENANTS:
+            self._kept.popitem(last=False)
+        try:
+            async with self._turn:
+                return await kept.get()
+        except KafkaException as error:
+            raise unavailable(Kind.KAFKA_UNAVAILABLE, f"the state topic can't be read: {error.args[0].str()}") from None
+        except (TopicsError, TimeoutError) as error:
+            raise unavailable(Kind.KAFKA_UNAVAILABLE, str(error)) from None
+
+    def _read(self, tenant: str) -> Table[R]:
+        left_out: list[int] = []
+        records = state_records(self._settings, self._stage, tenant, newest=NEWEST, on_left_out=left_out.append)
+        return Table(self._rows(records, tenant), sum(left_out))
+
+
+class Overview:
     def __init__(self, settings: Settings) -> None:
         """Raises SettingsError where the processes are named in another form."""
         self._settings = settings
         self._addresses = settings.addresses()
         self.now = Kept(self._now, KEPT_S)
-        self.sessions: Kept[list[SessionRow]] = Kept(lambda: session_rows(self._state(SESSIONS)), TABLE_KEPT_S)
-        self.patterns: Kept[list[PatternRow]] = Kept(lambda: pattern_rows(self._state(PATTERNS)), TABLE_KEPT_S)
+        self.sessions: Tables[SessionRow] = Tables(settings, SESSIONS, session_rows)
+        self.patterns: Tables[PatternRow] = Tables(settings, PATTERNS, pattern_rows)
 
     def _now(self) -> bytes:
         settings = self._settings
@@ -74,9 +123,6 @@ class Overview:
             **standing.counted({} if isinstance(stages, str) else stages),
         }
         return orjson.dumps(told)
-
-    def _state(self, stage: Stage) -> Iterator[StateRecord]:
-        return state_records(self._settings, stage, NEWEST)
 
 
 @router.get("/overview", dependencies=[OPERATOR])
@@ -100,8 +146,8 @@ async def get_sessions(
     request: Request, tenant: Reader, sort: SessionSort = SessionSort.CHANGED, limit: Limit = 50
 ) -> Response:
     """The tenant's sessions that are remembered: released, waiting behind a gap, in the open segment."""
-    rows = in_order([row for row in await _read(_overview(request).sessions) if row.tenant == tenant], sort)
-    return _table(rows, session_totals(rows), limit)
+    table = await _overview(request).sessions.get(tenant)
+    return Response(await run_in_threadpool(table.answer, sort, session_totals, limit), media_type=JSON)
 
 
 @router.get("/tables/patterns")
@@ -109,23 +155,8 @@ async def get_patterns(
     request: Request, tenant: Reader, sort: PatternSort = PatternSort.CONTRIBUTIONS, limit: Limit = 50
 ) -> Response:
     """The tenant's patterns: how many contributions of how many sessions, and what was compiled of them."""
-    rows = in_order([row for row in await _read(_overview(request).patterns) if row.tenant == tenant], sort)
-    return _table(rows, pattern_totals(rows), limit)
-
-
-async def _read(table: Kept[list[R]]) -> list[R]:
-    """Raises ProblemError where Kafka does not answer."""
-    try:
-        return await table.get()
-    except KafkaException as error:
-        raise unavailable(Kind.KAFKA_UNAVAILABLE, f"the state topic can't be read: {error.args[0].str()}") from None
-    except (TopicsError, TimeoutError) as error:
-        raise unavailable(Kind.KAFKA_UNAVAILABLE, str(error)) from None
-
-
-def _table(rows: list[R], totals: dict[str, int], limit: int) -> Response:
-    told = {"totals": totals, "rows": [row.as_json() for row in rows[:limit]]}
-    return Response(orjson.dumps(told), media_type=JSON)
+    table = await _overview(request).patterns.get(tenant)
+    return Response(await run_in_threadpool(table.answer, sort, pattern_totals, limit), media_type=JSON)
 
 
 def _overview(request: Request) -> Overview:

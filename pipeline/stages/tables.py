@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from pipeline.contracts.evidence import Contribution, Pattern
 from pipeline.contracts.instants import format_ms
-from pipeline.contracts.keys import split_key
+from pipeline.contracts.keys import join_key, split_key
 from pipeline.stages import pattern_state, session_state
 from pipeline.stages.pattern_state import PatternState
 from pipeline.stages.session_state import Session
@@ -132,9 +132,11 @@ def pattern_totals(rows: Sequence[PatternRow]) -> dict[str, int]:
 
 def latest(records: Iterable[StateRecord], prefixes: tuple[str, ...], tenant: str | None) -> dict[str, StateRecord]:
     """The last record of each key of these kinds, but for what was deleted."""
+    if tenant is not None:
+        prefixes = tuple(f"{kind}{join_key(tenant)}/" for kind in prefixes)
     found: dict[str, StateRecord] = {}
     for record in records:
-        if not record.key.startswith(prefixes) or (tenant is not None and _parts(record.key)[0] != tenant):
+        if not record.key.startswith(prefixes):
             continue
         if record.value is None:
             found.pop(record.key, None)

@@ -39,12 +39,13 @@ function view(place, { name, title, columns, sort, about, empty }) {
   let by = sort, limit = 50;
   const shown = make("div");
   const load = () => into(shown, async () => {
-    const { totals, rows: found } = await rows(name, by, limit);
-    if (!found.length) return soft(empty, " ", code("hmx publish sessions.ndjson"), " brings some.");
+    const { totals, complete, rows: found } = await rows(name, by, limit);
+    if (!found.length && complete) return soft(empty, " ", code("hmx publish sessions.ndjson"), " brings some.");
     const all = totals[name];
     return [
       make("p", { class: "totals" }, Object.entries(totals).map(([what, count]) =>
         make("span", {}, make("b", {}, number(count)), ` ${words(what)}`))),
+      ...complete ? [] : [soft("Made of the newest records of the state topic; ", code(`hmx table ${name}`), " reads all.")],
       table(title, columns, found, { sorted: by, by: other => { by = other; load(); } }),
       found.length < all && limit < 500
         ? make("button", { type: "button", class: "quiet", onclick: () => { limit = 500; load(); } },
