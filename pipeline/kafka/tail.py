@@ -1,8 +1,9 @@
 """Following topics: what is there already, stretch by stretch, and what comes, read once for however many want it.
 
 Enters: topics and whose records are wanted. Leaves: committed records in each partition's order. A reader who reads a
-stretch up to where it has joined the tail misses nothing and gets nothing twice. Fails with KafkaException,
-KafkaUnreachableError, TimeoutError; a reader of the tail is told.
+stretch up to where it has joined the tail misses nothing; the tail may be behind what a stretch has read, so whoever
+reads on passes over lower offsets. Fails with KafkaException, KafkaUnreachableError, TimeoutError; a reader of the tail
+is told.
 """
 
 import hashlib

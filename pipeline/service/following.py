@@ -192,6 +192,8 @@ class Following:
         while True:
             records = await inbox.wait(LOOK_S)
             for record in records:
+                if record.offset < positions[record.place]:  # the tail was behind what has been read up
+                    continue
                 if not go_on():
                     return
                 positions[record.place] = record.offset + 1
@@ -201,7 +203,9 @@ class Following:
                 return
             if clock() - told >= ALIVE_S:
                 passed = self._tail.passed(lambda: inbox.idle) or {}
-                positions.update({place: at for place, at in passed.items() if place[0] in inbox.topics})
+                for place, at in passed.items():
+                    if place[0] in inbox.topics:
+                        positions[place] = max(positions[place], at)
                 yield None
                 told = clock()
 

@@ -28,9 +28,14 @@ Place = tuple[str, int]
 class Log:
     """Topics in memory, as a `Tail` gives them; what is planned happens when somebody reads or joins."""
 
-    def __init__(self, plan: Sequence[tuple[Place, str]], meanwhile: Sequence[tuple[Place, str]]) -> None:
+    def __init__(
+        self, plan: Sequence[tuple[Place, str]], meanwhile: Sequence[tuple[Place, str]], behind: int = 0
+    ) -> None:
+        """`behind`: so many records of each partition are in the topics, and not passed on by the tail yet."""
         self.records: dict[Place, list[Passing]] = {place: [] for place in PLACES}
         self.readers: list[tuple[bytes, Inbox]] = []
+        self._passed = dict.fromkeys(PLACES, 0)
+        self._behind = behind
         self._meanwhile = list(meanwhile)
         for place, tenant in plan:
             self.write(place, tenant)
@@ -39,9 +44,15 @@ class Log:
         key = f"{tenant}/x".encode()
         record = Passing(place, len(self.records[place]), key, b"{}")
         self.records[place].append(record)
-        for owner, reader in list(self.readers):
-            if key.startswith(owner + b"/") and not reader.take(record):
-                self.readers.remove((owner, reader))
+        self._pass_on(place, self._behind)
+
+    def _pass_on(self, place: Place, behind: int) -> None:
+        while self._passed[place] < len(self.records[place]) - behind:
+            record = self.records[place][self._passed[place]]
+            self._passed[place] += 1
+            for owner, reader in list(self.readers):
+                if record.key.startswith(owner + b"/") and not reader.take(record):
+                    self.readers.remove((owner, reader))
 
     def happens(self, count: int = 2) -> None:
         for place, tenant in self._meanwhile[:count]:
@@ -60,14 +71,21 @@ class Log:
     def join(self, owner: bytes, reader: Inbox) -> dict[Place, int]:
         self.happens()
         self.readers.append((owner, reader))
-        return {place: len(records) for place, records in self.records.items()}
+        passed = dict(self._passed)
+        self._catch_up()
+        return passed
+
+    def _catch_up(self) -> None:
+        """But for the very last record, which is passed on with the next one."""
+        for place in PLACES:
+            self._pass_on(place, min(self._behind, 1))
 
     def leave(self, owner: bytes, reader: Inbox) -> None:
         self.readers = [one for one in self.readers if one[1] is not reader]
 
     def passed(self, idle: Callable[[], bool]) -> dict[Place, int] | None:
         self.happens()
-        return {place: len(records) for place, records in self.records.items()} if idle() else None
+        return dict(self._passed) if idle() else None
 
 
 @pytest.fixture(autouse=True)
@@ -94,6 +112,7 @@ records = st.lists(st.tuples(st.sampled_from(PLACES), tenants), min_size=8, max_
     ending=st.sampled_from([*Ending, None]),
     topics=st.sampled_from([(EPISODES,), (ARTIFACTS,), (ARTIFACTS, EPISODES)]),
     at=st.lists(st.integers(0, 2), min_size=4, max_size=4),
+    behind=st.integers(0, 3),
 )
 @pytest.mark.requirement("E-29")
 def test_what_is_passed_on_is_what_stands_between_two_positions(
@@ -103,9 +122,10 @@ def test_what_is_passed_on_is_what_stands_between_two_positions(
     ending: Ending | None,
     topics: tuple[str, ...],
     at: list[int],
+    behind: int,
 ) -> None:
     """Each time it is cut off another way: by whoever reads, by a slow reader, by a key, by Kafka, by the service."""
-    log = Log(plan, meanwhile)
+    log = Log(plan, meanwhile, behind)
 
     async def streamed() -> tuple[dict[Place, int], dict[Place, int], list[Passing]]:
         ours = made(log)
