@@ -16,7 +16,7 @@ from fastapi.concurrency import run_in_threadpool
 
 from pipeline.contracts.keys import join_key
 from pipeline.kafka.clients import Watermarks
-from pipeline.kafka.tail import Passing, Tail, Wanted
+from pipeline.kafka.tail import Passing, Portion, Tail, Wanted
 from pipeline.kafka.topics import KafkaUnreachableError
 from pipeline.kafka.unread import Place
 from pipeline.observe.metrics import METRICS
@@ -34,7 +34,7 @@ OPEN: Final = 512
 OPEN_EACH: Final = 64
 """Streams of a process, and of one tenant in it."""
 READING_UP: Final = 8
-"""Streams that read up at the same time; others wait."""
+"""Streams that read a portion at the same time; others wait."""
 FAILURES: Final = (KafkaException, KafkaUnreachableError, TimeoutError)
 
 
@@ -135,21 +135,25 @@ class Following:
         for place in places:
             if positions[place] >= ends[place]:
                 continue
-            async with self._turns:
-                stretch = self._tail.stretch(place, positions[place], ends[place], wanted)
-                try:
-                    while (portion := await run_in_threadpool(next, stretch, None)) is not None:
-                        for record in portion.records:
-                            if not go_on():
-                                return
-                            positions[place] = record.offset + 1
-                            yield record
+            stretch = self._tail.stretch(place, positions[place], ends[place], wanted)
+            try:
+                while (portion := await self._portion(stretch)) is not None:
+                    for record in portion.records:
                         if not go_on():
                             return
-                        positions[place] = portion.position
-                        yield None
-                finally:
-                    asyncio.get_running_loop().run_in_executor(None, stretch.close)
+                        positions[place] = record.offset + 1
+                        yield record
+                    if not go_on():
+                        return
+                    positions[place] = portion.position
+                    yield None
+            finally:
+                asyncio.get_running_loop().run_in_executor(None, stretch.close)
+
+    async def _portion(self, stretch: Iterator[Portion]) -> Portion | None:
+        """Nobody holds a turn while a client reads what it has been given."""
+        async with self._turns:
+            return await run_in_threadpool(next, stretch, None)
 
     async def follow(self, tenant: str, topics: Sequence[str], start: Start, may_go_on: GoOn) -> AsyncGenerator[Step]:
         """Without end but for an `Ending`. `start.positions` move along."""

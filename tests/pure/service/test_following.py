@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import aclosing
 from typing import Any
 
 import pytest
@@ -20,6 +21,7 @@ from pipeline.service.inbox import Ending, Inbox
 from pipeline.service.problems import Kind, ProblemError
 from pipeline.settings import Settings
 from pipeline.topology import ARTIFACTS, EPISODES
+from tests.support.waiting import PATIENCE_S
 
 PLACES = [(topic, number) for topic in (ARTIFACTS, EPISODES) for number in range(2)]
 Place = tuple[str, int]
@@ -27,6 +29,8 @@ Place = tuple[str, int]
 
 class Log:
     """Topics in memory, as a `Tail` gives them; what is planned happens when somebody reads or joins."""
+
+    portion = 2
 
     def __init__(
         self, plan: Sequence[tuple[Place, str]], meanwhile: Sequence[tuple[Place, str]], behind: int = 0
@@ -63,10 +67,10 @@ class Log:
         return "0" * 8, {place: Watermarks(0, len(records)) for place, records in self.records.items()}
 
     def stretch(self, place: Place, begin: int, end: int, wanted: Callable[[bytes], bool]) -> Iterator[Portion]:
-        for at in range(begin, end, 2):
+        for at in range(begin, end, self.portion):
             self.happens()
-            some = self.records[place][at : min(at + 2, end)]
-            yield Portion(min(at + 2, end), [one for one in some if wanted(one.key)])
+            some = self.records[place][at : min(at + self.portion, end)]
+            yield Portion(min(at + self.portion, end), [one for one in some if wanted(one.key)])
 
     def join(self, owner: bytes, reader: Inbox) -> dict[Place, int]:
         self.happens()
@@ -224,3 +228,21 @@ def test_all_who_begin_while_kafka_is_asked_share_one_more_question() -> None:
 
     asyncio.run(beginning())
     assert len(asked) == 2
+
+
+def test_who_reads_slowly_holds_no_turn(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(following, "READING_UP", 1)
+
+    async def reading() -> list[Any]:
+        ours = made(Log([(PLACES[0], tenant) for tenant in ("acme", "globex") for _ in range(3)], []))
+        found = []
+        slow, other = [
+            ours.follow(tenant, (ARTIFACTS,), await ours.start(tenant, None, from_start=True), lambda: True)
+            for tenant in ("acme", "globex")
+        ]
+        async with aclosing(slow), aclosing(other), asyncio.timeout(PATIENCE_S):
+            found.append(await anext(slow))
+            found += [step for step in [await anext(other) for _ in range(6)] if isinstance(step, Passing)]
+        return found
+
+    assert [one.key for one in asyncio.run(reading())] == [b"acme/x", *[b"globex/x"] * 3]
