@@ -40,7 +40,7 @@ FAILURES: Final = (KafkaException, KafkaUnreachableError, TimeoutError)
 
 Marks = tuple[str, dict[Place, Watermarks]]
 GoOn = Callable[[], bool]
-"""Asked before each step: a stream that may not go on has not moved."""
+"""Whether a stream may go on; one that may not has not moved."""
 
 
 class Start(NamedTuple):
@@ -52,6 +52,22 @@ class Start(NamedTuple):
 
 Step = Passing | Ending | None
 """What a stream does next: passes a record on, ends, or says where it stands."""
+
+
+class Asking:
+    """Asks whether a stream may go on: of each portion, and now and then while one is passed on. It may be dear."""
+
+    def __init__(self, go_on: GoOn) -> None:
+        self._go_on = go_on
+        self._clock = asyncio.get_running_loop().time
+        self._asked = 0.0
+
+    def anew(self) -> bool:
+        self._asked = self._clock()
+        return self._go_on()
+
+    def still(self) -> bool:
+        return self._clock() - self._asked < LOOK_S or self.anew()
 
 
 class Following:
@@ -132,19 +148,20 @@ class Following:
         go_on: GoOn,
     ) -> AsyncGenerator[Step]:
         """What is there up to the ends, partition by partition; `positions` move along. Raises FAILURES."""
+        asking = Asking(go_on)
         for place in places:
             if positions[place] >= ends[place]:
                 continue
             stretch = self._tail.stretch(place, positions[place], ends[place], wanted)
             try:
                 while (portion := await self._portion(stretch)) is not None:
+                    if not asking.anew():
+                        return
                     for record in portion.records:
-                        if not go_on():
+                        if not asking.still():
                             return
                         positions[place] = record.offset + 1
                         yield record
-                    if not go_on():
-                        return
                     positions[place] = portion.position
                     yield None
             finally:
@@ -192,19 +209,19 @@ class Following:
 
     async def _coming(self, inbox: Inbox, positions: dict[Place, int], go_on: GoOn) -> AsyncGenerator[Step]:
         clock = asyncio.get_running_loop().time
-        told = clock()
+        told, asking = clock(), Asking(go_on)
         while True:
             records = await inbox.wait(LOOK_S)
+            if not asking.anew():
+                return
             for record in records:
                 if record.offset < positions[record.place]:  # the tail was behind what has been read up
                     continue
-                if not go_on():
+                if not asking.still():
                     return
                 positions[record.place] = record.offset + 1
                 yield record
                 told = clock()
-            if not go_on():
-                return
             if clock() - told >= ALIVE_S:
                 passed = self._tail.passed(lambda: inbox.idle) or {}
                 for place, at in passed.items():

@@ -246,3 +246,35 @@ def test_who_reads_slowly_holds_no_turn(monkeypatch: pytest.MonkeyPatch) -> None
         return found
 
     assert [one.key for one in asyncio.run(reading())] == [b"acme/x", *[b"globex/x"] * 3]
+
+
+def test_whether_a_stream_may_go_on_is_asked_of_each_portion(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not of each record: it looks at a file."""
+    monkeypatch.setattr(following, "LOOK_S", PATIENCE_S)
+    monkeypatch.setattr(inbox, "RECORDS", 1_000)
+    asked = 0
+
+    def may_go_on() -> bool:
+        nonlocal asked
+        asked += 1
+        return True
+
+    class Filling(Log):
+        portion = 100
+
+        def join(self, owner: bytes, reader: Inbox) -> dict[Place, int]:
+            passed = super().join(owner, reader)
+            for _ in range(500):
+                self.write(PLACES[0], "acme")
+            return passed
+
+    async def reading() -> None:
+        ours = made(Filling([(PLACES[0], "acme")] * 500, []))
+        start = await ours.start("acme", None, from_start=True)
+        async with aclosing(ours.follow("acme", (ARTIFACTS,), start, may_go_on)) as stream:
+            found = 0
+            while found < 1_000:
+                found += isinstance(await anext(stream), Passing)
+
+    asyncio.run(reading())
+    assert asked < 50
