@@ -93,15 +93,15 @@ class Following:
         for inbox in list(self._inboxes):
             inbox.end(Ending.STOPPING)
 
-    def check_room(self, tenant: str) -> None:
-        """Raises ProblemError where no more streams can be opened."""
+    def _check_room(self, tenant: str) -> None:
         if self._open[tenant] >= OPEN_EACH or self._open.total() >= OPEN:
             detail = f"at most {OPEN_EACH} streams of a tenant, {OPEN} of all"
             raise ProblemError(Kind.RATE_LIMITED, detail, RETRY)
 
     @contextmanager
     def counted(self, tenant: str, kind: str) -> Iterator[None]:
-        """One stream more while it lasts."""
+        """One stream more while it lasts. Raises ProblemError where no more can be opened."""
+        self._check_room(tenant)
         self._open[tenant] += 1
         METRICS.streams.labels(kind).inc()
         try:
@@ -113,7 +113,7 @@ class Following:
 
     async def start(self, tenant: str, after: str | None, *, from_start: bool) -> Start:
         """Where a stream begins. Raises ProblemError for a position that the topics don't hold (any more)."""
-        self.check_room(tenant)
+        self._check_room(tenant)
         try:
             topics, marks = await self._marks()
         except FAILURES:

@@ -82,13 +82,16 @@ async def take_frames(socket: WebSocket) -> None:
     spoken = subprotocol(socket)
     tenant = admit(socket, Scope.WRITE)
     following: Following = socket.app.state.following
-    following.check_room(tenant)
-    await socket.accept(spoken)
+    with following.counted(tenant, "websocket"):
+        await socket.accept(spoken)
+        await _converse(socket, tenant, following)
+
+
+async def _converse(socket: WebSocket, tenant: str, following: Following) -> None:
     frames = Frames(socket)
     reading = asyncio.create_task(frames.read())
     try:
-        with following.counted(tenant, "websocket"):
-            code, reason = await _acknowledge(socket, tenant, frames, following)
+        code, reason = await _acknowledge(socket, tenant, frames, following)
         if not frames.gone:
             METRICS.streams_ended.labels(ENDINGS[code]).inc()
             await socket.close(code, reason)

@@ -7,14 +7,14 @@ that has passed intake. Fails with ProblemError before the first byte; later a s
 
 import asyncio
 from collections.abc import AsyncGenerator, Mapping
-from contextlib import aclosing
+from contextlib import AbstractContextManager, aclosing
 from typing import Annotated, Any, Final, Literal
 
 import orjson
 from fastapi import APIRouter, Header, Query, Request
 from fastapi.responses import StreamingResponse
 from starlette.requests import ClientDisconnect
-from starlette.types import Message, Send
+from starlette.types import Message, Receive, Scope, Send
 
 from pipeline.contracts.episode import event_fields
 from pipeline.contracts.keys import join_key, partition_of, session_key, split_key
@@ -51,11 +51,24 @@ router: Final = APIRouter(prefix="/v1/hmx")
 
 
 class Streaming(StreamingResponse):
-    """Whoever reads has to go on reading."""
+    """Counted from before its first byte to its end: where there is no room it is not begun. Whoever reads has to go on
+    reading.
+    """
 
-    def __init__(self, content: AsyncGenerator[bytes], media_type: str, headers: Mapping[str, str]) -> None:
+    def __init__(
+        self,
+        content: AsyncGenerator[bytes],
+        counted: AbstractContextManager[None],
+        media_type: str,
+        headers: Mapping[str, str],
+    ) -> None:
         super().__init__(content, media_type=media_type, headers=headers)
         self._content = content
+        self._counted = counted
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        with self._counted:
+            await super().__call__(scope, receive, send)
 
     async def stream_response(self, send: Send) -> None:
         async def patiently(message: Message) -> None:
@@ -84,14 +97,14 @@ async def stream(
     topics = [_TOPICS[one] for one in kind or _TOPICS]
 
     async def told() -> AsyncGenerator[bytes]:
-        with following.counted(tenant, "sse"):
-            yield b"retry: %d\n%s" % (RETRY_MS, _frame(None, start))
-            steps = following.follow(tenant, topics, start, lambda: admitted(request, tenant))
-            async with aclosing(steps):
-                async for step in steps:
-                    yield _frame(step, start)
+        yield b"retry: %d\n%s" % (RETRY_MS, _frame(None, start))
+        steps = following.follow(tenant, topics, start, lambda: admitted(request, tenant))
+        async with aclosing(steps):
+            async for step in steps:
+                yield _frame(step, start)
 
-    return Streaming(told(), media_type=SSE, headers={"Cache-Control": "no-store", "X-Accel-Buffering": "no"})
+    headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
+    return Streaming(told(), following.counted(tenant, "sse"), SSE, headers)
 
 
 @router.get("/events", responses=_LINES, response_class=StreamingResponse)
@@ -116,14 +129,14 @@ async def get_events(
     upto = {**start.positions, **{place: max(start.positions[place], start.ends[place]) for place in places}}
 
     async def told() -> AsyncGenerator[bytes]:
-        with following.counted(tenant, "ndjson"):
-            steps = following.stored(start.positions, start.ends, places, wanted, lambda: True)
-            async with aclosing(steps):
-                async for step in steps:
-                    if isinstance(step, Passing) and step.value is not None:
-                        yield _event(step.value) + b"\n"
+        steps = following.stored(start.positions, start.ends, places, wanted, lambda: True)
+        async with aclosing(steps):
+            async for step in steps:
+                if isinstance(step, Passing) and step.value is not None:
+                    yield _event(step.value) + b"\n"
 
-    return Streaming(told(), media_type=NDJSON, headers={POSITION: position.written(start.name, upto)})
+    headers = {POSITION: position.written(start.name, upto)}
+    return Streaming(told(), following.counted(tenant, "ndjson"), NDJSON, headers)
 
 
 def _frame(step: Step, start: Start) -> bytes:

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
 from contextlib import aclosing
 from typing import Any
 
 import pytest
+from fastapi import FastAPI
 from hypothesis import given
 from hypothesis import strategies as st
+from starlette.types import Message
 
 from pipeline.kafka.clients import Watermarks
 from pipeline.kafka.tail import Passing, Portion
 from pipeline.kafka.topics import KafkaUnreachableError
-from pipeline.service import following, inbox, position
+from pipeline.service import following, inbox, position, problems, streams
 from pipeline.service.following import Following
 from pipeline.service.inbox import Ending, Inbox
 from pipeline.service.problems import Kind, ProblemError
@@ -191,20 +193,67 @@ def test_the_number_of_streams_is_bounded(monkeypatch: pytest.MonkeyPatch) -> No
         ours = made(Log([], []))
         monkeypatch.setattr(following, "OPEN_EACH", 2)
         monkeypatch.setattr(following, "OPEN", 3)
+
+        def full(tenant: str) -> None:
+            with pytest.raises(ProblemError) as raised, ours.counted(tenant, "sse"):
+                pass
+            assert raised.value.kind is Kind.RATE_LIMITED
+
         with ours.counted("acme", "sse"), ours.counted("acme", "sse"):
-            for tenant, room in (("acme", False), ("globex", True)):
-                if room:
-                    ours.check_room(tenant)
-                else:
-                    with pytest.raises(ProblemError) as raised:
-                        ours.check_room(tenant)
-                    assert raised.value.kind is Kind.RATE_LIMITED
-            with ours.counted("globex", "sse"), pytest.raises(ProblemError):
-                ours.check_room("third")
+            full("acme")
+            with pytest.raises(ProblemError):
+                await ours.start("acme", None, from_start=False)
+            with ours.counted("globex", "sse"):
+                full("third")
         assert not ours._open, "who has none is forgotten"
-        ours.check_room("acme")
+        with ours.counted("acme", "sse"):
+            pass
 
     asyncio.run(opening())
+
+
+def test_streams_that_begin_at_once_are_counted_before_their_first_byte(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As many as there is room for; the others are answers, not streams that break off."""
+    monkeypatch.setattr(following, "OPEN_EACH", 2)
+    ours: list[Following] = []
+    statuses: list[int] = []
+    app = FastAPI()
+    problems.install(app)
+
+    @app.get("/")
+    async def begun() -> streams.Streaming:
+        await ours[0].start("acme", None, from_start=False)
+
+        async def content() -> AsyncGenerator[bytes]:
+            await full.wait()
+            yield b"x"
+
+        return streams.Streaming(content(), ours[0].counted("acme", "sse"), streams.SSE, {})
+
+    async def asking() -> None:
+        sent: dict[str, Any] = {"type": "http", "method": "GET", "path": "/", "headers": [], "query_string": b""}
+
+        async def receive() -> Message:
+            await asyncio.Event().wait()
+            raise AssertionError
+
+        async def send(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                statuses.append(message["status"])
+                if len(statuses) == 10:
+                    full.set()
+
+        await asyncio.gather(*[app({**sent}, receive, send) for _ in range(10)])
+
+    async def opening() -> None:
+        ours.append(made(Log([], [])))
+        async with asyncio.timeout(PATIENCE_S):
+            await asking()
+        assert not ours[0]._open
+
+    full = asyncio.Event()
+    asyncio.run(opening())
+    assert sorted(statuses) == [200] * 2 + [429] * 8
 
 
 def test_all_who_begin_while_kafka_is_asked_share_one_more_question() -> None:
