@@ -2,13 +2,14 @@
 
 Enters: a position to go on after. Leaves: Server-Sent Events without end, each with the position as its id; or NDJSON
 up to the present, the position in a header (HMX-E §8). Both come from the topics, without secrets, as everything is
-that has passed intake. Fails with ProblemError before the first byte; later a stream ends with an event `end`.
+that has passed intake. Fails with ProblemError before the first byte; later a stream ends with an event `end`, and
+NDJSON breaks off.
 """
 
 import asyncio
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import AbstractContextManager, aclosing
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, Final, Literal, NoReturn
 
 import orjson
 from fastapi import APIRouter, Header, Query, Request
@@ -22,7 +23,7 @@ from pipeline.kafka.tail import Passing
 from pipeline.observe.metrics import METRICS
 from pipeline.service import position
 from pipeline.service.access import Reader, admitted
-from pipeline.service.following import Following, Start, Step
+from pipeline.service.following import FAILURES, Following, Start, Step
 from pipeline.service.inbox import STALLED, Ending
 from pipeline.topology import ARTIFACTS, EPISODES
 
@@ -128,15 +129,28 @@ async def get_events(
 
     upto = {**start.positions, **{place: max(start.positions[place], start.ends[place]) for place in places}}
 
+    def go_on() -> bool:
+        return not following.stopping and admitted(request, tenant)
+
     async def told() -> AsyncGenerator[bytes]:
-        steps = following.stored(start.positions, start.ends, places, wanted, lambda: True)
-        async with aclosing(steps):
-            async for step in steps:
-                if isinstance(step, Passing) and step.value is not None:
-                    yield _event(step.value) + b"\n"
+        try:
+            async with aclosing(following.stored(start.positions, upto, places, wanted, go_on)) as steps:
+                async for step in steps:
+                    if isinstance(step, Passing) and step.value is not None:
+                        yield _event(step.value) + b"\n"
+        except FAILURES:
+            _break_off(Ending.KAFKA)
+        if start.positions != upto:
+            _break_off(Ending.STOPPING if following.stopping else Ending.REVOKED)
 
     headers = {POSITION: position.written(start.name, upto)}
     return Streaming(told(), following.counted(tenant, "ndjson"), NDJSON, headers)
+
+
+def _break_off(why: Ending) -> NoReturn:
+    """There is no room in an export for a reason: it lacks the end of its chunks, so nobody takes it for whole."""
+    METRICS.streams_ended.labels(why).inc()
+    raise ClientDisconnect
 
 
 def _frame(step: Step, start: Start) -> bytes:

@@ -6,20 +6,25 @@ import asyncio
 import threading
 from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
 from contextlib import aclosing
+from pathlib import Path
 from typing import Any
 
 import pytest
 from fastapi import FastAPI
 from hypothesis import given
 from hypothesis import strategies as st
+from starlette.requests import ClientDisconnect
 from starlette.types import Message
 
 from pipeline.kafka.clients import Watermarks
 from pipeline.kafka.tail import Passing, Portion
 from pipeline.kafka.topics import KafkaUnreachableError
+from pipeline.observe.metrics import METRICS
 from pipeline.service import following, inbox, position, problems, streams
+from pipeline.service.access import Access
 from pipeline.service.following import Following
 from pipeline.service.inbox import Ending, Inbox
+from pipeline.service.keys import USUAL, Grant, add, revoke
 from pipeline.service.problems import Kind, ProblemError
 from pipeline.settings import Settings
 from pipeline.topology import ARTIFACTS, EPISODES
@@ -327,3 +332,62 @@ def test_whether_a_stream_may_go_on_is_asked_of_each_portion(monkeypatch: pytest
 
     asyncio.run(reading())
     assert asked < 50
+
+
+def exported(log: Log, keys: Path, key: str, after_first: Callable[[Following], None]) -> list[bytes]:
+    """The lines of an export, of which the first has an effect. Raises ClientDisconnect where it is cut off."""
+    app, lines = FastAPI(), []
+    app.include_router(streams.router)
+    app.state.access = Access(str(keys), 0)
+    headers = [(b"authorization", f"Bearer {key}".encode())]
+    asked = {"type": "http", "method": "GET", "path": "/v1/hmx/events", "headers": headers, "query_string": b""}
+
+    async def asking() -> None:
+        ours = app.state.following = made(log)
+
+        async def receive() -> Message:
+            await asyncio.Event().wait()
+            raise AssertionError
+
+        async def send(message: Message) -> None:
+            if message.get("body"):
+                lines.append(message["body"])
+                if len(lines) == 1:
+                    after_first(ours)
+
+        await app(asked, receive, send)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(streams, "_event", lambda value: value)
+        asyncio.run(asking())
+    return lines
+
+
+@pytest.mark.parametrize("cut", ["revoked", "stopping", "kafka_unavailable", None])
+def test_an_export_that_may_not_go_on_breaks_off(cut: str | None, tmp_path: Path) -> None:
+    """Recognisably: its last chunk is never sent. It is counted under the reason."""
+    keys = tmp_path / "keys"
+    key = add(keys, Grant("acme", USUAL))
+    log = Log([((EPISODES, 0), "acme")] * 9, [])
+
+    def fails(*_: int) -> None:
+        raise KafkaUnreachableError
+
+    def happens(ours: Following) -> None:
+        if cut == "revoked":
+            revoke(keys, key)
+        elif cut == "stopping":
+            ours.stop()
+        elif cut is not None:
+            log.happens = fails  # type: ignore[method-assign]
+
+    def counted() -> float:
+        return METRICS.streams_ended.labels(cut)._value.get()
+
+    before = counted()
+    if cut is None:
+        assert len(exported(log, keys, key, happens)) == 9
+    else:
+        with pytest.raises(ClientDisconnect):
+            exported(log, keys, key, happens)
+        assert counted() == before + 1
