@@ -3,6 +3,7 @@
 Enters: settings. Leaves: a FastAPI application. It starts without Kafka and Redis, and finds them when they are there.
 """
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
@@ -61,6 +62,7 @@ def create_app(settings: Settings) -> FastAPI:
     )
     app.state.store = store
     app.state.overview = overview.Overview(settings)
+    app.state.fingerprints = asyncio.Semaphore(fingerprint.AT_ONCE)
     app.state.access = Access(settings.api_keys, settings.rate_limit)
     app.state.usage = usage.Usage()
     app.state.learner = learn.Learner(settings, store)

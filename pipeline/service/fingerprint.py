@@ -3,6 +3,7 @@
 Enters: a tier, and perhaps an agent. Leaves: the fingerprint of memory as it stands. Nothing is written.
 """
 
+import asyncio
 from typing import Annotated, Any, Final
 
 from fastapi import APIRouter, Request
@@ -22,6 +23,8 @@ from pipeline.service.problems import Kind, ProblemError
 from pipeline.store.fetch import Store
 
 REQUEST_BYTES: Final = 64 * KB
+AT_ONCE: Final = 2
+"""Made at once by a process, whoever asks: all that a tenant has learnt is read for each."""
 JSON: Final = "application/json"
 
 router: Final = APIRouter(prefix="/v1/hmx")
@@ -36,6 +39,13 @@ class FingerprintRequest(Model):
 def make_fingerprint(store: Store, tenant: str, asked: FingerprintRequest) -> Fingerprint:
     """The one way to make one. Raises StoreUnavailableError."""
     return fingerprint(store.learnt(tenant, asked.agent_id), asked.tier)
+
+
+async def fingerprint_json(request: Request, tenant: str, asked: FingerprintRequest) -> bytes:
+    """Its published bytes, once it is its turn. Raises StoreUnavailableError."""
+    turns: asyncio.Semaphore = request.app.state.fingerprints
+    async with turns:
+        return await run_in_threadpool(lambda: make_fingerprint(request.app.state.store, tenant, asked).to_json())
 
 
 def _asked() -> dict[str, Any]:
@@ -54,5 +64,4 @@ async def post_fingerprint(request: Request, tenant: Reader) -> Response:
     except ValidationError as error:
         first = error.errors(include_url=False, include_context=False, include_input=False)[0]
         raise ProblemError(Kind.INVALID_REQUEST, first["msg"], path=path_of(first["loc"])) from None
-    made = await run_in_threadpool(make_fingerprint, request.app.state.store, tenant, asked)
-    return Response(made.to_json(), media_type=JSON)
+    return Response(await fingerprint_json(request, tenant, asked), media_type=JSON)

@@ -1,7 +1,7 @@
 """Reading all that a fingerprint is made of: a tenant's artifacts, counters and graph.
 
 Enters: a tenant. Leaves: what it has learnt, as it stood at one moment unless memory changes all the time. Fails:
-StoreUnavailableError. Bounded: of a large graph the records with the lowest ids are read, which are an even sample.
+StoreUnavailableError. Of a large graph the records with the lowest ids are read, which are an even sample.
 """
 
 from collections.abc import Callable, Iterator, Sequence

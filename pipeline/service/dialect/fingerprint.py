@@ -4,7 +4,6 @@ from typing import Annotated, Final
 
 import orjson
 from fastapi import APIRouter, Request
-from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import Response
 from pydantic import Field
 
@@ -14,7 +13,7 @@ from pipeline.service.access import Reader
 from pipeline.service.body import read_body
 from pipeline.service.dialect.envelope import success
 from pipeline.service.dialect.words import REQUEST_BYTES, Words, described, parsed, schema_of
-from pipeline.service.fingerprint import FingerprintRequest, make_fingerprint
+from pipeline.service.fingerprint import FingerprintRequest, fingerprint_json
 
 router: Final = APIRouter()
 
@@ -29,5 +28,4 @@ async def export_fingerprint(request: Request, tenant: Reader) -> Response:
     """What the tenant, or one of its agents, has learnt so far."""
     said = parsed(Asked, await read_body(request, REQUEST_BYTES))
     asked = FingerprintRequest(tier=said.tier, agent_id=said.agent_id)
-    made = await run_in_threadpool(make_fingerprint, request.app.state.store, tenant, asked)
-    return success(request, orjson.Fragment(made.to_json()))
+    return success(request, orjson.Fragment(await fingerprint_json(request, tenant, asked)))

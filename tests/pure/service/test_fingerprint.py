@@ -1,0 +1,42 @@
+"""Fingerprints are dear: few are made at once, and none on the event loop."""
+
+import asyncio
+import threading
+import time
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from pipeline.service import fingerprint
+from pipeline.service.fingerprint import AT_ONCE, FingerprintRequest
+
+
+def test_few_fingerprints_are_made_at_once_and_none_on_the_event_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+    making: list[int] = []
+    most, threads = 0, set()
+
+    class Made:
+        def to_json(self) -> bytes:
+            threads.add(threading.get_ident())
+            making.pop()
+            return b"made"
+
+    def make(*_: Any) -> Made:
+        nonlocal most
+        making.append(1)
+        most = max(most, len(making))
+        time.sleep(0.01)
+        return Made()
+
+    monkeypatch.setattr(fingerprint, "make_fingerprint", make)
+
+    async def asked() -> list[bytes]:
+        state = SimpleNamespace(store=None, fingerprints=asyncio.Semaphore(AT_ONCE))
+        request: Any = SimpleNamespace(app=SimpleNamespace(state=state))
+        asks = (fingerprint.fingerprint_json(request, "acme", FingerprintRequest()) for _ in range(8))
+        return await asyncio.gather(*asks)
+
+    assert asyncio.run(asked()) == [b"made"] * 8
+    assert most == AT_ONCE
+    assert threading.get_ident() not in threads
