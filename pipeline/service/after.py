@@ -1,15 +1,15 @@
 """Read your writes: an append answers with a token; a pack that is asked for after it waits until that is in memory.
 
-A token names the last event of each session that was appended to: a session's events come out in their order, so what
-was before it is there too. Enters: what was appended, or a token. Fails: ProblemError for what is no token, and where
-memory does not hold it in time.
+A token names of each session that was appended to the event that is highest in the session's order, in which its events
+come out, and the one that came last, for a counter may have started over. Enters: what was appended, or a token. Fails:
+ProblemError for what is no token, and where memory does not hold it in time.
 """
 
 import asyncio
 import base64
 import time
 from collections.abc import Iterable
-from typing import Final
+from typing import Final, NamedTuple
 
 import msgspec
 from fastapi.concurrency import run_in_threadpool
@@ -17,21 +17,31 @@ from fastapi.concurrency import run_in_threadpool
 from pipeline.service.problems import RETRY, Kind, ProblemError
 from pipeline.store.fetch import Store
 
-SESSIONS: Final = 256
-"""Of an append to more of them the last ones are waited for; `hmx wait` waits for everything."""
+NAMED: Final = 256
+"""Events at most; of an append to more sessions the last ones are waited for; `hmx wait` waits for everything."""
 WAIT_S: Final = 10.0
 LOOK_S: Final = (0.01, 0.25)
 
 _DECODER: Final = msgspec.json.Decoder(list[tuple[str, str]])
 
 
-def token(appended: Iterable[tuple[str, str]]) -> str:
-    """Of (session, event) in the order in which they were appended."""
-    last: dict[str, str] = {}
-    for session, event in appended:
-        last.pop(session, None)
-        last[session] = event
-    return base64.urlsafe_b64encode(msgspec.json.encode(list(last.items())[-SESSIONS:])).decode().rstrip("=")
+class Appended(NamedTuple):
+    """An event, with what orders it in its session."""
+
+    session: str
+    sequence: int
+    instant: int
+    event: str
+
+
+def token(appended: Iterable[Appended]) -> str:
+    """Of events in the order in which they were appended."""
+    last: dict[str, tuple[Appended, Appended]] = {}
+    for one in appended:
+        highest, _ = last.pop(one.session, (one, one))
+        last[one.session] = max(highest, one), one
+    named = [(one.session, one.event) for both in last.values() for one in dict.fromkeys(both)]
+    return base64.urlsafe_b64encode(msgspec.json.encode(named[-NAMED:])).decode().rstrip("=")
 
 
 async def await_memory(store: Store, tenant: str, after: object) -> None:
@@ -40,7 +50,7 @@ async def await_memory(store: Store, tenant: str, after: object) -> None:
     while lacking := await run_in_threadpool(store.lacking, tenant, waits_for):
         if time.monotonic() + pause > deadline:
             session, event = lacking[0]
-            detail = f"{len(lacking)} sessions lack events after {WAIT_S:g} s, the first {event} of {session}"
+            detail = f"{len(lacking)} events are lacking after {WAIT_S:g} s, the first {event} of {session}"
             raise ProblemError(Kind.NOT_YET, detail, RETRY)
         await asyncio.sleep(pause)
         pause = min(2 * pause, LOOK_S[1])
@@ -49,6 +59,6 @@ async def await_memory(store: Store, tenant: str, after: object) -> None:
 def _read(after: object) -> list[tuple[str, str]]:
     text = after if isinstance(after, str) else ""
     try:
-        return _DECODER.decode(base64.urlsafe_b64decode(text + "=" * (-len(text) % 4)))[:SESSIONS]
+        return _DECODER.decode(base64.urlsafe_b64decode(text + "=" * (-len(text) % 4)))[:NAMED]
     except (ValueError, msgspec.DecodeError):
         raise ProblemError(Kind.INVALID_REQUEST, "not what an append has answered", path="$.after") from None

@@ -15,6 +15,7 @@ from fastapi.responses import Response
 
 from pipeline.contracts.envelope import Envelope
 from pipeline.contracts.headers import TRACEPARENT, event_headers, trace_headers
+from pipeline.contracts.instants import parse_instant
 from pipeline.contracts.keys import CONTROL_TENANT, session_key
 from pipeline.contracts.limits import MB
 from pipeline.contracts.model import Model
@@ -22,7 +23,7 @@ from pipeline.contracts.rejections import Reason, Rejection
 from pipeline.intake.decode import decode
 from pipeline.observe.metrics import METRICS
 from pipeline.service.access import Writer
-from pipeline.service.after import token
+from pipeline.service.after import Appended, token
 from pipeline.service.body import media_type, read_body
 from pipeline.service.log import EventLog, NotAppendedError, Position, Record
 from pipeline.service.problems import Kind, ProblemError, unavailable
@@ -68,8 +69,7 @@ class EventsAnswer(Model):
 
 class Taken(NamedTuple):
     results: list[EventResult]
-    accepted: list[tuple[str, str]]
-    """Session and event id."""
+    accepted: list[Appended]
 
 
 class Refused(NamedTuple):
@@ -144,7 +144,11 @@ async def take(log: EventLog, tenant: str, values: Sequence[bytes], first: int =
             results.append(EventResult(index=index, status=Status.ACCEPTED, event_id=found.event_id, **where))
     METRICS.events_accepted.labels(Status.ACCEPTED).inc(len(records))
     METRICS.events_accepted.labels(Status.REJECTED).inc(len(values) - len(records))
-    return Taken(results, [(event.session_id, event.event_id) for event in checked if isinstance(event, Envelope)])
+    return Taken(results, [_appended(event) for event in checked if isinstance(event, Envelope)])
+
+
+def _appended(event: Envelope) -> Appended:
+    return Appended(event.session_id, event.sequence, parse_instant(event.timestamp) or 0, event.event_id)
 
 
 def check(value: bytes, tenant: str) -> Envelope | Refused:

@@ -41,7 +41,7 @@ def test_a_pack_waits_for_the_last_event_of_every_session(memory: Memory, servic
         )
         for n in range(4)
     ]
-    token = after.token([("s0", "e0"), ("s1", "e1"), ("s0", "e2"), ("s1", "e3")])
+    token = after.token([after.Appended(f"s{n % 2}", n, 0, f"e{n}") for n in range(4)])
 
     def written() -> None:
         for record in records:
@@ -62,7 +62,7 @@ def test_what_does_not_come_is_a_problem_that_names_it(
 ) -> None:
     monkeypatch.setattr(after, "WAIT_S", 0.1)
     memory.write(episode_as_read(episode("e1", "deploy", session="other"), 0))
-    answer = asked(service, after.token([("s1", "e1")]))
+    answer = asked(service, after.token([after.Appended("s1", 1, 0, "e1")]))
     assert (answer.status_code, answer.json()["reason"]) == (504, "not_yet")
     assert "e1 of s1" in answer.json()["detail"]
     assert "Retry-After" in answer.headers
@@ -72,8 +72,3 @@ def test_what_does_not_come_is_a_problem_that_names_it(
 def test_what_is_no_token_is_refused(service: httpx.Client, token: object) -> None:
     answer = asked(service, token)
     assert (answer.status_code, answer.json()["path"]) == (422, "$.after")
-
-
-def test_a_token_names_the_last_sessions_of_an_append_to_very_many() -> None:
-    appended = [(f"s{n}", f"e{n}") for n in range(after.SESSIONS + 5)]
-    assert after._read(after.token([*appended, ("s5", "last")])) == [*appended[6:], ("s5", "last")]
