@@ -5,7 +5,7 @@ the same as if nothing had been remembered. Fails: StoreUnavailableError.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from hashlib import blake2b, sha256
 from itertools import islice
 from typing import Any, Final, NamedTuple
@@ -24,14 +24,18 @@ from pipeline.retrieval.score import Fetched, Found
 from pipeline.store.blocks import Client, StoreUnavailableError, reachable, snapshot
 from pipeline.store.changes import CHANGES, Command
 from pipeline.store.keys import Keys, TenantKeys
-from pipeline.store.views import Recent, Shelf, View, Views
+from pipeline.store.views import NEVER, Recent, Shelf, View, Views
 from pipeline.topology import ARTIFACTS, KNOWLEDGE
 
 PARSED: Final = 20_000
 """Artifacts, and knowledge records, that are kept as models: to read one costs more than all else about it."""
 PAGE: Final = 1_000
-TRIES: Final = 32
-"""Times that a snapshot is taken anew because something was replaced meanwhile."""
+TRIES: Final = 6
+"""Times that a snapshot is taken because something was replaced meanwhile."""
+DOUBTED: Final = 2
+"""So many in vain, and what is remembered may be to blame."""
+WAIT_S: Final = 10.0
+"""For another question to the same tenant; threads that wait are lacking to others."""
 
 _DOCUMENT: Final = msgspec.msgpack.Decoder(Document)
 _STEP: Final = msgspec.msgpack.Decoder(Step)
@@ -121,18 +125,20 @@ class Search:
     def fetch(self, plan: Plan) -> tuple[Fetched, int]:
         """And how many events the tenant has that have a time to live."""
         tenant = self._keys.tenant(plan.request.tenant_id)
-        for _ in range(TRIES):
+        for tried in range(TRIES):
             # What changed between the trips belongs to neither snapshot: both are taken again.
-            places = self._look(plan, tenant)
+            places = self._look(plan, tenant, anew=tried == DOUBTED)
             fetched = self._read(tenant, places)
             if fetched is not None:
                 return fetched, places.expiring
         raise StoreUnavailableError("Redis does not hold what its index names: it has lost keys, or changes too fast")
 
-    def _look(self, plan: Plan, tenant: TenantKeys) -> _Places:
+    def _look(self, plan: Plan, tenant: TenantKeys, anew: bool) -> _Places:
         """The first trip, and others before it where too little is remembered."""
         view = self.views.of(tenant.root)
-        with view.lock:
+        with _held(view):
+            if anew:
+                view.forget(NEVER)
             while True:
                 answers = iter(snapshot(self._client, self._questions(plan, tenant, view)))
                 filling, version, newest, session = islice(answers, 4)
@@ -238,6 +244,16 @@ class Search:
             policies=tuple(each.source for each in _scored(places.policies, found)),
             session=tuple(_STEP.decode(step) for step in places.session),
         )
+
+
+@contextmanager
+def _held(view: View) -> Iterator[None]:
+    if not view.lock.acquire(timeout=WAIT_S):
+        raise StoreUnavailableError("too many questions to this tenant wait for each other")
+    try:
+        yield
+    finally:
+        view.lock.release()
 
 
 def _scored(hits: Sequence[Hit], found: Mapping[bytes, Any]) -> tuple[Found[Any], ...]:

@@ -5,6 +5,7 @@ import uuid
 from collections.abc import Iterator
 from typing import Any
 
+import msgspec
 import pytest
 
 from pipeline.contracts.keys import join_key
@@ -14,6 +15,7 @@ from pipeline.retrieval.request import PackRequest
 from pipeline.retrieval.score import Fetched
 from pipeline.store.fetch import Store
 from pipeline.store.projection import Record
+from pipeline.store.search import _CARD
 from pipeline.store.views import View, Views
 from pipeline.topology import ARTIFACTS
 from tests.support.memory import Memory, artifact, artifact_as_read, episode, episode_as_read
@@ -165,6 +167,16 @@ def test_a_view_in_use_is_not_taken_from_under_its_user() -> None:
         views.settle(other)
     assert views.of("used") is not used
     assert isinstance(views.of("other"), View)
+
+
+def test_what_is_remembered_and_nowhere_else_is_forgotten(memory: Memory) -> None:
+    memory.write(*Writer(3).episodes(20), artifact_as_read(artifact("a1"), 0))
+    same_as_anew(memory)
+    tenant = memory.keys.tenant("acme")
+    card = _CARD.decode(memory.client.hget(tenant.artifact_cards, "a1"))
+    lost = msgspec.structs.replace(card, digest=bytes(len(card.digest)))
+    memory.store._search.views.of(tenant.root).artifacts.catalogue.put([("lost", lost)])
+    same_as_anew(memory)
 
 
 def test_what_changes_between_the_trips_is_looked_for_again(memory: Memory) -> None:

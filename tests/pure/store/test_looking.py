@@ -1,0 +1,22 @@
+"""Questions to one tenant wait for each other, but not for ever."""
+
+from typing import Any
+
+import pytest
+
+from pipeline.retrieval.plan import plan
+from pipeline.retrieval.request import PackRequest
+from pipeline.store import search
+from pipeline.store.blocks import StoreUnavailableError
+from pipeline.store.keys import Keys
+
+
+def test_who_waits_too_long_for_another_question_is_told_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(search, "WAIT_S", 0.01, raising=False)
+    client: Any = None
+    keys = Keys("t-")
+    looking = search.Search(client, keys)
+    lock = looking.views.of(keys.tenant("acme").root).lock
+    with lock, pytest.raises(StoreUnavailableError, match="wait"):
+        looking.fetch(plan(PackRequest(query="deploy", tenant_id="acme")))
+    assert not lock.locked()
