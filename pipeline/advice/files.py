@@ -3,7 +3,8 @@ first. Nothing fails.
 
 What is known of a file: the goals of the sessions that changed it, identifiers that were seen in it, its path, who
 changed it when. Each feature is divided by its maximum and weighted; then the best directories and what was changed
-together with the best files gain. A pure function of the contributions, whatever their order.
+together with the best files gain. Files that only the request names are likely too. A pure function of the
+contributions, whatever their order.
 """
 
 import re
@@ -13,6 +14,7 @@ from math import log, sqrt
 from typing import Final, NamedTuple
 
 from pipeline.advice.ranking import Ranking
+from pipeline.advice.unmet import Layout
 from pipeline.contracts.evidence import Contribution
 from pipeline.segments.intent import plain_stems, stem
 from pipeline.segments.places import dotted_names, files_in, identifiers, name_parts
@@ -22,6 +24,7 @@ _DOCUMENT: Final = 0.5
 _PATH_TWICE: Final = 2
 _LITTLE_BY_LENGTH: Final = 0.4
 _ENDS_ALIKE: Final = 0.7  # the last two parts of a path, or a dotted module
+_NAMED_ALONE: Final = 1.75  # nothing but its name speaks for a file that nobody has met
 _RECENT_HALF: Final = 3  # of the agent's sessions, after which recency is halved
 _RECENT: Final = 20
 _AGAIN_SESSIONS: Final = 6
@@ -149,6 +152,7 @@ class Files:
         self._documents = Ranking([self._document(path) for path in self.files], _LITTLE_BY_LENGTH)
         self._holding = Counter(name for path in self.files for name in self.held.get(path, ()))
         self._names = Counter(map(_name, self.files))
+        self._layout = Layout(self.files, {path: len(by) for path, by in self.changed_by.items()})
 
     def _document(self, path: str) -> list[str]:
         goals = [word for session in self.changed_by.get(path, ()) for word in session.goal]
@@ -156,7 +160,7 @@ class Files:
         return goals + names + _PATH_TWICE * _path_words(path)
 
     def likely(self, request: str, agent_id: str = "") -> list[Likely]:
-        """Ties by path; nothing where no file is known."""
+        """Ties by path; where no file is known, those that the request itself names."""
         words = plain_stems(request)
         code = identifiers(request)
         words += [stem(part) for name in code for part in name_parts(name)]
@@ -172,6 +176,7 @@ class Files:
         for weight, feature in weighted:
             for path, score in feature.items():
                 scores[path] += weight * score
+        scores |= {path: _NAMED_ALONE * surely for path, surely in self._layout.unmet(request).items()}
         ranked = [Likely(path, round(score, 6)) for path, score in self._raised(scores).items() if score > 0]
         return sorted(ranked, key=lambda file: (-file.score, file.path))
 
@@ -242,7 +247,10 @@ class Files:
             directories.setdefault(_directory(path), scores[path])
         raised = defaultdict(
             float,
-            {path: scores.get(path, 0.0) + _DIRECTORY * directories.get(_directory(path), 0.0) for path in self.files},
+            {
+                path: scores.get(path, 0.0) + _DIRECTORY * directories.get(_directory(path), 0.0)
+                for path in self._place.keys() | scores.keys()
+            },
         )
         for path in best:
             for session in self.changed_by.get(path, ()):

@@ -53,3 +53,15 @@ def test_any_order_of_sessions_gives_the_same_files() -> None:
 
 def test_nothing_is_likely_where_nothing_is_known() -> None:
     assert likely("anything", []) == []
+
+
+def test_a_file_that_nobody_has_met_is_likely_where_the_request_names_it() -> None:
+    assert "billing/refund.py" in likely("Refunds: billing.refund.Refund.total is off")
+    assert "web/logout.py" in likely('File "/usr/lib/python3/site-packages/web/logout.py", line 3, in logout')
+    assert likely("see docs/setup.md", []) == ["docs/setup.md"]
+    assert not any("refund" in path for path in likely("a refund. Then the invoice"))
+
+
+def test_modules_lie_where_their_package_does() -> None:
+    past = [session("e", "Move the sources", "src/shop/cart.py", "src/shop/till.py")]
+    assert "src/shop/stock.py" in likely("shop.stock is slow", past)

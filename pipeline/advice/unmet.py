@@ -1,0 +1,57 @@
+"""Files that a request names and no session has met: paths as they stand there, and modules as paths. In: a request,
+the known files, and how many sessions changed each. Out: files, each with how surely it is named. Nothing fails.
+
+Where paths begin and how files of modules end is learnt from the known files: `shop.cart.Cart` is `src/shop/cart.py`
+where `src/shop/` is known and most of what was changed ends in `.py`.
+"""
+
+import re
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping
+from itertools import takewhile
+from typing import Final
+
+from pipeline.segments.places import dotted_names, files_in
+
+BY_MODULE: Final = 0.7  # a path that was written out counts 1
+_OUTSIDE: Final = ("/", "~", "..")
+_INSTALLED: Final = re.compile(r".*/(?:site-packages|dist-packages|(?:blob|raw|tree)/[^/]+)/")
+"""Before a path in a traceback of an installed package, or in a link to a repository."""
+
+
+class Layout:
+    """Where things lie in a workspace."""
+
+    def __init__(self, files: Iterable[str], changed: Mapping[str, int]) -> None:
+        self._files = set(files)
+        suffixes: Counter[str] = Counter()
+        for path, times in changed.items():
+            suffixes[path[path.rfind(".") :] if "." in path.rsplit("/", 1)[-1] else ""] += times
+        self._suffix = min(suffixes, key=lambda suffix: (-suffixes[suffix], suffix), default="")
+        above: defaultdict[str, Counter[str]] = defaultdict(Counter)
+        for path in self._files:
+            *directories, _ = path.split("/")
+            for depth, directory in enumerate(directories):
+                above[directory]["".join(f"{part}/" for part in directories[:depth])] += 1
+        self._above = {name: min(found, key=lambda a: (-found[a], a)) for name, found in above.items()}
+        """By a directory's name what most often stands before it."""
+
+    def unmet(self, request: str) -> dict[str, float]:
+        """Of a dotted name also its parent, which may be the module that holds what the last part names."""
+        named: dict[str, float] = {}
+        for said in files_in(request):
+            path = _INSTALLED.sub("", said)
+            if "/" in path and not path.startswith(_OUTSIDE):
+                named.setdefault(path, 1.0)
+        if self._suffix:
+            for module in map(_module, dotted_names(request)):
+                for parts in (module, module[:-1]):
+                    if len(parts) > 1:
+                        path = self._above.get(parts[0], "") + "/".join(parts) + self._suffix
+                        named.setdefault(path, BY_MODULE)
+        return {path: surely for path, surely in named.items() if path not in self._files}
+
+
+def _module(dotted: str) -> list[str]:
+    """Its parts up to the first that names no module: a class, say."""
+    return list(takewhile(lambda part: part.islower() and part.isidentifier(), dotted.split(".")))
