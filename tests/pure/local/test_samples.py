@@ -160,10 +160,8 @@ def test_planted_secrets_arrive_and_go_no_further(secret: str) -> None:
     ("kind", "word"),
     [
         ("failure_playbook", "pulling image"),
-        ("failure_playbook", "circular import|partially initialized"),
         ("failure_playbook", "lock timeout"),
         ("failure_playbook", "connection slots"),
-        ("failure_playbook", "too broad"),
         ("task_schema", "deploy"),
         ("task_schema", "refactor"),
         ("task_schema", "migrate"),
@@ -172,13 +170,19 @@ def test_planted_secrets_arrive_and_go_no_further(secret: str) -> None:
 )
 def test_what_acme_has_been_through_often_enough_is_active(kind: str, word: str) -> None:
     active = [a.title.lower() for a in live_artifacts("acme") if a.artifact_type == kind and a.status is Status.ACTIVE]
-    assert [title for title in active if any(part in title for part in word.split("|"))]
+    assert [title for title in active if word in title]
 
 
 def test_what_was_seen_too_rarely_stays_a_draft() -> None:
     drafts = {a.title.split()[0].strip(":") for a in live_artifacts("acme") if a.status is Status.DRAFT}
     assert {"Rollback", "Rotate"} <= drafts
     assert not [a for a in live_artifacts("northwind") if a.status is Status.ACTIVE]
+
+
+@pytest.mark.parametrize("word", ["partially initialized", "too broad"])
+def test_what_says_no_more_than_to_mend_it_and_try_again_stays_a_draft(word: str) -> None:
+    found = [a for a in live_artifacts("acme") if word in a.title.lower()]
+    assert [a.status for a in found] == [Status.DRAFT]
 
 
 def test_no_artifact_of_one_team_rests_on_the_others_events() -> None:

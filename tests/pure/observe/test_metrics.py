@@ -8,7 +8,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from pipeline.observe.freshness import behind, verdict
 from pipeline.observe.metrics import METRICS, count_effects, exposition, replace
 
-LABELS = {"stage", "partition", "topic", "outcome", "reason", "name", "result", "cause", "route", "status"}
+LABELS = {"stage", "partition", "topic", "outcome", "reason", "name", "result", "cause", "route", "status", "kind"}
 
 
 def every() -> Iterator[Counter | Gauge | Histogram]:
