@@ -159,15 +159,17 @@ class Tail:
                     if self._readers:
                         followed = time.monotonic()
                     elif time.monotonic() - followed > LINGER_S:
+                        self._thread = None  # who joins from now on starts another
                         return
         except Exception as error:  # noqa: BLE001  whatever it is: who follows has to know
             LOG.warning("following the topics has failed: %s", said(error))
         finally:
             with self._lock:
-                self._thread = None
-                for reader in [reader for readers in self._readers.values() for reader in readers]:
-                    reader.fail()
-                self._readers.clear()
+                if self._thread is threading.current_thread():
+                    self._thread = None
+                    for reader in [reader for readers in self._readers.values() for reader in readers]:
+                        reader.fail()
+                    self._readers.clear()
             consumer.close()
 
     def _pass_on(self, message: Message) -> None:

@@ -18,7 +18,6 @@ _PIECES: Final = re.compile(
 _MARGIN: Final = 32
 """One token more for so many, rounded up: a piece or two of a short text may be cut worse too."""
 _LONGEST: Final = 64
-"""Bytes of a token that are looked for; longer ones are runs of blanks."""
 
 
 def estimate(text: str) -> int:
@@ -31,13 +30,13 @@ def estimate(text: str) -> int:
 
 @lru_cache(maxsize=65_536)  # pieces repeat; most texts are looked up piece by piece
 def _tokens(piece: str) -> int:
-    known, rest = _vocabulary(), piece.encode(errors="replace")
-    count = 0
-    while rest:
-        end = min(len(rest), _LONGEST)
-        while rest[:end] not in known:  # every single byte is
+    known, reach = _vocabulary(), _reach()
+    text, begin, count = piece.encode(errors="replace"), 0, 0
+    while begin < len(text):
+        end = begin + reach.get(text[begin : begin + 2], 1)
+        while text[begin:end] not in known and end > begin + 1:  # every single byte is
             end -= 1
-        rest = rest[end:]
+        begin = min(end, len(text))
         count += 1
     # Ranks were learnt from small letters: of a word in capitals they leave more parts than they need.
     return count + (count > 1 and piece.isupper())
@@ -46,6 +45,15 @@ def _tokens(piece: str) -> int:
 @cache
 def _vocabulary() -> frozenset[bytes]:
     return frozenset(unpacked(lzma.decompress(files(__package__).joinpath("vocabulary.xz").read_bytes())))
+
+
+@cache
+def _reach() -> dict[bytes, int]:
+    """How long the longest token is that begins with two bytes; what is longer than `_LONGEST` is a run of blanks."""
+    reach: dict[bytes, int] = {}
+    for token in _vocabulary():
+        reach[token[:2]] = min(_LONGEST, max(len(token), reach.get(token[:2], 1)))
+    return reach
 
 
 def packed(tokens: Iterable[bytes]) -> bytes:
