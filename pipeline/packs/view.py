@@ -4,6 +4,7 @@ Enters: a request and what was fetched for it. Leaves: a `View`; of what does no
 what is for others, what came later than the time asked for) nothing. Nothing fails.
 """
 
+import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -39,6 +40,10 @@ LOW_RELEVANCE: Final = 0.1
 
 _UNSOUND: Final = Bar(
     DropReason.PROVENANCE_FAILED, "its content is not what its hash says, or all that it rests on has outlived its time"
+)
+
+_DENIES: Final = re.compile(
+    r"\b(?:avoid\w*|never|not?|without|don['’]?t|stop\w*|instead of|rather than)\b", re.IGNORECASE
 )
 
 Source = TypeVar("Source")
@@ -160,10 +165,11 @@ def _forbidden(ask: Asked, policies: Iterable[KnowledgeRecord]) -> list[tuple[st
 
 
 def _against(source: Artifact, forbidden: Iterable[tuple[str, frozenset[str]]]) -> Bar | None:
-    """What has turned out best so far, though a rule forbids it, is no advice."""
-    if source.artifact_type != decision_policy.NAME:
+    """What has turned out best so far, though a rule forbids it, is no advice. Advice against something agrees."""
+    recommendation = str(source.content.get("recommendation", ""))
+    if source.artifact_type != decision_policy.NAME or _DENIES.search(recommendation):
         return None
-    advised = frozenset(terms(str(source.content.get("recommendation", ""))))
+    advised = frozenset(terms(recommendation))
     rule = next((name for name, stems in forbidden if stems <= advised), None)
     return None if rule is None else Bar(DropReason.CONFLICT, f"the rule {rule} forbids it")
 

@@ -131,6 +131,9 @@ def test_what_a_rule_forbids_is_not_recommended() -> None:
     assert [each.artifact_id for each in pack.decision_constraints or ()] == ["rule"]
     wanted = memory.policies[0].model_copy(update={"body": {"subject": "push to main directly", "negated": False}})
     assert not drops(ask(replace(memory, policies=(wanted,))))
+    content["recommendation"] = "Don't push to main directly; open a request"
+    agreeing = artifact("d1", "How to push", artifact_type="decision_policy", content=content)
+    assert not drops(ask(replace(fetched([], [agreeing]), policies=memory.policies)))
 
 
 @pytest.mark.requirement("C-20")
