@@ -97,7 +97,7 @@ def _said(recorded: Recorded) -> Iterator[tuple[str, Read]]:
             made = candidate(own)
             if made is not None and made.status is Status.ACTIVE and not made.contradicted:
                 text = "\n".join([f"{made.title} [{kind}]", made.summary, *ARTIFACT_TYPES[kind].lines(made.content)])
-                yield "artifacts", Read(_hash(kind, made.title), of, text, tuple(made.source_events))
+                yield "artifacts", Read(_hash(kind, text), of, text, tuple(made.source_events))
 
 
 def _hash(about: str, text: str) -> str:
