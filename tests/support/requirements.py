@@ -181,6 +181,7 @@ GROUPS: Final[Mapping[str, Mapping[str, str]]] = {
         "Y07": "a minted sequence is order of arrival, below 2^53, and no window waits for it",
         "Y08": "a WebSocket's subprotocol says the version; other majors are refused",
         "Y09": "secrets are redacted; ids, sequence, types and metrics are not",
+        "Y10": "what has no source left, or is not what its hash says, fails provenance",
         "Y11": "sequence 0 dated after everything released begins a new run",
         "Y12": "an eager tie is appended within the window, later it is late",
         "Y13": "a duplicate has equal values; other content under its id is refused",
