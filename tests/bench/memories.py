@@ -5,6 +5,7 @@ month and year, every fifth its speaker's name. Nothing is drawn from a clock: t
 """
 
 from collections.abc import Iterator
+from functools import cache
 from itertools import islice
 from typing import Any, Final
 
@@ -50,6 +51,7 @@ _SYLLABLES: Final = (
 _ENCODER: Final = msgspec.msgpack.Encoder()
 
 
+@cache
 def word(number: int) -> str:
     """No stop word, and no other number's."""
     made = ""
@@ -71,7 +73,6 @@ def _frequent(dice: np.random.Generator, size: int, words: int) -> NDArray[np.in
 
 def documents(count: int, words: int, first: int = 0) -> Iterator[tuple[int, Document]]:
     """From the `first` on, each with its number; 64 sessions at a time take turns."""
-    names = [word(n) for n in range(words)]
     for group in range(first // (64 * TURNS), (first + count) // (64 * TURNS) + 1):
         dice = np.random.default_rng(group)
         subjects = _frequent(dice, 64 * _SUBJECTS, words).reshape(64, _SUBJECTS) * 7 % words
@@ -92,7 +93,7 @@ def documents(count: int, words: int, first: int = 0) -> Iterator[tuple[int, Doc
                     actor="user" if turn % 2 else f"agent {session % 5}",
                     at=T0 + at * APART_MS,
                     salience=0.5,
-                    text=" ".join(names[n] for n in chosen),
+                    text=" ".join(word(n) for n in chosen),
                 )
                 yield document_number(session % PARTITIONS, at), said
 
