@@ -136,34 +136,41 @@ def read_partition(
     Below the high watermark an end of partition is an open transaction whose marker has still to come: it is waited
     for. Any other error raises KafkaException; no progress for STUCK_S raises TimeoutError.
     """
-    low, high = marks
-    if low >= high:
+    if marks.low >= marks.high:
         return
     reading = {"isolation.level": isolation, "queued.min.messages": 100_000, **settings}
     consumer = Consumer(consumer_config(bootstrap, **reading))
     try:
-        consumer.assign([TopicPartition(topic, partition, low)])  # OFFSET_BEGINNING costs half a second
-        limit = time.monotonic() + STUCK_S
-        while True:
-            messages = consumer.consume(10_000, 0.05)
-            for message in messages:
-                error, offset = message.error(), message.offset()
-                assert offset is not None
-                if error is not None and error.code() == KafkaError._BAD_COMPRESSION and offset in unreadable:
-                    while offset in unreadable:
-                        offset += 1
-                    consumer.seek(TopicPartition(topic, partition, offset))
-                elif error is not None and error.code() != KafkaError._PARTITION_EOF:
-                    raise KafkaException(error)
-                if offset >= high:
-                    return
-                if error is None:
-                    yield message
-                    limit = time.monotonic() + STUCK_S
-            if time.monotonic() > limit:
-                raise TimeoutError(f"reading {topic}/{partition} is stuck below offset {high}")
+        yield from read_assigned(consumer, topic, partition, marks, unreadable)
     finally:
         consumer.close()
+
+
+def read_assigned(
+    consumer: Consumer, topic: str, partition: int, marks: Watermarks, unreadable: Container[int] = ()
+) -> Iterator[Message]:
+    """The same with a consumer that is there; whatever it was assigned before is forgotten."""
+    low, high = marks
+    consumer.assign([TopicPartition(topic, partition, low)])  # OFFSET_BEGINNING costs half a second
+    limit = time.monotonic() + STUCK_S
+    while True:
+        messages = consumer.consume(10_000, 0.05)
+        for message in messages:
+            error, offset = message.error(), message.offset()
+            assert offset is not None
+            if error is not None and error.code() == KafkaError._BAD_COMPRESSION and offset in unreadable:
+                while offset in unreadable:
+                    offset += 1
+                consumer.seek(TopicPartition(topic, partition, offset))
+            elif error is not None and error.code() != KafkaError._PARTITION_EOF:
+                raise KafkaException(error)
+            if offset >= high:
+                return
+            if error is None:
+                yield message
+                limit = time.monotonic() + STUCK_S
+        if time.monotonic() > limit:
+            raise TimeoutError(f"reading {topic}/{partition} is stuck below offset {high}")
 
 
 def headers_of(message: Message) -> Headers:

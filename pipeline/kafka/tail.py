@@ -10,13 +10,14 @@ import hashlib
 import logging
 import threading
 import time
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Sequence
 from functools import cached_property
-from typing import Any, Final, NamedTuple, Protocol
+from typing import Final, Protocol
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
-from pipeline.kafka.clients import Cluster, Watermarks, consumer_config, read_partition
+from pipeline.kafka.clients import Cluster, Watermarks, consumer_config
+from pipeline.kafka.stretches import BOUNDED, Passing, Portion, Stretches, Wanted, passing
 from pipeline.kafka.topics import KafkaUnreachableError
 from pipeline.kafka.unread import Place
 from pipeline.observe.logs import said
@@ -26,28 +27,6 @@ LINGER_S: Final = 30.0
 """So long the tail is read on although nobody follows it."""
 POLL_S: Final = 0.1
 AT_ONCE: Final = 500
-SCANNED: Final = 5_000
-PORTION_BYTES: Final = 256 * 1024
-"""A portion of a stretch ends after so many records, whosever they are, or bytes of those that are wanted."""
-_BOUNDED: Final[dict[str, Any]] = {"queued.max.messages.kbytes": 8 * 1024}
-
-Wanted = Callable[[bytes], bool]
-"""Of a record's key."""
-
-
-class Passing(NamedTuple):
-    """A record on its way to whoever follows."""
-
-    place: Place
-    offset: int
-    key: bytes
-    value: bytes | None
-
-
-class Portion(NamedTuple):
-    position: int
-    """Up to where the stretch has been read."""
-    records: list[Passing]
 
 
 class Reader(Protocol):
@@ -73,6 +52,7 @@ class Tail:
         self._readers: dict[bytes, set[Reader]] = {}
         self._thread: threading.Thread | None = None
         self._stop = threading.Event()
+        self._stretches = Stretches(bootstrap, prefix)
 
     @cached_property
     def _cluster(self) -> Cluster:
@@ -90,21 +70,9 @@ class Tail:
         ids = "".join(f"{topic} {info.topic_id} {info.partitions}\n" for topic, info in infos.items())
         return hashlib.blake2b(ids.encode(), digest_size=4).hexdigest(), marks
 
-    def stretch(self, place: Place, begin: int, end: int, wanted: Wanted) -> Generator[Portion]:
-        """The records from one offset up to another whose keys are wanted. Blocks; some portions hold none."""
-        found: list[Passing] = []
-        size = scanned = 0
-        name = self._prefix + place[0]
-        for message in read_partition(self._bootstrap, name, place[1], Watermarks(begin, end), **_BOUNDED):
-            record = _passing(place, message)
-            scanned += 1
-            if wanted(record.key):
-                found.append(record)
-                size += len(record.value or b"")
-            if scanned == SCANNED or size > PORTION_BYTES:
-                yield Portion(record.offset + 1, found)
-                found, size, scanned = [], 0, 0
-        yield Portion(max(begin, end), found)
+    def portion(self, place: Place, begin: int, end: int, wanted: Wanted) -> Portion:
+        """Of what is there already: see `Stretches`. Blocks."""
+        return self._stretches.portion(place, begin, end, wanted)
 
     def join(self, owner: bytes, reader: Reader) -> dict[Place, int]:
         """From these positions on, the reader gets all records whose key begins with `owner` and a slash. Blocks."""
@@ -131,6 +99,7 @@ class Tail:
         thread = self._thread
         if thread is not None:
             thread.join()
+        self._stretches.close()
         if "_cluster" in self.__dict__:
             self._cluster.close()
 
@@ -139,7 +108,7 @@ class Tail:
         with self._starting:
             if self._thread is not None or self._stop.is_set():
                 return
-            consumer = Consumer(consumer_config(self._bootstrap, **_BOUNDED))
+            consumer = Consumer(consumer_config(self._bootstrap, **BOUNDED))
             consumer.assign(
                 [TopicPartition(self._prefix + place[0], place[1], mark.high) for place, mark in marks.items()]
             )
@@ -180,7 +149,7 @@ class Tail:
                 raise KafkaException(error)
             self._next[place] = max(self._next[place], offset)
             return
-        record = _passing(place, message)
+        record = passing(place, message)
         self._next[place] = record.offset + 1
         owner = record.key.partition(b"/")[0]
         for reader in list(self._readers.get(owner, ())):
@@ -192,9 +161,3 @@ class Tail:
         readers.discard(reader)
         if not readers:
             self._readers.pop(owner, None)
-
-
-def _passing(place: Place, message: Message) -> Passing:
-    offset, key, value = message.offset(), message.key(), message.value()
-    assert offset is not None
-    return Passing(place, offset, key if isinstance(key, bytes) else b"", value if isinstance(value, bytes) else None)

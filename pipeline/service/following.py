@@ -16,7 +16,8 @@ from fastapi.concurrency import run_in_threadpool
 
 from pipeline.contracts.keys import join_key
 from pipeline.kafka.clients import Watermarks
-from pipeline.kafka.tail import Passing, Portion, Tail, Wanted
+from pipeline.kafka.stretches import CONSUMERS, Passing, Portion, Wanted
+from pipeline.kafka.tail import Tail
 from pipeline.kafka.topics import KafkaUnreachableError
 from pipeline.kafka.unread import Place
 from pipeline.observe.metrics import METRICS
@@ -33,8 +34,6 @@ ALIVE_S: Final = 15.0
 OPEN: Final = 512
 OPEN_EACH: Final = 64
 """Streams of a process, and of one tenant in it."""
-READING_UP: Final = 8
-"""Streams that read a portion at the same time; others wait."""
 FAILURES: Final = (KafkaException, KafkaUnreachableError, TimeoutError)
 
 
@@ -77,7 +76,7 @@ class Following:
         self._tail = Tail(settings.require_kafka(), settings.topic_prefix, (EPISODES, ARTIFACTS))
         self._open: Counter[str] = Counter()
         self._inboxes: set[Inbox] = set()
-        self._turns = asyncio.Semaphore(READING_UP)
+        self._turns = asyncio.Semaphore(CONSUMERS)
         self._joining = asyncio.Lock()  # one thread is enough where Kafka does not answer
         self._under_way: asyncio.Task[Marks] | None = None
         self._next: asyncio.Task[Marks] | None = None
@@ -150,27 +149,22 @@ class Following:
         """What is there up to the ends, partition by partition; `positions` move along. Raises FAILURES."""
         asking = Asking(go_on)
         for place in places:
-            if positions[place] >= ends[place]:
-                continue
-            stretch = self._tail.stretch(place, positions[place], ends[place], wanted)
-            try:
-                while (portion := await self._portion(stretch)) is not None:
-                    if not asking.anew():
+            while positions[place] < ends[place]:
+                portion = await self._portion(place, positions[place], ends[place], wanted)
+                if not asking.anew():
+                    return
+                for record in portion.records:
+                    if not asking.still():
                         return
-                    for record in portion.records:
-                        if not asking.still():
-                            return
-                        positions[place] = record.offset + 1
-                        yield record
-                    positions[place] = portion.position
-                    yield None
-            finally:
-                asyncio.get_running_loop().run_in_executor(None, stretch.close)
+                    positions[place] = record.offset + 1
+                    yield record
+                positions[place] = portion.position
+                yield None
 
-    async def _portion(self, stretch: Iterator[Portion]) -> Portion | None:
+    async def _portion(self, place: Place, begin: int, end: int, wanted: Wanted) -> Portion:
         """Nobody holds a turn while a client reads what it has been given."""
         async with self._turns:
-            return await run_in_threadpool(next, stretch, None)
+            return await run_in_threadpool(self._tail.portion, place, begin, end, wanted)
 
     async def follow(self, tenant: str, topics: Sequence[str], start: Start, may_go_on: GoOn) -> AsyncGenerator[Step]:
         """Without end but for an `Ending`. `start.positions` move along."""

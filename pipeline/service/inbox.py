@@ -10,7 +10,7 @@ from enum import StrEnum
 from typing import Final
 
 from pipeline.contracts.limits import MB
-from pipeline.kafka.tail import Passing
+from pipeline.kafka.stretches import Passing
 
 RECORDS: Final = 2_000
 BYTES: Final = 8 * MB

@@ -19,7 +19,7 @@ from starlette.types import Message, Receive, Scope, Send
 
 from pipeline.contracts.episode import event_fields
 from pipeline.contracts.keys import join_key, partition_of, session_key, split_key
-from pipeline.kafka.tail import Passing
+from pipeline.kafka.stretches import Passing
 from pipeline.observe.metrics import METRICS
 from pipeline.service import position
 from pipeline.service.access import Reader, admitted

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,7 @@ from starlette.requests import ClientDisconnect
 from starlette.types import Message
 
 from pipeline.kafka.clients import Watermarks
-from pipeline.kafka.tail import Passing, Portion
+from pipeline.kafka.stretches import Passing, Portion
 from pipeline.kafka.topics import KafkaUnreachableError
 from pipeline.observe.metrics import METRICS
 from pipeline.service import following, inbox, position, problems, streams
@@ -37,7 +37,7 @@ Place = tuple[str, int]
 class Log:
     """Topics in memory, as a `Tail` gives them; what is planned happens when somebody reads or joins."""
 
-    portion = 2
+    size = 2
 
     def __init__(
         self, plan: Sequence[tuple[Place, str]], meanwhile: Sequence[tuple[Place, str]], behind: int = 0
@@ -73,11 +73,10 @@ class Log:
     def marks(self) -> tuple[str, dict[Place, Watermarks]]:
         return "0" * 8, {place: Watermarks(0, len(records)) for place, records in self.records.items()}
 
-    def stretch(self, place: Place, begin: int, end: int, wanted: Callable[[bytes], bool]) -> Iterator[Portion]:
-        for at in range(begin, end, self.portion):
-            self.happens()
-            some = self.records[place][at : min(at + self.portion, end)]
-            yield Portion(min(at + self.portion, end), [one for one in some if wanted(one.key)])
+    def portion(self, place: Place, begin: int, end: int, wanted: Callable[[bytes], bool]) -> Portion:
+        self.happens()
+        upto = min(begin + self.size, end)
+        return Portion(upto, [one for one in self.records[place][begin:upto] if wanted(one.key)])
 
     def join(self, owner: bytes, reader: Inbox) -> dict[Place, int]:
         self.happens()
@@ -285,7 +284,7 @@ def test_all_who_begin_while_kafka_is_asked_share_one_more_question() -> None:
 
 
 def test_who_reads_slowly_holds_no_turn(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(following, "READING_UP", 1)
+    monkeypatch.setattr(following, "CONSUMERS", 1)
 
     async def reading() -> list[Any]:
         ours = made(Log([(PLACES[0], tenant) for tenant in ("acme", "globex") for _ in range(3)], []))
@@ -314,7 +313,7 @@ def test_whether_a_stream_may_go_on_is_asked_of_each_portion(monkeypatch: pytest
         return True
 
     class Filling(Log):
-        portion = 100
+        size = 100
 
         def join(self, owner: bytes, reader: Inbox) -> dict[Place, int]:
             passed = super().join(owner, reader)
