@@ -32,6 +32,8 @@ BODY_BYTES: Final = 16 * MB
 REQUEST_EVENTS: Final = 10_000
 JSON: Final = "application/json"
 NDJSON: Final = "application/x-ndjson"
+UNACKNOWLEDGED: Final = "unacknowledged"
+"""What the metrics call events that were read and are not known to be in the log."""
 
 router: Final = APIRouter()
 
@@ -169,7 +171,7 @@ async def append(log: EventLog, records: list[Record]) -> list[Position]:
     try:
         return await log.append(records)
     except NotAppendedError as error:
-        METRICS.events_accepted.labels("unacknowledged").inc(len(records))
+        METRICS.events_accepted.labels(UNACKNOWLEDGED).inc(len(records))
         detail = f"no event of the request counts as accepted ({error}); send it again, duplicates are recognised"
         raise unavailable(Kind.KAFKA_UNAVAILABLE, detail) from None
 

@@ -3,10 +3,13 @@
 Enters: HMX-E events as text or binary frames. Leaves: for each a frame that says what became of it, as the answer to a
 POST does, once Kafka has it. Of one connection so many frames wait at most; until they are acknowledged no more are
 read, and the client's socket fills up. Closes with 1013 where Kafka does not acknowledge (what was not acknowledged may
-be sent again: duplicates are recognised), 1008 where the key opens it no more, 1012 where the service stops.
+be sent again: duplicates are recognised), 1008 where the key opens it no more, 1012 where the service stops. What a
+client has sent before it goes is taken too, though nobody is told.
 """
 
 import asyncio
+from collections.abc import Sequence
+from contextlib import suppress
 from typing import Final
 
 from fastapi import APIRouter, WebSocket
@@ -15,7 +18,7 @@ from starlette.websockets import WebSocketDisconnect
 from pipeline.contracts.limits import MB
 from pipeline.observe.metrics import METRICS
 from pipeline.service.access import admit, admitted
-from pipeline.service.events import take
+from pipeline.service.events import UNACKNOWLEDGED, EventResult, take
 from pipeline.service.following import Following
 from pipeline.service.inbox import STALLED, Ending
 from pipeline.service.keys import Scope
@@ -47,6 +50,15 @@ class Frames:
         self._room = asyncio.Event()
         self.gone = False
 
+    @property
+    def waiting(self) -> int:
+        return len(self._held)
+
+    @property
+    def over(self) -> bool:
+        """The client has gone, and all that it sent is taken."""
+        return self.gone and not self._held
+
     async def read(self) -> None:
         """Until the client has gone."""
         while True:
@@ -75,6 +87,13 @@ class Frames:
         self._room.set()
         return taken
 
+    async def tell(self, results: Sequence[EventResult]) -> None:
+        """Nobody where the client has gone. Raises TimeoutError where it takes nothing any more."""
+        with suppress(WebSocketDisconnect):
+            for result in results:
+                async with asyncio.timeout(STALLED_S):
+                    await self._socket.send_text(result.to_json().decode())
+
 
 @router.websocket("/events")
 async def take_frames(socket: WebSocket) -> None:
@@ -97,16 +116,15 @@ async def _converse(socket: WebSocket, tenant: str, following: Following) -> Non
             await socket.close(code, reason)
     except TimeoutError:
         METRICS.streams_ended.labels(STALLED).inc()
-    except WebSocketDisconnect:
-        return  # it has gone
     finally:
         reading.cancel()
+        METRICS.events_accepted.labels(UNACKNOWLEDGED).inc(frames.waiting)
 
 
 async def _acknowledge(socket: WebSocket, tenant: str, frames: Frames, following: Following) -> tuple[int, str]:
     """Until it has to end: how, and why."""
     count = 0
-    while not frames.gone:
+    while not frames.over:
         if following.stopping:
             return STOPPING, "the service stops"
         if not admitted(socket, tenant, Scope.WRITE):
@@ -116,8 +134,7 @@ async def _acknowledge(socket: WebSocket, tenant: str, frames: Frames, following
             results, _ = await take(socket.app.state.log, tenant, values, first=count)
         except ProblemError as problem:
             return TRY_AGAIN, problem.kind
-        for result in results:
-            async with asyncio.timeout(STALLED_S):
-                await socket.send_text(result.to_json().decode())
         count += len(results)
+        if not frames.gone:
+            await frames.tell(results)
     return TRY_AGAIN, "gone"

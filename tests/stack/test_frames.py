@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ import pytest
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.sync.client import ClientConnection, connect
 
+from pipeline.observe.metrics import METRICS
 from pipeline.service import frames
 from pipeline.service.keys import USUAL, Grant, Scope, add, revoke
 from pipeline.service.log import EventLog, NotAppendedError
@@ -25,7 +27,7 @@ from tests.support.pipeline import create_topics, new_settings
 from tests.support.records import event
 from tests.support.service import is_problem, serving
 from tests.support.topics import read
-from tests.support.waiting import PATIENCE_S
+from tests.support.waiting import PATIENCE_S, until
 
 ACME = {"X-HMX-Tenant": "acme"}
 URL = "/v1/hmx/events"
@@ -149,10 +151,8 @@ def test_frames_wait_for_kafka_no_more_than_so_many_and_close_the_connection_whe
     go_on, ours = threading.Event(), EventLog.append
 
     async def slow(self: EventLog, records: Sequence[Any]) -> Any:
-        from asyncio import to_thread
-
         sizes.append(len(records))
-        await to_thread(go_on.wait, PATIENCE_S)
+        await asyncio.to_thread(go_on.wait, PATIENCE_S)
         return await ours(self, records)
 
     async def broken(self: EventLog, records: Sequence[Any]) -> Any:
@@ -178,6 +178,67 @@ def test_frames_wait_for_kafka_no_more_than_so_many_and_close_the_connection_whe
         assert (closed.value.rcvd.code, closed.value.rcvd.reason) == (1013, "kafka_unavailable")
         assert 'hmx_http_streams_ended_total{reason="kafka_unavailable"}' in service.get("/metrics").text
     assert logged(settings, "failed") == []
+
+
+def test_what_was_sent_before_the_client_went_is_taken_though_nobody_is_told(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _, go_on = held_up(monkeypatch)
+    sent = [orjson.dumps(event("gone", n)) for n in range(100)]
+    with serving(settings) as service:
+        with connected(service) as socket:
+            for value in sent:
+                socket.send(value)
+        go_on.set()
+        until(lambda: 'hmx_http_streams{kind="websocket"} 0.0' in service.get("/metrics").text, "it has ended")
+    assert logged(settings, "gone") == sent
+
+
+def test_what_is_read_and_never_taken_is_counted(
+    settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Here the key is revoked while one frame is on its way to Kafka, and nine wait behind it."""
+    begun, go_on = held_up(monkeypatch)
+    file = tmp_path / "keys"
+    key = add(file, Grant("acme", USUAL))
+    sent = [orjson.dumps(event("left", n)) for n in range(10)]
+    with serving(replace(settings, api_keys=str(file))) as service:
+        before = unacknowledged()
+        with connected(service, headers={"Authorization": f"Bearer {key}"}) as socket:
+            socket.send(sent[0])
+            assert begun.wait(PATIENCE_S)
+            for value in sent[1:]:
+                socket.send(value)
+            socket.ping().wait(PATIENCE_S)  # it has them all
+            revoke(file, key)
+            go_on.set()
+            answers = list(until_closed(socket))
+        until(lambda: unacknowledged() - before == len(sent) - len(answers), "the others are counted")
+    assert logged(settings, "left") == sent[: len(answers)]
+    assert len(answers) == 1
+
+
+def until_closed(socket: ClientConnection) -> Iterator[Any]:
+    with suppress(ConnectionClosed):
+        while True:
+            yield told(socket)
+
+
+def held_up(monkeypatch: pytest.MonkeyPatch) -> tuple[threading.Event, threading.Event]:
+    """Whether an append has begun; and until this is set none is done."""
+    begun, go_on, ours = threading.Event(), threading.Event(), EventLog.append
+
+    async def slow(self: EventLog, records: Sequence[Any]) -> Any:
+        begun.set()
+        await asyncio.to_thread(go_on.wait, PATIENCE_S)
+        return await ours(self, records)
+
+    monkeypatch.setattr(EventLog, "append", slow)
+    return begun, go_on
+
+
+def unacknowledged() -> float:
+    return METRICS.events_accepted.labels("unacknowledged")._value.get()
 
 
 def test_a_frame_beyond_all_bounds_closes_the_connection(service: httpx.Client) -> None:
