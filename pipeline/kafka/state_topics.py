@@ -6,6 +6,10 @@ Enters: settings, a stage. Leaves: its records, tombstones too, in their order. 
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing
+from functools import partial
+from itertools import islice
+
+from confluent_kafka import Message
 
 from pipeline.contracts.keys import tenant_partition
 from pipeline.kafka.clients import Cluster, Watermarks, read_partition
@@ -26,8 +30,9 @@ def state_records(
     on_progress: Progress = lambda _: None,
     on_left_out: Callable[[int], None] = lambda _: None,
 ) -> Iterator[StateRecord]:
-    """`tenant`: of a stage whose state lies by tenant only its partition, in which others are too. `newest`: so many
-    offsets of each partition only, the last ones; how many there are before them is told."""
+    """`tenant`: of a stage whose state lies by tenant only its partition, in which others are too. `newest`: of each
+    partition the last so many offsets, and what is before them if that is no more records than these; else at most how
+    many of them are left out is told."""
     partitions = existing_topics(settings, stage.state)[stage.state]
     found: Iterable[int] = range(partitions)
     if tenant is not None and stage.source == EVIDENCE:
@@ -36,8 +41,19 @@ def state_records(
     with closing(Cluster(settings.require_kafka())) as cluster:
         for partition in found:
             on_progress(f"{name} {partition + 1}/{partitions}")
+            read = partial(read_partition, cluster.bootstrap, name, partition)
             low, high = cluster.watermarks(name, partition)
-            start = low if newest is None else max(low, high - newest)
-            on_left_out(start - low)
-            for message in read_partition(cluster.bootstrap, name, partition, Watermarks(start, high)):
-                yield StateRecord((message.key() or b"").decode(), message.value(), message.timestamp()[1])
+            if newest is not None and high - low > newest:
+                # Compaction leaves holes: of many offsets there may be few records.
+                start = high - newest
+                before = list(islice(read(Watermarks(low, start)), newest + 1))
+                if len(before) > newest:
+                    on_left_out(start - low)
+                else:
+                    yield from map(_record, before)
+                low = start
+            yield from map(_record, read(Watermarks(low, high)))
+
+
+def _record(message: Message) -> StateRecord:
+    return StateRecord((message.key() or b"").decode(), message.value(), message.timestamp()[1])

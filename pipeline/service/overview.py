@@ -50,7 +50,7 @@ TABLE_KEPT_TIMES: Final = 10.0
 TENANTS: Final = 32
 """Whose tables are kept, those who asked last."""
 NEWEST: Final = 20_000
-"""Offsets of each partition of a state topic that a table is made of, the last ones; `hmx table` reads all."""
+"""Offsets of each partition of a state topic that a table is made of at least, the last ones; `hmx table` reads all."""
 ROWS: Final = 500
 JSON: Final = "application/json"
 
@@ -61,7 +61,7 @@ router: Final = APIRouter(prefix="/v1/hmx", tags=["operating"])
 class Table(Generic[R]):
     rows: list[R]
     left_out: int
-    """Offsets of the state topic before those that it is made of: where there are any, it may not be whole."""
+    """At most so many records of the state topic, the oldest: where there are any, it may not be whole."""
 
     def answer(self, sort: SessionSort | PatternSort, totals: Callable[[list[R]], dict[str, int]], limit: int) -> bytes:
         rows = [row.as_json() for row in in_order(self.rows, sort)[:limit]]
