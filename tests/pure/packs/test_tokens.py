@@ -4,7 +4,7 @@ import base64
 import hashlib
 import json
 import random
-from pathlib import Path
+from typing import Any
 
 import bpe_openai
 import pytest
@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from pipeline.packs import tokens
 from pipeline.packs.tokens import estimate
 from tests.support import vocabulary
+from tests.support.texts import CODE, PROSE
 
 TOKENISERS = [bpe_openai.get_encoding(name) for name in vocabulary.ENCODINGS]
-ROOT = Path(__file__).parents[3]
 BYTES = b"".join(hashlib.sha256(bytes([i])).digest() for i in range(64))
 ABOVE = 1.12
 """Of what a kind of text really takes at most."""
@@ -37,10 +37,6 @@ def pieces(text: str, longest: int = 500) -> list[str]:
     return [piece for piece in found if piece.strip()]
 
 
-def of_files(*patterns: str) -> str:
-    return "\n".join(file.read_text() for pattern in patterns for file in sorted(ROOT.glob(pattern)))
-
-
 def log() -> str:
     dice = random.Random(2)
     return "\n".join(
@@ -51,17 +47,18 @@ def log() -> str:
     )
 
 
+def order(n: int) -> dict[str, Any]:
+    return {"id": n, "order": f"#W{n * 7919}", "price": n / 7, "done": n % 2 > 0, "by": BYTES[n : n + 9].hex()}
+
+
 CHINESE = "我们需要先检查命名空间是否存在，然后再应用清单文件。部署失败的原因是内存不足。客户希望在下周五之前收到退款。"
 JAPANESE = "デプロイする前に名前空間が存在するかどうかを確認してください。失敗した場合はログを確認します。"
 KOREAN = "배포하기 전에 네임스페이스가 있는지 확인하세요. 실패하면 로그를 확인하고 다시 시도합니다."
 KINDS = {
-    "prose": of_files("README.md", "CHANGELOG.md"),
-    "code": of_files("pipeline/packs/*.py", "pipeline/local/*.py", "deploy/*.yml", "Makefile"),
-    "JSON": of_files("schemas/**/*.json"),
-    "JSON in one line": "".join(
-        json.dumps({"id": n, "order": f"#W{n * 7919}", "price": n / 7, "done": n % 2 > 0, "by": BYTES[n : n + 9].hex()})
-        for n in range(150)
-    ),
+    "prose": PROSE,
+    "code": CODE,
+    "JSON": "\n".join(json.dumps(order(n), indent=2) for n in range(60)),
+    "JSON in one line": "".join(json.dumps(order(n)) for n in range(150)),
     "logs": log(),
     "base64": base64.b64encode(BYTES).decode(),
     "hexadecimal": BYTES.hex(),
