@@ -219,7 +219,7 @@ class Hippocortex:
         status = 0
         try:
             try:
-                with urllib.request.urlopen(request, timeout=self._timeout) as answer:  # noqa: S310
+                with urllib.request.urlopen(request, timeout=self._timeout) as answer:  # noqa: S310  likewise
                     status, said = answer.status, answer.read()
             except urllib.error.HTTPError as refused:
                 with refused:
