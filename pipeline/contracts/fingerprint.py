@@ -43,25 +43,41 @@ class Tier(StrEnum):
     MINIMAL = "minimal"
 
 
-class ArtifactSummary(Model):
-    """One artifact, without what only its own tenant can follow."""
+class Lesson(Model):
+    """What one artifact teaches, without what only its own tenant can follow."""
 
     pattern: Name
     """What it is about: type and key, the same wherever the same is learnt."""
-    artifact_type: TypeName
     title: Name
     summary: str
     content: dict[str, Any]
-    content_hash: Sha256
     confidence: Unit
-    status: Annotated[Status, Field(strict=False)]
     observed_count: Count
     tags: Annotated[list[str], Field(max_length=ARTIFACT_TAGS)]
     success_rate: Unit | None = None
 
     @model_validator(mode="after")
     def _holds_together(self) -> Self:
-        _check(self.pattern, self.content)
+        """A type that is the pipeline's own stands for nothing that was learnt, but for priors."""
+        parts = split_key(self.pattern)
+        if len(parts) != 2 or not is_type(parts[0]):
+            raise ValueError("pattern is not of the form type/key")
+        if parts[0].startswith(CONTROL_PREFIX) and parts[0] != PRIORS_TYPE:
+            raise ValueError(f"types {CONTROL_PREFIX}* are the pipeline's own")
+        if len(canonical_json(self.content)) > ARTIFACT_CONTENT_BYTES:
+            raise ValueError("content is larger than 256 KB (HMX-A §12)")
+        return self
+
+
+class ArtifactSummary(Lesson):
+    """In a fingerprint."""
+
+    artifact_type: TypeName
+    content_hash: Sha256
+    status: Annotated[Status, Field(strict=False)]
+
+    @model_validator(mode="after")
+    def _is_what_it_says(self) -> Self:
         if split_key(self.pattern)[0] != self.artifact_type:
             raise ValueError("pattern is of another type than artifact_type")
         if self.content_hash != content_hash(self.content):
@@ -157,7 +173,7 @@ class ContextPriors(Model):
     """By stem."""
 
 
-class Import(Model):
+class Import(Lesson):
     """What an operator gives a tenant, or one of its agents, of somebody else's fingerprint: one artifact.
 
     Its content may not be what the fingerprint's was: intake takes out secrets here as everywhere.
@@ -170,35 +186,11 @@ class Import(Model):
     fingerprint_hash: Sha256
     created_at: Timestamp
     """Of the fingerprint."""
-    pattern: Name
-    title: Name
-    summary: str
-    content: dict[str, Any]
-    confidence: Unit
-    observed_count: Count
-    tags: Annotated[list[str], Field(max_length=ARTIFACT_TAGS)]
-    success_rate: Unit | None = None
-
-    @model_validator(mode="after")
-    def _holds_together(self) -> Self:
-        _check(self.pattern, self.content)
-        return self
 
     @property
     def key(self) -> str:
         """Of its record on the evidence topic: how the keys of the pattern's contributions begin."""
         return join_key(self.tenant_id, self.pattern)
-
-
-def _check(pattern: str, content: dict[str, Any]) -> None:
-    """Raises ValueError. A type that is the pipeline's own stands for nothing that was learnt, but for priors."""
-    parts = split_key(pattern)
-    if len(parts) != 2 or not is_type(parts[0]):
-        raise ValueError("pattern is not of the form type/key")
-    if parts[0].startswith(CONTROL_PREFIX) and parts[0] != PRIORS_TYPE:
-        raise ValueError(f"types {CONTROL_PREFIX}* are the pipeline's own")
-    if len(canonical_json(content)) > ARTIFACT_CONTENT_BYTES:
-        raise ValueError("content is larger than 256 KB (HMX-A §12)")
 
 
 PARTS: Final = ("artifact_summaries", "behavioral_patterns", "graph_digest", "semantic_summary", "context_priors")
