@@ -1,17 +1,18 @@
 """Sending dead letters of the events topic back to it.
 
 Enters: settings, what is asked for. Leaves: every letter's fate (`returning`), and, where it is to happen, records at
-the log's end. Which letters were sent back before, the events topic itself says: it is read from the first of the
-letters on. Fails as reading Kafka does; what Kafka does not acknowledge is counted.
+the log's end, in transactions. Which letters were sent back before, the events topic itself says: it is read from the
+first of the letters on. Only one sends at a time: who begins takes over from whoever is under way, before it looks what
+was sent. Fails as reading Kafka does; with what Kafka does not take it ends, and counts that.
 """
 
 from collections import Counter
 from collections.abc import Callable, Generator, Mapping
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 
 from pipeline.audit.returning import (
     Asked,
@@ -26,23 +27,22 @@ from pipeline.audit.returning import (
     sent_before,
 )
 from pipeline.audit.rows import Row, Sources, row_of
-from pipeline.kafka.clients import (
-    ANSWER_S,
-    Cluster,
-    Watermarks,
-    consumer_config,
-    plain_producer,
-    read_partition,
-    sendable,
-)
+from pipeline.contracts.limits import MB
+from pipeline.kafka.clients import ANSWER_S, Cluster, Watermarks, consumer_config, producer_config, read_partition
 from pipeline.kafka.reach import existing_topics
+from pipeline.kafka.transaction import COMMIT_S, FENCE_S, FENCED, send
 from pipeline.settings import Settings
 from pipeline.stages.fold import Output
 from pipeline.topology import EVENTS, EVENTS_DLQ
 
 SAMPLE: Final = 5
 """Letters of each fate that are shown."""
-DELIVERY_MS: Final = 60_000
+AT_ONCE: Final = 1_000
+BYTES_AT_ONCE: Final = 8 * MB
+"""Letters in one transaction, which holds up whoever reads the events topic."""
+TRANSACTION_MS: Final = 30_000
+"""So long at most, where the process dies in the middle of one."""
+TAKEN_OVER: Final = "somebody else has begun to send letters back meanwhile"
 Progress = Callable[[str], None]
 Ends = Mapping[int, Watermarks]
 
@@ -98,7 +98,8 @@ def send_back(settings: Settings, asked: Asked, *, apply: bool, on_progress: Pro
     """Judges every letter that was asked for, and sends back what goes where `apply` says so."""
     partitions = existing_topics(settings, EVENTS, EVENTS_DLQ)
     found = Returns(apply)
-    with closing(Cluster(settings.require_kafka())) as cluster, closing(_Sender(settings, found.failed)) as sender:
+    sender = _Sender(settings, found.failed) if apply else None
+    with closing(Cluster(settings.require_kafka())) as cluster:
         name = settings.topic_prefix + EVENTS_DLQ
         ends = {partition: cluster.watermarks(name, partition) for partition in range(partitions[EVENTS_DLQ])}
         since = _first(cluster, name, ends, asked)
@@ -106,12 +107,16 @@ def send_back(settings: Settings, asked: Asked, *, apply: bool, on_progress: Pro
             return found
         on_progress("looking for what was sent back before")
         before = _before(cluster, settings.topic_prefix, partitions[EVENTS], since)
-        for row in _letters(cluster, name, ends, asked):
-            judged = judge(row, asked, before)
-            found.note(judged)
-            if apply and judged.fate.goes:
-                sender.send(settings.topic_prefix, returned(row, partitions[EVENTS]))
-                on_progress(f"sending back {found.going:,}")
+        with closing(_letters(cluster, name, ends, asked)) as letters:
+            for row in letters:
+                judged = judge(row, asked, before)
+                found.note(judged)
+                if sender is not None and judged.fate.goes:
+                    if not sender.send(returned(row, partitions[EVENTS])):
+                        return found
+                    on_progress(f"sending back {found.going:,}")
+        if sender is not None:
+            sender.flush()
     return found
 
 
@@ -151,31 +156,37 @@ def _before(cluster: Cluster, prefix: str, partitions: int, since_ms: int) -> se
 
 
 class _Sender:
-    """Connects when something is sent."""
+    """Some letters at a time are sent, all of these or none. Blocks."""
 
     def __init__(self, settings: Settings, failed: Counter[str]) -> None:
-        self._settings = settings
+        """From now on nobody who began before can send anything."""
+        self._prefix = settings.topic_prefix
         self._failed = failed
-        self._producer: Producer | None = None
+        self._held: list[Output] = []
+        self._bytes = 0
+        name = {"transactional.id": f"{settings.topic_prefix}hmx-dlq-replay", "transaction.timeout.ms": TRANSACTION_MS}
+        self._producer = Producer(producer_config(settings.require_kafka(), **name))
+        self._producer.init_transactions(FENCE_S)
 
-    def send(self, prefix: str, record: Output) -> None:
-        if self._producer is None:
-            self._producer = plain_producer(self._settings.require_kafka(), **{"delivery.timeout.ms": DELIVERY_MS})
-        while True:
-            try:
-                self._producer.produce(
-                    prefix + record.topic, record.value, record.key, record.partition,
-                    headers=sendable(record.headers), on_delivery=self._answered,
-                )  # fmt: skip
-                self._producer.poll(0)
-                return
-            except BufferError:  # the client's queue is full: let it send
-                self._producer.poll(0.05)
+    def send(self, record: Output) -> bool:
+        """False where Kafka does not take what is sent: then no more of it is."""
+        self._held.append(record)
+        self._bytes += len(record.value or b"")
+        return (len(self._held) < AT_ONCE and self._bytes < BYTES_AT_ONCE) or self.flush()
 
-    def close(self) -> None:
-        while self._producer is not None and self._producer.flush(0.2):
-            pass
-
-    def _answered(self, error: KafkaError | None, _: Message) -> None:
-        if error is not None:
-            self._failed[error.str()] += 1
+    def flush(self) -> bool:
+        held, self._held, self._bytes = self._held, [], 0
+        if not held:
+            return True
+        try:
+            self._producer.begin_transaction()
+            for record in held:
+                send(self._producer, self._prefix + record.topic, record)
+            self._producer.commit_transaction(COMMIT_S)
+        except KafkaException as error:
+            reason: KafkaError = error.args[0]
+            self._failed[TAKEN_OVER if reason.code() in FENCED else reason.str()] += len(held)
+            with suppress(KafkaException):
+                self._producer.abort_transaction(COMMIT_S)
+            return False
+        return True

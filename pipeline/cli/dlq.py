@@ -117,10 +117,10 @@ def replay(
     """Sends dead letters of the events topic back to it, those that would be accepted now. Without --yes: a dry run.
 
     A letter goes back as it came, under its session's key, with headers that name the dead letter and where it stood
-    first. None goes twice: the events topic is asked which have gone before. A letter whose session has gone on
-    meanwhile is released late.
+    first. None goes twice: the events topic is asked which have gone before, and who begins later takes over from
+    whoever is sending. A letter whose session has gone on meanwhile is released late.
 
-    Exit code: 0 shown, or all sent; 1 Kafka has not acknowledged everything: do it again.
+    Exit code: 0 shown, or all sent; 1 Kafka has not taken everything: do it again.
 
     Example: hmx dlq replay --reason wrong_partition --since 2h --yes
     """

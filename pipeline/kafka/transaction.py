@@ -28,7 +28,7 @@ LOG: Final = logging.getLogger("hmx.transaction")
 FENCE_S: Final = 30.0
 COMMIT_S: Final = 20.0
 Answered = Callable[[KafkaError | None, object], None]
-_FENCED: Final = frozenset(
+FENCED: Final = frozenset(
     code
     for name in ("_FENCED", "PRODUCER_FENCED", "INVALID_PRODUCER_EPOCH", "INVALID_PRODUCER_ID_MAPPING")
     if (code := getattr(KafkaError, name, None)) is not None
@@ -143,7 +143,7 @@ class Transactions:
         try:
             self._producer.begin_transaction()
             for output in effects.outputs:
-                _send(self._producer, self._prefix + output.topic, output)
+                send(self._producer, self._prefix + output.topic, output)
             for key, value in effects.changes.items():
                 self._keep(key, value)
             self._keep(POSITION_KEY, executor.position_record(position, self._topic_id, self._lost, tries))
@@ -162,7 +162,7 @@ class Transactions:
             answers.append(error)
 
         for record in records:
-            _send(self._log, self._prefix + record.topic, record, answered)
+            send(self._log, self._prefix + record.topic, record, answered)
         while len(answers) < len(records):
             self._log.poll(0.05)
         if failures := [error for error in answers if error is not None]:
@@ -181,7 +181,7 @@ class Transactions:
         self._producer.close()
 
     def _keep(self, key: str, value: bytes | None) -> None:
-        _send(self._producer, self._state, Output(self._state, self._partition, key.encode(), value, ()))
+        send(self._producer, self._state, Output(self._state, self._partition, key.encode(), value, ()))
 
     def _commit(self) -> None:
         while True:
@@ -195,7 +195,7 @@ class Transactions:
     def _after(self, error: KafkaException) -> Exception:
         reason: KafkaError = error.args[0]
         where = f"{self._source}/{self._partition}: {reason.str()}"
-        if reason.fatal() or reason.code() in _FENCED:
+        if reason.fatal() or reason.code() in FENCED:
             return FencedError(where)
         if reason.txn_requires_abort():
             self.abort()
@@ -213,12 +213,13 @@ def _uncollected() -> Iterator[None]:
         gc.enable()
 
 
-def _send(producer: Producer, topic: str, record: Output, answered: Answered | None = None) -> None:
+def send(producer: Producer, topic: str, record: Output, answered: Answered | None = None) -> None:
+    """Waits where the client's queue is full."""
     while True:
         try:
             headers = sendable(record.headers)
             return producer.produce(
                 topic, record.value, record.key, record.partition, headers=headers, on_delivery=answered
             )
-        except BufferError:  # the client's queue is full: let it send
+        except BufferError:
             producer.poll(0.05)
