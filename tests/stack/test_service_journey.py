@@ -44,11 +44,13 @@ def asking(url: str) -> httpx.Client:
 def client(pipeline: Pipeline) -> Iterator[httpx.Client]:
     """A service whose memory holds what the sample sessions say."""
     with asking(pipeline.settings.service_url) as made:
-        body = b"\n".join(value.replace(b"\n", b" ") for value in sample_events())
-        answer = made.post("/v1/hmx/events", content=body, headers={"Content-Type": "application/x-ndjson"})
-        assert answer.status_code == 202, answer.text
-        assert answer.json()["summary"]["accepted"] > 500
-        wait_for_all(pipeline.settings, WAIT_S)
+        lines = [value.replace(b"\n", b" ") for value in sample_events()]
+        for part in (lines[: len(lines) // 2], lines[len(lines) // 2 :]):  # what is learnt twice has versions
+            body = b"\n".join(part)
+            answer = made.post("/v1/hmx/events", content=body, headers={"Content-Type": "application/x-ndjson"})
+            assert answer.status_code == 202, answer.text
+            assert answer.json()["summary"]["accepted"] > 250
+            wait_for_all(pipeline.settings, WAIT_S)
         yield made
 
 
