@@ -97,7 +97,14 @@ def _texts(value: Any, limit: int = PROJECTED_TEXT) -> Iterator[str]:
 
 
 def _joined(content: Fields, places: Places) -> str:
-    return "; ".join(text for place in places for text in _texts(content.get(place)))[:PROJECTED_TEXT]
+    """What each place says; of a list, also what it lists."""
+    said = []
+    for place in places:
+        value = content.get(place)
+        if texts := list(_texts(value)):
+            listed = ", ".join(text.rstrip(".") for text in texts)
+            said.append(f"{place.replace('_', ' ')}: {listed}" if type(value) is list else texts[0])
+    return "; ".join([*(text.rstrip(".") for text in said[:-1]), *said[-1:]])[:PROJECTED_TEXT]
 
 
 def _everything(fields: Fields, content: Fields) -> str:

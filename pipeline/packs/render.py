@@ -21,9 +21,10 @@ MARKER: Final = " [truncated]"
 
 @lru_cache(REMEMBERED)
 def episode(document: Document) -> str:
-    """With its day, and who speaks unless the text begins with that."""
+    """With its day, and who speaks or what is named unless the text begins with that."""
     text = " ".join(document.text.split())
-    said = text if speaker_of(text) else f"{document.actor}: {text}"
+    named = speaker_of(text) or f"{text}:".startswith(f"{document.actor}:")
+    said = text if named else f"{document.actor}: {text}"
     return f"{_day(format_ms(document.at))} {said}"
 
 

@@ -4,6 +4,7 @@ Enters: plain JSON values of an episode or artifact record. Leaves: a bounded st
 is nothing worth finding. What is said and what failed is indexed; raw output of what went well is not.
 """
 
+import re
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from typing import Any, Final
@@ -18,6 +19,7 @@ from pipeline.contracts.instants import NS_PER_MS, parse_instant, utc
 from pipeline.contracts.limits import CLOCK_SKEW_MS, TAG
 from pipeline.intake.view import step_of, usable_tags
 from pipeline.retrieval.terms import terms
+from pipeline.segments.lexicon import PLEASANTRIES
 
 TEXT: Final = 2_000
 """Characters of what was said."""
@@ -30,6 +32,9 @@ SALIENCE: Final = 0.5
 """Of an event that carries none."""
 REMEMBERED: Final = 32_768
 """Documents that a process keeps, with what is read out of them for every pack that they are candidates of."""
+_COURTESY: Final = 60
+"""Characters: what says more is longer."""
+_WORD: Final = re.compile(r"\w+")
 _DAY_MS: Final = 86_400_000
 _NEVER: Final = 2**53
 """Later than any event, and exact as a score; a time to live has no upper bound (HMX-E §6.10)."""
@@ -70,14 +75,14 @@ def episode_step(record: Mapping[str, Any]) -> Step:
 
 
 def document(record: Mapping[str, Any], step: Step) -> Document | None:
-    """None where the episode is neither said nor failed, or has no text."""
+    """None where the episode is neither said nor failed, or its text says nothing."""
     if step.role in _SAID:
         limit = TEXT
     elif step.ok is False:
         limit = EXCERPT
     else:
         return None
-    if not step.text.strip():
+    if not step.text.strip() or (step.role is Role.MESSAGE and is_courtesy(step.text)):
         return None
     carried = record["metadata"][RESERVED]
     return Document(
@@ -91,6 +96,11 @@ def document(record: Mapping[str, Any], step: Step) -> Document | None:
         text=step.text[:limit],
         expires=expiry(record, step.at),
     )
+
+
+def is_courtesy(text: str) -> bool:
+    """Is it thanks, or assent, and nothing else? What it answers would lend it words that it does not have."""
+    return len(text) < _COURTESY and all(word in PLEASANTRIES for word in _WORD.findall(text.casefold()))
 
 
 def expiry(record: Mapping[str, Any], at: int) -> int | None:

@@ -110,6 +110,15 @@ STOP_WORDS: Final = word_set(
     """
 )
 
+PLEASANTRIES: Final = word_set(
+    """
+    ahead all alright bye cheers cool course do excellent fine go good goodbye great hello hey hi it job looks lovely
+    much nice no nope of ok okay on perfect please proceed sounds sure thank thanks that very welcome well wonderful
+    yeah yep yes you done
+    """
+)
+"""What a message of nothing but courtesy, or assent, is made of."""
+
 CHOOSING: Final = word_set(
     """
     use using choose choosing pick select take go prefer decide decision option options approach way best better

@@ -54,9 +54,19 @@ def test_of_a_failed_command_its_output_is_indexed_or_itself_where_there_is_none
 
 
 def test_terms_hold_the_month_the_year_and_the_actor() -> None:
-    found = indexed("message", {"role": "assistant", "text": "done"})
+    found = indexed("message", {"role": "assistant", "text": "deployed"})
     assert found is not None
-    assert document_terms(found) == ["assist", "done", "march", "2026"]
+    assert document_terms(found) == ["assist", "deploy", "march", "2026"]
+
+
+@pytest.mark.parametrize("text", ["Thanks.", "Yes, go ahead.", "OK, perfect, thank you very much!", "Sure."])
+def test_a_message_of_courtesy_alone_is_not_searched(text: str) -> None:
+    assert indexed("message", {"role": "user", "text": text}) is None
+
+
+@pytest.mark.parametrize("text", ["No, roll it back.", "Yes, with helm.", "Stop.", "7", "进行吧"])
+def test_a_short_message_that_says_something_is(text: str) -> None:
+    assert indexed("message", {"role": "user", "text": text}) is not None
 
 
 @pytest.mark.requirement("Y01")
