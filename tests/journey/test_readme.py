@@ -70,6 +70,11 @@ def test_the_hippocortex_client_is_told_what_memory_holds(pipeline: Settings, tm
     assert any("pulling image" in entry for entry in entries)
 
 
+def test_a_program_of_ones_own_is_told_what_it_has_just_said(pipeline: Settings, tmp_path: Path) -> None:
+    printed = run([sys.executable, "-c", one_of(PYTHON, "urlopen")], pipeline, tmp_path)
+    assert "registry.internal:5000" in printed
+
+
 def test_the_websocket_example_is_told_that_each_event_is_accepted(pipeline: Settings, tmp_path: Path) -> None:
     ours = (value for value in sample_events() if b'"tenant_id":"acme"' in value)
     (tmp_path / "sessions.ndjson").write_bytes(next(ours) + b"\n" + next(ours) + b"\n")
