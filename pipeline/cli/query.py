@@ -7,6 +7,7 @@ import textwrap
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import orjson
@@ -88,6 +89,10 @@ def pack(
     from_agent: Annotated[str | None, typer.Option(help="Only what rests on this agent.")] = None,
     include: Annotated[list[Past] | None, typer.Option(help="Also what was superseded, or archived.")] = None,
     as_of: Annotated[str | None, typer.Option(help="As it would have been then: 2026-03-14T00:00:00Z.")] = None,
+    vector: Annotated[
+        Path | None, typer.Option(help="A file with the query as an embedding: a JSON array of numbers.")
+    ] = None,
+    model: Annotated[str | None, typer.Option(help="The model that has made it.")] = None,
     explain: Annotated[bool, typer.Option("--explain", help="Say why entries are in and drops are out.")] = False,
     as_json: AsJson = False,
 ) -> None:
@@ -116,6 +121,8 @@ def pack(
                 include=include or None,
                 as_of=as_of,
                 explain=explain,
+                query_vector=None if vector is None else _numbers(vector),
+                query_model=model,
             )
         except ValidationError as error:
             first = error.errors(include_url=False, include_context=False, include_input=False)[0]
@@ -125,6 +132,13 @@ def pack(
         print_json(orjson.loads(made.to_json()))
     else:
         show_pack(made)
+
+
+def _numbers(file: Path) -> Any:
+    try:
+        return orjson.loads(file.read_bytes())
+    except (OSError, orjson.JSONDecodeError) as error:
+        fail(f"--vector {file}: {error}", 2)
 
 
 @contextmanager

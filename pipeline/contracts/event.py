@@ -43,6 +43,8 @@ SEQUENCE_MEANS: Final = "x-hmx-sequence"
 ARRIVAL: Final = "arrival"
 """`metadata` of an event whose sequence was minted where it was taken in: it says in which order events came and counts
 none, so its gaps are no gaps (Y07)."""
+EMBEDDING_MODEL: Final = "x-hmx-embedding-model"
+"""`metadata` of an event: the model that has made its embeddings. Those of different models have nothing in common."""
 
 
 class Event(Model):

@@ -173,6 +173,18 @@ class EpisodeIndex:
             found = scores[places]
         return self._ordered(places, found, limit)
 
+    def weigh(self, terms: Sequence[Term], places: Places) -> NDArray[np.int32]:
+        """The scores of these documents."""
+        found = np.zeros(len(places), np.int32)
+        for term in terms:
+            if term.own.size:
+                found += term.at(places) * np.int32(idf(term.own.size, self.size))
+        return found
+
+    def numbers(self, places: Places) -> NDArray[np.uint64]:
+        found: NDArray[np.uint64] = self._numbers.values[places]
+        return found
+
     def places(self, numbers: NDArray[np.uint64]) -> Places:
         """Of documents that have been read."""
         found = np.empty(len(numbers), np.int32)

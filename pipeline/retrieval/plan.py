@@ -13,6 +13,7 @@ from pipeline.retrieval.documents import label
 from pipeline.retrieval.request import Lineage, PackRequest
 from pipeline.retrieval.terms import stems, words
 from pipeline.retrieval.times import mention
+from pipeline.retrieval.vectors import Vector, vector
 
 EPISODES: Final = 200
 """Candidates per pack."""
@@ -70,6 +71,8 @@ class Plan:
     """Milliseconds; nothing later counts."""
     earlier: bool = False
     """Superseded versions of what is found are wanted too."""
+    vector: Vector | None = None
+    """What is near it is found as well as what has the terms."""
 
 
 def plan(request: PackRequest) -> Plan:
@@ -87,6 +90,7 @@ def plan(request: PackRequest) -> Plan:
         labels=_labels(request),
         as_of=as_of,
         earlier=as_of is not None or Past.SUPERSEDED in (request.include or ()),
+        vector=vector(request.query_vector, request.query_model or "") if request.query_vector else None,
     )
 
 

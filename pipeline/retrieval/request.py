@@ -8,12 +8,16 @@ from typing import Annotated
 from pydantic import Field
 
 from pipeline.contracts.event import Name, Timestamp, Unit
-from pipeline.contracts.limits import PACK_TAGS, TAG
+from pipeline.contracts.limits import EMBEDDING_DIMENSIONS, PACK_TAGS, TAG
 from pipeline.contracts.model import Model
 from pipeline.contracts.pack import Past, RankingWeights, Section, Strategy, Vocabulary
 
 QUERY_CHARACTERS = 16_384
 Label = Annotated[str, Field(min_length=1, max_length=TAG)]
+
+
+def _left_out(value: object) -> bool:
+    return value is None
 
 
 class Lineage(Model):
@@ -52,3 +56,9 @@ class PackRequest(Model):
     """`metadata.explained` says why each entry is in, why each drop is out, and at what budget it would be in."""
     vocabulary: Annotated[Vocabulary, Field(strict=False)] = Vocabulary.HMX_C
     """In whose words source types are named."""
+    query_vector: Annotated[
+        list[float] | None, Field(min_length=1, max_length=EMBEDDING_DIMENSIONS, exclude_if=_left_out)
+    ] = None
+    """The question as an embedding: events whose own `embeddings` are near it are found too (HMX-E §2.2)."""
+    query_model: Annotated[Label | None, Field(exclude_if=_left_out)] = None
+    """The model that made it, where the events' `metadata` names theirs."""

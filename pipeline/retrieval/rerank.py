@@ -1,7 +1,8 @@
 """The episodes that were found, judged once more by what an index of words cannot see: who speaks, and how much a turn
 says. Pure, integers only: no order of sums changes a rank.
 
-Enters: the query and the candidates with their BM25. Leaves: the same candidates in the same order, scored anew.
+Enters: the query and the candidates with their BM25. Leaves: the same candidates in the same order, scored anew, with
+what their vectors add.
 """
 
 import re
@@ -27,7 +28,11 @@ def reranked(query: str, found: Sequence[Found[Document]]) -> list[Found[Documen
     speakers = [speaker(each.source) for each in found]
     asked_about = _named(query, set(speakers))
     return [
-        Found(each.source, each.bm25 * _kept(each.source.text, who == asked_about) // (_UNIT * _UNIT), each.sound)
+        Found(
+            each.source,
+            each.bm25 * _kept(each.source.text, who == asked_about) // (_UNIT * _UNIT) + each.near,
+            each.sound,
+        )
         for each, who in zip(found, speakers, strict=True)
     ]
 

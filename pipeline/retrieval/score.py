@@ -34,6 +34,8 @@ class Found(Generic[Source]):
     bm25: int
     sound: bool = True
     """Its content is what its hash says, and not everything that it rests on has outlived its time."""
+    near: int = 0
+    """What its vector adds; the score is then in the same parts (see retrieval.vectors)."""
 
 
 @dataclass(frozen=True, slots=True)

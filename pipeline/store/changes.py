@@ -97,6 +97,7 @@ class TenantChanges:
         self._rows = bytearray()
         self._postings: defaultdict[str, bytearray] = defaultdict(bytearray)
         self._tagged: defaultdict[str, bytearray] = defaultdict(bytearray)
+        self._vectors: defaultdict[str, bytearray] = defaultdict(bytearray)
         self._values: dict[bytes, bytes | None] = {}
         self._samples: defaultdict[str, dict[str, int]] = defaultdict(dict)
         self._artifacts: dict[str, Listed] = {}
@@ -135,6 +136,10 @@ class TenantChanges:
         for label in labels:
             self._tagged[label] += pack_number(number)
         self._block.arguments += 2 + 4 * len(terms)
+
+    def vector(self, space: str, row: bytes) -> None:
+        self._vectors[space] += row
+        self._block.arguments += 3
 
     def keep(self, key: bytes, value: bytes | None) -> None:
         """A whole value under its key, or nothing any more."""
@@ -179,6 +184,8 @@ class TenantChanges:
             yield (b"APPEND", self.keys.tagged(label), bytes(numbers))
         if self._rows:
             yield (b"APPEND", self.keys.rows, bytes(self._rows))
+        for space, vectors in self._vectors.items():  # a string would have an end, at 512 MB
+            yield (b"RPUSH", self.keys.vectors(space), bytes(vectors))
         rows = [part for name, at in self._expiring.items() for part in (b"%d" % at, name)]
         yield from _split((b"ZADD", self.keys.expiring, b"GT"), rows)
         if self._newest is not None:

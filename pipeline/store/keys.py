@@ -13,12 +13,12 @@ from urllib.parse import quote
 from pipeline.retrieval.terms import VERSION
 from pipeline.topology import ARTIFACTS, EPISODES, EVIDENCE, KNOWLEDGE
 
-LAYOUT: Final = 7
+LAYOUT: Final = 8
 _PLAIN: Final = re.compile(r"[A-Za-z0-9_.~-]*")
 """What percent-encoding leaves as it is."""
 
 KINDS: Final[Mapping[str, tuple[str, ...]]] = {
-    EPISODES: ("event", "session", "newest", "documents", "rows", "term", "tag", "expiring"),
+    EPISODES: ("event", "session", "newest", "documents", "rows", "term", "tag", "vector", "expiring"),
     EVIDENCE: ("contribution", "sample", "samples"),
     ARTIFACTS: ("artifact", "artifacts", "acards", "achanges"),
     KNOWLEDGE: ("knowledge", "known", "kcards", "kchanges"),
@@ -79,6 +79,10 @@ class TenantKeys:
     def tagged(self, label: str) -> bytes:
         """String: numbers of the episodes that have the label: a tag, a session, an agent."""
         return self._key("tag", encoded(label))
+
+    def vectors(self, space: str) -> bytes:
+        """List of pieces, each some documents' vectors, in the order in which they came (see retrieval.vectors)."""
+        return self._key("vector", encoded(space))
 
     def artifact(self, artifact_id: str) -> bytes:
         """String: the artifact as it was published."""

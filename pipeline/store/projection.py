@@ -36,6 +36,7 @@ from pipeline.retrieval.documents import (
     session_step,
 )
 from pipeline.retrieval.postings import document_number, pack_row
+from pipeline.retrieval.vectors import document_vector, pack_vector
 from pipeline.store.changes import Changes, Command, Listed
 from pipeline.store.keys import Keys
 from pipeline.topology import ARTIFACTS, EPISODES, EVIDENCE, KNOWLEDGE
@@ -87,8 +88,9 @@ def project_episode(changes: Changes, record: Record) -> None:
     done, found = session_step(step), document(fields, step)
     packed = None if done is None else _ENCODER.encode(done)
     expires = expiry(fields, step.at)
-    indexed = None
+    indexed = vector = None
     if found is not None:
+        vector = document_vector(fields)
         number, words = document_number(record.partition, record.offset), document_terms(found)
         row = pack_row(number, session, found.at, len(words))
         indexed = (number, _ENCODER.encode(found), row, words, document_labels(fields))
@@ -100,6 +102,8 @@ def project_episode(changes: Changes, record: Record) -> None:
         tenant.step(session_key, step.index, packed)
     if indexed is not None:
         tenant.document(*indexed)
+        if vector is not None:
+            tenant.vector(vector.space, pack_vector(indexed[0], vector.values))
 
 
 def project_contribution(changes: Changes, record: Record) -> None:

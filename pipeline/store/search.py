@@ -11,7 +11,9 @@ from itertools import islice
 from typing import Any, Final, NamedTuple
 
 import msgspec
+import numpy as np
 import orjson
+from numpy.typing import NDArray
 
 from pipeline.contracts.artifact import Artifact
 from pipeline.contracts.canonical import content_hash
@@ -21,6 +23,7 @@ from pipeline.retrieval.catalogue import Card, Catalogue, Hit
 from pipeline.retrieval.documents import REMEMBERED, Document
 from pipeline.retrieval.plan import Plan
 from pipeline.retrieval.score import Fetched, Found
+from pipeline.retrieval.vectors import Both, Vector, best_of_both
 from pipeline.store.blocks import Client, StoreUnavailableError, reachable, snapshot
 from pipeline.store.changes import CHANGES, Command
 from pipeline.store.keys import Keys, TenantKeys
@@ -68,7 +71,7 @@ class _Places(NamedTuple):
     session: Sequence[bytes]
     expiring: int
     """How many events there are that have a time to live."""
-    episodes: list[tuple[int, int]]
+    episodes: list[Both]
     artifacts: list[Hit]
     knowledge: list[Hit]
     policies: list[Hit]
@@ -152,12 +155,12 @@ class Search:
                     for kind in lacking:
                         self._stock(kind, offsets)
                     continue
-                rows, *found, expiring = answers
-                places = self._rank(plan, view, rows, found)
+                places = self._rank(plan, view, answers)
                 self.views.settle(view)
-                return _Places(filling, state_version(offsets), int(newest or 0), session, expiring, *places)
+                return _Places(filling, state_version(offsets), int(newest or 0), session, next(answers), *places)
 
     def _questions(self, plan: Plan, tenant: TenantKeys, view: View) -> list[Command]:
+        asked = [plan.vector] if plan.vector else []
         changed = (
             (b"EVAL", _CHANGED, b"2", kind.cards, kind.changes(partition), b"%d" % offset, b"%d" % CHANGES)
             for kind in self._shelves(tenant, view)
@@ -172,23 +175,29 @@ class Search:
             (b"GETRANGE", tenant.rows, b"%d" % view.episodes.read, b"-1"),
             *((b"GETRANGE", tenant.postings(term), b"%d" % view.read(term), b"-1") for term in plan.terms),
             *((b"GET", tenant.tagged(label)) for label in plan.labels),
+            *((b"LRANGE", tenant.vectors(near.space), b"%d" % view.vectors(near).read, b"-1") for near in asked),
             (b"ZCARD", tenant.expiring),
         ]
 
     def _rank(
-        self, plan: Plan, view: View, rows: bytes, found: Sequence[bytes | None]
-    ) -> tuple[list[tuple[int, int]], list[Hit], list[Hit], list[Hit]]:
-        view.episodes.extend(rows)
+        self, plan: Plan, view: View, answers: Iterator[Any]
+    ) -> tuple[list[Both], list[Hit], list[Hit], list[Hit]]:
+        view.episodes.extend(next(answers))
         terms = []
-        for name, tail in zip(plan.terms, found, strict=False):
+        for name in plan.terms:
             term = view.term(name)
-            view.episodes.refresh(term, tail or b"")
+            view.episodes.refresh(term, next(answers) or b"")
             view.keep(name, term)
             terms.append(term)
-        among = view.episodes.among([numbers or b"" for numbers in found[len(plan.terms) :]], plan.as_of)
+        among = view.episodes.among([next(answers) or b"" for _ in plan.labels], plan.as_of)
+        if plan.vector is None:
+            episodes = [Both(*each, near=0) for each in view.episodes.best(terms, plan.episodes, among)]
+        else:
+            near = _near(view, plan.vector, next(answers))
+            episodes = best_of_both(view.episodes, terms, near, plan.episodes, among)
         artifacts, knowledge = view.artifacts.catalogue, view.knowledge.catalogue
         return (
-            view.episodes.best(terms, plan.episodes, among),
+            episodes,
             artifacts.best(plan.terms, plan.artifacts, plan.labels),
             knowledge.best(plan.terms, plan.knowledge, plan.labels),
             knowledge.newest(Kind.POLICY, plan.policies, plan.labels),
@@ -216,7 +225,7 @@ class Search:
         wanted = [(self._artifacts, hit, tenant.artifact) for hit in places.artifacts]
         wanted += [(self._knowledge, hit, tenant.knowledge) for hit in stated]
         lacking = [(models, hit.digest, key(hit.name)) for models, hit, key in wanted if found[hit.digest] is None]
-        said = [(places.filling, tenant.root, number) for number, _ in places.episodes]
+        said = [(places.filling, tenant.root, number) for number, *_ in places.episodes]
         known = self._documents.known(said)
         unread = [key for key in said if known[key] is None]
         documents = [(b"HMGET", tenant.documents, *(b"%d" % number for *_, number in unread))] if unread else []
@@ -235,8 +244,8 @@ class Search:
             state_version=places.state_version,
             newest=places.newest,
             episodes=tuple(
-                Found(document, score)
-                for key, (_, score) in zip(said, places.episodes, strict=True)
+                Found(document, words, near=near)
+                for key, (_, words, near) in zip(said, places.episodes, strict=True)
                 if (document := known[key]) is not None
             ),
             artifacts=_scored(places.artifacts, found),
@@ -244,6 +253,14 @@ class Search:
             policies=tuple(each.source for each in _scored(places.policies, found)),
             session=tuple(_STEP.decode(step) for step in places.session),
         )
+
+
+def _near(view: View, asked: Vector, pieces: Sequence[bytes]) -> NDArray[np.int32]:
+    """How near each document is; `pieces` follow those read so far."""
+    vectors = view.vectors(asked)
+    vectors.extend(pieces, view.episodes)
+    view.keep_vectors(asked, vectors)
+    return vectors.nearness(asked.values, view.episodes.size)
 
 
 @contextmanager

@@ -13,6 +13,7 @@ from typing import Any, Final, Generic, TypeVar
 from pipeline.contracts.limits import MB
 from pipeline.retrieval.catalogue import Catalogue
 from pipeline.retrieval.episode_index import EpisodeIndex, Term
+from pipeline.retrieval.vectors import Vector, Vectors
 
 VIEWS_BYTES: Final = 512 * MB
 NEVER: Final = b"never read"
@@ -44,6 +45,7 @@ class View:
         self.artifacts, self.knowledge = Shelf(), Shelf()
         self._terms: OrderedDict[str, Term] = OrderedDict()
         self._terms_bytes = 0
+        self._spaces: OrderedDict[str, Vectors] = OrderedDict()
 
     def read(self, name: str) -> int:
         """Bytes of a term's postings that are known."""
@@ -64,16 +66,29 @@ class View:
             self._terms[name] = term
             self._terms_bytes += term.nbytes
 
-    def drop_term(self) -> bool:
-        """The one that was asked longest ago."""
-        if not self._terms:
+    def vectors(self, asked: Vector) -> Vectors:
+        """What is known of those in its space; to be given back by `keep_vectors`."""
+        return self._spaces.get(asked.space) or Vectors(len(asked.values))
+
+    def keep_vectors(self, asked: Vector, vectors: Vectors) -> None:
+        if vectors.size:
+            self._spaces[asked.space] = vectors
+            self._spaces.move_to_end(asked.space)
+
+    def drop(self) -> bool:
+        """The term, else the space, that was asked longest ago; the last space stays."""
+        if self._terms:
+            self._terms_bytes -= self._terms.popitem(last=False)[1].nbytes
+        elif len(self._spaces) > 1:
+            self._spaces.popitem(last=False)
+        else:
             return False
-        self._terms_bytes -= self._terms.popitem(last=False)[1].nbytes
         return True
 
     def measure(self) -> int:
         shelves = self.artifacts.catalogue.nbytes + self.knowledge.catalogue.nbytes
-        self.bytes = self.episodes.nbytes + self._terms_bytes + shelves
+        vectors = sum(space.nbytes for space in self._spaces.values())
+        self.bytes = self.episodes.nbytes + self._terms_bytes + shelves + vectors
         return self.bytes
 
 
@@ -117,9 +132,9 @@ class Views:
 
 
 def _shrink(view: View, excess: int) -> int:
-    """Forgets terms; how many bytes that has freed."""
+    """Forgets terms and spaces; how many bytes that has freed."""
     before = view.bytes
-    while before - view.measure() < excess and view.drop_term():
+    while before - view.measure() < excess and view.drop():
         pass
     return before - view.bytes
 

@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -34,7 +35,7 @@ def settings(redis_url: str) -> Iterator[Settings]:
     ]
     read = [artifact_as_read(item, offset) for offset, item in enumerate(compiled)]
     read += [
-        episode_as_read(episode(f"e{n}", f"{word} a title", index=n, tags=["eu", word]), n)
+        episode_as_read(episode(f"e{n}", f"{word} a title", index=n, tags=["eu", word], **_vector(n)), n)
         for n, word in enumerate(("one", "two"))
     ]
     for n, record in enumerate(read):
@@ -43,6 +44,10 @@ def settings(redis_url: str) -> Iterator[Settings]:
     for key in client.scan_iter(match=f"{made.topic_prefix}*"):
         client.delete(key)
     client.close()
+
+
+def _vector(n: int) -> dict[str, Any]:
+    return {"embeddings": [1 - n, n], "metadata": {"x-hmx-embedding-model": "mini"}}
 
 
 def hmx(settings: Settings, *words: str) -> subprocess.CompletedProcess[str]:
@@ -144,10 +149,21 @@ def test_of_several_tenants_one_has_to_be_named(settings: Settings, words: tuple
         assert "acme, globex" in done.stderr
 
 
-def test_a_pack_that_cannot_be_asked_for_is_wrong_usage(settings: Settings) -> None:
-    done = hmx(settings, "pack", "q", "--tenant", "acme", "--budget", "0")
-    assert done.returncode == 2
-    assert "--budget" in done.stderr
+@pytest.mark.requirement("E-13")
+def test_a_question_s_vector_is_a_file(settings: Settings, tmp_path: Path) -> None:
+    file = tmp_path / "vector.json"
+    file.write_text("[0.5, 0]")
+    said = printed(settings, "pack", "unheard of", "--tenant", "acme", "--vector", str(file), "--model", "mini")
+    assert [entry["source_id"] for entry in said["entries"]] == ["e0"]
+
+
+def test_a_pack_that_cannot_be_asked_for_is_wrong_usage(settings: Settings, tmp_path: Path) -> None:
+    file = tmp_path / "vector.json"
+    file.write_text("[")
+    for words in (("--budget", "0"), ("--vector", str(file)), ("--vector", str(tmp_path / "none"))):
+        done = hmx(settings, "pack", "q", "--tenant", "acme", *words)
+        assert done.returncode == 2
+        assert words[0] in done.stderr
 
 
 def test_without_memory_and_without_redis_it_says_what_to_do(redis_url: str) -> None:

@@ -138,11 +138,13 @@ def contribution_as_read(contribution_id: str, offset: int, tenant: str = "acme"
 
 
 _APPENDED = {b"term": 8, b"tag": 8, b"rows": 26}
-"""Kinds of keys to which partitions append, in no order, and the bytes of each part."""
+"""Kinds of keys to which partitions append, in no order, and the bytes of each part; a vector's are as many as its key
+says beside its number."""
 
 
 def _parts(key: bytes, value: bytes) -> bytes | list[bytes]:
-    size = _APPENDED.get(key.rpartition(b"}:")[2].partition(b":")[0])
+    kind, _, name = key.rpartition(b"}:")[2].partition(b":")
+    size = 8 + int(name.partition(b"%3A")[0]) if kind == b"vector" else _APPENDED.get(kind)
     return value if size is None else sorted(value[i : i + size] for i in range(0, len(value), size))
 
 
@@ -176,6 +178,7 @@ class Memory:
             kind = self.client.type(key)
             value = {
                 b"string": lambda k: _parts(k, self.client.get(k)),
+                b"list": lambda k: _parts(k, b"".join(self.client.lrange(k, 0, -1))),
                 b"hash": lambda k: sorted(self.client.hgetall(k).items()),
                 b"set": lambda k: sorted(self.client.smembers(k)),
                 b"zset": lambda k: self.client.zrange(k, 0, -1, withscores=True),

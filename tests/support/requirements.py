@@ -20,6 +20,7 @@ GROUPS: Final[Mapping[str, Mapping[str, str]]] = {
         "E-10": "salience, tags and ttl_seconds keep their types and bounds",
         "E-11": "embeddings are finite numbers, at least one",
         "E-12": "an event with a time to live leaves packs when its time is over",
+        "E-13": "an event's own embeddings are searched by a question's vector",
         "E-14": "salience weighs in the ranking",
         "E-15": "a trace links sessions: packs can be filtered by it",
         "E-16": "correlation and parent ids join results to their calls, outcomes to decisions",

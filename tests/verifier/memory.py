@@ -9,7 +9,7 @@ from urllib.parse import quote
 
 import redis
 
-VERSION: Final = "7.2"
+VERSION: Final = "8.2"
 """Of the layout, and of the terms."""
 Value = bytes | dict[bytes, bytes] | frozenset[bytes] | dict[bytes, float]
 Memory = dict[bytes, Value]
@@ -21,7 +21,7 @@ def root_of(prefix: str) -> str:
 
 
 def read_memory(url: str, prefix: str) -> Memory:
-    """Key → value; a sorted set is a dict of scores."""
+    """Key → value; a sorted set is a dict of scores, a list its parts as one."""
     client: Any = redis.Redis.from_url(url, decode_responses=False, socket_timeout=60)
     try:
         keys = list(set(client.scan_iter(match=_literally(root_of(prefix)) + "*", count=_PAGE)))
@@ -46,6 +46,8 @@ def _page(client: Any, keys: list[bytes]) -> Memory:
                     pipe.hgetall(key)
                 case b"set":
                     pipe.smembers(key)
+                case b"list":
+                    pipe.lrange(key, 0, -1)
                 case _:
                     pipe.zrange(key, 0, -1, withscores=True)
         values = pipe.execute()
@@ -55,6 +57,8 @@ def _page(client: Any, keys: list[bytes]) -> Memory:
 def _plain(kind: bytes, value: Any) -> Value:
     if kind == b"zset":
         return dict(value)
+    if kind == b"list":
+        return b"".join(value)
     return frozenset(value) if kind == b"set" else value
 
 

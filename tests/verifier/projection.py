@@ -29,6 +29,7 @@ from pipeline.retrieval.documents import (
     knowledge_time,
     session_step,
 )
+from pipeline.retrieval.vectors import document_vector
 from tests.verifier.faults import Kind, Report, difference
 from tests.verifier.log import Row, Snapshot
 from tests.verifier.memory import Memory, Value, root_of
@@ -44,7 +45,9 @@ CHANGES: Final = 10_000
 _NUMBER: Final = struct.Struct("<Q")
 _ROW: Final = struct.Struct("<QQqH")
 _APPENDED: Final = {b"term": _NUMBER, b"tag": _NUMBER, b"rows": _ROW}
-"""Kinds of keys to which partitions append, each what has so many bytes."""
+"""Kinds of keys to which partitions append, each what has so many bytes. Vectors, beside a number, have a byte for each
+of the dimensions that their key names, at most so many."""
+_DIMENSIONS: Final = 1_024
 _ENCODER: Final = msgspec.msgpack.Encoder()
 Json = dict[str, Any]
 
@@ -196,6 +199,8 @@ class Expected:
                 self._postings[_key(root, "term", term)].append(_NUMBER.pack(place << 4 | min(n, 15)))
             for label in document_labels(fields):
                 self._postings[_key(root, "tag", label)].append(_NUMBER.pack(place))
+            if near := document_vector(fields):
+                self._postings[_key(root, "vector", near.space)].append(_NUMBER.pack(place) + near.values)
             row = _ROW.pack(place, _mark(session), found.at, min(len(terms), 0xFFFF))
             self._postings[f"{root}:rows".encode()].append(row)
 
@@ -311,7 +316,9 @@ def _sorted_parts(memory: Memory) -> Memory:
 
 def _appended(key: bytes) -> struct.Struct | None:
     """The shape of what partitions append to it; None of other keys."""
-    kind = key.rpartition(b"}:")[2].partition(b":")[0]
+    kind, _, name = key.rpartition(b"}:")[2].partition(b":")
+    if kind == b"vector":
+        return struct.Struct(f"<Q{min(int(name.partition(b'%3A')[0]), _DIMENSIONS)}s")
     return _APPENDED.get(kind)
 
 

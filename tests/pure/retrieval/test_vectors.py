@@ -1,0 +1,147 @@
+"""Vectors against a plain reading of what they promise, however they came and however they are added up."""
+
+import math
+import random
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pipeline.contracts.limits import EMBEDDING_DIMENSIONS
+from pipeline.retrieval.episode_index import EpisodeIndex, Term
+from pipeline.retrieval.postings import document_number, pack_posting, pack_row
+from pipeline.retrieval.vectors import (
+    NEAR,
+    UNIT,
+    WIDTH,
+    Vectors,
+    best_of_both,
+    document_vector,
+    pack_vector,
+    vector,
+)
+from tests.support.memory import episode
+
+BYTES = st.integers(-127, 127)
+
+
+def read_index(documents: int) -> EpisodeIndex:
+    index = EpisodeIndex()
+    index.extend(b"".join(pack_row(document_number(0, n), f"s{n}", n, 1) for n in range(documents)))
+    return index
+
+
+def near(rows: dict[int, bytes], asked: bytes, documents: int, pieces: int = 1) -> list[int]:
+    index, held = read_index(documents), Vectors(len(asked))
+    packed = [pack_vector(number, values) for number, values in rows.items()]
+    cut = -(-len(packed) // pieces) or 1
+    for start in range(0, len(packed), cut):
+        held.extend([b"".join(packed[start : start + cut])], index)
+    return [int(n) for n in held.nearness(asked, documents)]
+
+
+def plainly(one: bytes, other: bytes) -> int:
+    first, second = ([int(v) for v in np.frombuffer(values, np.int8)] for values in (one, other))
+    product = sum(a * b for a, b in zip(first, second, strict=True))
+    return max(0, round(product * NEAR / math.sqrt(sum(a * a for a in first)) / math.sqrt(sum(b * b for b in second))))
+
+
+@given(st.data(), st.integers(1, 40), st.integers(1, 4))
+def test_nearness_is_the_cosine_whatever_pieces_it_came_in(data: st.DataObject, width: int, pieces: int) -> None:
+    directions = st.lists(BYTES, min_size=width, max_size=width).filter(any)
+    packed = directions.map(lambda values: np.array(values, np.int8).tobytes())
+    rows = data.draw(st.dictionaries(st.integers(0, 9), packed))
+    asked = data.draw(packed)
+    found = near(rows, asked, 10, pieces)
+    assert found == near(dict(reversed(rows.items())), asked, 10)
+    assert all(abs(found[n] - plainly(rows[n], asked)) <= 1 if n in rows else found[n] == 0 for n in range(10))
+
+
+def test_no_sum_of_products_is_rounded() -> None:
+    """At the longest vectors: all components as large as can be, and products that cancel out but for one."""
+    largest = bytes([127] * WIDTH)
+    halves = np.array([127, -127] * (WIDTH // 2), np.int8)
+    halves[0] = 126
+    held = Vectors(WIDTH)
+    held.extend([pack_vector(0, largest) + pack_vector(1, halves.tobytes())], read_index(2))
+    products = held._values.values.reshape(-1, WIDTH).astype(np.float32) @ np.full(WIDTH, 127, np.float32)
+    assert products.tolist() == [WIDTH * 127 * 127, -127]
+    assert WIDTH * 127 * 127 < 2**24
+    assert near({0: largest, 1: largest}, largest, 2) == [NEAR, NEAR]
+
+
+@given(st.lists(st.integers(-999, 999), min_size=1, max_size=60).filter(any), st.floats(1e-200, 1e200))
+def test_only_the_direction_counts(numbers: list[float], scale: float) -> None:
+    made, scaled = vector(numbers), vector([n * scale for n in numbers])
+    assert made is not None
+    assert scaled is not None
+    apart = np.frombuffer(made.values, np.int8).astype(int) - np.frombuffer(scaled.values, np.int8)
+    assert abs(apart).max() <= 1
+
+
+@pytest.mark.parametrize("numbers", [[0.0], [0, 0, 0], [-0.0] * 4096])
+def test_what_points_nowhere_is_no_vector(numbers: list[float]) -> None:
+    assert vector(numbers) is None
+
+
+@pytest.mark.parametrize("numbers", [[1.7e308, -1.7e308], [5e-324, 0.0], [2**64 - 1, -(2**63)]])
+def test_numbers_of_any_size_are_a_direction(numbers: list[float]) -> None:
+    made = vector(numbers)
+    assert made is not None
+    assert max(np.frombuffer(made.values, np.int8)) == 127
+
+
+@pytest.mark.parametrize("dimensions", [WIDTH + 1, 1536, 3072, EMBEDDING_DIMENSIONS])
+def test_longer_vectors_are_as_near_to_each_other_as_they_were(dimensions: int) -> None:
+    dice = random.Random(dimensions)
+
+    def direction() -> list[float]:
+        return [dice.gauss(0, 1) for _ in range(dimensions)]
+
+    asked = direction()
+    like = [0.8 * a + 0.6 * b for a, b in zip(asked, direction(), strict=True)]
+    made = [vector(numbers) for numbers in (asked, like, direction())]
+    assert all(one and len(one.values) == WIDTH for one in made)
+    values = [one.values for one in made if one]
+    found = near(dict(enumerate(values)), values[0], 3)
+    assert found[0] == NEAR
+    assert found[1] == pytest.approx(0.8 * NEAR, abs=0.12 * NEAR)
+    assert found[2] < 0.12 * NEAR
+
+
+def test_only_vectors_of_one_length_and_model_share_a_space() -> None:
+    made = [vector([1.0, 2.0]), vector([1.0, 2.0], "mini"), vector([1.0, 2.0], "maxi"), vector([1.0, 2.0, 0.0])]
+    assert len({one.space for one in made if one}) == 4
+
+
+@pytest.mark.parametrize(("metadata", "model"), [({}, ""), ({"x-hmx-embedding-model": "mini"}, "mini")])
+def test_an_episode_has_its_event_s_own_vector(metadata: dict[str, Any], model: str) -> None:
+    assert document_vector(episode("e1", embeddings=[0.5, -1], metadata=metadata)) == vector([0.5, -1], model)
+    assert document_vector(episode("e1", metadata=metadata)) is None
+
+
+def test_a_model_that_is_no_text_is_none() -> None:
+    made = document_vector(episode("e1", embeddings=[1], metadata={"x-hmx-embedding-model": {"name": 1}}))
+    assert made == vector([1])
+
+
+@given(st.data(), st.integers(1, 12))
+def test_what_words_and_vectors_say_is_added_up_for_the_best_of_both(data: st.DataObject, limit: int) -> None:
+    worded = data.draw(st.sets(st.integers(0, 11)))
+    nearness = np.array(data.draw(st.lists(st.integers(0, 3), min_size=12, max_size=12)), np.int32) * 20_000
+    among = np.array(data.draw(st.lists(st.booleans(), min_size=12, max_size=12)))
+    index, term = read_index(12), Term()
+    index.refresh(term, b"".join(pack_posting(document_number(0, n), 1) for n in sorted(worded)))
+    found = best_of_both(index, [term], nearness, limit, among)
+
+    weighed = dict(index.best([term], 12, among))
+    highest = max(weighed.values(), default=1)
+    words = {n: weighed.get(n, 0) * UNIT // highest for n in range(12)}
+    said = [(n, words[n], int(nearness[n])) for n in range(12) if among[n] and words[n] + nearness[n]]
+    best = sorted(said, key=lambda each: (-each[1] - each[2], each[0]))
+    assert set(found) <= set(best)
+    assert found == sorted(found, key=lambda each: (-each.words - each.near, each.number))
+    assert len(found) == min(limit, len(best))
+    assert limit < 12 or found == best

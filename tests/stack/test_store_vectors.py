@@ -1,0 +1,116 @@
+"""Packs from a real Redis for questions that bring a vector: what events' own embeddings are near it (HMX-E §2.2)."""
+
+import json
+import uuid
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from pipeline.contracts.instants import format_ms
+from pipeline.store.fetch import Store
+from pipeline.store.projection import Record
+from tests.support.memory import T0, Memory, episode, episode_as_read
+
+QUESTION = "How do I get my money back?"
+ASKED = [0.1, 0.9, 0.2]
+DECOY, ANSWER, FAR = "decoy", "answer", "far"
+MODEL = {"x-hmx-embedding-model": "mini"}
+
+
+@pytest.fixture
+def memory(redis_url: str) -> Iterator[Memory]:
+    made = Memory(redis_url, f"t{uuid.uuid4().hex}-")
+    yield made
+    made.wipe()
+    made.client.close()
+
+
+def said(event_id: str, text: str, embeddings: list[float], place: int, partition: int = 0, **fields: Any) -> Record:
+    made = episode(event_id, text, session=event_id, index=place, embeddings=embeddings, **fields)
+    return episode_as_read(made, place, partition)
+
+
+def talk(**fields: Any) -> list[Record]:
+    """A turn that has the question's words, one that says the same in others, one that is about something else."""
+    return [
+        said(DECOY, "Get back to my desk, the money is on it", [0.9, -0.1, 0.1], 0, **fields),
+        said(ANSWER, "Refunds are paid out within five days", [0.2, 1.8, 0.4], 1, partition=1, **fields),
+        said(FAR, "The build has failed again", [0.1, -0.2, 0.9], 2, partition=2, **fields),
+    ]
+
+
+@pytest.mark.requirement("E-13")
+def test_a_paraphrase_near_the_question_s_vector_comes_before_what_only_has_its_words(memory: Memory) -> None:
+    memory.write(*talk())
+    assert memory.found(QUESTION) == [DECOY]
+    assert memory.found(QUESTION, query_vector=ASKED)[:2] == [ANSWER, DECOY]
+    assert memory.found("the and of", query_vector=ASKED)[0] == ANSWER, "stop words alone find nothing"
+
+
+@pytest.mark.requirement("E-13", "C-23")
+def test_every_process_and_every_filling_answers_alike(memory: Memory) -> None:
+    more = [said(f"e{n}", f"money word{n % 7}", [n % 5, n % 3, 1], n, n % 3) for n in range(3, 90)]
+    records = [*talk(), *more]
+    question = {"query_vector": ASKED, "token_budget": 100_000}
+    for start in range(0, len(records), 20):
+        memory.write(*records[start : start + 20])
+        mine = memory.pack(QUESTION, **question)
+    memory.store = Store(memory.client, memory.keys)
+    assert memory.pack(QUESTION, **question) == mine
+    memory.wipe()
+    memory.write(*sorted(records, key=lambda record: (-record.partition, record.offset)))
+    assert memory.pack(QUESTION, **question) == mine
+    assert len(mine.entries) > 5
+
+
+def test_a_vector_of_another_length_or_model_finds_nothing(memory: Memory) -> None:
+    memory.write(*talk(metadata=MODEL))
+    alone = memory.found(QUESTION)
+    assert memory.found(QUESTION, query_vector=ASKED) == alone
+    assert memory.found(QUESTION, query_vector=ASKED, query_model="maxi") == alone
+    assert memory.found(QUESTION, query_vector=[*ASKED, 0.0], query_model="mini") == alone
+    assert memory.found(QUESTION, query_vector=ASKED, query_model="mini")[0] == ANSWER
+
+
+def test_a_tenant_s_vectors_are_its_own(memory: Memory) -> None:
+    memory.write(*talk(tenant="other"))
+    assert memory.found(QUESTION, query_vector=ASKED) == []
+
+
+def test_what_is_asked_for_by_origin_or_time_is_all_that_a_vector_finds(memory: Memory) -> None:
+    later = said("later", "Money is returned by bank transfer", ASKED, 3, at=T0 + 86_400_000, tags=["bank"])
+    memory.write(*talk(), later)
+    assert memory.found(QUESTION, query_vector=ASKED)[0] == "later"
+    assert "later" not in memory.found(QUESTION, query_vector=ASKED, as_of=format_ms(T0))
+    assert memory.found(QUESTION, query_vector=ASKED, as_of=format_ms(T0))[0] == ANSWER
+    assert memory.found(QUESTION, tags=["bank"], query_vector=ASKED) == ["later"]
+    assert memory.found(QUESTION, query_vector=ASKED, lineage={"session_id": DECOY}) == [DECOY]
+
+
+def test_what_has_outlived_its_time_is_not_found_by_its_vector_either(memory: Memory) -> None:
+    memory.write(*talk(ttl_seconds=60))
+    assert memory.found(QUESTION, query_vector=ASKED)[0] == ANSWER
+    memory.write(said("clock", "A word", [-1.0, -1.0, -1.0], 3, at=T0 + 61_000))
+    assert {DECOY, ANSWER}.isdisjoint(memory.found(QUESTION, query_vector=ASKED))
+
+
+def test_an_event_whose_embeddings_point_nowhere_is_found_by_its_words(memory: Memory) -> None:
+    memory.write(said("e1", "Money comes back", [0.0, 0.0, 0.0], 0))
+    assert memory.found(QUESTION, query_vector=ASKED) == ["e1"]
+    assert memory.found(QUESTION, query_vector=[0.0]) == ["e1"]
+
+
+def test_without_a_question_s_vector_embeddings_change_nothing(memory: Memory) -> None:
+    memory.write(*talk())
+    with_embeddings = memory.pack(QUESTION)
+    memory.wipe()
+    memory.write(*(_bare(record) for record in talk()))
+    assert memory.pack(QUESTION) == with_embeddings
+
+
+def _bare(record: Record) -> Record:
+    assert record.value is not None
+    fields = json.loads(record.value)
+    del fields["metadata"]["hmx"]["embeddings"]
+    return record._replace(value=json.dumps(fields).encode())
