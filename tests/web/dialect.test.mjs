@@ -1,9 +1,10 @@
 // The contract of the public clients, held from JavaScript. No package registry has the public JavaScript client: where
 // it was built from its repository, HMX_JS_SDK names its module; else the stand-in beside this file speaks.
-// HMX_SERVICE_URL is a whole pipeline's service without keys.
+// HMX_SERVICE_URL is a whole pipeline's service without keys; HMX_REDIS_URL and HMX_TOPIC_PREFIX say where its memory is.
 
 import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
+import { createConnection } from "node:net";
 import test from "node:test";
 
 const { Hippocortex, HippocortexError } = await import(process.env.HMX_JS_SDK ?? "./client.mjs");
@@ -45,6 +46,19 @@ async function native(path, tenant = TENANT) {
   return answer.json();
 }
 
+// As FLUSHALL does, for this pipeline alone.
+async function empty() {
+  const { hostname, port, pathname } = new URL(process.env.HMX_REDIS_URL);
+  const script = "for _, key in ipairs(redis.call('KEYS', ARGV[1])) do redis.call('DEL', key) end return 'emptied'";
+  const socket = createConnection({ host: hostname, port });
+  for (const words of [["SELECT", pathname.slice(1) || "0"], ["EVAL", script, "0", `${process.env.HMX_TOPIC_PREFIX}*`]]) {
+    socket.write(`*${words.length}\r\n${words.map(word => `$${Buffer.byteLength(word)}\r\n${word}\r\n`).join("")}`);
+  }
+  let answers = "";
+  for await (const part of socket) if ((answers += part).includes("emptied") || answers.includes("-ERR")) break;
+  assert.match(answers, /^\+OK\r\n\$7\r\nemptied/);
+}
+
 const fails = (work, code, statusCode) => assert.rejects(work, error =>
   error instanceof HippocortexError && error.code === code && error.statusCode === statusCode || assert.fail(`${error.code} ${error.statusCode}`));
 
@@ -59,9 +73,23 @@ test("what is captured becomes valid events whose sequence only rises", async ()
   assert.deepEqual([events[0].tenant_id, events[0].agent_id, events[0].event_type], [TENANT, "smith", "message"]);
 });
 
-test("captures at the same time are each an event of its own", async () => {
-  const results = await Promise.all(Array.from({ length: 50 }, (_, n) => hx.capture(said("crowd", `n ${n}`))));
-  assert.equal(new Set(results.map(one => one.eventId)).size, 50);
+test("five hundred captures at once are each an event of its own, in one order, though Redis is emptied half-way", async () => {
+  const capture = async n => {
+    if (n === 250) await empty();
+    return hx.capture(said("crowd", `n ${n}`, { idempotencyKey: `k${n}` }));
+  };
+  const numbers = Array.from({ length: 500 }, (_, n) => n), some = numbers.filter(n => n % 7 === 1);
+  const results = await Promise.all(numbers.map(capture));
+  const again = await Promise.all(some.map(capture));
+  assert.deepEqual(again.map(one => [one.status, one.eventId]), some.map(n => ["duplicate", results[n].eventId]));
+  await learnt();
+  const events = await Promise.all(results.map(one => native(`events/${one.eventId}?session=crowd`)));
+  assert.deepEqual(events.map(event => event.content.content), numbers.map(n => `n ${n}`));
+  const answer = await fetch(`${service}/v1/hmx/events?session=crowd`, { headers: { "X-HMX-Tenant": TENANT } });
+  const released = (await answer.text()).trim().split("\n").map(line => JSON.parse(line));
+  assert.deepEqual(new Set(released.map(event => event.event_id)), new Set(results.map(one => one.eventId)));
+  assert.equal(released.length, 500);
+  assert.ok(released.every((event, n) => !n || released[n - 1].sequence < event.sequence), "released in the order of their sequences");
 });
 
 test("a key used twice names one event", async () => {
