@@ -1,6 +1,5 @@
 """`hmx fingerprint`: what was learnt, carried from one tenant or agent to another (HMX-F)."""
 
-import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any, Final
@@ -11,17 +10,14 @@ from pydantic import ValidationError
 from pipeline.cli.console import ERR, OUT, fail, plain, print_json, saying, table
 from pipeline.cli.query import WIDTH, AsJson, Tenant, opened, tenant_or_only
 from pipeline.cli.wait import wait_for_all
-from pipeline.contracts.fingerprint import Fingerprint, Import, Tier
-from pipeline.contracts.keys import CONTROL_TENANT, tenant_partition
+from pipeline.contracts.fingerprint import Fingerprint, Tier
+from pipeline.contracts.keys import CONTROL_TENANT
 from pipeline.fingerprints.diff import Difference, differences
 from pipeline.fingerprints.importing import UnreadableError, imports
-from pipeline.intake.control import importing as import_event
 from pipeline.intake.paths import path_of
 from pipeline.kafka.barriers import LackingError
-from pipeline.kafka.control import append_control
-from pipeline.kafka.reach import existing_topics
+from pipeline.kafka.control import append_imports
 from pipeline.settings import Settings
-from pipeline.topology import EVENTS
 
 SHOWN: Final = 40
 
@@ -84,7 +80,8 @@ def importing(
     except UnreadableError as error:
         fail(f"{file}: {error}")
     with saying("appending what it holds") as say:
-        append_imports(settings, given)
+        if lacking := append_imports(settings, given):
+            fail(lacking)
         try:
             wait_for_all(settings, timeout, say)
         except LackingError as error:
@@ -96,15 +93,6 @@ def importing(
     else:
         whom = f"agent {agent} of tenant {tenant}" if agent else f"tenant {tenant}"
         OUT.print(f"imported for {plain(whom)}: {len(patterns):,} of fingerprint {made.fingerprint_id}", soft_wrap=True)
-
-
-def append_imports(settings: Settings, given: Sequence[Import]) -> None:
-    """Among the events, in a partition that the tenant decides."""
-    partitions, now_ms = existing_topics(settings, EVENTS)[EVENTS], int(time.time() * 1000)
-    places = [(tenant_partition(one.tenant_id, partitions), one) for one in given]
-    values = [(partition, import_event(one, partition, now_ms)) for partition, one in places]
-    if lacking := append_control(settings, "import", values):
-        fail(lacking)
 
 
 @app.command()

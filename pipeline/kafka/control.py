@@ -4,21 +4,32 @@ Enters: values, each with its partition. Leaves: what Kafka has not acknowledged
 all of it stands in the log. Fails: SettingsError without a control key.
 """
 
+import time
 from collections.abc import Sequence
 from contextlib import closing
 from typing import Final
 
 from confluent_kafka import KafkaError
 
+from pipeline.contracts.fingerprint import Import
 from pipeline.contracts.headers import AUTHENTICATION
-from pipeline.intake.control import signature
+from pipeline.contracts.keys import tenant_partition
+from pipeline.intake.control import importing, signature
 from pipeline.kafka.clients import plain_producer, sendable
 from pipeline.kafka.publisher import named
+from pipeline.kafka.reach import existing_topics
 from pipeline.settings import Settings
 from pipeline.topology import EVENTS
 
 DELIVERY_MS: Final = 15_000
 """Also where less time is given: a record that was sent may arrive, so it is better to know."""
+
+
+def append_imports(settings: Settings, given: Sequence[Import]) -> str:
+    """Among the events, in a partition that the tenant decides. Fails as `reach` does too."""
+    partitions, now_ms = existing_topics(settings, EVENTS)[EVENTS], int(time.time() * 1000)
+    places = [(tenant_partition(one.tenant_id, partitions), one) for one in given]
+    return append_control(settings, "import", [(place, importing(one, place, now_ms)) for place, one in places])
 
 
 def append_control(settings: Settings, kind: str, values: Sequence[tuple[int, bytes]]) -> str:

@@ -12,6 +12,7 @@ from pipeline.compiler.knowledge.claims import Memory
 from pipeline.compiler.registry import ARTIFACT_TYPES
 from pipeline.contracts.artifact import Artifact
 from pipeline.contracts.event_types import Role
+from pipeline.contracts.keys import CONTROL_PREFIX
 from pipeline.contracts.knowledge import Kind, KnowledgeRecord
 from pipeline.contracts.pack import PERMITTED, Provenance, Section, SourceType
 from pipeline.packs import render
@@ -124,9 +125,16 @@ IMPORTED: Final = "fingerprint"
 def _compiled(view: View, section: Section) -> Iterator[Candidate]:
     """The artifacts whose type says that they belong there."""
     for scored in view.artifacts:
-        kind = ARTIFACT_TYPES.get(scored.source.artifact_type)
-        if kind is not None and kind.section is section:
+        if _section_of(scored.source.artifact_type) is section:
             yield _artifact(section, scored, render.artifact(scored.source))
+
+
+def _section_of(artifact_type: str) -> Section | None:
+    """A custom type (HMX-A §3) stands with the procedures: only an import brings one. None for the pipeline's own."""
+    kind = ARTIFACT_TYPES.get(artifact_type)
+    if kind is not None:
+        return kind.section
+    return None if artifact_type.startswith(CONTROL_PREFIX) else Section.PROCEDURES
 
 
 def _known(

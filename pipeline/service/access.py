@@ -155,6 +155,7 @@ async def operator(request: Request, _key: _Key = None) -> None:
 
 Reader = Annotated[str, Depends(_having(Scope.READ))]
 Writer = Annotated[str, Depends(_having(Scope.WRITE))]
-"""The tenant that a route reads for, or appends for."""
+Operator = Annotated[str, Depends(_having(Scope.ADMIN))]
+"""The tenant that a route reads for, appends for, or decides for."""
 OPERATOR: Final = Depends(operator)
 """Among a route's dependencies: it concerns all tenants."""

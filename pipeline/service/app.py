@@ -60,6 +60,7 @@ def create_app(settings: Settings) -> FastAPI:
         redoc_url=None,
         responses=problems.DOCUMENTED,
     )
+    app.state.settings = settings
     app.state.store = store
     app.state.overview = overview.Overview(settings)
     app.state.fingerprints = asyncio.Semaphore(fingerprint.AT_ONCE)

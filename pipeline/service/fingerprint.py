@@ -1,30 +1,36 @@
-"""`POST /v1/hmx/fingerprints`: what a tenant or one of its agents has learnt, to be carried elsewhere (HMX-F).
+"""What a tenant or one of its agents has learnt, to be carried elsewhere, and what others have learnt (HMX-F).
 
-Enters: a tier, and perhaps an agent. Leaves: the fingerprint of memory as it stands. Nothing is written.
+`POST /v1/hmx/fingerprints`: enters a tier, and perhaps an agent; leaves the fingerprint of memory as it stands. Nothing
+is written. `POST /v1/hmx/fingerprints/import`: enters a fingerprint; leaves what of it stands in the log now.
 """
 
 import asyncio
 from typing import Annotated, Any, Final
 
-from fastapi import APIRouter, Request
+from fastapi import APIRouter, Query, Request
 from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import Response
 from pydantic import Field, ValidationError
 
 from pipeline.contracts.event import Name
 from pipeline.contracts.fingerprint import Fingerprint, Tier
-from pipeline.contracts.limits import KB
+from pipeline.contracts.limits import KB, MB
 from pipeline.contracts.model import Model
+from pipeline.fingerprints.importing import UnreadableError, imports
 from pipeline.fingerprints.make import fingerprint
 from pipeline.intake.paths import path_of
-from pipeline.service.access import Reader
+from pipeline.kafka.control import append_imports
+from pipeline.kafka.topics import TopicsError
+from pipeline.service.access import Operator, Reader
 from pipeline.service.body import media_type, read_body
-from pipeline.service.problems import Kind, ProblemError
+from pipeline.service.problems import Kind, ProblemError, unavailable
+from pipeline.settings import Settings, SettingsError
 from pipeline.store.fetch import Store
 
 REQUEST_BYTES: Final = 64 * KB
+DOCUMENT_BYTES: Final = 16 * MB
 AT_ONCE: Final = 2
-"""Made at once by a process, whoever asks: all that a tenant has learnt is read for each."""
+"""Made or read at once by a process, whoever asks: all that a tenant has learnt is read for each."""
 JSON: Final = "application/json"
 
 router: Final = APIRouter(prefix="/v1/hmx")
@@ -34,6 +40,14 @@ class FingerprintRequest(Model):
     tier: Annotated[Tier, Field(strict=False)] = Tier.COMPACT
     agent_id: Name | None = None
     """Only what this agent has taken part in learning; the whole tenant where it is left out."""
+
+
+class ImportAnswer(Model):
+    fingerprint_hash: str
+    agent_id: str | None = None
+    """For whom of the tenant; everybody where it is left out."""
+    imported: list[str]
+    """By pattern. It stands in the log; memory holds it soon."""
 
 
 def make_fingerprint(store: Store, tenant: str, asked: FingerprintRequest) -> Fingerprint:
@@ -62,6 +76,52 @@ async def post_fingerprint(request: Request, tenant: Reader) -> Response:
     try:
         asked = FingerprintRequest.model_validate_json(body)
     except ValidationError as error:
-        first = error.errors(include_url=False, include_context=False, include_input=False)[0]
-        raise ProblemError(Kind.INVALID_REQUEST, first["msg"], path=path_of(first["loc"])) from None
+        raise _invalid(error) from None
     return Response(await fingerprint_json(request, tenant, asked), media_type=JSON)
+
+
+_DOCUMENT: Final[dict[str, Any]] = {
+    "requestBody": {"required": True, "content": {JSON: {"schema": {"$ref": "#/components/schemas/Fingerprint"}}}}
+}
+
+
+@router.post("/fingerprints/import", status_code=202, responses={202: {"model": ImportAnswer}}, openapi_extra=_DOCUMENT)
+async def import_fingerprint(
+    request: Request,
+    tenant: Operator,
+    agent: Annotated[str, Query(description="Only for this agent of the tenant; for all where it is left out")] = "",
+) -> Response:
+    """Gives the tenant what somebody else has learnt: active artifacts and priors, each as an event in the log."""
+    media_type(request, (JSON,))
+    body = await read_body(request, DOCUMENT_BYTES)
+    turns: asyncio.Semaphore = request.app.state.fingerprints
+    async with turns:
+        answer = await run_in_threadpool(_imported, request.app.state.settings, body, tenant, agent)
+    return Response(answer.to_json(), 202, media_type=JSON)
+
+
+def _imported(settings: Settings, body: bytes, tenant: str, agent: str) -> ImportAnswer:
+    """Raises ProblemError."""
+    try:
+        made = Fingerprint.model_validate_json(body)
+        given = imports(made, tenant, agent)
+    except ValidationError as error:
+        raise _invalid(error) from None
+    except UnreadableError as error:
+        raise ProblemError(Kind.INVALID_REQUEST, str(error), path="$") from None
+    try:
+        lacking = append_imports(settings, given)
+    except SettingsError as error:
+        raise ProblemError(Kind.NOT_OFFERED, str(error)) from None
+    except TopicsError as error:
+        lacking = str(error)
+    if lacking:
+        raise unavailable(Kind.KAFKA_UNAVAILABLE, lacking)
+    return ImportAnswer(
+        fingerprint_hash=made.fingerprint_hash, agent_id=agent or None, imported=[one.pattern for one in given]
+    )
+
+
+def _invalid(error: ValidationError) -> ProblemError:
+    first = error.errors(include_url=False, include_context=False, include_input=False)[0]
+    return ProblemError(Kind.INVALID_REQUEST, first["msg"], path=path_of(first["loc"]))

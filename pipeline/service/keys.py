@@ -31,7 +31,8 @@ class Scope(StrEnum):
     WRITE = "write"
     """Append the tenant's events."""
     ADMIN = "admin"
-    """Ask for what concerns all tenants: who they are, and operators' figures. It opens no other tenant's memory."""
+    """Ask for what concerns all tenants: who they are, and operators' figures; give the tenant what others have learnt.
+    It opens no other tenant's memory."""
 
 
 USUAL: Final = frozenset({Scope.READ, Scope.WRITE})

@@ -92,7 +92,7 @@ def test_the_curl_examples_publish_and_export_events_get_packs_and_fingerprints(
     (tmp_path / "sessions.ndjson").write_bytes(next(ours) + b"\n" + next(ours) + b"\n")
     posted, asked, made, followed, exported = (
         run(["sh", "-c", one_of(CURL, what)], pipeline, tmp_path)
-        for what in ("--data-binary", "/context-packs", "/fingerprints", "/stream", "/events?session")
+        for what in ("--data-binary", "/context-packs", '/fingerprints"', "/stream", "/events?session")
     )
     assert json.loads(posted)["summary"] == {"total": 2, "accepted": 2, "rejected": 0}
     pack = ContextPack.model_validate_json(asked)
@@ -100,5 +100,8 @@ def test_the_curl_examples_publish_and_export_events_get_packs_and_fingerprints(
     assert pack.token_budget.used <= pack.token_budget.total_budget == 600
     assert any("pulling image" in entry.content for entry in pack.entries)
     assert Fingerprint.model_validate_json(made).compression_tier == "full"
+    (tmp_path / "acme.json").write_text(made)
+    given = json.loads(run(["sh", "-c", one_of(CURL, "/fingerprints/import")], pipeline, tmp_path))
+    assert (given["agent_id"], len(given["imported"]) > 1) == ("rookie", True)
     assert followed.count("event: hmx.event") > 100 > followed.count("event: hmx.artifact") > 5
     assert {json.loads(line)["tenant_id"] for line in exported.splitlines()} <= {"acme"}

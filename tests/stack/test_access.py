@@ -95,6 +95,12 @@ def test_only_an_operators_key_learns_who_the_tenants_are(service: httpx.Client,
     is_problem(service.get("/v1/hmx/artifacts", headers=key_for(file, "ops", Scope.ADMIN)), 403, "forbidden")
 
 
+def test_only_an_operators_key_imports(service: httpx.Client, file: Path) -> None:
+    path = "/v1/hmx/fingerprints/import"
+    is_problem(service.post(path, json={}, headers=key_for(file, "acme", *USUAL)), 403, "forbidden")
+    is_problem(service.post(path, json={}, headers=key_for(file, "acme", Scope.ADMIN)), 422, "invalid_request")
+
+
 def test_an_event_of_another_tenant_than_the_keys_is_left_out_by_name(service: httpx.Client, file: Path) -> None:
     sent = [event("s", 0), event("s", 1, tenant_id="globex"), event("s", 2)]
     answer = service.post("/v1/hmx/events", json=sent, headers=key_for(file, "acme", Scope.WRITE))

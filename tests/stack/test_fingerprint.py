@@ -35,6 +35,9 @@ from tests.support.service import is_problem
 from tests.support.waiting import until
 from tests.verifier import check
 
+JSON = {"Content-Type": "application/json"}
+LISTED = "/v1/hmx/artifacts?limit=100"
+
 
 @dataclass
 class Seen:
@@ -191,6 +194,28 @@ def test_an_empty_tenant_that_is_given_it_has_the_procedures_marked(seen: Seen, 
     assert {one["pattern"] for one in again["artifact_summaries"]["artifacts"]} == active.keys()
 
 
+@pytest.mark.requirement("F-03")
+def test_what_is_imported_over_http_is_what_the_command_imports(seen: Seen, tmp_path: Path) -> None:
+    file = imported(seen, tmp_path, "by-command", "--agent", "rookie")
+    asked: dict[str, Any] = {"content": file.read_bytes(), "headers": {"X-HMX-Tenant": "over-http", **JSON}}
+    answer = seen.client.post("/v1/hmx/fingerprints/import", params={"agent": "rookie"}, **asked)
+    assert answer.status_code == 202, answer.text
+    wait_for_all(seen.settings)
+    held = [
+        {one["metadata"]["pattern"]: (one["content"], one["confidence"], one["validity_scope"]) for one in listed}
+        for tenant in ("by-command", "over-http")
+        for listed in [seen.client.get(LISTED, headers={"X-HMX-Tenant": tenant}).json()["artifacts"]]
+    ]
+    assert held[0] == held[1]
+    assert sorted(answer.json()["imported"]) == sorted(held[1])
+    told = orjson.loads(file.read_bytes())
+    for broken, path in ((told | {"fingerprint_hash": "0" * 64}, "$"), (told | {"hmx_version": "HMX-2.0"}, "$")):
+        refused = seen.client.post(
+            "/v1/hmx/fingerprints/import", content=orjson.dumps(broken), headers=asked["headers"]
+        )
+        assert is_problem(refused, 422, "invalid_request")["path"].startswith(path)
+
+
 @pytest.mark.requirement("C-17")
 def test_opposite_priors_reverse_two_artifacts(seen: Seen, tmp_path: Path) -> None:
     told = orjson.loads(imported(seen, tmp_path, "guided").read_bytes())
@@ -243,6 +268,9 @@ def test_a_custom_type_survives_import_and_export(seen: Seen, tmp_path: Path) ->
     assert give(runbook).exit_code == 0
     again = orjson.loads(seen.export("vendor"))["artifact_summaries"]["artifacts"]
     assert [(one["pattern"], one["content"]) for one in again] == [("x-acme-runbook/failover", content)]
+    (shown,) = pack(seen, "vendor", query="how to do the failover by hand")["entries"]
+    assert (shown["section"], shown["provenance"]["origin"]) == ("procedures", "fingerprint")
+    assert "Failover by hand" in shown["content"]
     for field, value, why in (
         ("artifact_type", "runbook", "x-{vendor}-{type}"),
         ("pattern", "x-hmx-tick/1", "the pipeline's own"),

@@ -55,12 +55,20 @@ def test_an_artifact_stands_in_the_section_of_its_type(kind: ArtifactType) -> No
     assert [(entry.section, entry.source_id) for entry in pack.entries] == [(kind.section, "a1")]
 
 
-def test_a_type_is_shown_once_it_is_registered(monkeypatch: pytest.MonkeyPatch) -> None:
-    kind = replace(ARTIFACT_TYPES["task_schema"], name="x-acme-runbook", lines=lambda _: iter(["what it says"]))
+def test_a_type_is_shown_as_it_says_once_it_is_registered(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Before, as any custom type is: among the procedures, by its title and summary."""
+    kind = replace(ARTIFACT_TYPES["decision_policy"], name="x-acme-runbook", lines=lambda _: iter(["what it says"]))
     memory = fetched([], [artifact("a1", "Runbook", artifact_type=kind.name)])
-    assert not ask(memory).entries
+    (custom,) = ask(memory).entries
+    assert (custom.section, custom.content.partition("\n")[0]) == (Section.PROCEDURES, "[hmx] Runbook")
     monkeypatch.setitem(cast("dict[str, ArtifactType]", ARTIFACT_TYPES), kind.name, kind)
-    assert [entry.content for entry in ask(memory).entries] == ["[hmx] Runbook\nwhat it says"]
+    (own,) = ask(memory).entries
+    assert (own.section, own.content) == (Section.CONSTRAINTS, "[hmx] Runbook\nwhat it says")
+
+
+@pytest.mark.parametrize("name", ["x-hmx-priors", "x-hmx-other"])
+def test_a_type_of_the_pipelines_own_is_in_no_section(name: str) -> None:
+    assert not ask(fetched([], [artifact("a1", "Runbook", artifact_type=name)])).entries
 
 
 @pytest.mark.requirement("C-01", "C-02", "C-07", "X17")
