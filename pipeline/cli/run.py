@@ -30,6 +30,7 @@ def materialise() -> None:
 
     Example: HMX_KAFKA_BOOTSTRAP=kafka:9092 HMX_REDIS_URL=redis://redis:6379 hmx materialise
     """
+    from pipeline.observe.ending import end_in_time
     from pipeline.observe.logs import configure_logs
     from pipeline.store.materialiser import Materialiser
 
@@ -38,6 +39,7 @@ def materialise() -> None:
     stop = threading.Event()
 
     def ask_to_stop(*_: Any) -> None:
+        end_in_time()
         stop.set()
 
     signal.signal(signal.SIGTERM, ask_to_stop)

@@ -103,6 +103,10 @@ class EventLog:
             return f"Kafka does not answer: {error.args[0].str()}"
         return None if found.error is None else f"topic {self.topic}: {found.error.str()}"
 
+    def give_up(self) -> None:
+        """What is not acknowledged by now is not waited for: whoever appends is told."""
+        self._producer.purge()
+
     def close(self) -> None:
         """Waits for what is under way."""
         self._producer.flush(ACKNOWLEDGED_MS / 1000)

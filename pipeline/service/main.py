@@ -1,20 +1,26 @@
 """The service process: listens at once, whether or not Kafka and Redis answer, until it is told to stop."""
 
+import asyncio
 import logging
 import signal
 import socket
 import sys
-from typing import Any, Self
+from types import FrameType
+from typing import Any, Final, Self
 
 import uvicorn
 from fastapi import FastAPI
 
+from pipeline.observe.ending import end_in_time
 from pipeline.observe.logs import configure_logs
 from pipeline.service.app import create_app
 from pipeline.service.frames import FRAME_BYTES
 from pipeline.settings import Settings
 
-STOPPING_S = 10
+STOPPING_S: Final = 8
+"""So long requests that are under way have."""
+GIVE_UP_S: Final = 4.0
+"""So long those have that wait for Kafka to take events."""
 
 
 def run_service(settings: Settings) -> None:
@@ -53,7 +59,12 @@ class Server(uvicorn.Server):
             )
         )
 
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        end_in_time()
+        super().handle_exit(sig, frame)
+
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         app: Any = self.config.app
         app.state.following.stop()
+        asyncio.get_running_loop().call_later(GIVE_UP_S, app.state.log.give_up)
         await super().shutdown(sockets)

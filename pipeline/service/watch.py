@@ -2,6 +2,7 @@
 gets past it.
 """
 
+import asyncio
 import time
 from contextlib import suppress
 from typing import Any, Final
@@ -13,7 +14,7 @@ from pipeline.contracts.versions import HMX_VERSION
 from pipeline.observe.metrics import METRICS
 from pipeline.service.dialect.envelope import LIMITS, STARTED, speaks
 from pipeline.service.negotiation import HEADER
-from pipeline.service.problems import internal
+from pipeline.service.problems import RETRY, Kind, answer, internal
 
 UNMATCHED: Final = "unmatched"
 GONE: Final = 499
@@ -48,10 +49,14 @@ class Watch:
             await self._app(scope, receive, noting)
         except ClientDisconnect:
             status = GONE
+        except asyncio.CancelledError:  # the server stops, and does not wait for it any longer
+            if status:
+                raise
+            await answer(scope, Kind.STOPPING, "ask again, another process may answer", RETRY)(scope, receive, noting)
         except Exception as error:  # noqa: BLE001  whatever it is, the client gets a problem and the log a line
-            answer = internal(error, scope)
+            defect = internal(error, scope)
             if not status:
-                await answer(scope, receive, noting)
+                await defect(scope, receive, noting)
             elif status == SWITCHED:
                 with suppress(Exception):  # it may have gone
                     await send({"type": "websocket.close", "code": DEFECT})

@@ -4,12 +4,14 @@ import asyncio
 import gc
 import logging
 import time
+from signal import Signals
 from typing import Final
 
 import faust
 
 from pipeline.kafka.clients import Cluster
 from pipeline.kafka.topics import KafkaUnreachableError, MissingTopicError, check_events_topic, connect
+from pipeline.observe.ending import end_in_time
 from pipeline.observe.health import serve_health
 from pipeline.observe.logs import configure_logs
 from pipeline.settings import Settings
@@ -35,9 +37,17 @@ def run_worker(settings: Settings) -> None:
     app = create_app(settings, health.runner)
     quiet_libraries()
     asyncio.set_event_loop(asyncio.new_event_loop())
-    worker = faust.Worker(app, loglevel=settings.log_level, override_logging=False, quiet=True)
+    worker = Worker(app, loglevel=settings.log_level, override_logging=False, quiet=True)
     worker.spinner = None  # it would write into the log
     worker.execute_from_commandline()
+
+
+class Worker(faust.Worker):
+    """Leaving the group, and what a transaction waits for, may take longer than anybody waits for the process."""
+
+    def _schedule_shutdown(self, signal: Signals) -> None:
+        end_in_time()
+        super()._schedule_shutdown(signal)
 
 
 def _wait_for_topics(settings: Settings) -> Cluster:

@@ -129,3 +129,19 @@ def test_a_worker_refuses_an_events_topic_without_append_times(kafka: str, tmp_p
         process = pipeline.start("worker", ready=False)
         assert process.wait(120) == 1
         assert "LogAppendTime is needed" in pipeline.log("worker")
+
+
+def test_who_is_told_to_stop_while_brokers_do_not_answer_ends_soon(tmp_path: Path) -> None:
+    """Sooner than a client gives a request up, which takes 40 s, and without being killed."""
+    with Stack(tmp_path / "state", keep=False) as stack:
+        settings = new_settings(stack.kafka_bootstrap, stack.redis_url)
+        with running(settings, tmp_path, "worker", "materialiser", "service", partitions=2) as pipeline:
+            broker = pid(stack, "kafka-1") or 0
+            os.kill(broker, signal.SIGSTOP)
+            try:
+                processes = list(pipeline.processes.values())
+                for process in processes:
+                    process.terminate()
+                assert [process.wait(30) for process in processes] == [0, 0, 0]
+            finally:
+                os.kill(broker, signal.SIGCONT)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import socket
+import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -13,6 +15,7 @@ from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import connect
 
 from pipeline.local.ports import free_ports
+from pipeline.service.after import Appended, token
 from tests.support.forward import forwarding
 from tests.support.pipeline import Pipeline, create_topics, new_settings
 from tests.support.records import event
@@ -90,6 +93,34 @@ def test_told_to_stop_it_ends_its_streams_by_name(kafka: str, redis_url: str, tm
     finally:
         pipeline.stop_all()
     assert "ERROR" not in pipeline.log("service", 1_000)
+
+
+def test_told_to_stop_it_answers_who_waits_for_what_may_never_come(redis_url: str, tmp_path: Path) -> None:
+    """An append that Kafka does not acknowledge, and a pack that waits for what is in no log."""
+    settings = new_settings("127.0.0.1:1", redis_url)
+    pipeline = Pipeline(settings, tmp_path)
+    process = pipeline.start("service", ready=False)
+    after = token([Appended("s", 0, 0, "never")])
+    pack = {"json": {"query": "anything", "after": after}, "headers": ACME}
+    try:
+        with (
+            httpx.Client(base_url=settings.service_url, timeout=WAIT_S) as client,
+            ThreadPoolExecutor() as pool,
+        ):
+            until(lambda: answers(client, "/livez"))
+            waiting = [
+                pool.submit(client.post, path, **asked)
+                for path, asked in (("/v1/hmx/events", SENT), ("/v1/hmx/context-packs", pack))
+            ]
+            time.sleep(0.5)  # both have been asked, neither can be answered yet
+            process.terminate()
+            told = [one.result(WAIT_S) for one in waiting]
+        is_problem(told[0], 503, "kafka_unavailable")
+        is_problem(told[1], 503, "stopping")
+        assert process.wait(WAIT_S) == 0
+    finally:
+        pipeline.stop_all()
+    assert "Traceback" not in pipeline.log("service", 1_000)
 
 
 def test_where_its_port_is_taken_it_says_so_and_ends(tmp_path: Path) -> None:
