@@ -34,10 +34,20 @@ STALLED_S: Final = 30.0
 """Who takes nothing for so long is cut off."""
 RETRY_MS: Final = 2_000
 _TOPICS: Final = {"event": EPISODES, "artifact": ARTIFACTS}
+_TOLD: Final[dict[str, Any]] = {
+    "type": "object",
+    "required": ["id", "event", "data"],
+    "properties": {
+        "id": {"type": "string", "description": "For Last-Event-ID"},
+        "event": {"enum": ["hmx.event", "hmx.artifact", "hmx.erased", "end"]},
+        "data": {"type": "string", "contentMediaType": "application/json"},
+    },
+}
+"""One event."""
 _SAID: Final[dict[int | str, dict[str, Any]]] = {
     200: {
-        "description": "`event: hmx.event` (an HMX-E event), `hmx.artifact` (HMX-A), `hmx.erased`, `end`",
-        "content": {SSE: {"schema": {"type": "string"}}},
+        "description": "Server-Sent Events: `hmx.event` (an HMX-E event), `hmx.artifact` (HMX-A), `hmx.erased`, `end`",
+        "content": {SSE: {"schema": _TOLD}},
     }
 }
 _LINES: Final[dict[int | str, dict[str, Any]]] = {

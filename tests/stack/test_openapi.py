@@ -1,9 +1,12 @@
-"""The service is what its OpenAPI says: generated requests, valid and not, find no 5xx and no undocumented answer."""
+"""The service is what its OpenAPI says: generated requests, valid and not, find no 5xx and no undocumented answer.
+
+Once where nobody needs a key, and once where all do, with keys that open what is asked for and others.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 import httpx
 import pytest
@@ -18,8 +21,10 @@ from schemathesis.specs.openapi.checks import (
     status_code_conformance,
 )
 
+from pipeline.service import after, streams
 from pipeline.service.app import create_app
 from pipeline.service.dialect import learn
+from pipeline.service.keys import Grant, Scope, add
 from pipeline.settings import Settings
 from pipeline.store.blocks import Blocks, connect
 from pipeline.store.keys import Keys
@@ -29,11 +34,11 @@ from tests.support.pipeline import create_topics, new_settings
 from tests.support.service import serving
 
 NOT_CALLED = {
-    "/v1/hmx/stream": "it has no end",
     "/v1/vault/query": "it is not offered: always 501",
     "/v1/vault/query/{item_id}/reveal": "it is not offered: always 501",
 }
-HEADERS = {"X-HMX-Tenant": "acme", "Authorization": "Bearer hx_test_acme"}
+ENDLESS = "/v1/hmx/stream"
+"""Here whoever follows may not go on."""
 KNOWN = ["e1", "a1", "c1"]
 """Ids of an event, an artifact, a contribution."""
 CHECKS = [not_a_server_error, status_code_conformance, content_type_conformance, response_schema_conformance]
@@ -43,9 +48,22 @@ SCHEMA = schemathesis.openapi.from_dict(
 OPERATIONS = {f"{one.ok().method.upper()} {one.ok().path}": one.ok() for one in SCHEMA.get_all_operations()}
 
 
-@pytest.fixture(scope="module")
-def service(kafka: str, redis_url: str) -> Iterator[httpx.Client]:
-    made = new_settings(kafka, redis_url, rate_limit=0)
+class Asked(NamedTuple):
+    service: httpx.Client
+    who: list[dict[str, str]]
+    """Headers that say who asks; the first may ask for everything."""
+
+
+@pytest.fixture(scope="module", params=["open", "keys"])
+def asked(
+    request: pytest.FixtureRequest, kafka: str, redis_url: str, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Asked]:
+    file, who = tmp_path_factory.mktemp("keys") / "keys", [{"X-HMX-Tenant": "acme", **bearer("hx_test_acme")}]
+    if request.param == "keys":
+        grants = [("acme", set(Scope)), ("acme", {Scope.READ}), ("acme", {Scope.WRITE}), ("globex", set(Scope))]
+        shown = [bearer(add(file, Grant(tenant, frozenset(scopes)))) for tenant, scopes in grants]
+        who = [*shown, {**shown[0], "X-HMX-Tenant": "globex"}, *who, {}]
+    made = new_settings(kafka, redis_url, rate_limit=0, api_keys=str(file) if request.param == "keys" else "")
     create_topics(made, partitions=1)
     client, keys = connect(redis_url), Keys(made.topic_prefix)
     record = [episode_as_read(episode("e1"), 0), artifact_as_read(artifact("a1"), 0), contribution_as_read("c1", 0)]
@@ -53,9 +71,15 @@ def service(kafka: str, redis_url: str) -> Iterator[httpx.Client]:
         Blocks(client, keys).apply(f"{one.topic}/0", None, 1, commands_of(keys, [one]))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(learn, "ANSWER_S", 0.05)  # no stage runs here
-        with serving(made) as asked:
-            yield asked
+        patch.setattr(after, "WAIT_S", 0.05)
+        patch.setattr(streams, "admitted", lambda asking, _: asking.url.path != ENDLESS)
+        with serving(made) as service:
+            yield Asked(service, who)
     client.close()
+
+
+def bearer(key: str) -> dict[str, str]:
+    return {"Authorization": f"Bearer {key}"}
 
 
 @pytest.fixture(scope="module")
@@ -66,12 +90,12 @@ def session() -> Iterator[requests.Session]:
 
 @pytest.mark.requirement("O-10")
 @pytest.mark.parametrize("name", [name for name, one in OPERATIONS.items() if one.path not in NOT_CALLED])
-def test_every_answer_is_documented(service: httpx.Client, session: requests.Session, name: str) -> None:
+def test_every_answer_is_documented(asked: Asked, session: requests.Session, name: str) -> None:
     operation = OPERATIONS[name]
     modes = schemathesis.GenerationMode
 
     @settings(
-        max_examples=12,
+        max_examples=20,
         derandomize=True,
         database=None,
         deadline=None,
@@ -82,15 +106,16 @@ def test_every_answer_is_documented(service: httpx.Client, session: requests.Ses
         case=operation.as_strategy(generation_mode=modes.POSITIVE)
         | operation.as_strategy(generation_mode=modes.NEGATIVE),
         known=st.sampled_from([*KNOWN, None]),
+        who=st.just(asked.who[0]) | st.sampled_from(asked.who),
     )
-    def asked(case: Any, known: str | None) -> None:
+    def asks(case: Any, known: str | None, who: dict[str, str]) -> None:
         if known is not None:
             for parameter in case.path_parameters:
                 case.path_parameters[parameter] = known
-        answer = case.call(base_url=str(service.base_url).rstrip("/"), headers=HEADERS, session=session)
+        answer = case.call(base_url=str(asked.service.base_url).rstrip("/"), headers=who, session=session)
         case.validate_response(answer, checks=CHECKS)
 
-    asked()
+    asks()
 
 
 def test_what_is_not_called_is_there() -> None:
