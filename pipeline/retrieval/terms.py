@@ -6,7 +6,7 @@ Redis key: an index made by other rules is never read.
 
 import re
 import unicodedata
-from functools import lru_cache
+from itertools import chain
 from typing import Final
 
 import Stemmer
@@ -17,6 +17,8 @@ REMEMBERED: Final = 32_768
 """Runs of letters and digits whose terms are remembered: most text is made of few."""
 
 _RUN: Final = re.compile(r"[^\W_]+")
+_SPACED: Final = bytes(ord(c) if c.isascii() and c.isalnum() else ord(" ") for c in map(chr, range(256)))
+"""What each byte of ASCII becomes: what is in no run, a blank."""
 _HUMP: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 # Scripts without spaces between words: kana, Han, Hangul.
 _UNSPACED: Final = re.compile("[\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff\uac00-\ud7af]+")
@@ -47,14 +49,13 @@ def stems(found: list[str]) -> list[str]:
 
 def terms(text: str) -> list[str]:
     """Stems of the text's words, repeats included."""
-    found: list[str] = []
-    for run in _runs(text):
-        found += _remembered(run) if len(run) <= _WORD_CHARACTERS else stems(_words(run))
-    return found
+    return list(chain.from_iterable(map(_KNOWN.__getitem__, _runs(text))))
 
 
 def _runs(text: str) -> list[str]:
-    return _RUN.findall(text if text.isascii() else unicodedata.normalize("NFKC", text))
+    if text.isascii():  # the same as by the expression, in a quarter of the time
+        return text.encode().translate(_SPACED).decode().split()
+    return _RUN.findall(unicodedata.normalize("NFKC", text))
 
 
 def _words(run: str) -> list[str]:
@@ -63,11 +64,6 @@ def _words(run: str) -> list[str]:
         word = raw.casefold()[:_WORD_CHARACTERS]
         found += (word,) if word.isascii() else _pieces(word)
     return [word for word in found if word not in STOP_WORDS]
-
-
-@lru_cache(REMEMBERED)
-def _remembered(run: str) -> tuple[str, ...]:
-    return tuple(stems(_words(run)))
 
 
 def _pieces(word: str) -> list[str]:
@@ -80,3 +76,18 @@ def _pieces(word: str) -> list[str]:
         end = run.end()
     pieces.append(word[end:])
     return [piece for piece in pieces if piece]
+
+
+class _Known(dict[str, list[str]]):
+    """Run → its terms. A look into a dict costs a fraction of a call; when it is full it is begun anew."""
+
+    def __missing__(self, run: str) -> list[str]:
+        found = stems(_words(run))
+        if len(run) <= _WORD_CHARACTERS:
+            if len(self) >= REMEMBERED:
+                self.clear()
+            self[run] = found
+        return found
+
+
+_KNOWN: Final = _Known()

@@ -7,6 +7,7 @@ rules is not read, and is built anew from the topics.
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Final
 from urllib.parse import quote
 
@@ -14,6 +15,8 @@ from pipeline.retrieval.terms import VERSION
 from pipeline.topology import ARTIFACTS, EPISODES, EVIDENCE, KNOWLEDGE
 
 LAYOUT: Final = 8
+REMEMBERED: Final = 4_096
+"""Names with other characters, such as sessions', that come again and again."""
 _PLAIN: Final = re.compile(r"[A-Za-z0-9_.~-]*")
 """What percent-encoding leaves as it is."""
 
@@ -27,7 +30,13 @@ KINDS: Final[Mapping[str, tuple[str, ...]]] = {
 
 
 def encoded(part: str) -> str:
-    return part if _PLAIN.fullmatch(part) else quote(part, safe="")
+    plain = (part.isascii() and part.isalnum()) or _PLAIN.fullmatch(part)
+    return part if plain else _quoted(part)
+
+
+@lru_cache(REMEMBERED)
+def _quoted(part: str) -> str:
+    return quote(part, safe="")
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,8 +45,8 @@ class TenantKeys:
 
     root: str
 
-    def _key(self, *parts: str) -> bytes:
-        return ":".join((self.root, *parts)).encode()
+    def _key(self, kind: str, name: str | None = None) -> bytes:
+        return (f"{self.root}:{kind}" if name is None else f"{self.root}:{kind}:{encoded(name)}").encode()
 
     @property
     def version(self) -> bytes:
@@ -56,11 +65,11 @@ class TenantKeys:
 
     def event(self, event_id: str) -> bytes:
         """Hash: session id → episode. More than one field: the id is ambiguous."""
-        return self._key("event", encoded(event_id))
+        return self._key("event", event_id)
 
     def session(self, session_id: str) -> bytes:
         """Sorted set of a session's recent steps by their index."""
-        return self._key("session", encoded(session_id))
+        return self._key("session", session_id)
 
     @property
     def documents(self) -> bytes:
@@ -74,19 +83,19 @@ class TenantKeys:
 
     def postings(self, term: str) -> bytes:
         """String: postings of the episodes that hold the term, in the same order."""
-        return self._key("term", encoded(term))
+        return self._key("term", term)
 
     def tagged(self, label: str) -> bytes:
         """String: numbers of the episodes that have the label: a tag, a session, an agent."""
-        return self._key("tag", encoded(label))
+        return self._key("tag", label)
 
     def vectors(self, space: str) -> bytes:
         """List of pieces, each some documents' vectors, in the order in which they came (see retrieval.vectors)."""
-        return self._key("vector", encoded(space))
+        return self._key("vector", space)
 
     def artifact(self, artifact_id: str) -> bytes:
         """String: the artifact as it was published."""
-        return self._key("artifact", encoded(artifact_id))
+        return self._key("artifact", artifact_id)
 
     def artifacts(self, status: str) -> bytes:
         """Hash: id → type of the artifacts in that status."""
@@ -102,11 +111,11 @@ class TenantKeys:
         return self._key("achanges", str(partition))
 
     def contribution(self, contribution_id: str) -> bytes:
-        return self._key("contribution", encoded(contribution_id))
+        return self._key("contribution", contribution_id)
 
     def sample(self, pattern: str) -> bytes:
         """Sorted set of the ids of a pattern's contributions, encoded, by the rank of their segment."""
-        return self._key("sample", encoded(pattern))
+        return self._key("sample", pattern)
 
     @property
     def samples(self) -> bytes:
@@ -115,7 +124,7 @@ class TenantKeys:
 
     def knowledge(self, record_id: str) -> bytes:
         """String: the record as it was published."""
-        return self._key("knowledge", encoded(record_id))
+        return self._key("knowledge", record_id)
 
     def known(self, status: str) -> bytes:
         """Hash: id → kind of the records in that status."""

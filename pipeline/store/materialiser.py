@@ -8,6 +8,7 @@ MaterialiserError where going on would leave memory wrong.
 
 import gc
 import logging
+import sys
 import threading
 import time
 from collections.abc import Iterable, Iterator, Mapping
@@ -38,7 +39,7 @@ LOG: Final = logging.getLogger("hmx.materialiser")
 
 BLOCK_RECORDS: Final = 1_000
 BLOCK_BYTES: Final = 4 * MB
-BLOCK_ARGUMENTS: Final = 50_000
+BLOCK_ARGUMENTS: Final = 25_000
 POLL_RECORDS: Final = 2_000
 POLL_S: Final = 0.1
 ANSWER_S: Final = 10.0
@@ -46,6 +47,10 @@ CHECK_S: Final = 1.0
 """How often a silent Redis and Kafka are asked whether they still are as this process believes."""
 SHARED_RECORDS: Final = 4 * BLOCK_RECORDS
 """So far behind, a partition that another process fills is worth the effort of one that has nothing to do."""
+COLLECT: Final = (50_000, 20, 50)
+"""No record leaves a cycle behind, so the collector need not look after every few of them, as the worker's does not."""
+SWITCH_S: Final = 0.001
+"""How long a block that is made keeps the thread that writes one from its next step."""
 BACKOFF_S: Final = (0.2, 10.0)
 STUCK_S: Final = 60.0
 
@@ -115,7 +120,9 @@ class Materialiser:
     def run(self, stop: threading.Event) -> None:
         """Serves health and metrics, and reads until told to stop. Raises MaterialiserError, OSError for the port."""
         server = serve_health(*self._address, self)
-        gc.freeze()  # what is here stays: collections, of which a block causes many, need not look through it
+        gc.freeze()  # what is here stays: collections need not look through it
+        gc.set_threshold(*COLLECT)
+        sys.setswitchinterval(SWITCH_S)
         try:
             self._run(stop)
         finally:

@@ -1,5 +1,6 @@
 """Memory in a real Redis: blocks under their guard, and what is read back."""
 
+import random
 import uuid
 from collections.abc import Iterator
 
@@ -101,6 +102,25 @@ def test_memory_built_anew_in_other_blocks_is_the_same(memory: Memory) -> None:
         memory.write(record)
     assert memory.dump() == before
     assert memory.pack("deploy staging namespace") == pack
+
+
+def test_any_cut_into_blocks_gives_the_same_memory(memory: Memory) -> None:
+    dice = random.Random(7)
+    texts = [" ".join(dice.choices(["deploy", "staging", "Überraschung", "検査", "a/b c%d"], k=6)) for _ in range(60)]
+    records = [
+        episode_as_read(episode(f"e{i}", text, index=i, session=f"s:{i % 3}", tags=["t", "é:"]), i, partition=i % 2)
+        for i, text in enumerate(texts)
+    ] + [contribution_as_read("c1", 0), *(artifact_as_read(artifact(f"a{i % 4}"), i) for i in range(9))]
+    dumps = []
+    for most in (len(records), 9, 1):
+        memory.wipe()
+        rest = list(records)
+        while rest:
+            size = dice.randint(1, most) if dumps else most
+            memory.write(*rest[:size])
+            rest = rest[size:]
+        dumps.append(memory.dump())
+    assert dumps[0] == dumps[1] == dumps[2]
 
 
 def test_a_session_keeps_its_last_steps_however_the_blocks_are_cut(memory: Memory) -> None:

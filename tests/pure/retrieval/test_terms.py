@@ -4,7 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.retrieval.terms import STOP_WORDS, terms, words
+from pipeline.retrieval import terms as module
+from pipeline.retrieval.terms import STOP_WORDS, stems, terms, words
 
 
 @pytest.mark.parametrize(
@@ -37,3 +38,19 @@ def test_any_text_has_words_and_none_is_a_stop_word(text: str) -> None:
     assert not STOP_WORDS & set(found)
     assert all(word and len(word) <= 192 for word in found)
     assert len(terms(text)) == len(found)
+
+
+@given(st.text(st.characters(codec="ascii")))
+def test_plain_text_has_the_same_words_alone_and_beside_other_text(text: str) -> None:
+    assert [*words(text), "é"] == words(f"{text} é")
+
+
+@given(st.lists(st.text(st.sampled_from("aBé_ 1査"), max_size=80)))
+def test_what_is_remembered_changes_no_term(texts: list[str]) -> None:
+    """Of two runs at most."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(module, "REMEMBERED", 2)
+        patch.setattr(module, "_KNOWN", module._Known())
+        for text in texts:
+            assert terms(text) == stems(words(text))
+            assert len(module._KNOWN) <= 2
