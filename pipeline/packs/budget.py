@@ -5,8 +5,10 @@ section's budget; the placed tokens never exceed the total. The hard limit beats
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Final
+
+from msgspec.structs import replace
 
 from pipeline.contracts.limits import PACK_ENTRIES
 from pipeline.contracts.pack import Section, SectionBudget

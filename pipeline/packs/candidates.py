@@ -1,20 +1,15 @@
 """What may become an entry of a pack, and which of them say the same. Pure."""
 
-import re
-from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass
-from functools import lru_cache
-from itertools import chain
-from sys import intern
-from typing import Final, NamedTuple
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import msgspec
+import numpy as np
 
 from pipeline.contracts.pack import DropReason, Provenance, Section, SourceType
-from pipeline.retrieval.documents import REMEMBERED
+from pipeline.packs.sameness import Mark, alike, mark, near
 from pipeline.retrieval.score import Components
-
-_WORD: Final = re.compile(r"\w+")
-"""Small words count too: a `not` makes another saying."""
 
 
 class Bar(NamedTuple):
@@ -24,8 +19,7 @@ class Bar(NamedTuple):
     because: str
 
 
-@dataclass(frozen=True, slots=True)
-class Candidate:
+class Candidate(msgspec.Struct, frozen=True, eq=False):
     """An entry that is ready but for its rank. `session_id`: where an episode's id is to be looked up."""
 
     section: Section
@@ -49,6 +43,8 @@ class Candidate:
     """It stands in the pack whatever was asked."""
     is_cut: bool = False
     """Only a beginning of it is left, with the marker."""
+    mark: Mark | None = None
+    """Of `said`, where it is known already."""
 
     @property
     def key(self) -> tuple[str, str, str]:
@@ -62,38 +58,32 @@ class Candidate:
 
 
 def duplicates(ordered: Sequence[Candidate]) -> dict[int, int]:
-    """Positions of those that have an earlier one's id or at least four fifths of all words, within a section; and the
-    position of that one."""
-    own = [_words(candidate.said) for candidate in ordered]
-    held_by = Counter(chain.from_iterable(own))
+    """Positions of those that have an earlier one's id or say the same, within a section; and the position of that
+    one."""
     repeated: dict[int, int] = {}
     ids: dict[tuple[Section, str], int] = {}
-    holders: dict[tuple[Section, str], list[int]] = {}
+    before = _near_before(ordered)
     for position, candidate in enumerate(ordered):
-        # Two sets that share four fifths share one of each one's rarest fifth too: only these are looked up, and of
-        # these only what another one holds at all.
-        shared = [(held_by[word], word) for word in own[position] if held_by[word] > 1]
-        alone = len(own[position]) - len(shared)
-        rare = [word for _, word in sorted(shared)[: max(0, len(own[position]) // 5 + 1 - alone)]]
-        near = sorted({holder for word in rare for holder in holders.get((candidate.section, word), ())})
-        same = ids.get((candidate.section, candidate.source_id))
-        first = same if same is not None else next((i for i in near if _alike(own[position], own[i])), None)
-        if first is not None:
+        first = ids.get((candidate.section, candidate.source_id))
+        if first is None:
+            kept = (i for i in before.get(position, ()) if i not in repeated)
+            first = next((i for i in kept if _same(ordered[i], candidate)), None)
+        if first is None:
+            ids[candidate.section, candidate.source_id] = position
+        else:
             repeated[position] = first
-            continue
-        ids[candidate.section, candidate.source_id] = position
-        for word in rare:
-            holders.setdefault((candidate.section, word), []).append(position)
     return repeated
 
 
-@lru_cache(REMEMBERED)
-def _words(said: str) -> tuple[str, ...]:
-    """Each once; texts come again with every question, and words in every text."""
-    return tuple(map(intern, sorted(set(_WORD.findall(said.casefold())))))
+def _near_before(ordered: Sequence[Candidate]) -> Mapping[int, Sequence[int]]:
+    """Of a position the earlier ones that may say the same."""
+    before: defaultdict[int, list[int]] = defaultdict(list)
+    if len(ordered) > 1:
+        close = near([each.mark or mark(each.said) for each in ordered])
+        for position, earlier in np.argwhere(np.tril(close, -1)).tolist():
+            before[position].append(earlier)
+    return before
 
 
-def _alike(one: Sequence[str], other: Sequence[str]) -> bool:
-    """Jaccard similarity of at least .8, in integers."""
-    shared = len(set(one).intersection(other))
-    return 5 * shared >= 4 * (len(one) + len(other) - shared)
+def _same(one: Candidate, other: Candidate) -> bool:
+    return one.section is other.section and alike(one.said, other.said)

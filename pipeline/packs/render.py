@@ -9,23 +9,23 @@ from typing import Final
 
 from pipeline.compiler.registry import ARTIFACT_TYPES
 from pipeline.contracts.artifact import Artifact
-from pipeline.contracts.instants import format_ms
+from pipeline.contracts.instants import utc
 from pipeline.contracts.knowledge import Kind, KnowledgeRecord
 from pipeline.contracts.pack import ENTRY_MARK, WorkflowHints
 from pipeline.packs.tokens import estimate
-from pipeline.retrieval.documents import REMEMBERED, Document
+from pipeline.retrieval.documents import Document
 from pipeline.segments.speakers import speaker_of
 
 MARKER: Final = " [truncated]"
+_DAY_MS: Final = 86_400_000
 
 
-@lru_cache(REMEMBERED)
 def episode(document: Document) -> str:
     """With its day, and who speaks or what is named unless the text begins with that."""
     text = " ".join(document.text.split())
     named = speaker_of(text) or f"{text}:".startswith(f"{document.actor}:")
     said = text if named else f"{document.actor}: {text}"
-    return f"{_day(format_ms(document.at))} {said}"
+    return f"{_day(document.at // _DAY_MS)} {said}"
 
 
 def artifact(source: Artifact) -> str:
@@ -38,7 +38,7 @@ def knowledge(source: KnowledgeRecord) -> str:
     """With the day since when it holds, for what is said of people and things changes."""
     since = (source.validity.start if source.validity else None) or source.created_at
     dated = source.kind in (Kind.MEMORY, Kind.CONFLICT)
-    return f"{source.text} (since {_day(since)})" if dated else source.text
+    return f"{source.text} (since {_basic(since)})" if dated else source.text
 
 
 def workflow(title: str, hints: WorkflowHints) -> str:
@@ -55,8 +55,14 @@ def marked(text: str) -> str:
     return f"{ENTRY_MARK}{said}" if said[:1].isdigit() else f"{ENTRY_MARK} {said}"
 
 
-def _day(timestamp: str) -> str:
-    """In ISO 8601's basic form: three tokens instead of six."""
+@lru_cache
+def _day(number: int) -> str:
+    """Of days since 1970."""
+    return _basic(utc(number * _DAY_MS).isoformat())
+
+
+def _basic(timestamp: str) -> str:
+    """The day in ISO 8601's basic form: three tokens instead of six."""
     return timestamp[:10].replace("-", "")
 
 

@@ -15,11 +15,11 @@ from pipeline.contracts.event_types import Role
 from pipeline.contracts.keys import CONTROL_PREFIX
 from pipeline.contracts.knowledge import Kind, KnowledgeRecord
 from pipeline.contracts.pack import PERMITTED, Provenance, Section, SourceType
-from pipeline.packs import render
+from pipeline.packs import render, shown
 from pipeline.packs.candidates import Candidate
-from pipeline.packs.tokens import estimate
+from pipeline.packs.shown import Shown
 from pipeline.packs.view import Scored, View
-from pipeline.retrieval.documents import REMEMBERED, Document
+from pipeline.retrieval.documents import Document
 
 Source = TypeVar("Source")
 
@@ -86,7 +86,8 @@ def _workflow(view: View) -> Iterator[Candidate]:
     steps = [step for step in view.hints.suggested_next_steps if step.artifact_id == source.artifact_id]
     if steps:
         hints = view.hints.model_copy(update={"suggested_next_steps": steps})
-        yield _artifact(Section.WORKFLOW, view.schema, render.workflow(source.title, hints))
+        text = render.workflow(source.title, hints)
+        yield _artifact(Section.WORKFLOW, view.schema, shown.shown(text, text))
 
 
 def _evidence(view: View) -> Iterator[Candidate]:
@@ -126,7 +127,7 @@ def _compiled(view: View, section: Section) -> Iterator[Candidate]:
     """The artifacts whose type says that they belong there."""
     for scored in view.artifacts:
         if _section_of(scored.source.artifact_type) is section:
-            yield _artifact(section, scored, render.artifact(scored.source))
+            yield _artifact(section, scored, shown.kept(scored.made, shown.artifact, scored.source))
 
 
 def _section_of(artifact_type: str) -> Section | None:
@@ -144,29 +145,25 @@ def _known(
         source = scored.source
         if belongs(source):
             count = len(source.source_events)
-            text = render.knowledge(source)
+            told = shown.kept(scored.made, shown.knowledge, source)
             kind = SourceType(source.kind)
             provenance = _provenance(ORIGINS[kind], source.confidence, count)
-            yield _candidate(
-                section, source.record_id, kind, scored, text, source.text, provenance, source.pattern, always=always
-            )
+            yield _candidate(section, source.record_id, kind, scored, told, provenance, source.pattern, always=always)
 
 
-def _artifact(section: Section, scored: Scored[Artifact], text: str) -> Candidate:
+def _artifact(section: Section, scored: Scored[Artifact], told: Shown) -> Candidate:
     source = scored.source
     count = source.observed_count if source.observed_count is not None else len(source.source_events)
     origin = IMPORTED if "imported" in source.metadata else ORIGINS[SourceType.ARTIFACT]
     provenance, pattern = _provenance(origin, source.confidence, count), str(source.metadata.get("pattern", ""))
-    return _candidate(section, source.artifact_id, SourceType.ARTIFACT, scored, text, text, provenance, pattern)
+    return _candidate(section, source.artifact_id, SourceType.ARTIFACT, scored, told, provenance, pattern)
 
 
 def _episode(section: Section, scored: Scored[Document]) -> Candidate:
     source = scored.source
-    text = render.episode(source)
-    kind = SourceType.EPISODE
-    provenance = _provenance(ORIGINS[kind], 1.0, 1)
+    told = shown.kept(scored.made, shown.episode, source)
     return _candidate(
-        section, source.event_id, kind, scored, text, source.text, provenance, session_id=source.session_id
+        section, source.event_id, SourceType.EPISODE, scored, told, _HAPPENED, session_id=source.session_id
     )
 
 
@@ -175,8 +172,7 @@ def _candidate(
     source_id: str,
     source_type: SourceType,
     scored: Scored[Source],
-    text: str,
-    said: str,
+    told: Shown,
     provenance: Provenance,
     pattern: str = "",
     session_id: str | None = None,
@@ -184,16 +180,16 @@ def _candidate(
     always: bool = False,
 ) -> Candidate:
     assert source_type in PERMITTED[section]
-    text, tokens = _entry(text)
     return Candidate(
         section=section,
         source_id=source_id,
         source_type=source_type,
         score=scored.score,
         relevance=scored.relevance,
-        text=text,
-        said=said,
-        tokens=tokens,
+        text=told.text,
+        said=told.said,
+        tokens=told.tokens,
+        mark=told.mark,
         provenance=provenance,
         pattern=pattern,
         session_id=session_id,
@@ -203,13 +199,10 @@ def _candidate(
     )
 
 
-@lru_cache(REMEMBERED)
-def _entry(text: str) -> tuple[str, int]:
-    """What it reads as an entry, and its tokens."""
-    marked = render.marked(text)
-    return marked, estimate(marked)
-
-
 @lru_cache(1_024)
 def _provenance(origin: str, confidence: float, evidence_count: int) -> Provenance:
     return Provenance(origin=origin, confidence=confidence, evidence_count=evidence_count)
+
+
+_HAPPENED: Final = _provenance(ORIGINS[SourceType.EPISODE], 1.0, 1)
+"""An episode is what happened."""

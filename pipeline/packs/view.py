@@ -8,7 +8,9 @@ import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final, Generic, TypeVar
+from typing import Any, Final, Generic, TypeVar
+
+import msgspec
 
 from pipeline.compiler import decision_policy, failure_playbook, task_schema
 from pipeline.compiler.lifecycle import decayed, status_at
@@ -50,12 +52,13 @@ Source = TypeVar("Source")
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True)
-class Scored(Generic[Source]):
+class Scored(msgspec.Struct, Generic[Source], frozen=True):
     source: Source
     parts: Components
     score: float
     barred: Bar | None = None
+    made: dict[Any, Any] = {}
+    """What is kept with the source (`Found.made`)."""
 
     @property
     def relevance(self) -> float:
@@ -153,7 +156,8 @@ def _artifacts(ask: Asked, fetched: Fetched) -> tuple[Scored[Artifact], ...]:
         source, parts = found.source, artifact_components(found, highest, ask.focus)
         why = barred or _against(source, forbidden)
         pattern = str(source.metadata.get("pattern", ""))
-        scored.append(Scored(source, parts, ask.score(parts, pattern, f"{source.title} {source.summary}"), why))
+        score = ask.score(parts, pattern, f"{source.title} {source.summary}")
+        scored.append(Scored(source, parts, score, why, found.made))
     return tuple(scored)
 
 
@@ -255,7 +259,7 @@ def _episodes(
     for found in alive:
         parts = document_components(found, highest, ask.focus)
         score = ask.score(parts, "", found.source.text)
-        scored.append(Scored(found.source, parts, score, _document_barred(found.source, outdated)))
+        scored.append(Scored(found.source, parts, score, _document_barred(found.source, outdated), found.made))
     return tuple(scored)
 
 
@@ -271,7 +275,7 @@ def _known(ask: Asked, fetched: Fetched) -> tuple[Scored[KnowledgeRecord], ...]:
     for each in found:
         source, parts = each.source, knowledge_components(each, highest, ask.focus)
         score = ask.score(parts, source.pattern, source.text)
-        scored.append(Scored(source, parts, score, _record_barred(ask, each, best)))
+        scored.append(Scored(source, parts, score, _record_barred(ask, each, best), each.made))
     return tuple(scored)
 
 

@@ -30,8 +30,6 @@ ARTIFACT_TEXT: Final = 6_000
 SESSION_TEXT: Final = 160
 SALIENCE: Final = 0.5
 """Of an event that carries none."""
-REMEMBERED: Final = 32_768
-"""Documents that a process keeps, with what is read out of them for every pack that they are candidates of."""
 _COURTESY: Final = 60
 """Characters: what says more is longer."""
 _WORD: Final = re.compile(r"\w+")

@@ -7,10 +7,9 @@ what their vectors add.
 
 import re
 from collections.abc import Sequence
-from functools import lru_cache
 from typing import Final
 
-from pipeline.retrieval.documents import REMEMBERED, Document
+from pipeline.retrieval.documents import Document
 from pipeline.retrieval.score import Found
 from pipeline.segments.speakers import speaker_of
 
@@ -32,12 +31,12 @@ def reranked(query: str, found: Sequence[Found[Document]]) -> list[Found[Documen
             each.source,
             each.bm25 * _kept(each.source.text, who == asked_about) // (_UNIT * _UNIT) + each.near,
             each.sound,
+            made=each.made,
         )
         for each, who in zip(found, speakers, strict=True)
     ]
 
 
-@lru_cache(REMEMBERED)
 def speaker(document: Document) -> str:
     """Who speaks: in a transcript the name that a turn begins with, else the event's actor."""
     return speaker_of(document.text) or document.actor

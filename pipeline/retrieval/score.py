@@ -6,7 +6,9 @@ Enters: what was fetched, with raw BM25. Leaves: components within 0…1 and the
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Final, Generic, TypeVar
+from typing import Any, Final, Generic, TypeVar
+
+import msgspec
 
 from pipeline.contracts.artifact import Artifact
 from pipeline.contracts.evidence import Step
@@ -26,8 +28,7 @@ _SUPPORT: Final = 5
 Source = TypeVar("Source")
 
 
-@dataclass(frozen=True, slots=True)
-class Found(Generic[Source]):
+class Found(msgspec.Struct, Generic[Source], frozen=True):
     """A source with its raw BM25 score."""
 
     source: Source
@@ -36,6 +37,8 @@ class Found(Generic[Source]):
     """Its content is what its hash says, and not everything that it rests on has outlived its time."""
     near: int = 0
     """What its vector adds; the score is then in the same parts (see retrieval.vectors)."""
+    made: dict[Any, Any] = {}
+    """What has been made of the source for earlier packs, by what made it: whoever keeps the source keeps it too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,8 +59,7 @@ class Fetched:
     """Of an imported fingerprint: how much each of its `sections`, `patterns` and `terms` has mattered, 0 to 1."""
 
 
-@dataclass(frozen=True, slots=True)
-class Components:
+class Components(msgspec.Struct, frozen=True):
     relevance: float
     recency: float
     provenance: float

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, Self, TypeVar
 
+import msgspec
 import orjson
 
 from pipeline.contracts.artifact import Artifact, Status
@@ -218,7 +219,9 @@ class Store:
                 chain.append(
                     Found(one, chain[0].bm25, sound)
                     if one
-                    else replace(chain[-1], source=chain[-1].source.model_copy(update={"supersedes": None}))
+                    else Found(
+                        chain[-1].source.model_copy(update={"supersedes": None}), chain[-1].bm25, chain[-1].sound
+                    )
                 )
         return tuple(each for chain in reached.values() for each in {c.source.artifact_id: c for c in chain}.values())
 
@@ -244,7 +247,9 @@ class Store:
         doubtful = [at for at, gone in enumerate(self._gone(tenant, [on[-1:] for on in rests], newest)) if gone]
         lost = self._gone(tenant, [rests[at][-SOURCES:] for at in doubtful], newest)
         unsound = {at for at, gone in zip(doubtful, lost, strict=True) if gone}
-        return tuple(replace(each, sound=False) if at in unsound else each for at, each in enumerate(found))
+        return tuple(
+            msgspec.structs.replace(each, sound=False) if at in unsound else each for at, each in enumerate(found)
+        )
 
     def _gone(self, tenant: TenantKeys, events: Sequence[Sequence[str]], newest: int) -> list[bool]:
         """Whether the time of each of them is over, of each list; of an empty one it is not."""

@@ -4,7 +4,7 @@ What the index says is remembered (see `views`) and brought up to date in the fi
 the same as if nothing had been remembered. Fails: StoreUnavailableError.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from hashlib import blake2b, sha256
 from itertools import islice
@@ -19,8 +19,9 @@ from pipeline.contracts.artifact import Artifact
 from pipeline.contracts.canonical import content_hash
 from pipeline.contracts.evidence import Step
 from pipeline.contracts.knowledge import Kind, KnowledgeRecord
+from pipeline.contracts.limits import MB
 from pipeline.retrieval.catalogue import Card, Catalogue, Hit
-from pipeline.retrieval.documents import REMEMBERED, Document
+from pipeline.retrieval.documents import Document
 from pipeline.retrieval.plan import Plan
 from pipeline.retrieval.score import Fetched, Found
 from pipeline.retrieval.vectors import Both, Vector, best_of_both
@@ -30,8 +31,11 @@ from pipeline.store.keys import Keys, TenantKeys
 from pipeline.store.views import NEVER, Recent, Shelf, View, Views
 from pipeline.topology import ARTIFACTS, KNOWLEDGE
 
-PARSED: Final = 20_000
-"""Artifacts, and knowledge records, that are kept as models: to read one costs more than all else about it."""
+SOURCES_BYTES: Final = 256 * MB
+"""Of sources that are kept as models, with what packs have made of them: to read one costs more than all else."""
+_DOCUMENT_BYTES: Final = (1_500, 4)
+_RECORD_BYTES: Final = (5_000, 10)
+"""About what one takes, and how much more for each of its bytes."""
 PAGE: Final = 1_000
 TRIES: Final = 6
 """Times that a snapshot is taken because something was replaced meanwhile."""
@@ -81,23 +85,21 @@ Model = tuple[Any, bool]
 """A record as its model, None where it cannot be read, and whether its content is what its hash says (HMX-A §8)."""
 
 
-class _Models:
-    """Those that were read last, by the digest of the record."""
+class _Source(NamedTuple):
+    """What is kept of one."""
 
-    def __init__(self, read: Callable[[bytes], Model]) -> None:
-        self._read = read
-        self._recent: Recent[Model] = Recent(PARSED)
+    model: Any
+    sound: bool
+    made: dict[Any, Any]
+    """See `Found`."""
 
-    def known(self, hits: Sequence[Hit]) -> dict[bytes, Model | None]:
-        return self._recent.known(hit.digest for hit in hits)
 
-    def read(self, digest: bytes, value: bytes | None) -> Model | None:
-        """None where the value is not what the digest is of."""
-        if value is None or blake2b(value, digest_size=len(digest)).digest() != digest:
-            return None
-        model = self._read(value)
-        self._recent.put(digest, model)
-        return model
+class _Asked(NamedTuple):
+    """A record that the second trip brings, and how it is read."""
+
+    hit: Hit
+    key: bytes
+    read: Callable[[bytes], Model]
 
 
 def read_artifact(record: bytes) -> Model:
@@ -122,8 +124,7 @@ class Search:
         self._client = client
         self._keys = keys
         self.views = Views()
-        self._documents: Recent[Document] = Recent(REMEMBERED)
-        self._artifacts, self._knowledge = _Models(read_artifact), _Models(read_knowledge)
+        self._sources: Recent[_Source] = Recent(SOURCES_BYTES)
 
     def fetch(self, plan: Plan) -> tuple[Fetched, int]:
         """And how many events the tenant has that have a time to live."""
@@ -219,40 +220,43 @@ class Search:
 
     def _read(self, tenant: TenantKeys, places: _Places) -> Fetched | None:
         """The second trip; None where something of it is not any more what the first has found."""
+        wanted = [_Asked(hit, tenant.artifact(hit.name), read_artifact) for hit in places.artifacts]
         stated = (*places.knowledge, *places.policies)
-        found: dict[bytes, Any] = {**self._artifacts.known(places.artifacts), **self._knowledge.known(stated)}
-        wanted: list[tuple[_Models, Hit, Callable[[str], bytes]]]
-        wanted = [(self._artifacts, hit, tenant.artifact) for hit in places.artifacts]
-        wanted += [(self._knowledge, hit, tenant.knowledge) for hit in stated]
-        lacking = [(models, hit.digest, key(hit.name)) for models, hit, key in wanted if found[hit.digest] is None]
+        wanted += [_Asked(hit, tenant.knowledge(hit.name), read_knowledge) for hit in stated]
         said = [(places.filling, tenant.root, number) for number, *_ in places.episodes]
-        known = self._documents.known(said)
-        unread = [key for key in said if known[key] is None]
+        found = self._sources.known([*said, *(each.hit.digest for each in wanted)])
+        unread = [key for key in said if found[key] is None]
+        lacking = [each for each in wanted if found[each.hit.digest] is None]
         documents = [(b"HMGET", tenant.documents, *(b"%d" % number for *_, number in unread))] if unread else []
         answers = snapshot(
-            self._client, [(b"GET", self._keys.filling), *documents, *((b"GET", key) for _, _, key in lacking)]
+            self._client, [(b"GET", self._keys.filling), *documents, *((b"GET", each.key) for each in lacking)]
         )
         filling, bodies = answers[0], answers[1] if unread else []
         for key, body in zip(unread, bodies, strict=True):
             if body is not None:
-                known[key] = self._documents.put(key, _DOCUMENT.decode(body))
-        for (models, digest, _), value in zip(lacking, answers[1 + len(documents) :], strict=True):
-            found[digest] = models.read(digest, value)
-        if filling != places.filling or any(model is None for model in found.values()):
+                found[key] = self._keep(key, (_DOCUMENT.decode(body), True), _DOCUMENT_BYTES, body)
+        for each, value in zip(lacking, answers[1 + len(documents) :], strict=True):
+            if value is not None and _digest(value, each.hit) == each.hit.digest:
+                found[each.hit.digest] = self._keep(each.hit.digest, each.read(value), _RECORD_BYTES, value)
+        if filling != places.filling or any(found[each.hit.digest] is None for each in wanted):
             return None
         return Fetched(
             state_version=places.state_version,
             newest=places.newest,
             episodes=tuple(
-                Found(document, words, near=near)
+                Found(source.model, words, near=near, made=source.made)
                 for key, (_, words, near) in zip(said, places.episodes, strict=True)
-                if (document := known[key]) is not None
+                if (source := found[key]) is not None
             ),
             artifacts=_scored(places.artifacts, found),
             knowledge=_scored(places.knowledge, found),
             policies=tuple(each.source for each in _scored(places.policies, found)),
             session=tuple(_STEP.decode(step) for step in places.session),
         )
+
+    def _keep(self, key: Hashable, model: Model, size: tuple[int, int], value: bytes) -> _Source:
+        least, each = size
+        return self._sources.put(key, _Source(*model, {}), least + each * len(value))
 
 
 def _near(view: View, asked: Vector, pieces: Sequence[bytes]) -> NDArray[np.int32]:
@@ -273,9 +277,13 @@ def _held(view: View) -> Iterator[None]:
         view.lock.release()
 
 
-def _scored(hits: Sequence[Hit], found: Mapping[bytes, Any]) -> tuple[Found[Any], ...]:
-    models = ((hit, *found[hit.digest]) for hit in hits)
-    return tuple(Found(source, hit.score, sound) for hit, source, sound in models if source is not None)
+def _digest(value: bytes, hit: Hit) -> bytes:
+    return blake2b(value, digest_size=len(hit.digest)).digest()
+
+
+def _scored(hits: Sequence[Hit], found: Mapping[Any, Any]) -> tuple[Found[Any], ...]:
+    kept = ((hit.score, found[hit.digest]) for hit in hits)
+    return tuple(Found(source.model, score, source.sound, source.made) for score, source in kept if source.model)
 
 
 def _follow(kind: _Kind, answers: Iterator[Any], offsets: Mapping[bytes, int]) -> bool:

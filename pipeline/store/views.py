@@ -140,12 +140,14 @@ def _shrink(view: View, excess: int) -> int:
 
 
 class Recent(Generic[Value]):
-    """Values by what they are made of, those used last."""
+    """Values by what they are made of, those used last, up to so many bytes."""
 
-    def __init__(self, most: int) -> None:
-        self._most = most
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
         self._lock = threading.Lock()
         self._values: OrderedDict[Hashable, Value] = OrderedDict()
+        self._sizes: dict[Hashable, int] = {}
+        self.nbytes = 0
 
     def known(self, keys: Iterable[Hashable]) -> dict[Any, Value | None]:
         """None where a value is not there."""
@@ -156,10 +158,13 @@ class Recent(Generic[Value]):
                     self._values.move_to_end(key)
             return found
 
-    def put(self, key: Hashable, value: Value) -> Value:
+    def put(self, key: Hashable, value: Value, nbytes: int) -> Value:
+        """`nbytes`: about what it takes, with all that will be kept with it."""
         with self._lock:
-            self._values[key] = value
+            self.nbytes += nbytes - self._sizes.get(key, 0)
+            self._values[key], self._sizes[key] = value, nbytes
             self._values.move_to_end(key)
-            if len(self._values) > self._most:
-                self._values.popitem(last=False)
+            while self.nbytes > self._limit:
+                oldest, _ = self._values.popitem(last=False)
+                self.nbytes -= self._sizes.pop(oldest)
         return value

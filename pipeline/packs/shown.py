@@ -1,0 +1,54 @@
+"""What a pack shows of a source, made once and kept with it: nothing of it depends on what is asked. Pure.
+
+Enters: a source, and what was made of it before. Leaves: the text of its entry with its tokens, and what decides whether
+another one says the same. Nothing fails.
+"""
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import msgspec
+
+from pipeline.contracts.artifact import Artifact
+from pipeline.contracts.knowledge import KnowledgeRecord
+from pipeline.packs import render
+from pipeline.packs.sameness import Mark, mark
+from pipeline.packs.tokens import estimate
+from pipeline.retrieval.documents import Document
+
+Source = TypeVar("Source")
+
+
+class Shown(msgspec.Struct, frozen=True):
+    text: str
+    """As the entry says it, marked."""
+    tokens: int
+    said: str
+    """Without who and when."""
+    mark: Mark
+
+
+def shown(text: str, said: str) -> Shown:
+    entry = render.marked(text)
+    return Shown(entry, estimate(entry), said, mark(said))
+
+
+def episode(source: Document) -> Shown:
+    return shown(render.episode(source), source.text)
+
+
+def artifact(source: Artifact) -> Shown:
+    text = render.artifact(source)
+    return shown(text, text)
+
+
+def knowledge(source: KnowledgeRecord) -> Shown:
+    return shown(render.knowledge(source), source.text)
+
+
+def kept(made: dict[Any, Any], show: Callable[[Source], Shown], source: Source) -> Shown:
+    """`made` belongs to the source (`Found.made`)."""
+    known: Shown | None = made.get(show)
+    if known is None:
+        known = made[show] = show(source)
+    return known
