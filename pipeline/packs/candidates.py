@@ -2,13 +2,14 @@
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from functools import cache
 from typing import NamedTuple
 
 import msgspec
 import numpy as np
 
 from pipeline.contracts.pack import DropReason, Provenance, Section, SourceType
-from pipeline.packs.sameness import Mark, alike, mark, near
+from pipeline.packs.sameness import Mark, alike, mark, near, words
 from pipeline.retrieval.score import Components
 
 
@@ -63,11 +64,12 @@ def duplicates(ordered: Sequence[Candidate]) -> dict[int, int]:
     repeated: dict[int, int] = {}
     ids: dict[tuple[Section, str], int] = {}
     before = _near_before(ordered)
+    said = cache(lambda position: words(ordered[position].said))
     for position, candidate in enumerate(ordered):
         first = ids.get((candidate.section, candidate.source_id))
         if first is None:
             kept = (i for i in before.get(position, ()) if i not in repeated)
-            first = next((i for i in kept if _same(ordered[i], candidate)), None)
+            first = next((i for i in kept if alike(said(i), said(position))), None)
         if first is None:
             ids[candidate.section, candidate.source_id] = position
         else:
@@ -76,14 +78,10 @@ def duplicates(ordered: Sequence[Candidate]) -> dict[int, int]:
 
 
 def _near_before(ordered: Sequence[Candidate]) -> Mapping[int, Sequence[int]]:
-    """Of a position the earlier ones that may say the same."""
+    """Of a position the earlier ones of its section that may say the same."""
     before: defaultdict[int, list[int]] = defaultdict(list)
-    if len(ordered) > 1:
-        close = near([each.mark or mark(each.said) for each in ordered])
-        for position, earlier in np.argwhere(np.tril(close, -1)).tolist():
+    close = near([each.mark or mark(each.said) for each in ordered])
+    for position, earlier in np.argwhere(np.tril(close, -1)).tolist():
+        if ordered[earlier].section is ordered[position].section:
             before[position].append(earlier)
     return before
-
-
-def _same(one: Candidate, other: Candidate) -> bool:
-    return one.section is other.section and alike(one.said, other.said)

@@ -6,7 +6,7 @@ to compare word by word.
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from functools import lru_cache
 from typing import Final
 from zlib import crc32
@@ -32,29 +32,30 @@ class Mark(msgspec.Struct, frozen=True):
 def mark(text: str) -> Mark:
     count = bits = 0
     for run in text.split():
-        found = _run(run) if len(run) <= _LONG else _looked_at(run)
-        count += found[0]
-        bits |= found[1]
+        words, theirs = _run(run) if len(run) <= _LONG else _looked_at(run)
+        count += words
+        bits |= theirs
     return Mark(count, bits.to_bytes(_BITS // 8, "little"))
 
 
 def near(marks: Sequence[Mark]) -> NDArray[np.bool_]:
     """By row and column, whether two texts may say the same."""
-    bits = np.frombuffer(b"".join(each.bits for each in marks), np.uint64).reshape(len(marks), -1)
-    counts = np.array([each.words for each in marks])
-    apart = np.bitwise_count(bits[:, None] ^ bits[None]).sum(2, np.int64)
-    return np.asarray(9 * apart <= counts[:, None] + counts[None])
+    bits = np.frombuffer(b"".join(each.bits for each in marks), np.uint64).reshape(len(marks), _BITS // 64)
+    counts = np.array([each.words for each in marks], np.int64)
+    apart = np.zeros((len(marks), len(marks)), np.int64)
+    for part in bits.T:
+        apart += np.bitwise_count(part[:, None] ^ part)
+    return np.asarray(9 * apart <= counts[:, None] + counts)
 
 
-def alike(one: str, other: str) -> bool:
-    """Jaccard similarity of at least .8, in integers; what has no words says nothing."""
-    a, b = _words(one), _words(other)
-    shared = len(a & b)
-    return shared > 0 and 5 * shared >= 4 * (len(a) + len(b) - shared)
-
-
-def _words(text: str) -> frozenset[str]:
+def words(text: str) -> frozenset[str]:
     return frozenset(_WORD.findall(text.casefold()))
+
+
+def alike(one: Set[str], other: Set[str]) -> bool:
+    """Jaccard similarity of the words of at least .8, in integers; what has none says nothing."""
+    shared = len(one & other)
+    return shared > 0 and 5 * shared >= 4 * (len(one) + len(other) - shared)
 
 
 @lru_cache(65_536)  # runs repeat, most texts are made of few
@@ -63,8 +64,8 @@ def _run(run: str) -> tuple[int, int]:
 
 
 def _looked_at(run: str) -> tuple[int, int]:
-    words = _WORD.findall(run.casefold())
+    found = _WORD.findall(run.casefold())
     bits = 0
-    for word in words:
+    for word in found:
         bits |= 1 << crc32(word.encode(errors="surrogatepass")) % _BITS
-    return len(words), bits
+    return len(found), bits

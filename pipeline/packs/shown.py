@@ -1,7 +1,7 @@
 """What a pack shows of a source, made once and kept with it: nothing of it depends on what is asked. Pure.
 
-Enters: a source, and what was made of it before. Leaves: the text of its entry with its tokens, and what decides whether
-another one says the same. Nothing fails.
+Enters: a source, and what was made of it before. Leaves: the text of its entry with its tokens, and what decides
+whether another one says the same. Nothing fails.
 """
 
 from collections.abc import Callable

@@ -147,7 +147,7 @@ def test_each_reason_to_drop_names_what_it_drops() -> None:
     )
     found = memory.episodes[0]
     far = type(found)(type(found.source)(**{**_fields(found.source), "event_id": "far", "text": "unrelated"}), 10)
-    old = replace(fetched([], [artifact("old", created_at=format_ms(T0 - DECAYED_MS - 1))]).artifacts[0], bm25=1000)
+    old = fetched([], [artifact("old", created_at=format_ms(T0 - DECAYED_MS - 1))]).artifacts[0]
     pack = ask(Fetched("v", T0, (*memory.episodes, far), (old,)))
     assert {d.source_id: d.drop_reason.value for d in pack.dropped_entries or []} == {
         "e2": "duplicate",

@@ -3,6 +3,7 @@
 from dataclasses import replace
 from typing import Any
 
+import msgspec
 import pytest
 
 from pipeline.compiler.lifecycle import DECAYED_MS
@@ -55,7 +56,7 @@ def ids(pack: ContextPack) -> list[str]:
 def unsound(memory: Fetched, *names: str) -> Fetched:
     def seen(found: Any) -> Any:
         named = getattr(found.source, "artifact_id", None) or getattr(found.source, "record_id", None)
-        return replace(found, sound=named not in names)
+        return msgspec.structs.replace(found, sound=named not in names)
 
     return replace(memory, artifacts=tuple(map(seen, memory.artifacts)), knowledge=tuple(map(seen, memory.knowledge)))
 

@@ -5,6 +5,7 @@ from hypothesis import strategies as st
 
 from pipeline.contracts.pack import Provenance, Section, SourceType
 from pipeline.packs.candidates import Candidate, duplicates
+from pipeline.packs.sameness import alike, mark, near, words
 
 LETTERS = "abcdefghijkl"
 
@@ -38,3 +39,17 @@ def test_case_and_marks_do_not_count_but_sections_do() -> None:
 
 def test_an_id_stands_once_in_a_section() -> None:
     assert duplicates([saying("1", "one"), saying("1", "two")]) == {1: 0}
+
+
+@given(st.lists(st.text(" aAbcé.,-\n\u3000ﬀ", max_size=40), max_size=12))
+def test_marks_hide_no_pair_that_says_the_same(texts: list[str]) -> None:
+    close = near([mark(text) for text in texts])
+    for i, one in enumerate(texts):
+        for j, other in enumerate(texts):
+            assert close[i, j] or not alike(words(one), words(other))
+
+
+def test_marks_tell_apart_most_of_what_says_something_else() -> None:
+    texts = [" ".join(f"w{n * k % 997}" for n in range(1, 15)) for k in range(1, 60)]
+    close = near([mark(text) for text in texts])
+    assert close.sum() <= 3 * len(texts), "itself, and few others"

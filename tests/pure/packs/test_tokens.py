@@ -104,3 +104,13 @@ def test_the_vocabulary_is_what_both_tokenisers_know() -> None:
 @given(st.sets(st.binary(min_size=1, max_size=8)))
 def test_what_is_packed_is_unpacked_again(held: set[bytes]) -> None:
     assert set(tokens.unpacked(tokens.packed(held))) == held
+
+
+@given(st.text(" aT1.,é漢\n\t\u3000", max_size=60))
+@example("a  b")
+@example("a\nb\nd   c")
+@example("x \n \n y")
+@example("a 1 2 .5")
+def test_a_text_taken_run_by_run_counts_as_one_taken_whole(text: str) -> None:
+    whole = tokens._pieces(text)
+    assert estimate(text) == whole - (-whole // tokens._MARGIN)

@@ -1,0 +1,39 @@
+"""What a process keeps of values stays within its bytes, and what was used last stays longest."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pipeline.store.views import Recent
+
+LIMIT = 100
+
+
+@given(st.lists(st.tuples(st.integers(0, 12), st.integers(1, 60), st.booleans())))
+def test_no_more_bytes_are_kept_than_were_allowed(uses: list[tuple[int, int, bool]]) -> None:
+    recent: Recent[int] = Recent(LIMIT)
+    sizes: dict[int, int] = {}
+    for key, size, put in uses:
+        if put:
+            sizes[key] = size
+            recent.put(key, size, size)
+        else:
+            recent.known([key])
+        kept = {key: value for key, value in recent.known(sizes).items() if value is not None}
+        assert recent.nbytes == sum(kept.values()) <= LIMIT
+        assert kept.items() <= sizes.items()
+
+
+def test_what_was_used_last_stays() -> None:
+    recent: Recent[str] = Recent(LIMIT)
+    for key in "abc":
+        recent.put(key, key, 33)
+    recent.known("a")
+    recent.put("d", "d", 33)
+    assert [key for key, value in recent.known("abcd").items() if value] == ["a", "c", "d"]
+
+
+def test_what_is_larger_than_the_bound_is_not_kept() -> None:
+    recent: Recent[str] = Recent(LIMIT)
+    assert recent.put("a", "a", LIMIT + 1) == "a"
+    assert recent.known("a") == {"a": None}
+    assert recent.nbytes == 0
