@@ -58,11 +58,11 @@ def test_an_artifact_stands_in_the_section_of_its_type(kind: ArtifactType) -> No
 def test_a_type_is_shown_as_it_says_once_it_is_registered(monkeypatch: pytest.MonkeyPatch) -> None:
     """Before, as any custom type is: among the procedures, by its title and summary."""
     kind = replace(ARTIFACT_TYPES["decision_policy"], name="x-acme-runbook", lines=lambda _: iter(["what it says"]))
-    memory = fetched([], [artifact("a1", "Runbook", artifact_type=kind.name)])
-    (custom,) = ask(memory).entries
+    runbook = artifact("a1", "Runbook", artifact_type=kind.name)
+    (custom,) = ask(fetched([], [runbook])).entries
     assert (custom.section, custom.content.partition("\n")[0]) == (Section.PROCEDURES, "[hmx] Runbook")
     monkeypatch.setitem(cast("dict[str, ArtifactType]", ARTIFACT_TYPES), kind.name, kind)
-    (own,) = ask(memory).entries
+    (own,) = ask(fetched([], [runbook])).entries
     assert (own.section, own.content) == (Section.CONSTRAINTS, "[hmx] Runbook\nwhat it says")
 
 
