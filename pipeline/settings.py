@@ -56,6 +56,8 @@ class Settings:
     """Where workers and the materialiser answer, for whoever looks: worker=http://host:8081,materialiser=http://…"""
     ready_lag_s: int = 60
     """/readyz says no where something waits longer than so many seconds to be taken."""
+    semantic: str = ""
+    """File of the model that finds what was said in other words, as `hmx semantic` fetches it; none: by words alone."""
     log_level: str = "INFO"
     """DEBUG, INFO, WARNING or ERROR."""
     log: str = "auto"
@@ -122,5 +124,5 @@ def _running_stack(state: Path) -> dict[str, Any]:
         raise SettingsError(f"HMX_STATE={str(state)!r}: {error.strerror}") from error
     return {
         "control_key": key,
-        **{k: stack[k] for k in ("kafka_bootstrap", "redis_url", "service_url") if stack.get(k)},
+        **{k: stack[k] for k in ("kafka_bootstrap", "redis_url", "service_url", "semantic") if stack.get(k)},
     }

@@ -21,6 +21,7 @@ from pipeline.cli import (
     query,
     replay,
     run,
+    semantic,
     stack,
     status,
     table,
@@ -42,7 +43,9 @@ app: Final = typer.Typer(
     rich_markup_mode="markdown",
     pretty_exceptions_enable=False,
 )
-for module in (stack, status, run, validate, publish, wait, watch, query, explain, archive, dlq, verify, replay, demo):
+for module in (
+    stack, status, run, validate, publish, wait, watch, query, explain, archive, dlq, verify, replay, semantic, demo,
+):  # fmt: skip
     module.register(app)
 app.add_typer(topics.app, name="topics")
 app.add_typer(keys.app, name="keys")

@@ -1,8 +1,8 @@
-"""Apache Kafka's jars: fetched once, held to pinned hashes, kept in the user's cache folder.
+"""Apache Kafka's jars, and any other: fetched once, held to pinned hashes, kept in the user's cache folder.
 
-Enters: `jars.lock` beside this module, one `group:artifact:version sha256` a line. Leaves: a class path of files
-whose bytes are the pinned ones. Fails with StackError when a jar can't be fetched or is not the pinned one. Run as a
-module it writes the lock anew.
+Enters: `jars.lock` beside this module, one `group:artifact:version sha256` a line. Leaves: a class path of files, or
+one file, whose bytes are the pinned ones. Fails with StackError when a jar can't be fetched or is not the pinned one.
+Run as a module it writes the lock anew.
 """
 
 from __future__ import annotations
@@ -59,12 +59,21 @@ def classpath(progress: Callable[[str], None]) -> str:
     return os.pathsep.join(str(folder / jar.filename) for jar in jars)
 
 
+def fetched(jar: Jar) -> Path:
+    """One that is not Kafka's."""
+    folder = cache_folder()
+    make_folder(folder, "XDG_CACHE_HOME")
+    if not (folder / jar.filename).exists():
+        list(_fetch([jar], folder))
+    return folder / jar.filename
+
+
 def _fetch(jars: list[Jar], folder: Path) -> Iterator[Jar]:
     # Fetched aside and renamed into place: an interrupted download never looks like a jar.
     with tempfile.TemporaryDirectory(dir=folder, prefix=".fetch-") as aside, ThreadPoolExecutor(8) as pool:
         for jar, path in zip(jars, pool.map(lambda jar: _download(jar, Path(aside)), jars), strict=True):
             if hashlib.sha256(path.read_bytes()).hexdigest() != jar.sha256:
-                raise StackError(f"{jar.filename} is not the file that {LOCK.name} pins; nothing of it was kept")
+                raise StackError(f"{jar.filename} is not the file that is pinned here; nothing of it was kept")
             path.replace(folder / jar.filename)
             yield jar
 
@@ -79,7 +88,8 @@ def _download(jar: Jar, aside: Path) -> Path:
     except (RequestException, RuntimeError) as error:
         raise StackError(
             f"could not fetch {jar.filename} from the Maven repository ({type(error).__name__}). Connect to the "
-            f"network and try again, copy a full {cache_folder()} here, or set HMX_KAFKA_BOOTSTRAP to a running Kafka."
+            f"network and try again, or copy a full {cache_folder()} here. Where HMX_KAFKA_BOOTSTRAP names a running "
+            "Kafka, none is needed for one."
         ) from error
     return path
 

@@ -162,6 +162,7 @@ class Stack:
             "HMX_KAFKA_BOOTSTRAP": bootstrap,
             "HMX_REDIS_URL": url,
             "HMX_CONTROL_KEY": os.environ.get("HMX_CONTROL_KEY", key),
+            "HMX_SEMANTIC": str(Path(model).resolve()) if (model := os.environ.get("HMX_SEMANTIC")) else "",
             "HMX_WORKER_ID": f"local-{hashlib.sha256(key.encode()).hexdigest()[:8]}",
             **{f"HMX_{name}_PORT": os.environ.get(f"HMX_{name}_PORT", port) for name, port in ports.items()},
         }
@@ -188,6 +189,7 @@ class Stack:
             "kafka_bootstrap": self.kafka_bootstrap,
             "redis_url": self.redis_url,
             "service_url": self.service_url,
+            "semantic": self.environment["HMX_SEMANTIC"],
             "pid": os.getpid(),
             "started_at": self._started_at,
             "ready": self._ready,

@@ -13,7 +13,7 @@ from pipeline.retrieval.documents import label
 from pipeline.retrieval.request import Lineage, PackRequest
 from pipeline.retrieval.terms import stems, words
 from pipeline.retrieval.times import mention
-from pipeline.retrieval.vectors import Vector, vector
+from pipeline.retrieval.vectors import Embed, Vector, vector
 
 EPISODES: Final = 200
 """Candidates per pack."""
@@ -75,7 +75,8 @@ class Plan:
     """What is near it is found as well as what has the terms."""
 
 
-def plan(request: PackRequest) -> Plan:
+def plan(request: PackRequest, embed: Embed | None = None) -> Plan:
+    """`embed` makes a vector of the query where the request brings none."""
     found = list(dict.fromkeys(words(request.query)))
     # The rarest words are unknown here; longer ones are likelier to be among them.
     kept = sorted(found, key=lambda word: (-len(word), word))[:QUERY_TERMS]
@@ -90,8 +91,14 @@ def plan(request: PackRequest) -> Plan:
         labels=_labels(request),
         as_of=as_of,
         earlier=as_of is not None or Past.SUPERSEDED in (request.include or ()),
-        vector=vector(request.query_vector, request.query_model or "") if request.query_vector else None,
+        vector=_vector(request, embed),
     )
+
+
+def _vector(request: PackRequest, embed: Embed | None) -> Vector | None:
+    if request.query_vector is not None:
+        return vector(request.query_vector, request.query_model or "")
+    return None if embed is None else embed(request.query)
 
 
 def _labels(request: PackRequest) -> tuple[str, ...]:

@@ -5,7 +5,7 @@ a question is to each document; the best of what words and vectors find. Nothing
 of products is a whole number that float32 holds: however it is added up, the same comes out.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from hashlib import shake_128
 from typing import Any, Final, NamedTuple
 
@@ -42,6 +42,10 @@ class Vector(NamedTuple):
     """A signed byte a component."""
 
 
+Embed = Callable[[str], Vector | None]
+"""A text's vector; the same text always has the same."""
+
+
 def vector(numbers: Sequence[float], model: str = "") -> Vector | None:
     """None where they point nowhere: all are 0. Of more than WIDTH several share a component, with signs that make
     what does not belong together cancel out: how near two vectors are stays about the same."""
@@ -57,6 +61,12 @@ def vector(numbers: Sequence[float], model: str = "") -> Vector | None:
             return None
         values /= highest
     return Vector(f"{len(numbers)}:{model}", np.rint(values * _HIGHEST).astype(np.int8).tobytes())
+
+
+def document_vectors(record: Mapping[str, Any], text: str, embed: Embed | None = None) -> list[Vector]:
+    """What is made of an episode's text, and what its event carries; in one space the event's own."""
+    made = (None if embed is None else embed(text), document_vector(record))
+    return list({each.space: each for each in made if each is not None}.values())
 
 
 def document_vector(record: Mapping[str, Any]) -> Vector | None:

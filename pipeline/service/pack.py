@@ -12,6 +12,6 @@ from pipeline.store.fetch import Store
 def make_pack(store: Store, request: PackRequest) -> ContextPack:
     """Raises StoreUnavailableError."""
     started = time.perf_counter()
-    planned = plan(request)
+    planned = plan(request, store.embed)
     pack = assemble(request, planned, store.fetch(planned))
     return with_duration(pack, round((time.perf_counter() - started) * 1000, 3))

@@ -12,6 +12,7 @@ from pipeline.contracts.artifact import Status
 from pipeline.contracts.knowledge import Standing
 from pipeline.contracts.limits import PATTERN_CONTRIBUTIONS, TENANT_CONTRIBUTIONS
 from pipeline.retrieval.postings import pack_number, pack_posting
+from pipeline.retrieval.vectors import Embed
 from pipeline.store.keys import Keys, TenantKeys, encoded
 
 Command = tuple[bytes, ...]
@@ -217,9 +218,10 @@ class TenantChanges:
 
 
 class Changes:
-    """A block's, by tenant."""
+    """A block's, by tenant. `embed` makes episodes' vectors, where that is asked for."""
 
-    def __init__(self, keys: Keys) -> None:
+    def __init__(self, keys: Keys, embed: Embed | None = None) -> None:
+        self.embed = embed
         self.arguments = 0
         """About how many the commands will have."""
         self._keys = keys

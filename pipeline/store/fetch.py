@@ -21,11 +21,13 @@ from pipeline.contracts.pack import Strategy
 from pipeline.fingerprints.learnt import Learnt
 from pipeline.retrieval.plan import Plan
 from pipeline.retrieval.score import Fetched, Found
+from pipeline.retrieval.vectors import Embed
 from pipeline.settings import Settings
 from pipeline.store.blocks import Blocks, Client, connect, reachable
 from pipeline.store.keys import Keys, TenantKeys
 from pipeline.store.learnt import read_learnt
 from pipeline.store.search import Search, read_artifact, state_version
+from pipeline.store.semantic import Semantic
 
 CONTRIBUTIONS: Final = 200
 """Read at once: of the largest as much as one block of a topic holds."""
@@ -66,7 +68,9 @@ class Counts:
 class Store:
     """Memory, to read. Threads may share one."""
 
-    def __init__(self, client: Client, keys: Keys) -> None:
+    def __init__(self, client: Client, keys: Keys, embed: Embed | None = None) -> None:
+        self.embed: Final = embed
+        """Makes a question's vector, where episodes have such."""
         self._client = client
         self._keys = keys
         self._blocks = Blocks(client, keys)
@@ -74,8 +78,11 @@ class Store:
 
     @classmethod
     def open(cls, settings: Settings) -> Self:
-        """Connects when first used. Raises SettingsError where no Redis is known."""
-        return cls(connect(settings.require_redis()), Keys(settings.topic_prefix))
+        """Connects when first used. Raises SettingsError where no Redis is known, or no model where one is wanted."""
+        client, model = connect(settings.require_redis()), Semantic.of(settings)
+        if model is None:
+            return cls(client, Keys(settings.topic_prefix))
+        return cls(client, Keys(settings.topic_prefix, model.name), model.vector)
 
     def ping(self) -> None:
         with reachable():
@@ -92,7 +99,7 @@ class Store:
     def state_version(self, tenant_id: str) -> str:
         with reachable():
             offsets = self._client.hgetall(self._keys.tenant(tenant_id).version)
-        return state_version({name: int(at) for name, at in offsets.items()})
+        return state_version({name: int(at) for name, at in offsets.items()}, self._keys.semantic)
 
     def fetch(self, plan: Plan) -> Fetched:
         """Two round trips, the second for what the first found; each is one snapshot. More only where earlier versions

@@ -142,14 +142,17 @@ class TenantKeys:
 
 @dataclass(frozen=True, slots=True)
 class Keys:
-    """`prefix` keeps several pipelines on one server apart; it holds no braces, or the hash tag would be lost."""
+    """`prefix` keeps several pipelines on one server apart; it holds no braces, or the hash tag would be lost.
+    `semantic` names the model by whose vectors episodes are found, if by any: with another one memory is built anew."""
 
     prefix: str = ""
+    semantic: str = ""
 
     @property
     def root(self) -> str:
         """How every key begins."""
-        return f"{encoded(self.prefix)}hmx:{LAYOUT}.{VERSION}"
+        rules = f"{self.semantic}.{LAYOUT}.{VERSION}" if self.semantic else f"{LAYOUT}.{VERSION}"
+        return f"{encoded(self.prefix)}hmx:{rules}"
 
     @property
     def positions(self) -> bytes:

@@ -33,6 +33,7 @@ from pipeline.store.keys import Keys
 from pipeline.store.origin import appended_ms, owner
 from pipeline.store.projection import ProjectionError, Record, project
 from pipeline.store.recreated import forget_recreated
+from pipeline.store.semantic import Semantic
 from pipeline.topology import EVIDENCE, MATERIALISED
 
 LOG: Final = logging.getLogger("hmx.materialiser")
@@ -106,7 +107,8 @@ class Materialiser:
         self._prefix = settings.topic_prefix
         self._bootstrap = settings.require_kafka()
         self._client = connect(settings.require_redis())
-        self._keys = Keys(settings.topic_prefix)
+        self._semantic = Semantic.of(settings)
+        self._keys = Keys(settings.topic_prefix, self._semantic.name if self._semantic else "")
         self._blocks = Blocks(self._client, self._keys)
         self._cluster = Cluster(self._bootstrap)
         self._topic_ids: dict[str, str] = {}
@@ -259,16 +261,20 @@ class Materialiser:
     def _blocks_of(self, records: Iterable[Record]) -> Iterator[tuple[list[Record], list[Command]]]:
         """Cut by records, bytes and arguments, so that no block keeps Redis from its readers for long."""
         block: list[Record] = []
-        size, changes = 0, Changes(self._keys)
+        size, changes = 0, self._changes()
         for record in records:
+            self._beat = time.monotonic()  # a model takes milliseconds over each
             block.append(record)
             size += len(record.value or b"")
             self._project(changes, record)
             if len(block) == BLOCK_RECORDS or size >= BLOCK_BYTES or changes.arguments >= BLOCK_ARGUMENTS:
                 yield block, changes.commands()
-                block, size, changes = [], 0, Changes(self._keys)
+                block, size, changes = [], 0, self._changes()
         if block:
             yield block, changes.commands()
+
+    def _changes(self) -> Changes:
+        return Changes(self._keys, self._semantic.vector if self._semantic else None)
 
     def _write(self, partition: _Partition, new: int, block: list[Record], commands: list[Command]) -> None:
         """In a thread, one at a time: the next block is made meanwhile."""

@@ -36,7 +36,7 @@ from pipeline.retrieval.documents import (
     session_step,
 )
 from pipeline.retrieval.postings import document_number, pack_row
-from pipeline.retrieval.vectors import document_vector, pack_vector
+from pipeline.retrieval.vectors import Embed, document_vectors, pack_vector
 from pipeline.store.changes import Changes, Command, Listed
 from pipeline.store.keys import Keys
 from pipeline.topology import ARTIFACTS, EPISODES, EVIDENCE, KNOWLEDGE
@@ -62,9 +62,9 @@ class Record(NamedTuple):
     headers: Headers | None = None
 
 
-def commands_of(keys: Keys, records: Iterable[Record]) -> list[Command]:
+def commands_of(keys: Keys, records: Iterable[Record], embed: Embed | None = None) -> list[Command]:
     """Of one block. Raises ProjectionError."""
-    changes = Changes(keys)
+    changes = Changes(keys, embed)
     for record in records:
         project(changes, record)
     return changes.commands()
@@ -88,9 +88,9 @@ def project_episode(changes: Changes, record: Record) -> None:
     done, found = session_step(step), document(fields, step)
     packed = None if done is None else _ENCODER.encode(done)
     expires = expiry(fields, step.at)
-    indexed = vector = None
+    indexed = None
     if found is not None:
-        vector = document_vector(fields)
+        vectors = document_vectors(fields, found.text, changes.embed)
         number, words = document_number(record.partition, record.offset), document_terms(found)
         row = pack_row(number, session, found.at, len(words))
         indexed = (number, _ENCODER.encode(found), row, words, document_labels(fields))
@@ -102,7 +102,7 @@ def project_episode(changes: Changes, record: Record) -> None:
         tenant.step(session_key, step.index, packed)
     if indexed is not None:
         tenant.document(*indexed)
-        if vector is not None:
+        for vector in vectors:
             tenant.vector(vector.space, pack_vector(indexed[0], vector.values))
 
 

@@ -158,7 +158,8 @@ class Search:
                     continue
                 places = self._rank(plan, view, answers)
                 self.views.settle(view)
-                return _Places(filling, state_version(offsets), int(newest or 0), session, next(answers), *places)
+                state = state_version(offsets, self._keys.semantic)
+                return _Places(filling, state, int(newest or 0), session, next(answers), *places)
 
     def _questions(self, plan: Plan, tenant: TenantKeys, view: View) -> list[Command]:
         asked = [plan.vector] if plan.vector else []
@@ -311,6 +312,8 @@ def _pairs(flat: Sequence[bytes]) -> dict[bytes, int]:
     return {name: int(at) for name, at in zip(flat[::2], flat[1::2], strict=True)}
 
 
-def state_version(offsets: Mapping[bytes, int]) -> str:
-    """The same where the tenant's last record is the same in every partition, whatever order they came in."""
-    return sha256(b"\n".join(b"%b=%d" % row for row in sorted(offsets.items()))).hexdigest()[:16]
+def state_version(offsets: Mapping[bytes, int], semantic: str = "") -> str:
+    """The same where the tenant's last record is the same in every partition, whatever order they came in, and memory
+    was made by the same model, if by any."""
+    rows = [b"%b=%d" % row for row in sorted(offsets.items())]
+    return sha256(b"\n".join([*rows, semantic.encode()] if semantic else rows)).hexdigest()[:16]

@@ -40,6 +40,7 @@ TASKS: Mapping[str, Task] = {
     "recovery": recovery.task,
     "files": files.task,
     "recall": recall.task,
+    "semantic": recall.semantic,
     "needles": needles.task,
     "corrections": corrections.task,
     "facts": facts.task,

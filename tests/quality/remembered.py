@@ -21,6 +21,7 @@ from pipeline.retrieval.score import Fetched
 from pipeline.stages.fold import Output
 from pipeline.stages.patterns import PatternsFold
 from pipeline.store.projection import Record
+from pipeline.store.semantic import Semantic
 from pipeline.topology import ARTIFACTS, EPISODES, EVIDENCE, KNOWLEDGE
 from tests.quality.sessions import published
 from tests.support.inprocess import run
@@ -65,15 +66,17 @@ class Remembered(Memory):
     ) -> dict[int, tuple[ContextPack, Fetched]]:
         """As the service answers, at each budget, with what the answer was chosen from; that is fetched once."""
         requests = [PackRequest(query=query, tenant_id=tenant_id, token_budget=budget, **fields) for budget in budgets]
-        fetched = self.store.fetch(plan(requests[-1]))
+        fetched = self.store.fetch(plan(requests[-1], self.store.embed))
         return {request.token_budget: (assemble(request, plan(request), fetched), fetched) for request in requests}
 
 
 @contextmanager
-def memory(name: str) -> Iterator[Remembered]:
-    """Empty at the beginning; `name` tells memories of one server apart."""
+def memory(name: str, model: Semantic | None = None) -> Iterator[Remembered]:
+    """Empty at the beginning; `name` tells memories of one server apart. With a model what was said in other words is
+    found too."""
     with _server() as url:
-        held = Remembered(url, f"{_PREFIX}{name}.")
+        semantic = (model.name, model.vector) if model else ()
+        held = Remembered(url, f"{_PREFIX}{name}.", *semantic)
         held.wipe()
         yield held
         held.wipe()

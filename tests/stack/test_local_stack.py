@@ -279,7 +279,7 @@ def test_a_jar_with_other_bytes_is_refused(tmp_path: Path, monkeypatch: pytest.M
     forged.write_bytes(b"something else")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.setattr(jars, "_download", lambda *_: forged)
-    with pytest.raises(StackError, match=r"is not the file that .* pins"):
+    with pytest.raises(StackError, match="is not the file that is pinned"):
         jars.classpath(lambda _: None)
     assert not list(jars.cache_folder().rglob("*.jar"))
 

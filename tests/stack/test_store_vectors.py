@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from pipeline.contracts.instants import format_ms
+from pipeline.retrieval.vectors import Vector, vector
 from pipeline.store.fetch import Store
 from pipeline.store.projection import Record
 from tests.support.memory import T0, Memory, episode, episode_as_read
@@ -107,6 +108,43 @@ def test_without_a_question_s_vector_embeddings_change_nothing(memory: Memory) -
     memory.wipe()
     memory.write(*(_bare(record) for record in talk()))
     assert memory.pack(QUESTION) == with_embeddings
+
+
+def _meaning(text: str) -> Vector | None:
+    """In the place of a model: what is about money paid back is one direction, all else another."""
+    about_refunds = any(word in text.lower() for word in ("refund", "money back"))
+    return vector([0.0, 1.0] if about_refunds else [1.0, 0.0], "model")
+
+
+@pytest.fixture
+def semantic(redis_url: str, memory: Memory) -> Iterator[Memory]:
+    made = Memory(redis_url, memory.keys.prefix, "model", _meaning)
+    yield made
+    made.client.close()
+
+
+def test_with_a_model_every_text_and_every_question_has_a_vector(semantic: Memory) -> None:
+    semantic.write(*map(_bare, talk()))
+    assert semantic.found(QUESTION)[:2] == [ANSWER, DECOY]
+    mine = semantic.pack(QUESTION)
+    semantic.store = Store(semantic.client, semantic.keys, _meaning)
+    assert semantic.pack(QUESTION) == mine
+
+
+def test_an_event_s_own_vector_of_the_same_model_is_taken_for_what_it_says(semantic: Memory) -> None:
+    semantic.write(said("e1", "Unheard of", [0.0, 2.0], 0, metadata={"x-hmx-embedding-model": "model"}))
+    semantic.write(said("e2", "Unheard of as well", [0.0, 2.0], 1))
+    assert semantic.found(QUESTION) == ["e1"]
+    assert sorted(semantic.found(QUESTION, query_vector=[0.0, 1.0])) == ["e2"], "the question brings another model's"
+
+
+def test_memory_with_a_model_is_another_one_than_memory_without(memory: Memory, semantic: Memory) -> None:
+    for each in (memory, semantic):
+        assert each.store.positions() == {}
+        each.write(*map(_bare, talk()))
+    assert memory.found(QUESTION) == [DECOY]
+    assert memory.pack(QUESTION).pack_id != semantic.pack(QUESTION).pack_id
+    assert memory.store.state_version("acme") != semantic.store.state_version("acme")
 
 
 def _bare(record: Record) -> Record:

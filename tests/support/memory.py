@@ -18,6 +18,7 @@ from pipeline.retrieval.documents import document, episode_step
 from pipeline.retrieval.plan import plan
 from pipeline.retrieval.request import PackRequest
 from pipeline.retrieval.score import Fetched, Found
+from pipeline.retrieval.vectors import Embed
 from pipeline.store.blocks import Blocks, Client, connect
 from pipeline.store.changes import Command
 from pipeline.store.fetch import Store
@@ -151,14 +152,14 @@ def _parts(key: bytes, value: bytes) -> bytes | list[bytes]:
 class Memory:
     """One prefix of a Redis server, to write records to and to read."""
 
-    def __init__(self, url: str, prefix: str) -> None:
+    def __init__(self, url: str, prefix: str, semantic: str = "", embed: Embed | None = None) -> None:
         self.client: Client = connect(url)
-        self.keys = Keys(prefix)
+        self.keys = Keys(prefix, semantic)
         self.blocks = Blocks(self.client, self.keys)
-        self.store = Store(self.client, self.keys)
+        self.store = Store(self.client, self.keys, embed)
 
     def commands(self, records: Sequence[Record]) -> list[Command]:
-        return commands_of(self.keys, records)
+        return commands_of(self.keys, records, self.store.embed)
 
     def write(self, *records: Record) -> None:
         """Each partition's records as one block, from wherever it stands."""
@@ -196,7 +197,7 @@ class Memory:
 
     def pack(self, query: str, tenant: str = "acme", tags: list[str] | None = None, **asked: Any) -> ContextPack:
         request = PackRequest.model_validate({"query": query, "tenant_id": tenant, "tags": tags, **asked})
-        planned = plan(request)
+        planned = plan(request, self.store.embed)
         return assemble(request, planned, self.store.fetch(planned))
 
     def found(self, query: str, tenant: str = "acme", tags: list[str] | None = None, **asked: Any) -> list[str]:
