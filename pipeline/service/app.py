@@ -58,6 +58,7 @@ def create_app(settings: Settings) -> FastAPI:
         description=DESCRIPTION,
         lifespan=running,
         redoc_url=None,
+        redirect_slashes=False,
         responses=problems.DOCUMENTED,
     )
     app.state.settings = settings

@@ -15,6 +15,7 @@ from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import Response
 from starlette.exceptions import HTTPException
+from starlette.routing import Match
 from starlette.types import Scope
 
 from pipeline.intake.paths import path_of
@@ -24,6 +25,7 @@ from pipeline.service.dialect.envelope import failure, speaks
 LOG: Final = logging.getLogger("hmx.service")
 MEDIA_TYPE: Final = "application/problem+json"
 RETRY: Final = {"Retry-After": "2"}
+METHODS: Final = ("DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT")
 
 
 class Kind(StrEnum):
@@ -152,8 +154,17 @@ async def _raised(request: Request, error: Exception) -> Response:
 async def _http(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     kind = _BY_STATUS.get(error.status_code, Kind.HTTP)
-    headers = dict(error.headers) if error.headers else None
+    headers = dict(error.headers or {})
+    if kind is Kind.METHOD_NOT_ALLOWED:
+        headers["Allow"] = _allowed(request.scope)
     return answer(request.scope, kind, HTTPStatus(error.status_code).phrase, headers, error.status_code)
+
+
+def _allowed(scope: Scope) -> str:
+    """Of every route with this path; the framework tells of one."""
+    routes = scope["app"].routes
+    asked = ({**scope, "method": method} for method in METHODS)
+    return ", ".join(one["method"] for one in asked if any(route.matches(one)[0] is Match.FULL for route in routes))
 
 
 async def _parameters(request: Request, error: Exception) -> Response:

@@ -283,6 +283,7 @@ def enveloped(answer: httpx.Response, status: int) -> dict[str, Any]:
 def test_every_error_has_the_envelope_and_the_native_routes_keep_theirs(service: httpx.Client) -> None:
     key = {"Authorization": "Bearer hx_test_acme"}
     assert enveloped(service.get("/v1/nothing"), 404)["error"]["code"] == "not_found"
+    assert enveloped(service.get("/v1/artifacts/", headers=key), 404)["error"]["code"] == "not_found"
     assert enveloped(service.delete("/v1/capture"), 405)["error"]["code"] == "method_not_allowed"
     assert (
         enveloped(service.post("/v1/synthesize", content=b"{", headers=key), 422)["error"]["code"] == "validation_error"

@@ -281,6 +281,8 @@ def test_what_no_route_answers_is_a_problem_too(service: httpx.Client) -> None:
     answer = service.delete("/v1/hmx/artifacts", headers=ACME)
     is_problem(answer, 405, "method_not_allowed")
     assert answer.headers["allow"] == "GET"
+    assert service.delete("/v1/hmx/events", headers=ACME).headers["allow"] == "GET, POST", "of every route of the path"
+    is_problem(service.get("/v1/hmx/artifacts/", headers=ACME), 404, "not_found")
 
 
 def test_a_defect_is_a_problem_and_a_line_without_what_was_sent(
