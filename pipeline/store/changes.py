@@ -99,7 +99,7 @@ class TenantChanges:
         self._versions: dict[bytes, int] = {}
         self._newest: int | None = None
         self._expiring: dict[bytes, int] = {}
-        self._events: dict[tuple[bytes, bytes], bytes] = {}
+        self._events: dict[bytes, bytes] = {}
         self._steps: dict[bytes, dict[int, bytes]] = {}
         self._documents: list[bytes] = []
         self._rows = bytearray()
@@ -119,10 +119,10 @@ class TenantChanges:
         """The tenant's state is now as of this record."""
         self._versions[partition] = offset
 
-    def event(self, key: bytes, session: bytes, value: bytes, at: int) -> None:
-        self._events[key, session] = value
+    def event(self, key: bytes, packed: bytes, at: int) -> None:
+        self._events[key] = self._events.get(key, b"") + packed
         self._newest = at if self._newest is None else max(at, self._newest)
-        self._block.arguments += 5
+        self._block.arguments += 3
 
     def expires(self, event_id: bytes, at: int) -> None:
         """Of an id that several sessions use the last."""
@@ -181,8 +181,8 @@ class TenantChanges:
         for key, value in self._values.items():
             yield (b"DEL", key) if value is None else (b"SET", key, value)
         yield from self._sample_commands()
-        for (key, session), value in self._events.items():
-            yield (b"HSET", key, session, value)
+        for key, packed in self._events.items():
+            yield (b"APPEND", key, packed)
         for key, steps in self._steps.items():
             kept = sorted(steps)[-SESSION_STEPS:]
             yield (b"ZADD", key, *(part for index in kept for part in (b"%d" % index, steps[index])))

@@ -26,6 +26,7 @@ from pipeline.settings import Settings
 from pipeline.store.blocks import Blocks, Client, connect, reachable
 from pipeline.store.keys import Keys, TenantKeys
 from pipeline.store.learnt import read_learnt
+from pipeline.store.same_id import beginning, unpack_episodes
 from pipeline.store.search import Search, read_artifact, state_version
 from pipeline.store.semantic import Semantic
 
@@ -115,13 +116,12 @@ class Store:
 
     def get_event(self, tenant_id: str, event_id: str, session_id: str | None = None) -> Json | Ambiguous | None:
         """The episode."""
-        key = self._keys.tenant(tenant_id).event(event_id)
         with reachable():
-            if session_id is not None:
-                return _json(self._client.hget(key, session_id))
-            found = self._client.hgetall(key)
+            found = unpack_episodes(self._client.get(self._keys.tenant(tenant_id).event(event_id)))
+        if session_id is not None:
+            return _json(found.get(session_id))
         if len(found) > 1:
-            return Ambiguous(tuple(sorted(session.decode() for session in found)))
+            return Ambiguous(tuple(sorted(found)))
         return _json(next(iter(found.values()), None))
 
     def get_artifact(self, tenant_id: str, artifact_id: str) -> Json | None:
@@ -146,11 +146,13 @@ class Store:
     def lacking(self, tenant_id: str, events: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
         """Those (session, event) of which memory holds no episode."""
         keys = self._keys.tenant(tenant_id)
+        begin = [beginning(session) for session, _ in events]
         with reachable(), self._client.pipeline(transaction=False) as pipe:
-            for session, event in events:
-                pipe.hexists(keys.event(event), session)
+            for wanted, (_, event) in zip(begin, events, strict=True):
+                pipe.getrange(keys.event(event), 0, len(wanted) - 1)
             held = pipe.execute()
-        return [each for each, there in zip(events, held, strict=True) if not there]
+        other = [(each, there) for each, wanted, there in zip(events, begin, held, strict=True) if there != wanted]
+        return [(s, event) for (s, event), there in other if not (there and self.get_event(tenant_id, event, s))]
 
     def learnt(self, tenant_id: str, agent_id: str | None = None) -> Learnt:
         """All that a fingerprint is made of."""

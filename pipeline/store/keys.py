@@ -14,7 +14,7 @@ from urllib.parse import quote
 from pipeline.retrieval.terms import VERSION
 from pipeline.topology import ARTIFACTS, EPISODES, EVIDENCE, KNOWLEDGE
 
-LAYOUT: Final = 8
+LAYOUT: Final = 9
 REMEMBERED: Final = 4_096
 """Names with other characters, such as sessions', that come again and again."""
 _PLAIN: Final = re.compile(r"[A-Za-z0-9_.~-]*")
@@ -64,7 +64,7 @@ class TenantKeys:
         return self._key("expiring")
 
     def event(self, event_id: str) -> bytes:
-        """Hash: session id → episode. More than one field: the id is ambiguous."""
+        """String: the episodes with that id (see `same_id`). Of more than one session: the id is ambiguous."""
         return self._key("event", event_id)
 
     def session(self, session_id: str) -> bytes:

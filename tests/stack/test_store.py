@@ -289,6 +289,8 @@ def test_an_event_id_of_two_sessions_is_ambiguous_until_one_is_named(memory: Mem
     found = memory.store.get_event("acme", "e1", "s2")
     assert isinstance(found, dict)
     assert found["sessionId"] == "s2"
+    asked = [("s1", "e1"), ("s2", "e1"), ("s3", "e1"), ("s", "e1"), ("s1", "e2"), ("s1", "e3")]
+    assert memory.store.lacking("acme", asked) == [("s3", "e1"), ("s", "e1"), ("s1", "e3")]
     alone = memory.store.get_event("acme", "e2")
     assert isinstance(alone, dict)
     assert memory.store.get_event("acme", "e3") is None

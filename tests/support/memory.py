@@ -145,6 +145,9 @@ says beside its number."""
 
 def _parts(key: bytes, value: bytes) -> bytes | list[bytes]:
     kind, _, name = key.rpartition(b"}:")[2].partition(b":")
+    if kind == b"event":
+        parts = value.split(b"\0")
+        return sorted(map(b"\0".join, zip(parts[::2], parts[1::2], strict=False)))
     size = 8 + int(name.partition(b"%3A")[0]) if kind == b"vector" else _APPENDED.get(kind)
     return value if size is None else sorted(value[i : i + size] for i in range(0, len(value), size))
 

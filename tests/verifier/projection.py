@@ -141,6 +141,8 @@ class Expected:
         self._roots: dict[str, str] = {}
         self._strings: dict[bytes, bytes] = {}
         self._hashes: dict[bytes, dict[bytes, bytes]] = defaultdict(dict)
+        self._same_id: dict[bytes, bytes] = defaultdict(bytes)
+        """Session and episode, one behind the other, of all that have an event id."""
         self._tenants: set[bytes] = set()
         self._newest: dict[bytes, int] = {}
         self._expiring: dict[bytes, dict[bytes, float]] = defaultdict(dict)
@@ -177,7 +179,7 @@ class Expected:
         fields: Json = orjson.loads(value)
         root = self._tenant(fields["metadata"]["hmx"]["tenant_id"], EPISODES, number, row)
         session = fields["sessionId"]
-        self._hashes[_key(root, "event", fields["id"])][session.encode()] = value
+        self._same_id[_key(root, "event", fields["id"])] += quote(session, safe="").encode() + b"\0" + value + b"\0"
         newest = f"{root}:newest".encode()
         at = event_time(fields)
         ttl = fields["metadata"]["hmx"].get("ttl_seconds")
@@ -249,6 +251,7 @@ class Expected:
         memory.update({key: _last(changed) for key, changed in self._changed.items()})
         memory.update({key: _recent(steps) for key, steps in self._steps.items()})
         memory.update({key: b"".join(sorted(parts)) for key, parts in self._postings.items()})
+        memory.update({key: _in_order(key, value) for key, value in self._same_id.items()})
         self._list(memory)
         for root, patterns in self._samples.items():
             _sample(memory, root, patterns)
@@ -306,12 +309,21 @@ def _sample(memory: Memory, root: str, patterns: dict[str, dict[str, int]]) -> N
 
 def _sorted_parts(memory: Memory) -> Memory:
     """What was appended to a key, in the order of its bytes."""
-    return {
-        key: b"".join(sorted(value[i : i + shape.size] for i in range(0, len(value), shape.size)))
-        if isinstance(value, bytes) and (shape := _appended(key))
-        else value
-        for key, value in memory.items()
-    }
+    return {key: _in_order(key, value) if isinstance(value, bytes) else value for key, value in memory.items()}
+
+
+def _in_order(key: bytes, value: bytes) -> bytes:
+    if _kind(key) == b"event":
+        parts = value.split(b"\0")  # session, episode, session …, and nothing behind the last
+        pairs = sorted(zip(parts[:-1:2], parts[1::2], strict=False))
+        return b"".join(session + b"\0" + episode + b"\0" for session, episode in pairs) + parts[-1]
+    shape = _appended(key)
+    size = shape.size if shape else len(value) or 1
+    return b"".join(sorted(value[i : i + size] for i in range(0, len(value), size)))
+
+
+def _kind(key: bytes) -> bytes:
+    return key.rpartition(b"}:")[2].partition(b":")[0]
 
 
 def _appended(key: bytes) -> struct.Struct | None:
