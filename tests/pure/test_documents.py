@@ -93,7 +93,7 @@ def test_the_readme_names_every_make_target() -> None:
 
 def test_python_examples_are_valid_and_their_event_is_accepted() -> None:
     examples = [code for language, code in BLOCKS if language == "python"]
-    assert len(examples) == 4
+    assert len(examples) == 5
     for code in examples:
         compile(code, "README.md", "exec")
     (literal,) = re.findall(r"^event = (\{.*?^\})$", examples[0], re.MULTILINE | re.DOTALL)

@@ -20,9 +20,10 @@ from pipeline.contracts.limits import (
     WAITING_EVENTS,
     WINDOW_MS,
 )
-from pipeline.retrieval.documents import REMEMBERED, TEXT
+from pipeline.retrieval.documents import TEXT
 from pipeline.store.changes import PATTERN_SAMPLE, SESSION_STEPS, TENANT_SAMPLE
 from pipeline.store.materialiser import BLOCK_ARGUMENTS, BLOCK_BYTES, BLOCK_RECORDS
+from pipeline.store.search import SOURCES_BYTES
 from pipeline.store.views import VIEWS_BYTES
 
 _LONGEST_S = CONTRIBUTION_DEBOUNCE_MS * PATTERN_CONTRIBUTIONS // 1_000
@@ -212,8 +213,8 @@ CASES = (
     ),
     Case(
         "more memory than a process of the service can remember",
-        f"it keeps {VIEWS_BYTES // MB} MB of what it has read of the index, and {REMEMBERED:,} documents; what was "
-        "asked longest ago is read again, and the answer is the same",
+        f"it keeps {VIEWS_BYTES // MB} MB of what it has read of the index, and {SOURCES_BYTES // MB} MB of sources; what "
+        "was asked longest ago is read again, and the answer is the same",
         "packs take longer",
         "more processes, each with tenants of its own",
         {
