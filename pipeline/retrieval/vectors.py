@@ -21,7 +21,11 @@ from pipeline.retrieval.growing import Growing
 WIDTH: Final = 1024
 """Components kept at most; so many products of bytes stay below 2^24, up to where float32 holds every whole number."""
 _HIGHEST: Final = 127
-_BLOCK: Final = 1 << 18
+LOOKED_AT: Final = 1_000
+"""Vectors that are compared component by component."""
+_NEVER: Final = WIDTH + 1
+"""More than components there are."""
+_BLOCK: Final = 1 << 17
 """Components that are looked at in one go: they stay in the processor's cache."""
 UNIT: Final = 1 << 16
 """How relevant the best match by words is."""
@@ -98,8 +102,12 @@ class Vectors:
         self._row: Final = np.dtype([("number", "<u8"), ("values", "i1", (width,))])
         self._width: Final = width
         self._places = Growing(np.int32)
+        self._rows = Growing(np.int32)
+        """By place; -1 where a document has no vector."""
         self._values = Growing(np.int8)
         self._lengths = Growing(np.float64)
+        self._signs = [Growing(np.uint64) for _ in range(-(-width // 64))]
+        """Which components are above 0, 64 of each row in each."""
 
     @property
     def size(self) -> int:
@@ -107,34 +115,70 @@ class Vectors:
 
     @property
     def nbytes(self) -> int:
-        return self._places.nbytes + self._values.nbytes + self._lengths.nbytes + 500
+        columns = (self._places, self._rows, self._values, self._lengths, *self._signs)
+        return sum(column.nbytes for column in columns) + 1_000
 
     def extend(self, pieces: Sequence[bytes], index: EpisodeIndex) -> None:
         """The pieces that follow those read so far, of some rows each; the index has read their documents."""
+        self._rows.append(np.full(index.size - self._rows.size, -1, np.int32))
+        for piece in pieces:
+            rows, first = np.frombuffer(piece, self._row), self.size
+            places = index.places(rows["number"])
+            self._places.append(places)
+            self._rows.values[places] = np.arange(first, first + len(rows), dtype=np.int32)
+            self._values.append(rows["values"].reshape(-1))
+            self._lengths.append(np.sqrt(np.square(rows["values"], dtype=np.int32).sum(axis=1)))
+            for column, signs in zip(self._signs, _signs(rows["values"]).T, strict=True):
+                column.append(signs)
         self.read += len(pieces)
-        rows = np.frombuffer(b"".join(pieces), self._row)
-        self._places.append(index.places(rows["number"]))
-        self._values.append(rows["values"].reshape(-1))
-        values = rows["values"].astype(np.int32)
-        self._lengths.append(np.sqrt(np.einsum("ij,ij->i", values, values)))
 
-    def nearness(self, asked: bytes, documents: int) -> NDArray[np.int32]:
-        """How relevant each document's direction is, beside that asked for; 0 across, against it, or without any."""
-        found = np.zeros(documents, np.int32)
-        direction = np.frombuffer(asked, np.int8).astype(np.float32)
-        rows, step = self._values.values.reshape(-1, self._width), max(1, _BLOCK // self._width)
-        blocks = [rows[start : start + step].astype(np.float32) @ direction for start in range(0, len(rows), step)]
-        if blocks:
-            lengths = self._lengths.values * np.sqrt(np.square(direction, dtype=np.float64).sum())
-            near = np.rint(np.maximum(np.concatenate(blocks), 0.0) * NEAR / lengths)
-            found[self._places.values] = near.astype(np.int32)
+    def nearest(self, asked: bytes, limit: int, among: NDArray[np.bool_] | None = None) -> Places:
+        """The documents that are nearest, and others as near as the last, of those whose components' signs agree best
+        with the signs of those asked for."""
+        apart = np.zeros(self.size, np.uint16)
+        for column, sign in zip(self._signs, _signs(np.frombuffer(asked, np.int8)[np.newaxis])[0], strict=True):
+            apart += np.bitwise_count(column.values ^ sign)
+        if among is not None:
+            apart[~among[self._places.values]] = _NEVER
+        counted = np.cumsum(np.bincount(apart, minlength=_NEVER + 1)[:_NEVER])
+        furthest = min(int(np.searchsorted(counted, LOOKED_AT)), _NEVER - 1)
+        places = self._places.values[apart <= furthest]
+        near = self.nearness(asked, places)
+        least = np.partition(near, len(near) - limit)[len(near) - limit] if len(near) > limit else 0
+        found: Places = places[near >= max(1, least)]
         return found
+
+    def nearness(self, asked: bytes, places: Places) -> NDArray[np.int32]:
+        """How relevant these documents' directions are, beside that asked for; 0 across, against it, or without any."""
+        rows = self._rows.values[places]
+        there, found = rows >= 0, np.zeros(len(places), np.int32)
+        direction = np.frombuffer(asked, np.int8).astype(np.float32)
+        length = np.sqrt(np.square(direction, dtype=np.float64).sum())
+        products = self._products(rows[there], direction)
+        found[there] = np.rint(np.maximum(products, 0.0) * NEAR / (self._lengths.values[rows[there]] * length))
+        return found
+
+    def _products(self, rows: NDArray[np.int32], direction: NDArray[np.float32]) -> NDArray[np.float64]:
+        values, step = self._values.values.reshape(-1, self._width), max(1, _BLOCK // self._width)
+        found = np.empty(len(rows), np.float64)
+        for start in range(0, len(rows), step):
+            found[start : start + step] = values[rows[start : start + step]].astype(np.float32) @ direction
+        return found
+
+
+def _signs(values: NDArray[np.int8]) -> NDArray[np.uint64]:
+    """Of each row 64 in a number."""
+    packed = np.packbits(values > 0, axis=1)
+    room = np.zeros((len(values), -(-packed.shape[1] // 8) * 8), np.uint8)
+    room[:, : packed.shape[1]] = packed
+    return room.view(np.uint64)
 
 
 def best_of_both(
     index: EpisodeIndex,
     terms: Sequence[Term],
-    near: NDArray[np.int32],
+    vectors: Vectors,
+    asked: bytes,
     limit: int,
     among: NDArray[np.bool_] | None = None,
 ) -> list[Both]:
@@ -142,16 +186,11 @@ def best_of_both(
     With `among`, of these documents only."""
     worded = index.best(terms, limit, among)
     highest = max((score for _, score in worded), default=1)
-    near = near if among is None else np.where(among, near, 0)
-    places = np.union1d(index.places(np.array([n for n, _ in worded], np.uint64)), _nearest(near, limit))
+    by_words = index.places(np.array([number for number, _ in worded], np.uint64))
+    places = np.union1d(by_words, vectors.nearest(asked, limit, among))
     words = (index.weigh(terms, places).astype(np.int64) * UNIT // highest).astype(np.int32)
-    numbers, total = index.numbers(places), words + near[places]
-    order = np.lexsort((numbers, -total))[:limit]
-    chosen = (numbers[order].tolist(), words[order].tolist(), near[places[order]].tolist())
+    near = vectors.nearness(asked, places)
+    numbers = index.numbers(places)
+    order = np.lexsort((numbers, -(words + near)))[:limit]
+    chosen = (numbers[order].tolist(), words[order].tolist(), near[order].tolist())
     return [Both(*each) for each in zip(*chosen, strict=True)]
-
-
-def _nearest(near: NDArray[np.int32], limit: int) -> Places:
-    """All that are as near as the last of so many: numbers decide between them, not places."""
-    least = np.partition(near, len(near) - limit)[len(near) - limit] if len(near) > limit else 0
-    return np.flatnonzero(near >= max(1, least)).astype(np.int32)

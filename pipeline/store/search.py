@@ -11,9 +11,7 @@ from itertools import islice
 from typing import Any, Final, NamedTuple
 
 import msgspec
-import numpy as np
 import orjson
-from numpy.typing import NDArray
 
 from pipeline.contracts.artifact import Artifact
 from pipeline.contracts.canonical import content_hash
@@ -24,7 +22,7 @@ from pipeline.retrieval.catalogue import Card, Catalogue, Hit
 from pipeline.retrieval.documents import Document
 from pipeline.retrieval.plan import Plan
 from pipeline.retrieval.score import Fetched, Found
-from pipeline.retrieval.vectors import Both, Vector, best_of_both
+from pipeline.retrieval.vectors import Both, best_of_both
 from pipeline.store.blocks import Client, StoreUnavailableError, reachable, snapshot
 from pipeline.store.changes import CHANGES, Command
 from pipeline.store.keys import Keys, TenantKeys
@@ -195,8 +193,10 @@ class Search:
         if plan.vector is None:
             episodes = [Both(*each, near=0) for each in view.episodes.best(terms, plan.episodes, among)]
         else:
-            near = _near(view, plan.vector, next(answers))
-            episodes = best_of_both(view.episodes, terms, near, plan.episodes, among)
+            vectors = view.vectors(plan.vector)
+            vectors.extend(next(answers), view.episodes)
+            view.keep_vectors(plan.vector, vectors)
+            episodes = best_of_both(view.episodes, terms, vectors, plan.vector.values, plan.episodes, among)
         artifacts, knowledge = view.artifacts.catalogue, view.knowledge.catalogue
         return (
             episodes,
@@ -258,14 +258,6 @@ class Search:
     def _keep(self, key: Hashable, model: Model, size: tuple[int, int], value: bytes) -> _Source:
         least, each = size
         return self._sources.put(key, _Source(*model, {}), least + each * len(value))
-
-
-def _near(view: View, asked: Vector, pieces: Sequence[bytes]) -> NDArray[np.int32]:
-    """How near each document is; `pieces` follow those read so far."""
-    vectors = view.vectors(asked)
-    vectors.extend(pieces, view.episodes)
-    view.keep_vectors(asked, vectors)
-    return vectors.nearness(asked.values, view.episodes.size)
 
 
 @contextmanager

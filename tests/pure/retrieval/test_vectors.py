@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pipeline.contracts.limits import EMBEDDING_DIMENSIONS
+from pipeline.retrieval import vectors
 from pipeline.retrieval.episode_index import EpisodeIndex, Term
 from pipeline.retrieval.postings import document_number, pack_posting, pack_row
 from pipeline.retrieval.vectors import (
@@ -33,13 +34,17 @@ def read_index(documents: int) -> EpisodeIndex:
     return index
 
 
-def near(rows: dict[int, bytes], asked: bytes, documents: int, pieces: int = 1) -> list[int]:
-    index, held = read_index(documents), Vectors(len(asked))
-    packed = [pack_vector(number, values) for number, values in rows.items()]
+def read_vectors(rows: dict[int, bytes], width: int, documents: int, pieces: int = 1) -> Vectors:
+    index, held = read_index(documents), Vectors(width)
+    packed = [pack_vector(document_number(0, n), values) for n, values in rows.items()]
     cut = -(-len(packed) // pieces) or 1
-    for start in range(0, len(packed), cut):
-        held.extend([b"".join(packed[start : start + cut])], index)
-    return [int(n) for n in held.nearness(asked, documents)]
+    held.extend([b"".join(packed[start : start + cut]) for start in range(0, len(packed), cut)], index)
+    return held
+
+
+def near(rows: dict[int, bytes], asked: bytes, documents: int, pieces: int = 1) -> list[int]:
+    held = read_vectors(rows, len(asked), documents, pieces)
+    return [int(n) for n in held.nearness(asked, np.arange(documents, dtype=np.int32))]
 
 
 def plainly(one: bytes, other: bytes) -> int:
@@ -64,9 +69,8 @@ def test_no_sum_of_products_is_rounded() -> None:
     largest = bytes([127] * WIDTH)
     halves = np.array([127, -127] * (WIDTH // 2), np.int8)
     halves[0] = 126
-    held = Vectors(WIDTH)
-    held.extend([pack_vector(0, largest) + pack_vector(1, halves.tobytes())], read_index(2))
-    products = held._values.values.reshape(-1, WIDTH).astype(np.float32) @ np.full(WIDTH, 127, np.float32)
+    held = read_vectors({0: largest, 1: halves.tobytes()}, WIDTH, 2)
+    products = held._products(np.arange(2, dtype=np.int32), np.full(WIDTH, 127, np.float32))
     assert products.tolist() == [WIDTH * 127 * 127, -127]
     assert WIDTH * 127 * 127 < 2**24
     assert near({0: largest, 1: largest}, largest, 2) == [NEAR, NEAR]
@@ -127,19 +131,46 @@ def test_a_model_that_is_no_text_is_none() -> None:
     assert made == vector([1])
 
 
+def draw_rows(data: st.DataObject, width: int) -> tuple[dict[int, bytes], bytes]:
+    directions = st.lists(BYTES, min_size=width, max_size=width).filter(any)
+    packed = directions.map(lambda values: np.array(values, np.int8).tobytes())
+    return data.draw(st.dictionaries(st.integers(0, 11), packed)), data.draw(packed)
+
+
+@given(st.data(), st.integers(1, 70), st.integers(1, 12), st.integers(1, 12))
+def test_the_nearest_are_those_of_the_vectors_whose_signs_agree_best(
+    data: st.DataObject, width: int, limit: int, looked_at: int
+) -> None:
+    rows, asked = draw_rows(data, width)
+    among = np.array(data.draw(st.lists(st.booleans(), min_size=12, max_size=12)))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(vectors, "LOOKED_AT", looked_at)
+        found = read_vectors(rows, width, 12).nearest(asked, limit, among)
+
+    def apart(one: bytes) -> int:
+        return sum((a < 128 and a > 0) != (b < 128 and b > 0) for a, b in zip(one, asked, strict=True))
+
+    allowed = {n: values for n, values in rows.items() if among[n]}
+    furthest = sorted(map(apart, allowed.values()))[:looked_at][-1:]
+    nearness = near(rows, asked, 12)
+    seen = [n for n, values in allowed.items() if [apart(values)] <= furthest]
+    least = max([1, *sorted((nearness[n] for n in seen), reverse=True)[limit - 1 : limit]])
+    assert sorted(found.tolist()) == sorted(n for n in seen if nearness[n] >= least)
+
+
 @given(st.data(), st.integers(1, 12))
 def test_what_words_and_vectors_say_is_added_up_for_the_best_of_both(data: st.DataObject, limit: int) -> None:
     worded = data.draw(st.sets(st.integers(0, 11)))
-    nearness = np.array(data.draw(st.lists(st.integers(0, 3), min_size=12, max_size=12)), np.int32) * 20_000
+    rows, asked = draw_rows(data, 3)
     among = np.array(data.draw(st.lists(st.booleans(), min_size=12, max_size=12)))
     index, term = read_index(12), Term()
     index.refresh(term, b"".join(pack_posting(document_number(0, n), 1) for n in sorted(worded)))
-    found = best_of_both(index, [term], nearness, limit, among)
+    found = best_of_both(index, [term], read_vectors(rows, 3, 12), asked, limit, among)
 
-    weighed = dict(index.best([term], 12, among))
+    weighed, nearness = dict(index.best([term], 12, among)), near(rows, asked, 12)
     highest = max(weighed.values(), default=1)
     words = {n: weighed.get(n, 0) * UNIT // highest for n in range(12)}
-    said = [(n, words[n], int(nearness[n])) for n in range(12) if among[n] and words[n] + nearness[n]]
+    said = [(n, words[n], nearness[n]) for n in range(12) if among[n] and words[n] + nearness[n]]
     best = sorted(said, key=lambda each: (-each[1] - each[2], each[0]))
     assert set(found) <= set(best)
     assert found == sorted(found, key=lambda each: (-each.words - each.near, each.number))
