@@ -213,8 +213,8 @@ CASES = (
     ),
     Case(
         "more memory than a process of the service can remember",
-        f"it keeps {VIEWS_BYTES // MB} MB of what it has read of the index, and {SOURCES_BYTES // MB} MB of sources; what "
-        "was asked longest ago is read again, and the answer is the same",
+        f"it keeps {VIEWS_BYTES // MB} MB of what it has read of the index, and {SOURCES_BYTES // MB} MB of sources; "
+        "what was asked longest ago is read again, and the answer is the same",
         "packs take longer",
         "more processes, each with tenants of its own",
         {
