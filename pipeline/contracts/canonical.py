@@ -1,6 +1,7 @@
 """Canonical JSON (RFC 8785) and the hashes that rest on it (HMX-A §8)."""
 
 import hashlib
+from functools import lru_cache
 from typing import Any
 
 import orjson
@@ -29,8 +30,13 @@ def _prepared(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [_prepared(item) for item in value]
     if isinstance(value, float):
-        return orjson.Fragment(rfc8785.dumps(value))
+        return _number(value)
     return value
+
+
+@lru_cache(1_024)  # the same few come again: weights, confidences
+def _number(value: float) -> orjson.Fragment:
+    return orjson.Fragment(rfc8785.dumps(value))
 
 
 def _code_units(key: str) -> bytes:

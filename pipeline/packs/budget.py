@@ -6,6 +6,7 @@ section's budget; the placed tokens never exceed the total. The hard limit beats
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from operator import itemgetter
 from typing import Final
 
 from msgspec.structs import replace
@@ -138,11 +139,10 @@ def by_shares(opened: Sequence[Open], room: Room) -> None:
 
 def _fill_rest(opened: Sequence[Open], room: Room) -> None:
     """Whatever still fits as a whole."""
-    rest = sorted(((c.order, i) for i, section in enumerate(opened) for c in section.waiting))
-    by_order = {(c.order, i): c for i, section in enumerate(opened) for c in section.waiting}
-    for key in rest:
-        if by_order[key].tokens <= room.tokens:
-            place(opened[key[1]], by_order[key], room.tokens, room)
+    rest = [(each.order, i, each) for i, section in enumerate(opened) for each in section.waiting]
+    for _, i, each in sorted(rest, key=itemgetter(0, 1)):
+        if each.tokens <= room.tokens:
+            place(opened[i], each, room.tokens, room)
 
 
 def _fill_section(section: Open, share: int, room: Room) -> int:

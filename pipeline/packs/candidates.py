@@ -20,7 +20,7 @@ class Bar(NamedTuple):
     because: str
 
 
-class Candidate(msgspec.Struct, frozen=True, eq=False):
+class Candidate(msgspec.Struct, frozen=True, eq=False, gc=False):
     """An entry that is ready but for its rank. `session_id`: where an episode's id is to be looked up."""
 
     section: Section
@@ -62,6 +62,8 @@ def duplicates(ordered: Sequence[Candidate]) -> dict[int, int]:
     """Positions of those that have an earlier one's id or say the same, within a section; and the position of that
     one."""
     repeated: dict[int, int] = {}
+    if len(ordered) < 2:
+        return repeated
     ids: dict[tuple[Section, str], int] = {}
     before = _near_before(ordered)
     said = cache(lambda position: words(ordered[position].said))

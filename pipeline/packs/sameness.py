@@ -22,7 +22,7 @@ _LONG: Final = 64
 """Characters of a run without blanks that is not remembered."""
 
 
-class Mark(msgspec.Struct, frozen=True):
+class Mark(msgspec.Struct, frozen=True, gc=False):
     """How many words a text has, repeats included, and one bit for each of them."""
 
     words: int

@@ -5,7 +5,7 @@ whether another one says the same. Nothing fails.
 """
 
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import msgspec
 
@@ -15,11 +15,12 @@ from pipeline.packs import render
 from pipeline.packs.sameness import Mark, mark
 from pipeline.packs.tokens import estimate
 from pipeline.retrieval.documents import Document
+from pipeline.retrieval.score import Made
 
 Source = TypeVar("Source")
 
 
-class Shown(msgspec.Struct, frozen=True):
+class Shown(msgspec.Struct, frozen=True, gc=False):
     text: str
     """As the entry says it, marked."""
     tokens: int
@@ -46,9 +47,9 @@ def knowledge(source: KnowledgeRecord) -> Shown:
     return shown(render.knowledge(source), source.text)
 
 
-def kept(made: dict[Any, Any], show: Callable[[Source], Shown], source: Source) -> Shown:
-    """`made` belongs to the source (`Found.made`)."""
-    known: Shown | None = made.get(show)
+def kept(made: Made, show: Callable[[Source], Shown], source: Source) -> Shown:
+    """`made` belongs to the source (`Found.made`), `show` to its kind."""
+    known: Shown | None = made.shown
     if known is None:
-        known = made[show] = show(source)
+        known = made.shown = show(source)
     return known

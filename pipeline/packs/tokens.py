@@ -26,10 +26,8 @@ def estimate(text: str) -> int:
         return 0
     runs = text.split(" ")
     # Where all that is blank is single spaces, no piece reaches beyond one, and each belongs to what comes after it.
-    if runs == text.split():
-        tokens = _pieces(runs[0]) + sum(
-            _after_space(run) if len(run) < _LONGEST else _pieces(f" {run}") for run in runs[1:]
-        )
+    if runs == text.split() and max(map(len, runs)) < _LONGEST:
+        tokens = _pieces(runs[0]) + sum(map(_after_space, runs[1:]))
     else:
         tokens = _pieces(text)
     return tokens - (-tokens // _MARGIN)
@@ -41,7 +39,7 @@ def _after_space(run: str) -> int:
 
 
 def _pieces(text: str) -> int:
-    return sum(_short(piece) if len(piece) < _LONGEST else _tokens(piece) for piece in _PIECES.findall(text))
+    return sum([_short(piece) if len(piece) < _LONGEST else _tokens(piece) for piece in _PIECES.findall(text)])
 
 
 @lru_cache(maxsize=65_536)  # pieces repeat

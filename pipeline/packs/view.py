@@ -8,7 +8,7 @@ import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Generic, TypeVar
+from typing import Final, Generic, TypeVar
 
 import msgspec
 
@@ -30,9 +30,12 @@ from pipeline.retrieval.score import (
     Components,
     Fetched,
     Found,
+    Made,
+    Shares,
     artifact_components,
     document_components,
     knowledge_components,
+    shares,
 )
 from pipeline.retrieval.terms import terms
 from pipeline.retrieval.times import Span, time_reference
@@ -52,12 +55,12 @@ Source = TypeVar("Source")
 T = TypeVar("T")
 
 
-class Scored(msgspec.Struct, Generic[Source], frozen=True):
+class Scored(msgspec.Struct, Generic[Source], frozen=True, gc=False):
     source: Source
     parts: Components
     score: float
     barred: Bar | None = None
-    made: dict[Any, Any] = {}
+    made: Made = msgspec.field(default_factory=Made)
     """What is kept with the source (`Found.made`)."""
 
     @property
@@ -75,6 +78,7 @@ class Asked:
     time: Span | None
     """What the question speaks of."""
     weights: RankingWeights
+    shares: Shares
     priors: Priors | None
 
     @property
@@ -89,7 +93,7 @@ class Asked:
         return not self.looks_back or at <= self.now
 
     def score(self, parts: Components, pattern: str, text: str) -> float:
-        return favoured(self.priors, parts.score(self.weights), pattern, text)
+        return favoured(self.priors, parts.mean(self.shares), pattern, text)
 
     def unsure(self, confidence: float) -> Bar | None:
         if confidence >= self.request.min_confidence:
@@ -115,11 +119,13 @@ class View:
 
 def asked(request: PackRequest, fetched: Fetched) -> Asked:
     now = fetched.newest if request.as_of is None else min(milliseconds(request.as_of), fetched.newest)
+    weights = weights_of(request.strategy, request.weights)
     return Asked(
         request,
         now,
         time_reference(request.query, now),
-        weights_of(request.strategy, request.weights),
+        weights,
+        shares(weights),
         fetched.priors if request.strategy is Strategy.FINGERPRINT_GUIDED else None,
     )
 
@@ -150,10 +156,10 @@ def _artifacts(ask: Asked, fetched: Fetched) -> tuple[Scored[Artifact], ...]:
     ]
     standing = ask.best(standing, ARTIFACTS)
     forbidden = _forbidden(ask, fetched.policies)
-    highest = max((found.bm25 for found, _ in standing), default=1)
+    highest, focus = max((found.bm25 for found, _ in standing), default=1), ask.focus
     scored = []
     for found, barred in standing:
-        source, parts = found.source, artifact_components(found, highest, ask.focus)
+        source, parts = found.source, artifact_components(found, highest, focus)
         why = barred or _against(source, forbidden)
         pattern = str(source.metadata.get("pattern", ""))
         score = ask.score(parts, pattern, f"{source.title} {source.summary}")
@@ -255,9 +261,10 @@ def _episodes(
     ]
     alive = reranked(ask.request.query, ask.best(alive, EPISODES))
     highest = max((found.bm25 for found in alive), default=1)
+    focus = ask.focus
     scored = []
     for found in alive:
-        parts = document_components(found, highest, ask.focus)
+        parts = document_components(found, highest, focus)
         score = ask.score(parts, "", found.source.text)
         scored.append(Scored(found.source, parts, score, _document_barred(found.source, outdated), found.made))
     return tuple(scored)
@@ -269,11 +276,11 @@ def _known(ask: Asked, fetched: Fetched) -> tuple[Scored[KnowledgeRecord], ...]:
     found = ask.best([each for each in fetched.knowledge if ask.existed(_began(each.source))], KNOWLEDGE)
     policies = ask.best([policy for policy in fetched.policies if ask.existed(_began(policy))], POLICIES)
     found += [Found(policy, 0) for policy in policies if policy.record_id not in answering]
-    highest = max((each.bm25 for each in found), default=0) or 1
+    highest, focus = max((each.bm25 for each in found), default=0) or 1, ask.focus
     best = _best_sides([each.source for each in found if _holds(ask, each.source)])
     scored = []
     for each in found:
-        source, parts = each.source, knowledge_components(each, highest, ask.focus)
+        source, parts = each.source, knowledge_components(each, highest, focus)
         score = ask.score(parts, source.pattern, source.text)
         scored.append(Scored(source, parts, score, _record_barred(ask, each, best), each.made))
     return tuple(scored)

@@ -41,7 +41,7 @@ _SAID: Final = frozenset({Role.MESSAGE, Role.DECISION, Role.ERROR, Role.FEEDBACK
 _DONE: Final = frozenset({Role.CALL, Role.RESULT, Role.ACTION, Role.TEST, Role.ERROR})
 
 
-class Document(msgspec.Struct, frozen=True, array_like=True, kw_only=True):
+class Document(msgspec.Struct, frozen=True, array_like=True, kw_only=True, gc=False):
     """What a pack shows of one episode."""
 
     event_id: str

@@ -5,7 +5,6 @@ Enters: what was fetched, with raw BM25. Leaves: components within 0…1 and the
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any, Final, Generic, TypeVar
 
 import msgspec
@@ -26,9 +25,17 @@ _SUPPORT: Final = 5
 """An artifact observed this often is half as salient as one can be."""
 
 Source = TypeVar("Source")
+Shares = tuple[float, float, float, float]
+"""Of relevance, recency, provenance and salience; together 1."""
 
 
-class Found(msgspec.Struct, Generic[Source], frozen=True):
+class Made(msgspec.Struct, gc=False):
+    """What a pack has made of a source that does not depend on what was asked."""
+
+    shown: Any = None
+
+
+class Found(msgspec.Struct, Generic[Source], frozen=True, gc=False):
     """A source with its raw BM25 score."""
 
     source: Source
@@ -37,8 +44,8 @@ class Found(msgspec.Struct, Generic[Source], frozen=True):
     """Its content is what its hash says, and not everything that it rests on has outlived its time."""
     near: int = 0
     """What its vector adds; the score is then in the same parts (see retrieval.vectors)."""
-    made: dict[Any, Any] = {}
-    """What has been made of the source for earlier packs, by what made it: whoever keeps the source keeps it too."""
+    made: Made = msgspec.field(default_factory=Made)
+    """Whoever keeps the source keeps it too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +66,7 @@ class Fetched:
     """Of an imported fingerprint: how much each of its `sections`, `patterns` and `terms` has mattered, 0 to 1."""
 
 
-class Components(msgspec.Struct, frozen=True):
+class Components(msgspec.Struct, frozen=True, gc=False):
     relevance: float
     recency: float
     provenance: float
@@ -67,9 +74,10 @@ class Components(msgspec.Struct, frozen=True):
 
     def score(self, weights: RankingWeights) -> float:
         """The mean by weight; equal weights where all are zero."""
-        relevance, recency, provenance, salience = _shares(
-            weights.relevance, weights.recency, weights.provenance, weights.salience
-        )
+        return self.mean(shares(weights))
+
+    def mean(self, shares: Shares) -> float:
+        relevance, recency, provenance, salience = shares
         return round(
             relevance * self.relevance
             + recency * self.recency
@@ -79,13 +87,14 @@ class Components(msgspec.Struct, frozen=True):
         )
 
 
-@lru_cache
-def _shares(*weights: float) -> tuple[float, ...]:
+def shares(weights: RankingWeights) -> Shares:
     """Against the largest first: the sum of huge weights would overflow."""
-    largest = max(weights)
-    scaled = [weight / largest if largest else 1.0 for weight in weights]
+    asked = (weights.relevance, weights.recency, weights.provenance, weights.salience)
+    largest = max(asked)
+    scaled = [weight / largest if largest else 1.0 for weight in asked]
     whole = sum(scaled)
-    return tuple(weight / whole for weight in scaled)
+    relevance, recency, provenance, salience = (weight / whole for weight in scaled)
+    return relevance, recency, provenance, salience
 
 
 def recency(at: int, focus: Span) -> float:

@@ -21,7 +21,7 @@ from pipeline.contracts.limits import MB
 from pipeline.retrieval.catalogue import Card, Catalogue, Hit
 from pipeline.retrieval.documents import Document
 from pipeline.retrieval.plan import Plan
-from pipeline.retrieval.score import Fetched, Found
+from pipeline.retrieval.score import Fetched, Found, Made
 from pipeline.retrieval.vectors import Both, best_of_both
 from pipeline.store.blocks import Client, StoreUnavailableError, reachable, snapshot
 from pipeline.store.changes import CHANGES, Command
@@ -83,13 +83,12 @@ Model = tuple[Any, bool]
 """A record as its model, None where it cannot be read, and whether its content is what its hash says (HMX-A §8)."""
 
 
-class _Source(NamedTuple):
+class _Source(msgspec.Struct, frozen=True, gc=False):
     """What is kept of one."""
 
     model: Any
     sound: bool
-    made: dict[Any, Any]
-    """See `Found`."""
+    made: Made = msgspec.field(default_factory=Made)
 
 
 class _Asked(NamedTuple):
@@ -257,7 +256,7 @@ class Search:
 
     def _keep(self, key: Hashable, model: Model, size: tuple[int, int], value: bytes) -> _Source:
         least, each = size
-        return self._sources.put(key, _Source(*model, {}), least + each * len(value))
+        return self._sources.put(key, _Source(*model), least + each * len(value))
 
 
 @contextmanager
