@@ -62,6 +62,12 @@ class Followed:
             self._verbs[context][verb] += 1
             self._times[context] += 1
 
+    def add(self, other: "Followed", contexts: Iterable[Context]) -> None:
+        for context in contexts:
+            if context in other._verbs:
+                self._verbs[context].update(other._verbs[context])
+                self._times[context] += other._times[context]
+
     @property
     def verbs(self) -> list[str]:
         return sorted(self._verbs[()])
@@ -74,6 +80,18 @@ class Followed:
                 kinds, total = len(verbs), len(verbs) + self._times[context]
                 before = {verb: (verbs[verb] + kinds * share) / total for verb, share in before.items()}
         return before
+
+
+def joined(parts: Sequence[Habits], course: Course) -> Habits:
+    """The sum of habits, as far as `next_command` asks for it here: of all it would be the most of the work."""
+    whole, here, words = Habits(), contexts(_acts(course)), set(course.said)
+    for part in parts:
+        whole.told.update(part.told)
+        whole.followed.add(part.followed, here)
+        for word in words & part.said.keys():
+            whole.said[word] += part.said[word]
+            whole.said_before[word].update(part.said_before[word])
+    return whole
 
 
 def next_command(habits: Habits, course: Course) -> list[Advised]:

@@ -290,7 +290,7 @@ def show_pack(made: ContextPack) -> None:
     for rule in made.decision_constraints or ():
         _say(rule.constraint, " should  " if rule.override_allowed else "   must  ")
     if made.workflow_hints is not None:
-        _show_hints(made.workflow_hints)
+        _show_hints(made.workflow_hints, made.metadata.get("precedents", {}))
     if made.dropped_entries:
         OUT.print()
         _show_drops(made.dropped_entries, budget.dropped_count, reasons)
@@ -314,7 +314,7 @@ def _show_section(made: ContextPack, section: Section, reasons: Mapping[int, Jso
             OUT.print(f"     [dim]{plain(_why(reasons[entry.rank]))}[/]", soft_wrap=True)
 
 
-def _show_hints(hints: WorkflowHints) -> None:
+def _show_hints(hints: WorkflowHints, precedents: Mapping[str, Json]) -> None:
     if hints.suggested_next_steps:
         where = f" [dim]step {hints.current_step} of {hints.total_steps}[/]" if hints.total_steps else ""
         OUT.print(f"\n[bold cyan]next[/]{where}")
@@ -323,6 +323,9 @@ def _show_hints(hints: WorkflowHints) -> None:
         if step.artifact_id == hints.active_task_schema:
             _say(step.description, f"{number:>3}  ")
             number += 1
+        elif step.artifact_id in precedents:
+            session = precedents[step.artifact_id]["session_id"]
+            _say(f"{step.description} (as session {session} did, {step.confidence:.0%})", "  -  ")
         else:
             _say(f"{step.description} (helped before)", "  -  ")
     for blocker in hints.blockers:

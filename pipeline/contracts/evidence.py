@@ -113,6 +113,10 @@ class Contribution(Model):
     """What the kind's `extract` says and its `compile` reads."""
     withdrawn: bool = False
 
+    def __hash__(self) -> int:
+        """What is read out of one can be remembered."""
+        return hash(self.contribution_id)
+
     @property
     def pattern(self) -> Pattern:
         return Pattern(self.pattern_type, self.pattern_key)

@@ -168,6 +168,9 @@ class _Draft:
 
     def _metadata(self, placed: Sequence[Candidate], shown: Sequence[Drop]) -> dict[str, Any]:
         metadata: dict[str, Any] = {"state_version": self.fetched.state_version, "sources": _sources(placed)}
+        if self.view.precedents:
+            named = sorted(self.view.precedents.items())
+            metadata["precedents"] = {name: {"session_id": session} for name, session in named}
         if self.ask.request.explain:
             why = explained(placed, shown, self.offered, self.ask.weights, frozenset(self.plan.terms))
             metadata["explained"] = why.model_dump(mode="json", exclude_none=True)

@@ -1,13 +1,14 @@
 """Workflow hints: where the asking session stands in the best-matching procedure, what failed, what is next (HMX-C §6).
 
-Enters: that procedure, if there is one, the failures that memory knows, the session's recent steps. Leaves: hints, or
-None where there is nothing to say. Nothing fails. Pure.
+Enters: that procedure, if there is one, the failures that memory knows, the session's recent steps, and what past
+sessions like it did. Leaves: hints, or None where there is nothing to say. Nothing fails. Pure.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import accumulate
 from typing import Any, Final, NamedTuple
 
+from pipeline.advice.guide import NOTHING, Guidance
 from pipeline.contracts.artifact import Artifact
 from pipeline.contracts.evidence import Segment, Step
 from pipeline.contracts.limits import PACK_NEXT_STEPS
@@ -39,17 +40,25 @@ class Blocker(NamedTuple):
 
 
 def workflow_hints(
-    schema: Artifact | None, session: Sequence[Step], playbooks: Sequence[Artifact] = ()
+    schema: Artifact | None,
+    session: Sequence[Step],
+    playbooks: Sequence[Artifact] = (),
+    guidance: Guidance = NOTHING,
 ) -> WorkflowHints | None:
+    """What has helped with an open failure comes first, then what past sessions did here, then the procedure."""
     steps: Schema = schema.content.get("steps", ()) if schema is not None else ()
     acts = actions(Segment(tenant_id="", session_id="", agent_id="", segment_id="", steps=tuple(session)))
     blocking = blockers(acts, session)
-    if not steps and not blocking:
+    if not steps and not blocking and guidance == NOTHING:
         return None
     done = steps_done(steps, acts, session)
     next_steps = [_next(schema, step) for step in steps[done:] if schema is not None]
     return WorkflowHints(
-        suggested_next_steps=[*_recoveries(blocking, playbooks), *next_steps][:PACK_NEXT_STEPS],
+        suggested_next_steps=[
+            *_recoveries(blocking, playbooks),
+            *_advised(guidance, next_steps[:1]),
+            *next_steps,
+        ][:PACK_NEXT_STEPS],
         active_task_schema=schema.artifact_id if schema is not None and steps else None,
         current_step=min(done + 1, len(steps)) if steps else None,
         total_steps=len(steps) if steps else None,
@@ -64,6 +73,28 @@ def _next(schema: Artifact, step: Mapping[str, Any]) -> NextStep:
         confidence=schema.confidence,
         tools=list(step.get("tools_used", ())),
     )
+
+
+def _advised(guidance: Guidance, expected: Sequence[NextStep]) -> Iterator[NextStep]:
+    """What the procedure says next as well is not said twice. Each names the contribution of a session that did so."""
+    said = {step.description for step in expected}
+    for one in guidance.steps:
+        tool, description = tool_of(one.verb), sentence(phrase_of(one.verb))
+        if description not in said:
+            yield NextStep(
+                description=description,
+                artifact_id=one.precedent,
+                confidence=one.share,
+                tools=[tool] if tool else [],
+            )
+    if guidance.files is not None:
+        files = guidance.files
+        yield NextStep(
+            description=f"Look at {', '.join(files.paths)}",
+            artifact_id=files.precedent,
+            confidence=files.share,
+            tools=[],
+        )
 
 
 def _recoveries(blocking: Sequence[Blocker], playbooks: Sequence[Artifact]) -> list[NextStep]:

@@ -12,6 +12,7 @@ from typing import Final, Generic, TypeVar
 
 import msgspec
 
+from pipeline.advice.guide import guide
 from pipeline.compiler import decision_policy, failure_playbook, task_schema
 from pipeline.compiler.lifecycle import decayed, status_at
 from pipeline.contracts.artifact import Artifact, Status
@@ -115,6 +116,8 @@ class View:
     schema: Scored[Artifact] | None
     """The task_schema that matches best; `hints` are made of it."""
     hints: WorkflowHints | None
+    precedents: Mapping[str, str]
+    """Contributions that hints name, and the session of each."""
 
 
 def asked(request: PackRequest, fetched: Fetched) -> Asked:
@@ -143,9 +146,13 @@ def view(ask: Asked, fetched: Fetched) -> View:
     schema = min(schemas, key=lambda a: (-a.relevance, a.source.artifact_id), default=None)
     playbooks = [found.source for found in shown if found.source.artifact_type == failure_playbook.NAME]
     session = [step for step in fetched.session if ask.existed(step.at)]
-    hints = workflow_hints(schema.source if schema else None, session, playbooks)
+    others = [found.source for found in fetched.precedents if found.source.session_id != ask.request.session_id]
+    guidance = guide(ask.request.query, session, ask.request.agent_id or "", others)
+    hints = workflow_hints(schema.source if schema else None, session, playbooks, guidance)
+    named = {step.artifact_id for step in hints.suggested_next_steps} if hints else set()
     known = _known(ask, fetched)
-    return View(artifacts, _episodes(ask, fetched, _outdated(ask, known)), known, schema, hints)
+    precedents = {each.contribution_id: each.session_id for each in others if each.contribution_id in named}
+    return View(artifacts, _episodes(ask, fetched, _outdated(ask, known)), known, schema, hints, precedents)
 
 
 def _artifacts(ask: Asked, fetched: Fetched) -> tuple[Scored[Artifact], ...]:

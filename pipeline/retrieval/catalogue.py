@@ -5,7 +5,7 @@ the cards that are there, not on how they came.
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 import msgspec
@@ -32,6 +32,12 @@ class Card(msgspec.Struct, frozen=True, array_like=True):
     labels: tuple[str, ...]
     terms: dict[str, int]
     """How often each stands in it."""
+
+
+class Ranked(Card, frozen=True, array_like=True):
+    """What is searched of one of many, of which those with the lowest ranks are there."""
+
+    rank: int
 
 
 class Hit(NamedTuple):
@@ -73,16 +79,20 @@ class Catalogue:
             self._typical = length
             self._weighed.clear()
 
-    def best(self, terms: Sequence[str], limit: int, labels: Sequence[str] = ()) -> list[Hit]:
-        """The highest scores, ties by name; with `labels`, of cards that have them all."""
+    def drop(self, goes: Callable[[str, Card], bool]) -> None:
+        self.put([(name, None) for name, card in self._cards.items() if goes(name, card)])
+
+    def best(self, terms: Sequence[str], limit: int, labels: Sequence[str] = (), until: int | None = None) -> list[Hit]:
+        """The highest scores, ties by name; with `labels`, of cards that have them all, with `until`, of those that
+        are no later."""
         scores = np.zeros(len(self._names), np.int64)
         for term in terms:
             if term in self._holders:
                 slots, weights = self._weights(term)
                 scores[slots] += weights * idf(len(slots), len(self._cards))
         found = np.flatnonzero(scores)
-        if labels:
-            found = np.array([slot for slot in found.tolist() if self._has(self._names[slot], labels)], np.intp)
+        if labels or until is not None:
+            found = np.array([slot for slot in found.tolist() if self._among(slot, labels, until)], np.intp)
         if len(found) > limit:
             least = np.partition(scores[found], len(found) - limit)[len(found) - limit]
             found = found[scores[found] >= least]
@@ -98,6 +108,10 @@ class Catalogue:
             if card.kind == kind and (not labels or self._has(name, labels))
         ]
         return [Hit(name, self._cards[name].digest, 0) for _, name in sorted(found)[:limit]]
+
+    def _among(self, slot: int, labels: Sequence[str], until: int | None) -> bool:
+        name = self._names[slot]
+        return (until is None or self._cards[name].at <= until) and self._has(name, labels)
 
     def _has(self, name: str, labels: Sequence[str]) -> bool:
         return set(labels) <= set(self._cards[name].labels)

@@ -16,7 +16,7 @@ from pipeline.contracts.episode import RESERVED
 from pipeline.contracts.event_types import Role
 from pipeline.contracts.evidence import Step
 from pipeline.contracts.instants import NS_PER_MS, parse_instant, utc
-from pipeline.contracts.limits import CLOCK_SKEW_MS, TAG
+from pipeline.contracts.limits import CLOCK_SKEW_MS, STEP_TEXT, TAG
 from pipeline.intake.view import step_of, usable_tags
 from pipeline.retrieval.terms import terms
 from pipeline.segments.lexicon import PLEASANTRIES
@@ -28,6 +28,8 @@ EXCERPT: Final = 300
 ACTOR: Final = 60
 ARTIFACT_TEXT: Final = 6_000
 SESSION_TEXT: Final = 160
+SPOKEN_TEXT: Final = 240
+"""Of a user's message its beginning, and of an agent's its end: there it says what it does next."""
 SALIENCE: Final = 0.5
 """Of an event that carries none."""
 _COURTESY: Final = 60
@@ -148,6 +150,15 @@ def session_step(step: Step) -> Step | None:
     return msgspec.structs.replace(step, values=(), tags=(), ok=ok, text=step.text[:SESSION_TEXT])
 
 
+def spoken_step(step: Step) -> Step | None:
+    """What a session's user, or its assistant, says: the last is kept to tell what it is about to do."""
+    if step.role is not Role.MESSAGE or step.actor not in ("user", "assistant"):
+        return None
+    seen = step.text[:STEP_TEXT]
+    said = seen[:SPOKEN_TEXT] if step.actor == "user" else seen[-SPOKEN_TEXT:]
+    return msgspec.structs.replace(step, values=(), tags=(), text=said)
+
+
 def artifact_terms(record: Mapping[str, Any]) -> list[str]:
     """Of title, summary, tags and every text in the content."""
     texts = [record["title"], record["summary"], *(record.get("tags") or ()), *_strings(record["content"])]
@@ -170,6 +181,11 @@ def artifact_labels(record: Mapping[str, Any]) -> tuple[str, ...]:
 def knowledge_labels(record: Mapping[str, Any]) -> tuple[str, ...]:
     """Likewise."""
     return _labels(record["tags"], session=record.get("session_id"), agent=record.get("agent_id"))
+
+
+def contribution_labels(record: Mapping[str, Any]) -> tuple[str, ...]:
+    """Likewise."""
+    return _labels(record["lineage_tags"], session=record["session_id"], agent=record["agent_id"])
 
 
 def artifact_time(record: Mapping[str, Any]) -> int:

@@ -21,6 +21,8 @@ ARTIFACTS: Final = 60
 KNOWLEDGE: Final = 60
 LOOKED_AT: Final = 500
 """Artifacts, knowledge and policies, of each so many, among which those up to some time are sought."""
+PRECEDENTS: Final = (32, 16)
+"""Past sessions that are looked at for one that is under way: for what they did, and for which files they changed."""
 POLICIES: Final = 20
 """Of a tenant, in every pack that has room: the newest."""
 QUERY_TERMS: Final = 64
@@ -65,6 +67,8 @@ class Plan:
     artifacts: int = ARTIFACTS
     knowledge: int = KNOWLEDGE
     policies: int = POLICIES
+    precedents: tuple[int, int] | None = None
+    """Of each kind so many; None where no session asks, for which something could come next."""
     labels: tuple[str, ...] = ()
     """All that is found has each of these (`documents.label`)."""
     as_of: int | None = None
@@ -88,6 +92,7 @@ def plan(request: PackRequest, embed: Embed | None = None) -> Plan:
         artifacts=ARTIFACTS if as_of is None else LOOKED_AT,
         knowledge=KNOWLEDGE if as_of is None else LOOKED_AT,
         policies=POLICIES if as_of is None else LOOKED_AT,
+        precedents=None if request.session_id is None else PRECEDENTS,
         labels=_labels(request),
         as_of=as_of,
         earlier=as_of is not None or Past.SUPERSEDED in (request.include or ()),

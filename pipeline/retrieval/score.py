@@ -10,7 +10,7 @@ from typing import Any, Final, Generic, TypeVar
 import msgspec
 
 from pipeline.contracts.artifact import Artifact
-from pipeline.contracts.evidence import Step
+from pipeline.contracts.evidence import Contribution, Step
 from pipeline.contracts.instants import NS_PER_MS, parse_instant
 from pipeline.contracts.knowledge import KnowledgeRecord
 from pipeline.contracts.pack import RankingWeights
@@ -62,6 +62,8 @@ class Fetched:
     """The newest that hold, whatever was asked."""
     session: tuple[Step, ...] = ()
     """Recent steps of the asking session, oldest first."""
+    precedents: tuple[Found[Contribution], ...] = ()
+    """What past sessions did that were like it, the most alike first."""
     priors: Mapping[str, Mapping[str, float]] | None = None
     """Of an imported fingerprint: how much each of its `sections`, `patterns` and `terms` has mattered, 0 to 1."""
 

@@ -33,6 +33,7 @@ for i = 3, #ARGV do
   if redis.call('ZCARD', sample) > most then
     for _, id in ipairs(redis.call('ZRANGE', sample, most, -1)) do
       redis.call('DEL', root .. ':contribution:' .. id)
+      redis.call('HDEL', root .. ':pcards', id)
       redis.call('ZREM', KEYS[1], ARGV[i] .. ':' .. id)
     end
     redis.call('ZREMRANGEBYRANK', sample, most, -1)
@@ -49,6 +50,7 @@ for _, name in ipairs(redis.call('ZRANGE', KEYS[1], ARGV[1], -1)) do
   local at = string.find(name, ':', 1, true)
   local pattern, id = string.sub(name, 1, at - 1), string.sub(name, at + 1)
   redis.call('DEL', ARGV[2] .. ':contribution:' .. id)
+  redis.call('HDEL', ARGV[2] .. ':pcards', id)
   redis.call('ZREM', ARGV[2] .. ':sample:' .. pattern, id)
 end
 redis.call('ZREMRANGEBYRANK', KEYS[1], ARGV[1], -1)
@@ -64,6 +66,8 @@ CHANGES: Final = 10_000
 """Ids that changed last are told to whoever has read before; who has missed more reads all cards again."""
 SESSION_STEPS: Final = 64
 """Recent steps kept per session."""
+SESSION_MESSAGES: Final = 4
+"""Likewise, of what was said."""
 ARGUMENTS: Final = 1_000
 """Of one command at most: none holds up the server."""
 
@@ -100,7 +104,8 @@ class TenantChanges:
         self._newest: int | None = None
         self._expiring: dict[bytes, int] = {}
         self._events: dict[bytes, bytes] = {}
-        self._steps: dict[bytes, dict[int, bytes]] = {}
+        self._steps: dict[tuple[bytes, int], dict[int, bytes]] = {}
+        """By key and how many stay there."""
         self._documents: list[bytes] = []
         self._rows = bytearray()
         self._postings: dict[str, bytes] = {}
@@ -108,6 +113,7 @@ class TenantChanges:
         self._vectors: defaultdict[str, bytearray] = defaultdict(bytearray)
         self._values: dict[bytes, bytes | None] = {}
         self._samples: defaultdict[str, dict[str, int]] = defaultdict(dict)
+        self._precedents: dict[str, tuple[int, int, bytes | None]] = {}
         self._artifacts: dict[str, Listed] = {}
         self._knowledge: dict[str, Listed] = {}
 
@@ -129,9 +135,9 @@ class TenantChanges:
         self._expiring[event_id] = max(at, self._expiring.get(event_id, at))
         self._block.arguments += 2
 
-    def step(self, key: bytes, index: int, packed: bytes) -> None:
-        """One that a session has done; the highest indexes are kept."""
-        steps = self._steps.setdefault(key, {})
+    def step(self, key: bytes, index: int, packed: bytes, most: int = SESSION_STEPS) -> None:
+        """One of a session; the highest indexes are kept."""
+        steps = self._steps.setdefault((key, most), {})
         steps[index] = packed
         self._block.arguments += 2
 
@@ -162,6 +168,11 @@ class TenantChanges:
         self._samples[pattern][contribution_id] = score
         self._block.arguments += 12
 
+    def precedent(self, contribution_id: str, partition: int, offset: int, card: bytes | None) -> None:
+        """What is searched of a contribution that tells what was done; None where it does not say so any more."""
+        self._precedents[contribution_id] = (partition, offset, card)
+        self._block.arguments += 8
+
     def artifact(self, artifact_id: str, state: Listed) -> None:
         self._list(self._artifacts, artifact_id, state)
 
@@ -180,13 +191,14 @@ class TenantChanges:
         yield from _listing(knowledge, self._knowledge)
         for key, value in self._values.items():
             yield (b"DEL", key) if value is None else (b"SET", key, value)
+        yield from self._precedent_commands()
         yield from self._sample_commands()
         for key, packed in self._events.items():
             yield (b"APPEND", key, packed)
-        for key, steps in self._steps.items():
-            kept = sorted(steps)[-SESSION_STEPS:]
+        for (key, most), steps in self._steps.items():
+            kept = sorted(steps)[-most:]
             yield (b"ZADD", key, *(part for index in kept for part in (b"%d" % index, steps[index])))
-            yield (b"ZREMRANGEBYRANK", key, b"0", b"%d" % (-SESSION_STEPS - 1))
+            yield (b"ZREMRANGEBYRANK", key, b"0", b"%d" % (-most - 1))
         yield from _split((b"HSET", self.keys.documents), self._documents)
         yield from _appends(self.keys.postings(""), self._postings)
         yield from _appends(self.keys.tagged(""), self._tagged)
@@ -200,6 +212,19 @@ class TenantChanges:
             yield (b"ZADD", self.keys.newest, b"GT", b"%d" % self._newest, b"at")
         for partition, offset in self._versions.items():
             yield (b"HSET", self.keys.version, partition, b"%d" % offset)
+
+    def _precedent_commands(self) -> Iterator[Command]:
+        cards: list[bytes] = []
+        gone: list[bytes] = []
+        moved: defaultdict[int, list[bytes]] = defaultdict(list)
+        for name, (partition, offset, card) in self._precedents.items():
+            member = encoded(name).encode()
+            moved[partition] += (b"%d" % offset, member)
+            if card is None:
+                gone.append(member)
+            else:
+                cards += (member, card)
+        yield from _cards(self.keys.precedent_cards, gone, cards, self.keys.precedent_changes, moved)
 
     def _sample_commands(self) -> Iterator[Command]:
         """A contribution is written, and then perhaps has no place."""
@@ -270,8 +295,19 @@ def _listing(family: _Family, changed: Mapping[str, Listed]) -> Iterator[Command
         yield from _split((b"HDEL", family.by_status(status)), ids)
     for status, rows in listed.items():
         yield from _split((b"HSET", family.by_status(status)), rows)
-    yield from _split((b"HDEL", family.cards), gone)
-    yield from _split((b"HSET", family.cards), cards)
+    yield from _cards(family.cards, gone, cards, family.changes, moved)
+
+
+def _cards(
+    key: bytes,
+    gone: Sequence[bytes],
+    cards: Sequence[bytes],
+    changes: Callable[[int], bytes],
+    moved: Mapping[int, Sequence[bytes]],
+) -> Iterator[Command]:
+    """What is searched now, and what a reader who has read it before must look at again."""
+    yield from _split((b"HDEL", key), gone)
+    yield from _split((b"HSET", key), cards)
     for partition, rows in moved.items():
-        yield from _split((b"ZADD", family.changes(partition)), rows)
-        yield (b"ZREMRANGEBYRANK", family.changes(partition), b"0", b"%d" % (-CHANGES - 1))
+        yield from _split((b"ZADD", changes(partition)), rows)
+        yield (b"ZREMRANGEBYRANK", changes(partition), b"0", b"%d" % (-CHANGES - 1))

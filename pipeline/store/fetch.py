@@ -13,6 +13,7 @@ import msgspec
 import orjson
 
 from pipeline.contracts.artifact import Artifact, Status
+from pipeline.contracts.evidence import Contribution
 from pipeline.contracts.fingerprint import PRIORS_TYPE, priors_pattern
 from pipeline.contracts.instants import milliseconds
 from pipeline.contracts.knowledge import KnowledgeRecord, Standing
@@ -38,7 +39,7 @@ SOURCES: Final = 256
 """Events that something rests on whose time is looked at, the newest."""
 
 Json = dict[str, Any]
-Rests = TypeVar("Rests", Artifact, KnowledgeRecord)
+Rests = TypeVar("Rests", Artifact, KnowledgeRecord, Contribution)
 
 
 @dataclass(frozen=True, slots=True)
@@ -241,6 +242,7 @@ class Store:
             self._checked(tenant, found, fetched.newest)
             for found in (fetched.artifacts, fetched.knowledge, [Found(policy, 0) for policy in fetched.policies])
         )
+        precedents = self._checked(tenant, fetched.precedents, fetched.newest)
         known = {found.source.record_id for found in knowledge}
         lost = (found for found in policies if not found.sound and found.source.record_id not in known)
         return replace(
@@ -248,6 +250,7 @@ class Store:
             artifacts=artifacts,
             knowledge=(*knowledge, *lost),
             policies=tuple(found.source for found in policies if found.sound),
+            precedents=tuple(found for found in precedents if found.sound),
         )
 
     def _checked(self, tenant: TenantKeys, found: Sequence[Found[Rests]], newest: int) -> tuple[Found[Rests], ...]:

@@ -14,15 +14,15 @@ from urllib.parse import quote
 from pipeline.retrieval.terms import VERSION
 from pipeline.topology import ARTIFACTS, EPISODES, EVIDENCE, KNOWLEDGE
 
-LAYOUT: Final = 9
+LAYOUT: Final = 10
 REMEMBERED: Final = 4_096
 """Names with other characters, such as sessions', that come again and again."""
 _PLAIN: Final = re.compile(r"[A-Za-z0-9_.~-]*")
 """What percent-encoding leaves as it is."""
 
 KINDS: Final[Mapping[str, tuple[str, ...]]] = {
-    EPISODES: ("event", "session", "newest", "documents", "rows", "term", "tag", "vector", "expiring"),
-    EVIDENCE: ("contribution", "sample", "samples"),
+    EPISODES: ("event", "session", "spoken", "newest", "documents", "rows", "term", "tag", "vector", "expiring"),
+    EVIDENCE: ("contribution", "sample", "samples", "pcards", "pchanges"),
     ARTIFACTS: ("artifact", "artifacts", "acards", "achanges"),
     KNOWLEDGE: ("knowledge", "known", "kcards", "kchanges"),
 }
@@ -70,6 +70,10 @@ class TenantKeys:
     def session(self, session_id: str) -> bytes:
         """Sorted set of a session's recent steps by their index."""
         return self._key("session", session_id)
+
+    def spoken(self, session_id: str) -> bytes:
+        """Sorted set of what was said last in a session, by the steps' index."""
+        return self._key("spoken", session_id)
 
     @property
     def documents(self) -> bytes:
@@ -121,6 +125,15 @@ class TenantKeys:
     def samples(self) -> bytes:
         """Sorted set of `pattern:id`, encoded, of all contributions of the tenant by the same rank."""
         return self._key("samples")
+
+    @property
+    def precedent_cards(self) -> bytes:
+        """Hash: id of a contribution that tells what was done, encoded → its card."""
+        return self._key("pcards")
+
+    def precedent_changes(self, partition: int) -> bytes:
+        """Sorted set of these ids by the offset of the last record about each; of many the last ones."""
+        return self._key("pchanges", str(partition))
 
     def knowledge(self, record_id: str) -> bytes:
         """String: the record as it was published."""

@@ -13,17 +13,19 @@ from typing import Any, Final, NamedTuple
 import msgspec
 import orjson
 
+from pipeline.advice.precedents import PRECEDENTS, precedent_terms
 from pipeline.contracts.artifact import Status
 from pipeline.contracts.episode import RESERVED
-from pipeline.contracts.evidence import segment_rank
+from pipeline.contracts.evidence import Pattern, segment_rank
 from pipeline.contracts.headers import CONTROL_KINDS, KIND, Headers, header
-from pipeline.contracts.keys import join_key, split_key
+from pipeline.contracts.keys import split_key
 from pipeline.contracts.knowledge import HOLDS, SEARCHED, Kind, Standing
-from pipeline.retrieval.catalogue import Card
+from pipeline.retrieval.catalogue import Card, Ranked
 from pipeline.retrieval.documents import (
     artifact_labels,
     artifact_terms,
     artifact_time,
+    contribution_labels,
     document,
     document_labels,
     document_terms,
@@ -34,10 +36,11 @@ from pipeline.retrieval.documents import (
     knowledge_terms,
     knowledge_time,
     session_step,
+    spoken_step,
 )
 from pipeline.retrieval.postings import document_number, pack_row
 from pipeline.retrieval.vectors import Embed, document_vectors, pack_vector
-from pipeline.store.changes import Changes, Command, Listed
+from pipeline.store.changes import SESSION_MESSAGES, Changes, Command, Listed
 from pipeline.store.keys import Keys
 from pipeline.store.same_id import pack_episode
 from pipeline.topology import ARTIFACTS, EPISODES, EVIDENCE, KNOWLEDGE
@@ -85,9 +88,10 @@ def project_episode(changes: Changes, record: Record) -> None:
     tenant = changes.of(fields["metadata"][RESERVED]["tenant_id"])
     step = episode_step(fields)
     session = fields["sessionId"]
-    event_key, session_key = tenant.keys.event(fields["id"]), tenant.keys.session(session)
-    done, found = session_step(step), document(fields, step)
+    event_key = tenant.keys.event(fields["id"])
+    done, said, found = session_step(step), spoken_step(step), document(fields, step)
     packed = None if done is None else _ENCODER.encode(done)
+    spoken = None if said is None else _ENCODER.encode(said)
     expires = expiry(fields, step.at)
     indexed = None
     if found is not None:
@@ -100,7 +104,9 @@ def project_episode(changes: Changes, record: Record) -> None:
     if expires is not None:
         tenant.expires(fields["id"].encode(), expires)
     if packed is not None:
-        tenant.step(session_key, step.index, packed)
+        tenant.step(tenant.keys.session(session), step.index, packed)
+    if spoken is not None:
+        tenant.step(tenant.keys.spoken(session), step.index, spoken, SESSION_MESSAGES)
     if indexed is not None:
         tenant.document(*indexed)
         for vector in vectors:
@@ -109,15 +115,27 @@ def project_episode(changes: Changes, record: Record) -> None:
 
 def project_contribution(changes: Changes, record: Record) -> None:
     """By its id, while it is of its pattern's and its tenant's sample; what it says reaches memory as artifacts and
-    knowledge."""
+    knowledge, or, where it tells what was done, as a precedent that is searched."""
     if header(record.headers, KIND) in CONTROL_KINDS:
         return
     value, fields = _read(record)
     tenant = changes.of(fields["tenant_id"])
-    pattern = join_key(fields["pattern_type"], fields["pattern_key"])
+    name, pattern = fields["contribution_id"], Pattern(fields["pattern_type"], fields["pattern_key"])
     score = segment_rank(fields["session_id"], fields["segment_id"]) >> _UNSCORED_BITS
-    tenant.contribution(pattern, fields["contribution_id"], score, value)
+    precedes = pattern in PRECEDENTS
+    card = _precedent_card(value, fields, score) if precedes else None
+    tenant.contribution(pattern.text, name, score, value)
+    if precedes:
+        tenant.precedent(name, record.partition, record.offset, card)
     tenant.version(_partition(record), record.offset)
+
+
+def _precedent_card(value: bytes, fields: dict[str, Any], score: int) -> bytes | None:
+    terms = precedent_terms(fields)
+    if not terms:
+        return None
+    labels = contribution_labels(fields)
+    return _ENCODER.encode(Ranked(*_about(value, fields["pattern_type"], fields["last_at"], labels, terms), score))
 
 
 def project_artifact(changes: Changes, record: Record) -> None:
@@ -154,8 +172,14 @@ def project_knowledge(changes: Changes, record: Record) -> None:
 
 
 def _card(value: bytes, kind: str, at: int, labels: Iterable[str], terms: Iterable[str]) -> bytes:
+    return _ENCODER.encode(Card(*_about(value, kind, at, labels, terms)))
+
+
+def _about(
+    value: bytes, kind: str, at: int, labels: Iterable[str], terms: Iterable[str]
+) -> tuple[bytes, str, int, tuple[str, ...], dict[str, int]]:
     digest = blake2b(value, digest_size=16).digest()
-    return _ENCODER.encode(Card(digest, str(kind), at, tuple(labels), dict(sorted(Counter(terms).items()))))
+    return digest, str(kind), at, tuple(labels), dict(sorted(Counter(terms).items()))
 
 
 _PROJECTIONS: Final[Mapping[str, Callable[[Changes, Record], None]]] = {

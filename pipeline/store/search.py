@@ -9,16 +9,18 @@ from contextlib import contextmanager, suppress
 from hashlib import blake2b, sha256
 from itertools import islice
 from typing import Any, Final, NamedTuple
+from urllib.parse import unquote
 
 import msgspec
 import orjson
 
+from pipeline.advice.precedents import PRECEDENTS, sought
 from pipeline.contracts.artifact import Artifact
 from pipeline.contracts.canonical import content_hash
-from pipeline.contracts.evidence import Step
+from pipeline.contracts.evidence import Contribution, Step
 from pipeline.contracts.knowledge import Kind, KnowledgeRecord
 from pipeline.contracts.limits import MB
-from pipeline.retrieval.catalogue import Card, Catalogue, Hit
+from pipeline.retrieval.catalogue import Card, Catalogue, Hit, Ranked
 from pipeline.retrieval.documents import Document
 from pipeline.retrieval.plan import Plan
 from pipeline.retrieval.score import Fetched, Found, Made
@@ -27,7 +29,7 @@ from pipeline.store.blocks import Client, StoreUnavailableError, reachable, snap
 from pipeline.store.changes import CHANGES, Command
 from pipeline.store.keys import Keys, TenantKeys
 from pipeline.store.views import NEVER, Recent, Shelf, View, Views
-from pipeline.topology import ARTIFACTS, KNOWLEDGE
+from pipeline.topology import ARTIFACTS, EVIDENCE, KNOWLEDGE
 
 SOURCES_BYTES: Final = 256 * MB
 """Of sources that are kept as models, with what packs have made of them: to read one costs more than all else."""
@@ -45,6 +47,7 @@ WAIT_S: Final = 10.0
 _DOCUMENT: Final = msgspec.msgpack.Decoder(Document)
 _STEP: Final = msgspec.msgpack.Decoder(Step)
 _CARD: Final = msgspec.msgpack.Decoder(Card)
+_RANKED: Final = msgspec.msgpack.Decoder(Ranked)
 # KEYS: cards, changes. ARGV: known up to this offset, how many changes are kept. Answers nothing where some are missed.
 _CHANGED: Final = b"""
 if redis.call('ZCARD', KEYS[2]) >= tonumber(ARGV[2])
@@ -56,12 +59,13 @@ return {ids, cards}
 
 
 class _Kind(NamedTuple):
-    """Artifacts or knowledge of a tenant: where they lie, and what is remembered of them."""
+    """Artifacts, knowledge or precedents of a tenant: where they lie, and what is remembered of them."""
 
     topic: str
     cards: bytes
     changes: Callable[[int], bytes]
     shelf: Shelf
+    card: Callable[[bytes], Card] = _CARD.decode
 
 
 class _Places(NamedTuple):
@@ -70,13 +74,14 @@ class _Places(NamedTuple):
     filling: bytes | None
     state_version: str
     newest: int
-    session: Sequence[bytes]
+    session: tuple[Step, ...]
     expiring: int
     """How many events there are that have a time to live."""
     episodes: list[Both]
     artifacts: list[Hit]
     knowledge: list[Hit]
     policies: list[Hit]
+    precedents: list[Hit]
 
 
 Model = tuple[Any, bool]
@@ -114,6 +119,12 @@ def read_knowledge(record: bytes) -> Model:
     return None, False
 
 
+def read_contribution(record: bytes) -> Model:
+    with suppress(ValueError):
+        return Contribution.model_validate_json(record), True
+    return None, False
+
+
 class Search:
     """Threads may share one; two of the same tenant wait for each other, but not for what stands in the places."""
 
@@ -143,26 +154,32 @@ class Search:
             while True:
                 answers = iter(snapshot(self._client, self._questions(plan, tenant, view)))
                 filling, version, newest, session = islice(answers, 4)
+                borders: list[Any] = []
+                if plan.precedents:
+                    spoken, *borders = islice(answers, 1 + len(PRECEDENTS))
+                    session += spoken
                 offsets = _pairs(version)
                 if filling != view.filling:
                     view.forget(filling)
-                    lacking = self._shelves(tenant, view)
+                    lacking = self._shelves(plan, tenant, view)
                 else:
-                    lacking = [s for s in self._shelves(tenant, view) if not _follow(s, answers, offsets)]
+                    lacking = [s for s in self._shelves(plan, tenant, view) if not _follow(s, answers, offsets)]
                 if lacking:
                     for kind in lacking:
                         self._stock(kind, offsets)
                     continue
+                steps = tuple(sorted(map(_STEP.decode, session), key=lambda step: step.index))
                 places = self._rank(plan, view, answers)
+                precedents = _precedents(plan, view.precedents, borders, steps)
                 self.views.settle(view)
                 state = state_version(offsets, self._keys.semantic)
-                return _Places(filling, state, int(newest or 0), session, next(answers), *places)
+                return _Places(filling, state, int(newest or 0), steps, next(answers), *places, precedents)
 
     def _questions(self, plan: Plan, tenant: TenantKeys, view: View) -> list[Command]:
         asked = [plan.vector] if plan.vector else []
         changed = (
             (b"EVAL", _CHANGED, b"2", kind.cards, kind.changes(partition), b"%d" % offset, b"%d" % CHANGES)
-            for kind in self._shelves(tenant, view)
+            for kind in self._shelves(plan, tenant, view)
             for partition, offset in kind.shelf.offsets.items()
         )
         return [
@@ -170,6 +187,7 @@ class Search:
             (b"HGETALL", tenant.version),
             (b"ZSCORE", tenant.newest, b"at"),
             (b"ZRANGE", tenant.session(plan.request.session_id or ""), b"0", b"-1"),
+            *(_of_precedents(plan, tenant) if plan.precedents else ()),
             *changed,
             (b"GETRANGE", tenant.rows, b"%d" % view.episodes.read, b"-1"),
             *((b"GETRANGE", tenant.postings(term), b"%d" % view.read(term), b"-1") for term in plan.terms),
@@ -204,18 +222,22 @@ class Search:
             knowledge.newest(Kind.POLICY, plan.policies, plan.labels),
         )
 
-    def _shelves(self, tenant: TenantKeys, view: View) -> list[_Kind]:
-        return [
+    def _shelves(self, plan: Plan, tenant: TenantKeys, view: View) -> list[_Kind]:
+        shelves = [
             _Kind(ARTIFACTS, tenant.artifact_cards, tenant.artifact_changes, view.artifacts),
             _Kind(KNOWLEDGE, tenant.knowledge_cards, tenant.knowledge_changes, view.knowledge),
         ]
+        if plan.precedents:
+            kept = (tenant.precedent_cards, tenant.precedent_changes, view.precedents, _RANKED.decode)
+            shelves.append(_Kind(EVIDENCE, *kept))
+        return shelves
 
     def _stock(self, kind: _Kind, offsets: Mapping[bytes, int]) -> None:
         """All cards, page by page. Some may be newer than `offsets`: they come again with what changed since."""
         with reachable():
             cards = list(self._client.hscan_iter(kind.cards, count=PAGE))
         kind.shelf.catalogue = Catalogue()
-        kind.shelf.catalogue.put((name.decode(), _CARD.decode(card)) for name, card in cards)
+        kind.shelf.catalogue.put((name.decode(), kind.card(card)) for name, card in cards)
         kind.shelf.offsets = _of(kind.topic, offsets)
 
     def _read(self, tenant: TenantKeys, places: _Places) -> Fetched | None:
@@ -223,6 +245,8 @@ class Search:
         wanted = [_Asked(hit, tenant.artifact(hit.name), read_artifact) for hit in places.artifacts]
         stated = (*places.knowledge, *places.policies)
         wanted += [_Asked(hit, tenant.knowledge(hit.name), read_knowledge) for hit in stated]
+        told = places.precedents
+        wanted += [_Asked(hit, tenant.contribution(unquote(hit.name)), read_contribution) for hit in told]
         said = [(places.filling, tenant.root, number) for number, *_ in places.episodes]
         found = self._sources.known([*said, *(each.hit.digest for each in wanted)])
         unread = [key for key in said if found[key] is None]
@@ -251,7 +275,8 @@ class Search:
             artifacts=_scored(places.artifacts, found),
             knowledge=_scored(places.knowledge, found),
             policies=tuple(each.source for each in _scored(places.policies, found)),
-            session=tuple(_STEP.decode(step) for step in places.session),
+            session=places.session,
+            precedents=_scored(places.precedents, found),
         )
 
     def _keep(self, key: Hashable, model: Model, size: tuple[int, int], value: bytes) -> _Source:
@@ -286,11 +311,43 @@ def _follow(kind: _Kind, answers: Iterator[Any], offsets: Mapping[bytes, int]) -
             known = False
         else:
             cards = zip(*changed, strict=True)
-            shelf.catalogue.put((name.decode(), None if card is None else _CARD.decode(card)) for name, card in cards)
+            shelf.catalogue.put((name.decode(), None if card is None else kind.card(card)) for name, card in cards)
     now = _of(kind.topic, offsets)
     known = known and now.keys() == shelf.offsets.keys()
     shelf.offsets = now
     return known
+
+
+def _of_precedents(plan: Plan, tenant: TenantKeys) -> Iterator[Command]:
+    """What was said last in the session that asks; and the highest rank of what is kept, of each kind."""
+    yield (b"ZRANGE", tenant.spoken(plan.request.session_id or ""), b"0", b"-1")
+    for pattern in PRECEDENTS:
+        yield (b"ZRANGE", tenant.sample(pattern.text), b"-1", b"-1", b"WITHSCORES")
+
+
+def _precedents(plan: Plan, shelf: Shelf, borders: list[Any], session: Sequence[Step]) -> list[Hit]:
+    """Of each kind the most alike first."""
+    if plan.precedents is None:
+        return []
+    _keep_within(shelf, borders)
+    return [
+        hit
+        for terms, limit in zip(sought(plan.request.query, session), plan.precedents, strict=True)
+        for hit in shelf.catalogue.best(terms, limit, plan.labels, plan.as_of)
+    ]
+
+
+def _keep_within(shelf: Shelf, borders: list[Any]) -> None:
+    """Of each kind the server keeps those with the lowest ranks: the others go here too."""
+    if borders == shelf.borders:
+        return
+    shelf.borders = borders
+    none = (-1, "")
+    highest = {
+        pattern.type: (int(border[1]), border[0].decode()) if border else none
+        for pattern, border in zip(PRECEDENTS, borders, strict=True)
+    }
+    shelf.catalogue.drop(lambda name, card: isinstance(card, Ranked) and (card.rank, name) > highest[card.kind])
 
 
 def _of(topic: str, offsets: Mapping[bytes, int]) -> dict[int, int]:

@@ -28,6 +28,8 @@ class Shelf:
     def __init__(self) -> None:
         self.catalogue = Catalogue()
         self.offsets: dict[int, int] = {}
+        self.borders: list[Any] = []
+        """Of precedents: the highest ranks that are kept, as Redis says them."""
 
 
 class View:
@@ -42,7 +44,7 @@ class View:
         """Nothing is known of this filling of Redis so far."""
         self.filling = filling
         self.episodes = EpisodeIndex()
-        self.artifacts, self.knowledge = Shelf(), Shelf()
+        self.artifacts, self.knowledge, self.precedents = Shelf(), Shelf(), Shelf()
         self._terms: OrderedDict[str, Term] = OrderedDict()
         self._terms_bytes = 0
         self._spaces: OrderedDict[str, Vectors] = OrderedDict()
@@ -86,7 +88,8 @@ class View:
         return True
 
     def measure(self) -> int:
-        shelves = self.artifacts.catalogue.nbytes + self.knowledge.catalogue.nbytes
+        kept = (self.artifacts, self.knowledge, self.precedents)
+        shelves = sum(shelf.catalogue.nbytes for shelf in kept)
         vectors = sum(space.nbytes for space in self._spaces.values())
         self.bytes = self.episodes.nbytes + self._terms_bytes + shelves + vectors
         return self.bytes

@@ -25,6 +25,7 @@ from tests.quality import (
     reading,
     recall,
     recovery,
+    served,
     truth,
 )
 from tests.quality.figures import Figure
@@ -39,6 +40,7 @@ TASKS: Mapping[str, Task] = {
     "outcome": outlooks.task,
     "recovery": recovery.task,
     "files": files.task,
+    "served": served.task,
     "recall": recall.task,
     "semantic": recall.semantic,
     "needles": needles.task,

@@ -25,13 +25,18 @@ _BARS: Final = {
 }
 
 
-class _Asked(NamedTuple):
-    session_id: str
+class Asked(NamedTuple):
+    now: Session
+    over: list[Session]
     files: set[str]
     met: set[str]
     changed: set[str]
     advised: list[str]
     usual: list[str]
+
+    @property
+    def session_id(self) -> str:
+        return self.now.session_id
 
     def wanted(self) -> dict[str, set[str]]:
         return {
@@ -44,19 +49,21 @@ class _Asked(NamedTuple):
 
 def task(asked: Sessions) -> Iterator[Figure]:
     for name, (barred, bars) in _BARS.items():
-        cases = list(_cases(asked.of(name)))
+        found = list(cases(asked.of(name)))
         for of in ("changed before", "met before", "with a past", "of all files"):
             for rank in _RANKS:
-                found = [_recall(case, wanted, rank) for case in cases if (wanted := case.wanted()[of])]
-                yield paired("files", f"{name} by time", f"R@{rank} {of}", found, bars[rank] if of == barred else None)
+                recalls = [_recall(case, wanted, rank) for case in found if (wanted := case.wanted()[of])]
+                yield paired(
+                    "files", f"{name} by time", f"R@{rank} {of}", recalls, bars[rank] if of == barred else None
+                )
 
 
-def _recall(case: _Asked, wanted: set[str], rank: int) -> Case:
+def _recall(case: Asked, wanted: set[str], rank: int) -> Case:
     advised, usual = (len(wanted.intersection(named[:rank])) / len(wanted) for named in (case.advised, case.usual))
     return Case(case.session_id, advised, usual)
 
 
-def _cases(recorded: Recorded) -> Iterator[_Asked]:
+def cases(recorded: Recorded) -> Iterator[Asked]:
     touched: defaultdict[tuple[str, str], list[Contribution]] = defaultdict(list)
     for contribution in recorded.of_kind("touched"):
         touched[contribution.tenant_id, contribution.session_id].append(contribution)
@@ -65,10 +72,11 @@ def _cases(recorded: Recorded) -> Iterator[_Asked]:
         request = next((s.text for s in now.steps if s.role is Role.MESSAGE and s.actor == "user"), "")
         if not wanted or not request:
             continue
-        over = sessions(c for past in _over(recorded, now) for c in touched[now.tenant_id, past.session_id])
+        past = _over(recorded, now)
+        over = sessions(c for one in past for c in touched[now.tenant_id, one.session_id])
         files = Files(over)
         advised = [file.path for file in files.likely(request, now.agent_id)[: _RANKS[-1]]]
-        yield _Asked(now.session_id, wanted, set(files.files), set(files.changed_by), advised, _usual(over, request))
+        yield Asked(now, past, wanted, set(files.files), set(files.changed_by), advised, _usual(over, request))
 
 
 def _over(recorded: Recorded, now: Session) -> list[Session]:

@@ -43,14 +43,14 @@ def _cases(recorded: Recorded, *, by_time: bool) -> list[tuple[str, str, list[st
     known = courses(recorded.of_kind("course"))
     found = []
     for now, past in _past_by_time(recorded, known) if by_time else _past_by_fold(recorded, known):
-        for steps, wanted in _errors(now):
+        for steps, wanted in errors(now):
             course = steps_of(under_way(steps))
             advised = [one.verb for one in advise(past.counts, course)[: _RANKS[-1]]]
             found.append((now.session_id, wanted, advised, past.usual(course)))
     return found
 
 
-class _Past:
+class Past:
     """What sessions taught, for the advice and for the baseline."""
 
     def __init__(self, learnt: Iterable[Course] = ()) -> None:
@@ -76,10 +76,10 @@ def _circumstances(error: Done) -> list[tuple[str | None, ...]]:
     return [(error.error, error.verb), (error.error,), ()]
 
 
-def _past_by_time(recorded: Recorded, known: Sequence[Course]) -> Iterator[tuple[Session, _Past]]:
+def _past_by_time(recorded: Recorded, known: Sequence[Course]) -> Iterator[tuple[Session, Past]]:
     of = {course.session_id: course for course in known}
     over = sorted(recorded.sessions, key=lambda s: (s.last_at, s.session_id))
-    past, learnt = _Past(), 0
+    past, learnt = Past(), 0
     for now in recorded.sessions:
         while learnt < len(over) and over[learnt].last_at < now.first_at:
             if over[learnt].session_id in of:
@@ -88,16 +88,16 @@ def _past_by_time(recorded: Recorded, known: Sequence[Course]) -> Iterator[tuple
         yield now, past
 
 
-def _past_by_fold(recorded: Recorded, known: Sequence[Course]) -> Iterator[tuple[Session, _Past]]:
+def _past_by_fold(recorded: Recorded, known: Sequence[Course]) -> Iterator[tuple[Session, Past]]:
     def fold(session_id: str) -> int:
         return sha256(session_id.encode()).digest()[0] % _FOLDS
 
     for held_out in range(_FOLDS):
-        past = _Past(course for course in known if fold(course.session_id) != held_out)
+        past = Past(course for course in known if fold(course.session_id) != held_out)
         yield from ((now, past) for now in recorded.sessions if fold(now.session_id) == held_out)
 
 
-def _errors(session: Session) -> Iterator[tuple[Sequence[Step], str]]:
+def errors(session: Session) -> Iterator[tuple[Sequence[Step], str]]:
     for at, step in enumerate(session.steps):
         if step.role is Role.ERROR:
             then = next((verb_of(s.role, s.name) for s in session.steps[at + 1 :] if s.role in ACTS), "")

@@ -14,11 +14,14 @@ from urllib.parse import quote
 import msgspec
 import orjson
 
+from pipeline.advice.precedents import PRECEDENTS, precedent_terms
+from pipeline.contracts.evidence import Pattern
 from pipeline.contracts.keys import join_key, split_key
 from pipeline.retrieval.documents import (
     artifact_labels,
     artifact_terms,
     artifact_time,
+    contribution_labels,
     document,
     document_labels,
     document_terms,
@@ -28,6 +31,7 @@ from pipeline.retrieval.documents import (
     knowledge_terms,
     knowledge_time,
     session_step,
+    spoken_step,
 )
 from pipeline.retrieval.vectors import document_vector
 from tests.verifier.faults import Kind, Report, difference
@@ -40,6 +44,8 @@ TENANT_SAMPLE: Final = 524_288
 """Contributions that stay in Redis, of a pattern and of a tenant."""
 STEPS: Final = 64
 """A session's recent steps."""
+MESSAGES: Final = 4
+"""Likewise, of what was said."""
 CHANGES: Final = 10_000
 """Artifacts, and knowledge records, of which the last change is told."""
 _NUMBER: Final = struct.Struct("<Q")
@@ -147,10 +153,13 @@ class Expected:
         self._newest: dict[bytes, int] = {}
         self._expiring: dict[bytes, dict[bytes, float]] = defaultdict(dict)
         self._steps: dict[bytes, dict[int, bytes]] = defaultdict(dict)
+        self._said: dict[bytes, dict[int, bytes]] = defaultdict(dict)
         self._postings: dict[bytes, list[bytes]] = defaultdict(list)
         self._artifacts: dict[tuple[str, str], bytes] = {}
         self._known: dict[tuple[str, str], bytes] = {}
         self._changed: dict[bytes, dict[str, int]] = defaultdict(dict)
+        self._precedents: dict[str, dict[str, bytes | None]] = defaultdict(dict)
+        """Root → contribution → its card; None where it does not say any more what was done."""
         self._samples: dict[str, dict[str, dict[str, int]]] = defaultdict(dict)
         """Root → pattern → contribution → score; names percent-encoded."""
 
@@ -192,6 +201,9 @@ class Expected:
         done = session_step(step)
         if done is not None:
             self._steps[_key(root, "session", session)][done.index] = _ENCODER.encode(done)
+        said = spoken_step(step)
+        if said is not None:
+            self._said[_key(root, "spoken", session)][said.index] = _ENCODER.encode(said)
         found = document(fields, step)
         if found is not None:
             place = number << 48 | row.offset
@@ -213,10 +225,14 @@ class Expected:
         root = self._tenant(fields["tenant_id"], EVIDENCE, number, row)
         name = quote(fields["contribution_id"], safe="")
         self._strings[_key(root, "contribution", fields["contribution_id"])] = row.value or b""
-        pattern = quote(join_key(fields["pattern_type"], fields["pattern_key"]), safe="")
+        of = Pattern(fields["pattern_type"], fields["pattern_key"])
+        pattern = quote(join_key(*of), safe="")
         segment = join_key(fields["session_id"], fields["segment_id"]).encode()
         score = int.from_bytes(hashlib.sha256(segment).digest()[:8], "big") >> 11
         self._samples[root].setdefault(pattern, {})[name] = score
+        if of in PRECEDENTS:
+            self._changed[f"{root}:pchanges:{number}".encode()][name] = row.offset
+            self._precedents[root][name] = _precedent_card(row.value or b"", fields, score)
 
     def _artifact(self, number: int, row: Row) -> None:
         tenant_id, artifact_id = split_key((row.key or b"").decode())
@@ -249,12 +265,17 @@ class Expected:
         memory.update({key: {b"at": float(at)} for key, at in self._newest.items()})
         memory.update(self._expiring)
         memory.update({key: _last(changed) for key, changed in self._changed.items()})
-        memory.update({key: _recent(steps) for key, steps in self._steps.items()})
+        memory.update({key: _recent(steps, STEPS) for key, steps in self._steps.items()})
+        memory.update({key: _recent(steps, MESSAGES) for key, steps in self._said.items()})
         memory.update({key: b"".join(sorted(parts)) for key, parts in self._postings.items()})
         memory.update({key: _in_order(key, value) for key, value in self._same_id.items()})
         self._list(memory)
         for root, patterns in self._samples.items():
             _sample(memory, root, patterns)
+        for root, told in self._precedents.items():
+            kept = {n.encode(): c for n, c in told.items() if c and f"{root}:contribution:{n}".encode() in memory}
+            if kept:
+                memory[f"{root}:pcards".encode()] = kept
         return memory
 
     def _list(self, memory: Memory) -> None:
@@ -277,9 +298,19 @@ class Expected:
         memory.update(listed)
 
 
+def _precedent_card(value: bytes, fields: Json, score: int) -> bytes | None:
+    terms = precedent_terms(fields)
+    about = (fields["pattern_type"], fields["last_at"], contribution_labels(fields), terms)
+    return _ENCODER.encode([*_about(value, *about), score]) if terms else None
+
+
 def _card(value: bytes, kind: str, at: int, labels: tuple[str, ...], terms: list[str]) -> bytes:
+    return _ENCODER.encode(_about(value, kind, at, labels, terms))
+
+
+def _about(value: bytes, kind: str, at: int, labels: tuple[str, ...], terms: list[str]) -> list[Any]:
     digest = hashlib.blake2b(value, digest_size=16).digest()
-    return _ENCODER.encode([digest, kind, at, labels, {term: terms.count(term) for term in sorted(set(terms))}])
+    return [digest, kind, at, labels, {term: terms.count(term) for term in sorted(set(terms))}]
 
 
 def _last(changed: dict[str, int]) -> dict[bytes, float]:
@@ -334,8 +365,8 @@ def _appended(key: bytes) -> struct.Struct | None:
     return _APPENDED.get(kind)
 
 
-def _recent(steps: dict[int, bytes]) -> dict[bytes, float]:
-    return {steps[index]: float(index) for index in sorted(steps)[-STEPS:]}
+def _recent(steps: dict[int, bytes], most: int) -> dict[bytes, float]:
+    return {steps[index]: float(index) for index in sorted(steps)[-most:]}
 
 
 @lru_cache(maxsize=100_000)

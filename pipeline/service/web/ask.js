@@ -1,8 +1,8 @@
 // A question, and the context pack that an agent would get for it.
 
-import { pack, who } from "./api.js";
+import { contribution, pack, who } from "./api.js";
 import { card, code, fixed, folded, into, link, make, number, plural, share, soft, stacked, table, words } from "./dom.js";
-import { origin } from "./trace.js";
+import { evidence, origin } from "./trace.js";
 
 const STRATEGIES = ["ranked", "recency_biased", "breadth_first", "depth_first", "fingerprint_guided"];
 const kept = { tenant: null, form: null, answer: null };
@@ -63,12 +63,15 @@ function summary({ token_budget: budget, assembly_metadata: about, entries }) {
       link("artifacts", "artifacts"), "."));
 }
 
-function guidance({ workflow_hints: hints, decision_constraints: constraints }) {
+function guidance({ workflow_hints: hints, decision_constraints: constraints, metadata }) {
+  const precedents = metadata.precedents ?? {};
   const steps = hints?.suggested_next_steps ?? [];
   const where = hints?.current_step ? `step ${hints.current_step} of ${hints.total_steps ?? "?"}` : "";
   return [
     steps.length || hints?.blockers.length ? card("What comes next", where && soft(where),
-      make("ol", {}, steps.map(step => make("li", {}, link(step.description, "artifact", step.artifact_id),
+      make("ol", {}, steps.map(step => make("li", {},
+        precedents[step.artifact_id] ? folded(step.description, async () => [evidence(await contribution(step.artifact_id))])
+          : link(step.description, "artifact", step.artifact_id),
         make("span", { class: "soft" }, ` ${fixed(step.confidence)}${step.tools.length ? `, ${step.tools.join(", ")}` : ""}`)))),
       hints.blockers.length ? [make("h3", {}, "Blocked by"), make("ul", {}, hints.blockers.map(one => make("li", {}, one)))] : null) : null,
     constraints?.length ? card("Constraints", make("ul", {}, constraints.map(one => make("li", {},

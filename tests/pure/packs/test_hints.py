@@ -1,13 +1,15 @@
 """Where a session stands in a procedure, what blocks it and what is next (HMX-C §6), and the rules that hold (§7)."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pipeline.compiler.extract import contributions
 from pipeline.contracts.event_types import Role
-from pipeline.contracts.evidence import Step
+from pipeline.contracts.evidence import Contribution, Step
 from pipeline.contracts.limits import PACK_CONSTRAINTS, PACK_NEXT_STEPS
 from pipeline.contracts.pack import Section
 from pipeline.packs.vocabulary import in_overview
@@ -15,6 +17,7 @@ from pipeline.retrieval.score import Fetched, Found
 from tests.pure.packs.test_assemble import ask
 from tests.pure.packs.test_drops import knowing, record
 from tests.support.memory import T0, artifact, episode, fetched, procedure
+from tests.support.segments import Script
 
 STEPS = ("check it", "apply it", "wait for it", "verify it", "report it")
 
@@ -124,6 +127,32 @@ def test_what_has_helped_with_an_open_failure_is_suggested_first() -> None:
     assert [s.artifact_id for s in hints("check", "apply", more=[playbook, other]).suggested_next_steps] == ["a1"] * 3
     long = tuple(f"step{i} do" for i in range(30))
     assert len(hints(steps=long).suggested_next_steps) == PACK_NEXT_STEPS
+
+
+def test_what_past_sessions_did_stands_before_the_procedure_and_says_nothing_twice() -> None:
+    def past(number: int) -> list[Contribution]:
+        made = Script(f"past-{number}")
+        made.user("deploy staging")
+        for tool in ("check", "apply", "report"):
+            made.tool(tool)
+        made.add(Role.ACTION, name="edit", text="deploy/staging.yaml", ok=True)
+        return [c for c in contributions(made.segment()) if c.pattern_type in ("course", "touched")]
+
+    told = [c for number in range(4) for c in past(number)]
+    precedents = tuple(Found(one, 1000) for one in told)
+    memory = fetched([], [artifact("a1", content=procedure("wait for it"))], session=tuple(played("check", "apply")))
+    pack = ask(replace(memory, precedents=precedents), session_id="s1")
+    assert pack.workflow_hints is not None
+    first, files, *rest = pack.workflow_hints.suggested_next_steps
+    assert (first.description, first.tools) == ("Report", ["report"])
+    assert files.description == "Look at deploy/staging.yaml"
+    assert [step.description for step in rest] == ["wait for it"]
+    sessions = {c.contribution_id: {"session_id": c.session_id} for c in told}
+    assert pack.metadata["precedents"] == {name: sessions[name] for name in {first.artifact_id, files.artifact_id}}
+    agreeing = replace(memory, artifacts=(Found(artifact("a1", content=procedure("Report")), 1000),))
+    hints = ask(replace(agreeing, precedents=precedents), session_id="s1").workflow_hints
+    assert hints is not None
+    assert [step.artifact_id for step in hints.suggested_next_steps if step.description == "Report"] == ["a1"]
 
 
 def policy(name: str, text: str, by: str = "user") -> Any:

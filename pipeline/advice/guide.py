@@ -1,0 +1,105 @@
+"""What a session that is under way is advised by what past ones did: what to do next, or after its last error, and
+which files its goal is likely to touch.
+
+In: the question, the session's recent steps, who asks, and precedents, the most alike first. Out: `Guidance`, each
+piece with the precedent that speaks for it. Nothing fails. Nothing is said of what no precedent says.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from functools import lru_cache
+from typing import Final, NamedTuple
+
+from pipeline.advice import recovery
+from pipeline.advice.courses import Advised, courses
+from pipeline.advice.files import Files, sessions
+from pipeline.advice.next_command import Habits, joined, next_command
+from pipeline.advice.precedents import COURSE, TOUCHED, course_so_far, failure
+from pipeline.contracts.evidence import Contribution, Step
+
+STEPS: Final = 3
+LEAST: Final = 0.1
+"""What is done next in fewer of the cases is no advice."""
+FILES: Final = 5
+_REMEMBERED: Final = 16
+"""Sets of precedents whose lesson a process remembers: a session asks again and again."""
+_SESSIONS: Final = 512
+"""Likewise, of sessions whose habits."""
+
+
+class Advice(NamedTuple):
+    verb: str
+    share: float
+    """Of the cases that are like this one."""
+    precedent: str
+    """Id of the contribution of the most alike session that did so."""
+
+
+class LikelyFiles(NamedTuple):
+    paths: tuple[str, ...]
+    share: float
+    """Of the precedents; they changed at least one of them."""
+    precedent: str
+
+
+class Guidance(NamedTuple):
+    steps: tuple[Advice, ...] = ()
+    files: LikelyFiles | None = None
+
+
+NOTHING: Final = Guidance()
+
+
+def guide(question: str, session: Sequence[Step], agent_id: str, precedents: Iterable[Contribution]) -> Guidance:
+    found = list(precedents)
+    done = tuple(one for one in found if one.pattern_type == COURSE.type)
+    changed = tuple(one for one in found if one.pattern_type == TOUCHED.type)
+    return Guidance(
+        tuple(_steps(question, session, agent_id, done)) if done else (),
+        _files(question, agent_id, changed) if changed else None,
+    )
+
+
+def _steps(question: str, session: Sequence[Step], agent_id: str, found: tuple[Contribution, ...]) -> list[Advice]:
+    course = course_so_far(question, session, agent_id)
+    if failure(course) is not None:
+        advised = recovery.advise(_recoveries(found), recovery.steps_of(course))
+    else:
+        advised = next_command(joined([_habits(one) for one in _sessions(found)], course), course)
+    kept = [one for one in advised[:STEPS] if one.share >= LEAST]
+    return [Advice(one.verb, one.share, source) for one in kept if (source := _first(found, one))]
+
+
+def _first(found: Iterable[Contribution], advised: Advised) -> str:
+    """The most alike that did it; empty where only the asking session has."""
+    return next((one.contribution_id for one in found if advised.verb in one.body["words"]), "")
+
+
+def _files(question: str, agent_id: str, found: tuple[Contribution, ...]) -> LikelyFiles | None:
+    paths = tuple(file.path for file in _known_files(found).likely(question, agent_id)[:FILES])
+    speaking = [one for one in found if not set(paths).isdisjoint(one.body["changed"])]
+    if not speaking:
+        return None
+    return LikelyFiles(paths, round(len(speaking) / len(found), 6), speaking[0].contribution_id)
+
+
+@lru_cache(_REMEMBERED)
+def _recoveries(found: tuple[Contribution, ...]) -> recovery.Known:
+    return recovery.known(recovery.steps_of(course) for course in courses(found))
+
+
+def _sessions(found: Iterable[Contribution]) -> list[tuple[Contribution, ...]]:
+    by_session: dict[str, list[Contribution]] = defaultdict(list)
+    for one in found:
+        by_session[one.session_id].append(one)
+    return [tuple(own) for own in by_session.values()]
+
+
+@lru_cache(_SESSIONS)
+def _habits(session: tuple[Contribution, ...]) -> Habits:
+    return Habits(courses(session))
+
+
+@lru_cache(_REMEMBERED)
+def _known_files(found: tuple[Contribution, ...]) -> Files:
+    return Files(sessions(found))

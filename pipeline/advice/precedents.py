@@ -1,0 +1,96 @@
+"""What past sessions did, as it is looked for: the words that a precedent is found by, and those that a session which
+is under way looks for it with.
+
+Enters: contributions of the kinds `course` and `touched` as they stand on the evidence topic; or a question and the
+asking session's steps. Leaves: terms. Fails: LookupError or TypeError for a body that is not of its form.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import pairwise
+from typing import Any, Final, NamedTuple
+
+from pipeline.advice.courses import Course, under_way
+from pipeline.advice.recovery import Done, steps_of
+from pipeline.compiler import course, touched
+from pipeline.contracts.event_types import Role
+from pipeline.contracts.evidence import Pattern, Step
+from pipeline.segments.intent import plain_stems, stem
+from pipeline.segments.naming import silent
+from pipeline.segments.places import files_in, identifiers, name_parts
+
+COURSE: Final = Pattern(course.NAME, course.KEY)
+TOUCHED: Final = Pattern(touched.NAME, touched.KEY)
+PRECEDENTS: Final = (COURSE, TOUCHED)
+
+
+class Sought(NamedTuple):
+    """Terms, sorted."""
+
+    courses: list[str]
+    files: list[str]
+
+
+def precedent_terms(contribution: Mapping[str, Any]) -> list[str]:
+    """Of one of `PRECEDENTS`; none where it is withdrawn, or no file was changed."""
+    if contribution["withdrawn"]:
+        return []
+    body = contribution["body"]
+    if contribution["pattern_type"] == COURSE.type:
+        return _of_course(body)
+    return list(_of_files(body["goal"], [*body["names"], *body["changed"]])) if body["changed"] else []
+
+
+def sought(question: str, session: Sequence[Step]) -> Sought:
+    """Who asks wants what the question says, and has done these steps."""
+    course = course_so_far(question, session)
+    verbs = [act.verb for act in course.acts if not silent(act.verb)]
+    did = [*_goal(course.goal), *(f"did {verb}" for verb in verbs[-1:]), *_in_turn(verbs[-2:])]
+    failed = failure(course)
+    if failed is not None:
+        did += _failed(failed.error or "", failed.verb)
+    names = [*identifiers(question), *files_in(question)]
+    return Sought(sorted(set(did)), sorted(set(_of_files(plain_stems(question), names))))
+
+
+def course_so_far(question: str, session: Sequence[Step], agent_id: str = "") -> Course:
+    """The question is what the user said before the steps."""
+    asked = Step(event_id="", at=0, role=Role.MESSAGE, actor="user", text=question)
+    return under_way([asked, *session], agent_id)
+
+
+def failure(course: Course) -> Done | None:
+    """That nothing has been done after."""
+    steps = steps_of(course)
+    return steps[-1] if steps and steps[-1].error is not None else None
+
+
+def _of_course(body: Mapping[str, Any]) -> list[str]:
+    words: Sequence[str] = body["words"]
+    acts = [(words[verb], ok, words[error] if error >= 0 else "") for verb, ok, error, *_ in body["acts"] if verb >= 0]
+    verbs = [verb for verb, *_ in acts if not silent(verb)]
+    terms = [*_goal(words[place] for place in body["goal"]), *(f"did {verb}" for verb in verbs), *_in_turn(verbs)]
+    for verb, ok, error in acts:
+        if ok == 0 or error:
+            terms += _failed(error, verb)
+    for _, error in body["faults"]:
+        terms += _failed(words[error] if error >= 0 else "", "")
+    return list(dict.fromkeys(terms))
+
+
+def _goal(stems: Iterable[str]) -> Iterator[str]:
+    return (f"goal {word}" for word in stems)
+
+
+def _in_turn(verbs: Sequence[str]) -> Iterator[str]:
+    return (f"did {one}, {other}" for one, other in pairwise(verbs))
+
+
+def _failed(error: str, verb: str) -> Iterator[str]:
+    yield f"failed {error}"
+    if verb:
+        yield f"failed {error} in {verb}"
+
+
+def _of_files(goal: Iterable[str], names: Iterable[str]) -> Iterator[str]:
+    yield from (f"file {word}" for word in goal)
+    yield from (f"file {stem(part)}" for name in names for part in name_parts(name))
