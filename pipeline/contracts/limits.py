@@ -62,7 +62,9 @@ TAG: Final = 128  # characters; a longer tag stays in its episode, but nothing i
 # Patterns
 PATTERN_CONTRIBUTIONS: Final = 2_048  # kept per pattern: those with the lowest hash of their segment
 PATTERN_COMPILED: Final = 1_792  # of them that count, the lowest again; the others wait for what is withdrawn
-TENANT_CONTRIBUTIONS: Final = 262_144  # kept per tenant in the same way, so also the most patterns that it can have
+TENANT_CONTRIBUTIONS: Final = (
+    262_144  # kept per tenant likewise, withdrawn ones too: also the most patterns it can have
+)
 CONTRIBUTION_BYTES: Final = 128 * KB  # with its key; a usual one has one or two
 PATTERN_DEBOUNCE_MS: Final = 1_000
 CONTRIBUTION_DEBOUNCE_MS: Final = 40  # more for each contribution a pattern has: compiling a full one waits 82 s

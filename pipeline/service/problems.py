@@ -25,7 +25,7 @@ from pipeline.service.dialect.envelope import failure, speaks
 LOG: Final = logging.getLogger("hmx.service")
 MEDIA_TYPE: Final = "application/problem+json"
 RETRY: Final = {"Retry-After": "2"}
-METHODS: Final = ("DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT")
+METHODS: Final = ("DELETE", "GET", "OPTIONS", "PATCH", "POST", "PUT")
 
 
 class Kind(StrEnum):
@@ -164,7 +164,8 @@ def _allowed(scope: Scope) -> str:
     """Of every route with this path; the framework tells of one."""
     routes = scope["app"].routes
     asked = ({**scope, "method": method} for method in METHODS)
-    return ", ".join(one["method"] for one in asked if any(route.matches(one)[0] is Match.FULL for route in routes))
+    found = [one["method"] for one in asked if any(route.matches(one)[0] is Match.FULL for route in routes)]
+    return ", ".join(sorted({*found, "HEAD"} if "GET" in found else found))
 
 
 async def _parameters(request: Request, error: Exception) -> Response:

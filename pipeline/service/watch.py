@@ -34,6 +34,8 @@ class Watch:
         if scope["type"] not in ("http", "websocket"):
             await self._app(scope, receive, send)
             return
+        if scope.get("method") == "HEAD":  # RFC 9110 §9.3.2: as GET; the server leaves the content out
+            scope = {**scope, "method": "GET"}
         status, took = 0, 0.0
 
         async def noting(message: Message) -> None:

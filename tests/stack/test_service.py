@@ -280,9 +280,25 @@ def test_what_no_route_answers_is_a_problem_too(service: httpx.Client) -> None:
     is_problem(service.get("/nope"), 404, "not_found")
     answer = service.delete("/v1/hmx/artifacts", headers=ACME)
     is_problem(answer, 405, "method_not_allowed")
-    assert answer.headers["allow"] == "GET"
-    assert service.delete("/v1/hmx/events", headers=ACME).headers["allow"] == "GET, POST", "of every route of the path"
+    assert answer.headers["allow"] == "GET, HEAD"
+    told = service.delete("/v1/hmx/events", headers=ACME)
+    assert told.headers["allow"] == "GET, HEAD, POST", "of every route of the path"
+    assert service.head("/v1/hmx/context-packs", headers=ACME).headers["allow"] == "POST"
     is_problem(service.get("/v1/hmx/artifacts/", headers=ACME), 404, "not_found")
+
+
+@pytest.mark.parametrize(
+    "path", ["/v1/hmx/artifacts", "/v1/hmx/artifacts/nope", "/v1/artifacts", "/livez", "/", "/nope"]
+)
+def test_head_answers_as_get_does_without_the_content(service: httpx.Client, path: str) -> None:
+    headers = {**ACME, "Authorization": "Bearer hx_test_acme"}
+    got, told = service.get(path, headers=headers), service.head(path, headers=headers)
+    assert (told.status_code, told.content) == (got.status_code, b"")
+    changing = {"date", "content-length", "x-ratelimit-remaining", "x-ratelimit-reset"}
+    assert told.headers.keys() == got.headers.keys()
+    assert {n: v for n, v in told.headers.items() if n not in changing} == {
+        n: v for n, v in got.headers.items() if n not in changing
+    }
 
 
 def test_a_defect_is_a_problem_and_a_line_without_what_was_sent(
