@@ -208,7 +208,7 @@ class Score(Model):
 
 
 class EntryExplained(Model):
-    """`matched`: stems of the question that it has."""
+    """`matched`: stems that it has, of the question or near to one of it."""
 
     rank: Annotated[int, Field(ge=1)]
     source_id: Name

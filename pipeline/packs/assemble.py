@@ -172,7 +172,8 @@ class _Draft:
             named = sorted(self.view.precedents.items())
             metadata["precedents"] = {name: {"session_id": session} for name, session in named}
         if self.ask.request.explain:
-            why = explained(placed, shown, self.offered, self.ask.weights, frozenset(self.plan.terms))
+            query, near = frozenset(self.plan.terms), frozenset(each.stem for each in self.plan.related)
+            why = explained(placed, shown, self.offered, self.ask.weights, query, near)
             metadata["explained"] = why.model_dump(mode="json", exclude_none=True)
         return metadata
 

@@ -7,7 +7,15 @@ metadata where it was asked for. Nothing fails.
 from collections.abc import Sequence, Set
 from typing import Final, NamedTuple
 
-from pipeline.contracts.pack import DropExplained, DropReason, EntryExplained, Explained, RankingWeights, Score
+from pipeline.contracts.pack import (
+    DropExplained,
+    DropReason,
+    EntryExplained,
+    Explained,
+    RankingWeights,
+    Score,
+    SourceType,
+)
 from pipeline.packs.budget import Fill, Offer, allocate
 from pipeline.packs.candidates import Candidate
 from pipeline.retrieval.terms import terms
@@ -36,22 +44,26 @@ def explained(
     offered: Offered,
     weights: RankingWeights,
     query: Set[str],
+    related: Set[str],
 ) -> Explained:
-    """`drops` are those that are listed, in their order; `query`: the stems of the question."""
+    """`drops` are those that are listed, in their order; `query`: the stems of the question, `related`: those near to
+    them, by which episodes are found too."""
     budgets = _budgets(offered, {drop.candidate.key for drop in drops if drop.reason is DropReason.BUDGET_EXCEEDED})
     whole = sum(offer.weight for offer in offered.offers if offer.candidates) or 1
     return Explained(
         weights=weights,
         sections={offer.section.value: round(offer.weight / whole, 6) for offer in offered.offers if offer.candidates},
         entries=[
-            EntryExplained(rank=rank, source_id=each.source_id, matched=_matched(each, query), score=_score(each))
+            EntryExplained(
+                rank=rank, source_id=each.source_id, matched=_matched(each, query, related), score=_score(each)
+            )
             for rank, each in enumerate(placed, 1)
         ],
         drops=[
             DropExplained(
                 rank=rank,
                 source_id=drop.candidate.source_id,
-                matched=_matched(drop.candidate, query),
+                matched=_matched(drop.candidate, query, related),
                 score=_score(drop.candidate),
                 because=drop.because,
                 budget=budgets.get(drop.candidate.key) if drop.reason is DropReason.BUDGET_EXCEEDED else None,
@@ -61,8 +73,9 @@ def explained(
     )
 
 
-def _matched(candidate: Candidate, query: Set[str]) -> list[str]:
-    return sorted(query & set(terms(candidate.said)))
+def _matched(candidate: Candidate, query: Set[str], related: Set[str]) -> list[str]:
+    told = query | related if candidate.source_type is SourceType.EPISODE else query
+    return sorted(told & set(terms(candidate.said)))
 
 
 def _score(candidate: Candidate) -> Score | None:

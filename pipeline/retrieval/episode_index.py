@@ -6,8 +6,8 @@ the answer is the same as if everything had been read at once. Only the order wi
 between equals.
 """
 
-from collections.abc import Iterator, Sequence
-from typing import Any, Final
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,6 +31,8 @@ OWN: Final = 10
 BEFORE: Final = (5, 3, 2, 1)
 AFTER: Final = (3, 2, 1)
 """Tenths of a word's weight in a turn: its own, and those of the turns before and after it in the session."""
+WHOLE: Final = 256
+"""Parts of the weight of a term."""
 DENSE: Final = 4
 """A term that weighs something in more than one of so many documents is kept as a column of all of them."""
 _BLOCK: Final = 64
@@ -77,6 +79,14 @@ class Term:
         return _looked_up(self.places, self.impacts, places)
 
 
+class Asked(NamedTuple):
+    """A term of a question."""
+
+    term: Term
+    share: int = WHOLE
+    """Of `WHOLE`: how much of its weight counts."""
+
+
 class EpisodeIndex:
     """Grows with what is appended; `Term`s belong to the index that refreshed them."""
 
@@ -94,6 +104,7 @@ class EpisodeIndex:
         """Numbers and places of a partition's documents, ascending."""
         self._total = 0
         self._touched: dict[int, Places] = {}
+        self._lenders: dict[int, Places] = {}
 
     @property
     def size(self) -> int:
@@ -132,6 +143,7 @@ class EpisodeIndex:
             numbers.append(found["number"][chosen])
             held.append(places[chosen])
         self._touched.clear()
+        self._lenders.clear()
 
     def refresh(self, term: Term, postings: bytes) -> None:
         """Brings a term up to the index's size; `postings` follow those read so far."""
@@ -142,12 +154,15 @@ class EpisodeIndex:
         length = typical(self._total, OWN * self.size)
         if term.seen == self.size and term.typical == length:
             return
+        if not postings and term.typical == length and not self._is_lent(term):
+            term.seen = self.size
+            return
         touched = None if term.typical != length or (self.size - term.seen) * 4 > self.size else self._since(term.seen)
         if touched is None or term.own.size < len(touched) or not self._update(term, touched):
             self._weigh(term, length)
         term.seen = self.size
 
-    def best(self, terms: Sequence[Term], limit: int, among: NDArray[np.bool_] | None = None) -> list[tuple[int, int]]:
+    def best(self, terms: Iterable[Asked], limit: int, among: NDArray[np.bool_] | None = None) -> list[tuple[int, int]]:
         """(number, score) of the highest, ties by number; with `among`, of these documents only.
 
         Exact: the rarest terms come first, and once the others cannot lift a document into the best, they are looked up
@@ -156,7 +171,7 @@ class EpisodeIndex:
         scores = np.zeros(self.size, np.int32)
         if among is not None:
             scores[~among] = _OUT
-        weighed = sorted(((idf(t.own.size, self.size), t) for t in terms if t.own.size), key=lambda pair: -pair[0])
+        weighed = sorted(self._weighed(terms), key=lambda pair: pair[1].own.size)
         rest = sum(weight * term.highest for weight, term in weighed)
         for position, (weight, term) in enumerate(weighed, 1):
             term.add_to(scores, weight)
@@ -173,12 +188,11 @@ class EpisodeIndex:
             found = scores[places]
         return self._ordered(places, found, limit)
 
-    def weigh(self, terms: Sequence[Term], places: Places) -> NDArray[np.int32]:
+    def weigh(self, terms: Iterable[Asked], places: Places) -> NDArray[np.int32]:
         """The scores of these documents."""
         found = np.zeros(len(places), np.int32)
-        for term in terms:
-            if term.own.size:
-                found += term.at(places) * np.int32(idf(term.own.size, self.size))
+        for weight, term in self._weighed(terms):
+            found += term.at(places) * np.int32(weight)
         return found
 
     def numbers(self, places: Places) -> NDArray[np.uint64]:
@@ -228,6 +242,22 @@ class EpisodeIndex:
         while True:
             places = np.where(places >= 0, values[places], np.int32(-1))
             yield places
+
+    def _weighed(self, terms: Iterable[Asked]) -> Iterator[tuple[int, Term]]:
+        for term, share in terms:
+            if term.own.size:
+                yield idf(term.own.size, self.size) * share // WHOLE, term
+
+    def _is_lent(self, term: Term) -> bool:
+        """Whether a term that no document since has of its own weighs anything in one."""
+        if term.dense is not None:
+            return True  # its column is to grow
+        known = self._lenders.get(term.seen)
+        if known is None:
+            new = np.arange(term.seen, self.size, dtype=np.int32)
+            lending = [back for _, back in zip(BEFORE, self._chain(self._before, new), strict=False)]
+            known = self._lenders[term.seen] = np.unique(np.concatenate(lending))
+        return bool(_looked_up(term.own.values, term.occurrences.values, known).any())
 
     def _since(self, seen: int) -> Places:
         """The documents in which a term may weigh more than when there were only `seen`."""

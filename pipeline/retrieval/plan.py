@@ -10,6 +10,7 @@ from typing import Final
 from pipeline.contracts.instants import milliseconds
 from pipeline.contracts.pack import Past, QueryClassification
 from pipeline.retrieval.documents import label
+from pipeline.retrieval.related import Related, related
 from pipeline.retrieval.request import Lineage, PackRequest
 from pipeline.retrieval.terms import stems, words
 from pipeline.retrieval.times import mention
@@ -63,6 +64,8 @@ class Plan:
     terms: tuple[str, ...]
     """Distinct stems, sorted."""
     classification: QueryClassification
+    related: tuple[Related, ...] = ()
+    """Stems near to them, the nearest first; episodes that have these are found too."""
     episodes: int = EPISODES
     artifacts: int = ARTIFACTS
     knowledge: int = KNOWLEDGE
@@ -84,11 +87,13 @@ def plan(request: PackRequest, embed: Embed | None = None) -> Plan:
     found = list(dict.fromkeys(words(request.query)))
     # The rarest words are unknown here; longer ones are likelier to be among them.
     kept = sorted(found, key=lambda word: (-len(word), word))[:QUERY_TERMS]
+    asked = tuple(sorted(set(stems(kept))))
     as_of = None if request.as_of is None else milliseconds(request.as_of)
     return Plan(
         request,
-        tuple(sorted(set(stems(kept)))),
+        asked,
         classify(request.query, found),
+        related(asked),
         artifacts=ARTIFACTS if as_of is None else LOOKED_AT,
         knowledge=KNOWLEDGE if as_of is None else LOOKED_AT,
         policies=POLICIES if as_of is None else LOOKED_AT,

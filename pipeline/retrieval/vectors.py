@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from pipeline.contracts.episode import RESERVED
 from pipeline.contracts.event import EMBEDDING_MODEL
 from pipeline.contracts.limits import EMBEDDING_DIMENSIONS, TAG
-from pipeline.retrieval.episode_index import EpisodeIndex, Places, Term
+from pipeline.retrieval.episode_index import Asked, EpisodeIndex, Places
 from pipeline.retrieval.growing import Growing
 
 WIDTH: Final = 1024
@@ -176,7 +176,7 @@ def _signs(values: NDArray[np.int8]) -> NDArray[np.uint64]:
 
 def best_of_both(
     index: EpisodeIndex,
-    terms: Sequence[Term],
+    terms: Sequence[Asked],
     vectors: Vectors,
     asked: bytes,
     limit: int,

@@ -22,7 +22,10 @@ from pipeline.contracts.knowledge import Kind, KnowledgeRecord
 from pipeline.contracts.limits import MB
 from pipeline.retrieval.catalogue import Card, Catalogue, Hit, Ranked
 from pipeline.retrieval.documents import Document
+from pipeline.retrieval.episode_index import WHOLE, Asked
 from pipeline.retrieval.plan import Plan
+from pipeline.retrieval.postings import POSTING
+from pipeline.retrieval.related import Related
 from pipeline.retrieval.score import Fetched, Found, Made
 from pipeline.retrieval.vectors import Both, best_of_both
 from pipeline.store.blocks import Client, StoreUnavailableError, reachable, snapshot
@@ -37,6 +40,9 @@ _DOCUMENT_BYTES: Final = (1_500, 4)
 _RECORD_BYTES: Final = (5_000, 10)
 """About what one takes, and how much more for each of its bytes."""
 PAGE: Final = 1_000
+COMMON: Final = 1_000 * POSTING.itemsize
+"""Bytes of postings from which on a word that a question has not, but one near to it, is left out: it tells little, and
+would cost most."""
 TRIES: Final = 6
 """Times that a snapshot is taken because something was replaced meanwhile."""
 DOUBTED: Final = 2
@@ -191,6 +197,10 @@ class Search:
             *changed,
             (b"GETRANGE", tenant.rows, b"%d" % view.episodes.read, b"-1"),
             *((b"GETRANGE", tenant.postings(term), b"%d" % view.read(term), b"-1") for term in plan.terms),
+            *(
+                (b"GETRANGE", tenant.postings(each.stem), b"%d" % view.read(each.stem), b"%d" % COMMON)
+                for each in _uncommon(plan, view)
+            ),
             *((b"GET", tenant.tagged(label)) for label in plan.labels),
             *((b"LRANGE", tenant.vectors(near.space), b"%d" % view.vectors(near).read, b"-1") for near in asked),
             (b"ZCARD", tenant.expiring),
@@ -200,12 +210,13 @@ class Search:
         self, plan: Plan, view: View, answers: Iterator[Any]
     ) -> tuple[list[Both], list[Hit], list[Hit], list[Hit]]:
         view.episodes.extend(next(answers))
-        terms = []
-        for name in plan.terms:
-            term = view.term(name)
-            view.episodes.refresh(term, next(answers) or b"")
-            view.keep(name, term)
-            terms.append(term)
+        terms = [_brought(view, name, WHOLE, next(answers)) for name in plan.terms]
+        for each in _uncommon(plan, view):
+            postings = next(answers)
+            if view.read(each.stem) + len(postings) > COMMON:
+                view.common.add(each.stem)
+            else:
+                terms.append(_brought(view, each.stem, each.share, postings))
         among = view.episodes.among([next(answers) or b"" for _ in plan.labels], plan.as_of)
         if plan.vector is None:
             episodes = [Both(*each, near=0) for each in view.episodes.best(terms, plan.episodes, among)]
@@ -282,6 +293,18 @@ class Search:
     def _keep(self, key: Hashable, model: Model, size: tuple[int, int], value: bytes) -> _Source:
         least, each = size
         return self._sources.put(key, _Source(*model), least + each * len(value))
+
+
+def _uncommon(plan: Plan, view: View) -> list[Related]:
+    return [each for each in plan.related if each.stem not in view.common]
+
+
+def _brought(view: View, name: str, share: int, postings: bytes) -> Asked:
+    """A term as of the snapshot; `postings` follow those read so far."""
+    term = view.term(name)
+    view.episodes.refresh(term, postings)
+    view.keep(name, term)
+    return Asked(term, share)
 
 
 @contextmanager

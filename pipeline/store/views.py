@@ -45,6 +45,8 @@ class View:
         self.filling = filling
         self.episodes = EpisodeIndex()
         self.artifacts, self.knowledge, self.precedents = Shelf(), Shelf(), Shelf()
+        self.common: set[str] = set()
+        """Words that stand in so many documents that none is looked for because a question has one near to them."""
         self._terms: OrderedDict[str, Term] = OrderedDict()
         self._terms_bytes = 0
         self._spaces: OrderedDict[str, Vectors] = OrderedDict()

@@ -11,6 +11,7 @@ import pytest
 from pipeline.contracts.keys import join_key
 from pipeline.contracts.limits import KB
 from pipeline.retrieval.plan import plan
+from pipeline.retrieval.postings import POSTING
 from pipeline.retrieval.request import PackRequest
 from pipeline.retrieval.score import Fetched
 from pipeline.store.fetch import Store
@@ -18,7 +19,7 @@ from pipeline.store.projection import Record
 from pipeline.store.search import _CARD
 from pipeline.store.views import View, Views
 from pipeline.topology import ARTIFACTS
-from tests.support.memory import Memory, artifact, artifact_as_read, episode, episode_as_read
+from tests.support.memory import T0, Memory, artifact, artifact_as_read, episode, episode_as_read
 
 WORDS = ("deploy", "staging", "rotate", "vault", "namespace", "pods", "ingress", "credentials")
 QUERIES = ("deploy staging", "rotate the vault credentials", "namespace of the pods and the ingress", "unheard of")
@@ -93,6 +94,33 @@ def test_what_is_remembered_answers_as_a_process_that_has_just_begun(memory: Mem
         if record.offset == 1:
             same_as_anew(memory)
     assert [found(memory.store, query) for query in QUERIES] == before
+
+
+@pytest.mark.requirement("C-23")
+def test_a_word_near_to_the_question_s_finds_what_was_said_unless_it_stands_in_too_much(
+    memory: Memory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("pipeline.store.search.COMMON", 3 * POSTING.itemsize)
+
+    def told(query: str) -> list[str]:
+        fetched = found(memory.store, query)
+        assert fetched == found(Store(memory.client, memory.keys), query)
+        return [each.source.event_id for each in fetched.episodes]
+
+    said = [
+        episode_as_read(episode(f"e{n}", "A dog sleeps.", session=f"s{n}", index=n, at=T0 + n), n) for n in range(5)
+    ]
+    memory.write(*said[:2])
+    assert told("Which pets are there?") == ["e0", "e1"]
+    memory.write(said[2])
+    assert told("Which pets are there?") == ["e0", "e1", "e2"]
+    memory.write(said[3])
+    assert told("Which pets are there?") == []
+    assert told("Which dogs are there?") == ["e0", "e1", "e2", "e3"]
+    assert told("Which pets are there?") == []
+    memory.wipe()
+    memory.write(*said[:3])
+    assert told("Which pets are there?") == ["e0", "e1", "e2"]
 
 
 def test_an_emptied_redis_that_holds_something_else_is_not_mistaken_for_the_old_one(memory: Memory) -> None:

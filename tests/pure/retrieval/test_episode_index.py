@@ -2,13 +2,14 @@
 
 import math
 from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.retrieval.episode_index import AFTER, BEFORE, EpisodeIndex, Term
+from pipeline.retrieval.episode_index import AFTER, BEFORE, WHOLE, Asked, EpisodeIndex, Term
 from pipeline.retrieval.postings import (
     K1,
     B,
@@ -20,6 +21,10 @@ from pipeline.retrieval.postings import (
 )
 
 WORDS = ("red", "green", "blue", "plum", "teal", "year")
+
+
+Asking = Iterable[str] | Mapping[str, int]
+"""Words; where only a share of their weight counts, with it."""
 
 
 class Turn(NamedTuple):
@@ -45,14 +50,19 @@ class Memory:
             for word, n in Counter(turn.words).items():
                 self.postings[word] += pack_posting(turn.number, n)
 
-    def best(self, words: list[str], limit: int) -> list[tuple[int, int]]:
+    def best(self, words: Asking, limit: int) -> list[tuple[int, int]]:
         self.index.extend(self.rows[self.index.read :])
         for word in words:
             self.index.refresh(self.terms[word], self.postings[word][self.terms[word].read :])
-        return self.index.best([self.terms[word] for word in words], limit)
+        return self.index.best([Asked(self.terms[word], share) for word, share in whole(words).items()], limit)
 
 
-def plainly(turns: list[Turn], words: list[str], limit: int) -> list[tuple[int, int]]:
+def whole(words: Asking) -> Mapping[str, int]:
+    """What counts of each."""
+    return words if isinstance(words, Mapping) else dict.fromkeys(words, WHOLE)
+
+
+def plainly(turns: list[Turn], words: Asking, limit: int) -> list[tuple[int, int]]:
     """Document by document, as the definitions say."""
     sessions: defaultdict[str, list[Turn]] = defaultdict(list)
     for turn in turns:
@@ -70,13 +80,13 @@ def plainly(turns: list[Turn], words: list[str], limit: int) -> list[tuple[int, 
 
     average = typical(sum(map(length, turns)), 10 * len(turns))
     scores: Counter[int] = Counter()
-    for word in words:
+    for word, share in whole(words).items():
         held_by = sum(word in turn.words for turn in turns)
         idf = max(1, round(64 * math.log1p((len(turns) - held_by + 0.5) / (held_by + 0.5))))
         for turn in turns if held_by else []:
             n = (10 * turn.words.count(word) + sum(w * other.words.count(word) for w, other in around(turn))) / 10
             flat = K1 * (1 - B + B / average * (length(turn) / 10))
-            scores[turn.number] += int(np.rint(4096 * (K1 + 1) * n / (n + flat))) * idf
+            scores[turn.number] += int(np.rint(4096 * (K1 + 1) * n / (n + flat))) * (idf * share // WHOLE)
     found = [(number, score) for number, score in scores.items() if score]
     return sorted(found, key=lambda row: (-row[1], row[0]))[:limit]
 
@@ -97,12 +107,12 @@ def appended(draw: st.DrawFn) -> list[list[Turn]]:
     return blocks
 
 
-queries = st.lists(st.sampled_from([*WORDS, "unheard"]), unique=True, min_size=1, max_size=4)
+queries = st.dictionaries(st.sampled_from([*WORDS, "unheard"]), st.integers(0, WHOLE), min_size=1, max_size=4)
 
 
 @given(appended(), st.lists(queries, min_size=1, max_size=4), st.integers(1, 40))
 def test_what_is_remembered_answers_as_what_is_read_anew_and_as_the_definitions(
-    blocks: list[list[Turn]], asked: list[list[str]], limit: int
+    blocks: list[list[Turn]], asked: list[dict[str, int]], limit: int
 ) -> None:
     memory = Memory()
     for at, block in enumerate(blocks):
@@ -114,7 +124,9 @@ def test_what_is_remembered_answers_as_what_is_read_anew_and_as_the_definitions(
 
 
 @given(appended(), queries)
-def test_the_order_in_which_partitions_were_written_does_not_matter(blocks: list[list[Turn]], words: list[str]) -> None:
+def test_the_order_in_which_partitions_were_written_does_not_matter(
+    blocks: list[list[Turn]], words: dict[str, int]
+) -> None:
     one, other = Memory(), Memory()
     for block in blocks:
         one.append(block)
@@ -135,10 +147,12 @@ def many(sessions: int, turns: int) -> list[Turn]:
 def test_what_is_not_looked_at_could_not_have_been_among_the_best() -> None:
     memory, turns = Memory(), many(300, 60)
     memory.append(turns[:-40])
-    for words in (["year", "w2", "w7"], ["w1", "w9"], ["year"], ["w3", "w4", "w5", "w6", "w8"]):
+    asked: list[Asking] = [["year", "w2", "w7"], ["w1", "w9"], ["year"], ["w3", "w4", "w5", "w6", "w8"]]
+    asked.append({"w1": WHOLE, "w3": WHOLE, "w7": WHOLE // 3, "w9": WHOLE // 4})
+    for words in asked:
         memory.best(words, 20)
     memory.append(turns[-40:])
-    for words in (["year", "w2", "w7"], ["w1", "w9"], ["year"], ["w3", "w4", "w5", "w6", "w8"]):
+    for words in asked:
         assert memory.best(words, 20) == plainly(turns, words, 20)
 
 
@@ -148,9 +162,9 @@ def test_only_documents_that_are_asked_for_are_found() -> None:
     memory.best(["w1"], 10)
     tagged = b"".join(pack_number(turn.number) for turn in turns[::7])
     latest = max(turn.number for turn in turns[::14])
-    found = memory.index.best([memory.terms["w1"]], 1000, memory.index.among([tagged], until=latest))
+    found = memory.index.best([Asked(memory.terms["w1"])], 1000, memory.index.among([tagged], until=latest))
     wanted = {turn.number for turn in turns[::7] if turn.number <= latest}
     every = dict(memory.best(["w1"], 1000))
     assert found == sorted(((n, every[n]) for n in wanted if n in every), key=lambda row: (-row[1], row[0]))
     assert memory.index.among() is None
-    assert not memory.index.best([memory.terms["w1"]], 10, memory.index.among(until=-1))
+    assert not memory.index.best([Asked(memory.terms["w1"])], 10, memory.index.among(until=-1))
