@@ -42,6 +42,8 @@ class Candidate(msgspec.Struct, frozen=True, eq=False, gc=False):
     """What it is compiled from; empty for an episode."""
     always: bool = False
     """It stands in the pack whatever was asked."""
+    past: bool = False
+    """It is shown for what held before, so it is not folded into what says nearly the same now."""
     is_cut: bool = False
     """Only a beginning of it is left, with the marker."""
     mark: Mark | None = None
@@ -84,6 +86,7 @@ def _near_before(ordered: Sequence[Candidate]) -> Mapping[int, Sequence[int]]:
     before: defaultdict[int, list[int]] = defaultdict(list)
     close = near([each.mark or mark(each.said) for each in ordered])
     for position, earlier in np.argwhere(np.tril(close, -1)).tolist():
-        if ordered[earlier].section is ordered[position].section:
+        one, other = ordered[earlier], ordered[position]
+        if one.section is other.section and not (one.past or other.past):
             before[position].append(earlier)
     return before

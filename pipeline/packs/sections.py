@@ -194,6 +194,7 @@ def _candidate(
         pattern=pattern,
         session_id=session_id,
         always=always,
+        past=scored.past,
         barred=scored.barred,
         parts=scored.parts,
     )

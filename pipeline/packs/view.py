@@ -63,6 +63,8 @@ class Scored(msgspec.Struct, Generic[Source], frozen=True, gc=False):
     barred: Bar | None = None
     made: Made = msgspec.field(default_factory=Made)
     """What is kept with the source (`Found.made`)."""
+    past: bool = False
+    """It does not hold any more, and is shown because that was asked for."""
 
     @property
     def relevance(self) -> float:
@@ -157,20 +159,20 @@ def view(ask: Asked, fetched: Fetched) -> View:
 
 def _artifacts(ask: Asked, fetched: Fetched) -> tuple[Scored[Artifact], ...]:
     standing = [
-        (found, _artifact_barred(ask, found, status))
+        (found, _artifact_barred(ask, found, status), status is not Status.ACTIVE)
         for found, status in _statuses(ask, fetched.artifacts)
         if status is not Status.DRAFT and _applies(ask, found.source)
     ]
     standing = ask.best(standing, ARTIFACTS)
     forbidden = _forbidden(ask, fetched.policies)
-    highest, focus = max((found.bm25 for found, _ in standing), default=1), ask.focus
+    highest, focus = max((found.bm25 for found, *_ in standing), default=1), ask.focus
     scored = []
-    for found, barred in standing:
+    for found, barred, past in standing:
         source, parts = found.source, artifact_components(found, highest, focus)
         why = barred or _against(source, forbidden)
         pattern = str(source.metadata.get("pattern", ""))
         score = ask.score(parts, pattern, f"{source.title} {source.summary}")
-        scored.append(Scored(source, parts, score, why, found.made))
+        scored.append(Scored(source, parts, score, why, found.made, past))
     return tuple(scored)
 
 
@@ -289,7 +291,8 @@ def _known(ask: Asked, fetched: Fetched) -> tuple[Scored[KnowledgeRecord], ...]:
     for each in found:
         source, parts = each.source, knowledge_components(each, highest, focus)
         score = ask.score(parts, source.pattern, source.text)
-        scored.append(Scored(source, parts, score, _record_barred(ask, each, best), each.made))
+        past = not _holds(ask, source)
+        scored.append(Scored(source, parts, score, _record_barred(ask, each, best), each.made, past))
     return tuple(scored)
 
 

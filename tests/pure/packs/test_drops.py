@@ -151,6 +151,17 @@ def test_the_budget_that_the_explanation_names_lets_a_drop_in(budget: int) -> No
         assert (entered.token_estimate, entered.relevance_score) == (drop.token_estimate, drop.relevance_score)
 
 
+@pytest.mark.requirement("C-20")
+def test_a_drop_enters_at_its_rank_where_the_budget_allows() -> None:
+    """In one section, of entries as long as each other, so that what is placed is what is best."""
+    memory = fetched([episode(f"e{i}", f"w{i}a w{i}b w{i}c w{i}d deploy", index=i) for i in range(10, 22)])
+    pack = ask(memory, token_budget=120)
+    waiting = {drop.source_id: drop.rank for drop in pack.dropped_entries or ()}
+    assert 2 < len(waiting) < 12
+    larger = {entry.source_id: entry.rank for entry in ask(memory, token_budget=4_096).entries}
+    assert waiting == {name: larger[name] for name in waiting}
+
+
 def test_an_explanation_says_what_a_score_is_made_of() -> None:
     pack = ask(
         fetched([episode("e1", "deploy staging now", salience=0.9)]),
@@ -199,6 +210,22 @@ def test_superseded_and_archived_sources_are_shown_on_request_alone_and_drafts_n
     facts = knowing(record("old", "It was Oslo", end=T0), record("new", "It is Bergen"))
     assert ids(ask(facts)) == ["new"]
     assert set(ids(ask(facts, include=["superseded"]))) == {"old", "new"}
+
+
+def test_an_earlier_version_that_differs_in_a_word_is_shown_beside_the_one_that_holds() -> None:
+    def steps(last: str) -> dict[str, Any]:
+        return procedure(*(f"do thing{n} carefully" for n in range(9)), last)
+
+    told = {"metadata": {"pattern": "p", "chain": 1, "transition": {"from": "active"}}}
+    versions = [
+        artifact("v2", content=steps("verify it"), version=2, supersedes="v1"),
+        artifact("v1", content=steps("check it"), status="superseded", superseded_by="v2", **told),
+    ]
+    memory = fetched([], versions)
+    assert ids(ask(memory)) == ["v2"]
+    assert set(ids(ask(memory, include=["superseded"]))) == {"v1", "v2"}
+    twins = fetched([], [versions[0], artifact("v3", content=steps("check it"))])
+    assert drops(ask(twins)) == {"v3": "duplicate"}
 
 
 def test_a_pack_as_of_some_time_holds_what_stood_then() -> None:
