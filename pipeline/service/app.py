@@ -11,7 +11,7 @@ from fastapi import FastAPI, Request
 from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import Response
 
-from pipeline.service import events, fingerprint, frames, health, memory, overview, page, problems, streams
+from pipeline.service import events, fingerprint, frames, health, memory, overview, pack, page, problems, streams
 from pipeline.service.access import Access
 from pipeline.service.dialect import capture, envelope, learn, reading, usage
 from pipeline.service.dialect import fingerprint as export
@@ -65,6 +65,7 @@ def create_app(settings: Settings) -> FastAPI:
     app.state.store = store
     app.state.overview = overview.Overview(settings)
     app.state.fingerprints = asyncio.Semaphore(fingerprint.AT_ONCE)
+    app.state.packs = asyncio.Semaphore(pack.AT_ONCE)
     app.state.access = Access(settings.api_keys, settings.rate_limit)
     app.state.usage = usage.Usage()
     app.state.learner = learn.Learner(settings, store)

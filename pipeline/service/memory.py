@@ -84,7 +84,8 @@ async def post_context_pack(request: Request, tenant: Reader) -> Response:
     asked, after = _pack_request(await read_body(request, REQUEST_BYTES), tenant)
     if after is not None:
         await await_memory(_store(request), tenant, after)
-    pack = await run_in_threadpool(make_pack, _store(request), asked)
+    async with request.app.state.packs:
+        pack = await run_in_threadpool(make_pack, _store(request), asked)
     METRICS.pack_tokens.observe(pack.token_budget.used)
     told = in_overview(pack) if asked.vocabulary is Vocabulary.OVERVIEW else pack
     return Response(told.to_json(), media_type=JSON)

@@ -47,6 +47,8 @@ TRIES: Final = 6
 """Times that a snapshot is taken because something was replaced meanwhile."""
 DOUBTED: Final = 2
 """So many in vain, and what is remembered may be to blame."""
+DISTURBED: Final = 4
+"""Times that another question to the tenant may have read more of the index while Redis was asked."""
 WAIT_S: Final = 10.0
 """For another question to the same tenant; threads that wait are lacking to others."""
 
@@ -132,7 +134,7 @@ def read_contribution(record: bytes) -> Model:
 
 
 class Search:
-    """Threads may share one; two of the same tenant wait for each other, but not for what stands in the places."""
+    """Threads may share one; of the same tenant they wait for each other, but not while Redis is asked."""
 
     def __init__(self, client: Client, keys: Keys) -> None:
         self._client = client
@@ -157,29 +159,47 @@ class Search:
         with _held(view):
             if anew:
                 view.forget(NEVER)
+            asked = self._questions(plan, tenant, view)
+        for _ in range(DISTURBED):
+            answers = snapshot(self._client, asked)
+            with _held(view):
+                # What others have read meanwhile does not matter where the same would be asked now.
+                known, asked = asked, self._questions(plan, tenant, view)
+                if asked == known:
+                    if places := self._take_in(plan, tenant, view, answers):
+                        return places
+                    asked = self._questions(plan, tenant, view)
+        with _held(view):
             while True:
-                answers = iter(snapshot(self._client, self._questions(plan, tenant, view)))
-                filling, version, newest, session = islice(answers, 4)
-                borders: list[Any] = []
-                if plan.precedents:
-                    spoken, *borders = islice(answers, 1 + len(PRECEDENTS))
-                    session += spoken
-                offsets = _pairs(version)
-                if filling != view.filling:
-                    view.forget(filling)
-                    lacking = self._shelves(plan, tenant, view)
-                else:
-                    lacking = [s for s in self._shelves(plan, tenant, view) if not _follow(s, answers, offsets)]
-                if lacking:
-                    for kind in lacking:
-                        self._stock(kind, offsets)
-                    continue
-                steps = tuple(sorted(map(_STEP.decode, session), key=lambda step: step.index))
-                places = self._rank(plan, view, answers)
-                precedents = _precedents(plan, view.precedents, borders, steps)
-                self.views.settle(view)
-                state = state_version(offsets, self._keys.semantic)
-                return _Places(filling, state, int(newest or 0), steps, next(answers), *places, precedents)
+                answers = snapshot(self._client, self._questions(plan, tenant, view))
+                if places := self._take_in(plan, tenant, view, answers):
+                    return places
+
+    def _take_in(self, plan: Plan, tenant: TenantKeys, view: View, found: Sequence[Any]) -> _Places | None:
+        """The answers to a view's questions; None where what was remembered is not what they go on from. Then all cards
+        are read again."""
+        answers = iter(found)
+        filling, version, newest, session = islice(answers, 4)
+        borders: list[Any] = []
+        if plan.precedents:
+            spoken, *borders = islice(answers, 1 + len(PRECEDENTS))
+            session += spoken
+        offsets = _pairs(version)
+        if filling != view.filling:
+            view.forget(filling)
+            lacking = self._shelves(plan, tenant, view)
+        else:
+            lacking = [s for s in self._shelves(plan, tenant, view) if not _follow(s, answers, offsets)]
+        if lacking:
+            for kind in lacking:
+                self._stock(kind, offsets)
+            return None
+        steps = tuple(sorted(map(_STEP.decode, session), key=lambda step: step.index))
+        places = self._rank(plan, view, answers)
+        precedents = _precedents(plan, view.precedents, borders, steps)
+        self.views.settle(view)
+        state = state_version(offsets, self._keys.semantic)
+        return _Places(filling, state, int(newest or 0), steps, next(answers), *places, precedents)
 
     def _questions(self, plan: Plan, tenant: TenantKeys, view: View) -> list[Command]:
         asked = [plan.vector] if plan.vector else []

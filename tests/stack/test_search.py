@@ -1,8 +1,10 @@
 """What a process remembers of the index, against one that has just begun: the same answers, whatever befalls Redis."""
 
 import random
+import threading
 import uuid
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import msgspec
@@ -14,6 +16,7 @@ from pipeline.retrieval.plan import plan
 from pipeline.retrieval.postings import POSTING
 from pipeline.retrieval.request import PackRequest
 from pipeline.retrieval.score import Fetched
+from pipeline.store.blocks import snapshot
 from pipeline.store.fetch import Store
 from pipeline.store.projection import Record
 from pipeline.store.search import _CARD
@@ -121,6 +124,43 @@ def test_a_word_near_to_the_question_s_finds_what_was_said_unless_it_stands_in_t
     memory.wipe()
     memory.write(*said[:3])
     assert told("Which pets are there?") == ["e0", "e1", "e2"]
+
+
+def test_a_question_waits_for_no_other_ones_answer_and_takes_in_what_that_one_has_read(
+    memory: Memory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    writer = Writer(9)
+    memory.write(*writer.episodes(30), *writer.artifacts(3))
+    found(memory.store, QUERIES[0])
+    first, go_on = threading.Event(), threading.Event()
+
+    def slow(*asked: Any) -> list[Any]:
+        answers = snapshot(*asked)
+        if not first.is_set():  # its answers are old when they come
+            first.set()
+            assert go_on.wait(30)
+        return answers
+
+    monkeypatch.setattr("pipeline.store.search.snapshot", slow)
+    with ThreadPoolExecutor() as pool:
+        waiting = pool.submit(found, memory.store, QUERIES[1])
+        assert first.wait(30)
+        memory.write(*writer.episodes(30), *writer.artifacts(3))
+        other = found(memory.store, QUERIES[2])
+        go_on.set()
+        fresh = Store(memory.client, memory.keys)
+        assert waiting.result(30) == found(fresh, QUERIES[1])
+        assert other == found(fresh, QUERIES[2])
+
+
+def test_many_questions_at_once_while_memory_grows_are_each_answered_as_of_one_moment(memory: Memory) -> None:
+    writer, fresh = Writer(10), Store(memory.client, memory.keys)
+    with ThreadPoolExecutor(8) as pool:
+        for turn in range(12):
+            memory.write(*writer.episodes(20), *writer.artifacts(turn % 3))
+            asked = [(query, pool.submit(found, memory.store, query)) for query in QUERIES * 4]
+            expected = {query: found(fresh, query) for query in QUERIES}
+            assert all(answer.result(30) == expected[query] for query, answer in asked)
 
 
 def test_an_emptied_redis_that_holds_something_else_is_not_mistaken_for_the_old_one(memory: Memory) -> None:

@@ -75,7 +75,8 @@ class Synthesis(Words):
 async def synthesize(request: Request, tenant: Reader) -> Response:
     """What memory has to say to a question, within a token budget."""
     asked = parsed(Synthesis, await read_body(request, REQUEST_BYTES))
-    answer = await run_in_threadpool(_answer, _store(request), tenant, asked)
+    async with request.app.state.packs:
+        answer = await run_in_threadpool(_answer, _store(request), tenant, asked)
     usage: Usage = request.app.state.usage
     usage.count(tenant, "syntheses")
     usage.count(tenant, "tokens", answer["budget"]["used"])
