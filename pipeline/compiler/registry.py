@@ -13,7 +13,7 @@ from pipeline.compiler import (
     task_schema,
     touched,
 )
-from pipeline.compiler.knowledge import facts, graph
+from pipeline.compiler.knowledge import corrections, facts, graph
 from pipeline.compiler.knowledge.model import KnowledgeKind
 from pipeline.compiler.model import ArtifactType, Kind
 
@@ -30,6 +30,7 @@ KINDS: Final[Mapping[str, Kind]] = {
         conduct.KIND,
         facts.FACT,
         facts.POLICY,
+        corrections.CORRECTION,
         graph.ENTITY,
         graph.RELATION,
     )

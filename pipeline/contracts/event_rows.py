@@ -84,6 +84,9 @@ class EventType:
     exit_code: Places = ()
     call_id: Places = ()
     target: Places = ()
+    about: Places = ()
+    """Of the event, not of its content: the tool that feedback rejects and what it was to be done to, for what is
+    rejected never becomes an event."""
     actor: Places = ()
     fixed_name: str = ""
     projection: Projection | None = None

@@ -86,7 +86,14 @@ EVENT_TYPES: Final[Mapping[str, EventType]] = {
         arguments=("files_changed",),
         projection=Projection(says=(Saying("fact", "{key}", "is", "{to|value|new_value}"),)),
     ),
-    "feedback": EventType(Role.FEEDBACK, Feedback, name=("signal",), text=("comment",), target=("target_event_id",)),
+    "feedback": EventType(
+        Role.FEEDBACK,
+        Feedback,
+        name=("signal",),
+        text=("comment",),
+        target=("target_event_id",),
+        about=("metadata.rejected_tool", "metadata.rejected_command"),
+    ),
 }
 AUDIT_TYPES: Final = ("memory.", "metacognition.", "skill.proposed", "skill.contradicted")
 """How the types begin that record what a memory did or doubts; they say nothing that may be learnt from."""

@@ -47,7 +47,8 @@ class Step(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """Tool, command or error class, as the event names it."""
     text: str = ""
     values: tuple[str, ...] = ()
-    """Scalar argument values, to mask an error's message with; of a decision, the options that were offered."""
+    """Scalar argument values, to mask an error's message with; of a decision, the options that were offered; of
+    feedback, the tool that it rejects and what with."""
     ok: bool | None = None
     call_id: str = ""
     parent: str = ""

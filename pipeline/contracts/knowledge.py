@@ -19,6 +19,17 @@ class Kind(StrEnum):
     CONFLICT = "conflict"
 
 
+class Memory(StrEnum):
+    """What is remembered; `body.memory` says it."""
+
+    FACT = "fact"
+    PREFERENCE = "preference"
+    GOAL = "goal"
+    POLICY = "policy"
+    CORRECTION = "correction"
+    """What a user said in rejecting or interrupting what an agent did."""
+
+
 class Standing(StrEnum):
     """Whether a record still holds."""
 
@@ -63,3 +74,7 @@ class KnowledgeRecord(Model):
     """Event time of the first evidence."""
     validity: TimeRange | None = None
     superseded_by: str | None = None
+
+
+def is_correction(record: KnowledgeRecord) -> bool:
+    return record.kind is Kind.MEMORY and record.body.get("memory") == Memory.CORRECTION

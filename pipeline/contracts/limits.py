@@ -73,6 +73,7 @@ BARRIER_KEPT_MS: Final = 3600 * 1000
 
 # Knowledge
 KNOWLEDGE_VALUES: Final = 32  # that one pattern's statements tell apart; those that ended first are not said any more
+KNOWLEDGE_CORRECTIONS: Final = 8  # texts about one target; the newest holds
 KNOWLEDGE_SOURCES: Final = 64  # events, and contributions, that a record names: the newest
 WITHDRAWN_RECORDS: Final = 16  # records per pattern that are no longer said and stay in the topic; older are erased
 SEGMENT_STATEMENTS: Final = 64  # of each kind of knowledge that one segment makes; the first are kept

@@ -57,6 +57,7 @@ class _Reader(NamedTuple):
     exit_code: Paths
     call_id: Paths
     target: Paths
+    about: Paths
     projection: Projection | None
 
 
@@ -74,6 +75,7 @@ def _reader(name: str) -> _Reader:
         _split(row.exit_code),
         _split(row.call_id),
         _split(row.target),
+        _split(row.about),
         row.projection,
     )
 
@@ -85,7 +87,7 @@ def _split(places: Places) -> Paths:
 def step_of(fields: dict[str, Any], at_ms: int, index: int, characters: int = STEP_TEXT) -> Step:
     """The step at `index` of its session, dated `at_ms`, with so many characters of text."""
     kind = _reader(fields["event_type"])
-    role, fixed_name, actor, name, text, arguments, ok, exit_code, call_id, target, projection = kind
+    role, fixed_name, actor, name, text, arguments, ok, exit_code, call_id, target, about, projection = kind
     content = fields["content"]
     said = _first(content, text) if text else None
     return Step(
@@ -96,7 +98,7 @@ def step_of(fields: dict[str, Any], at_ms: int, index: int, characters: int = ST
         _string(content, actor) if actor else "",
         fixed_name or (_text(_first(content, name)) if name else ""),
         _own(said, characters),
-        _values(_first(content, arguments)) if arguments else (),
+        _values(_first(content, arguments)) if arguments else _about(fields, about) if about else (),
         _ok(content, ok, exit_code) if ok or exit_code else None,
         _string(content, call_id) if call_id else "",
         fields.get("parent_event_id", ""),
@@ -167,6 +169,12 @@ def _values(arguments: Any) -> tuple[str, ...]:
         elif type(value) is int or type(value) is float:
             found[_text(value)] = None
     return tuple(found)
+
+
+def _about(fields: dict[str, Any], paths: Paths) -> tuple[str, ...]:
+    """What is said there, as it is written; nothing where the first place is empty."""
+    named = [_string(fields, (path,)) for path in paths]
+    return tuple(named) if named[0] else ()
 
 
 def _found(said: dict[str, Any] | list[Any]) -> tuple[tuple[str, ...], tuple[str, ...]]:

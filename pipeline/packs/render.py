@@ -10,7 +10,7 @@ from typing import Final
 from pipeline.compiler.registry import ARTIFACT_TYPES
 from pipeline.contracts.artifact import Artifact
 from pipeline.contracts.instants import utc
-from pipeline.contracts.knowledge import Kind, KnowledgeRecord
+from pipeline.contracts.knowledge import Kind, KnowledgeRecord, is_correction
 from pipeline.contracts.pack import ENTRY_MARK, WorkflowHints
 from pipeline.packs.tokens import estimate
 from pipeline.retrieval.documents import Document
@@ -35,9 +35,9 @@ def artifact(source: Artifact) -> str:
 
 
 def knowledge(source: KnowledgeRecord) -> str:
-    """With the day since when it holds, for what is said of people and things changes."""
+    """With the day since when it holds, for what is said of people and things changes; not so how to go about it."""
     since = (source.validity.start if source.validity else None) or source.created_at
-    dated = source.kind in (Kind.MEMORY, Kind.CONFLICT)
+    dated = source.kind in (Kind.MEMORY, Kind.CONFLICT) and not is_correction(source)
     return f"{source.text} (since {_basic(since)})" if dated else source.text
 
 

@@ -8,12 +8,11 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final, TypeVar
 
-from pipeline.compiler.knowledge.claims import Memory
 from pipeline.compiler.registry import ARTIFACT_TYPES
 from pipeline.contracts.artifact import Artifact
 from pipeline.contracts.event_types import Role
 from pipeline.contracts.keys import CONTROL_PREFIX
-from pipeline.contracts.knowledge import Kind, KnowledgeRecord
+from pipeline.contracts.knowledge import Kind, KnowledgeRecord, Memory
 from pipeline.contracts.pack import PERMITTED, Provenance, Section, SourceType
 from pipeline.packs import render, shown
 from pipeline.packs.candidates import Candidate
@@ -45,7 +44,7 @@ def _goals(view: View) -> Iterator[Candidate]:
 
 
 def _facts(view: View) -> Iterator[Candidate]:
-    """What is known of people and things."""
+    """What is known of people and things, and what users have corrected."""
     return _known(
         view,
         Section.FACTS,

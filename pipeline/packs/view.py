@@ -17,14 +17,14 @@ from pipeline.compiler import decision_policy, failure_playbook, task_schema
 from pipeline.compiler.lifecycle import decayed, status_at
 from pipeline.contracts.artifact import Artifact, Status
 from pipeline.contracts.instants import milliseconds
-from pipeline.contracts.knowledge import HOLDS, KnowledgeRecord, Standing
+from pipeline.contracts.knowledge import HOLDS, KnowledgeRecord, Standing, is_correction
 from pipeline.contracts.knowledge import Kind as Known
 from pipeline.contracts.pack import DropReason, Past, RankingWeights, Strategy, WorkflowHints
 from pipeline.packs.candidates import Bar
 from pipeline.packs.hints import workflow_hints
 from pipeline.packs.strategies import Priors, favoured, weights_of
 from pipeline.retrieval.documents import Document
-from pipeline.retrieval.plan import ARTIFACTS, EPISODES, KNOWLEDGE, POLICIES
+from pipeline.retrieval.plan import ARTIFACTS, CORRECTIONS, EPISODES, KNOWLEDGE, POLICIES
 from pipeline.retrieval.request import PackRequest
 from pipeline.retrieval.rerank import reranked
 from pipeline.retrieval.score import (
@@ -34,6 +34,7 @@ from pipeline.retrieval.score import (
     Made,
     Shares,
     artifact_components,
+    correction_components,
     document_components,
     knowledge_components,
     shares,
@@ -282,17 +283,20 @@ def _episodes(
 def _known(ask: Asked, fetched: Fetched) -> tuple[Scored[KnowledgeRecord], ...]:
     """What answers the query, and every policy that holds."""
     answering = {found.source.record_id for found in fetched.knowledge}
-    found = ask.best([each for each in fetched.knowledge if ask.existed(_began(each.source))], KNOWLEDGE)
+    existing = [each for each in fetched.knowledge if ask.existed(_began(each.source))]
+    corrections = ask.best([each for each in existing if is_correction(each.source)], CORRECTIONS)
+    found = ask.best([each for each in existing if not is_correction(each.source)], KNOWLEDGE)
     policies = ask.best([policy for policy in fetched.policies if ask.existed(_began(policy))], POLICIES)
     found += [Found(policy, 0) for policy in policies if policy.record_id not in answering]
-    highest, focus = max((each.bm25 for each in found), default=0) or 1, ask.focus
     best = _best_sides([each.source for each in found if _holds(ask, each.source)])
+    highest, focus = max((each.bm25 for each in found), default=0) or 1, ask.focus
+    weighed = [(each, knowledge_components(each, highest, focus)) for each in found]
+    weighed += [(each, correction_components(each, focus)) for each in corrections]
     scored = []
-    for each in found:
-        source, parts = each.source, knowledge_components(each, highest, focus)
-        score = ask.score(parts, source.pattern, source.text)
-        past = not _holds(ask, source)
-        scored.append(Scored(source, parts, score, _record_barred(ask, each, best), each.made, past))
+    for each, parts in weighed:
+        score = ask.score(parts, each.source.pattern, each.source.text)
+        past = not _holds(ask, each.source)
+        scored.append(Scored(each.source, parts, score, _record_barred(ask, each, best), each.made, past))
     return tuple(scored)
 
 

@@ -6,7 +6,7 @@ the cards that are there, not on how they came.
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, Generic, NamedTuple, TypeVar
 
 import msgspec
 import numpy as np
@@ -18,6 +18,18 @@ from pipeline.retrieval.postings import idf, impacts, typical
 _TERM_BYTES: Final = 60
 _CARD_BYTES: Final = 500
 """About what a term of a card, and the card, take in memory."""
+
+
+class Corrected(msgspec.Struct, frozen=True, array_like=True):
+    """What is searched of a correction besides its text."""
+
+    target: str
+    tool: str
+    sessions: int
+    """In so many it was said."""
+    agents: tuple[str, ...]
+    goal: dict[str, int]
+    """Terms of what these sessions were for, and in how many each stands."""
 
 
 class Card(msgspec.Struct, frozen=True, array_like=True):
@@ -34,6 +46,12 @@ class Card(msgspec.Struct, frozen=True, array_like=True):
     """How often each stands in it."""
 
 
+class Known(Card, frozen=True, array_like=True):
+    """What is searched of a knowledge record."""
+
+    correction: Corrected | None
+
+
 class Ranked(Card, frozen=True, array_like=True):
     """What is searched of one of many, of which those with the lowest ranks are there."""
 
@@ -46,75 +64,98 @@ class Hit(NamedTuple):
     score: int
 
 
-class Catalogue:
-    """Cards by name, and where each term stands."""
+SomeCard = TypeVar("SomeCard", bound=Card)
+
+
+class Slots(Generic[SomeCard]):
+    """Cards by name, each in a slot of its own; a slot that is free is taken again."""
 
     def __init__(self) -> None:
-        self._cards: dict[str, Card] = {}
+        self.cards: dict[str, SomeCard] = {}
+        self.names: list[str] = []
         self._slots: dict[str, int] = {}
-        self._names: list[str] = []
         self._free: list[int] = []
+
+    def take(self, name: str, card: SomeCard) -> int:
+        slot = self._free.pop() if self._free else len(self.names)
+        if slot == len(self.names):
+            self.names.append(name)
+        self.names[slot] = name
+        self.cards[name], self._slots[name] = card, slot
+        return slot
+
+    def release(self, name: str) -> tuple[int, SomeCard] | None:
+        """Where it stood; None where it did not."""
+        card = self.cards.pop(name, None)
+        if card is None:
+            return None
+        slot = self._slots.pop(name)
+        self._free.append(slot)
+        return slot, card
+
+    def has(self, name: str, labels: Sequence[str]) -> bool:
+        return set(labels) <= set(self.cards[name].labels)
+
+    def best(self, found: NDArray[np.intp], scores: NDArray[np.int64], limit: int) -> list[Hit]:
+        """Of these slots the highest scores, ties by name."""
+        if len(found) > limit:
+            least = np.partition(scores[found], len(found) - limit)[len(found) - limit]
+            found = found[scores[found] >= least]
+        hits = [Hit(self.names[slot], b"", int(scores[slot])) for slot in found.tolist()]
+        ranked = sorted(hits, key=lambda hit: (-hit.score, hit.name))[:limit]
+        return [hit._replace(digest=self.cards[hit.name].digest) for hit in ranked]
+
+
+class Field:
+    """Texts by the slots in which their cards stand, and where each term does."""
+
+    def __init__(self) -> None:
         self._lengths = Growing(np.float64)
         self._total = 0
+        self._texts = 0
         self._holders: defaultdict[str, dict[int, int]] = defaultdict(dict)
         self._weighed: dict[str, tuple[NDArray[np.intp], NDArray[np.int64]]] = {}
         self._typical = 1.0
-        self._terms = 0
+        self.terms = 0
 
-    def __len__(self) -> int:
-        return len(self._cards)
+    def add(self, slot: int, terms: Mapping[str, int]) -> None:
+        if slot >= self._lengths.size:
+            self._lengths.append(np.zeros(slot + 1 - self._lengths.size))
+        self._lengths.values[slot] = sum(terms.values())
+        self._count(terms, 1)
+        for term, occurrences in terms.items():
+            self._holders[term][slot] = occurrences
+            self._weighed.pop(term, None)
 
-    @property
-    def nbytes(self) -> int:
-        return self._terms * _TERM_BYTES + len(self._cards) * _CARD_BYTES
+    def remove(self, slot: int, terms: Mapping[str, int]) -> None:
+        self._count(terms, -1)
+        for term in terms:
+            holders = self._holders[term]
+            del holders[slot]
+            self._weighed.pop(term, None)
+            if not holders:
+                del self._holders[term]
 
-    def put(self, cards: Iterable[tuple[str, Card | None]]) -> None:
-        """None where a name has no card any more."""
-        for name, card in cards:
-            self._remove(name)
-            if card is not None:
-                self._add(name, card)
-        length = typical(self._total, len(self._cards))
+    def settle(self) -> None:
+        """After changes: how long a text usually is."""
+        length = typical(self._total, self._texts)
         if length != self._typical:
             self._typical = length
             self._weighed.clear()
 
-    def drop(self, goes: Callable[[str, Card], bool]) -> None:
-        self.put([(name, None) for name, card in self._cards.items() if goes(name, card)])
-
-    def best(self, terms: Sequence[str], limit: int, labels: Sequence[str] = (), until: int | None = None) -> list[Hit]:
-        """The highest scores, ties by name; with `labels`, of cards that have them all, with `until`, of those that
-        are no later."""
-        scores = np.zeros(len(self._names), np.int64)
+    def scores(self, terms: Sequence[str], slots: int) -> NDArray[np.int64]:
+        """Of each slot, as BM25."""
+        scores = np.zeros(slots, np.int64)
         for term in terms:
             if term in self._holders:
-                slots, weights = self._weights(term)
-                scores[slots] += weights * idf(len(slots), len(self._cards))
-        found = np.flatnonzero(scores)
-        if labels or until is not None:
-            found = np.array([slot for slot in found.tolist() if self._among(slot, labels, until)], np.intp)
-        if len(found) > limit:
-            least = np.partition(scores[found], len(found) - limit)[len(found) - limit]
-            found = found[scores[found] >= least]
-        hits = [Hit(self._names[slot], b"", int(scores[slot])) for slot in found.tolist()]
-        ranked = sorted(hits, key=lambda hit: (-hit.score, hit.name))[:limit]
-        return [hit._replace(digest=self._cards[hit.name].digest) for hit in ranked]
+                found, weights = self._weights(term)
+                scores[found] += weights * idf(len(found), self._texts)
+        return scores
 
-    def newest(self, kind: str, limit: int, labels: Sequence[str] = ()) -> list[Hit]:
-        """Those of a kind that began to hold last, ties by name; scored 0."""
-        found = [
-            (-card.at, name)
-            for name, card in self._cards.items()
-            if card.kind == kind and (not labels or self._has(name, labels))
-        ]
-        return [Hit(name, self._cards[name].digest, 0) for _, name in sorted(found)[:limit]]
-
-    def _among(self, slot: int, labels: Sequence[str], until: int | None) -> bool:
-        name = self._names[slot]
-        return (until is None or self._cards[name].at <= until) and self._has(name, labels)
-
-    def _has(self, name: str, labels: Sequence[str]) -> bool:
-        return set(labels) <= set(self._cards[name].labels)
+    def _count(self, terms: Mapping[str, int], sign: int) -> None:
+        self._texts += sign
+        self._total += sign * sum(terms.values())
+        self.terms += sign * len(terms)
 
     def _weights(self, term: str) -> tuple[NDArray[np.intp], NDArray[np.int64]]:
         known = self._weighed.get(term)
@@ -126,36 +167,51 @@ class Catalogue:
             known = self._weighed[term] = slots, found.astype(np.int64)
         return known
 
-    def _add(self, name: str, card: Card) -> None:
-        slot = self._free.pop() if self._free else len(self._names)
-        if slot == len(self._names):
-            self._names.append(name)
-            self._lengths.append([0.0])
-        length = _length(card.terms)
-        self._names[slot] = name
-        self._lengths.values[slot] = length
-        self._cards[name], self._slots[name] = card, slot
-        self._total += length
-        self._terms += len(card.terms)
-        for term, occurrences in card.terms.items():
-            self._holders[term][slot] = occurrences
-            self._weighed.pop(term, None)
 
-    def _remove(self, name: str) -> None:
-        card = self._cards.pop(name, None)
-        if card is None:
-            return
-        slot = self._slots.pop(name)
-        self._free.append(slot)
-        self._total -= _length(card.terms)
-        self._terms -= len(card.terms)
-        for term in card.terms:
-            holders = self._holders[term]
-            del holders[slot]
-            self._weighed.pop(term, None)
-            if not holders:
-                del self._holders[term]
+class Catalogue:
+    def __init__(self) -> None:
+        self._slots: Slots[Card] = Slots()
+        self._text = Field()
 
+    def __len__(self) -> int:
+        return len(self._slots.cards)
 
-def _length(terms: Mapping[str, int]) -> int:
-    return sum(terms.values())
+    @property
+    def nbytes(self) -> int:
+        return self._text.terms * _TERM_BYTES + len(self) * _CARD_BYTES
+
+    def put(self, cards: Iterable[tuple[str, Card | None]]) -> None:
+        """None where a name has no card any more."""
+        for name, card in cards:
+            gone = self._slots.release(name)
+            if gone is not None:
+                self._text.remove(gone[0], gone[1].terms)
+            if card is not None:
+                self._text.add(self._slots.take(name, card), card.terms)
+        self._text.settle()
+
+    def drop(self, goes: Callable[[str, Card], bool]) -> None:
+        self.put([(name, None) for name, card in self._slots.cards.items() if goes(name, card)])
+
+    def best(self, terms: Sequence[str], limit: int, labels: Sequence[str] = (), until: int | None = None) -> list[Hit]:
+        """The highest scores, ties by name; with `labels`, of cards that have them all, with `until`, of those that
+        are no later."""
+        scores = self._text.scores(terms, len(self._slots.names))
+        found = np.flatnonzero(scores)
+        if labels or until is not None:
+            found = np.array([slot for slot in found.tolist() if self._among(slot, labels, until)], np.intp)
+        return self._slots.best(found, scores, limit)
+
+    def newest(self, kind: str, limit: int, labels: Sequence[str] = ()) -> list[Hit]:
+        """Those of a kind that began to hold last, ties by name; scored 0."""
+        cards = self._slots.cards
+        found = [
+            (-card.at, name)
+            for name, card in cards.items()
+            if card.kind == kind and (not labels or self._slots.has(name, labels))
+        ]
+        return [Hit(name, cards[name].digest, 0) for _, name in sorted(found)[:limit]]
+
+    def _among(self, slot: int, labels: Sequence[str], until: int | None) -> bool:
+        name = self._slots.names[slot]
+        return (until is None or self._slots.cards[name].at <= until) and self._slots.has(name, labels)

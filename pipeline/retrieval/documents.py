@@ -5,6 +5,7 @@ is nothing worth finding. What is said and what failed is indexed; raw output of
 """
 
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from typing import Any, Final
@@ -16,8 +17,10 @@ from pipeline.contracts.episode import RESERVED
 from pipeline.contracts.event_types import Role
 from pipeline.contracts.evidence import Step
 from pipeline.contracts.instants import NS_PER_MS, parse_instant, utc
+from pipeline.contracts.knowledge import Memory
 from pipeline.contracts.limits import CLOCK_SKEW_MS, STEP_TEXT, TAG
 from pipeline.intake.view import step_of, usable_tags
+from pipeline.retrieval.catalogue import Corrected
 from pipeline.retrieval.terms import terms
 from pipeline.segments.lexicon import PLEASANTRIES
 
@@ -195,10 +198,24 @@ def artifact_time(record: Mapping[str, Any]) -> int:
 
 
 def knowledge_terms(record: Mapping[str, Any]) -> list[str]:
-    """Of what a reader sees, and of what it is about."""
+    """Of what a reader sees, and of what it is about; that a user says it stands in every correction."""
     body = record["body"]
+    if body.get("memory") == Memory.CORRECTION:
+        return terms(f"{body['target']}\n{body['said']}")
     about = (body.get(name) for name in ("subject", "predicate", "object"))
     return terms("\n".join([record["text"], *(text for text in about if isinstance(text, str))])[:ARTIFACT_TEXT])
+
+
+def corrected(record: Mapping[str, Any]) -> Corrected | None:
+    """Of a correction; None of all else."""
+    body = record["body"]
+    if body.get("memory") != Memory.CORRECTION:
+        return None
+    goal: Counter[str] = Counter()
+    for word, sessions in body["goal"].items():
+        for term in terms(word):
+            goal[term] = max(goal[term], sessions)
+    return Corrected(body["target"], body["tool"], body["sessions"], tuple(body["agents"]), dict(sorted(goal.items())))
 
 
 def knowledge_time(record: Mapping[str, Any]) -> int:

@@ -26,6 +26,7 @@ PRECEDENTS: Final = (32, 16)
 """Past sessions that are looked at for one that is under way: for what they did, and for which files they changed."""
 POLICIES: Final = 20
 """Of a tenant, in every pack that has room: the newest."""
+CORRECTIONS: Final = 100
 QUERY_TERMS: Final = 64
 _LISTED: Final = 16
 
@@ -72,6 +73,7 @@ class Plan:
     policies: int = POLICIES
     precedents: tuple[int, int] | None = None
     """Of each kind so many; None where no session asks, for which something could come next."""
+    corrections: int = CORRECTIONS
     labels: tuple[str, ...] = ()
     """All that is found has each of these (`documents.label`)."""
     as_of: int | None = None
@@ -98,6 +100,7 @@ def plan(request: PackRequest, embed: Embed | None = None) -> Plan:
         knowledge=KNOWLEDGE if as_of is None else LOOKED_AT,
         policies=POLICIES if as_of is None else LOOKED_AT,
         precedents=None if request.session_id is None else PRECEDENTS,
+        corrections=CORRECTIONS if as_of is None else LOOKED_AT,
         labels=_labels(request),
         as_of=as_of,
         earlier=as_of is not None or Past.SUPERSEDED in (request.include or ()),

@@ -14,7 +14,8 @@ from pipeline.contracts.evidence import Contribution, Step
 from pipeline.contracts.instants import NS_PER_MS, parse_instant
 from pipeline.contracts.knowledge import KnowledgeRecord
 from pipeline.contracts.pack import RankingWeights
-from pipeline.retrieval.documents import Document
+from pipeline.retrieval.corrections import BEST
+from pipeline.retrieval.documents import SALIENCE, Document
 from pipeline.retrieval.times import Span
 
 _HALVED_MS: Final = 7 * 24 * 3600 * 1000
@@ -122,6 +123,12 @@ def knowledge_components(found: Found[KnowledgeRecord], highest: int, focus: Spa
     at = _ms((source.validity.start if source.validity else None) or source.created_at)
     seen = len(source.source_events)
     return Components(found.bm25 / highest, recency(at, focus), source.confidence, seen / (seen + _SUPPORT))
+
+
+def correction_components(found: Found[KnowledgeRecord], focus: Span) -> Components:
+    """In how many sessions it was said is part of how near it is."""
+    parts = knowledge_components(found, BEST, focus)
+    return Components(parts.relevance, parts.recency, parts.provenance, SALIENCE)
 
 
 def _ms(text: str) -> int:

@@ -36,6 +36,7 @@ _REACH: Final = 4  # content words between a light verb and its object
 
 _stemmer = Stemmer.Stemmer("english")
 _TOKEN: Final = re.compile(r"[a-z][a-z'-]*[a-z]|[a-z]")
+_WRITTEN: Final = re.compile(r"[^\W\d_]\w+")
 _OPTION_WORD: Final = re.compile(r"\w+(?:[-.']\w+)*")
 _PHRASE: Final = re.compile(r"\b(" + "|".join(sorted(PHRASES, key=lambda p: (-len(p), p))) + r")\b")
 _FIRST: Final = re.compile(r"(?<=[.!?])\s+|\n+")
@@ -87,6 +88,11 @@ def plain_stems(text: str) -> list[str]:
     """Stems of a text's words but stop words, in order. Cheaper than `content_words`: nothing is masked, so what stands
     around the digits of an id counts as a word."""
     return [stemmed for stemmed in map(_plain_stem, _TOKEN.findall(text.lower())) if stemmed]
+
+
+def plain_words(text: str) -> list[str]:
+    """Its words but stop words and numbers, in order and as they are written."""
+    return [word for word in _WRITTEN.findall(text) if word.lower() not in STOP_WORDS]
 
 
 @lru_cache(maxsize=16_384)

@@ -20,12 +20,13 @@ from pipeline.contracts.evidence import Pattern, segment_rank
 from pipeline.contracts.headers import CONTROL_KINDS, KIND, Headers, header
 from pipeline.contracts.keys import split_key
 from pipeline.contracts.knowledge import HOLDS, SEARCHED, Kind, Standing
-from pipeline.retrieval.catalogue import Card, Ranked
+from pipeline.retrieval.catalogue import Card, Known, Ranked
 from pipeline.retrieval.documents import (
     artifact_labels,
     artifact_terms,
     artifact_time,
     contribution_labels,
+    corrected,
     document,
     document_labels,
     document_terms,
@@ -165,7 +166,8 @@ def project_knowledge(changes: Changes, record: Record) -> None:
         card = None
         if status in SEARCHED:
             standing = kind if status in HOLDS else ""
-            card = _card(value, standing, knowledge_time(fields), knowledge_labels(fields), knowledge_terms(fields))
+            about = _about(value, standing, knowledge_time(fields), knowledge_labels(fields), knowledge_terms(fields))
+            card = _ENCODER.encode(Known(*about, corrected(fields)))
         state = Listed(record.partition, record.offset, value, status, kind.encode(), card)
     tenant.knowledge(record_id, state)
     tenant.version(_partition(record), record.offset)

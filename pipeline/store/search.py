@@ -20,7 +20,7 @@ from pipeline.contracts.canonical import content_hash
 from pipeline.contracts.evidence import Contribution, Step
 from pipeline.contracts.knowledge import Kind, KnowledgeRecord
 from pipeline.contracts.limits import MB
-from pipeline.retrieval.catalogue import Card, Catalogue, Hit, Ranked
+from pipeline.retrieval.catalogue import Card, Hit, Known, Ranked
 from pipeline.retrieval.documents import Document
 from pipeline.retrieval.episode_index import WHOLE, Asked
 from pipeline.retrieval.plan import Plan
@@ -55,6 +55,7 @@ WAIT_S: Final = 10.0
 _DOCUMENT: Final = msgspec.msgpack.Decoder(Document)
 _STEP: Final = msgspec.msgpack.Decoder(Step)
 _CARD: Final = msgspec.msgpack.Decoder(Card)
+_KNOWN: Final = msgspec.msgpack.Decoder(Known)
 _RANKED: Final = msgspec.msgpack.Decoder(Ranked)
 # KEYS: cards, changes. ARGV: known up to this offset, how many changes are kept. Answers nothing where some are missed.
 _CHANGED: Final = b"""
@@ -246,17 +247,18 @@ class Search:
             view.keep_vectors(plan.vector, vectors)
             episodes = best_of_both(view.episodes, terms, vectors, plan.vector.values, plan.episodes, among)
         artifacts, knowledge = view.artifacts.catalogue, view.knowledge.catalogue
+        corrected = view.knowledge.corrections.best(plan)
         return (
             episodes,
             artifacts.best(plan.terms, plan.artifacts, plan.labels),
-            knowledge.best(plan.terms, plan.knowledge, plan.labels),
+            [*knowledge.best(plan.terms, plan.knowledge, plan.labels), *corrected],
             knowledge.newest(Kind.POLICY, plan.policies, plan.labels),
         )
 
     def _shelves(self, plan: Plan, tenant: TenantKeys, view: View) -> list[_Kind]:
         shelves = [
             _Kind(ARTIFACTS, tenant.artifact_cards, tenant.artifact_changes, view.artifacts),
-            _Kind(KNOWLEDGE, tenant.knowledge_cards, tenant.knowledge_changes, view.knowledge),
+            _Kind(KNOWLEDGE, tenant.knowledge_cards, tenant.knowledge_changes, view.knowledge, _KNOWN.decode),
         ]
         if plan.precedents:
             kept = (tenant.precedent_cards, tenant.precedent_changes, view.precedents, _RANKED.decode)
@@ -267,8 +269,8 @@ class Search:
         """All cards, page by page. Some may be newer than `offsets`: they come again with what changed since."""
         with reachable():
             cards = list(self._client.hscan_iter(kind.cards, count=PAGE))
-        kind.shelf.catalogue = Catalogue()
-        kind.shelf.catalogue.put((name.decode(), kind.card(card)) for name, card in cards)
+        kind.shelf.clear()
+        kind.shelf.put((name.decode(), kind.card(card)) for name, card in cards)
         kind.shelf.offsets = _of(kind.topic, offsets)
 
     def _read(self, tenant: TenantKeys, places: _Places) -> Fetched | None:
@@ -354,7 +356,7 @@ def _follow(kind: _Kind, answers: Iterator[Any], offsets: Mapping[bytes, int]) -
             known = False
         else:
             cards = zip(*changed, strict=True)
-            shelf.catalogue.put((name.decode(), None if card is None else kind.card(card)) for name, card in cards)
+            shelf.put((name.decode(), None if card is None else kind.card(card)) for name, card in cards)
     now = _of(kind.topic, offsets)
     known = known and now.keys() == shelf.offsets.keys()
     shelf.offsets = now

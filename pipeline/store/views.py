@@ -11,7 +11,8 @@ from collections.abc import Hashable, Iterable
 from typing import Any, Final, Generic, TypeVar
 
 from pipeline.contracts.limits import MB
-from pipeline.retrieval.catalogue import Catalogue
+from pipeline.retrieval.catalogue import Card, Catalogue, Known
+from pipeline.retrieval.corrections import Corrections
 from pipeline.retrieval.episode_index import EpisodeIndex, Term
 from pipeline.retrieval.vectors import Vector, Vectors
 
@@ -23,13 +24,28 @@ Value = TypeVar("Value")
 
 
 class Shelf:
-    """A catalogue, and up to which record of each partition it is read; -1 where nothing was read of one."""
+    """A catalogue, corrections apart, and up to which record of each partition it is read; -1 where nothing was read of
+    one."""
 
     def __init__(self) -> None:
-        self.catalogue = Catalogue()
+        self.clear()
         self.offsets: dict[int, int] = {}
         self.borders: list[Any] = []
         """Of precedents: the highest ranks that are kept, as Redis says them."""
+
+    def clear(self) -> None:
+        self.catalogue, self.corrections = Catalogue(), Corrections()
+
+    def put(self, cards: Iterable[tuple[str, Card | None]]) -> None:
+        """None where a name has no card any more."""
+        changed = list(cards)
+        corrections = {name: card for name, card in changed if isinstance(card, Known) and card.correction}
+        self.corrections.put((name, corrections.get(name)) for name, _ in changed)
+        self.catalogue.put((name, None if name in corrections else card) for name, card in changed)
+
+    @property
+    def nbytes(self) -> int:
+        return self.catalogue.nbytes + self.corrections.nbytes
 
 
 class View:
@@ -90,8 +106,7 @@ class View:
         return True
 
     def measure(self) -> int:
-        kept = (self.artifacts, self.knowledge, self.precedents)
-        shelves = sum(shelf.catalogue.nbytes for shelf in kept)
+        shelves = sum(shelf.nbytes for shelf in (self.artifacts, self.knowledge, self.precedents))
         vectors = sum(space.nbytes for space in self._spaces.values())
         self.bytes = self.episodes.nbytes + self._terms_bytes + shelves + vectors
         return self.bytes

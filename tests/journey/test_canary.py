@@ -47,7 +47,8 @@ def marked(intake: str) -> list[dict[str, Any]]:
         "agent_id": f"{place} agent", "trace_id": f"{place} trace", "correlation_id": f"{place} correlation",
         "parent_event_id": f"{place} parent", "source": f"{place} source {SHAPED}", "tags": [place, SHAPED],
         "provenance_ref": f"https://u:{SECRET}@example.org/{place}", "salience": 0.7, "ttl_seconds": 10**9,
-        "metadata": {place: place, "cookie": SECRET, "note": json.dumps({"password": SECRET, "of": place})},
+        "metadata": {place: place, "cookie": SECRET, "note": json.dumps({"password": SECRET, "of": place}),
+            "rejected_tool": place, "rejected_command": f"deploy {place} {SHAPED}"},
     }  # fmt: skip
     contents: list[tuple[str, dict[str, Any]]] = [
         ("message", {"role": "user", "text": f"Our heron database is {place} now."}),

@@ -1,38 +1,50 @@
-"""E7: was the agent corrected about this before, and does the pack say so? Asked with a session's first three user
-messages at most, tool and path unknown, of memory that holds the sessions finished by then: is an earlier correction
-with the same key in the pack?
+"""E7: was the agent corrected about this before, and does the pack say so? Of memory that holds what both stages make
+of the sessions finished by then. Task A asks with a session's first three user messages at most, tool and path unknown:
+is an earlier correction with the same key in the pack? Task B asks with the tool and what it is to be done to.
 
 A correction is a rejection with text, or a rejection or interruption that a user message follows; its key is the file,
-else the command with its subcommand, else the tool. Packs are those of the service, of what was said and observed
-alone. Baseline: corrections by BM25 of their session's goal and their text, as many as fit.
+else the command with its subcommand, else the tool. It is in a pack where an entry shows its text, whole or at least
+twenty words of it, and the record behind the entry names its events. Baselines, over corrections alone: those that are
+nearest by BM25 of their session's goal and their text, and the newest, each time as many texts as fit.
 """
 
 import re
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
+import orjson
+
 from pipeline.advice.ranking import Ranking
 from pipeline.contracts.event_types import Role
+from pipeline.contracts.evidence import EvidenceControl
+from pipeline.contracts.headers import KIND, Headers
 from pipeline.contracts.instants import milliseconds
-from pipeline.contracts.pack import Section
+from pipeline.contracts.pack import ContextPack, Section
 from pipeline.packs.tokens import estimate
 from pipeline.segments.intent import plain_stems
 from pipeline.segments.naming import verb_of
-from pipeline.store.projection import Record
-from pipeline.topology import EPISODES
+from pipeline.stages.executor import Executor
+from pipeline.stages.fold import Output
+from pipeline.stages.patterns import PatternsFold
+from pipeline.topology import ARTIFACTS, EPISODES, EVIDENCE, KNOWLEDGE
 from tests.quality.figures import Bar, Case, Figure, paired
 from tests.quality.remembered import Remembered, as_read, memory
 from tests.quality.sessions import Sessions, published
+from tests.support.records import START_MS, LogRecord
 
 _FILE: Final = "claude_code"
-_BARS: Final = {500: Bar(least=0.42, proven=True), 2000: Bar(least=0.85, proven=True)}
+_BARS: Final = {500: 0.42, 2000: 0.85}
+_NAMED_BARS: Final = {300: 0.98}
 _SAID: Final = re.compile(r"\bthe user said:\s*(.+)", re.DOTALL)
 _PATH_PARTS: Final = 3
 """The last of a path: where a checkout lies differs."""
 _ASKED: Final = 3
 _QUERY: Final = 4_000
-_SECTIONS: Final = [Section.EPISODES, Section.EVIDENCE]
+_SHOWN: Final = 20
+"""Words of a text that must stand in an entry; of a shorter one all."""
+_SECTIONS: Final = [Section.FACTS]
+_SILENCE_MS: Final = 3_600_000
 Event = Mapping[str, Any]
 
 
@@ -42,6 +54,9 @@ class Correction(NamedTuple):
     goal: str
     events: frozenset[str]
     """That say it."""
+    at: int
+    done: str
+    """The tool, and what it was to be done to."""
 
 
 class Told(NamedTuple):
@@ -49,6 +64,7 @@ class Told(NamedTuple):
 
     session_id: str
     tenant_id: str
+    agent_id: str
     start: int
     end: int
     goal: str
@@ -56,49 +72,123 @@ class Told(NamedTuple):
     corrections: list[Correction]
 
 
+Cases = dict[tuple[str, int, str], list[Case]]
+"""By task, budget and baseline."""
+
+
 def task(sessions: Sessions) -> Iterator[Figure]:
     events = sessions.events(_FILE)
     told = sorted(_sessions(events), key=lambda one: (one.start, one.session_id))
-    episodes: dict[str, list[Record]] = defaultdict(list)
-    for record in as_read(published(events), EPISODES):
-        episodes[record.key.decode().rpartition("/")[2]].append(record)
-    cases: dict[int, list[Case]] = defaultdict(list)
+    cases: Cases = defaultdict(list)
     with memory("corrections") as held:
-        waiting, over, offset = sorted(told, key=lambda one: (one.end, one.session_id)), [], 0
+        learning = _Learning(held, published(events))
+        waiting, over = sorted(told, key=lambda one: (one.end, one.session_id)), list[Told]()
         for now in told:
             while waiting and waiting[0].end < now.start:
-                over.append(finished := waiting.pop(0))
-                found = [r._replace(offset=offset + n) for n, r in enumerate(episodes[finished.session_id])]
-                offset += len(found)
-                held.add(found)
-            for budget, case in _asked(held, now, [one for one in over if one.tenant_id == now.tenant_id]):
-                cases[budget].append(case)
-    for budget, bar in _BARS.items():
-        yield paired("corrections", _FILE, f"surfaces within {budget}", cases[budget], bar)
+                over.append(waiting.pop(0))
+                learning.learn(over[-1].session_id)
+            known = [c for one in over if one.tenant_id == now.tenant_id for c in one.corrections]
+            _ask(held, now, known, cases)
+            _ask_by_name(held, now, known, cases)
+    for budget, least in _BARS.items():
+        bar = Bar(least=least, proven=True)
+        yield paired("corrections", _FILE, f"surfaces within {budget}", cases["A", budget, "BM25"], bar)
+        yield paired("corrections", _FILE, f"the same beside the newest, {budget}", cases["A", budget, "recency"])
+    for budget, least in _NAMED_BARS.items():
+        bar = Bar(least=least, proven=True)
+        yield paired("corrections", _FILE, f"named, within {budget}", cases["B", budget, "BM25"], bar)
 
 
-def _asked(held: Remembered, now: Told, over: Sequence[Told]) -> Iterator[tuple[int, Case]]:
-    known = [correction for one in over for correction in one.corrections]
+class _Learning:
+    """What the service knows once a session is over: its episodes, and all that is compiled."""
+
+    def __init__(self, held: Remembered, outputs: Iterable[Output]) -> None:
+        self._held = held
+        self._said: dict[str, list[Output]] = defaultdict(list)
+        """By session, in order."""
+        for output in outputs:
+            value = orjson.loads(output.value or b"null")
+            session = value["sessionId"] if output.topic == EPISODES else value.get("session_id")
+            if session is not None:
+                self._said[session].append(output)
+        self._patterns = Executor(PatternsFold(), 0)
+        self._offsets: Counter[str] = Counter()
+        self._clock = START_MS
+
+    def learn(self, session_id: str) -> None:
+        """It is long over: whatever waits to be compiled is."""
+        said = self._said[session_id]
+        evidence = [self._logged(o.key, o.value, o.headers) for o in said if o.topic == EVIDENCE]
+        self._clock += _SILENCE_MS
+        tick = EvidenceControl(kind="tick").to_json()
+        compiled = self._patterns.run([*evidence, self._logged(b"tick", tick, [(KIND, b"tick")])]).outputs
+        records = [*as_read(said, EPISODES), *as_read(compiled, ARTIFACTS, KNOWLEDGE)]
+        self._held.add([record._replace(offset=self._next(record.topic)) for record in records])
+
+    def _logged(self, key: bytes, value: bytes | None, headers: Headers) -> LogRecord:
+        return LogRecord(0, self._next(EVIDENCE), self._clock, key, value, headers)
+
+    def _next(self, topic: str) -> int:
+        self._offsets[topic] += 1
+        return self._offsets[topic] - 1
+
+
+def _ask(held: Remembered, now: Told, known: Sequence[Correction], cases: Cases) -> None:
     wanted = {correction.key for correction in now.corrections} & {correction.key for correction in known}
     if not wanted or not now.goal:
         return
-    packs = held.ask(now.goal[:_QUERY], now.tenant_id, _BARS, sections=_SECTIONS)
+    newest = sorted(known, key=lambda one: -one.at)
+    nearest = _nearest(known, now.goal)
+    packs = held.ask(now.goal[:_QUERY], now.tenant_id, _BARS, sections=_SECTIONS, agent_id=now.agent_id)
     for budget, (pack, _) in packs.items():
-        shown = {entry.source_id for entry in pack.entries}
-        usual = {known[number].key for number in _usual(known, now.goal, budget)}
+        shown = _shown(held, pack, known)
+        usual = {"BM25": set(_fitting(nearest, budget)), "recency": set(_fitting(newest, budget))}
         for key in sorted(wanted):
-            value = any(correction.key == key and shown & correction.events for correction in known)
-            yield budget, Case(now.session_id, float(value), float(key in usual))
+            for name, keys in usual.items():
+                cases["A", budget, name].append(Case(now.session_id, float(key in shown), float(key in keys)))
 
 
-def _usual(known: Sequence[Correction], goal: str, budget: int) -> Iterator[int]:
+def _ask_by_name(held: Remembered, now: Told, known: Sequence[Correction], cases: Cases) -> None:
+    keys = {correction.key for correction in known}
+    for done, key in sorted({(one.done, one.key) for one in now.corrections if one.key in keys}):
+        nearest = _nearest(known, done)
+        for budget, (pack, _) in held.ask(
+            done[:_QUERY], now.tenant_id, _NAMED_BARS, sections=_SECTIONS, agent_id=now.agent_id
+        ).items():
+            value, usual = key in _shown(held, pack, known), key in set(_fitting(nearest, budget))
+            cases["B", budget, "BM25"].append(Case(now.session_id, float(value), float(usual)))
+
+
+def _shown(held: Remembered, pack: ContextPack, known: Iterable[Correction]) -> set[str]:
+    """Keys of which a correction is in the pack."""
+    entries = []
+    for entry in pack.entries:
+        record = (
+            held.store.get_knowledge(pack.tenant_id or "", entry.source_id) if entry.source_type == "memory" else None
+        )
+        entries.append((" ".join(entry.content.split()), frozenset(record["source_events"] if record else ())))
+    return {
+        one.key for one in known if any(one.events <= events and _begins(one.text) in text for text, events in entries)
+    }
+
+
+def _begins(text: str) -> str:
+    return " ".join(text.split()[:_SHOWN])
+
+
+def _nearest(known: Sequence[Correction], goal: str) -> list[Correction]:
     ranking = Ranking([plain_stems(f"{correction.goal}\n{correction.text}") for correction in known])
     scores = ranking.scores(plain_stems(goal))
-    for number in sorted(range(len(known)), key=lambda number: (-scores[number], number)):
-        cost = estimate(known[number].text)
+    return [known[number] for number in sorted(range(len(known)), key=lambda number: (-scores[number], number))]
+
+
+def _fitting(ordered: Iterable[Correction], budget: int) -> Iterator[str]:
+    """Keys of those whose texts fit."""
+    for one in ordered:
+        cost = estimate(one.text)
         if cost <= budget:
             budget -= cost
-            yield number
+            yield one.key
 
 
 def _sessions(events: Iterable[Event]) -> Iterator[Told]:
@@ -110,7 +200,8 @@ def _sessions(events: Iterable[Event]) -> Iterator[Told]:
         times = [milliseconds(event["timestamp"]) for event in own]
         asked = [event["content"]["text"] for event in own if _by_user(event)][:_ASKED]
         goal = "\n".join(asked)
-        yield Told(name, own[0]["tenant_id"], min(times), max(times), goal, [*_corrections(own, goal)])
+        who = (own[0]["tenant_id"], own[0]["agent_id"])
+        yield Told(name, *who, min(times), max(times), goal, [*_corrections(own, goal)])
 
 
 def _by_user(event: Event) -> bool:
@@ -121,22 +212,26 @@ def _by_user(event: Event) -> bool:
 
 def _corrections(own: Sequence[Event], goal: str) -> Iterator[Correction]:
     known = {event["event_id"]: event for event in own}
-    key = ""
+    key, done = "", ""
     for place, event in enumerate(own):
         if event["event_type"] != "feedback" or event["content"]["signal"] not in ("correction", "negative"):
             continue
-        key = _key(event, known) or key
+        tool, about = _rejected(event, known)
+        if found := _key(tool, about):
+            key, done = found, f"{tool} {about}".strip()
+        at = milliseconds(event["timestamp"])
         said = _SAID.search(event["content"].get("comment") or "")
         if said and key:
-            yield Correction(key, said[1].strip(), goal, frozenset({event["event_id"]}))
+            yield Correction(key, said[1].strip(), goal, frozenset({event["event_id"]}), at, done)
             continue
         follows = next((e for e in own[place + 1 :] if e["event_type"] != "feedback"), None)
         if follows is not None and _by_user(follows) and key:
-            yield Correction(key, follows["content"]["text"], goal, frozenset({event["event_id"], follows["event_id"]}))
+            events = frozenset({event["event_id"], follows["event_id"]})
+            yield Correction(key, follows["content"]["text"], goal, events, at, done)
 
 
-def _key(event: Event, known: Mapping[str, Event]) -> str:
-    """Of what was rejected, or interrupted."""
+def _rejected(event: Event, known: Mapping[str, Event]) -> tuple[str, str]:
+    """The tool, and what it was to be done to; of what was rejected, or interrupted."""
     about = event["metadata"].get("rejected_command") or ""
     tool = event["metadata"].get("rejected_tool") or ""
     target = known.get(event["content"].get("target_event_id") or "")
@@ -144,6 +239,10 @@ def _key(event: Event, known: Mapping[str, Event]) -> str:
         content = target["content"]
         tool = content.get("tool_name") or target["event_type"]
         about = content.get("path") or content.get("file_path") or content.get("command") or ""
+    return tool, about
+
+
+def _key(tool: str, about: str) -> str:
     if tool in ("message", "feedback"):
         return ""
     if about.startswith("/") and " " not in about:

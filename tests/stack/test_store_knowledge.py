@@ -9,9 +9,13 @@ import pytest
 
 from pipeline.contracts.keys import join_key
 from pipeline.contracts.pack import Entry, Section
+from pipeline.retrieval.plan import plan
+from pipeline.retrieval.request import PackRequest
+from pipeline.store.fetch import Store
 from pipeline.store.projection import Record
 from pipeline.topology import KNOWLEDGE
 from tests.support.memory import Memory
+from tests.support.records import START_MS, event
 from tests.support.talk import knowledge_of, said
 
 
@@ -94,3 +98,70 @@ def test_an_erased_record_leaves_nothing_behind_but_that_its_id_has_changed(memo
             tenant.knowledge_changes(0),
         )
     }
+
+
+def corrected(session: str, command: str, text: str, at: int = 0, **fields: Any) -> list[dict[str, Any]]:
+    """A session in which a command was rejected with these words."""
+    happened: list[tuple[str, dict[str, Any]]] = [
+        ("message", {"role": "user", "text": "Publish the shop"}),
+        ("command_exec", {"command": command, "exit_code": 0}),
+        ("feedback", {"signal": "correction", "comment": text}),
+    ]
+    return [
+        event(
+            session, n, at=START_MS - 86_400_000 + 60_000 * at + 1_000 * n, event_type=kind, content=content, **fields
+        )
+        for n, (kind, content) in enumerate(happened)
+    ]
+
+
+@pytest.mark.requirement("C-03", "C-04")
+def test_a_correction_stands_among_the_facts_of_whoever_is_about_to_do_the_same(memory: Memory) -> None:
+    records = knowledge_of(
+        [
+            *corrected("s1", "git push --force", "never force a push"),
+            *corrected("s2", "git tag v2", "sign the tag first", at=1),
+            *said("s3", "Our shop runs on Argo.", at=2),
+        ]
+    )
+    memory.write(*as_read(records))
+    entries = memory.pack("Bash git push origin main", sections=["facts"]).entries
+    assert "user on git push: never force a push" in entries[0].content
+    record = memory.store.get_knowledge("acme", entries[0].source_id)
+    assert record is not None
+    assert record["source_events"] == ["s1-2"]
+    named = shown(memory, "how do we publish the shop", Section.FACTS)
+    assert len(named) == 3
+    assert "Argo" in named[0]
+    assert shown(memory, "git push", Section.FACTS, tenant="other") == []
+
+
+def test_a_pack_that_no_correction_has_anything_to_do_with_is_as_without_them(memory: Memory) -> None:
+    memory.write(*as_read(knowledge_of(said("s1", "Our database is Postgres.", "We use Kafka."))))
+    before = memory.pack("which database do we have", explain=True)
+    offset = len(memory.dump())
+    later = as_read(knowledge_of(corrected("s2", "git push --force", "never do that")))
+    memory.write(*(record._replace(offset=record.offset + offset) for record in later))
+    after = memory.pack("which database do we have", explain=True)
+    assert after.entries == before.entries != []
+    assert after.dropped_entries == before.dropped_entries
+    assert after.token_budget == before.token_budget
+    assert len(shown(memory, "which database do we have", Section.FACTS, agent_id="agent")) == 2
+
+
+def test_what_a_process_remembers_of_corrections_is_what_a_new_one_reads(memory: Memory) -> None:
+    first = knowledge_of(corrected("s1", "git push --force", "never force a push"))
+    memory.write(*as_read(first))
+    asked = ("Bash git push", "publish the shop")
+    assert all(memory.pack(query).entries for query in asked)
+    both = knowledge_of(
+        [*corrected("s1", "git push --force", "never force a push"), *corrected("s2", "git push", "sign it", at=1)]
+    )
+    memory.write(*(record._replace(offset=record.offset + 10) for record in as_read(both)))
+    anew = Store(memory.client, memory.keys)
+    for query in asked:
+        request = plan(PackRequest(query=query, tenant_id="acme"))
+        assert anew.fetch(request).knowledge == memory.store.fetch(request).knowledge != ()
+    gone = [record._replace(offset=record.offset + 20, value=None) for record in as_read(both)]
+    memory.write(*gone)
+    assert memory.pack("Bash git push").entries == []

@@ -57,8 +57,8 @@ class Script:
     def decide(self, question: str, option: str, offered: tuple[str, ...] = (), **fields: object) -> str:
         return self.add(Role.DECISION, name=question, text=option, values=offered, **fields)
 
-    def feedback(self, signal: str) -> str:
-        return self.add(Role.FEEDBACK, name=signal)
+    def feedback(self, signal: str, comment: str = "", **fields: object) -> str:
+        return self.add(Role.FEEDBACK, name=signal, text=comment, **fields)
 
     def segment(self) -> Segment:
         return Segment(

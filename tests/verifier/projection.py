@@ -22,6 +22,7 @@ from pipeline.retrieval.documents import (
     artifact_terms,
     artifact_time,
     contribution_labels,
+    corrected,
     document,
     document_labels,
     document_terms,
@@ -294,7 +295,7 @@ class Expected:
             if fields["status"] in ("active", "unresolved", "superseded"):
                 kind = "" if fields["status"] == "superseded" else fields["kind"]
                 about = (kind, knowledge_time(fields), knowledge_labels(fields), knowledge_terms(fields))
-                listed[f"{root}:kcards".encode()][name] = _card(value, *about)
+                listed[f"{root}:kcards".encode()][name] = _ENCODER.encode([*_about(value, *about), corrected(fields)])
         memory.update(listed)
 
 

@@ -7,7 +7,6 @@ form, or whose subject could be anything (`it`, `the problem`), gives nothing.
 
 import re
 from collections.abc import Iterator
-from enum import StrEnum
 from functools import lru_cache
 from typing import Final, NamedTuple
 
@@ -16,6 +15,7 @@ from pipeline.compiler.knowledge.clauses import clauses, sentences, spelt_out, w
 from pipeline.compiler.knowledge.naming import REDACTED, TEAM, TEAMS, USER, named, subject_of, value_of
 from pipeline.compiler.knowledge.policies import Policy, policy
 from pipeline.compiler.knowledge.words import ANYTHING, HANGING, NO_SUBJECT, PASSING, VAGUE
+from pipeline.contracts.knowledge import Memory
 from pipeline.segments.intent import intent
 from pipeline.segments.lexicon import word_set
 from pipeline.segments.masking import sentence as with_capital
@@ -37,13 +37,6 @@ _FOR_NOW: Final = word_set("now already still currently also later")
 """With one of these an assistant speaks of its work, not of how things are."""
 _GENERALLY: Final = re.compile("always|usually|generally|typically|mostly", re.IGNORECASE)
 _REFUSES: Final = re.compile("(?:please )?(?:do not|never) ", re.IGNORECASE)
-
-
-class Memory(StrEnum):
-    FACT = "fact"
-    PREFERENCE = "preference"
-    GOAL = "goal"
-    POLICY = "policy"
 
 
 class Claim(NamedTuple):

@@ -12,13 +12,13 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
-from pipeline.compiler.knowledge.claims import Claim, Memory, claims, policy_claim
+from pipeline.compiler.knowledge.claims import Claim, claims, policy_claim
 from pipeline.compiler.knowledge.model import KnowledgeKind, Statement, sureness
 from pipeline.compiler.knowledge.naming import USER
 from pipeline.compiler.model import Extracted
 from pipeline.contracts.event_types import Role
 from pipeline.contracts.evidence import Contribution, Segment, SegmentOutcome, Step
-from pipeline.contracts.knowledge import Kind, Standing
+from pipeline.contracts.knowledge import Kind, Memory, Standing
 from pipeline.contracts.limits import KNOWLEDGE_VALUES, SEGMENT_STATEMENTS, STEP_TEXT
 from pipeline.segments.intent import stem
 from pipeline.segments.lexicon import word_set

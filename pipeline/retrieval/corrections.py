@@ -1,0 +1,165 @@
+"""A tenant's corrections as they are searched: by what the sessions were for, what was said, what it is about. Pure.
+
+Enters: cards of corrections by name. Leaves: the best names of a query; of those that it has nothing in common with,
+none. Nothing fails. The answer depends on the cards that are there, not on how they came.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pipeline.retrieval.catalogue import Corrected, Field, Hit, Known, Slots
+from pipeline.retrieval.growing import Growing
+from pipeline.retrieval.plan import Plan
+from pipeline.retrieval.terms import terms
+from pipeline.segments.targets import Height, Name, Target, names_in
+
+_GOAL, _SAID, _TARGET = 1.0, 0.5, 0.5
+"""How much the best of each field counts."""
+_HALVED: Final = 12
+"""What was said so many corrections ago counts half as recent."""
+_AGAIN: Final = 0.5
+"""For each e-fold of the sessions in which it was said."""
+_SAME_AGENT: Final = 0.3
+_UNIT: Final = 1_000_000
+_IN_COMMON: Final = 2
+BEST: Final = _UNIT * (_IN_COMMON + 1 + max(Height))
+"""In units: what anything in common counts, what the nearest is nearer, and the height at which its target is named.
+More than that none scores; where no target is named it is less than half, and does not outvote what answers the query.
+"""
+_NEVER: Final = np.iinfo(np.int64).min
+_TERM_BYTES: Final = 60
+_CARD_BYTES: Final = 1_000
+
+
+class Corrections:
+    def __init__(self) -> None:
+        self._slots: Slots[Known] = Slots()
+        self._fields = (Field(), Field(), Field())
+        self._at = Growing(np.int64)
+        self._taken = Growing(np.bool_)
+        self._sessions = Growing(np.float64)
+        self._targets = Growing(np.int64)
+        self._numbers: dict[str, int] = {}
+        """Of targets."""
+        self._called: defaultdict[Name, set[int]] = defaultdict(set)
+        self._agents: defaultdict[str, set[int]] = defaultdict(set)
+
+    def __len__(self) -> int:
+        return len(self._slots.cards)
+
+    @property
+    def nbytes(self) -> int:
+        return sum(field.terms for field in self._fields) * _TERM_BYTES + len(self) * _CARD_BYTES
+
+    def put(self, cards: Iterable[tuple[str, Known | None]]) -> None:
+        """None where a name has no card any more; a card that is no correction's has no place here."""
+        for name, card in cards:
+            self._remove(name)
+            if card is not None and card.correction is not None:
+                self._add(name, card, card.correction)
+        for field in self._fields:
+            field.settle()
+
+    def best(self, plan: Plan) -> list[Hit]:
+        """The highest scores, ties by name: of each target what was said last, of one that the query names all."""
+        if not len(self):
+            return []
+        size = len(self._slots.names)
+        shares = [_share(field.scores(plan.terms, size)) for field in self._fields]
+        named, there = self._heights(names_in(plan.request.query)), self._there(plan)
+        own = np.isin(np.arange(size), list(self._agents.get(plan.request.agent_id or "", ())))
+        found = np.flatnonzero(
+            (self._newest(there) | (there & (named >= Height.FILE)))
+            & (own | (named > 0) | np.logical_or.reduce([share > 0 for share in shares]))
+        )
+        goal, said, target = (share[found] for share in shares)
+        near = (
+            _GOAL * goal
+            + _SAID * said
+            + _TARGET * target
+            + 0.5 ** (_ranks(self._at.values[found]) / _HALVED)
+            + _AGAIN * np.log(self._sessions.values[found])
+            + _SAME_AGENT * own[found]
+        )
+        scores = np.zeros(size, np.int64)
+        scores[found] = np.rint(_UNIT * (_IN_COMMON + near / near.max(initial=1.0) + named[found]))
+        return self._slots.best(found, scores, plan.corrections)
+
+    def _newest(self, there: NDArray[np.bool_]) -> NDArray[np.bool_]:
+        """What was said last of its target; all that was said at once."""
+        at, targets = self._at.values, self._targets.values
+        last = np.full(len(self._numbers), _NEVER)
+        np.maximum.at(last, targets[there], at[there])
+        newest: NDArray[np.bool_] = there & (at == last[targets])
+        return newest
+
+    def _there(self, plan: Plan) -> NDArray[np.bool_]:
+        """What has every label, and was said by the time that is asked for."""
+        there = (
+            self._taken.values.copy() if plan.as_of is None else self._taken.values & (self._at.values <= plan.as_of)
+        )
+        if plan.labels:
+            there &= [name in self._slots.cards and self._slots.has(name, plan.labels) for name in self._slots.names]
+        return there
+
+    def _heights(self, names: Sequence[Name]) -> NDArray[np.int64]:
+        """At which each is named; 0 where it is not."""
+        heights = np.zeros(len(self._slots.names), np.int64)
+        for name in sorted(names):
+            if name in self._called:
+                heights[list(self._called[name])] = name[0]
+        return heights
+
+    def _add(self, name: str, card: Known, correction: Corrected) -> None:
+        slot = self._slots.take(name, card)
+        for column, value in (
+            (self._at, card.at),
+            (self._taken, True),
+            (self._sessions, max(1, correction.sessions)),
+            (self._targets, self._numbers.setdefault(correction.target, len(self._numbers))),
+        ):
+            if slot == column.size:
+                column.append([value])
+            column.values[slot] = value
+        for field, found in zip(self._fields, _texts(card, correction), strict=True):
+            field.add(slot, found)
+        for called in _target(correction).names:
+            self._called[called].add(slot)
+        for agent in correction.agents:
+            self._agents[agent].add(slot)
+
+    def _remove(self, name: str) -> None:
+        gone = self._slots.release(name)
+        if gone is None:
+            return
+        slot, card = gone
+        assert card.correction is not None, "no other has a place here"
+        self._taken.values[slot] = False
+        for field, found in zip(self._fields, _texts(card, card.correction), strict=True):
+            field.remove(slot, found)
+        for called in _target(card.correction).names:
+            self._called[called].discard(slot)
+        for agent in card.correction.agents:
+            self._agents[agent].discard(slot)
+
+
+def _texts(card: Known, correction: Corrected) -> tuple[Mapping[str, int], ...]:
+    return correction.goal, card.terms, Counter(terms(correction.target))
+
+
+def _target(correction: Corrected) -> Target:
+    return Target(correction.target, correction.tool)
+
+
+def _share(scores: NDArray[np.int64]) -> NDArray[np.float64]:
+    """Of the highest."""
+    return scores / max(1, int(scores.max(initial=0)))
+
+
+def _ranks(at: NDArray[np.int64]) -> NDArray[np.float64]:
+    """How many are newer."""
+    return (len(at) - np.searchsorted(np.sort(at), at, side="right")).astype(np.float64)
