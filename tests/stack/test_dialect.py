@@ -406,6 +406,33 @@ def test_provenance_is_there_when_asked_for_and_every_id_in_it_resolves(hx: Sync
         assert found.evidence_count == source.evidence_count or source.source_type == "episode"
 
 
+@pytest.mark.requirement("C-26")
+def test_an_artifact_and_a_pack_have_the_names_of_the_clients_own_types(service: httpx.Client) -> None:
+    """The rows of HMX-A §11 and HMX-C §9 that map a field to one of the other type."""
+    artifact = {
+        "artifact_id": "id", "artifact_type": "type", "title": "title", "summary": "summary", "content": "content",
+        "confidence": "confidence", "status": "status", "source_events": "evidenceRefs",
+        "source_memory_ids": "sourceMemoryIds", "superseded_by": "supersededBy", "tags": "tags", "metadata": "metadata",
+    }  # fmt: skip
+    pack = {
+        "pack_id": "id", "query_context": "queryContext", "entries": "entries", "token_budget": "tokenBudget",
+        "created_at": "createdAt", "metadata": "metadata",
+    }  # fmt: skip
+    key = {"Authorization": "Bearer hx_test_acme"}
+    ours = service.get("/v1/hmx/artifacts/p1", headers=key).json()
+    theirs = enveloped(service.get("/v1/artifacts/p1", headers=key), 200)["data"]
+    assert {name: ours[name] for name in artifact if name in ours} == {
+        name: theirs[other] for name, other in artifact.items() if other in theirs
+    }
+    asked = {"query": "deploy staging", "token_budget": 4000, "min_confidence": 0.3}
+    made = service.post("/v1/hmx/context-packs", json=asked, headers=key).json()
+    told = enveloped(service.post("/v1/synthesize", json={"query": "deploy staging"}, headers=key), 200)["data"]
+    assert told.keys() >= set(pack.values())
+    assert [entry["content"] for entry in told["entries"]] == [entry["content"] for entry in made["entries"]]
+    for name, other in pack.items():
+        assert name == "entries" or told[other] == made[name]
+
+
 @pytest.mark.parametrize("sort", ["createdAt", "updatedAt", "confidence", "evidenceCount"])
 @pytest.mark.parametrize("order", ["asc", "desc"])
 @pytest.mark.requirement("O-10")

@@ -98,6 +98,7 @@ GROUPS: Final[Mapping[str, Mapping[str, str]]] = {
         "C-22": "dropped as deprecated, in a conflict, or for want of provenance",
         "C-23": "the same question on the same state gives the same pack",
         "C-25": "caps on entries, bytes, drops, steps, constraints and tags",
+        "C-26": "artifacts and packs by the names of the clients' own types",
     },
     "Fingerprints (HMX-F)": {
         "F-01": "three tiers, each with its parts; the others are there and empty",

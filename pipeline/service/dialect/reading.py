@@ -24,6 +24,7 @@ from pipeline.service import path_ids  # noqa: F401  routes below say `:id`
 from pipeline.service.access import Reader
 from pipeline.service.body import read_body
 from pipeline.service.dialect.envelope import success
+from pipeline.service.dialect.internal import COMPILED_ARTIFACT, CONTEXT_PACK, in_clients_types
 from pipeline.service.dialect.usage import Usage
 from pipeline.service.dialect.words import REQUEST_BYTES, Words, described, parsed, schema_of
 from pipeline.service.pack import make_pack
@@ -104,7 +105,8 @@ def _answer(store: Store, tenant: str, asked: Synthesis) -> dict[str, Any]:
         if wanted and entry.provenance.confidence >= options.min_confidence:
             kept.append(entry)
             entries.append(_entry(entry, name, kind, options.include_provenance))
-    return {"packId": pack.pack_id, "entries": entries, "budget": _budget(pack, kept)}
+    typed = in_clients_types(pack.model_dump(mode="json", exclude={"entries"}, exclude_none=True), CONTEXT_PACK)
+    return {**typed, "packId": pack.pack_id, "entries": entries, "budget": _budget(pack, kept)}
 
 
 def _sections(asked: list[Asked] | None) -> list[Section] | None:
@@ -226,7 +228,7 @@ def get_artifact(request: Request, tenant: Reader, source_id: str) -> Response:
     store = _store(request)
     artifact = store.get_artifact(tenant, source_id)
     if artifact is not None:
-        return success(request, told(artifact))
+        return success(request, in_clients_types(artifact, COMPILED_ARTIFACT) | told(artifact))
     record = store.get_knowledge(tenant, source_id)
     if record is not None:
         return success(request, _told_record(record))
