@@ -18,7 +18,7 @@ from pipeline.advice.precedents import COURSE, TOUCHED, course_so_far, failure
 from pipeline.contracts.evidence import Contribution, Step
 
 STEPS: Final = 3
-LEAST: Final = 0.1
+LEAST: Final = 0.02
 """What is done next in fewer of the cases is no advice."""
 FILES: Final = 5
 _REMEMBERED: Final = 16

@@ -143,12 +143,15 @@ def test_what_past_sessions_did_stands_before_the_procedure_and_says_nothing_twi
     memory = fetched([], [artifact("a1", content=procedure("wait for it"))], session=tuple(played("check", "apply")))
     pack = ask(replace(memory, precedents=precedents), session_id="s1")
     assert pack.workflow_hints is not None
-    first, files, *rest = pack.workflow_hints.suggested_next_steps
+    first, *others, files, last = pack.workflow_hints.suggested_next_steps
     assert (first.description, first.tools) == ("Report", ["report"])
+    assert all(step.confidence < first.confidence / 2 for step in others)
     assert files.description == "Look at deploy/staging.yaml"
-    assert [step.description for step in rest] == ["wait for it"]
+    assert last.description == "wait for it"
     sessions = {c.contribution_id: {"session_id": c.session_id} for c in told}
-    assert pack.metadata["precedents"] == {name: sessions[name] for name in {first.artifact_id, files.artifact_id}}
+    assert pack.metadata["precedents"] == {
+        step.artifact_id: sessions[step.artifact_id] for step in (first, *others, files)
+    }
     agreeing = replace(memory, artifacts=(Found(artifact("a1", content=procedure("Report")), 1000),))
     hints = ask(replace(agreeing, precedents=precedents), session_id="s1").workflow_hints
     assert hints is not None
