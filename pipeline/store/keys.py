@@ -14,7 +14,7 @@ from urllib.parse import quote
 from pipeline.retrieval.terms import VERSION
 from pipeline.topology import ARTIFACTS, EPISODES, EVIDENCE, KNOWLEDGE
 
-LAYOUT: Final = 10
+LAYOUT: Final = 11
 REMEMBERED: Final = 4_096
 """Names with other characters, such as sessions', that come again and again."""
 _PLAIN: Final = re.compile(r"[A-Za-z0-9_.~-]*")

@@ -12,7 +12,7 @@ import pytest
 
 from pipeline.cli.wait import wait_for_all
 from pipeline.contracts.fingerprint import Fingerprint
-from pipeline.contracts.pack import ContextPack
+from pipeline.contracts.pack import ContextPack, Section
 from pipeline.kafka.publisher import publish
 from pipeline.local.samples import TENANT, sample_events
 from pipeline.settings import Settings
@@ -92,13 +92,18 @@ def test_the_curl_examples_publish_and_export_events_get_packs_and_fingerprints(
     (tmp_path / "sessions.ndjson").write_bytes(next(ours) + b"\n" + next(ours) + b"\n")
     posted, asked, made, followed, exported = (
         run(["sh", "-c", one_of(CURL, what)], pipeline, tmp_path)
-        for what in ("--data-binary", "/context-packs", '/fingerprints"', "/stream", "/events?session")
+        for what in ("--data-binary", '"token_budget": 600', '/fingerprints"', "/stream", "/events?session")
     )
     assert json.loads(posted)["summary"] == {"total": 2, "accepted": 2, "rejected": 0}
     pack = ContextPack.model_validate_json(asked)
     assert pack.tenant_id == TENANT
     assert pack.token_budget.used <= pack.token_budget.total_budget == 600
     assert any("pulling image" in entry.content for entry in pack.entries)
+    before = ContextPack.model_validate_json(
+        run(["sh", "-c", one_of(CURL, '"sections": ["facts"]')], pipeline, tmp_path)
+    )
+    assert before.token_budget.total_budget == 300
+    assert {entry.section for entry in before.entries} <= {Section.FACTS}
     assert Fingerprint.model_validate_json(made).compression_tier == "full"
     (tmp_path / "acme.json").write_text(made)
     given = json.loads(run(["sh", "-c", one_of(CURL, "/fingerprints/import")], pipeline, tmp_path))
