@@ -44,9 +44,11 @@ def assemble(request: PackRequest, plan: Plan, fetched: Fetched) -> ContextPack:
     seen = view(ask, fetched)
     drops: list[Drop] = []
     offers: list[Offer] = []
+    standing: list[Candidate] = []
     for rule in SECTIONS:
         if request.sections is None or rule.section in request.sections:
-            kept, dropped = _sift(sorted(rule.candidates(seen), key=lambda c: c.order))
+            kept, dropped = _sift(sorted(rule.candidates(seen), key=lambda c: c.order), standing)
+            standing += [each for each in kept if each.always]
             offers.append(Offer(rule.section, section_weight(ask.priors, rule.section, rule.weight), kept))
             drops += dropped
     offered = Offered(offers, fill_of(request.strategy), request.token_budget)
@@ -60,10 +62,11 @@ def with_duration(pack: ContextPack, milliseconds: float) -> ContextPack:
     return pack.model_copy(update={"assembly_metadata": metadata})
 
 
-def _sift(ordered: Sequence[Candidate]) -> tuple[list[Candidate], list[Drop]]:
-    """Apart from what is too far from the query, what must not be shown, and what a better one says already."""
+def _sift(ordered: Sequence[Candidate], standing: Sequence[Candidate]) -> tuple[list[Candidate], list[Drop]]:
+    """Apart from what is too far from the query, what must not be shown, and what a better one says already, or one
+    that stands in another section whatever was asked."""
     drops: list[Drop] = []
-    near: list[Candidate] = []
+    near = list(standing)
     for each in ordered:
         if not each.always and each.relevance < LOW_RELEVANCE:
             because = f"less than {LOW_RELEVANCE} as relevant as the best match"
@@ -75,7 +78,7 @@ def _sift(ordered: Sequence[Candidate]) -> tuple[list[Candidate], list[Drop]]:
     repeated = duplicates(near)
     for i, first in repeated.items():
         drops.append(Drop(near[i], DropReason.DUPLICATE, f"{near[first].source_id} says the same"))
-    return [each for i, each in enumerate(near) if i not in repeated], drops
+    return [each for i, each in enumerate(near) if i >= len(standing) and i not in repeated], drops
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +105,7 @@ class _Draft:
                 listed //= 2
                 continue
             gone: set[int] = set()
-            for i in sorted(range(len(placed)), key=lambda i: placed[i].order, reverse=True):
+            for i in sorted(range(len(placed)), key=lambda i: (not placed[i].always, placed[i].order), reverse=True):
                 if excess <= 0:
                     break
                 gone.add(i)

@@ -80,10 +80,12 @@ def split(total: int, weights: Sequence[int]) -> list[int]:
 
 
 def allocate(offers: Sequence[Offer], total: int, entries: int = PACK_ENTRIES, fill: Fill | None = None) -> Allocation:
-    """Firsts, then shares, then what shares left over, then one cut entry per section while enough remains."""
+    """Firsts, then what always stands, then shares, then what shares left over, then one cut entry per section while
+    enough remains."""
     opened = [Open(offer, list(offer.candidates)) for offer in offers if offer.candidates]
     room = Room(total, entries)
     _place_firsts(opened, room)
+    _place_standing(opened, room, room.tokens // 2)
     (fill or by_shares)(opened, room)
     _fill_rest(opened, room)
     for section in opened:
@@ -126,6 +128,14 @@ def _place_firsts(opened: Sequence[Open], room: Room) -> None:
         reserved.append(need if need <= share else share if share >= _LEAST else 0)
     for i, section in enumerate(opened):
         place(section, section.waiting[0], room.tokens - sum(reserved[i + 1 :]), room)
+
+
+def _place_standing(opened: Sequence[Open], room: Room, limit: int) -> None:
+    """What stands in the pack whatever was asked goes by no share, but must leave room for what was asked."""
+    for section in opened:
+        for candidate in [each for each in section.waiting if each.always]:
+            if candidate.tokens <= limit and place(section, candidate, limit, room):
+                limit -= candidate.tokens
 
 
 def by_shares(opened: Sequence[Open], room: Room) -> None:

@@ -61,8 +61,8 @@ class Candidate(msgspec.Struct, frozen=True, eq=False, gc=False):
 
 
 def duplicates(ordered: Sequence[Candidate]) -> dict[int, int]:
-    """Positions of those that have an earlier one's id or say the same, within a section; and the position of that
-    one."""
+    """Positions of those that have an earlier one's id or say the same, within a section or, an episode, as what always
+    stands; and the position of that one."""
     repeated: dict[int, int] = {}
     if len(ordered) < 2:
         return repeated
@@ -82,11 +82,12 @@ def duplicates(ordered: Sequence[Candidate]) -> dict[int, int]:
 
 
 def _near_before(ordered: Sequence[Candidate]) -> Mapping[int, Sequence[int]]:
-    """Of a position the earlier ones of its section that may say the same."""
+    """Of a position the earlier ones that may say the same in its place."""
     before: defaultdict[int, list[int]] = defaultdict(list)
     close = near([each.mark or mark(each.said) for each in ordered])
     for position, earlier in np.argwhere(np.tril(close, -1)).tolist():
         one, other = ordered[earlier], ordered[position]
-        if one.section is other.section and not (one.past or other.past):
+        beside = one.section is other.section or (one.always and other.source_type is SourceType.EPISODE)
+        if beside and not (one.past or other.past):
             before[position].append(earlier)
     return before

@@ -6,7 +6,7 @@ from pipeline.contracts.event_types import Role
 from pipeline.contracts.evidence import Step
 from pipeline.contracts.pack import PERMITTED, Section
 from pipeline.retrieval.score import Fetched, Found
-from tests.pure.packs.test_assemble import ask
+from tests.pure.packs.test_assemble import ask, distinct
 from tests.pure.packs.test_drops import record
 from tests.support.memory import T0, artifact, episode, fetched
 
@@ -60,6 +60,36 @@ def test_planted_material_fills_every_section_from_what_it_permits() -> None:
 def test_a_standing_policy_is_in_every_pack_that_has_room_for_it(query: str, budget: int) -> None:
     first = ask(planted(), query=query, token_budget=budget).entries[0]
     assert (first.section, first.source_id) == (Section.CORE, "policy")
+
+
+RULES = [
+    record(f"rule-{i}", f"Always {text}", kind="policy", body={"memory": "policy", "said_by": ["user"]})
+    for i, text in enumerate(
+        ("answer in German", "ask before refunds", "sign the release", "use metric units", "name the ticket", "log it")
+    )
+]
+
+
+@pytest.mark.requirement("C-05")
+@pytest.mark.parametrize("budget", [150, 160])
+def test_every_standing_policy_stands_before_what_is_more_relevant(budget: int) -> None:
+    """As long as they take half of what there is at most."""
+    talk = distinct(30, words=3)
+    pack = ask(fetched(talk, policies=tuple(RULES)), token_budget=budget)
+    assert {entry.source_id for entry in pack.entries} >= {rule.record_id for rule in RULES}
+    many = [*RULES, *(record(f"more-{i}", f"Never do thing {i}", kind="policy", body=RULES[0].body) for i in range(40))]
+    pack = ask(fetched(talk, policies=tuple(many)), token_budget=budget)
+    assert len([entry for entry in pack.entries if entry.section is Section.EPISODES]) > 1
+
+
+@pytest.mark.requirement("C-21")
+def test_what_said_a_standing_policy_is_not_said_again() -> None:
+    talk = fetched(
+        [episode("said", "Always answer in German!"), episode("e2", "deploy it", index=1)], policies=(RULES[0],)
+    )
+    pack = ask(talk)
+    assert [entry.source_id for entry in pack.entries] == ["rule-0", "e2"]
+    assert [(drop.source_id, drop.drop_reason) for drop in pack.dropped_entries] == [("said", "duplicate")]
 
 
 @pytest.mark.requirement("E-14")
