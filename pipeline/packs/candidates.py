@@ -6,7 +6,6 @@ from functools import cache
 from typing import NamedTuple
 
 import msgspec
-import numpy as np
 
 from pipeline.contracts.pack import DropReason, Provenance, Section, SourceType
 from pipeline.packs.sameness import Mark, alike, mark, near, words
@@ -84,8 +83,7 @@ def duplicates(ordered: Sequence[Candidate]) -> dict[int, int]:
 def _near_before(ordered: Sequence[Candidate]) -> Mapping[int, Sequence[int]]:
     """Of a position the earlier ones that may say the same in its place."""
     before: defaultdict[int, list[int]] = defaultdict(list)
-    close = near([each.mark or mark(each.said) for each in ordered])
-    for position, earlier in np.argwhere(np.tril(close, -1)).tolist():
+    for position, earlier in near([each.mark or mark(each.said) for each in ordered]):
         one, other = ordered[earlier], ordered[position]
         beside = one.section is other.section or (one.always and other.source_type is SourceType.EPISODE)
         if beside and not (one.past or other.past):

@@ -13,7 +13,6 @@ from zlib import crc32
 
 import msgspec
 import numpy as np
-from numpy.typing import NDArray
 
 _WORD: Final = re.compile(r"\w+")
 """Small words count too: a `not` makes another saying."""
@@ -30,22 +29,28 @@ class Mark(msgspec.Struct, frozen=True, gc=False):
 
 
 def mark(text: str) -> Mark:
+    runs = text.split()
+    short = max(map(len, runs), default=0) <= _LONG
     count = bits = 0
-    for run in text.split():
-        words, theirs = _run(run) if len(run) <= _LONG else _looked_at(run)
-        count += words
+    for found, theirs in map(_run if short else _looked_at, runs):
+        count += found
         bits |= theirs
     return Mark(count, bits.to_bytes(_BITS // 8, "little"))
 
 
-def near(marks: Sequence[Mark]) -> NDArray[np.bool_]:
-    """By row and column, whether two texts may say the same."""
-    bits = np.frombuffer(b"".join(each.bits for each in marks), np.uint64).reshape(len(marks), _BITS // 64)
+def near(marks: Sequence[Mark]) -> list[tuple[int, int]]:
+    """Positions of two texts that may say the same, the later one first, in order."""
+    first, *others = np.frombuffer(b"".join(each.bits for each in marks), np.uint64).reshape(-1, _BITS // 64).T
     counts = np.array([each.words for each in marks], np.int64)
-    apart = np.zeros((len(marks), len(marks)), np.int64)
-    for part in bits.T:
-        apart += np.bitwise_count(part[:, None] ^ part)
-    return np.asarray(9 * apart <= counts[:, None] + counts)
+    # A part of the bits rules out nearly all pairs.
+    apart = np.bitwise_count(first[:, None] ^ first).astype(np.int64)
+    close = (9 * apart <= counts[:, None] + counts) & np.tri(len(marks), k=-1, dtype=np.bool_)
+    later, earlier = np.nonzero(close)
+    apart = apart[later, earlier]
+    for part in others:
+        apart += np.bitwise_count(part[later] ^ part[earlier])
+    close = 9 * apart <= counts[later] + counts[earlier]
+    return list(zip(later[close].tolist(), earlier[close].tolist(), strict=True))
 
 
 def words(text: str) -> frozenset[str]:

@@ -27,10 +27,15 @@ def estimate(text: str) -> int:
     runs = text.split(" ")
     # Where all that is blank is single spaces, no piece reaches beyond one, and each belongs to what comes after it.
     if runs == text.split() and max(map(len, runs)) < _LONGEST:
-        tokens = _pieces(runs[0]) + sum(map(_after_space, runs[1:]))
+        tokens = _alone(runs[0]) + sum(map(_after_space, runs[1:]))
     else:
         tokens = _pieces(text)
     return tokens - (-tokens // _MARGIN)
+
+
+@lru_cache(maxsize=1_024)
+def _alone(run: str) -> int:
+    return _pieces(run)
 
 
 @lru_cache(maxsize=65_536)  # runs repeat; most texts are looked up run by run

@@ -94,16 +94,16 @@ class Slots(Generic[SomeCard]):
         return slot, card
 
     def has(self, name: str, labels: Sequence[str]) -> bool:
-        return set(labels) <= set(self.cards[name].labels)
+        return not labels or set(labels) <= set(self.cards[name].labels)
 
     def best(self, found: NDArray[np.intp], scores: NDArray[np.int64], limit: int) -> list[Hit]:
         """Of these slots the highest scores, ties by name."""
         if len(found) > limit:
             least = np.partition(scores[found], len(found) - limit)[len(found) - limit]
             found = found[scores[found] >= least]
-        hits = [Hit(self.names[slot], b"", int(scores[slot])) for slot in found.tolist()]
-        ranked = sorted(hits, key=lambda hit: (-hit.score, hit.name))[:limit]
-        return [hit._replace(digest=self.cards[hit.name].digest) for hit in ranked]
+        names = [self.names[slot] for slot in found.tolist()]
+        ranked = sorted(zip((-scores[found]).tolist(), names, strict=True))[:limit]
+        return [Hit(name, self.cards[name].digest, -below) for below, name in ranked]
 
 
 class Field:
@@ -172,6 +172,8 @@ class Catalogue:
     def __init__(self) -> None:
         self._slots: Slots[Card] = Slots()
         self._text = Field()
+        self._kinds: defaultdict[str, dict[str, int]] = defaultdict(dict)
+        """Of a kind, name → since when it holds."""
 
     def __len__(self) -> int:
         return len(self._slots.cards)
@@ -185,9 +187,12 @@ class Catalogue:
         for name, card in cards:
             gone = self._slots.release(name)
             if gone is not None:
-                self._text.remove(gone[0], gone[1].terms)
+                slot, before = gone
+                self._text.remove(slot, before.terms)
+                del self._kinds[before.kind][name]
             if card is not None:
                 self._text.add(self._slots.take(name, card), card.terms)
+                self._kinds[card.kind][name] = card.at
         self._text.settle()
 
     def drop(self, goes: Callable[[str, Card], bool]) -> None:
@@ -204,13 +209,9 @@ class Catalogue:
 
     def newest(self, kind: str, limit: int, labels: Sequence[str] = ()) -> list[Hit]:
         """Those of a kind that began to hold last, ties by name; scored 0."""
-        cards = self._slots.cards
-        found = [
-            (-card.at, name)
-            for name, card in cards.items()
-            if card.kind == kind and (not labels or self._slots.has(name, labels))
-        ]
-        return [Hit(name, cards[name].digest, 0) for _, name in sorted(found)[:limit]]
+        kept = self._kinds.get(kind, {})
+        found = [(-at, name) for name, at in kept.items() if self._slots.has(name, labels)]
+        return [Hit(name, self._slots.cards[name].digest, 0) for _, name in sorted(found)[:limit]]
 
     def _among(self, slot: int, labels: Sequence[str], until: int | None) -> bool:
         name = self._slots.names[slot]

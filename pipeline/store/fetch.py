@@ -104,7 +104,7 @@ class Store:
         return state_version({name: int(at) for name, at in offsets.items()}, self._keys.semantic)
 
     def fetch(self, plan: Plan) -> Fetched:
-        """Two round trips, the second for what the first found; each is one snapshot. More only where earlier versions
+        """Two round trips, the second for what is not kept yet; each is one snapshot. More only where earlier versions
         are asked for, or imported priors, or where the tenant has events with a time to live."""
         tenant = self._keys.tenant(plan.request.tenant_id)
         fetched, expiring = self._search.fetch(plan)

@@ -1,4 +1,5 @@
-"""A plan → what memory holds for it, in two round trips: where to look, then what stands there. Each is one snapshot.
+"""A plan → what memory holds for it, in at most two round trips: where to look, then what stands there. Each is one
+snapshot.
 
 What the index says is remembered (see `views`) and brought up to date in the first trip; the answer is as of that trip,
 the same as if nothing had been remembered. Fails: StoreUnavailableError.
@@ -106,7 +107,7 @@ class _Source(msgspec.Struct, frozen=True, gc=False):
 
 
 class _Asked(NamedTuple):
-    """A record that the second trip brings, and how it is read."""
+    """A record that is wanted, where it lies and how it is read."""
 
     hit: Hit
     key: bytes
@@ -284,19 +285,11 @@ class Search:
         found = self._sources.known([*said, *(each.hit.digest for each in wanted)])
         unread = [key for key in said if found[key] is None]
         lacking = [each for each in wanted if found[each.hit.digest] is None]
-        documents = [(b"HMGET", tenant.documents, *(b"%d" % number for *_, number in unread))] if unread else []
-        answers = snapshot(
-            self._client, [(b"GET", self._keys.filling), *documents, *((b"GET", each.key) for each in lacking)]
-        )
-        filling, bodies = answers[0], answers[1] if unread else []
-        for key, body in zip(unread, bodies, strict=True):
-            if body is not None:
-                found[key] = self._keep(key, (_DOCUMENT.decode(body), True), _DOCUMENT_BYTES, body)
-        for each, value in zip(lacking, answers[1 + len(documents) :], strict=True):
-            if value is not None and _digest(value, each.hit) == each.hit.digest:
-                found[each.hit.digest] = self._keep(each.hit.digest, each.read(value), _RECORD_BYTES, value)
-        if filling != places.filling or any(found[each.hit.digest] is None for each in wanted):
-            return None
+        if unread or lacking:
+            filling, read = self._sought(tenant, unread, lacking)
+            if filling != places.filling or any(each.hit.digest not in read for each in lacking):
+                return None
+            found.update(read)
         return Fetched(
             state_version=places.state_version,
             newest=places.newest,
@@ -311,6 +304,24 @@ class Search:
             session=places.session,
             precedents=_scored(places.precedents, found),
         )
+
+    def _sought(
+        self, tenant: TenantKeys, unread: Sequence[tuple[Any, ...]], lacking: Sequence[_Asked]
+    ) -> tuple[bytes | None, dict[Hashable, _Source]]:
+        """Documents and records that are not kept yet, as far as they are there; and Redis' filling at that moment."""
+        documents = [(b"HMGET", tenant.documents, *(b"%d" % number for *_, number in unread))] if unread else []
+        filling, *answers = snapshot(
+            self._client, [(b"GET", self._keys.filling), *documents, *((b"GET", each.key) for each in lacking)]
+        )
+        bodies = answers.pop(0) if unread else []
+        read: dict[Hashable, _Source] = {}
+        for key, body in zip(unread, bodies, strict=True):
+            if body is not None:
+                read[key] = self._keep(key, (_DOCUMENT.decode(body), True), _DOCUMENT_BYTES, body)
+        for each, value in zip(lacking, answers, strict=True):
+            if value is not None and _digest(value, each.hit) == each.hit.digest:
+                read[each.hit.digest] = self._keep(each.hit.digest, each.read(value), _RECORD_BYTES, value)
+        return filling, read
 
     def _keep(self, key: Hashable, model: Model, size: tuple[int, int], value: bytes) -> _Source:
         least, each = size

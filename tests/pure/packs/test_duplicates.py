@@ -44,12 +44,12 @@ def test_an_id_stands_once_in_a_section() -> None:
 @given(st.lists(st.text(" aAbcé.,-\n\u3000ﬀ", max_size=40), max_size=12))
 def test_marks_hide_no_pair_that_says_the_same(texts: list[str]) -> None:
     close = near([mark(text) for text in texts])
-    for i, one in enumerate(texts):
-        for j, other in enumerate(texts):
-            assert close[i, j] or not alike(words(one), words(other))
+    assert close == sorted(close)
+    for later, other in enumerate(texts):
+        for earlier, one in enumerate(texts[:later]):
+            assert (later, earlier) in close or not alike(words(one), words(other))
 
 
 def test_marks_tell_apart_most_of_what_says_something_else() -> None:
     texts = [" ".join(f"w{n * k % 997}" for n in range(1, 15)) for k in range(1, 60)]
-    close = near([mark(text) for text in texts])
-    assert close.sum() <= 3 * len(texts), "itself, and few others"
+    assert len(near([mark(text) for text in texts])) <= len(texts)
