@@ -3,6 +3,7 @@
 A key joins percent-encoded parts with `/`, so `a/b`+`c` and `a`+`b/c` stay apart.
 """
 
+import re
 from collections.abc import Sequence
 from functools import lru_cache
 from typing import Final, NamedTuple
@@ -16,11 +17,27 @@ ARCHIVE: Final = "x-hmx-archive"
 IMPORT: Final = "x-hmx-import"
 SESSIONS_REMEMBERED: Final = 16_384
 """Keys and partitions worked out lately: a session's events come close together."""
+_PLAIN: Final = re.compile(r"[A-Za-z0-9_.~-]*")
+"""What percent-encoding leaves as it is."""
+_SHORT: Final = 256
+"""Characters of a part that is remembered."""
+
+
+def encoded(part: str) -> str:
+    """Percent-encoded; most parts are as they were then."""
+    if (part.isascii() and part.isalnum()) or _PLAIN.fullmatch(part):
+        return part
+    return _quoted(part) if len(part) <= _SHORT else quote(part, safe="")
+
+
+@lru_cache(maxsize=SESSIONS_REMEMBERED)
+def _quoted(part: str) -> str:
+    return quote(part, safe="")
 
 
 def join_key(*parts: str) -> str:
     """Parts → one key, reversible by `split_key`."""
-    return "/".join(quote(part, safe="") for part in parts)
+    return "/".join(map(encoded, parts))
 
 
 def split_key(key: str) -> Sequence[str]:

@@ -36,6 +36,7 @@ def redis(folder: Path, server: str | None = None) -> Redis:
         "save": "",
         "appendonly": "yes",  # positions and what stands at them survive a stop together
         "appendfsync": "everysec",
+        "auto-aof-rewrite-min-size": "512mb",  # filled anew it would else write itself out, copying every page, at once
         "daemonize": "no",
     }
     argv = (str(binary), *(part for name, value in settings.items() for part in (f"--{name}", str(value))))

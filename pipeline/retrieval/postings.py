@@ -8,6 +8,7 @@ are of integers: no order changes a rank.
 import math
 import struct
 from bisect import bisect_left
+from collections.abc import Iterable
 from functools import lru_cache
 from hashlib import blake2b
 from typing import Any, Final
@@ -44,8 +45,11 @@ def pack_number(number: int) -> bytes:
     return _NUMBER.pack(number)
 
 
-def pack_posting(number: int, occurrences: int) -> bytes:
-    return _NUMBER.pack(number << _TF_BITS | min(occurrences, _MOST))
+def pack_postings(number: int, occurrences: Iterable[int]) -> list[bytes]:
+    """Of terms in one document: one for each."""
+    pack, none = _NUMBER.pack, number << _TF_BITS
+    once = pack(none | 1)
+    return [once if n == 1 else pack(none | min(n, _MOST)) for n in occurrences]
 
 
 def unpack_postings(blob: bytes) -> tuple[NDArray[np.uint64], NDArray[np.uint8]]:

@@ -9,17 +9,18 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from pipeline.contracts.artifact import Status
+from pipeline.contracts.keys import encoded
 from pipeline.contracts.knowledge import Standing
 from pipeline.contracts.limits import PATTERN_CONTRIBUTIONS, TENANT_CONTRIBUTIONS
-from pipeline.retrieval.postings import pack_number, pack_posting
+from pipeline.retrieval.postings import pack_number, pack_postings
 from pipeline.retrieval.vectors import Embed
-from pipeline.store.keys import Keys, TenantKeys, encoded
+from pipeline.store.keys import Keys, TenantKeys
 
 Command = tuple[bytes, ...]
 
 _APPEND: Final = (
     b"EVAL",
-    b"for i = 1, #ARGV, 2 do redis.call('APPEND', KEYS[1] .. ARGV[i], ARGV[i + 1]) end",
+    b"local call, start = redis.call, KEYS[1] for i = 1, #ARGV, 2 do call('APPEND', start .. ARGV[i], ARGV[i + 1]) end",
     b"1",
 )
 """What the keys begin with, then what they end with and what is appended. A command each would cost whoever writes
@@ -100,7 +101,7 @@ class TenantChanges:
     def __init__(self, block: "Changes", keys: TenantKeys) -> None:
         self.keys = keys
         self._block = block
-        self._versions: dict[bytes, int] = {}
+        self._versions: dict[tuple[str, int], int] = {}
         self._newest: int | None = None
         self._expiring: dict[bytes, int] = {}
         self._events: dict[bytes, bytes] = {}
@@ -121,9 +122,9 @@ class TenantChanges:
     def changed(self) -> bool:
         return bool(self._versions)
 
-    def version(self, partition: bytes, offset: int) -> None:
+    def version(self, topic: str, partition: int, offset: int) -> None:
         """The tenant's state is now as of this record."""
-        self._versions[partition] = offset
+        self._versions[topic, partition] = offset
 
     def event(self, key: bytes, packed: bytes, at: int) -> None:
         self._events[key] = self._events.get(key, b"") + packed
@@ -144,10 +145,10 @@ class TenantChanges:
     def document(self, number: int, packed: bytes, row: bytes, terms: Sequence[str], labels: Iterable[str]) -> None:
         self._documents += (b"%d" % number, packed)
         self._rows += row
-        once, postings = pack_posting(number, 1), self._postings
+        postings, counts = self._postings, Counter(terms)
         held = postings.get
-        for term, n in Counter(terms).items():
-            postings[term] = held(term, b"") + (once if n == 1 else pack_posting(number, n))
+        for term, posting in zip(counts, pack_postings(number, counts.values()), strict=True):
+            postings[term] = held(term, b"") + posting
         named = pack_number(number)
         for label in labels:
             self._tagged[label] = self._tagged.get(label, b"") + named
@@ -210,8 +211,8 @@ class TenantChanges:
         yield from _split((b"ZADD", self.keys.expiring, b"GT"), rows)
         if self._newest is not None:
             yield (b"ZADD", self.keys.newest, b"GT", b"%d" % self._newest, b"at")
-        for partition, offset in self._versions.items():
-            yield (b"HSET", self.keys.version, partition, b"%d" % offset)
+        for (topic, partition), offset in self._versions.items():
+            yield (b"HSET", self.keys.version, f"{topic}/{partition}".encode(), b"%d" % offset)
 
     def _precedent_commands(self) -> Iterator[Command]:
         cards: list[bytes] = []

@@ -4,21 +4,15 @@ Enters: the settings' prefix. `LAYOUT` and the version of the terms are part of 
 rules is not read, and is built anew from the topics.
 """
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Final
-from urllib.parse import quote
 
+from pipeline.contracts.keys import encoded
 from pipeline.retrieval.terms import VERSION
 from pipeline.topology import ARTIFACTS, EPISODES, EVIDENCE, KNOWLEDGE
 
 LAYOUT: Final = 11
-REMEMBERED: Final = 4_096
-"""Names with other characters, such as sessions', that come again and again."""
-_PLAIN: Final = re.compile(r"[A-Za-z0-9_.~-]*")
-"""What percent-encoding leaves as it is."""
 
 KINDS: Final[Mapping[str, tuple[str, ...]]] = {
     EPISODES: ("event", "session", "spoken", "newest", "documents", "rows", "term", "tag", "vector", "expiring"),
@@ -27,16 +21,6 @@ KINDS: Final[Mapping[str, tuple[str, ...]]] = {
     KNOWLEDGE: ("knowledge", "known", "kcards", "kchanges"),
 }
 """What follows the tenant in the keys that a topic fills."""
-
-
-def encoded(part: str) -> str:
-    plain = (part.isascii() and part.isalnum()) or _PLAIN.fullmatch(part)
-    return part if plain else _quoted(part)
-
-
-@lru_cache(REMEMBERED)
-def _quoted(part: str) -> str:
-    return quote(part, safe="")
 
 
 @dataclass(frozen=True, slots=True)

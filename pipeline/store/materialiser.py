@@ -11,13 +11,14 @@ import logging
 import sys
 import threading
 import time
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Any, Final
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
 from pipeline.contracts.limits import MB
 from pipeline.kafka.clients import Cluster, consumer_config, headers_of
@@ -41,7 +42,8 @@ LOG: Final = logging.getLogger("hmx.materialiser")
 BLOCK_RECORDS: Final = 1_000
 BLOCK_BYTES: Final = 4 * MB
 BLOCK_ARGUMENTS: Final = 25_000
-POLL_RECORDS: Final = 2_000
+POLL_RECORDS: Final = 5_000
+"""Of a few partitions: enough to fill blocks."""
 POLL_S: Final = 0.1
 ANSWER_S: Final = 10.0
 CHECK_S: Final = 1.0
@@ -369,23 +371,22 @@ def _found(consumer: Consumer, prefix: str) -> dict[tuple[str, int], _Found]:
     """
     first = consumer.poll(POLL_S)
     messages = [] if first is None else [first, *consumer.consume(POLL_RECORDS, 0)]
-    places: dict[tuple[str, int], _Found] = {}
+    by_place: dict[Any, list[Message]] = defaultdict(list)
     for message in messages:
-        error, topic, partition, offset = message.error(), message.topic(), message.partition(), message.offset()
-        if error is not None and error.code() != KafkaError._PARTITION_EOF:
-            raise KafkaException(error)
-        assert topic is not None
-        assert partition is not None
-        assert offset is not None
-        topic = topic.removeprefix(prefix)
-        found = places.get((topic, partition))
-        if found is None:
-            found = places[topic, partition] = _Found()
-        if error is not None:
-            found.end = offset
-        else:
-            headers = headers_of(message) if topic == EVIDENCE else None  # nobody asks for the others'
-            key, value = message.key() or b"", message.value()
-            found.records.append(Record(topic, partition, offset, key, value, headers))
-            found.at_ms = message.timestamp()[1]
+        by_place[message.topic(), message.partition()].append(message)
+    places: dict[tuple[str, int], _Found] = {}
+    for (name, partition), some in by_place.items():
+        topic = name.removeprefix(prefix)
+        found = places[topic, partition] = _Found()
+        headed = topic == EVIDENCE  # nobody asks for the others' headers
+        for message in some:
+            if (error := message.error()) is None:
+                headers = headers_of(message) if headed else None
+                place = (topic, partition, message.offset() or 0)
+                found.records.append(Record(*place, message.key() or b"", message.value(), headers))
+            elif error.code() == KafkaError._PARTITION_EOF:
+                found.end = message.offset()
+            else:
+                raise KafkaException(error)
+        found.at_ms = some[-1].timestamp()[1]
     return places

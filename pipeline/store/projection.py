@@ -100,7 +100,7 @@ def project_episode(changes: Changes, record: Record) -> None:
         number, words = document_number(record.partition, record.offset), document_terms(found)
         row = pack_row(number, session, found.at, len(words))
         indexed = (number, _ENCODER.encode(found), row, words, document_labels(fields))
-    tenant.version(_partition(record), record.offset)
+    tenant.version(record.topic, record.partition, record.offset)
     tenant.event(event_key, pack_episode(session, value), step.at)
     if expires is not None:
         tenant.expires(fields["id"].encode(), expires)
@@ -128,7 +128,7 @@ def project_contribution(changes: Changes, record: Record) -> None:
     tenant.contribution(pattern.text, name, score, value)
     if precedes:
         tenant.precedent(name, record.partition, record.offset, card)
-    tenant.version(_partition(record), record.offset)
+    tenant.version(record.topic, record.partition, record.offset)
 
 
 def _precedent_card(value: bytes, fields: dict[str, Any], score: int) -> bytes | None:
@@ -152,7 +152,7 @@ def project_artifact(changes: Changes, record: Record) -> None:
             card = _card(value, kind, artifact_time(fields), artifact_labels(fields), artifact_terms(fields))
         state = Listed(record.partition, record.offset, value, status, kind.encode(), card)
     tenant.artifact(artifact_id, state)
-    tenant.version(_partition(record), record.offset)
+    tenant.version(record.topic, record.partition, record.offset)
 
 
 def project_knowledge(changes: Changes, record: Record) -> None:
@@ -170,7 +170,7 @@ def project_knowledge(changes: Changes, record: Record) -> None:
             card = _ENCODER.encode(Known(*about, corrected(fields)))
         state = Listed(record.partition, record.offset, value, status, kind.encode(), card)
     tenant.knowledge(record_id, state)
-    tenant.version(_partition(record), record.offset)
+    tenant.version(record.topic, record.partition, record.offset)
 
 
 def _card(value: bytes, kind: str, at: int, labels: Iterable[str], terms: Iterable[str]) -> bytes:
@@ -199,7 +199,3 @@ def _read(record: Record) -> tuple[bytes, dict[str, Any]]:
     if not isinstance(fields, dict):
         raise TypeError("no object")
     return record.value, fields
-
-
-def _partition(record: Record) -> bytes:
-    return f"{record.topic}/{record.partition}".encode()

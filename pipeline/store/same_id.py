@@ -6,7 +6,7 @@ An id belongs to one event as a rule; nothing keeps two sessions of a tenant fro
 from typing import Final
 from urllib.parse import unquote
 
-from pipeline.store.keys import encoded
+from pipeline.contracts.keys import encoded
 
 _END: Final = b"\0"
 """Stands in no percent-encoded name and in no JSON."""

@@ -122,7 +122,7 @@ def _block(keys: Keys, tenant: str, held: list[tuple[int, Document]]) -> tuple[s
         terms = document_terms(said)
         row = pack_row(number, said.session_id, said.at, len(terms))
         writer.document(number, _ENCODER.encode(said), row, terms, ())
-    writer.version(partition.encode(), offset)
+    writer.version(EPISODES, held[0][0] >> 48, offset)
     last = held[-1][1]
     writer.event(writer.keys.event(last.event_id), pack_episode(last.session_id, b"{}"), last.at)
     return partition, offset + 1, changes.commands()

@@ -13,6 +13,7 @@ from pipeline.kafka.topics import load_topics
 from pipeline.local.jars import LOCK
 from pipeline.local.kafka import _properties
 from pipeline.local.process import Component
+from pipeline.local.redis import redis
 from pipeline.local.stack import pipeline_stages
 from pipeline.settings import Settings
 
@@ -134,9 +135,12 @@ def test_kafka_is_of_the_same_version_as_the_local_one() -> None:
     assert SERVICES["kafka"]["image"] == f"apache/kafka:{locked[1]}"
 
 
-def test_redis_keeps_what_it_holds_and_evicts_nothing() -> None:
+def test_redis_keeps_what_it_holds_and_evicts_nothing(tmp_path: Path) -> None:
     words = SERVICES["redis"]["command"]
     settings = dict(zip(words[1::2], words[2::2], strict=True))
+    local = redis(tmp_path).component.argv
+    rewrite = "--auto-aof-rewrite-min-size"
+    assert settings.pop(rewrite) == local[local.index(rewrite) + 1]
     assert settings == {"--save": "", "--appendonly": "yes", "--maxmemory-policy": "noeviction"}
 
 

@@ -15,7 +15,7 @@ from pipeline.retrieval.postings import (
     B,
     document_number,
     pack_number,
-    pack_posting,
+    pack_postings,
     pack_row,
     typical,
 )
@@ -48,7 +48,7 @@ class Memory:
             self.turns.append(turn)
             self.rows += pack_row(turn.number, turn.session, turn.number, len(turn.words))
             for word, n in Counter(turn.words).items():
-                self.postings[word] += pack_posting(turn.number, n)
+                self.postings[word] += pack_postings(turn.number, [n])[0]
 
     def best(self, words: Asking, limit: int) -> list[tuple[int, int]]:
         self.index.extend(self.rows[self.index.read :])

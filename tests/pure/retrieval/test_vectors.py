@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from pipeline.contracts.limits import EMBEDDING_DIMENSIONS
 from pipeline.retrieval import vectors
 from pipeline.retrieval.episode_index import Asked, EpisodeIndex, Term
-from pipeline.retrieval.postings import document_number, pack_posting, pack_row
+from pipeline.retrieval.postings import document_number, pack_postings, pack_row
 from pipeline.retrieval.vectors import (
     NEAR,
     UNIT,
@@ -164,7 +164,7 @@ def test_what_words_and_vectors_say_is_added_up_for_the_best_of_both(data: st.Da
     rows, asked = draw_rows(data, 3)
     among = np.array(data.draw(st.lists(st.booleans(), min_size=12, max_size=12)))
     index, term = read_index(12), Term()
-    index.refresh(term, b"".join(pack_posting(document_number(0, n), 1) for n in sorted(worded)))
+    index.refresh(term, b"".join(pack_postings(document_number(0, n), [1])[0] for n in sorted(worded)))
     found = best_of_both(index, [Asked(term)], read_vectors(rows, 3, 12), asked, limit, among)
 
     weighed, nearness = dict(index.best([Asked(term)], 12, among)), near(rows, asked, 12)
