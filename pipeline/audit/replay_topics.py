@@ -12,7 +12,7 @@ from confluent_kafka import IsolationLevel, KafkaError, KafkaException, Producer
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
 from pipeline.contracts.limits import KB
-from pipeline.kafka.clients import Cluster, Watermarks, plain_producer, sendable
+from pipeline.kafka.clients import Cluster, Watermarks, plain_producer, produce
 from pipeline.kafka.plan import ClusterState, TopicSpec, plan
 from pipeline.kafka.positions import stored_positions
 from pipeline.kafka.topics import UnfitTopicError, apply, connect, load_topics, read_cluster
@@ -127,15 +127,8 @@ class Shadow:
         self._producer.close()
 
     def _send(self, output: Output) -> None:
-        headers: Any = sendable(output.headers)
-        while True:
-            try:
-                topic = self.prefix + output.topic
-                return self._producer.produce(
-                    topic, output.value, output.key, output.partition, headers=headers, on_delivery=self._delivered
-                )
-            except BufferError:  # the client's queue is full: let it send
-                self._producer.poll(0.05)
+        topic = self.prefix + output.topic
+        produce(self._producer, topic, output.value, output.key, output.headers, output.partition, self._delivered)
 
     def _delivered(self, error: KafkaError | None, _: object) -> None:
         if error is not None:

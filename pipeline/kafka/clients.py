@@ -5,7 +5,7 @@ Every reader is read_committed. Offsets have holes (transaction markers), so not
 
 import logging
 import time
-from collections.abc import Container, Iterator
+from collections.abc import Callable, Container, Iterator
 from operator import methodcaller
 from typing import Any, Final, NamedTuple
 
@@ -17,6 +17,8 @@ from pipeline.contracts.limits import OUTPUT_BYTES
 from pipeline.kafka.topics import KafkaUnreachableError, settled
 
 LOG: Final = logging.getLogger("hmx.kafka")
+Answered = Callable[[KafkaError | None, object], None]
+"""Told what became of a record."""
 ANSWER_S: Final = 10.0
 RECONNECT_MS: Final = 1_000
 """A broker that comes back is found again so soon; the client's own default is ten seconds."""
@@ -187,6 +189,23 @@ def headers_of(message: Message) -> Headers:
 def sendable(headers: Headers) -> list[tuple[str, str | bytes | None]]:
     """Headers in the form that the client's type wants."""
     return headers if isinstance(headers, list) else list(headers)
+
+
+def produce(
+    producer: Producer,
+    topic: str,
+    value: bytes | None,
+    key: bytes | None,
+    headers: Headers,
+    partition: int = -1,
+    answered: Answered | None = None,
+) -> None:
+    """Waits where the client's queue is full, and lets it send."""
+    while True:
+        try:
+            return producer.produce(topic, value, key, partition, headers=sendable(headers), on_delivery=answered)
+        except BufferError:
+            producer.poll(0.05)
 
 
 def plain_producer(bootstrap: str, **settings: Any) -> Producer:

@@ -15,7 +15,7 @@ from pipeline.contracts.fingerprint import Import
 from pipeline.contracts.headers import AUTHENTICATION
 from pipeline.contracts.keys import tenant_partition
 from pipeline.intake.control import importing, signature
-from pipeline.kafka.clients import plain_producer, sendable
+from pipeline.kafka.clients import plain_producer, produce
 from pipeline.kafka.publisher import named
 from pipeline.kafka.reach import existing_topics
 from pipeline.settings import Settings
@@ -44,8 +44,8 @@ def append_control(settings: Settings, kind: str, values: Sequence[tuple[int, by
     producer = plain_producer(settings.require_kafka(), **{"linger.ms": 0, "delivery.timeout.ms": DELIVERY_MS})
     with closing(producer):
         for partition, value in values:
-            headers = sendable([*named(value)[1], (AUTHENTICATION, signature(key, value))])
-            producer.produce(topic, value, kind.encode(), partition, headers=headers, on_delivery=delivered)
+            headers = [*named(value)[1], (AUTHENTICATION, signature(key, value))]
+            produce(producer, topic, value, kind.encode(), headers, partition, delivered)
         while producer.flush(0.2):
             pass
     if not failures:

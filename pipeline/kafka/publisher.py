@@ -11,12 +11,12 @@ from contextlib import closing
 from typing import Any, Final, NamedTuple
 
 import msgspec
-from confluent_kafka import KafkaError, Message, Producer
+from confluent_kafka import KafkaError, Message
 
 from pipeline.contracts.headers import JSON, Headers, event_headers
 from pipeline.contracts.keys import session_key
 from pipeline.contracts.limits import KB, MB
-from pipeline.kafka.clients import plain_producer, sendable
+from pipeline.kafka.clients import plain_producer, produce
 from pipeline.kafka.reach import existing_topics
 from pipeline.settings import Settings
 from pipeline.topology import EVENTS
@@ -104,7 +104,8 @@ def publish(lines: Iterable[bytes], settings: Settings, on_progress: Progress | 
             if len(line) + len(key or b"") > RECORD_BYTES:
                 too_large += 1
             else:
-                _produce(producer, topic, line, key, headers)
+                produce(producer, topic, line, key, headers)
+                producer.poll(0)
             if on_progress is not None and taken % REPORT_EVERY == 0:
                 on_progress(taken, size)
         while producer.flush(0.2):
@@ -113,13 +114,3 @@ def publish(lines: Iterable[bytes], settings: Settings, on_progress: Progress | 
         on_progress(taken, size)
     seconds = time.monotonic() - started
     return Published(taken - too_large - failed.total(), size, seconds, too_large, dict(failed))
-
-
-def _produce(producer: Producer, topic: str, value: bytes, key: bytes | None, headers: Headers) -> None:
-    while True:
-        try:
-            producer.produce(topic, value, key, headers=sendable(headers))
-            producer.poll(0)
-            return
-        except BufferError:  # the client's queue is full: let it send
-            producer.poll(0.05)

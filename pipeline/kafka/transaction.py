@@ -12,13 +12,13 @@ Fails:
 
 import gc
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Final, NamedTuple
 
 from confluent_kafka import KafkaError, KafkaException, Producer
 
-from pipeline.kafka.clients import Cluster, producer_config, read_partition, sendable
+from pipeline.kafka.clients import Answered, Cluster, produce, producer_config, read_partition
 from pipeline.observe.logs import at
 from pipeline.stages.executor import Effects, Executor, UnreadableStateError
 from pipeline.stages.fold import POSITION_KEY, Output
@@ -27,7 +27,6 @@ from pipeline.topology import Stage
 LOG: Final = logging.getLogger("hmx.transaction")
 FENCE_S: Final = 30.0
 COMMIT_S: Final = 20.0
-Answered = Callable[[KafkaError | None, object], None]
 FENCED: Final = frozenset(
     code
     for name in ("_FENCED", "PRODUCER_FENCED", "INVALID_PRODUCER_EPOCH", "INVALID_PRODUCER_ID_MAPPING")
@@ -214,12 +213,4 @@ def _uncollected() -> Iterator[None]:
 
 
 def send(producer: Producer, topic: str, record: Output, answered: Answered | None = None) -> None:
-    """Waits where the client's queue is full."""
-    while True:
-        try:
-            headers = sendable(record.headers)
-            return producer.produce(
-                topic, record.value, record.key, record.partition, headers=headers, on_delivery=answered
-            )
-        except BufferError:
-            producer.poll(0.05)
+    produce(producer, topic, record.value, record.key, record.headers, record.partition, answered)
