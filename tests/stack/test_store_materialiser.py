@@ -45,8 +45,9 @@ def memory(settings: Settings) -> Iterator[Memory]:
     made.client.close()
 
 
-def episodes(*ids: str) -> list[Record]:
-    return [episode_as_read(episode(i, f"deploy staging {i}", index=n), 0, PARTITION) for n, i in enumerate(ids)]
+def episodes(*ids: str, first: int = 0) -> list[Record]:
+    """Of one session, from that place in it on."""
+    return [episode_as_read(episode(i, f"deploy staging {i}", index=n), 0, PARTITION) for n, i in enumerate(ids, first)]
 
 
 def publish(settings: Settings, records: list[Record], commit: bool = True) -> None:
@@ -147,7 +148,7 @@ def test_redis_emptied_while_it_runs_is_filled_again(settings: Settings, memory:
 def test_several_at_once_write_what_one_writes(settings: Settings, memory: Memory) -> None:
     with running(settings), running(settings), running(settings):
         for n in range(6):
-            publish(settings, episodes(*(f"e{n}-{i}" for i in range(20))))
+            publish(settings, episodes(*(f"e{n}-{i}" for i in range(20)), first=20 * n))
         until(caught_up(settings, memory), "positions at the topics' ends")
         together = memory.dump()
     memory.wipe()
