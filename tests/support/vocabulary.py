@@ -13,15 +13,16 @@ ENCODINGS: Final = ("cl100k_base", "o200k_base")
 FILE: Final = Path(tokens.__file__).with_name("vocabulary.xz")
 
 
-def known(encoding: str) -> set[bytes]:
-    """Its tokens, as the tokeniser's package carries them."""
-    ranks = files("bpe_openai").joinpath("data", f"{encoding}.tiktoken.gz").read_bytes()
-    return {base64.b64decode(line.split()[0]) for line in gzip.decompress(ranks).splitlines() if line.strip()}
+def ranks(encoding: str) -> dict[bytes, int]:
+    """Its tokens, as the tokeniser's package carries them: the lower, the more common."""
+    packed = files("bpe_openai").joinpath("data", f"{encoding}.tiktoken.gz").read_bytes()
+    lines = (line.split() for line in gzip.decompress(packed).splitlines() if line.strip())
+    return {base64.b64decode(token): int(rank) for token, rank in lines}
 
 
 def shared() -> set[bytes]:
     """Outside ASCII the first has fewer tokens, and its own are the longest that both can be counted with."""
-    first, second = map(known, ENCODINGS)
+    first, second = map(set, map(ranks, ENCODINGS))
     return {token for token in first if token in second or not token.isascii()}
 
 
