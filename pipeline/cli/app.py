@@ -5,7 +5,8 @@ to compare); 130 interrupted. Results go to standard output, the rest to standar
 """
 
 import sys
-from typing import Final
+from importlib import metadata
+from typing import Annotated, Final
 
 import typer
 from confluent_kafka import KafkaException
@@ -43,6 +44,17 @@ app: Final = typer.Typer(
     rich_markup_mode="markdown",
     pretty_exceptions_enable=False,
 )
+
+
+@app.callback()
+def _version(
+    version: Annotated[bool, typer.Option("--version", help="Print the version and end.", is_eager=True)] = False,
+) -> None:
+    if version:
+        typer.echo(metadata.version("hmx-pipeline"))
+        raise typer.Exit
+
+
 for module in (
     stack, status, run, validate, publish, wait, watch, query, explain, archive, dlq, verify, replay, semantic, demo,
 ):  # fmt: skip

@@ -54,7 +54,7 @@ def dlq(
         total = sum(letters.count for letters in found)
         print_json({"dead_letters": total, "reasons": [letters.as_json(show_values) for letters in found]})
     else:
-        _show(found, show_values)
+        _show(found, show_values, limit)
 
 
 def _read(settings: Settings, topic: str, limit: int | None) -> list[Letters]:
@@ -71,9 +71,10 @@ def _rows(cluster: Cluster, name: str, partition: int, limit: int | None) -> Ite
     return map(row_of, read_partition(cluster.bootstrap, name, partition, Watermarks(start, high)))
 
 
-def _show(found: list[Letters], show_values: bool) -> None:
+def _show(found: list[Letters], show_values: bool, limit: int | None) -> None:
     if not found:
-        OUT.print("no dead letters")
+        newest = "" if limit is None else f" among the {limit:,} newest offsets of each partition"
+        OUT.print(f"no dead letters{newest}")
         return
     for topic in dict.fromkeys(letters.topic for letters in found):
         ours = [letters for letters in found if letters.topic == topic]

@@ -1,6 +1,7 @@
-"""`hmx up`, `hmx down`: the local stack."""
+"""`hmx up`, `hmx env`, `hmx down`: the local stack."""
 
 import signal
+from shlex import quote
 from typing import Annotated, Any, NoReturn
 
 import typer
@@ -14,6 +15,7 @@ from pipeline.settings import Settings
 
 def register(app: typer.Typer) -> None:
     app.command()(up)
+    app.command()(env)
     app.command()(down)
 
 
@@ -41,6 +43,18 @@ def up(
                 OUT.print("`hmx status` shows how it does, `hmx down` stops it.")
     except StackError as error:
         fail(str(error))
+
+
+def env() -> None:
+    """Prints where Kafka and the service of this folder's stack are, for a shell to take in.
+
+    Example: eval "$(hmx env)"
+    """
+    running = local.status(Settings.load().state)
+    if running is None:
+        fail(NO_STACK)
+    addresses = {"KAFKA": running["kafka_bootstrap"], "SERVICE": running["service_url"]}
+    typer.echo("\n".join(f"export {name}={quote(address)}" for name, address in addresses.items() if address))
 
 
 def down() -> None:

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pipeline.local import jars
-from pipeline.local.ports import free_ports
+from pipeline.local.ports import same_ports
 from pipeline.local.process import Component, Probe, StackError, listening
 
 HEAP = "512m"
@@ -44,7 +44,7 @@ def kafka(folder: Path, nodes: int, progress: Callable[[str], None]) -> Kafka:
         raise StackError(f"Kafka runs with 1 or 3 nodes here, not {nodes}")
     cluster = _identity(folder, nodes)
     java = _java(jars.classpath(progress), folder)
-    ports = free_ports(2 * nodes)
+    ports = same_ports(folder, 2 * nodes)
     brokers, controllers = ports[:nodes], ports[nodes:]
     names = [f"kafka-{node}" for node in range(1, nodes + 1)]
     for node, name in enumerate(names, start=1):

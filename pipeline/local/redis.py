@@ -12,7 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from pipeline.local.ports import free_ports
+from pipeline.local.ports import same_ports
 from pipeline.local.process import Component, Probe, StackError
 
 SERVERS = ("redis", "valkey")
@@ -28,7 +28,7 @@ def redis(folder: Path, server: str | None = None) -> Redis:
     """`server`: one of SERVERS, else the first that is here."""
     binary = _binary(server)
     folder.mkdir(parents=True, exist_ok=True)
-    (port,) = free_ports(1)
+    (port,) = same_ports(folder, 1)
     settings = {
         "bind": "127.0.0.1",
         "port": port,

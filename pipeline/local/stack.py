@@ -26,7 +26,7 @@ from typing import IO, Any, Self
 
 from pipeline.local import jars
 from pipeline.local.kafka import kafka
-from pipeline.local.ports import free_ports
+from pipeline.local.ports import same_ports
 from pipeline.local.process import Component, PortTakenError, Process, StackError, State, answers_ok
 from pipeline.local.redis import redis
 from pipeline.local.state import (
@@ -44,6 +44,7 @@ from pipeline.local.supervisor import Supervisor
 Progress = Callable[[str], None]
 DATA, LOGS = ("kafka", "redis"), "logs"
 START_ATTEMPTS = 3
+_IS_UP = "`hmx status` shows where, `hmx down` stops it"
 STOP_SECONDS = 60.0  # longer than every grace together
 
 
@@ -92,7 +93,7 @@ class Stack:
     def start(self) -> None:
         """Return when everything is ready; whatever goes wrong before, ^C included, nothing is left running."""
         if not self._lock.acquire():
-            raise AlreadyUpError(f"a stack is already up in {self.state}")
+            raise AlreadyUpError(f"a stack is already up in {self.state}: {_IS_UP}")
         try:
             if self._fresh:
                 self._wipe()
@@ -156,7 +157,7 @@ class Stack:
             url = memory.url
             servers.append(memory.component)
         key = control_key(self.state)
-        ports = dict(zip(("SERVICE", "WORKER", "MATERIALISER"), map(str, free_ports(3)), strict=True))
+        ports = dict(zip(("SERVICE", "WORKER", "MATERIALISER"), map(str, same_ports(self.state, 3)), strict=True))
         self.environment = {
             "HMX_STATE": str(self.state),
             "HMX_KAFKA_BOOTSTRAP": bootstrap,
@@ -244,7 +245,7 @@ def up(
 ) -> dict[str, Any]:
     """Start a stack that goes on without this process; return its status when all of it is ready."""
     if holder(state) is not None:
-        raise AlreadyUpError(f"a stack is already up in {state.resolve()}")
+        raise AlreadyUpError(f"a stack is already up in {state.resolve()}: {_IS_UP}")
     if not os.environ.get("HMX_KAFKA_BOOTSTRAP"):
         jars.classpath(progress)
     make_folder(state / LOGS, "HMX_STATE")

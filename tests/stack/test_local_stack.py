@@ -19,7 +19,7 @@ from redis import Redis
 
 from pipeline.local import jars
 from pipeline.local.kafka import kafka as kafka_servers
-from pipeline.local.ports import free_ports
+from pipeline.local.ports import free_ports, same_ports
 from pipeline.local.process import Component, Process, StackError, State
 from pipeline.local.stack import AlreadyUpError, Stack, down, status, up
 from pipeline.local.state import control_key
@@ -158,13 +158,22 @@ def test_a_port_that_is_taken_meanwhile_is_exchanged_for_another(
     monkeypatch.setenv("HMX_KAFKA_BOOTSTRAP", "127.0.0.1:1")
     with socket.create_server(("127.0.0.1", 0)) as taken:
         choices = [[taken.getsockname()[1]], free_ports(1)]
-        monkeypatch.setattr("pipeline.local.redis.free_ports", lambda _: choices.pop(0))
+        monkeypatch.setattr("pipeline.local.redis.same_ports", lambda *_: choices.pop(0))
         with Stack(tmp_path, keep=False) as stack, Redis.from_url(stack.redis_url) as redis:
             assert redis.ping()
             described = status(tmp_path)
     assert not choices
     assert described is not None
     assert described["redis_url"] == stack.redis_url
+
+
+def test_the_ports_of_the_last_time_are_taken_again_unless_one_is_taken(tmp_path: Path) -> None:
+    first = same_ports(tmp_path, 2)
+    assert same_ports(tmp_path, 2) == first
+    with socket.create_server(("127.0.0.1", first[1])):
+        others = same_ports(tmp_path, 2)
+    assert not {*others} & {*first}
+    assert same_ports(tmp_path, 2) == others
 
 
 def test_ports_are_given_once() -> None:
