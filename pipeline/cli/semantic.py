@@ -10,7 +10,7 @@ def register(app: typer.Typer) -> None:
 
 
 def semantic() -> None:
-    """Fetches the model that HMX_SEMANTIC is to name, unless it is here, and prints where it is. It has 16 MB.
+    """Fetches the model that HMX_SEMANTIC is to name, unless it is here, and prints where it is. It has 25 MB.
 
     Exit code: 0 it is here, 1 it can't be fetched. Example: export HMX_SEMANTIC=$(hmx semantic)
     """

@@ -186,17 +186,13 @@ class EpisodeIndex:
         else:
             places = np.flatnonzero(scores > 0).astype(np.int32)
             found = scores[places]
-        return self._ordered(places, found, limit)
+        return self.ordered(places, found, limit)
 
     def weigh(self, terms: Iterable[Asked], places: Places) -> NDArray[np.int32]:
         """The scores of these documents."""
         found = np.zeros(len(places), np.int32)
         for weight, term in self._weighed(terms):
             found += term.at(places) * np.int32(weight)
-        return found
-
-    def numbers(self, places: Places) -> NDArray[np.uint64]:
-        found: NDArray[np.uint64] = self._numbers.values[places]
         return found
 
     def places(self, numbers: NDArray[np.uint64]) -> Places:
@@ -332,7 +328,8 @@ class EpisodeIndex:
         lengths = self._lengths.values[places].astype(np.float64) / OWN
         return impacts(tenths.astype(np.float64) / OWN, lengths, typical_length)
 
-    def _ordered(self, places: Places, scores: NDArray[np.int32], limit: int) -> list[tuple[int, int]]:
+    def ordered(self, places: Places, scores: NDArray[np.int32], limit: int) -> list[tuple[int, int]]:
+        """(number, score) of the highest, ties by number."""
         if len(scores) > limit:
             least = np.partition(scores, len(scores) - limit)[len(scores) - limit]
             places, scores = places[scores >= least], scores[scores >= least]

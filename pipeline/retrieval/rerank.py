@@ -1,8 +1,7 @@
 """The episodes that were found, judged once more by what an index of words cannot see: who speaks, and how much a turn
 says. Pure, integers only: no order of sums changes a rank.
 
-Enters: the query and the candidates with their BM25. Leaves: the same candidates in the same order, scored anew, with
-what their vectors add.
+Enters: the query and the candidates with their BM25. Leaves: the same candidates in the same order, scored anew.
 """
 
 import re
@@ -29,7 +28,7 @@ def reranked(query: str, found: Sequence[Found[Document]]) -> list[Found[Documen
     return [
         Found(
             each.source,
-            each.bm25 * _kept(each.source.text, who == asked_about) // (_UNIT * _UNIT) + each.near,
+            each.bm25 * _kept(each.source.text, who == asked_about) // (_UNIT * _UNIT),
             each.sound,
             made=each.made,
         )

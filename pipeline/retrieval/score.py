@@ -37,14 +37,12 @@ class Made(msgspec.Struct, gc=False):
 
 
 class Found(msgspec.Struct, Generic[Source], frozen=True, gc=False):
-    """A source with its raw BM25 score."""
+    """A source with its raw BM25 score, and what its vector adds where the question has one."""
 
     source: Source
     bm25: int
     sound: bool = True
     """Its content is what its hash says, and not everything that it rests on has outlived its time."""
-    near: int = 0
-    """What its vector adds; the score is then in the same parts (see retrieval.vectors)."""
     made: Made = msgspec.field(default_factory=Made)
     """Whoever keeps the source keeps it too."""
 

@@ -25,6 +25,11 @@ LOOKED_AT: Final = 1_000
 """Vectors that are compared component by component."""
 _NEVER: Final = WIDTH + 1
 """More than components there are."""
+_FEW: Final = 32
+"""With so many documents half of what they have in common is taken for what is usual."""
+_PARTS: Final = 1 << 15
+"""Of a direction's length: sums of whole numbers are the same in whatever order they came."""
+_TINY: Final = 1e-9
 _BLOCK: Final = 1 << 17
 """Components that are looked at in one go: they stay in the processor's cache."""
 UNIT: Final = 1 << 16
@@ -85,14 +90,6 @@ def pack_vector(number: int, values: bytes) -> bytes:
     return number.to_bytes(8, "little") + values
 
 
-class Both(NamedTuple):
-    """A document, and how relevant it is by its words and by its vector."""
-
-    number: int
-    words: int
-    near: int
-
-
 class Vectors:
     """A tenant's documents in one space. Grows with what is appended."""
 
@@ -106,6 +103,8 @@ class Vectors:
         """By place; -1 where a document has no vector."""
         self._values = Growing(np.int8)
         self._lengths = Growing(np.float64)
+        self._total = np.zeros(width, np.int64)
+        """Of all directions, component by component."""
         self._signs = [Growing(np.uint64) for _ in range(-(-width // 64))]
         """Which components are above 0, 64 of each row in each."""
 
@@ -127,7 +126,9 @@ class Vectors:
             self._places.append(places)
             self._rows.values[places] = np.arange(first, first + len(rows), dtype=np.int32)
             self._values.append(rows["values"].reshape(-1))
-            self._lengths.append(np.sqrt(np.square(rows["values"], dtype=np.int32).sum(axis=1)))
+            lengths = np.sqrt(np.square(rows["values"], dtype=np.int32).sum(axis=1))
+            self._lengths.append(lengths)
+            self._total += np.rint(rows["values"] * (_PARTS / lengths)[:, np.newaxis]).astype(np.int64).sum(axis=0)
             for column, signs in zip(self._signs, _signs(rows["values"]).T, strict=True):
                 column.append(signs)
         self.read += len(pieces)
@@ -149,20 +150,38 @@ class Vectors:
         return found
 
     def nearness(self, asked: bytes, places: Places) -> NDArray[np.int32]:
-        """How relevant these documents' directions are, beside that asked for; 0 across, against it, or without any."""
+        """How relevant these documents' directions are, beside that asked for; 0 across, against it, or without any.
+
+        It is the cosine of what sets either apart from what is usual here: what all texts of a tenant have in common
+        tells no more than a word that all of them have.
+        """
         rows = self._rows.values[places]
         there, found = rows >= 0, np.zeros(len(places), np.int32)
+        usual, unit = self._usual()
+        squared = float(np.dot(usual, usual)) * unit * unit
         direction = np.frombuffer(asked, np.int8).astype(np.float32)
-        length = np.sqrt(np.square(direction, dtype=np.float64).sum())
-        products = self._products(rows[there], direction)
-        found[there] = np.rint(np.maximum(products, 0.0) * NEAR / (self._lengths.values[rows[there]] * length))
+        length = float(np.sqrt(np.dot(direction, direction)))
+        shared = float(np.dot(direction, usual)) * unit / length
+        products = self._products(rows[there], np.stack((direction, usual), axis=1))
+        products /= self._lengths.values[rows[there], np.newaxis]
+        alike, common = products[:, 0] / length, products[:, 1] * unit
+        apart = np.sqrt(np.maximum((1 - 2 * shared + squared) * (1 - 2 * common + squared), _TINY))
+        cosines = (alike - shared - common + squared) / apart
+        found[there] = np.rint(np.clip(cosines, 0, 1) * NEAR)
         return found
 
-    def _products(self, rows: NDArray[np.int32], direction: NDArray[np.float32]) -> NDArray[np.float64]:
+    def _usual(self) -> tuple[NDArray[np.float32], float]:
+        """The mean direction as components of bytes, and what one is of a direction's length."""
+        mean = self._total / (_PARTS * (self.size + _FEW))
+        unit = max(float(np.abs(mean).max()), _TINY) / _HIGHEST
+        return np.rint(mean / unit).astype(np.float32), unit
+
+    def _products(self, rows: NDArray[np.int32], directions: NDArray[np.float32]) -> NDArray[np.float64]:
+        """Of each row with each of the directions."""
         values, step = self._values.values.reshape(-1, self._width), max(1, _BLOCK // self._width)
-        found = np.empty(len(rows), np.float64)
+        found = np.empty((len(rows), directions.shape[1]), np.float64)
         for start in range(0, len(rows), step):
-            found[start : start + step] = values[rows[start : start + step]].astype(np.float32) @ direction
+            found[start : start + step] = values[rows[start : start + step]].astype(np.float32) @ directions
         return found
 
 
@@ -181,16 +200,12 @@ def best_of_both(
     asked: bytes,
     limit: int,
     among: NDArray[np.bool_] | None = None,
-) -> list[Both]:
-    """Those for which words and vector together say most, ties by number, of the best by words and of the nearest.
-    With `among`, of these documents only."""
+) -> list[tuple[int, int]]:
+    """(number, score) of those for which words and vector together say most, ties by number, of the best by words and
+    of the nearest. With `among`, of these documents only."""
     worded = index.best(terms, limit, among)
     highest = max((score for _, score in worded), default=1)
     by_words = index.places(np.array([number for number, _ in worded], np.uint64))
     places = np.union1d(by_words, vectors.nearest(asked, limit, among))
     words = (index.weigh(terms, places).astype(np.int64) * UNIT // highest).astype(np.int32)
-    near = vectors.nearness(asked, places)
-    numbers = index.numbers(places)
-    order = np.lexsort((numbers, -(words + near)))[:limit]
-    chosen = (numbers[order].tolist(), words[order].tolist(), near[order].tolist())
-    return [Both(*each) for each in zip(*chosen, strict=True)]
+    return index.ordered(places, words + vectors.nearness(asked, places), limit)

@@ -28,7 +28,7 @@ from pipeline.retrieval.plan import Plan
 from pipeline.retrieval.postings import POSTING
 from pipeline.retrieval.related import Related
 from pipeline.retrieval.score import Fetched, Found, Made
-from pipeline.retrieval.vectors import Both, best_of_both
+from pipeline.retrieval.vectors import best_of_both
 from pipeline.store.blocks import Client, StoreUnavailableError, reachable, snapshot
 from pipeline.store.changes import CHANGES, Command
 from pipeline.store.keys import Keys, TenantKeys
@@ -87,7 +87,7 @@ class _Places(NamedTuple):
     session: tuple[Step, ...]
     expiring: int
     """How many events there are that have a time to live."""
-    episodes: list[Both]
+    episodes: list[tuple[int, int]]
     artifacts: list[Hit]
     knowledge: list[Hit]
     policies: list[Hit]
@@ -230,7 +230,7 @@ class Search:
 
     def _rank(
         self, plan: Plan, view: View, answers: Iterator[Any]
-    ) -> tuple[list[Both], list[Hit], list[Hit], list[Hit]]:
+    ) -> tuple[list[tuple[int, int]], list[Hit], list[Hit], list[Hit]]:
         view.episodes.extend(next(answers))
         terms = [_brought(view, name, WHOLE, next(answers)) for name in plan.terms]
         for each in _uncommon(plan, view):
@@ -241,7 +241,7 @@ class Search:
                 terms.append(_brought(view, each.stem, each.share, postings))
         among = view.episodes.among([next(answers) or b"" for _ in plan.labels], plan.as_of)
         if plan.vector is None:
-            episodes = [Both(*each, near=0) for each in view.episodes.best(terms, plan.episodes, among)]
+            episodes = view.episodes.best(terms, plan.episodes, among)
         else:
             vectors = view.vectors(plan.vector)
             vectors.extend(next(answers), view.episodes)
@@ -281,7 +281,7 @@ class Search:
         wanted += [_Asked(hit, tenant.knowledge(hit.name), read_knowledge) for hit in stated]
         told = places.precedents
         wanted += [_Asked(hit, tenant.contribution(unquote(hit.name)), read_contribution) for hit in told]
-        said = [(places.filling, tenant.root, number) for number, *_ in places.episodes]
+        said = [(places.filling, tenant.root, number) for number, _ in places.episodes]
         found = self._sources.known([*said, *(each.hit.digest for each in wanted)])
         unread = [key for key in said if found[key] is None]
         lacking = [each for each in wanted if found[each.hit.digest] is None]
@@ -294,8 +294,8 @@ class Search:
             state_version=places.state_version,
             newest=places.newest,
             episodes=tuple(
-                Found(source.model, words, near=near, made=source.made)
-                for key, (_, words, near) in zip(said, places.episodes, strict=True)
+                Found(source.model, score, made=source.made)
+                for key, (_, score) in zip(said, places.episodes, strict=True)
                 if (source := found[key]) is not None
             ),
             artifacts=_scored(places.artifacts, found),

