@@ -54,6 +54,8 @@ class View:
     def __init__(self) -> None:
         self.lock = threading.Lock()
         self.bytes = 0
+        self.kept = True
+        """False once it is forgotten: who still uses it then is its last user."""
         self.forget(NEVER)
 
     def forget(self, filling: bytes | None) -> None:
@@ -105,11 +107,10 @@ class View:
             return False
         return True
 
-    def measure(self) -> int:
+    def measure(self) -> None:
         shelves = sum(shelf.nbytes for shelf in (self.artifacts, self.knowledge, self.precedents))
         vectors = sum(space.nbytes for space in self._spaces.values())
         self.bytes = self.episodes.nbytes + self._terms_bytes + shelves + vectors
-        return self.bytes
 
 
 class Views:
@@ -119,10 +120,8 @@ class Views:
         self._limit = limit
         self._lock = threading.Lock()
         self._views: OrderedDict[str, View] = OrderedDict()
-
-    @property
-    def nbytes(self) -> int:
-        return sum(view.bytes for view in self._views.values())
+        self.nbytes = 0
+        """Of those that are kept, as last measured."""
 
     def of(self, tenant: str) -> View:
         with self._lock:
@@ -133,30 +132,34 @@ class Views:
     def settle(self, view: View) -> None:
         """Keeps the bound after a view, whose lock is held, may have grown."""
         with self._lock:
-            view.measure()
-            excess = self.nbytes - self._limit
-            for tenant, other in list(self._views.items()):
-                if excess <= 0:
-                    return
+            self._measure(view)
+            gone = []
+            for tenant, other in self._views.items():  # as far as needed: there may be very many
+                if self.nbytes <= self._limit:
+                    break
                 if other is view:
-                    excess -= _shrink(view, excess)
+                    self._shrink(view)
                 elif other.lock.acquire(blocking=False):  # one that is in use was not asked longest ago
                     try:
-                        freed = _shrink(other, excess)
-                        if freed < excess:
-                            freed += other.bytes
-                            del self._views[tenant]
-                        excess -= freed
+                        self._shrink(other)
+                        if self.nbytes > self._limit:
+                            self.nbytes -= other.bytes
+                            gone.append(tenant)
                     finally:
                         other.lock.release()
+            for tenant in gone:
+                self._views.pop(tenant).kept = False
 
+    def _shrink(self, view: View) -> None:
+        """Forgets terms and spaces until the bound is kept, or there are none."""
+        while self.nbytes > self._limit and view.drop():
+            self._measure(view)
 
-def _shrink(view: View, excess: int) -> int:
-    """Forgets terms and spaces; how many bytes that has freed."""
-    before = view.bytes
-    while before - view.measure() < excess and view.drop():
-        pass
-    return before - view.bytes
+    def _measure(self, view: View) -> None:
+        before = view.bytes
+        view.measure()
+        if view.kept:
+            self.nbytes += view.bytes - before
 
 
 class Recent(Generic[Value]):

@@ -1,0 +1,54 @@
+"""What is remembered of all tenants stays within its bound, whoever is asked for in whatever order."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pipeline.store.views import View, Views
+
+LIMIT = 20
+ROOM = 3
+"""Of a view with no terms."""
+
+
+class Sized(View):
+    """Of terms only their sizes."""
+
+    def __init__(self) -> None:
+        self.terms: list[int] = []
+        super().__init__()
+
+    def drop(self) -> bool:
+        return self.terms.pop(0) > 0 if self.terms else False
+
+    def measure(self) -> None:
+        self.bytes = ROOM + sum(self.terms)
+
+
+@given(st.lists(st.tuples(st.sampled_from("abcdefgh"), st.integers(1, 12), st.booleans()), max_size=40))
+def test_the_bound_is_kept_and_what_is_counted_is_there(asked: list[tuple[str, int, bool]]) -> None:
+    views = Views(LIMIT)
+    for tenant, grown, again in asked:
+        view = views._views.setdefault(tenant, Sized())
+        assert views.of(tenant) is view
+        assert isinstance(view, Sized)
+        with view.lock:
+            view.terms.append(grown)
+            views.settle(view)
+            if again:
+                views.settle(view)
+        kept = views._views.values()
+        assert view in kept, "who is asked for stays"
+        assert views.nbytes == sum(each.bytes for each in kept) <= LIMIT
+
+
+def test_who_was_forgotten_while_in_use_is_not_counted() -> None:
+    views = Views(LIMIT)
+    early, late = Sized(), Sized()
+    views._views["early"], views._views["late"] = early, late
+    late.terms.append(LIMIT - ROOM)
+    views.settle(early)
+    views.settle(late)
+    assert not early.kept
+    early.terms.append(5)
+    views.settle(early)
+    assert views.nbytes == late.bytes
