@@ -7,6 +7,7 @@ A name stands at a height: what is named exactly, a file or the test beside it, 
 import re
 from collections.abc import Iterator, Sequence
 from enum import IntEnum
+from itertools import pairwise
 from typing import Final, NamedTuple
 
 from pipeline.contracts.event_types import Role
@@ -104,8 +105,7 @@ def _names(text: str) -> Iterator[Name]:
         place = _place(path)
         yield Height.EXACT, place
         yield from _of_file(place)
-    words = _WORD.findall(text)
-    for word, following in zip(words, [*words[1:], ""], strict=True):
+    for word, following in pairwise([*_WORD.findall(text), ""]):
         if "_" in word or word[1:] != word[1:].lower():
             yield Height.EXACT, word
             yield Height.TOOL, word

@@ -1,6 +1,8 @@
 """What an action is done to, and by what names it is found again."""
 
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
 
 from pipeline.contracts.event_types import Role
 from pipeline.contracts.evidence import Step
@@ -82,3 +84,10 @@ def test_a_command_is_named_exactly_or_by_its_program_or_tool(query: str, expect
 
 def test_a_text_of_any_length_names_a_bounded_number_of_things() -> None:
     assert len(names_in(" ".join(f"a{n}/b{n}.py" for n in range(5_000)))) <= 128
+
+
+@given(st.text())
+@example("你好吗")
+@example("?")
+def test_any_text_can_be_looked_at_for_names(text: str) -> None:
+    assert all(name for _, name in names_in(text))
