@@ -16,7 +16,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
 
-from tests.bench import against_empty, freshness, in_process, packs, processes, recovery, workload
+from tests.bench import against_empty, against_zaxy, freshness, in_process, packs, processes, recovery, workload
 from tests.bench.kit import Bench
 from tests.bench.report import WIDTH, Line, machine, show, write
 
@@ -32,6 +32,7 @@ FAMILIES: Mapping[str, Callable[[Bench], list[Line]]] = {
     "restore": recovery.restore,
     "rebuild": recovery.rebuild,
     "packs": packs.packs,
+    "zaxy": against_zaxy.zaxy,
 }
 
 

@@ -30,7 +30,7 @@ CLIENTS: Final = 32
 
 
 def packs(bench: Bench) -> list[Line]:
-    with _memory(bench) as (settings, memory):
+    with memory_of(bench) as (settings, memory):
         memories.fill(memory, "small", SMALL, ARTIFACTS)
         alone = [_asked(memory.store, "small", SMALL, number) for number in bench.rounds()]
         served = [_served(bench, settings, number) for number in range(bench.round_count)]
@@ -58,7 +58,7 @@ def _lines(name: str, rounds: Sequence[Sequence[float]], median: float, tail: fl
 
 
 @contextmanager
-def _memory(bench: Bench) -> Iterator[tuple[Settings, Memory]]:
+def memory_of(bench: Bench) -> Iterator[tuple[Settings, Memory]]:
     with bench.topics() as settings:
         memory = Memory(settings.redis_url, settings.topic_prefix)
         try:
@@ -69,8 +69,12 @@ def _memory(bench: Bench) -> Iterator[tuple[Settings, Memory]]:
 
 
 def _asked(store: Store, tenant: str, episodes: int, seed: int) -> list[float]:
+    """Milliseconds of each pack, the first ones left out."""
+    return timed(store, tenant, memories.queries(WARM + QUESTIONS, episodes, seed))[WARM:]
+
+
+def timed(store: Store, tenant: str, questions: Sequence[str]) -> list[float]:
     """Milliseconds of each pack."""
-    questions = memories.queries(WARM + QUESTIONS, episodes, seed)
     took = []
     for question in questions:
         request = PackRequest(query=question, tenant_id=tenant, token_budget=BUDGET)
@@ -79,7 +83,7 @@ def _asked(store: Store, tenant: str, episodes: int, seed: int) -> list[float]:
         pack.to_json()
         took.append((time.perf_counter() - started) * 1000)
         assert pack.entries, f"nothing was found for {question!r}"
-    return took[WARM:]
+    return took
 
 
 def _while_written(bench: Bench, settings: Settings, memory: Memory, number: int) -> tuple[list[float], float]:

@@ -1,0 +1,97 @@
+"""A pack beside a query of zaxy-memory, which keeps agents' memory on one machine: the same turns, the same questions.
+
+It is installed into an environment of its own under build/, when this line is asked for; it and what it needs are no
+part of ours. Where it can't be installed the line is left out, and says so.
+"""
+
+import json
+import subprocess
+import venv
+from pathlib import Path
+from typing import Any, Final, Self
+
+from rich.console import Console
+
+from tests.bench import memories
+from tests.bench.kit import Bench, quantile
+from tests.bench.packs import memory_of, timed
+from tests.bench.report import Bar, Line
+
+PACKAGE: Final = "zaxy-memory==3.2.0"
+ITEMS: Final = 10_000
+QUESTIONS: Final = 40
+"""A round; it takes its time."""
+PATIENCE_S: Final = 900
+
+
+def zaxy(bench: Bench) -> list[Line]:
+    try:
+        python = _installed(Path("build/zaxy"))
+    except (OSError, subprocess.SubprocessError) as error:
+        Console(stderr=True).print(f"zaxy: left out, {PACKAGE} can't be installed: {error}", highlight=False)
+        return []
+    turns = [{"role": said.actor, "content": said.text} for _, said in memories.documents(ITEMS, _WORDS)]
+    ours: list[float] = []
+    theirs: list[float] = []
+    with memory_of(bench) as (_, memory), _Zaxy(python, bench.folder / "zaxy") as other:
+        memories.fill(memory, "items", ITEMS)
+        stored = other.ask(turns)["seconds"]
+        for number in bench.rounds():
+            first, *questions = memories.queries(1 + QUESTIONS, ITEMS, number)
+            timed(memory.store, "items", [first])
+            other.ask([first])
+            ours.append(quantile(timed(memory.store, "items", questions), 50))
+            theirs.append(quantile(other.ask(questions)["took"], 50))
+    notes = {"stored_s": stored}
+    return [Line(f"pack, {ITEMS:,} memories, p50", "ms", ours, PACKAGE, theirs, Bar("≤", 0.02), notes=notes)]
+
+
+_WORDS: Final = memories.vocabulary(ITEMS)
+
+
+def _installed(folder: Path) -> Path:
+    """The Python of an environment that has the package."""
+    python = folder.absolute() / "bin" / "python"
+    if not python.exists():
+        venv.create(folder, with_pip=True)
+    pip = [str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", PACKAGE]
+    subprocess.run(pip, check=True, timeout=PATIENCE_S)
+    return python
+
+
+class _Zaxy:
+    """Its process."""
+
+    def __init__(self, python: Path, folder: Path) -> None:
+        folder.mkdir()
+        child = Path(__file__).with_name("zaxy_child.py")
+        self._log = (folder / "log").open("w+b")
+        self._process = subprocess.Popen(
+            [str(python), str(child), str(folder)],
+            cwd=folder,
+            env={"PATH": str(python.parent), "HOME": str(folder)},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._log,
+            text=True,
+        )
+
+    def ask(self, said: Any) -> dict[str, Any]:
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.write(json.dumps(said) + "\n")
+        self._process.stdin.flush()
+        line = self._process.stdout.readline()
+        if not line:
+            self._log.seek(0)
+            raise AssertionError(f"it ended without an answer:\n{self._log.read()[-2000:].decode()}")
+        answer: dict[str, Any] = json.loads(line)
+        return answer
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._process.kill()
+        self._process.communicate()
+        self._log.close()
