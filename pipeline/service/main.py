@@ -1,6 +1,7 @@
 """The service process: listens at once, whether or not Kafka and Redis answer, until it is told to stop."""
 
 import asyncio
+import gc
 import logging
 import signal
 import socket
@@ -23,6 +24,10 @@ GIVE_UP_S: Final = 4.0
 """So long those have that wait for Kafka to take events."""
 
 
+COLLECT: Final = (50_000, 20, 50)
+"""What a request leaves behind is seldom a cycle, so the collector need not look after every few objects of it."""
+
+
 def run_service(settings: Settings) -> None:
     """Until SIGTERM or SIGINT; requests under way are finished. Raises SettingsError, SystemExit for a taken port."""
     configure_logs(settings.log_level, settings.log)
@@ -34,7 +39,10 @@ def run_service(settings: Settings) -> None:
     signal.signal(signal.SIGTERM, stop)
     signal.signal(signal.SIGINT, stop)
     logging.getLogger("uvicorn.error").addFilter(_not_of_refusals)
-    Server.of(create_app(settings), host=settings.host, port=settings.service_port, log_level="warning").run()
+    app = create_app(settings)
+    gc.set_threshold(*COLLECT)
+    gc.freeze()  # what is here stays: no collection need look through it
+    Server.of(app, host=settings.host, port=settings.service_port, log_level="warning").run()
 
 
 def _not_of_refusals(record: logging.LogRecord) -> bool:
