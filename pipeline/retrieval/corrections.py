@@ -25,11 +25,10 @@ _AGAIN: Final = 0.5
 """For each e-fold of the sessions in which it was said."""
 _SAME_AGENT: Final = 0.3
 _UNIT: Final = 1_000_000
-_IN_COMMON: Final = 2
-BEST: Final = _UNIT * (_IN_COMMON + 1 + max(Height))
+_IN_COMMON: Final = 0.5
+BEST: Final = int(_UNIT * (_IN_COMMON + 1 + max(Height)))
 """In units: what anything in common counts, what the nearest is nearer, and the height at which its target is named.
-More than that none scores; where no target is named it is less than half, and does not outvote what answers the query.
-"""
+More than that none scores; where no target is named it is a quarter, and goes after facts that answer the query."""
 _NEVER: Final = np.iinfo(np.int64).min
 _TERM_BYTES: Final = 60
 _CARD_BYTES: Final = 1_000

@@ -15,7 +15,7 @@ from pipeline.contracts.instants import NS_PER_MS, parse_instant
 from pipeline.contracts.knowledge import KnowledgeRecord
 from pipeline.contracts.pack import RankingWeights
 from pipeline.retrieval.corrections import BEST
-from pipeline.retrieval.documents import SALIENCE, Document
+from pipeline.retrieval.documents import Document
 from pipeline.retrieval.times import Span
 
 _HALVED_MS: Final = 7 * 24 * 3600 * 1000
@@ -124,9 +124,9 @@ def knowledge_components(found: Found[KnowledgeRecord], highest: int, focus: Spa
 
 
 def correction_components(found: Found[KnowledgeRecord], focus: Span) -> Components:
-    """In how many sessions it was said is part of how near it is."""
+    """As salient as what is said once: in how many sessions it was said is part of how near it is."""
     parts = knowledge_components(found, BEST, focus)
-    return Components(parts.relevance, parts.recency, parts.provenance, SALIENCE)
+    return Components(parts.relevance, parts.recency, parts.provenance, 1 / (1 + _SUPPORT))
 
 
 def _ms(text: str) -> int:
