@@ -6,7 +6,8 @@ and timestamp stay as they are, whatever they look like.
 
 A secret is the value of a secret-bearing key, also of one named beside it (`{"name": "Cookie", "value": …}`), or a text
 shaped like one: known tokens, private keys, credentials in URLs, assignments in command lines, program text and
-configuration. Strings that hold JSON are looked into.
+configuration, passwords and the like that somebody tells in plain words, numbers of payment cards. Strings that hold
+JSON are looked into.
 """
 
 import re
@@ -20,13 +21,14 @@ from pipeline.contracts.event import Event
 from pipeline.contracts.limits import NESTING
 from pipeline.intake.paths import child
 from pipeline.intake.scan import finder
+from pipeline.intake.spoken import CARD, CARD_SHAPE, PIN_SHAPE, SECRET, SECRET_SHAPE, WORDS, is_card, is_told
 
 REDACTED: Final = "[REDACTED]"
 _KEPT: Final = frozenset(Event.model_fields) - {"content", "metadata", "source", "provenance_ref", "tags"}
 
 _KEY_WORDS: Final = (
-    "api_key", "api-key", "apikey", "authorization", "bearer", "cookie", "credential", "password",
-    "private_key", "private-key", "privatekey", "secret", "token",
+    "api_key", "api-key", "apikey", "authorization", "bearer", "cookie", "credential", "passcode", "passphrase",
+    "password", "private_key", "private-key", "privatekey", "secret", "token",
 )  # fmt: skip
 _METRIC: Final = re.compile(
     r"tokens\Z|tokens?[_-]?(?:used|count|usage|limit|budget|estimate|remaining|total|details|per[_-]?second)", re.ASCII
@@ -58,6 +60,10 @@ def _value_unless_metric(match: re.Match[str]) -> str:
     if _METRIC.search(match["key"].lower()) and _NUMERIC.fullmatch(match["value"]):
         return match[0]
     return match["before"] + REDACTED
+
+
+def _value_if(secret: Callable[[re.Match[str]], bool]) -> Callable[[re.Match[str]], str]:
+    return lambda match: _value(match) if secret(match) else match[0]
 
 
 def _rule(shape: str, pattern: str, replacement: Callable[[re.Match[str]], str] = _value) -> Rule:
@@ -126,11 +132,17 @@ _RULES["bearer"].append(
 )
 for _word in ("authorization", "cookie", "api-key"):
     _RULES[_word].insert(0, _header(_word))  # before what takes one word only
+_RULES[""] = [
+    Rule(SECRET_SHAPE, finder(SECRET_SHAPE), SECRET, _value_if(is_told)),
+    Rule(CARD_SHAPE, finder(CARD_SHAPE), CARD, _value_if(is_card)),
+]
 """By a needle in lower case: where the text doesn't hold it, its rules can't match."""
 
 SUSPICIOUS: Final = (
-    *(rf"(?i-u:{re.escape(needle)})" for needle in _RULES if needle != "@"),
+    *(rf"(?i-u:{re.escape(needle)})" for needle in (*_RULES, *WORDS) if needle not in ("", "@")),
     _AUTHORITY,
+    PIN_SHAPE,
+    CARD_SHAPE,
     r"\\\\u",  # JSON within a string may spell a word with escapes
 )
 suspicious: Final = finder(*SUSPICIOUS)

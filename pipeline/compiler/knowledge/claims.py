@@ -16,6 +16,7 @@ from pipeline.compiler.knowledge.naming import REDACTED, TEAM, TEAMS, USER, name
 from pipeline.compiler.knowledge.policies import Policy, policy
 from pipeline.compiler.knowledge.words import ANYTHING, HANGING, NO_SUBJECT, PASSING, VAGUE
 from pipeline.contracts.knowledge import Memory
+from pipeline.intake.spoken import names_credential
 from pipeline.segments.intent import intent
 from pipeline.segments.lexicon import word_set
 from pipeline.segments.masking import sentence as with_capital
@@ -61,7 +62,7 @@ class _Clause(NamedTuple):
     def claims(
         self, memory: Memory, subject: str, predicate: str, value: str, *, denies: bool, plural: bool = False
     ) -> Claim | None:
-        if not subject or not value:
+        if not subject or not value or names_credential(subject):
             return None
         shown = shorten(without_trail(self.text), _TEXT)
         shown = shown if forms.IDENTIFIER.match(shown) else with_capital(shown)

@@ -34,6 +34,17 @@ def test_what_a_user_states_is_known_with_its_source() -> None:
     assert record["status"] == "active"
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Our admin password is Sommer2026.", "The PIN for the vault is Sesam.", "My API key is Rosebud.",
+        "The production secret is Rosebud.", "our credentials for the shop are Rosebud",
+    ],
+)  # fmt: skip
+def test_a_credential_is_nothing_to_know(text: str) -> None:
+    assert claims(text, "user") == ()
+
+
 def test_a_later_statement_of_a_user_ends_the_earlier_one() -> None:
     old, new = sorted(
         of_turns(("Our database is Postgres.",), ("Our database is MySQL now.",)), key=lambda r: r["text"], reverse=True

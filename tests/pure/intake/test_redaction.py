@@ -1,6 +1,7 @@
 """No secret gets past intake, and nothing else is touched."""
 
 import json
+import re
 from typing import Any
 
 import msgspec
@@ -46,7 +47,37 @@ IN_TEXT = [
     f"https://example.org/?access_token={BODY}&x=1",
     f"environment:\n  POSTGRES_PASSWORD: {BODY}\n  USER: app",
     f"here is the password: {BODY}",
+    f"The db password for prod is {BODY}.",
+    f"Our admin password is now {BODY}",
+    f"the api key for the shop is {BODY}, do not share it",
+    f"My passphrase was {BODY} before",
+    f"PASSPHRASE={BODY}",
 ]
+TOLD = [
+    "The db password for prod is {tr0ub4dor}.", "My password is {Sommer2026}.", "Our admin password is {Sommer2026}",
+    "the password is {hunter2!}", "the root password was {Password1!}, sorry", "The password is {fooBar}.",
+    "My password is {Sommer}.", "our wifi password is {geheim}\nok?", "the password for it is '{swordfish}'",
+    'My password is "{correct horse}".', "my passphrase is {correct horse battery staple}.", "Our PIN is {4711}",
+    "my PIN number: {123456} thanks", "Our staging API key is {abc123def456}.", "password = {hunter2}",
+    "The credentials for prod are {admin/Sommer2026}.", "the access token of the shop is {9f8e7d6c5b4a}.",
+    "{4111 1111 1111 1111}", "my card is {4111111111111111}, ok", "{5500-0000-0000-0004}", "{378282246310005}",
+    "it is {3782 822463 10005}.", "{4222222222222}",
+]  # fmt: skip
+"""What is told in plain words, in braces."""
+STATED = [
+    "the password is wrong", "The password is expired.", "my password is wrong!", "the token is invalid",
+    "My password is not working", "my password is hard to remember", "My passphrase is not working at all",
+    "Our password is required", "the password is too short", "the password is at least 8 characters",
+    "the token is 1024 characters long", "the password is base64-encoded", "the password is 8-digit",
+    "the token is next_token", "the token is self.next.token", "the token is 'abc'", "the pin is 12", "Pin 12 is high",
+    "Our secret is simplicity.", "password = getPassword(x1)", "password = password1",
+    "the password was changed in 2024",
+    "Our passwords are rotated every 90 days.", "My password is in 1Password.", "the API key is $API_KEY2",
+    "the credentials are in ~/.aws/credentials2", "the password is ****", "Our token budget is 4000.",
+    "1790000000000", "1790000000000000000", "2019 2020 2021 2022", "4111 1111 1111 1112", "0.4111111111111111",
+    "4111111111111111a", "4111-1111-1111",
+]  # fmt: skip
+"""What is said of secrets, and numbers in a row, that give nothing away."""
 KEYS = [
     "password", "API-KEY", "api_key", "apiKey", "x-authorization", "Set-Cookie", "credentials", "privateKey",
     "clientSecret", "auth_token", "tokens",
@@ -151,6 +182,22 @@ class TestSecrets:
     def test_in_texts_are_taken_out_whatever_follows(self, text: str, after: str) -> None:
         assert not holds_secret(decoded(event(content={"text": text + after})).fields)
 
+    @pytest.mark.requirement("R-12", "Y18")
+    @pytest.mark.parametrize("text", TOLD)
+    def test_told_in_plain_words_are_taken_out_and_nothing_else(self, text: str) -> None:
+        outcome = decoded(event(content={"text": text.replace("{", "").replace("}", "")}))
+        assert outcome.fields["content"] == {"text": re.sub(r"\{.*?\}", REDACTED, text)}
+        assert outcome.redacted == ("$.content.text",)
+
+    @given(st.text("0123456789", min_size=14, max_size=14), st.sampled_from(["", " ", "-"]))
+    def test_numbers_of_cards_are_told_by_their_check_digit(self, middle: str, gap: str) -> None:
+        def number(last: int) -> str:
+            digits = f"4{middle}{last}"
+            return gap.join(digits[at : at + 4] for at in range(0, 16, 4))
+
+        taken = [last for last in range(10) if decoded(event(content={"text": number(last)})).redacted]
+        assert len(taken) == 1
+
     def test_in_two_keys_of_an_object_leave_two_keys(self) -> None:
         fields = decoded(event(content={f"sk-{BODY}1": 1, f"sk-{BODY}2": 2})).fields
         assert sorted(fields["content"].values()) == [1, 2]
@@ -174,6 +221,10 @@ class TestSecrets:
             "\\\\",
             "-----BEGIN PRIVATE KEY-----",
             "sk-",
+            "token is ",
+            "my password for a ",
+            "my a b password is x! ",
+            "4111 ",
         ],
     )
     def test_are_looked_for_in_a_time_that_grows_with_the_text(self, part: str) -> None:
@@ -197,6 +248,7 @@ class TestTheRest:
             {"text": "password: must have eight letters\ntoken: see the wiki page"},
             {"name": "max_tokens", "value": 4000},
             {"name": "retries", "value": "three"},
+            *({"text": text} for text in STATED),
         ],
     )
     def test_that_only_looks_like_it_stays(self, content: dict[str, Any]) -> None:
@@ -241,7 +293,23 @@ class TestRedacting:
     @given(
         st.lists(
             st.sampled_from(
-                [*IN_TEXT, *SHAPED, "token=", "password: ", '"', "'", " ", "=", REDACTED, "\n", "cookie:", "x"]
+                [
+                    *IN_TEXT,
+                    *SHAPED,
+                    *TOLD,
+                    "token=",
+                    "password: ",
+                    "my password is ",
+                    "4111 ",
+                    '"',
+                    "'",
+                    " ",
+                    "=",
+                    REDACTED,
+                    "\n",
+                    "cookie:",
+                    "x",
+                ]
             ),
             max_size=6,
         )
