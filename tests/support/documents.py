@@ -6,10 +6,13 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING, fields
 from pathlib import Path
+from typing import Literal, get_args, get_origin
 
 from prometheus_client.metrics import MetricWrapperBase
+from pydantic.fields import FieldInfo
 
 from pipeline.contracts.effects import Effect
+from pipeline.contracts.event_types import EVENT_TYPES
 from pipeline.contracts.outcomes import Outcome
 from pipeline.contracts.rejections import Reason
 from pipeline.kafka.topics import load_topics
@@ -35,6 +38,25 @@ def topics() -> Table:
         first = " ".join(spec.description.split()).split(". ")[0].rstrip(".")
         rows.append((f"`{spec.topic}`", spec.key.replace(", each part percent-encoded", ""), kept, first))
     return rows
+
+
+_PLACES = ("name", "text", "arguments", "ok", "exit_code", "call_id")
+
+
+def events() -> Table:
+    """HMX-E's own types: the members that its schema names, else those that are read, the first of each kind."""
+    rows: Table = [("event_type", "content")]
+    for name, row in EVENT_TYPES.items():
+        read = [found[0] for place in _PLACES if (found := getattr(row, place))]
+        said = [*map(_member, row.content.model_fields.items())] if row.content else [f"`{one}`" for one in read]
+        rows.append((f"`{name}`", ", ".join(dict.fromkeys(said))))
+    return rows
+
+
+def _member(named: tuple[str, FieldInfo]) -> str:
+    name, field = named
+    either = " (" + ", ".join(get_args(field.annotation)) + ")" if get_origin(field.annotation) is Literal else ""
+    return f"`{name}`{either}"
 
 
 def outcomes() -> Table:
@@ -89,6 +111,7 @@ def _field_docs() -> dict[str, str]:
 
 TABLES: Mapping[str, Callable[[], Table]] = {
     "topics": topics,
+    "events": events,
     "outcomes": outcomes,
     "effects": effects,
     "cases": cases,
