@@ -12,6 +12,9 @@ from pipeline.retrieval.vectors import Vector, vector
 from pipeline.store.fetch import Store
 from pipeline.store.projection import Record
 from tests.support.memory import T0, Memory, episode, episode_as_read
+from tests.verifier.log import Row
+from tests.verifier.memory import read_memory
+from tests.verifier.projection import Expected, sorted_parts
 
 QUESTION = "How do I get my money back?"
 ASKED = [0.1, 0.9, 0.2]
@@ -108,6 +111,19 @@ def test_without_a_question_s_vector_embeddings_change_nothing(memory: Memory) -
     memory.wipe()
     memory.write(*(_bare(record) for record in talk()))
     assert memory.pack(QUESTION) == with_embeddings
+
+
+def test_the_verifier_expects_the_vectors_that_are_there(redis_url: str, memory: Memory) -> None:
+    wide = said("wide", "Wider than what is kept", [1.0, -1.0] * 1_000, 3)
+    records = [*talk(metadata=MODEL), wide]
+    memory.write(*records)
+    expected = Expected(memory.keys.root)
+    for n, record in enumerate(records):
+        expected.take(record.topic, record.partition, Row(record.offset, n, record.key, record.value, []))
+    found = sorted_parts(read_memory(redis_url, memory.keys.prefix))
+    mine = {key: value for key, value in expected.keys().items() if b":vector:" in key}
+    assert len(mine) == 2
+    assert {key: value for key, value in found.items() if b":vector:" in key} == mine
 
 
 def _meaning(text: str) -> Vector | None:

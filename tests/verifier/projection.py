@@ -61,7 +61,7 @@ Json = dict[str, Any]
 
 def compare_memory(report: Report, snapshot: Snapshot) -> None:
     assert snapshot.memory is not None
-    found = _sorted_parts(snapshot.memory)
+    found = sorted_parts(snapshot.memory)
     root = root_of(snapshot.prefix)
     positions = _positions(report, snapshot, found.pop(f"{root}:positions".encode(), {}))
     _guards(report, found, f"{root}:guard:".encode(), positions)
@@ -339,7 +339,7 @@ def _sample(memory: Memory, root: str, patterns: dict[str, dict[str, int]]) -> N
                 del memory[f"{root}:contribution:{name}".encode()]
 
 
-def _sorted_parts(memory: Memory) -> Memory:
+def sorted_parts(memory: Memory) -> Memory:
     """What was appended to a key, in the order of its bytes."""
     return {key: _in_order(key, value) if isinstance(value, bytes) else value for key, value in memory.items()}
 
