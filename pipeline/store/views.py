@@ -17,6 +17,7 @@ from pipeline.retrieval.episode_index import EpisodeIndex, Term
 from pipeline.retrieval.vectors import Vector, Vectors
 
 VIEWS_BYTES: Final = 512 * MB
+_WORD_BYTES: Final = 100
 NEVER: Final = b"never read"
 """No filling is called so."""
 
@@ -110,7 +111,8 @@ class View:
     def measure(self) -> None:
         shelves = sum(shelf.nbytes for shelf in (self.artifacts, self.knowledge, self.precedents))
         vectors = sum(space.nbytes for space in self._spaces.values())
-        self.bytes = self.episodes.nbytes + self._terms_bytes + shelves + vectors
+        words = _WORD_BYTES * len(self.common)
+        self.bytes = self.episodes.nbytes + self._terms_bytes + words + shelves + vectors
 
 
 class Views:
