@@ -14,7 +14,7 @@ from tests.support.memory import Memory
 from tests.support.sessions import session
 from tests.verifier.log import Row
 from tests.verifier.memory import read_memory, root_of
-from tests.verifier.projection import Expected, _sorted_parts
+from tests.verifier.projection import Expected, sorted_parts
 
 PARTITIONS = 2
 AT_A_TIME = 50
@@ -37,7 +37,7 @@ def test_what_is_written_is_what_the_verifier_predicts(memory: Memory, redis_url
     for start in range(0, len(records), AT_A_TIME):
         memory.write(*records[start : start + AT_A_TIME])
     of_tenants = f"{memory.keys.root}:{{".encode()
-    found = _sorted_parts(read_memory(redis_url, memory.keys.prefix))
+    found = sorted_parts(read_memory(redis_url, memory.keys.prefix))
     wanted = expected.keys()
     assert wanted.pop(memory.keys.tenants) == found[memory.keys.tenants]
     assert wanted == {key: value for key, value in found.items() if key.startswith(of_tenants)}
