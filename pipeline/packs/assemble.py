@@ -162,7 +162,10 @@ class _Draft:
     def _pack_id(self) -> str:
         """Of the state's version and every request parameter with the tenant: the same question to the same state."""
         request = self.ask.request
-        said = canonical_json(request.model_dump(mode="json")).decode()
+        asked = request.model_dump(mode="json", exclude={"query_vector"})
+        if self.plan.vector is not None:  # its direction is what is asked for; to spell thousands of numbers takes long
+            asked["query_vector"] = self.plan.vector.values.hex()
+        said = canonical_json(asked).decode()
         return content_id(self.fetched.newest, "pack", request.tenant_id, self.fetched.state_version, said)
 
     def _classification(self) -> QueryClassification:

@@ -16,10 +16,6 @@ QUERY_CHARACTERS = 16_384
 Label = Annotated[str, Field(min_length=1, max_length=TAG)]
 
 
-def _left_out(value: object) -> bool:
-    return value is None
-
-
 class Lineage(Model):
     """Where something comes from (HMX-E §2.2). An artifact or a record of knowledge has what all of its evidence has;
     of these only session and agent are known."""
@@ -56,9 +52,7 @@ class PackRequest(Model):
     """`metadata.explained` says why each entry is in, why each drop is out, and at what budget it would be in."""
     vocabulary: Annotated[Vocabulary, Field(strict=False)] = Vocabulary.HMX_C
     """In whose words source types are named."""
-    query_vector: Annotated[
-        list[float] | None, Field(min_length=1, max_length=EMBEDDING_DIMENSIONS, exclude_if=_left_out)
-    ] = None
+    query_vector: Annotated[list[float] | None, Field(min_length=1, max_length=EMBEDDING_DIMENSIONS)] = None
     """The question as an embedding: events whose own `embeddings` are near it are found too (HMX-E §2.2)."""
-    query_model: Annotated[Label | None, Field(exclude_if=_left_out)] = None
+    query_model: Annotated[Label | None, Field(exclude_if=lambda model: model is None)] = None
     """The model that made it, where the events' `metadata` names theirs."""

@@ -224,10 +224,11 @@ def test_any_parameter_makes_another_pack(changes: dict[str, Any]) -> None:
     assert ask(some(), **changes).pack_id != ask(some()).pack_id
 
 
-def test_a_vector_that_is_not_given_is_no_part_of_a_pack_s_identity() -> None:
-    given = PackRequest(query="q", tenant_id="acme", query_vector=[0.5]).model_dump(mode="json")
-    without = PackRequest(query="q", tenant_id="acme").model_dump(mode="json")
-    assert given == {**without, "query_vector": [0.5]}
+def test_the_direction_that_is_asked_for_is_part_of_a_pack_s_identity_and_none_where_none_is() -> None:
+    ids = [ask(some(), query_vector=numbers).pack_id for numbers in (None, [0.5, 1.0], [1.0, 2.0], [1.0, -2.0])]
+    assert ids[1] == ids[2]
+    assert len(set(ids)) == 3
+    assert "query_model" not in PackRequest(query="q", tenant_id="acme").model_dump(mode="json")
 
 
 def test_another_state_or_tenant_makes_another_pack() -> None:
