@@ -70,8 +70,8 @@ def duplicates(ordered: Sequence[Candidate]) -> dict[int, int]:
     said = cache(lambda position: words(ordered[position].said))
     for position, candidate in enumerate(ordered):
         first = ids.get((candidate.section, candidate.source_id))
-        if first is None:
-            kept = (i for i in before.get(position, ()) if i not in repeated)
+        if first is None and position in before:
+            kept = (i for i in before[position] if i not in repeated)
             first = next((i for i in kept if alike(said(i), said(position))), None)
         if first is None:
             ids[candidate.section, candidate.source_id] = position

@@ -41,9 +41,10 @@ def mark(text: str) -> Mark:
 def near(marks: Sequence[Mark]) -> list[tuple[int, int]]:
     """Positions of two texts that may say the same, the later one first, in order."""
     first, *others = np.frombuffer(b"".join(each.bits for each in marks), np.uint64).reshape(-1, _BITS // 64).T
-    counts = np.array([each.words for each in marks], np.int64)
+    # Of more words than that no bits rule out anything.
+    counts = np.array([min(each.words, 9 * _BITS) for each in marks], np.uint16)
     # A part of the bits rules out nearly all pairs.
-    apart = np.bitwise_count(first[:, None] ^ first).astype(np.int64)
+    apart = np.bitwise_count(first[:, None] ^ first).astype(np.uint16)
     close = (9 * apart <= counts[:, None] + counts) & np.tri(len(marks), k=-1, dtype=np.bool_)
     later, earlier = np.nonzero(close)
     apart = apart[later, earlier]

@@ -70,10 +70,8 @@ def section_weight(priors: Priors | None, section: Section, weight: int) -> int:
     return round(weight * 100 * (_UNKNOWN + priors.get("sections", {}).get(section, _UNKNOWN)))
 
 
-def favoured(priors: Priors | None, score: float, pattern: str, text: str) -> float:
+def favoured(priors: Priors, score: float, pattern: str, text: str) -> float:
     """What mattered least is worth half; a pattern that is known counts as much as all words together."""
-    if priors is None:
-        return score
     known = priors.get("terms", {})
     told = sorted(known[term] for term in set(terms(text)) if term in known)
     found = [sum(told) / len(told)] if told else []

@@ -97,7 +97,8 @@ class Asked:
         return not self.looks_back or at <= self.now
 
     def score(self, parts: Components, pattern: str, text: str) -> float:
-        return favoured(self.priors, parts.mean(self.shares), pattern, text)
+        score = parts.mean(self.shares)
+        return score if self.priors is None else favoured(self.priors, score, pattern, text)
 
     def unsure(self, confidence: float) -> Bar | None:
         if confidence >= self.request.min_confidence:
