@@ -16,6 +16,7 @@ from pipeline.advice.files import Files, sessions
 from pipeline.advice.next_command import Habits, joined, next_command
 from pipeline.advice.precedents import COURSE, TOUCHED, course_so_far, failure
 from pipeline.contracts.evidence import Contribution, Step
+from pipeline.retrieval.score import Found
 
 STEPS: Final = 3
 LEAST: Final = 0.02
@@ -50,24 +51,26 @@ class Guidance(NamedTuple):
 NOTHING: Final = Guidance()
 
 
-def guide(question: str, session: Sequence[Step], agent_id: str, precedents: Iterable[Contribution]) -> Guidance:
-    found = list(precedents)
-    done = tuple(one for one in found if one.pattern_type == COURSE.type)
-    changed = tuple(one for one in found if one.pattern_type == TOUCHED.type)
+def guide(question: str, session: Sequence[Step], agent_id: str, found: Sequence[Found[Contribution]]) -> Guidance:
+    done = [one for one in found if one.source.pattern_type == COURSE.type]
+    changed = tuple(one.source for one in found if one.source.pattern_type == TOUCHED.type)
     return Guidance(
-        tuple(_steps(question, session, agent_id, done)) if done else (),
+        _steps(question, session, agent_id, done) if done else (),
         _files(question, agent_id, changed) if changed else None,
     )
 
 
-def _steps(question: str, session: Sequence[Step], agent_id: str, found: tuple[Contribution, ...]) -> list[Advice]:
+def _steps(
+    question: str, session: Sequence[Step], agent_id: str, done: Sequence[Found[Contribution]]
+) -> tuple[Advice, ...]:
     course = course_so_far(question, session, agent_id)
+    found = tuple(one.source for one in done)
     if failure(course) is not None:
         advised = recovery.advise(_recoveries(found), recovery.steps_of(course))
     else:
-        advised = next_command(joined([_habits(one) for one in _sessions(found)], course), course)
+        advised = next_command(joined(((_habits(one), weight) for one, weight in _sessions(done)), course), course)
     kept = [one for one in advised[:STEPS] if one.share >= LEAST]
-    return [Advice(one.verb, one.share, source) for one in kept if (source := _first(found, one))]
+    return tuple(Advice(one.verb, one.share, source) for one in kept if (source := _first(found, one)))
 
 
 def _first(found: Iterable[Contribution], advised: Advised) -> str:
@@ -88,11 +91,13 @@ def _recoveries(found: tuple[Contribution, ...]) -> recovery.Known:
     return recovery.known(recovery.steps_of(course) for course in courses(found))
 
 
-def _sessions(found: Iterable[Contribution]) -> list[tuple[Contribution, ...]]:
-    by_session: dict[str, list[Contribution]] = defaultdict(list)
-    for one in found:
-        by_session[one.session_id].append(one)
-    return [tuple(own) for own in by_session.values()]
+def _sessions(done: Sequence[Found[Contribution]]) -> list[tuple[tuple[Contribution, ...], float]]:
+    """Each with how alike it is, beside the most alike: its habits count as much."""
+    by_session: dict[str, list[Found[Contribution]]] = defaultdict(list)
+    for one in done:
+        by_session[one.source.session_id].append(one)
+    best = max((one.bm25 for one in done), default=0) or 1
+    return [(tuple(one.source for one in own), own[0].bm25 / best) for own in by_session.values()]
 
 
 @lru_cache(_SESSIONS)

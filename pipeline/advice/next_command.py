@@ -6,8 +6,8 @@ own words much. How often what followed the last one, two, three actions is mixe
 own habits come in as it grows; words before an action make it more or less likely.
 """
 
-from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from math import exp, log
 from typing import Final
 
@@ -25,15 +25,22 @@ _SELDOM: Final = 2
 Context = tuple[object, ...]
 
 
+Counts = defaultdict[str, float]
+
+
+def _counts() -> Counts:
+    return defaultdict(float)
+
+
 class Habits:
     """Sums over courses, so in whatever order they were learnt."""
 
     def __init__(self, courses: Iterable[Course] = ()) -> None:
         self.followed = Followed()
-        self.said: Counter[str] = Counter()
-        self.said_before: defaultdict[str, Counter[str]] = defaultdict(Counter)
+        self.said = _counts()
+        self.said_before: defaultdict[str, Counts] = defaultdict(_counts)
         """By word, then by the verb that came after it."""
-        self.told: Counter[str] = Counter()
+        self.told = _counts()
         """Verbs that the agent said something before."""
         for course in courses:
             self.learn(course)
@@ -44,9 +51,8 @@ class Habits:
             self.followed.learn(contexts(acts[:place]), act.verb)
             if act.said:
                 self.told[act.verb] += 1
-                words = set(act.said)
-                self.said.update(words)
-                for word in words:
+                for word in set(act.said):
+                    self.said[word] += 1
                     self.said_before[word][act.verb] += 1
 
 
@@ -54,19 +60,19 @@ class Followed:
     """How often which verb followed in which context."""
 
     def __init__(self) -> None:
-        self._verbs: defaultdict[Context, Counter[str]] = defaultdict(Counter)
-        self._times: Counter[Context] = Counter()
+        self._verbs: defaultdict[Context, Counts] = defaultdict(_counts)
+        self._times: defaultdict[Context, float] = defaultdict(float)
 
     def learn(self, contexts: Iterable[Context], verb: str) -> None:
         for context in contexts:
             self._verbs[context][verb] += 1
             self._times[context] += 1
 
-    def add(self, other: "Followed", contexts: Iterable[Context]) -> None:
+    def add(self, other: "Followed", contexts: Iterable[Context], weight: float) -> None:
         for context in contexts:
             if context in other._verbs:
-                self._verbs[context].update(other._verbs[context])
-                self._times[context] += other._times[context]
+                _add(self._verbs[context], other._verbs[context], weight)
+                self._times[context] += weight * other._times[context]
 
     @property
     def verbs(self) -> list[str]:
@@ -82,16 +88,23 @@ class Followed:
         return before
 
 
-def joined(parts: Sequence[Habits], course: Course) -> Habits:
-    """The sum of habits, as far as `next_command` asks for it here: of all it would be the most of the work."""
-    whole, here, words = Habits(), contexts(_acts(course)), set(course.said)
-    for part in parts:
-        whole.told.update(part.told)
-        whole.followed.add(part.followed, here)
-        for word in words & part.said.keys():
-            whole.said[word] += part.said[word]
-            whole.said_before[word].update(part.said_before[word])
+def joined(parts: Iterable[tuple[Habits, float]], course: Course) -> Habits:
+    """The sum of habits, each with its weight, as far as `next_command` asks for it here: of all it would be the most
+    of the work. A word counts as said as often as it was."""
+    whole, here, words = Habits(), contexts(_acts(course)), sorted(set(course.said))
+    for part, weight in parts:
+        _add(whole.told, part.told, weight)
+        whole.followed.add(part.followed, here, weight)
+        for word in words:
+            if word in part.said:
+                whole.said[word] += part.said[word]
+                _add(whole.said_before[word], part.said_before[word], weight)
     return whole
+
+
+def _add(to: Counts, counts: Mapping[str, float], weight: float) -> None:
+    for verb, times in counts.items():
+        to[verb] += weight * times
 
 
 def next_command(habits: Habits, course: Course) -> list[Advised]:
@@ -119,7 +132,7 @@ def advise(habits: Habits, own: Followed, acts: Sequence[Act], said: Iterable[st
 
 def _worded(habits: Habits, shares: dict[str, float], said: Iterable[str]) -> dict[str, float]:
     words = sorted(word for word in set(said) if habits.said[word] >= _SELDOM)
-    total = habits.told.total() + len(shares) / 2
+    total = sum(habits.told.values()) + len(shares) / 2
     gains: defaultdict[str, float] = defaultdict(float)
     for word in words:
         for verb, times in habits.said_before[word].items():

@@ -150,12 +150,13 @@ def view(ask: Asked, fetched: Fetched) -> View:
     schema = min(schemas, key=lambda a: (-a.relevance, a.source.artifact_id), default=None)
     playbooks = [found.source for found in shown if found.source.artifact_type == failure_playbook.NAME]
     session = [step for step in fetched.session if ask.existed(step.at)]
-    others = [found.source for found in fetched.precedents if found.source.session_id != ask.request.session_id]
+    others = [found for found in fetched.precedents if found.source.session_id != ask.request.session_id]
     guidance = guide(ask.request.query, session, ask.request.agent_id or "", others)
     hints = workflow_hints(schema.source if schema else None, session, playbooks, guidance)
     named = {step.artifact_id for step in hints.suggested_next_steps} if hints else set()
     known = _known(ask, fetched)
-    precedents = {each.contribution_id: each.session_id for each in others if each.contribution_id in named}
+    told = (found.source for found in others)
+    precedents = {one.contribution_id: one.session_id for one in told if one.contribution_id in named}
     return View(artifacts, _episodes(ask, fetched, _outdated(ask, known)), known, schema, hints, precedents)
 
 

@@ -236,13 +236,14 @@ class Store:
         return tuple(each for chain in reached.values() for each in {c.source.artifact_id: c for c in chain}.values())
 
     def _with_soundness(self, tenant: TenantKeys, fetched: Fetched) -> Fetched:
-        """What rests on nothing but events whose time is over is not sound (HMX-E §2.2). A policy that is not stands
-        among what was found, so that a pack can say so."""
+        """What rests on nothing but events whose time is over is not sound (HMX-E §2.2), and such events of the asking
+        session are forgotten. A policy that is not sound stands among what was found, so that a pack can say so."""
         artifacts, knowledge, policies = (
             self._checked(tenant, found, fetched.newest)
             for found in (fetched.artifacts, fetched.knowledge, [Found(policy, 0) for policy in fetched.policies])
         )
         precedents = self._checked(tenant, fetched.precedents, fetched.newest)
+        over = self._gone(tenant, [[step.event_id] for step in fetched.session], fetched.newest)
         known = {found.source.record_id for found in knowledge}
         lost = (found for found in policies if not found.sound and found.source.record_id not in known)
         return replace(
@@ -251,6 +252,7 @@ class Store:
             knowledge=(*knowledge, *lost),
             policies=tuple(found.source for found in policies if found.sound),
             precedents=tuple(found for found in precedents if found.sound),
+            session=tuple(step for step, gone in zip(fetched.session, over, strict=True) if not gone),
         )
 
     def _checked(self, tenant: TenantKeys, found: Sequence[Found[Rests]], newest: int) -> tuple[Found[Rests], ...]:

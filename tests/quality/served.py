@@ -20,6 +20,7 @@ from pipeline.contracts.evidence import Contribution, Segment, Step
 from pipeline.retrieval.catalogue import Card, Catalogue
 from pipeline.retrieval.documents import session_step, spoken_step
 from pipeline.retrieval.plan import PRECEDENTS
+from pipeline.retrieval.score import Found
 from pipeline.segments.intent import GOAL_TURNS
 from pipeline.segments.naming import silent
 from pipeline.segments.pairing import actions
@@ -53,7 +54,8 @@ class Memory:
         asked, kept = _question(steps), _kept(steps)
         found = zip(sought(asked, kept), PRECEDENTS, strict=True)
         hits = (self._catalogue.best(terms, limit) for terms, limit in found)
-        return guide(asked, kept, agent_id, [self._told[hit.name] for hit in chain.from_iterable(hits)])
+        precedents = [Found(self._told[hit.name], hit.score) for hit in chain.from_iterable(hits)]
+        return guide(asked, kept, agent_id, precedents)
 
     def verbs(self, steps: Sequence[Step], agent_id: str) -> list[str]:
         return [step.verb for step in self.guide(steps, agent_id).steps]

@@ -176,6 +176,17 @@ def test_what_rests_on_nothing_but_expired_events_fails_its_provenance(memory: M
     assert lost["source_events"][0] not in memory.found(question)
 
 
+@pytest.mark.requirement("E-12", "Y05")
+def test_what_a_session_did_is_not_told_any_more_when_its_time_is_over(memory: Memory) -> None:
+    failed = {"error_type": "PinError", "message": "the pin 1234 is wrong"}
+    memory.write(*episodes({"event_type": "error", "content": failed, "session": "s1", "ttl_seconds": 60, "text": ""}))
+    hints = memory.pack("deploy", session_id="s1").workflow_hints
+    assert hints is not None
+    assert "1234" in hints.blockers[0]
+    memory.write(episode_as_read(episode("later", "a word", at=T0 + 61_000, index=1), 1))
+    assert memory.pack("deploy", session_id="s1").workflow_hints is None
+
+
 def test_what_redis_has_lost_is_told_and_not_waited_for(memory: Memory) -> None:
     memory.write(artifact_as_read(artifact("a1"), 0))
     memory.client.delete(memory.keys.tenant("acme").artifact("a1"))

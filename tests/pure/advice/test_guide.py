@@ -10,6 +10,7 @@ from pipeline.advice.precedents import precedent_terms, sought
 from pipeline.compiler.extract import contributions
 from pipeline.contracts.event_types import Role
 from pipeline.contracts.evidence import Contribution, Step
+from pipeline.retrieval.score import Found
 from tests.support.segments import Script
 
 GOAL = "Deploy the payments service to staging"
@@ -41,7 +42,12 @@ PAST = [
 
 
 def verbs(*tools: str, known: list[Contribution] = PAST) -> list[str]:
-    return [one.verb for one in guide(GOAL, under_way(*tools), "agent", known).steps]
+    return [one.verb for one in guide(GOAL, under_way(*tools), "agent", found(known)).steps]
+
+
+def found(known: list[Contribution], scores: tuple[int, ...] = ()) -> list[Found[Contribution]]:
+    """All as alike unless told."""
+    return [Found(one, score) for one, score in zip(known, scores or (1,) * len(known), strict=True)]
 
 
 @pytest.mark.requirement("C-18")
@@ -53,12 +59,19 @@ def test_a_session_is_advised_what_others_like_it_did_next_and_after_a_failure()
 
 def test_each_piece_of_advice_names_the_most_alike_session_that_did_so() -> None:
     told = {c.contribution_id: c for c in PAST}
-    found = guide(GOAL, under_way("build", "!check"), "agent", PAST)
-    assert told[found.steps[0].precedent].session_id == "b"
-    assert found.files is not None
-    assert found.files.paths[0] == "deploy/staging.yaml"
-    assert told[found.files.precedent].session_id == "a"
-    assert 0 < found.files.share <= 1
+    advice = guide(GOAL, under_way("build", "!check"), "agent", found(PAST))
+    assert told[advice.steps[0].precedent].session_id == "b"
+    assert advice.files is not None
+    assert advice.files.paths[0] == "deploy/staging.yaml"
+    assert told[advice.files.precedent].session_id == "a"
+    assert 0 < advice.files.share <= 1
+
+
+def test_the_more_alike_a_session_is_the_more_its_habits_count() -> None:
+    known = [c for c in PAST if c.pattern_type == "course"]
+    for scores, first in (((1, 1, 9), "read_vault"), ((9, 1, 9), "build")):
+        (advised, *_) = guide(GOAL, [], "agent", found(known, scores)).steps
+        assert advised.verb == first
 
 
 def test_nothing_is_advised_where_nothing_was_done_before() -> None:
