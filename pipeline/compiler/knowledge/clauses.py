@@ -11,10 +11,13 @@ from typing import Final
 
 from pipeline.compiler.knowledge.words import (
     ASKING,
+    ORDERING,
     REPORTING,
+    REPORTS,
     SUPPOSING,
     SUPPOSING_PHRASES,
     SUPPOSING_WITHIN,
+    TO_REPORT,
     TRAILING,
 )
 
@@ -71,6 +74,7 @@ _PARTS: Final = re.compile(
 )
 _WORD: Final = re.compile(r"[a-z][a-z.'-]*[a-z]|[a-z]")
 _WORDS_MOST: Final = 40
+_ORDERS: Final = frozenset(("always", "never", "not", "stop"))
 
 
 def sentences(text: str, telling: Sequence[str] = ()) -> Iterator[str]:
@@ -105,12 +109,23 @@ def _stated(found: str) -> str:
         return ""
     if words[0] in ASKING or (words[0] in ("do", "have") and words[1] in ("you", "we", "i", "they", "the")):
         return ""
-    if not SUPPOSING.isdisjoint(words) or not REPORTING.isdisjoint(words) or _MAY.search(said):
+    if not SUPPOSING.isdisjoint(words) or _reports(words) or _MAY.search(said):
         return ""
     if SUPPOSING_WITHIN.isdisjoint(words):
         return said
     lowered = f" {' '.join(words)} "
     return "" if any(phrase in lowered for phrase in SUPPOSING_PHRASES) else said
+
+
+def _reports(words: Sequence[str]) -> bool:
+    """Not if it orders to: `always mention the number`, `stop writing comments`."""
+    if REPORTING.isdisjoint(words):
+        return False
+    start = next((at for at, word in enumerate(words) if word not in ORDERING), len(words))
+    if _ORDERS.isdisjoint(words[:start]):
+        return True
+    verb, *rest = words[start:] or [""]
+    return not (REPORTING - REPORTS).isdisjoint(rest if verb in TO_REPORT or verb.endswith("ing") else [verb, *rest])
 
 
 def spelt_out(text: str) -> str:

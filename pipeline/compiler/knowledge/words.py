@@ -132,3 +132,30 @@ REPORTING: Final = word_set(
     """
 )
 """A sentence with one of these says what somebody or something else does."""
+
+TO_REPORT: Final = word_set(
+    "say tell mention show ask log report print quote suggest claim comment promise output argue"
+)
+"""What somebody may be ordered to do, unless it is what somebody does."""
+
+REPORTS: Final = word_set("comment comments log logs output outputs report print prints quote quotes claims suggestion")
+"""What an order may be about, unless it is what somebody does."""
+
+ORDERING: Final = word_set(
+    "please you we i must should need have want make sure be ensure remember try that to do not always never ever stop"
+)
+"""How an order begins, before its verb."""
+
+BASE_FORMS: Final = word_set(
+    "reply apply supply comply rely multiply fly bring sing ring ping string exceed proceed succeed embed feed seed"
+)
+"""Verbs that end as adverbs and other forms of verbs do."""
+
+BOUND: Final = word_set(
+    """
+    the a an this that these those my our your his her its their it me us him them you one each both to for in on at of
+    with about up out off over into through like so as too and or but now yet here there just only being trying going
+    doing having working thinking being
+    """
+)
+"""What begins with one of these is about the single case, or no object."""

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from pipeline.compiler.extract import contributions
 from pipeline.compiler.knowledge.claims import claims
 from pipeline.compiler.knowledge.records import records
+from pipeline.contracts.knowledge import Memory
 from pipeline.contracts.limits import KNOWLEDGE_VALUES
 from tests.support.inprocess import events_log, evidence_logs
 from tests.support.segments import Script
@@ -32,6 +33,43 @@ def test_what_a_user_states_is_known_with_its_source() -> None:
     assert record["source_events"] == ["s0-0"]
     assert record["kind"] == "memory"
     assert record["status"] == "active"
+
+
+@pytest.mark.parametrize(
+    ("text", "kept"),
+    [
+        ("Always ask for the order number first.", "Always ask for the order number first"),
+        ("Never log out customers.", "Never log out customers"),
+        ("Never add comments to code.", "Never add comments to code"),
+        ("I want you to always reply within two sentences.", "Always reply within two sentences"),
+        ("Going forward, reply in French.", "Always reply in French"),
+        ("From now on you must answer in German.", "Always answer in German"),
+        ("From now on refunds above 50 EUR need approval by Ada.", "Refunds above 50 EUR need approval by Ada"),
+        ("Refunds over 50 EUR must be approved by Maria.", "Refunds over 50 EUR must be approved by Maria"),
+        ("Every release must not be tagged by hand.", "Every release must not be tagged by hand"),
+        ("Do not give discounts above 10 %.", "Do not give discounts above 10 %"),
+        ("Please stop using exclamation marks.", "Stop using exclamation marks"),
+    ],
+)
+def test_a_standing_instruction_is_known_by_its_form(text: str, kept: str) -> None:
+    (record,) = of_turns((text,))
+    assert (record["kind"], record["text"]) == ("policy", kept)
+    assert record["body"]["negated"] == bool({"never", "not", "stop"} & set(kept.lower().split()))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Do not delete the file.", "Do not push that without asking.", "Do not push yet.", "Stop it.",
+        "Stop the server.",
+        "Stop asking me questions.", "Stop working on tests.", "The order must be cancelled by Maria.",
+        "My refund must be approved by Maria.", "Refunds must be approved by tomorrow.", "From now on I need rest.",
+        "He told me to never mention names.", "Always said so to Ada.", "Never tell me that again.",
+        "I always ask for the bill.", "The manual says always log out of the panel.", "Always do what they say.",
+    ],
+)  # fmt: skip
+def test_an_order_for_a_single_case_is_none_for_every(text: str) -> None:
+    assert not [claim for claim in claims(text, "user") if claim.memory is Memory.POLICY]
 
 
 @pytest.mark.parametrize(
