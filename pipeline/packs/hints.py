@@ -76,17 +76,18 @@ def _next(schema: Artifact, step: Mapping[str, Any]) -> NextStep:
 
 
 def _advised(guidance: Guidance, expected: Sequence[NextStep]) -> Iterator[NextStep]:
-    """What the procedure says next as well is not said twice. Each names the contribution of a session that did so."""
-    said = {step.description for step in expected}
+    """What was done most is not said where the procedure says it next as well, nor then what was done less. Each names
+    the contribution of a session that did so."""
     for one in guidance.steps:
         tool, description = tool_of(one.verb), sentence(phrase_of(one.verb))
-        if description not in said:
-            yield NextStep(
-                description=description,
-                artifact_id=one.precedent,
-                confidence=one.share,
-                tools=[tool] if tool else [],
-            )
+        if any(step.description == description for step in expected):
+            break
+        yield NextStep(
+            description=description,
+            artifact_id=one.precedent,
+            confidence=one.share,
+            tools=[tool] if tool else [],
+        )
     if guidance.files is not None:
         files = guidance.files
         yield NextStep(
