@@ -151,6 +151,8 @@ class EpisodeIndex:
             numbers, occurrences = unpack_postings(postings)
             term.own.append(self.places(numbers))
             term.occurrences.append(occurrences)
+        if not term.own.size:
+            return
         length = typical(self._total, OWN * self.size)
         if term.seen == self.size and term.typical == length:
             return
