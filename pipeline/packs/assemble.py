@@ -4,7 +4,7 @@ The same request on the same state gives the same pack; only `assembly_duration_
 """
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -29,7 +29,7 @@ from pipeline.packs.budget import Allocation, Offer, allocate
 from pipeline.packs.candidates import Candidate, duplicates
 from pipeline.packs.constraints import decision_constraints
 from pipeline.packs.explain import Drop, Offered, explained
-from pipeline.packs.sections import SECTIONS
+from pipeline.packs.sections import SECTIONS, SectionRule
 from pipeline.packs.strategies import fill_of, section_weight
 from pipeline.packs.view import LOW_RELEVANCE, Asked, View, asked, view
 from pipeline.retrieval.plan import Plan
@@ -42,19 +42,33 @@ _RULES: Final = frozenset({Section.CORE, Section.CONSTRAINTS})
 def assemble(request: PackRequest, plan: Plan, fetched: Fetched) -> ContextPack:
     ask = asked(request, fetched)
     seen = view(ask, fetched)
-    drops: list[Drop] = []
-    offers: list[Offer] = []
-    standing: list[Candidate] = []
-    for rule in SECTIONS:
-        if request.sections is None or rule.section in request.sections:
-            kept, dropped = _sift(sorted(rule.candidates(seen), key=lambda c: c.order), standing)
-            standing += [each for each in kept if each.always]
-            offers.append(Offer(rule.section, section_weight(ask.priors, rule.section, rule.weight), kept))
-            drops += dropped
-    offered = Offered(offers, fill_of(request.strategy), request.token_budget)
-    allocation = allocate(offers, request.token_budget, fill=offered.fill)
+    found = {
+        rule: sorted(rule.candidates(seen), key=lambda c: c.order)
+        for rule in SECTIONS
+        if request.sections is None or rule.section in request.sections
+    }
+    standing = [each for ordered in found.values() for each in ordered if each.always and each.barred is None]
+    offered, allocation, drops = _spread(ask, found, standing)
+    placed = [each for each in standing if each.key in {kept.key for kept in allocation.placed}]
+    if len(placed) < len(standing):
+        # Who said a rule that found no room says what nothing else in the pack does.
+        offered, allocation, drops = _spread(ask, found, placed)
     drops += [Drop(each, DropReason.BUDGET_EXCEEDED, "no tokens were left for it") for each in allocation.dropped]
     return _Draft(ask, plan, fetched, seen, offered, allocation).within_size(drops)
+
+
+def _spread(
+    ask: Asked, found: Mapping[SectionRule, Sequence[Candidate]], standing: Sequence[Candidate]
+) -> tuple[Offered, Allocation, list[Drop]]:
+    """The budget over what is left of each section's candidates; and what of them is not."""
+    drops: list[Drop] = []
+    offers: list[Offer] = []
+    for rule, ordered in found.items():
+        kept, dropped = _sift(ordered, () if rule.section is Section.CORE else standing)
+        offers.append(Offer(rule.section, section_weight(ask.priors, rule.section, rule.weight), kept))
+        drops += dropped
+    offered = Offered(offers, fill_of(ask.request.strategy), ask.request.token_budget)
+    return offered, allocate(offers, offered.total, fill=offered.fill), drops
 
 
 def with_duration(pack: ContextPack, milliseconds: float) -> ContextPack:

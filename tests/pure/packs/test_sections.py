@@ -92,6 +92,19 @@ def test_what_said_a_standing_policy_is_not_said_again() -> None:
     assert [(drop.source_id, drop.drop_reason) for drop in pack.dropped_entries] == [("said", "duplicate")]
 
 
+def test_who_said_a_standing_policy_that_finds_no_room_stands_for_it() -> None:
+    """Half of what the sections' firsts leave is for rules; there is no room for the longer."""
+    said = "Always " + " and ".join(f"do the thing numbered {n}" for n in range(12))
+    rules = (RULES[0], record("long", said, kind="policy", body=RULES[0].body))
+    asked = fetched([episode("said", said), *distinct(30, words=3)], policies=rules)
+    assert {entry.source_id for entry in ask(asked, token_budget=1_000).entries} >= {"rule-0", "long"}
+    pack = ask(asked, token_budget=130)
+    assert {entry.source_id for entry in pack.entries} >= {"rule-0", "said"}
+    reasons = {drop.source_id: drop.drop_reason for drop in pack.dropped_entries}
+    assert reasons["long"] == "budget_exceeded"
+    assert "duplicate" not in reasons.values()
+
+
 @pytest.mark.requirement("E-14")
 def test_of_twins_the_more_salient_comes_first_the_more_so_the_more_salience_weighs() -> None:
     twins = fetched(
