@@ -178,7 +178,7 @@ class _Draft:
         request = self.ask.request
         asked = request.model_dump(mode="json", exclude={"query_vector"})
         if self.plan.vector is not None:  # its direction is what is asked for; to spell thousands of numbers takes long
-            asked["query_vector"] = self.plan.vector.values.hex()
+            asked["query_vector"] = [self.plan.vector.space, self.plan.vector.values.hex()]
         said = canonical_json(asked).decode()
         return content_id(self.fetched.newest, "pack", request.tenant_id, self.fetched.state_version, said)
 

@@ -127,7 +127,9 @@ class Views:
 
     def of(self, tenant: str) -> View:
         with self._lock:
-            view = self._views.setdefault(tenant, View())
+            view = self._views.get(tenant)
+            if view is None:
+                view = self._views[tenant] = View()
             self._views.move_to_end(tenant)
             return view
 
