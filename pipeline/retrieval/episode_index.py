@@ -174,11 +174,12 @@ class EpisodeIndex:
         if among is not None:
             scores[~among] = _OUT
         weighed = sorted(self._weighed(terms), key=lambda pair: pair[1].own.size)
-        rest = sum(weight * term.highest for weight, term in weighed)
+        added, rest = 0, sum(weight * term.highest for weight, term in weighed)
         for position, (weight, term) in enumerate(weighed, 1):
             term.add_to(scores, weight)
+            added += weight * term.highest
             rest -= weight * term.highest
-            least = _at_least(scores, limit)
+            least = _at_least(scores, limit) if added > rest else 0
             if least > rest:
                 places = np.flatnonzero(scores >= least - rest).astype(np.int32)
                 found = scores[places]
