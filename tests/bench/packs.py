@@ -3,12 +3,14 @@
 Tenants are made up (`memories`). Every round asks questions of its own; some others have warmed the process up before.
 """
 
+import gc
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Final
 
 from pipeline.retrieval.request import PackRequest
+from pipeline.service.main import COLLECT
 from pipeline.service.pack import make_pack
 from pipeline.settings import Settings
 from pipeline.store.fetch import Store
@@ -30,6 +32,7 @@ CLIENTS: Final = 32
 
 
 def packs(bench: Bench) -> list[Line]:
+    gc.set_threshold(*COLLECT)
     with memory_of(bench) as (settings, memory):
         memories.fill(memory, "small", SMALL, ARTIFACTS)
         alone = [_asked(memory.store, "small", SMALL, number) for number in bench.rounds()]

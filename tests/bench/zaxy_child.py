@@ -2,7 +2,8 @@
 package and nothing of ours.
 
 Arguments: a folder to keep them in. Reads lines of JSON: first the turns, {"role", "content"} each, then lists of
-questions. Answers each line: with the seconds that storing took, then with the milliseconds of each question.
+questions. Answers each line: with the seconds that storing took, then with the milliseconds of each question, for what
+it finds and for what it makes of that for a prompt.
 """
 
 import asyncio
@@ -29,13 +30,16 @@ async def main(folder: str) -> None:
         await fabric.append_batch(items, session_id=SESSION)
     answer(seconds=time.perf_counter() - started)
     for line in sys.stdin:
-        took = []
+        queried, assembled = [], []
         for question in json.loads(line):
             asked = time.perf_counter()
             found = await fabric.query(question, session_id=SESSION)
-            took.append((time.perf_counter() - asked) * 1000)
+            answered = time.perf_counter()
+            await fabric.assemble_context(question, session_id=SESSION)
+            queried.append((answered - asked) * 1000)
+            assembled.append((time.perf_counter() - answered) * 1000)
             assert found, f"nothing was found for {question!r}"
-        answer(took=took)
+        answer(query=queried, assemble_context=assembled)
 
 
 def answer(**values: object) -> None:
