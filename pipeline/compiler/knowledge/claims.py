@@ -241,6 +241,8 @@ def _relation(clause: _Clause) -> Claim | None:
         return None
     if verb.human and not _human(match["subject"]):
         return None
+    if verb.predicate == "is in" and not forms.PLACED.search(match["subject"]):
+        return None
     if verb.predicate == "is hosted in" and _human(match["subject"]):
         return clause.claims(Memory.FACT, subject, "lives in", value, denies=denies)
     used, _, purpose = without_trail(after).partition(" for ")

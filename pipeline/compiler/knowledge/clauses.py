@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Final
 
+from pipeline.compiler.knowledge.forms import INSTEAD, NAMED, REPLACED
 from pipeline.compiler.knowledge.words import (
     ASKING,
     ORDERING,
@@ -51,7 +52,7 @@ _MAY: Final = re.compile(r"\bmay (?!\d)[a-z]")
 _LEAD: Final = re.compile(
     r"(?:(?:just )?so you know|fyi|heads[ -]?up|by the way|btw|for (?:the record|your information|context|reference)"
     r"|(?:please )?(?:note|remember|keep in mind|be aware|bear in mind)(?: that\b|(?=\s*[:,]))"
-    r"|(?:quick )?(?:note|reminder)"
+    r"|(?:quick )?(?:note|reminder)|correction(?=\s*:)"
     r"|oh|ok(?:ay)?|so|well|honestly|actually|basically|frankly|obviously|also|and|but|hi|hello|hey|hmm+|ah|yes|yeah|yep"
     r"|no(?=,)|sorry|to be clear|in fact|again|anyway|right|sure|thanks|thank you|now(?=,)|first(?=,)|because|since"
     r"|as (?:i said|you know|always)|of course|important|one more thing|fwiw|imo|that said|though)\b\s*[,:;!.–—-]*\s*",
@@ -145,7 +146,19 @@ def clauses(sentence: str) -> Iterator[str]:
     for part in _PARTS.split(sentence):
         clause = without_trail(_without_lead(part))
         if clause and clause.split(" ", 1)[0].lower() not in ASKING:
-            yield clause
+            yield from _one_by_one(clause)
+
+
+def _one_by_one(clause: str) -> Sequence[str]:
+    """What is used, and what is used no more, where a clause says both."""
+    match = INSTEAD.fullmatch(clause) or REPLACED.fullmatch(clause)
+    if match is None:
+        return (clause,)
+    who, new, old, purpose = match["who"], match["new"], match["old"], match["purpose"] or ""
+    if match.re is REPLACED and not (NAMED.fullmatch(new) and NAMED.fullmatch(old)):
+        return (clause,)
+    uses = "moved to" if match.groupdict().get("moved") else "use"  # it might be a place
+    return f"{who} {uses} {new}{purpose}", f"{who} do not use {old}{purpose}"
 
 
 def without_trail(text: str) -> str:

@@ -14,7 +14,7 @@ from typing import Any, Final, NamedTuple
 
 from pipeline.compiler.knowledge.claims import Claim, claims, policy_claim
 from pipeline.compiler.knowledge.model import KnowledgeKind, Statement, sureness
-from pipeline.compiler.knowledge.naming import USER
+from pipeline.compiler.knowledge.naming import TEAM, USER
 from pipeline.compiler.model import Extracted
 from pipeline.contracts.event_types import Role
 from pipeline.contracts.evidence import Contribution, Segment, SegmentOutcome, Step
@@ -150,8 +150,8 @@ def _contribution(key: str, said: Sequence[_Said]) -> Extracted:
 
 
 def _key(claim: Claim) -> str:
-    """What two claims must have in common to be about the same thing."""
-    about = [_stems(claim.subject), _stems(claim.predicate)]
+    """What two claims must have in common to be about the same thing; a tenant has one team: its database is `the`."""
+    about = [_stems(claim.subject.removeprefix(f"{TEAM}'s ")), _stems(claim.predicate)]
     return " | ".join([*about, _stems(claim.value)] if claim.plural else about)
 
 

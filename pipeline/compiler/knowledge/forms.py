@@ -79,6 +79,7 @@ VERBS: Final = (
     Verb("is due", "{BE} (?:due|scheduled|planned|set)(?: (?:for|on|by|in|at))?"),
     Verb("points to", "points? to|{BE} aliased to"),
     Verb("stands for", "stands? for"),
+    Verb("is in", "{BE} in(?= (?-i:[A-Z]))"),
 )
 RELATING: Final = word_set(
     """
@@ -89,7 +90,7 @@ RELATING: Final = word_set(
     maintains lead leads manage manages responsible charge owner takes looks depend depends relies rely require requires
     talk talks connect connects writes reads publishes sends speaks belong belongs part called named nicknamed goes use
     uses using work works moved migrated switched changed employed come comes from grew born speak allergic intolerant
-    married engaged study studies supports due scheduled planned set point points aliased stand stands
+    married engaged study studies supports due scheduled planned set point points aliased stand stands in
     """
 )
 """One of these words is in every one of them."""
@@ -134,6 +135,27 @@ MOVED: Final = _form(
     r"""
     (?:we|I) (?:have )?(?P<not>not |never )?(?:moved|migrated|switched|changed|ported|converted)
     [ ](?P<what>\S+(?: \S+){0,3}?) (?:from \S+(?: \S+){0,2}? )?(?:over )?to (?P<object>\S.*)
+    """
+)
+PLACED: Final = _form(
+    r"""
+    \b(?:warehouse|office|headquarters|hq|store|shop|factory|plant|lab|laboratory|studio|branch|data ?cent(?:er|re)
+    |server|cluster|database|team|company|home|house|flat|apartment|school|university|farm|bakery|restaurant|hotel
+    |clinic)s?$
+    """
+)
+"""What has a place that one may name without saying what is there."""
+INSTEAD: Final = _form(
+    r"""
+    (?P<who>we|I) (?:(?:{WORDS}) )*(?:use|(?:are|am) using) (?P<new>\S+(?: \S+){0,2}?)(?: now)?
+    [ ](?:instead of|rather than|in place of) (?P<old>(?!\w+ing )\S+(?: \S+){0,2}?)(?P<purpose> for \S.*)?
+    """
+)
+REPLACED: Final = _form(
+    r"""
+    (?P<who>we) (?:have )?(?:(?:{WORDS}) )*(?:(?:(?P<moved>moved)|(?P<from>switched|migrated)) (?:over )?from|replaced)
+    [ ](?P<old>\S+(?: \S+){0,2}?) (?(moved)(?:over )?to|(?(from)(?:over )?to|(?:with|by)))
+    [ ](?P<new>\S+(?: \S+){0,2}?)(?P<purpose> for \S.*)?
     """
 )
 SETTING: Final = re.compile(r"\s*([A-Za-z][\w.-]*)\s*(=|:)\s*([^\s=:,;?!\"'`]+)\s*$")

@@ -98,6 +98,37 @@ def test_negation_is_carried_and_ends_what_it_denies() -> None:
     assert [r["body"]["negated"] for r in holding(records) if "Redis" in r["text"]] == [True]
 
 
+@pytest.mark.parametrize(
+    ("before", "after", "holds"),
+    [
+        ("We use Jira.", "We use Linear now instead of Jira.", ["We do not use Jira", "We use Linear"]),
+        ("We use Jira.", "We moved from Jira to Linear.", ["We do not use Jira", "We moved to Linear"]),
+        ("We use Stripe.", "Actually we switched from Stripe to Adyen", ["We do not use Stripe", "We use Adyen"]),
+        ("We use Stripe.", "We replaced Stripe with Adyen.", ["We do not use Stripe", "We use Adyen"]),
+        ("Our carrier is UPS.", "The carrier is DHL, not UPS.", ["The carrier is DHL"]),
+        (
+            "Our warehouse is in Hamburg.",
+            "Correction: the warehouse is in Bremen now, not in Hamburg.",
+            ["The warehouse is in Bremen"],
+        ),
+    ],
+)
+def test_what_is_said_to_replace_something_does(before: str, after: str, holds: list[str]) -> None:
+    assert texts(holding(of_turns((before,), (after,)))) == holds
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "The bug is in Redis.", "My brother is in Hamburg.", "The office is in the building.",
+        "Is our office in Berlin?",
+        "We replaced the old one with a new one.", "We moved from there to here.",
+    ],
+)  # fmt: skip
+def test_what_has_no_place_and_what_has_no_name_gives_nothing(text: str) -> None:
+    assert claims(text, "user") == ()
+
+
 def test_what_many_sessions_say_is_surer_and_what_assistants_say_less_sure() -> None:
     once = of_turns(("We use Redis.",))[0]["confidence"]
     often = of_turns(("We use Redis.",), ("we use redis",), ("We use Redis",))[0]["confidence"]
