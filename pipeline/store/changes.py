@@ -104,7 +104,7 @@ class TenantChanges:
         self._versions: dict[tuple[str, int], int] = {}
         self._newest: int | None = None
         self._expiring: dict[bytes, int] = {}
-        self._events: dict[bytes, bytes] = {}
+        self._events: defaultdict[bytes, list[bytes]] = defaultdict(list)
         self._steps: dict[tuple[bytes, int], dict[int, bytes]] = {}
         """By key and how many stay there."""
         self._documents: list[bytes] = []
@@ -126,10 +126,10 @@ class TenantChanges:
         """The tenant's state is now as of this record."""
         self._versions[topic, partition] = offset
 
-    def event(self, key: bytes, packed: bytes, at: int) -> None:
-        self._events[key] = self._events.get(key, b"") + packed
+    def event(self, key: bytes, session_id: str, episode: bytes, at: int) -> None:
+        self._events[key] += (encoded(session_id).encode(), episode)
         self._newest = at if self._newest is None else max(at, self._newest)
-        self._block.arguments += 3
+        self._block.arguments += 4
 
     def expires(self, event_id: bytes, at: int) -> None:
         """Of an id that several sessions use the last."""
@@ -194,8 +194,8 @@ class TenantChanges:
             yield (b"DEL", key) if value is None else (b"SET", key, value)
         yield from self._precedent_commands()
         yield from self._sample_commands()
-        for key, packed in self._events.items():
-            yield (b"APPEND", key, packed)
+        for key, same_id in self._events.items():  # a string would have an end, at 512 MB; a hash costs more
+            yield from _split((b"RPUSH", key), same_id)
         for (key, most), steps in self._steps.items():
             kept = sorted(steps)[-most:]
             yield (b"ZADD", key, *(part for index in kept for part in (b"%d" % index, steps[index])))
@@ -205,7 +205,7 @@ class TenantChanges:
         yield from _appends(self.keys.tagged(""), self._tagged)
         if self._rows:
             yield (b"APPEND", self.keys.rows, bytes(self._rows))
-        for space, vectors in self._vectors.items():  # a string would have an end, at 512 MB
+        for space, vectors in self._vectors.items():  # a list again
             yield (b"RPUSH", self.keys.vectors(space), bytes(vectors))
         rows = [part for name, at in self._expiring.items() for part in (b"%d" % at, name)]
         yield from _split((b"ZADD", self.keys.expiring, b"GT"), rows)

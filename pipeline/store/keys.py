@@ -12,7 +12,7 @@ from pipeline.contracts.keys import encoded
 from pipeline.retrieval.terms import VERSION
 from pipeline.topology import ARTIFACTS, EPISODES, EVIDENCE, KNOWLEDGE
 
-LAYOUT: Final = 11
+LAYOUT: Final = 12
 
 KINDS: Final[Mapping[str, tuple[str, ...]]] = {
     EPISODES: ("event", "session", "spoken", "newest", "documents", "rows", "term", "tag", "vector", "expiring"),
@@ -48,7 +48,8 @@ class TenantKeys:
         return self._key("expiring")
 
     def event(self, event_id: str) -> bytes:
-        """String: the episodes with that id (see `same_id`). Of more than one session: the id is ambiguous."""
+        """List: of every episode with that id its session, percent-encoded, and the episode itself. Of more than one
+        session: the id is ambiguous."""
         return self._key("event", event_id)
 
     def session(self, session_id: str) -> bytes:

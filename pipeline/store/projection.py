@@ -43,7 +43,6 @@ from pipeline.retrieval.postings import document_number, pack_row
 from pipeline.retrieval.vectors import Embed, document_vectors, pack_vector
 from pipeline.store.changes import SESSION_MESSAGES, Changes, Command, Listed
 from pipeline.store.keys import Keys
-from pipeline.store.same_id import pack_episode
 from pipeline.topology import ARTIFACTS, EPISODES, EVIDENCE, KNOWLEDGE
 
 _ENCODER: Final = msgspec.msgpack.Encoder()
@@ -101,7 +100,7 @@ def project_episode(changes: Changes, record: Record) -> None:
         row = pack_row(number, session, found.at, len(words))
         indexed = (number, _ENCODER.encode(found), row, words, document_labels(fields))
     tenant.version(record.topic, record.partition, record.offset)
-    tenant.event(event_key, pack_episode(session, value), step.at)
+    tenant.event(event_key, session, value, step.at)
     if expires is not None:
         tenant.expires(fields["id"].encode(), expires)
     if packed is not None:

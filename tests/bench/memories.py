@@ -19,7 +19,6 @@ from pipeline.retrieval.documents import Document, document_terms
 from pipeline.retrieval.postings import document_number, pack_row
 from pipeline.store.changes import Changes, Command
 from pipeline.store.keys import Keys
-from pipeline.store.same_id import pack_episode
 from pipeline.topology import EPISODES
 from tests.support.memory import T0, Memory, artifact, artifact_as_read
 
@@ -124,7 +123,7 @@ def _block(keys: Keys, tenant: str, held: list[tuple[int, Document]]) -> tuple[s
         writer.document(number, _ENCODER.encode(said), row, terms, ())
     writer.version(EPISODES, held[0][0] >> 48, offset)
     last = held[-1][1]
-    writer.event(writer.keys.event(last.event_id), pack_episode(last.session_id, b"{}"), last.at)
+    writer.event(writer.keys.event(last.event_id), last.session_id, b"{}", last.at)
     return partition, offset + 1, changes.commands()
 
 

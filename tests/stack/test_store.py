@@ -297,6 +297,24 @@ def test_an_event_id_of_two_sessions_is_ambiguous_until_one_is_named(memory: Mem
     assert memory.store.get_event("acme", "e2", "s2") is None
 
 
+@pytest.mark.requirement("E-04", "Y03")
+def test_an_event_id_that_ever_more_sessions_use_has_no_end(memory: Memory) -> None:
+    """Here a string may have 1 MB, elsewhere 512 MB: the episodes of an id outgrow it."""
+    sessions = [f"session {n}" for n in range(1_100)]
+    said = [episode_as_read(episode("1", "x" * 1_000, session=s), n) for n, s in enumerate([*sessions, sessions[0]])]
+    (bound,) = memory.client.config_get("proto-max-bulk-len").values()
+    memory.client.config_set("proto-max-bulk-len", "1mb")
+    try:
+        for start in range(0, len(said), 100):
+            memory.write(*said[start : start + 100])
+    finally:
+        memory.client.config_set("proto-max-bulk-len", bound)
+    found = [memory.store.get_event("acme", "1", session) for session in sessions]
+    assert [each["sessionId"] for each in found if isinstance(each, dict)] == sessions
+    assert memory.store.lacking("acme", [(s, "1") for s in [*sessions, "other"]]) == [("other", "1")]
+    assert memory.store.get_event("acme", "1") == Ambiguous(tuple(sorted([sessions[0], *sessions[-31:]])))
+
+
 @pytest.mark.parametrize("other", ["acme:", "acme}", "a{cme", "acme:term", "ACME", "acme%3A"])
 def test_tenants_are_disjoint(memory: Memory, other: str) -> None:
     memory.write(

@@ -145,9 +145,6 @@ says beside its number."""
 
 def _parts(key: bytes, value: bytes) -> bytes | list[bytes]:
     kind, _, name = key.rpartition(b"}:")[2].partition(b":")
-    if kind == b"event":
-        parts = value.split(b"\0")
-        return sorted(map(b"\0".join, zip(parts[::2], parts[1::2], strict=False)))
     size = 8 + int(name.partition(b"%3A")[0]) if kind == b"vector" else _APPENDED.get(kind)
     return value if size is None else sorted(value[i : i + size] for i in range(0, len(value), size))
 
@@ -182,7 +179,7 @@ class Memory:
             kind = self.client.type(key)
             value = {
                 b"string": lambda k: _parts(k, self.client.get(k)),
-                b"list": lambda k: _parts(k, b"".join(self.client.lrange(k, 0, -1))),
+                b"list": self._listed,
                 b"hash": lambda k: sorted(self.client.hgetall(k).items()),
                 b"set": lambda k: sorted(self.client.smembers(k)),
                 b"zset": lambda k: self.client.zrange(k, 0, -1, withscores=True),
@@ -191,6 +188,12 @@ class Memory:
                 repr(value).encode().replace(self.keys.prefix.encode(), b"")
             )
         return found
+
+    def _listed(self, key: bytes) -> bytes | list[bytes]:
+        listed = self.client.lrange(key, 0, -1)
+        if b"}:event:" in key:  # sessions in turn with episodes
+            return sorted(map(b" ".join, zip(listed[::2], listed[1::2], strict=True)))
+        return _parts(key, b"".join(listed))
 
     def wipe(self) -> None:
         """In one go, as FLUSHALL would: nobody sees or writes to half of it."""

@@ -9,7 +9,7 @@ from urllib.parse import quote
 
 import redis
 
-VERSION: Final = "11.2"
+VERSION: Final = "12.2"
 """Of the layout, and of the terms."""
 Value = bytes | dict[bytes, bytes] | frozenset[bytes] | dict[bytes, float]
 Memory = dict[bytes, Value]
@@ -21,7 +21,8 @@ def root_of(prefix: str) -> str:
 
 
 def read_memory(url: str, prefix: str) -> Memory:
-    """Key → value; a sorted set is a dict of scores, a list its parts as one."""
+    """Key → value; a sorted set is a dict of scores, a list its parts as one; of an event id a zero byte
+    follows each."""
     client: Any = redis.Redis.from_url(url, decode_responses=False, socket_timeout=60)
     try:
         keys = list(set(client.scan_iter(match=_literally(root_of(prefix)) + "*", count=_PAGE)))
@@ -51,14 +52,15 @@ def _page(client: Any, keys: list[bytes]) -> Memory:
                 case _:
                     pipe.zrange(key, 0, -1, withscores=True)
         values = pipe.execute()
-    return {key: _plain(kind, value) for key, kind, value in zip(keys, kinds, values, strict=True)}
+    return {key: _plain(key, kind, value) for key, kind, value in zip(keys, kinds, values, strict=True)}
 
 
-def _plain(kind: bytes, value: Any) -> Value:
+def _plain(key: bytes, kind: bytes, value: Any) -> Value:
     if kind == b"zset":
         return dict(value)
     if kind == b"list":
-        return b"".join(value)
+        end = b"\0" if b"}:event:" in key else b""
+        return b"".join(part + end for part in value)
     return frozenset(value) if kind == b"set" else value
 
 
