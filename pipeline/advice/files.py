@@ -10,6 +10,7 @@ contributions, whatever their order.
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
 from math import log, sqrt
 from typing import Final, NamedTuple
 
@@ -35,6 +36,7 @@ _TOGETHER: Final = 0.1
 _TOGETHER_FILES: Final = range(2, 26)
 _NAMES_SESSION_FILES: Final = 8  # a session that changed more is about none of them
 _OUTSIDE: Final = ("/", "~", "..")
+_REMEMBERED: Final = 32_768
 _WORD: Final = re.compile(r"\b[A-Za-z]\w{3,}\b")
 _MODULE: Final = re.compile(r"(?:/__init__)?\.\w+$")
 
@@ -127,14 +129,23 @@ def _directory(path: str) -> str:
     return path.rpartition("/")[0]
 
 
-def _path_words(path: str) -> list[str]:
-    return [stem(part) for part in name_parts(path)]
+@lru_cache(_REMEMBERED)
+def _name_words(name: str) -> tuple[str, ...]:
+    """Of a path or an identifier; they come again and again."""
+    return tuple(stem(part) for part in name_parts(name))
+
+
+def _asked(request: str) -> tuple[list[str], list[str]]:
+    """Its stems, and its identifiers, whose parts are among them."""
+    code = identifiers(request)
+    return [*plain_stems(request), *(word for name in code for word in _name_words(name))], code
 
 
 class Files:
-    """What sessions (`sessions`, by time) make known of files."""
+    """What sessions (`sessions`, by time) make known of files; with a request, what it asks for."""
 
-    def __init__(self, known: Sequence[Session]) -> None:
+    def __init__(self, known: Sequence[Session], request: str | None = None) -> None:
+        asked = None if request is None else frozenset(_asked(request)[0])
         self.known = known
         self.changed_by: defaultdict[str, list[Session]] = defaultdict(list)
         self.held: defaultdict[str, set[str]] = defaultdict(set)
@@ -147,23 +158,21 @@ class Files:
                 self.held[path] |= names
         self.files = sorted(self.changed_by.keys() | {path for session in known for path in session.seen})
         self._place = {path: place for place, path in enumerate(self.files)}
-        self._goals = Ranking([session.goal for session in known])
-        self._paths = Ranking([_path_words(path) for path in self.files])
-        self._documents = Ranking([self._document(path) for path in self.files], _LITTLE_BY_LENGTH)
+        self._goals = Ranking([session.goal for session in known], asked=asked)
+        self._paths = Ranking([_name_words(path) for path in self.files], asked=asked)
+        self._documents = Ranking([self._document(path) for path in self.files], _LITTLE_BY_LENGTH, asked)
         self._holding = Counter(name for path in self.files for name in self.held.get(path, ()))
         self._names = Counter(map(_name, self.files))
         self._layout = Layout(self.files, {path: len(by) for path, by in self.changed_by.items()})
 
     def _document(self, path: str) -> list[str]:
         goals = [word for session in self.changed_by.get(path, ()) for word in session.goal]
-        names = [stem(part) for name in sorted(self.held.get(path, ())) for part in name_parts(name)]
-        return goals + names + _PATH_TWICE * _path_words(path)
+        names = [word for name in sorted(self.held.get(path, ())) for word in _name_words(name)]
+        return [*goals, *names, *(_PATH_TWICE * _name_words(path))]
 
     def likely(self, request: str, agent_id: str = "") -> list[Likely]:
         """Ties by path; where no file is known, those that the request itself names."""
-        words = plain_stems(request)
-        code = identifiers(request)
-        words += [stem(part) for name in code for part in name_parts(name)]
+        words, code = _asked(request)
         scores: defaultdict[str, float] = defaultdict(float)
         weighted = (
             (_GOALS, _to_one(self._by_goals(words))),

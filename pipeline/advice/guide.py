@@ -79,7 +79,7 @@ def _first(found: Iterable[Contribution], advised: Advised) -> str:
 
 
 def _files(question: str, agent_id: str, found: tuple[Contribution, ...]) -> LikelyFiles | None:
-    paths = tuple(file.path for file in _known_files(found).likely(question, agent_id)[:FILES])
+    paths = tuple(file.path for file in _known_files(found, question).likely(question, agent_id)[:FILES])
     speaking = [one for one in found if not set(paths).isdisjoint(one.body["changed"])]
     if not speaking:
         return None
@@ -106,5 +106,5 @@ def _habits(session: tuple[Contribution, ...]) -> Habits:
 
 
 @lru_cache(_REMEMBERED)
-def _known_files(found: tuple[Contribution, ...]) -> Files:
-    return Files(sessions(found))
+def _known_files(found: tuple[Contribution, ...], question: str) -> Files:
+    return Files(sessions(found), question)

@@ -1,7 +1,7 @@
 """BM25 over a few hundred small documents. In: bags of words. Out: a score for each document. Nothing fails."""
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Sequence, Set
 from math import log
 from typing import Final
 
@@ -10,13 +10,14 @@ B: Final = 0.75
 
 
 class Ranking:
-    def __init__(self, documents: Sequence[Iterable[str]], b: float = B) -> None:
+    def __init__(self, documents: Sequence[Sequence[str]], b: float = B, asked: Set[str] | None = None) -> None:
+        """With `asked` other words are never asked for, and only counted together."""
         self.size = len(documents)
         self._postings: defaultdict[str, list[tuple[int, int]]] = defaultdict(list)
         lengths = []
         for number, document in enumerate(documents):
-            counts = Counter(document)
-            lengths.append(counts.total())
+            counts = Counter(document if asked is None else [word for word in document if word in asked])
+            lengths.append(len(document))
             for word, count in counts.items():
                 self._postings[word].append((number, count))
         usual = sum(lengths) / self.size if any(lengths) else 1.0

@@ -36,6 +36,12 @@ def test_what_was_changed_for_such_a_goal_comes_first() -> None:
     assert likely("Login fails")[0].startswith("web/login")
 
 
+def test_what_is_known_for_one_request_says_the_same_of_it_as_what_is_known_for_all() -> None:
+    known = sessions(c for one in PAST for c in one)
+    for request in ("Wrong sum on the invoice", "What does web.login do?", "index.py or billing/tax.py", "nothing", ""):
+        assert Files(known, request).likely(request) == Files(known).likely(request)
+
+
 def test_a_file_that_is_named_comes_first() -> None:
     assert likely("Look at index.py for the invoice")[0] == "search/index.py"
     assert likely("What does web.login do?")[0] == "web/login.py"
