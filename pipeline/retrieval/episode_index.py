@@ -174,13 +174,13 @@ class EpisodeIndex:
         if among is not None:
             scores[~among] = _OUT
         weighed = sorted(self._weighed(terms), key=lambda pair: pair[1].own.size)
-        added, rest = 0, sum(weight * term.highest for weight, term in weighed)
+        # What the last of the best has at most by now: looked up only where that might do.
+        least, rest = 0, sum(weight * term.highest for weight, term in weighed)
         for position, (weight, term) in enumerate(weighed, 1):
             term.add_to(scores, weight)
-            added += weight * term.highest
+            least += weight * term.highest
             rest -= weight * term.highest
-            least = _at_least(scores, limit) if added > rest else 0
-            if least > rest:
+            if least > rest and (least := _at_least(scores, limit)) > rest:
                 places = np.flatnonzero(scores >= least - rest).astype(np.int32)
                 found = scores[places]
                 for other, looked_up in weighed[position:]:
