@@ -19,8 +19,11 @@ from pipeline.retrieval.documents import Document, document_terms
 from pipeline.retrieval.postings import document_number, pack_row
 from pipeline.store.changes import Changes, Command
 from pipeline.store.keys import Keys
-from pipeline.topology import EPISODES
+from pipeline.topology import EPISODES, EVIDENCE
+from tests.quality.remembered import as_read, both_stages
+from tests.quality.sessions import published
 from tests.support.memory import T0, Memory, artifact, artifact_as_read
+from tests.support.sessions import interleaved, session
 
 TURNS: Final = 20
 """Of a session."""
@@ -79,23 +82,23 @@ def documents(count: int, words: int, first: int = 0) -> Iterator[tuple[int, Doc
         for turn in range(TURNS):
             common = _frequent(dice, 64 * WORDS // 2, words).reshape(64, -1)
             about = dice.integers(0, _SUBJECTS, (64, WORDS // 2))
-            for session in range(64):
-                at = (group * TURNS + turn) * 64 + session
+            for place in range(64):
+                at = (group * TURNS + turn) * 64 + place
                 if not first <= at < first + count:
                     continue
-                chosen = [*common[session].tolist(), *subjects[session][about[session]].tolist()]
-                name = f"session-{group * 64 + session:06d}"
+                chosen = [*common[place].tolist(), *subjects[place][about[place]].tolist()]
+                name = f"session-{group * 64 + place:06d}"
                 said = Document(
                     event_id=f"event-{at:09d}",
                     session_id=name,
                     agent_id="agent-1",
                     role=Role.MESSAGE,
-                    actor="user" if turn % 2 else f"agent {session % 5}",
+                    actor="user" if turn % 2 else f"agent {place % 5}",
                     at=T0 + at * APART_MS,
                     salience=0.5,
                     text=" ".join(word(n) for n in chosen),
                 )
-                yield document_number(session % PARTITIONS, at), said
+                yield document_number(place % PARTITIONS, at), said
 
 
 def blocks(keys: Keys, tenant: str, count: int, words: int, first: int = 0) -> Iterator[tuple[str, int, list[Command]]]:
@@ -160,6 +163,31 @@ def fill(memory: Memory, tenant: str, episodes: int, compiled: int = 0) -> None:
     while batch := list(islice(made, BLOCK)):
         memory.write(*(artifact_as_read(each, offset + n) for n, each in enumerate(batch)))
         offset += len(batch)
+
+
+def past(memory: Memory, tenant: str, sessions: int) -> None:
+    """What both stages make of so many sessions of agents at work: what each did, what came of it, what its user
+    corrected."""
+    events = interleaved([_corrected(session(number, tenant), number) for number in range(sessions)], 1)
+    made = iter([*as_read(published(events), EVIDENCE), *both_stages(events)])
+    while batch := list(islice(made, BLOCK)):
+        memory.write(*batch)
+
+
+def _corrected(events: list[dict[str, Any]], number: int) -> list[dict[str, Any]]:
+    """Its end, and what its user says of its last action."""
+    last = events[-1]
+    said = {"signal": "correction", "comment": f"the user said: use account {word(number % 100)} for it"}
+    return [
+        *events,
+        {
+            **last,
+            "event_id": f"{last['session_id']}-corrected",
+            "sequence": len(events),
+            "content": said,
+            "metadata": {"rejected_tool": f"tool_{word(number % 100)}"},
+        },
+    ]
 
 
 def queries(count: int, episodes: int, seed: int = 1) -> list[str]:

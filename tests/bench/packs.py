@@ -29,6 +29,9 @@ BUDGET: Final = 4_096
 WRITTEN: Final = 20_000
 """Records a second, beside which packs are asked for."""
 CLIENTS: Final = 32
+PAST: Final = 1_000
+"""Sessions of agents at work, beside what was said."""
+ASKING: Final = {"session_id": "session-1", "agent_id": "agent-1"}
 
 
 def packs(bench: Bench) -> list[Line]:
@@ -36,6 +39,9 @@ def packs(bench: Bench) -> list[Line]:
     with memory_of(bench) as (settings, memory):
         memories.fill(memory, "small", SMALL, ARTIFACTS)
         alone = [_asked(memory.store, "small", SMALL, number) for number in bench.rounds()]
+        memories.fill(memory, "busy", SMALL, ARTIFACTS)
+        memories.past(memory, "busy", PAST)
+        begun = [_asked(memory.store, "busy", SMALL, number, **ASKING) for number in range(bench.round_count)]
         served = [_served(bench, settings, number) for number in range(bench.round_count)]
         written = [_while_written(bench, settings, memory, number) for number in range(bench.round_count)]
         memories.fill(memory, "large", LARGE, ARTIFACTS)
@@ -45,6 +51,7 @@ def packs(bench: Bench) -> list[Line]:
     medians = [quantile(took, 50) for took in alone]
     return [
         *_lines(f"pack, {name}", alone, 5, 20),
+        *_lines("  for a session under way, with a past", begun, 5, 20),
         *_lines(f"pack, {name}, while written", [took for took, _ in written], 8, 30),
         Line("  records written meanwhile", "records/s", [rate for _, rate in written]),
         *_lines(f"pack, {LARGE:,} memories", large, 15, 60),
@@ -71,16 +78,16 @@ def memory_of(bench: Bench) -> Iterator[tuple[Settings, Memory]]:
             memory.client.close()
 
 
-def _asked(store: Store, tenant: str, episodes: int, seed: int) -> list[float]:
+def _asked(store: Store, tenant: str, episodes: int, seed: int, **asking: str) -> list[float]:
     """Milliseconds of each pack, the first ones left out."""
-    return timed(store, tenant, memories.queries(WARM + QUESTIONS, episodes, seed))[WARM:]
+    return timed(store, tenant, memories.queries(WARM + QUESTIONS, episodes, seed), **asking)[WARM:]
 
 
-def timed(store: Store, tenant: str, questions: Sequence[str]) -> list[float]:
-    """Milliseconds of each pack."""
+def timed(store: Store, tenant: str, questions: Sequence[str], **asking: str) -> list[float]:
+    """Milliseconds of each pack; `asking`: who asks, a session or an agent."""
     took = []
     for question in questions:
-        request = PackRequest(query=question, tenant_id=tenant, token_budget=BUDGET)
+        request = PackRequest(query=question, tenant_id=tenant, token_budget=BUDGET, **asking)
         started = time.perf_counter()
         pack = make_pack(store, request)
         pack.to_json()
