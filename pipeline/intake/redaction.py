@@ -70,6 +70,17 @@ def _rule(shape: str, pattern: str, replacement: Callable[[re.Match[str]], str] 
     return Rule(shape, finder(shape), re.compile(pattern, re.ASCII), replacement)
 
 
+def _assigned(words: str) -> list[str]:
+    """What assignments to such a word hold: quoted, bare, an option, a line."""
+    like = rf"(?i-u:{words})[\w-]*"
+    return [
+        rf"{like}\\*[\"']?\s*[:=][:=]*\s*\\*[\"']",
+        rf"{like}=",
+        rf"-[\w-]*{like}[ \t]",
+        rf"(?i-u:{words})[0-9_]*[ \t]*:[ \t]",
+    ]
+
+
 def _assignments(word: str) -> list[Rule]:
     """`"password": "x"`, `password = 'x'`, `PASSWORD=x`, `--password x`, a line that ends in `password: x`, or
     one that goes on behind what looks secret; not `password=read()`, not `=$PASSWORD`, not `password: see below`."""
@@ -84,13 +95,9 @@ def _assignments(word: str) -> list[Rule]:
     value = r"[^\s\"'`$,;&|<>()\[\]{}\\]++"
     own = rf"(?P<key>{_any_case(word)}(?:_?[0-9]{{1,4}})?)"  # not TokenUsage: what follows is a name of a program
     line = rf"(?P<before>{own}[ \t]*:[ \t]+){new}(?P<value>(?:{value}{ends}|(?={secretive}){value}))"
-    like = rf"(?i-u:{re.escape(word)})[\w-]*"
-    return [
-        _rule(rf"{like}\\*[\"']?\s*[:=][:=]*\s*\\*[\"']", quoted, _value_unless_metric),
-        _rule(rf"{like}=", bare, _value_unless_metric),
-        _rule(rf"-[\w-]*{like}[ \t]", option, _value_unless_metric),
-        _rule(rf"(?i-u:{re.escape(word)})[0-9_]*[ \t]*:[ \t]", line, _value_unless_metric),
-    ]
+    patterns = quoted, bare, option, line
+    shapes = _assigned(re.escape(word))
+    return [_rule(*one, _value_unless_metric) for one in zip(shapes, patterns, strict=True)]
 
 
 def _header(word: str) -> Rule:
@@ -153,7 +160,11 @@ _doubtful: Final = finder(*SUSPICIOUS[:-1], r"\\u")
 """The same of a single string of the event, unescaped: where it says no, no rule matches."""
 
 
-_holds_any: Final = finder(*dict.fromkeys(rule.shape for rules in _RULES.values() for rule in rules))
+_ALL_ASSIGNED: Final = frozenset(shape for word in _KEY_WORDS for shape in _assigned(re.escape(word)))
+_holds_any: Final = finder(
+    *_assigned("|".join(map(re.escape, _KEY_WORDS))),  # as one, or the engine takes a hundred times as long
+    *dict.fromkeys(rule.shape for rules in _RULES.values() for rule in rules if rule.shape not in _ALL_ASSIGNED),
+)
 """Whether a rule might match a text; most that hold a needle only speak of tokens and passwords."""
 
 
