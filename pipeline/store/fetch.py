@@ -29,8 +29,9 @@ from pipeline.settings import Settings
 from pipeline.store.blocks import Blocks, Client, connect, reachable
 from pipeline.store.keys import Keys, TenantKeys
 from pipeline.store.learnt import read_learnt
-from pipeline.store.search import Search, read_artifact, state_version
+from pipeline.store.search import Search, state_version
 from pipeline.store.semantic import Semantic
+from pipeline.store.sources import read_artifact
 
 CONTRIBUTIONS: Final = 200
 """Read at once: of the largest as much as one block of a topic holds."""

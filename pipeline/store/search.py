@@ -5,41 +5,32 @@ What the index says is remembered (see `views`) and brought up to date in the fi
 the same as if nothing had been remembered. Fails: StoreUnavailableError.
 """
 
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
-from hashlib import blake2b, sha256
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from hashlib import sha256
 from itertools import islice
 from typing import Any, Final, NamedTuple
 from urllib.parse import unquote
 
 import msgspec
-import orjson
 
 from pipeline.advice.precedents import PRECEDENTS, sought
-from pipeline.contracts.artifact import Artifact
-from pipeline.contracts.canonical import content_hash
-from pipeline.contracts.evidence import Contribution, Step
-from pipeline.contracts.knowledge import Kind, KnowledgeRecord
-from pipeline.contracts.limits import MB
+from pipeline.contracts.evidence import Step
+from pipeline.contracts.knowledge import Kind
 from pipeline.retrieval.catalogue import Card, Hit, Known, Ranked
-from pipeline.retrieval.documents import Document
 from pipeline.retrieval.episode_index import WHOLE, Asked
 from pipeline.retrieval.plan import Plan
 from pipeline.retrieval.postings import POSTING
 from pipeline.retrieval.related import Related
-from pipeline.retrieval.score import Fetched, Found, Made
+from pipeline.retrieval.score import Fetched, Found
 from pipeline.retrieval.vectors import best_of_both
 from pipeline.store.blocks import Client, StoreUnavailableError, reachable, snapshot
 from pipeline.store.changes import CHANGES, Command
 from pipeline.store.keys import Keys, TenantKeys
-from pipeline.store.views import NEVER, Recent, Shelf, View, Views
+from pipeline.store.sources import Source, Sources, Wanted, read_artifact, read_contribution, read_knowledge
+from pipeline.store.views import NEVER, Shelf, View, Views
 from pipeline.topology import ARTIFACTS, EVIDENCE, KNOWLEDGE
 
-SOURCES_BYTES: Final = 256 * MB
-"""Of sources that are kept as models, with what packs have made of them: to read one costs more than all else."""
-_DOCUMENT_BYTES: Final = (1_500, 4)
-_RECORD_BYTES: Final = (5_000, 10)
-"""About what one takes, and how much more for each of its bytes."""
 PAGE: Final = 1_000
 COMMON: Final = 1_000 * POSTING.itemsize
 """Bytes of postings from which on a word that a question has not, but one near to it, is left out: it tells little, and
@@ -53,7 +44,6 @@ DISTURBED: Final = 4
 WAIT_S: Final = 10.0
 """For another question to the same tenant; threads that wait are lacking to others."""
 
-_DOCUMENT: Final = msgspec.msgpack.Decoder(Document)
 _STEP: Final = msgspec.msgpack.Decoder(Step)
 _CARD: Final = msgspec.msgpack.Decoder(Card)
 _KNOWN: Final = msgspec.msgpack.Decoder(Known)
@@ -94,47 +84,6 @@ class _Places(NamedTuple):
     precedents: list[Hit]
 
 
-Model = tuple[Any, bool]
-"""A record as its model, None where it cannot be read, and whether its content is what its hash says (HMX-A §8)."""
-
-
-class _Source(msgspec.Struct, frozen=True, gc=False):
-    """What is kept of one."""
-
-    model: Any
-    sound: bool
-    made: Made = msgspec.field(default_factory=Made)
-
-
-class _Asked(NamedTuple):
-    """A record that is wanted, where it lies and how it is read."""
-
-    hit: Hit
-    key: bytes
-    read: Callable[[bytes], Model]
-
-
-def read_artifact(record: bytes) -> Model:
-    with suppress(ValueError):
-        return Artifact.model_validate_json(record), True
-    with suppress(ValueError, LookupError, TypeError):
-        fields = orjson.loads(record)
-        return Artifact.model_validate(fields | {"content_hash": content_hash(fields["content"])}), False
-    return None, False
-
-
-def read_knowledge(record: bytes) -> Model:
-    with suppress(ValueError):
-        return KnowledgeRecord.model_validate_json(record), True
-    return None, False
-
-
-def read_contribution(record: bytes) -> Model:
-    with suppress(ValueError):
-        return Contribution.model_validate_json(record), True
-    return None, False
-
-
 class Search:
     """Threads may share one; of the same tenant they wait for each other, but not while Redis is asked."""
 
@@ -142,7 +91,7 @@ class Search:
         self._client = client
         self._keys = keys
         self.views = Views()
-        self._sources: Recent[_Source] = Recent(SOURCES_BYTES)
+        self._sources = Sources(client, keys)
 
     def fetch(self, plan: Plan) -> tuple[Fetched, int]:
         """And how many events the tenant has that have a time to live."""
@@ -276,27 +225,23 @@ class Search:
 
     def _read(self, tenant: TenantKeys, places: _Places) -> Fetched | None:
         """The second trip; None where something of it is not any more what the first has found."""
-        wanted = [_Asked(hit, tenant.artifact(hit.name), read_artifact) for hit in places.artifacts]
         stated = (*places.knowledge, *places.policies)
-        wanted += [_Asked(hit, tenant.knowledge(hit.name), read_knowledge) for hit in stated]
+        records = [Wanted(hit, tenant.artifact(hit.name), read_artifact) for hit in places.artifacts]
+        records += [Wanted(hit, tenant.knowledge(hit.name), read_knowledge) for hit in stated]
         told = places.precedents
-        wanted += [_Asked(hit, tenant.contribution(unquote(hit.name)), read_contribution) for hit in told]
-        said = [(places.filling, tenant.root, number) for number, _ in places.episodes]
-        found = self._sources.known([*said, *(each.hit.digest for each in wanted)])
-        unread = [key for key in said if found[key] is None]
-        lacking = [each for each in wanted if found[each.hit.digest] is None]
-        if unread or lacking:
-            filling, read = self._sought(tenant, unread, lacking)
-            if filling != places.filling or any(each.hit.digest not in read for each in lacking):
-                return None
-            found.update(read)
+        records += [Wanted(hit, tenant.contribution(unquote(hit.name)), read_contribution) for hit in told]
+        said = [number for number, _ in places.episodes]
+        kept = self._sources.read(tenant, places.filling, said, records)
+        if kept is None:
+            return None
+        documents, found = kept
         return Fetched(
             state_version=places.state_version,
             newest=places.newest,
             episodes=tuple(
                 Found(source.model, score, made=source.made)
-                for key, (_, score) in zip(said, places.episodes, strict=True)
-                if (source := found[key]) is not None
+                for source, (_, score) in zip(documents, places.episodes, strict=True)
+                if source is not None
             ),
             artifacts=_scored(places.artifacts, found),
             knowledge=_scored(places.knowledge, found),
@@ -304,28 +249,6 @@ class Search:
             session=places.session,
             precedents=_scored(places.precedents, found),
         )
-
-    def _sought(
-        self, tenant: TenantKeys, unread: Sequence[tuple[Any, ...]], lacking: Sequence[_Asked]
-    ) -> tuple[bytes | None, dict[Hashable, _Source]]:
-        """Documents and records that are not kept yet, as far as they are there; and Redis' filling at that moment."""
-        documents = [(b"HMGET", tenant.documents, *(b"%d" % number for *_, number in unread))] if unread else []
-        filling, *answers = snapshot(
-            self._client, [(b"GET", self._keys.filling), *documents, *((b"GET", each.key) for each in lacking)]
-        )
-        bodies = answers.pop(0) if unread else []
-        read: dict[Hashable, _Source] = {}
-        for key, body in zip(unread, bodies, strict=True):
-            if body is not None:
-                read[key] = self._keep(key, (_DOCUMENT.decode(body), True), _DOCUMENT_BYTES, body)
-        for each, value in zip(lacking, answers, strict=True):
-            if value is not None and _digest(value, each.hit) == each.hit.digest:
-                read[each.hit.digest] = self._keep(each.hit.digest, each.read(value), _RECORD_BYTES, value)
-        return filling, read
-
-    def _keep(self, key: Hashable, model: Model, size: tuple[int, int], value: bytes) -> _Source:
-        least, each = size
-        return self._sources.put(key, _Source(*model), least + each * len(value))
 
 
 def _uncommon(plan: Plan, view: View) -> list[Related]:
@@ -350,11 +273,7 @@ def _held(view: View) -> Iterator[None]:
         view.lock.release()
 
 
-def _digest(value: bytes, hit: Hit) -> bytes:
-    return blake2b(value, digest_size=len(hit.digest)).digest()
-
-
-def _scored(hits: Sequence[Hit], found: Mapping[Any, Any]) -> tuple[Found[Any], ...]:
+def _scored(hits: Sequence[Hit], found: Mapping[bytes, Source]) -> tuple[Found[Any], ...]:
     kept = ((hit.score, found[hit.digest]) for hit in hits)
     return tuple(Found(source.model, score, source.sound, source.made) for score, source in kept if source.model)
 

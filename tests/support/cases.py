@@ -23,7 +23,7 @@ from pipeline.contracts.limits import (
 from pipeline.retrieval.documents import TEXT
 from pipeline.store.changes import PATTERN_SAMPLE, SESSION_STEPS, TENANT_SAMPLE
 from pipeline.store.materialiser import BLOCK_ARGUMENTS, BLOCK_BYTES, BLOCK_RECORDS
-from pipeline.store.search import SOURCES_BYTES
+from pipeline.store.sources import SOURCES_BYTES
 from pipeline.store.views import VIEWS_BYTES
 
 _LONGEST_S = CONTRIBUTION_DEBOUNCE_MS * PATTERN_CONTRIBUTIONS // 1_000

@@ -6,7 +6,7 @@ import pytest
 
 from pipeline.store.keys import Keys
 from pipeline.store.learnt import _conduct, _read, _whose
-from pipeline.store.search import read_artifact, read_knowledge
+from pipeline.store.sources import read_artifact, read_knowledge
 
 NO_RECORDS = [b"", b"torn", b"[]", b"7", b"{}", b'{"content": 1}']
 

@@ -1,0 +1,127 @@
+"""Sources as models: what stands at the places that a search has found. Those used last are kept, within some bytes.
+
+Enters: places. Leaves: models, with what packs make of them. Fails: StoreUnavailableError. Documents are kept by their
+number in a filling of Redis and records by their digest: neither ever stands for something else.
+"""
+
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from contextlib import suppress
+from hashlib import blake2b
+from typing import Any, Final, NamedTuple
+
+import msgspec
+import orjson
+
+from pipeline.contracts.artifact import Artifact
+from pipeline.contracts.canonical import content_hash
+from pipeline.contracts.evidence import Contribution
+from pipeline.contracts.knowledge import KnowledgeRecord
+from pipeline.contracts.limits import MB
+from pipeline.retrieval.catalogue import Hit
+from pipeline.retrieval.documents import Document
+from pipeline.retrieval.score import Made
+from pipeline.store.blocks import Client, snapshot
+from pipeline.store.keys import Keys, TenantKeys
+from pipeline.store.views import Recent
+
+SOURCES_BYTES: Final = 256 * MB
+"""Of sources that are kept as models, with what packs have made of them: to read one costs more than all else."""
+_DOCUMENT_BYTES: Final = (1_500, 4)
+_RECORD_BYTES: Final = (5_000, 10)
+"""About what one takes, and how much more for each of its bytes."""
+_DOCUMENT: Final = msgspec.msgpack.Decoder(Document)
+
+Model = tuple[Any, bool]
+"""A record as its model, None where it cannot be read, and whether its content is what its hash says (HMX-A §8)."""
+
+
+class Source(msgspec.Struct, frozen=True, gc=False):
+    """What is kept of one."""
+
+    model: Any
+    sound: bool
+    made: Made = msgspec.field(default_factory=Made)
+
+
+class Wanted(NamedTuple):
+    """A record, where it lies and how it is read."""
+
+    hit: Hit
+    key: bytes
+    read: Callable[[bytes], Model]
+
+    def is_in(self, value: bytes) -> bool:
+        """Whether that is the record that was found."""
+        return blake2b(value, digest_size=len(self.hit.digest)).digest() == self.hit.digest
+
+
+Place = tuple[bytes | None, str, int]
+"""Of a document: filling, tenant, number."""
+
+
+class Sources:
+    """Threads may share one."""
+
+    def __init__(self, client: Client, keys: Keys) -> None:
+        self._client = client
+        self._keys = keys
+        self._kept: Recent[Source] = Recent(SOURCES_BYTES)
+
+    def read(
+        self, tenant: TenantKeys, filling: bytes | None, said: Sequence[int], records: Sequence[Wanted]
+    ) -> tuple[list[Source | None], Mapping[bytes, Source]] | None:
+        """Documents in their order, and records by their digest. None where Redis holds another filling by now, or not
+        any more what was found of a record."""
+        places: list[Place] = [(filling, tenant.root, number) for number in said]
+        found: dict[Any, Any] = self._kept.known([*places, *(each.hit.digest for each in records)])
+        unread = [place for place in places if found[place] is None]
+        lacking = [each for each in records if found[each.hit.digest] is None]
+        if unread or lacking:
+            now, read = self._read(tenant, unread, lacking)
+            if now != filling or any(each.hit.digest not in read for each in lacking):
+                return None
+            found.update(read)
+        return [found[place] for place in places], found
+
+    def _read(
+        self, tenant: TenantKeys, unread: Sequence[Place], lacking: Sequence[Wanted]
+    ) -> tuple[bytes | None, dict[Hashable, Source]]:
+        """What is not kept yet, as far as it is there; and Redis' filling at that moment."""
+        documents = [(b"HMGET", tenant.documents, *(b"%d" % number for *_, number in unread))] if unread else []
+        filling, *answers = snapshot(
+            self._client, [(b"GET", self._keys.filling), *documents, *((b"GET", each.key) for each in lacking)]
+        )
+        bodies = answers.pop(0) if unread else []
+        read: dict[Hashable, Source] = {}
+        for place, body in zip(unread, bodies, strict=True):
+            if body is not None:
+                read[place] = self._keep(place, (_DOCUMENT.decode(body), True), _DOCUMENT_BYTES, body)
+        for each, value in zip(lacking, answers, strict=True):
+            if value is not None and each.is_in(value):
+                read[each.hit.digest] = self._keep(each.hit.digest, each.read(value), _RECORD_BYTES, value)
+        return filling, read
+
+    def _keep(self, key: Hashable, model: Model, size: tuple[int, int], value: bytes) -> Source:
+        least, each = size
+        return self._kept.put(key, Source(*model), least + each * len(value))
+
+
+def read_artifact(record: bytes) -> Model:
+    with suppress(ValueError):
+        return Artifact.model_validate_json(record), True
+    with suppress(ValueError, LookupError, TypeError):
+        fields = orjson.loads(record)
+        return Artifact.model_validate(fields | {"content_hash": content_hash(fields["content"])}), False
+    return None, False
+
+
+def read_knowledge(record: bytes) -> Model:
+    with suppress(ValueError):
+        return KnowledgeRecord.model_validate_json(record), True
+    return None, False
+
+
+def read_contribution(record: bytes) -> Model:
+    with suppress(ValueError):
+        return Contribution.model_validate_json(record), True
+    return None, False
