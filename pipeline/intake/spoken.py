@@ -9,11 +9,11 @@ import re
 from typing import Final
 
 _WORDS: Final = (
-    "(?i:pass(?:word|phrase|code)|pin(?: code| number)?|secret(?: key)?|token|credential|(?:api|access)[ _-]?key)"
+    "(?i:pass(?:word|phrase|code|wd)|pin(?: code| number)?|secret(?: key)?|token|credential|(?:api|access)[ _-]?key)"
 )
 _OF: Final = "(?i: (?:for|of|to|on|in|at|from) )"
-_IS: Final = "(?i: (?:is|was|are|will be)(?: (?:now|still|currently|simply|just|set to))?:?| ?[:=])"
-_TOLD: Final = rf"(?P<word>{_WORDS})s?(?:{_OF}[^\s]+(?: [^\s]+){{0,4}}?)?(?P<is>{_IS})[ \n]{{1,4}}"
+_IS: Final = "(?:(?i: (?:is|was|are|will be)(?: (?:now|still|currently|simply|just|set to))?):?|['’]s| to| ?[:=])"
+_TOLD: Final = rf"(?P<word>{_WORDS})s?(?:{_OF}[^\s]+(?: [^\s]+){{0,4}}?| \([^\s)]{{1,64}}\))?(?P<is>{_IS})[ \n]{{1,4}}"
 """`the password for the staging database is now …`"""
 _QUOTE: Final = "[\"'“‘]"
 
@@ -23,18 +23,18 @@ def _shape(pattern: str) -> str:
     return pattern.replace("(?i:", "(?i-u:")
 
 
-WORDS: Final = ("api key", "access key", "access-key", "access_key", "accesskey")
+WORDS: Final = ("passwd", "api key", "access key", "access-key", "access_key", "accesskey")
 """What is told, besides what bears secrets as a key does, and PINs."""
 PIN_SHAPE: Final = r"(?i-u:\bpin[ :=])"
-_ROUGHLY: Final = rf"{_WORDS}s?(?:{_OF}[^\n]*)?{_IS}[ \n]+"
+_ROUGHLY: Final = rf"{_WORDS}s?(?:{_OF}[^\n]*| \([^ \n]*\))?{_IS}[ \n]+"
 SECRET_SHAPE: Final = _shape(
     rf"{_ROUGHLY}(?:{_QUOTE}|[^ \n]*(?:[0-9!@#$%^&*+~]|[a-z][A-Z]))|(?i:\b(?:my|our) )[^\n]*{_ROUGHLY}[a-zA-Z]"
 )
 SECRET: Final = re.compile(
-    rf"(?P<before>(?<![\w-]){_TOLD}(?P<quote>{_QUOTE})?)(?![^\s]{{0,200}}[(\[])"
+    rf"(?P<before>(?<![\w-]){_TOLD}(?P<quote>{_QUOTE})?[`*]{{0,3}})(?![^\s]{{0,200}}[(\[])"
     r"(?P<value>(?(quote)[^\n\"'“”‘’\\]{1,80}(?=[\"'”’\n]|\Z)"
     r"|(?:(?<=passphrase is )[a-z]+(?: [a-z]+){2,11}(?=[.!\n]|\Z)"
-    r"|[^\s\"'“”‘’`<>{}\\]{0,200}[^\s\"'“”‘’`<>{}\\.,;:)])(?!\w)))",
+    r"|[^\s\"'“”‘’`<>{}\\]{0,200}[^\s\"'“”‘’`<>{}\\.,;:)*])(?!\w)))",
     re.ASCII,
 )
 _STATES: Final = frozenset(
@@ -85,14 +85,14 @@ def is_told(match: re.Match[str]) -> bool:
     low = value.lower()
     if " " in value and not match["quote"]:  # a phrase of many words, or a sentence about it
         return _is_own(match) and not any(said in _STATES or said.endswith(_STATE_ENDS) for said in low.split()[1:])
-    assigned = match["is"].lstrip()[0] in ":="
+    assigned = match["is"].lstrip()[:1] in ":=t"  # `changed the password to`
     if low in _STATES or _TECHNICAL.fullmatch(low) or (assigned and word in low):
         return False
     digits = any(map(str.isdecimal, value))
     if word.startswith("pin"):
         return value.isdecimal() and len(value) >= _DIGITS
     if not word.startswith("pass"):
-        if digits and not value.isdecimal() and len(value) >= _LONG and " " not in value:
+        if match["is"] != " to" and digits and not value.isdecimal() and len(value) >= _LONG and " " not in value:
             return True
     elif (digits and len(value) >= _DIGITS) or _SYMBOL.match(value) or match["quote"]:
         return True

@@ -60,6 +60,8 @@ TOLD = [
     'My password is "{correct horse}".', "my passphrase is {correct horse battery staple}.", "Our PIN is {4711}",
     "my PIN number: {123456} thanks", "Our staging API key is {abc123def456}.", "password = {hunter2}",
     "The credentials for prod are {admin/Sommer2026}.", "the access token of the shop is {9f8e7d6c5b4a}.",
+    "The password's {hunter2}", "passwd: {Sommer2026}", "The password is **{hunter2}**, ok?",
+    "the password is `{hunter2}`", "I changed the password to {Sommer2026}", "password (prod): {hunter2}",
     "{4111 1111 1111 1111}", "my card is {4111111111111111}, ok", "{5500-0000-0000-0004}", "{378282246310005}",
     "it is {3782 822463 10005}.", "{4222222222222}",
 ]  # fmt: skip
@@ -73,7 +75,10 @@ STATED = [
     "Our secret is simplicity.", "password = getPassword(x1)", "password = password1",
     "the password was changed in 2024",
     "Our passwords are rotated every 90 days.", "My password is in 1Password.", "the API key is $API_KEY2",
-    "the credentials are in ~/.aws/credentials2", "the password is ****", "Our token budget is 4000.",
+    "add the password to utils2.py", "we pass the token to step2foo1", "send the secret to node1234",
+    "I changed the password to something stronger", "The password (old): wrong", "The token's lifetime is 5",
+    "the password is `user_password`", "the credentials are in ~/.aws/credentials2",
+    "the password is ****", "Our token budget is 4000.",
     "1790000000000", "1790000000000000000", "2019 2020 2021 2022", "4111 1111 1111 1112", "0.4111111111111111",
     "4111111111111111a", "4111-1111-1111",
 ]  # fmt: skip
