@@ -30,6 +30,7 @@ from pipeline.service.after import await_memory
 from pipeline.service.body import media_type, read_body
 from pipeline.service.pack import make_pack
 from pipeline.service.problems import Kind, ProblemError
+from pipeline.service.turns import turn
 from pipeline.store.fetch import Ambiguous, Store
 
 REQUEST_BYTES: Final = 256 * KB
@@ -84,7 +85,7 @@ async def post_context_pack(request: Request, tenant: Reader) -> Response:
     asked, after = _pack_request(await read_body(request, REQUEST_BYTES), tenant)
     if after is not None:
         await await_memory(_store(request), tenant, after)
-    async with request.app.state.packs:
+    async with turn(request.app.state.packs):
         pack = await run_in_threadpool(make_pack, _store(request), asked)
     METRICS.pack_tokens.observe(pack.token_budget.used)
     told = in_overview(pack) if asked.vocabulary is Vocabulary.OVERVIEW else pack

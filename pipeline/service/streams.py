@@ -25,6 +25,7 @@ from pipeline.service import position
 from pipeline.service.access import Reader, admitted
 from pipeline.service.following import FAILURES, Following, Start, Step
 from pipeline.service.inbox import STALLED, Ending
+from pipeline.service.watch import HEAD
 from pipeline.topology import ARTIFACTS, EPISODES
 
 SSE: Final = "text/event-stream"
@@ -78,6 +79,10 @@ class Streaming(StreamingResponse):
         self._counted = counted
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope.get(HEAD):  # content that has no end would go on being made for nobody
+            await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
+            await send({"type": "http.response.body"})
+            return
         with self._counted:
             await super().__call__(scope, receive, send)
 

@@ -17,6 +17,8 @@ from pipeline.service.negotiation import HEADER
 from pipeline.service.problems import RETRY, Kind, answer, internal
 
 UNMATCHED: Final = "unmatched"
+HEAD: Final = "head"
+"""What the scope holds where the headers alone were asked for."""
 GONE: Final = 499
 """Whoever asked has gone before the request was there: nobody is answered."""
 SWITCHED: Final = 101
@@ -35,7 +37,7 @@ class Watch:
             await self._app(scope, receive, send)
             return
         if scope.get("method") == "HEAD":  # RFC 9110 §9.3.2: as GET; the server leaves the content out
-            scope = {**scope, "method": "GET"}
+            scope = {**scope, "method": "GET", HEAD: True}
         status, took = 0, 0.0
 
         async def noting(message: Message) -> None:

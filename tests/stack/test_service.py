@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import re
+import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 from urllib.parse import quote
 
@@ -14,6 +16,7 @@ import pytest
 
 from pipeline.contracts.pack import ContextPack, Explained
 from pipeline.contracts.schemas import documents
+from pipeline.service.pack import AT_ONCE, make_pack
 from pipeline.settings import Settings
 from pipeline.store.blocks import Blocks, connect
 from pipeline.store.keys import Keys
@@ -316,6 +319,31 @@ def test_a_defect_is_a_problem_and_a_line_without_what_was_sent(
     (line,) = [record for record in caplog.records if "ValueError at test_service.py" in record.getMessage()]
     assert line.tenant == ACME["X-HMX-Tenant"]  # type: ignore[attr-defined]
     assert "Traceback" not in caplog.text
+
+
+def test_who_finds_no_turn_at_a_pack_is_told_so_and_the_next_finds_one(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun, go_on = threading.Semaphore(0), threading.Event()
+
+    def slow(*asked: Any) -> Any:
+        begun.release()
+        assert go_on.wait(30)
+        return make_pack(*asked)
+
+    monkeypatch.setattr("pipeline.service.memory.make_pack", slow)
+    monkeypatch.setattr("pipeline.service.turns.WAIT_S", 0.1)
+    with serving(settings) as client, ThreadPoolExecutor() as pool:
+        first = [pool.submit(pack_of, client) for _ in range(AT_ONCE)]
+        assert all(begun.acquire(timeout=30) for _ in first)
+        refused = client.post("/v1/hmx/context-packs", json={"query": "q"}, headers=ACME)
+        also = client.post("/v1/synthesize", json={"query": "q"}, headers={"Authorization": "Bearer hx_test_acme"})
+        go_on.set()
+        assert all(pack.result(30)["entries"] for pack in first)
+        is_problem(refused, 503, "busy")
+        assert refused.headers["retry-after"]
+        assert (also.status_code, also.json()["error"]["code"]) == (503, "service_unavailable")
+        assert pack_of(client)["entries"]
 
 
 def test_metrics_name_the_route_and_never_what_was_asked_for(service: httpx.Client) -> None:

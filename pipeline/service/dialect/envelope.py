@@ -31,6 +31,7 @@ _CODES: Final[Mapping[str, str]] = {
     "internal": "internal_error",
     "kafka_unavailable": "service_unavailable",
     "redis_unavailable": "service_unavailable",
+    "busy": "service_unavailable",
     "stopping": "service_unavailable",
 }
 """How the clients call a kind of problem; others keep their code."""

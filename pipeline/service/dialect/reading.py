@@ -29,6 +29,7 @@ from pipeline.service.dialect.usage import Usage
 from pipeline.service.dialect.words import REQUEST_BYTES, Words, described, parsed, schema_of
 from pipeline.service.pack import make_pack
 from pipeline.service.problems import Kind, ProblemError
+from pipeline.service.turns import turn
 from pipeline.store.fetch import Ambiguous, Store
 
 PAGE: Final = 100
@@ -76,7 +77,7 @@ class Synthesis(Words):
 async def synthesize(request: Request, tenant: Reader) -> Response:
     """What memory has to say to a question, within a token budget."""
     asked = parsed(Synthesis, await read_body(request, REQUEST_BYTES))
-    async with request.app.state.packs:
+    async with turn(request.app.state.packs):
         answer = await run_in_threadpool(_answer, _store(request), tenant, asked)
     usage: Usage = request.app.state.usage
     usage.count(tenant, "syntheses")

@@ -7,6 +7,7 @@ const ADVICE = {
   rate_limited: "Wait a minute.",
   kafka_unavailable: "Look at /readyz and at `hmx status`; it is asked for again as soon as you try.",
   redis_unavailable: "Memory is in Redis: look at /readyz and at `hmx status`.",
+  busy: "Try again in a moment.",
   not_found: "It may have been erased, or belong to another tenant.",
 };
 
