@@ -90,8 +90,9 @@ class Stretches:
                         return self._resting.pop(at)
             if self._opened == CONSUMERS:
                 return self._resting.pop(0)
-            self._opened += 1
-        return _Hand(self._bootstrap, self._prefix)
+            hand = _Hand(self._bootstrap, self._prefix)
+            self._opened += 1  # only now: it may have failed
+            return hand
 
 
 class _Stretch(NamedTuple):

@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
-from confluent_kafka import Consumer
+from confluent_kafka import Consumer, KafkaException
 
 from pipeline.kafka import stretches
 from pipeline.kafka.stretches import Passing, Stretches, Wanted
@@ -91,6 +91,26 @@ def test_many_who_read_at_once_share_a_few_consumers_and_each_gets_its_own_stret
         own = [message.offset() or 0 for message in held[number] if is_wanted(message.key() or b"")]
         assert offsets == [offset for offset in own if begin <= offset < end]
     assert asked["consumers"] == 2
+
+
+def test_consumers_that_cannot_be_made_are_made_later(
+    settings: Settings, asked: Counter[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def none_left(*_: Any) -> None:
+        raise KafkaException("too many open files")
+
+    ours = Stretches(settings.kafka_bootstrap, settings.topic_prefix)
+    with monkeypatch.context() as patch:
+        patch.setattr(stretches, "Consumer", none_left)
+        for _ in range(stretches.CONSUMERS):
+            with pytest.raises(KafkaException):
+                ours.portion((EPISODES, 0), 0, 1, is_wanted)
+    number, messages = max(read(settings, EPISODES).items(), key=lambda item: len(item[1]))
+    end = (messages[-1].offset() or 0) + 1
+    found = [record.offset for record in stretch(ours, (EPISODES, number), 0, end, everything)]
+    ours.close()
+    assert found == [message.offset() for message in messages]
+    assert asked["consumers"] == 1
 
 
 def test_who_goes_on_where_a_portion_ended_moves_no_consumer(settings: Settings, asked: Counter[str]) -> None:
