@@ -13,11 +13,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.retrieval.growing import Growing
-from pipeline.retrieval.postings import idf, impacts, typical
+from pipeline.retrieval.postings import UNIT, idf, impacts, typical
 
 _TERM_BYTES: Final = 60
 _CARD_BYTES: Final = 500
 """About what a term of a card, and the card, take in memory."""
+_FEW: Final = 32
 
 
 class Corrected(msgspec.Struct, frozen=True, array_like=True):
@@ -143,14 +144,21 @@ class Field:
             self._typical = length
             self._weighed.clear()
 
-    def scores(self, terms: Sequence[str], slots: int) -> NDArray[np.int64]:
-        """Of each slot, as BM25."""
+    def scores(self, terms: Sequence[str], slots: int, texts: int = 0) -> NDArray[np.int64]:
+        """Of each slot, as BM25; as among so many texts where there are fewer."""
         scores = np.zeros(slots, np.int64)
         for term in terms:
             if term in self._holders:
                 found, weights = self._weights(term)
-                scores[found] += weights * idf(len(found), self._texts)
+                scores[found] += weights * idf(len(found), max(texts, self._texts))
         return scores
+
+    def covered(self, terms: Sequence[str], slots: int) -> NDArray[np.float64]:
+        """How much each slot has of what the terms weigh; about 1 where it has each of them once. Among few texts no
+        term is known to be common."""
+        texts = max(_FEW, self._texts)
+        whole = sum(idf(len(self._holders.get(term, ())), texts) for term in terms)
+        return self.scores(terms, slots, _FEW) / (UNIT * max(1, whole))
 
     def _count(self, terms: Mapping[str, int], sign: int) -> None:
         self._texts += sign

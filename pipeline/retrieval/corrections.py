@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from pipeline.retrieval.catalogue import Corrected, Field, Hit, Known, Slots
 from pipeline.retrieval.growing import Growing
-from pipeline.retrieval.plan import Plan
+from pipeline.retrieval.plan import CORRECTIONS, Plan
 from pipeline.retrieval.terms import terms
 from pipeline.segments.targets import Height, Name, Target, names_in
 
@@ -24,6 +24,8 @@ _HALVED: Final = 12
 _AGAIN: Final = 0.5
 """For each e-fold of the sessions in which it was said."""
 _SAME_AGENT: Final = 0.3
+_ENOUGH: Final = 0.2
+"""Of what a query's words weigh, where it is asked of all memory: one word that many corrections have is no reason."""
 _UNIT: Final = 1_000_000
 _IN_COMMON: Final = 0.5
 BEST: Final = int(_UNIT * (_IN_COMMON + 1 + max(Height)))
@@ -64,17 +66,17 @@ class Corrections:
             field.settle()
 
     def best(self, plan: Plan) -> list[Hit]:
-        """The highest scores, ties by name: of each target what was said last, of one that the query names all."""
+        """The highest scores, ties by name: of each target what was said last, of one that the query names all. What
+        the asking agent was told itself has a place where only some sections are asked for; elsewhere it must answer
+        the query as well."""
         if not len(self):
             return []
         size = len(self._slots.names)
         shares = [_share(field.scores(plan.terms, size)) for field in self._fields]
         named, there = self._heights(names_in(plan.request.query)), self._there(plan)
         own = np.isin(np.arange(size), list(self._agents.get(plan.request.agent_id or "", ())))
-        found = np.flatnonzero(
-            (self._newest(there) | (there & (named >= Height.FILE)))
-            & (own | (named > 0) | np.logical_or.reduce([share > 0 for share in shares]))
-        )
+        exactly = there & (named >= Height.FILE)
+        found = np.flatnonzero((self._newest(there) & ((named > 0) | self._answers(plan, own))) | exactly)
         goal, said, target = (share[found] for share in shares)
         near = (
             _GOAL * goal
@@ -86,7 +88,14 @@ class Corrections:
         )
         scores = np.zeros(size, np.int64)
         scores[found] = np.rint(_UNIT * (_IN_COMMON + near / near.max(initial=1.0) + named[found]))
-        return self._slots.best(found, scores, plan.corrections)
+        others = self._slots.best(found[~exactly[found]], scores, plan.corrections)
+        return [*self._slots.best(found[exactly[found]], scores, CORRECTIONS), *others]
+
+    def _answers(self, plan: Plan, own: NDArray[np.bool_]) -> NDArray[np.bool_]:
+        """What has a place though nothing is named."""
+        covered = [field.covered(plan.terms, len(own)) for field in self._fields]
+        most: NDArray[np.float64] = np.maximum.reduce(covered)
+        return most >= _ENOUGH if plan.request.sections is None else own | (most > 0)
 
     def _newest(self, there: NDArray[np.bool_]) -> NDArray[np.bool_]:
         """What was said last of its target; all that was said at once."""

@@ -27,6 +27,9 @@ PRECEDENTS: Final = (32, 16)
 POLICIES: Final = 20
 """Of a tenant, in every pack that has room: the newest."""
 CORRECTIONS: Final = 100
+_TOKENS_PER_CORRECTION: Final = 512
+"""Of a budget that is for all sections: what is corrected is a line of some 35 tokens, and seldom of more than 64, so
+that all of them take about an eighth of it at most."""
 QUERY_TERMS: Final = 64
 _LISTED: Final = 16
 
@@ -74,6 +77,7 @@ class Plan:
     precedents: tuple[int, int] | None = None
     """Of each kind so many; None where no session asks, for which something could come next."""
     corrections: int = CORRECTIONS
+    """Besides those whose file or command the query names."""
     labels: tuple[str, ...] = ()
     """All that is found has each of these (`documents.label`)."""
     as_of: int | None = None
@@ -100,12 +104,18 @@ def plan(request: PackRequest, embed: Embed | None = None) -> Plan:
         knowledge=KNOWLEDGE if as_of is None else LOOKED_AT,
         policies=POLICIES if as_of is None else LOOKED_AT,
         precedents=None if request.session_id is None else PRECEDENTS,
-        corrections=CORRECTIONS if as_of is None else LOOKED_AT,
+        corrections=_corrections(request),
         labels=_labels(request),
         as_of=as_of,
         earlier=as_of is not None or Past.SUPERSEDED in (request.include or ()),
         vector=_vector(request, embed),
     )
+
+
+def _corrections(request: PackRequest) -> int:
+    if request.sections is None:
+        return min(CORRECTIONS, max(1, request.token_budget // _TOKENS_PER_CORRECTION))
+    return CORRECTIONS if request.as_of is None else LOOKED_AT
 
 
 def _vector(request: PackRequest, embed: Embed | None) -> Vector | None:

@@ -14,7 +14,7 @@ from pipeline.retrieval.request import PackRequest
 from pipeline.store.fetch import Store
 from pipeline.store.projection import Record
 from pipeline.topology import KNOWLEDGE
-from tests.support.memory import Memory
+from tests.support.memory import Memory, episode, episode_as_read
 from tests.support.records import START_MS, event
 from tests.support.talk import knowledge_of, said
 
@@ -146,7 +146,30 @@ def test_a_pack_that_no_correction_has_anything_to_do_with_is_as_without_them(me
     assert after.entries == before.entries != []
     assert after.dropped_entries == before.dropped_entries
     assert after.token_budget == before.token_budget
-    assert len(shown(memory, "which database do we have", Section.FACTS, agent_id="agent")) == 2
+    query, told = "which database do we have", {"agent_id": "agent", "sections": ["facts"]}
+    assert len(shown(memory, query, Section.FACTS, **told)) == 2
+
+
+@pytest.mark.parametrize(
+    ("query", "left", "lines"), [("how do we publish the data migration", 1.0, 0), ("colour1 migration", 0.875, 8)]
+)
+def test_a_team_that_corrects_much_still_reads_what_was_said(
+    memory: Memory, query: str, left: float, lines: int
+) -> None:
+    turns = [f"The data migration of shop {n} takes {n} hours, then we run step {n * n}." for n in range(150)]
+    memory.write(*(episode_as_read(episode(f"e{n}", text, index=n), n) for n, text in enumerate(turns)))
+    asked: dict[str, Any] = {"agent_id": "agent", "token_budget": 4096}
+    before = _tokens_of_episodes(memory, query, **asked)
+    words = [f"colour{n % 4} " + " ".join(f"step{n}{way}" for way in "abcdefghijkl") for n in range(60)]
+    told = knowledge_of([e for n, text in enumerate(words) for e in corrected(f"c{n}", f"tool{n} run", text, at=n)])
+    memory.write(*as_read(told))
+    assert len(shown(memory, query, Section.FACTS, **asked)) == lines
+    assert _tokens_of_episodes(memory, query, **asked) >= left * before > 2_000
+
+
+def _tokens_of_episodes(memory: Memory, query: str, **asked: Any) -> int:
+    entries = memory.pack(query, **asked).entries
+    return sum(entry.token_estimate for entry in entries if entry.section is Section.EPISODES)
 
 
 def test_what_a_process_remembers_of_corrections_is_what_a_new_one_reads(memory: Memory) -> None:

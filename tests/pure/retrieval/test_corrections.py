@@ -43,7 +43,7 @@ def test_what_a_query_names_exactly_comes_before_its_file_its_neighbours_and_its
         "other": card("git push", "totals first", at=9, goal="totals"),
     }
     query = "Edit /srv/shop/cmd/cart/totals.go"
-    assert found(cards, query) == ["exact", "test", "directory", "tool", "other"]
+    assert found(cards, query, sections=["facts"]) == ["exact", "test", "directory", "tool", "other"]
 
 
 def test_of_a_target_the_newest_is_offered_and_of_one_that_is_named_everything() -> None:
@@ -61,12 +61,39 @@ def test_what_has_nothing_in_common_with_the_question_is_not_offered() -> None:
     assert found(cards, "what is the weather") == []
 
 
-def test_an_agent_is_offered_what_it_was_told_itself() -> None:
+def test_an_agent_that_asks_for_what_is_known_is_offered_what_it_was_told_itself() -> None:
     cards: dict[str, Known | None] = {
         "mine": card("git push", "never force it", agents=("me",)),
         "other": card("git tag", "sign it", agents=("you",)),
     }
-    assert found(cards, "what is the weather", agent_id="me") == ["mine"]
+    assert found(cards, "what is the weather", agent_id="me", sections=["facts"]) == ["mine"]
+    assert found(cards, "what is the weather", agent_id="me") == []
+
+
+def test_a_word_that_all_of_them_have_is_no_reason_to_show_them_with_what_answers_the_query() -> None:
+    cards: dict[str, Known | None] = {
+        str(n): card(f"tool{n} run", f"ask me about number{n}", goal="plan the release") for n in range(100)
+    }
+    assert found(cards, "when was the trip to Lisbon planned") == []
+    assert found(cards, "ask me how the trip was planned") == []
+    assert found(cards, "number7 of the release") == ["7"]
+
+
+def test_of_few_none_is_known_to_be_common() -> None:
+    cards: dict[str, Known | None] = {"a": card("git push", "never force it", goal="publish the shop")}
+    assert found(cards, "publish the page in April") == ["a"]
+
+
+def test_beside_everything_else_few_are_offered_but_for_what_is_named() -> None:
+    cards: dict[str, Known | None] = {
+        f"{n:02}": card("git push" if n < 20 else f"git x{n}", f"way {n}", at=n, goal="publish") for n in range(90)
+    }
+    asked = {"query": "publish", "token_budget": 4096}
+    assert found(cards, **asked) == [f"{n:02}" for n in range(89, 81, -1)]
+    assert len(found(cards, **asked, sections=["facts"])) == 71
+    named = found(cards, **asked | {"query": "Bash git push to publish"})
+    assert sorted(named[:20]) == [f"{n:02}" for n in range(20)]
+    assert len(named) == 28
 
 
 def test_only_what_has_every_label_is_offered_and_the_newest_of_that() -> None:
@@ -80,7 +107,7 @@ def test_only_what_has_every_label_is_offered_and_the_newest_of_that() -> None:
 def test_without_a_name_none_scores_a_third_of_the_best() -> None:
     known = Corrections()
     known.put({str(n): card(f"git x{n}", "publish", at=n, goal="publish", sessions=n + 1) for n in range(9)}.items())
-    scores = [hit.score for hit in known.best(plan(PackRequest(query="publish", tenant_id="acme")))]
+    scores = [hit.score for hit in known.best(plan(PackRequest(query="publish", tenant_id="acme", sections=["facts"])))]
     assert len(scores) == 9
     assert max(scores) < BEST / 3
 
