@@ -153,16 +153,6 @@ def test_a_question_waits_for_no_other_ones_answer_and_takes_in_what_that_one_ha
         assert other == found(fresh, QUERIES[2])
 
 
-def test_many_questions_at_once_while_memory_grows_are_each_answered_as_of_one_moment(memory: Memory) -> None:
-    writer, fresh = Writer(10), Store(memory.client, memory.keys)
-    with ThreadPoolExecutor(8) as pool:
-        for turn in range(12):
-            memory.write(*writer.episodes(20), *writer.artifacts(turn % 3))
-            asked = [(query, pool.submit(found, memory.store, query)) for query in QUERIES * 4]
-            expected = {query: found(fresh, query) for query in QUERIES}
-            assert all(answer.result(30) == expected[query] for query, answer in asked)
-
-
 def test_an_emptied_redis_that_holds_something_else_is_not_mistaken_for_the_old_one(memory: Memory) -> None:
     memory.write(*Writer(1).episodes(20))
     same_as_anew(memory)
