@@ -23,8 +23,8 @@ _TEST_OF: Final = re.compile(r"^tests?[_.-]|[_.-](?:tests?|spec)$|(?<=[a-z])(?:T
 _QUOTED: Final = re.compile(r"`([^`\n]+)`")
 _FIRST: Final = re.compile(r"\s*([A-Za-z][\w.-]*):?(?:\s+(.*))?", re.DOTALL)
 _WORD: Final = re.compile(r"[A-Za-z][\w-]*")
-_LOOKED_AT: Final = 400
-"""Characters in which a command's name stands."""
+_LONGEST: Final = 400
+"""Characters: of a file the last, of a tool the first, of a command those in which its name stands."""
 _NAMED_IN: Final = 128
 """Names of a text at most."""
 
@@ -60,7 +60,7 @@ class Target(NamedTuple):
 
 def target_of(tool: str, values: Sequence[str]) -> Target | None:
     """Of a call; None where it names nothing."""
-    path = next((path for path in map(file_named, values) if path), "")
+    path, tool = next((path for path in map(file_named, values) if path), ""), tool[:_LONGEST]
     if path:
         return Target(_place(path), tool)
     if values and (not tool or not _SHELLS.isdisjoint(words_of(tool))):
@@ -75,7 +75,7 @@ def target_of_action(step: Step) -> Target | None:
         return target_of(verb, step.values)
     if step.name == EDIT and step.text:
         return Target(_place(step.text), EDIT)
-    name = verb.removeprefix(_RUN)
+    name = verb.removeprefix(_RUN)[:_LONGEST]
     return Target(name, name.split()[0]) if name else None
 
 
@@ -92,11 +92,11 @@ def names_in(text: str) -> tuple[Name, ...]:
 
 def _names(text: str) -> Iterator[Name]:
     first = _FIRST.fullmatch(text)
-    commands = [quoted[:_LOOKED_AT] for quoted in _QUOTED.findall(text)]
+    commands = [quoted[:_LONGEST] for quoted in _QUOTED.findall(text)]
     if first is not None:
-        yield Height.EXACT, first[1]
-        yield Height.TOOL, first[1]
-        commands += [part[:_LOOKED_AT] for part in (text, first[2]) if part]
+        yield Height.EXACT, first[1][:_LONGEST]
+        yield Height.TOOL, first[1][:_LONGEST]
+        commands += [part[:_LONGEST] for part in (text, first[2]) if part]
     for command in map(_command, commands):
         if command:
             yield Height.EXACT, command
@@ -107,18 +107,18 @@ def _names(text: str) -> Iterator[Name]:
         yield from _of_file(place)
     for word, following in pairwise([*_WORD.findall(text), ""]):
         if "_" in word or word[1:] != word[1:].lower():
-            yield Height.EXACT, word
-            yield Height.TOOL, word
+            yield Height.EXACT, word[:_LONGEST]
+            yield Height.TOOL, word[:_LONGEST]
         if following and word.islower():
             yield Height.EXACT, f"{word} {following}"
 
 
 def _command(line: str) -> str:
-    return verb_of(Role.ACTION, line[:_LOOKED_AT]).removeprefix(_RUN)
+    return verb_of(Role.ACTION, line[:_LONGEST]).removeprefix(_RUN)
 
 
 def _place(path: str) -> str:
-    return "/".join(path.removeprefix("./").strip("/").split("/")[-_PARTS:])
+    return "/".join(path.removeprefix("./").strip("/").split("/")[-_PARTS:])[-_LONGEST:]
 
 
 def _of_file(place: str) -> Iterator[Name]:

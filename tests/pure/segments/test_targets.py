@@ -34,6 +34,37 @@ def test_a_call_is_about_a_file_else_a_command_else_its_tool(tool: str, values: 
     assert target.name == name
 
 
+@pytest.mark.parametrize(
+    ("tool", "values"),
+    [
+        ("Edit", (f"src/{'x' * 50_000}.go",)),
+        ("Edit", (f"{'x' * 50_000}/totals.go",)),
+        ("T" * 50_000, ()),
+        ("Bash", ("run-" + "x" * 50_000,)),
+        ("", ("x" * 50_000,)),
+    ],
+)
+def test_however_long_a_name_is_its_target_is_short_and_found_by_it(tool: str, values: tuple[str, ...]) -> None:
+    target = target_of(tool, values)
+    assert target is not None
+    assert max(map(len, target)) <= 400
+    assert height(target, f"{tool} {' '.join(values)}".strip()) is Height.EXACT
+
+
+@pytest.mark.parametrize(
+    "step",
+    [
+        Step("e", 0, Role.ACTION, name="edit", text=f"src/{'x' * 50_000}.go"),
+        Step("e", 0, Role.ACTION, name="x" * 50_000),
+        Step("e", 0, Role.CALL, name="x" * 50_000),
+    ],
+)
+def test_an_action_with_a_long_name_has_a_short_target_too(step: Step) -> None:
+    target = target_of_action(step)
+    assert target is not None
+    assert max(map(len, target)) <= 400
+
+
 def test_a_call_that_names_nothing_has_no_target() -> None:
     assert target_of("", ()) is None
 
