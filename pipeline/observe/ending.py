@@ -15,7 +15,8 @@ END_S: Final = 9.5
 
 
 def end_in_time() -> None:
-    """From now on the process has END_S."""
+    """From now on the process has END_S. It was told to stop, so it ends with exit code 0 also where it is cut off; the
+    log says which."""
     timer = threading.Timer(END_S, _end)
     timer.daemon = True
     timer.start()

@@ -113,7 +113,8 @@ class Store:
 
     def fetch(self, plan: Plan) -> Fetched:
         """Two round trips, the second for what is not kept yet; each is one snapshot. More only where earlier versions
-        are asked for, or imported priors, or where the tenant has events with a time to live."""
+        are asked for, or imported priors, where the tenant has events with a time to live, and where memory or another
+        question goes on meanwhile."""
         tenant = self._keys.tenant(plan.request.tenant_id)
         fetched, expiring = self._search.fetch(plan)
         with reachable():

@@ -1,8 +1,8 @@
-"""A plan → what memory holds for it, in at most two round trips: where to look, then what stands there. Each is one
-snapshot.
+"""A plan → what memory holds for it, in two round trips: where to look, then what stands there. Each is one snapshot.
 
 What the index says is remembered (see `views`) and brought up to date in the first trip; the answer is as of that trip,
-the same as if nothing had been remembered. Fails: StoreUnavailableError.
+the same as if nothing had been remembered. A trip is made again where too little is remembered, or where memory or
+another question has gone on meanwhile. Fails: StoreUnavailableError.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -85,7 +85,8 @@ class _Places(NamedTuple):
 
 
 class Search:
-    """Threads may share one; of the same tenant they wait for each other, but not while Redis is asked."""
+    """Threads may share one; of the same tenant they wait for each other, but not while Redis is asked: only for one
+    that was disturbed too often, and where all cards are read."""
 
     def __init__(self, client: Client, keys: Keys) -> None:
         self._client = client
