@@ -16,7 +16,9 @@ from pipeline.retrieval.corrections import Corrections
 from pipeline.retrieval.episode_index import EpisodeIndex, Term
 from pipeline.retrieval.vectors import Vector, Vectors
 
-VIEWS_BYTES: Final = 512 * MB
+VIEWS_BYTES: Final = 1024 * MB
+"""A million documents with vectors of 384 numbers take some 550 MB, and words beside them must stay: what is above the
+bound by itself is read again at every pack."""
 _WORD_BYTES: Final = 100
 NEVER: Final = b"never read"
 """No filling is called so."""

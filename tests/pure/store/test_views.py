@@ -3,7 +3,10 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.store.views import View, Views
+from pipeline.retrieval.episode_index import EpisodeIndex
+from pipeline.retrieval.postings import document_number, pack_row
+from pipeline.retrieval.vectors import Vectors, pack_vector
+from pipeline.store.views import VIEWS_BYTES, View, Views
 
 LIMIT = 20
 ROOM = 3
@@ -52,3 +55,11 @@ def test_who_was_forgotten_while_in_use_is_not_counted() -> None:
     early.terms.append(5)
     views.settle(early)
     assert views.nbytes == late.bytes
+
+
+def test_vectors_of_a_million_documents_leave_room_for_words() -> None:
+    documents, index, held = 20_000, EpisodeIndex(), Vectors(384)
+    numbers = [document_number(0, n) for n in range(documents)]
+    index.extend(b"".join(pack_row(number, f"s{number}", number, 1) for number in numbers))
+    held.extend([b"".join(pack_vector(number, b"\x01" * 384) for number in numbers)], index)
+    assert (index.nbytes + held.nbytes) * 1_000_000 // documents < VIEWS_BYTES * 3 // 4
