@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 from pipeline.retrieval.growing import Growing
 from pipeline.retrieval.postings import UNIT, idf, impacts, typical
 
-_TERM_BYTES: Final = 60
-_CARD_BYTES: Final = 500
+_TERM_BYTES: Final = 100
+_CARD_BYTES: Final = 900
 """About what a term of a card, and the card, take in memory."""
 _FEW: Final = 32
 

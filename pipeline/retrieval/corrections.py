@@ -32,8 +32,8 @@ BEST: Final = int(_UNIT * (_IN_COMMON + 1 + max(Height)))
 """In units: what anything in common counts, what the nearest is nearer, and the height at which its target is named.
 More than that none scores; where no target is named it is a quarter, and goes after facts that answer the query."""
 _NEVER: Final = np.iinfo(np.int64).min
-_TERM_BYTES: Final = 60
-_CARD_BYTES: Final = 1_000
+_TERM_BYTES: Final = 100
+_CARD_BYTES: Final = 2_600
 
 
 class Corrections:
