@@ -20,7 +20,8 @@ from pipeline.retrieval.score import Found
 
 STEPS: Final = 3
 LEAST: Final = 0.02
-"""What is done next in fewer of the cases is no advice."""
+"""What is done next in fewer of the cases is no advice. So low because few are shown, each with its share: the third is
+seldom right, but where none is likely one of three is."""
 FILES: Final = 5
 _REMEMBERED: Final = 16
 """Sets of precedents whose lesson a process remembers: a session asks again and again."""
