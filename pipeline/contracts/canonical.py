@@ -12,10 +12,13 @@ def canonical_json(value: Any) -> bytes:
     """RFC 8785 bytes of a JSON value.
 
     Integers that no double holds are written as they are, where the RFC has no answer: rounded, they would be others.
-    Never raises for values read from an accepted event. Raises `rfc8785.CanonicalizationError` for NaN and infinities,
-    `TypeError` for integers beyond 64 bits, lone surrogates and what JSON doesn't have.
+    Never raises for values read from an accepted event. Raises ValueError for NaN and infinities, integers beyond 64
+    bits, lone surrogates and what JSON doesn't have.
     """
-    return orjson.dumps(_prepared(value))
+    try:
+        return orjson.dumps(_prepared(value))
+    except orjson.JSONEncodeError as error:  # a TypeError, which a model's validator must not raise
+        raise ValueError(f"it has no canonical form: {error}") from error
 
 
 def content_hash(content: dict[str, Any]) -> str:

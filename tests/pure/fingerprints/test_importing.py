@@ -2,6 +2,7 @@
 
 import orjson
 import pytest
+from pydantic import ValidationError
 
 from pipeline.contracts.artifact_content import why_not
 from pipeline.contracts.fingerprint import PARTS, Fingerprint, Tier, fingerprint_hash
@@ -45,6 +46,14 @@ def test_active_artifacts_and_priors_are_given_to_whom_it_is_said(made: Fingerpr
 def test_a_tier_without_priors_gives_none() -> None:
     compact = fingerprint(learnt_of(history())[0], Tier.COMPACT)
     assert not [one for one in imports(compact, "newcomer") if one.pattern.startswith("x-hmx-priors")]
+
+
+@pytest.mark.parametrize("value", [2**64, "\ud800", float("nan")])
+def test_a_document_that_has_no_canonical_form_is_not_valid(made: Fingerprint, value: object) -> None:
+    told = made.model_dump()
+    told["artifact_summaries"]["artifacts"][0]["content"]["x"] = value
+    with pytest.raises(ValidationError, match="artifact_summaries"):
+        Fingerprint.model_validate(told)
 
 
 @pytest.mark.requirement("V-02")
