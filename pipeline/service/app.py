@@ -36,6 +36,7 @@ def create_app(settings: Settings) -> FastAPI:
 
     @asynccontextmanager
     async def running(app: FastAPI) -> AsyncIterator[None]:
+        await run_in_threadpool(pack.read_tables)
         log = EventLog(bootstrap, topic)
         app.state.log = log
         app.state.captures = capture.Captures(log, store, app.state.usage)

@@ -5,6 +5,7 @@ from typing import Final
 
 from pipeline.contracts.pack import ContextPack
 from pipeline.packs.assemble import assemble, with_duration
+from pipeline.packs.tokens import estimate
 from pipeline.retrieval.plan import plan
 from pipeline.retrieval.request import PackRequest
 from pipeline.store.fetch import Store
@@ -20,3 +21,9 @@ def make_pack(store: Store, request: PackRequest) -> ContextPack:
     planned = plan(request, store.embed)
     pack = assemble(request, planned, store.fetch(planned))
     return with_duration(pack, round((time.perf_counter() - started) * 1000, 3))
+
+
+def read_tables() -> None:
+    """Those that the first pack of a process would wait a tenth of a second for."""
+    plan(PackRequest(query="ready", tenant_id="_"))
+    estimate("ready")
