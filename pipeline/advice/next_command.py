@@ -26,6 +26,7 @@ Context = tuple[object, ...]
 
 
 Counts = defaultdict[str, float]
+"""Who only asks uses `get`: what is looked up otherwise is there from then on, and changes the next answer."""
 
 
 def _counts() -> Counts:
@@ -84,7 +85,7 @@ class Followed:
             verbs = self._verbs.get(context)
             if verbs:
                 kinds, total = len(verbs), len(verbs) + self._times[context]
-                before = {verb: (verbs[verb] + kinds * share) / total for verb, share in before.items()}
+                before = {verb: (verbs.get(verb, 0) + kinds * share) / total for verb, share in before.items()}
         return before
 
 
@@ -131,12 +132,12 @@ def advise(habits: Habits, own: Followed, acts: Sequence[Act], said: Iterable[st
 
 
 def _worded(habits: Habits, shares: dict[str, float], said: Iterable[str]) -> dict[str, float]:
-    words = sorted(word for word in set(said) if habits.said[word] >= _SELDOM)
+    words = sorted(word for word in set(said) if habits.said.get(word, 0) >= _SELDOM)
     total = sum(habits.told.values()) + len(shares) / 2
     gains: defaultdict[str, float] = defaultdict(float)
     for word in words:
         for verb, times in habits.said_before[word].items():
-            gains[verb] += log(1 + times / (_PRIOR * (habits.told[verb] + 0.5) / total))
+            gains[verb] += log(1 + times / (_PRIOR * (habits.told.get(verb, 0) + 0.5) / total))
     return {verb: share * exp(_WORDS * gains.get(verb, 0.0)) for verb, share in shares.items()}
 
 

@@ -86,6 +86,14 @@ def test_what_the_agent_says_decides_where_habits_do_not() -> None:
         assert first(next_command(habits, worded(99)._replace(said=said))) == verb
 
 
+def test_what_was_asked_before_does_not_change_the_answer() -> None:
+    """Other verbs stand in other courses, which whoever asks for looks up in vain."""
+    known = [*map(worded, range(8)), *(course(20 + n, ["a", "b", "c"]) for n in range(3))]
+    asked = [course(99, verbs)._replace(said=("unheard", "deploy")) for verbs in (["a"], ["x", "y"], ["a", "b"], [])]
+    habits = Habits(known)
+    assert [next_command(habits, one) for one in asked * 2] == [next_command(Habits(known), one) for one in asked * 2]
+
+
 def test_a_sessions_own_habits_come_in_as_it_grows() -> None:
     habits = Habits(course(n, ["a", "b"] * 3) for n in range(3))
     assert first(next_command(habits, course(9, ["a"]))) == "b"
