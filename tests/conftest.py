@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import uuid
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from hypothesis import HealthCheck, settings
 
 from pipeline.local import ports
 from tests.support.conformance import OUTCOMES
+from tests.support.memory import Memory
 from tests.support.stack import Servers
 from tests.support.stack import servers as running_servers
 
@@ -81,3 +83,12 @@ def kafka(servers: Servers) -> str:
 def redis_url(servers: Servers) -> str:
     """A real Redis-compatible server; keys are the test's own to choose, so that tests don't meet."""
     return servers.redis_url
+
+
+@pytest.fixture
+def memory(redis_url: str) -> Iterator[Memory]:
+    """Of the test alone: nobody else has its prefix, and nothing is left of it."""
+    made = Memory(redis_url, f"t{uuid.uuid4().hex}-")
+    yield made
+    made.wipe()
+    made.client.close()

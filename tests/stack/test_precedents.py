@@ -1,8 +1,6 @@
 """What past sessions did reaches the packs of one that is under way, from a real Redis."""
 
 import random
-import uuid
-from collections.abc import Iterator
 from typing import Any
 
 import jsonschema
@@ -26,14 +24,6 @@ from tests.support.sessions import interleaved, session
 
 QUESTION = "Please deploy the ledger service to staging"
 DEPLOYS = ["build_image", "check_namespace", "apply_manifest", "verify_rollout"]
-
-
-@pytest.fixture
-def memory(redis_url: str) -> Iterator[Memory]:
-    made = Memory(redis_url, f"t{uuid.uuid4().hex}-")
-    yield made
-    made.wipe()
-    made.client.close()
 
 
 def told(count: int, tenant: str = "acme") -> list[Record]:

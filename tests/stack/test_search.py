@@ -2,8 +2,6 @@
 
 import random
 import threading
-import uuid
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -26,14 +24,6 @@ from tests.support.memory import T0, Memory, artifact, artifact_as_read, episode
 
 WORDS = ("deploy", "staging", "rotate", "vault", "namespace", "pods", "ingress", "credentials")
 QUERIES = ("deploy staging", "rotate the vault credentials", "namespace of the pods and the ingress", "unheard of")
-
-
-@pytest.fixture
-def memory(redis_url: str) -> Iterator[Memory]:
-    made = Memory(redis_url, f"t{uuid.uuid4().hex}-")
-    yield made
-    made.wipe()
-    made.client.close()
 
 
 class Writer:

@@ -2,8 +2,6 @@
 
 import random
 import threading
-import uuid
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -28,14 +26,6 @@ ASKED: list[dict[str, Any]] = [
     {"query": "deploy", "lineage": {"session_id": "s1-1"}},
     {"query": "vault pods", "query_vector": [1.0, 0.2, -0.3, 0.4]},
 ]
-
-
-@pytest.fixture
-def memory(redis_url: str) -> Iterator[Memory]:
-    made = Memory(redis_url, f"t{uuid.uuid4().hex}-")
-    yield made
-    made.wipe()
-    made.client.close()
 
 
 def blocks(memory: Memory, seed: int) -> None:

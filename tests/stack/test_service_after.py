@@ -2,7 +2,6 @@
 
 import threading
 import time
-import uuid
 from collections.abc import Iterator
 
 import httpx
@@ -14,14 +13,6 @@ from tests.support.pipeline import new_settings
 from tests.support.service import serving
 
 TENANT = {"X-HMX-Tenant": "acme"}
-
-
-@pytest.fixture
-def memory(redis_url: str) -> Iterator[Memory]:
-    made = Memory(redis_url, f"t{uuid.uuid4().hex}-")
-    yield made
-    made.wipe()
-    made.client.close()
 
 
 @pytest.fixture

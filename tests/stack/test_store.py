@@ -1,8 +1,6 @@
 """Memory in a real Redis: blocks under their guard, and what is read back."""
 
 import random
-import uuid
-from collections.abc import Iterator
 
 import orjson
 import pytest
@@ -20,14 +18,6 @@ from pipeline.topology import ARTIFACTS, EPISODES, EVIDENCE
 from tests.support.inprocess import artifacts_of, events_log, run, sessions_fold
 from tests.support.memory import T0, Memory, artifact, artifact_as_read, contribution_as_read, episode, episode_as_read
 from tests.support.sessions import session
-
-
-@pytest.fixture
-def memory(redis_url: str) -> Iterator[Memory]:
-    made = Memory(redis_url, f"t{uuid.uuid4().hex}-")
-    yield made
-    made.wipe()
-    made.client.close()
 
 
 def some_records() -> list[Record]:

@@ -1,8 +1,6 @@
 """What packs from a real Redis are restricted to, what they bring back on request, and what has lost its ground."""
 
 import json
-import uuid
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -19,14 +17,6 @@ from tests.support.memory import T0, Memory, artifact, artifact_as_read, episode
 from tests.support.talk import knowledge_of, said
 
 DAY = 86_400_000
-
-
-@pytest.fixture
-def memory(redis_url: str) -> Iterator[Memory]:
-    made = Memory(redis_url, f"t{uuid.uuid4().hex}-")
-    yield made
-    made.wipe()
-    made.client.close()
 
 
 def episodes(*fields: dict[str, Any]) -> list[Record]:

@@ -1,7 +1,5 @@
 """Knowledge in a real Redis: what of it packs show, and where."""
 
-import uuid
-from collections.abc import Iterator
 from typing import Any
 
 import orjson
@@ -17,14 +15,6 @@ from pipeline.topology import KNOWLEDGE
 from tests.support.memory import Memory, episode, episode_as_read
 from tests.support.records import START_MS, event
 from tests.support.talk import knowledge_of, said
-
-
-@pytest.fixture
-def memory(redis_url: str) -> Iterator[Memory]:
-    made = Memory(redis_url, f"t{uuid.uuid4().hex}-")
-    yield made
-    made.wipe()
-    made.client.close()
 
 
 def as_read(records: list[dict[str, Any]]) -> list[Record]:

@@ -1,8 +1,7 @@
 """Contributions in Redis are bounded as the maps are that artifacts are compiled from, on the real server."""
 
 import random
-import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 import orjson
 import pytest
@@ -15,14 +14,6 @@ from tests.support.evidence import control, evidence
 from tests.support.inprocess import run
 from tests.support.memory import Memory
 from tests.support.records import LogRecord
-
-
-@pytest.fixture
-def memory(redis_url: str) -> Iterator[Memory]:
-    made = Memory(redis_url, f"t{uuid.uuid4().hex}-")
-    yield made
-    made.wipe()
-    made.client.close()
 
 
 def as_read(records: Sequence[LogRecord]) -> list[Record]:

@@ -1,7 +1,6 @@
 """Packs from a real Redis for questions that bring a vector: what events' own embeddings are near it (HMX-E §2.2)."""
 
 import json
-import uuid
 from collections.abc import Iterator
 from typing import Any
 
@@ -20,14 +19,6 @@ QUESTION = "How do I get my money back?"
 ASKED = [0.1, 0.9, 0.2]
 DECOY, ANSWER, FAR = "decoy", "answer", "far"
 MODEL = {"x-hmx-embedding-model": "mini"}
-
-
-@pytest.fixture
-def memory(redis_url: str) -> Iterator[Memory]:
-    made = Memory(redis_url, f"t{uuid.uuid4().hex}-")
-    yield made
-    made.wipe()
-    made.client.close()
 
 
 def said(event_id: str, text: str, embeddings: list[float], place: int, partition: int = 0, **fields: Any) -> Record:

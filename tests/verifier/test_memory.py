@@ -1,9 +1,6 @@
 """What the verifier predicts of Redis is what the materialiser writes there: the same keys, layout and bytes."""
 
-import uuid
 from collections.abc import Iterable, Iterator
-
-import pytest
 
 from pipeline.stages.fold import Output
 from pipeline.stages.patterns import PatternsFold
@@ -18,14 +15,6 @@ from tests.verifier.projection import Expected, sorted_parts
 
 PARTITIONS = 2
 AT_A_TIME = 50
-
-
-@pytest.fixture
-def memory(redis_url: str) -> Iterator[Memory]:
-    made = Memory(redis_url, f"t{uuid.uuid4().hex}-")
-    yield made
-    made.wipe()
-    made.client.close()
 
 
 def test_what_is_written_is_what_the_verifier_predicts(memory: Memory, redis_url: str) -> None:
