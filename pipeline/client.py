@@ -215,11 +215,11 @@ class Hippocortex:
     def _asked(self, method: str, path: str, body: bytes | None) -> bytes:
         """The data of the answer. Raises ClientError."""
         headers = {"Authorization": f"Bearer {self._key}", "Content-Type": "application/json"}
-        request = urllib.request.Request(self._url + path, body, headers, method=method)  # noqa: S310  see `base_url`
+        request = urllib.request.Request(self._url + path, body, headers, method=method)  # noqa: S310  whose address the caller chose
         status = 0
         try:
             try:
-                with urllib.request.urlopen(request, timeout=self._timeout) as answer:  # noqa: S310  likewise
+                with urllib.request.urlopen(request, timeout=self._timeout) as answer:  # noqa: S310  whose address the caller chose
                     status, said = answer.status, answer.read()
             except urllib.error.HTTPError as refused:
                 with refused:

@@ -13,6 +13,7 @@ from pipeline.contracts.ids import content_id
 from pipeline.contracts.instants import format_ms
 from pipeline.contracts.limits import PACK_BYTES, PACK_DROPS
 from pipeline.contracts.pack import (
+    PERMITTED,
     AssemblyMetadata,
     ContextPack,
     DecisionConstraint,
@@ -49,7 +50,8 @@ def assemble(request: PackRequest, plan: Plan, fetched: Fetched) -> ContextPack:
     }
     standing = [each for ordered in found.values() for each in ordered if each.always and each.barred is None]
     offered, allocation, drops = _spread(ask, found, standing)
-    placed = [each for each in standing if each.key in {kept.key for kept in allocation.placed}]
+    kept = {each.key for each in allocation.placed}
+    placed = [each for each in standing if each.key in kept]
     if len(placed) < len(standing):
         # Who said a rule that found no room says what nothing else in the pack does.
         offered, allocation, drops = _spread(ask, found, placed)
@@ -64,7 +66,7 @@ def _spread(
     drops: list[Drop] = []
     offers: list[Offer] = []
     for rule, ordered in found.items():
-        kept, dropped = _sift(ordered, () if rule.section is Section.CORE else standing)
+        kept, dropped = _sift(ordered, standing if SourceType.EPISODE in PERMITTED[rule.section] else ())
         offers.append(Offer(rule.section, section_weight(ask.priors, rule.section, rule.weight), kept))
         drops += dropped
     offered = Offered(offers, fill_of(ask.request.strategy), ask.request.token_budget)

@@ -9,7 +9,7 @@ the server half of what a script's do. Fails: StoreUnavailableError; TornStateEr
 import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias, cast
 
 import redis
 from hiredis import pack_command
@@ -22,7 +22,7 @@ from pipeline.store.keys import Keys
 Client: TypeAlias = Any
 """`redis.Redis`, whose own types do not know that it answers with bytes here."""
 
-_pack: Final[Callable[[Command], bytes]] = pack_command  # type: ignore[assignment]  # its type allows one argument
+_pack: Final = cast("Callable[[Command], bytes]", pack_command)  # its own type allows a command of one argument only
 _TORN: Final = b"torn"
 _ANEW: Final = "a block was applied in part: delete the pipeline's keys in Redis, and memory is built anew"
 
