@@ -26,15 +26,7 @@ from pipeline.contracts.envelope import ABSENT, Envelope, read_envelope
 from pipeline.contracts.event import ARRIVAL, EXTENSIONS, SEQUENCE_MEANS, Event
 from pipeline.contracts.instants import parse_instant
 from pipeline.contracts.keys import CONTROL_PREFIX, CONTROL_TENANT
-from pipeline.contracts.limits import (
-    CONTENT_BYTES,
-    EVENT_BYTES,
-    INTEGER_MAX,
-    METADATA_BYTES,
-    NESTING,
-    REDACTED_PATH,
-    REDACTED_PATHS,
-)
+from pipeline.contracts.limits import CONTENT_BYTES, EVENT_BYTES, INTEGER_MAX, METADATA_BYTES, NESTING
 from pipeline.contracts.rejections import UNREADABLE, Reason, Rejection
 from pipeline.contracts.versions import HMX_VERSION, Version, parse_version
 from pipeline.intake.notes import notes
@@ -149,7 +141,7 @@ def _plain(value: bytes | None) -> Accepted | None:
     elif len(value) != len(dump) and _may_be_inexact(value, dump, odd):
         return None
     return Accepted(
-        event, fields, value, instant, _digest(dump, odd), _named(paths), notes(event.event_type, content),
+        event, fields, value, instant, _digest(dump, odd), paths, notes(event.event_type, content),
         _is_control(event),
     )  # fmt: skip
 
@@ -179,11 +171,7 @@ def _decode(value: bytes | None) -> Accepted:
     noted = notes(event.event_type, fields["content"])
     clean = value if fields is parsed else orjson.dumps(fields)
     envelope = read_envelope(clean)
-    return Accepted(envelope, fields, clean, instant, _digest(dump, odd), _named(paths), noted, _is_control(envelope))
-
-
-def _named(paths: tuple[str, ...]) -> tuple[str, ...]:
-    return tuple(path[:REDACTED_PATH] for path in paths[:REDACTED_PATHS]) if paths else ()
+    return Accepted(envelope, fields, clean, instant, _digest(dump, odd), paths, noted, _is_control(envelope))
 
 
 def _is_control(event: Envelope) -> bool:

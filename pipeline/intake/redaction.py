@@ -18,8 +18,8 @@ from typing import Any, Final, NamedTuple
 import orjson
 
 from pipeline.contracts.event import Event
-from pipeline.contracts.limits import NESTING
-from pipeline.intake.paths import child
+from pipeline.contracts.limits import NESTING, REDACTED_PATH, REDACTED_PATHS
+from pipeline.intake.paths import path_of
 from pipeline.intake.scan import finder
 from pipeline.intake.spoken import CARD, CARD_SHAPE, PIN_SHAPE, SECRET, SECRET_SHAPE, WORDS, is_card, is_told
 
@@ -169,53 +169,87 @@ _holds_any: Final = finder(
 
 
 def redact(fields: dict[str, Any]) -> tuple[dict[str, Any], tuple[str, ...]]:
-    """The event's values without secrets, and the JSON paths where they were."""
-    paths: list[str] = []
+    """The event's values without secrets, and the JSON paths where they were; of very many the first."""
+    found = _Found()
     searched = {name: value for name, value in fields.items() if name not in _KEPT}
-    clean = _object(searched, "$", paths, 0)
+    clean = _object(searched, found, 0)
     if clean is searched:
         return fields, ()
-    return {name: value for name, value in fields.items() if name in _KEPT} | clean, tuple(paths)
+    return {name: value for name, value in fields.items() if name in _KEPT} | clean, tuple(found.paths)
 
 
-def _walk(value: Any, path: str, paths: list[str], depth: int) -> Any:
+class _Found:
+    """Where secrets were, told by the keys and indices that lead to the value looked at.
+
+    A path is only made where there was a secret, and so often: in a deep event each is long.
+    """
+
+    def __init__(self) -> None:
+        self.paths: list[str] = []
+        self.trail: list[str | int] = []
+
+    def here(self) -> None:
+        if len(self.paths) < REDACTED_PATHS:
+            self.paths.append(path_of(self.trail)[:REDACTED_PATH])
+
+
+def _walk(value: Any, found: _Found, depth: int) -> Any:
     if isinstance(value, str):
-        return _string(value, path, paths, depth)
+        return _string(value, found, depth)
     if depth >= NESTING and isinstance(value, dict | list):  # only within strings that hold JSON: nobody looks so deep
-        paths.append(path)
+        found.here()
         return REDACTED
     if isinstance(value, dict):
-        return _object(value, path, paths, depth)
+        return _object(value, found, depth)
     if isinstance(value, list):
-        items = [_walk(item, f"{path}[{index}]", paths, depth + 1) for index, item in enumerate(value)]
-        return value if all(map(_same, items, value)) else items
+        return _list(value, found, depth)
     return value
+
+
+def _list(value: list[Any], found: _Found, depth: int) -> list[Any]:
+    items: list[Any] = []
+    for index, item in enumerate(value):
+        found.trail.append(index)
+        items.append(_walk(item, found, depth + 1))
+        found.trail.pop()
+    return value if all(map(_same, items, value)) else items
 
 
 def _same(one: Any, other: Any) -> bool:
     return one is other
 
 
-def _object(value: dict[str, Any], path: str, paths: list[str], depth: int) -> dict[str, Any]:
+def _object(value: dict[str, Any], found: _Found, depth: int) -> dict[str, Any]:
     clean: dict[str, Any] = {}
     changed = False
+    taken: dict[str, int] = {}
     named = _named_secret(value) if "value" in value else ""
     for key, item in value.items():
         name = _text(key) if _doubtful(key) else key
-        while name in clean:  # two secrets were keys of one object
-            name += "+"
-        place = child(path, name)
+        if name in clean:  # two secrets were keys of one object
+            name = _free(name, clean, taken)
+        found.trail.append(name)
         if bears_secret(key) and not _empty(item):
-            new = _under_secret_key(key.lower(), item, place, paths)
+            new = _under_secret_key(key.lower(), item, found)
         elif named and key == "value" and not _empty(item):
-            new = _under_secret_key(named, item, place, paths)
+            new = _under_secret_key(named, item, found)
         else:
-            new = _walk(item, place, paths, depth + 1)
+            new = _walk(item, found, depth + 1)
         if name != key:
-            paths.append(place)
+            found.here()
+        found.trail.pop()
         changed = changed or new is not item or name != key
         clean[name] = new
     return clean if changed else value
+
+
+def _free(name: str, clean: dict[str, Any], taken: dict[str, int]) -> str:
+    """`[REDACTED]+`, `[REDACTED]+2`, …: no number is tried twice, so that many such keys take linear time."""
+    free = name + "+"
+    while free in clean:
+        taken[name] = taken.get(name, 1) + 1
+        free = f"{name}+{taken[name]}"
+    return free
 
 
 @lru_cache(maxsize=4096)
@@ -235,10 +269,10 @@ def _empty(value: Any) -> bool:
     return value is None or value is True or value is False or value in ("", REDACTED)
 
 
-def _under_secret_key(key: str, value: Any, path: str, paths: list[str]) -> Any:
+def _under_secret_key(key: str, value: Any, found: _Found) -> Any:
     if _METRIC.search(key) and _counts(value):
         return value
-    paths.append(path)
+    found.here()
     return REDACTED
 
 
@@ -255,16 +289,16 @@ def _plain(key: str) -> bool:
     return _METRIC.search(key.lower()) is not None or not (bears_secret(key) or _text(key) != key)
 
 
-def _string(value: str, path: str, paths: list[str], depth: int) -> str:
+def _string(value: str, found: _Found, depth: int) -> str:
     if not _doubtful(value):
         return value
     inner = _json(value)
     if inner is not None:
-        new = _nested(inner, value, path, paths, depth)
+        new = _nested(inner, value, found, depth)
     else:
         new = _text(value)
         if new != value:
-            paths.append(path)
+            found.here()
     return value if new == value else new
 
 
@@ -278,8 +312,8 @@ def _json(text: str) -> Any:
         return None
 
 
-def _nested(inner: Any, text: str, path: str, paths: list[str], depth: int) -> str:
-    clean = _walk(inner, path, paths, depth + 1)
+def _nested(inner: Any, text: str, found: _Found, depth: int) -> str:
+    clean = _walk(inner, found, depth + 1)
     return text if clean is inner else orjson.dumps(clean).decode()
 
 

@@ -2,6 +2,10 @@
 
 import json
 import re
+import sys
+from collections.abc import Callable
+from functools import reduce
+from types import FrameType
 from typing import Any
 
 import msgspec
@@ -10,6 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pipeline.contracts.limits import REDACTED_PATH, REDACTED_PATHS
 from pipeline.intake.decode import Accepted, decode
 from pipeline.intake.redaction import REDACTED, redact, suspicious
 from tests.support.events import encoded, event, full_event
@@ -124,6 +129,24 @@ def decoded(sent: dict[str, Any]) -> Accepted:
     return outcome
 
 
+def _lines_run(call: Callable[[], object]) -> int:
+    """How many lines of Python a call runs: a measure of work that no other process disturbs."""
+    lines = 0
+
+    def trace(_frame: FrameType, what: str, _argument: object) -> Any:
+        nonlocal lines
+        lines += what == "line"
+        return trace
+
+    before = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        call()
+    finally:
+        sys.settrace(before)
+    return lines
+
+
 def holds_secret(value: Any) -> bool:
     return BODY.lower()[:16] in orjson.dumps(value).decode().lower()
 
@@ -207,6 +230,32 @@ class TestSecrets:
         fields = decoded(event(content={f"sk-{BODY}1": 1, f"sk-{BODY}2": 2})).fields
         assert sorted(fields["content"].values()) == [1, 2]
         assert not holds_secret(fields)
+
+    def test_in_keys_leave_names_in_the_order_of_the_document(self) -> None:
+        keys = [f"sk-{BODY}1", f"{REDACTED}+2", f"sk-{BODY}2", f"sk-{BODY}3", f"{REDACTED}+", f"sk-{BODY}4"]
+        fields, _ = redact(event(content={key: at for at, key in enumerate(keys)}))
+        assert fields["content"] == {
+            REDACTED: 0, f"{REDACTED}+2": 1, f"{REDACTED}+": 2, f"{REDACTED}+3": 3, f"{REDACTED}++": 4,
+            f"{REDACTED}+4": 5,
+        }  # fmt: skip
+        assert list(fields["content"].values()) == list(range(6))
+
+    @pytest.mark.parametrize(
+        "hostile",
+        [
+            lambda n: {f"sk-a{at:07}": 1 for at in range(n)},
+            lambda n: {f"{REDACTED}+{at}": 1 for at in range(n)} | {f"sk-a{at:07}": 1 for at in range(n)},
+            lambda n: reduce(
+                lambda inner, at: {f"level{at:060}": inner}, range(150), [f"sk-a{at:07}" for at in range(n)]
+            ),
+        ],
+    )
+    def test_in_many_keys_cost_steps_and_bytes_in_proportion(self, hostile: Callable[[int], dict[str, Any]]) -> None:
+        few, many = (event(content=hostile(n)) for n in (200, 2000))
+        assert _lines_run(lambda: redact(many)) < 12 * _lines_run(lambda: redact(few))
+        clean, paths = redact(many)
+        assert len(encoded(clean)) < 2 * len(encoded(many))
+        assert sum(map(len, paths)) <= REDACTED_PATHS * REDACTED_PATH
 
     def test_make_no_difference_between_two_events(self) -> None:
         one, other = (decoded(event(content={"password": text})) for text in ("a", "b"))
