@@ -6,9 +6,11 @@ Sizes in bytes, the version's support and reserved names need more than a field:
 from typing import Annotated, Any, Final
 
 from pydantic import AfterValidator, BeforeValidator, Field
+from pydantic_core import PydanticCustomError
 
+from pipeline.contracts.ids import too_long
 from pipeline.contracts.instants import parse_instant
-from pipeline.contracts.limits import EMBEDDING_DIMENSIONS, EVENT_TAGS, INTEGER_MAX
+from pipeline.contracts.limits import EMBEDDING_DIMENSIONS, EVENT_TAGS, ID_BYTES, INTEGER_MAX
 from pipeline.contracts.model import Model
 from pipeline.contracts.versions import parse_version
 
@@ -30,7 +32,21 @@ def _integral(value: Any) -> Any:
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
+ID_TOO_LONG: Final = "id_too_long"
+"""The type of error of an id that is."""
+
+
+def _short(text: str) -> str:
+    if too_long(text):
+        size = len(text.encode())
+        raise PydanticCustomError(ID_TOO_LONG, "{size} bytes, at most {most}", {"size": size, "most": ID_BYTES})
+    return text
+
+
 Name = Annotated[str, Field(min_length=1)]
+Link = Annotated[str, Field(json_schema_extra={"maxLength": ID_BYTES}), AfterValidator(_short)]
+"""An id of something else. JSON Schema counts characters; 512 bytes have never more of these."""
+Id = Annotated[Link, Field(min_length=1)]
 HmxVersion = Annotated[str, Field(json_schema_extra={"pattern": r"^HMX-[0-9]+\.[0-9]+$"}), AfterValidator(_version)]
 Timestamp = Annotated[str, Field(json_schema_extra={"format": "date-time"}), AfterValidator(_timestamp)]
 Natural = Annotated[int, Field(ge=0, le=INTEGER_MAX), BeforeValidator(_integral)]
@@ -51,18 +67,18 @@ class Event(Model):
     """One HMX event (HMX-E §2)."""
 
     hmx_version: HmxVersion
-    event_id: Name
+    event_id: Id
     event_type: Name
-    agent_id: Name
-    tenant_id: Name
-    session_id: Name
+    agent_id: Id
+    tenant_id: Id
+    session_id: Id
     timestamp: Timestamp
     sequence: Natural
     content: dict[str, Any]
     metadata: dict[str, Any]
-    trace_id: str | None = None
-    correlation_id: str | None = None
-    parent_event_id: str | None = None
+    trace_id: Link | None = None
+    correlation_id: Link | None = None
+    parent_event_id: Link | None = None
     embeddings: Annotated[list[float], Field(min_length=1, max_length=EMBEDDING_DIMENSIONS)] | None = None
     salience: Unit | None = None
     source: str | None = None

@@ -1,8 +1,15 @@
-"""Ids made from content, so that a replay mints the same ones: UUIDv8 = 48 bits of event time and 74 of SHA-256."""
+"""How long an id may be; and ids made from content, so that a replay mints the same ones: UUIDv8 = 48 bits of event
+time and 74 of SHA-256."""
 
 import hashlib
 
 from pipeline.contracts.keys import join_key
+from pipeline.contracts.limits import ID_BYTES
+
+
+def too_long(text: str) -> bool:
+    """Whether an id has more bytes of UTF-8 than any id may have."""
+    return len(text) > ID_BYTES or not (text.isascii() or len(text.encode()) <= ID_BYTES)
 
 
 def content_id(ms: int, *parts: str) -> str:

@@ -14,6 +14,7 @@ CONTENT_BYTES: Final = 512 * KB
 METADATA_BYTES: Final = 64 * KB
 EMBEDDING_DIMENSIONS: Final = 4096
 EVENT_TAGS: Final = 64
+ID_BYTES: Final = 512  # of UTF-8, each id of an event or of a request; a longer one is refused as `id_too_long`
 INTEGER_MAX: Final = 2**64 - 1  # what a JSON parser here keeps exact
 NESTING: Final = 200  # objects and arrays in each other; parsers and writers here stop at 254
 

@@ -7,7 +7,8 @@ namespaced (§3) pass with a note. Checks, in this order; the first that fails i
     2. numbers that would lose digits, keys that occur twice
     3. `hmx_version`: its form, then its major
     4. the fields in the order of HMX-E §2, then unknown fields (under HMX-1.0 only: a later minor may add some)
-    5. size of content, size of metadata
+    5. ids in `content` and `metadata`: of the call that a result belongs to, of the subject
+    6. size of content, size of metadata
 
 Most events are plain: small, with the fields and types of HMX-1.0 and nothing that wants a closer look. A fast path
 recognises these, and may say nothing else about an event than that it is plain; all others take the path of the checks.
@@ -23,10 +24,19 @@ from pydantic import ValidationError
 
 from pipeline.contracts.canonical import canonical_json
 from pipeline.contracts.envelope import ABSENT, Envelope, read_envelope
-from pipeline.contracts.event import ARRIVAL, EXTENSIONS, SEQUENCE_MEANS, Event
+from pipeline.contracts.event import ARRIVAL, EXTENSIONS, ID_TOO_LONG, SEQUENCE_MEANS, Event
+from pipeline.contracts.event_types import event_type
+from pipeline.contracts.ids import too_long
 from pipeline.contracts.instants import parse_instant
 from pipeline.contracts.keys import CONTROL_PREFIX, CONTROL_TENANT
-from pipeline.contracts.limits import CONTENT_BYTES, EVENT_BYTES, INTEGER_MAX, METADATA_BYTES, NESTING
+from pipeline.contracts.limits import (
+    CONTENT_BYTES,
+    EVENT_BYTES,
+    ID_BYTES,
+    INTEGER_MAX,
+    METADATA_BYTES,
+    NESTING,
+)
 from pipeline.contracts.rejections import UNREADABLE, Reason, Rejection
 from pipeline.contracts.versions import HMX_VERSION, Version, parse_version
 from pipeline.intake.notes import notes
@@ -44,6 +54,9 @@ _OWN_REASON: Final = {
     "tags": Reason.BAD_TAGS,
     "ttl_seconds": Reason.BAD_TTL,
 }
+_CALL_ID: Final = "call_id"
+"""Where the content of every type that has one has the id that pairs a call with its result."""
+_SUBJECT: Final = "subject_id"
 _MINTED: Final = frozenset({"sequence", "timestamp"})
 _INTEGER_MIN: Final = -(2**63)
 _DUMP: Final = orjson.OPT_SORT_KEYS
@@ -140,6 +153,8 @@ def _plain(value: bytes | None) -> Accepted | None:
                 odd = _odd_numbers(dump)
     elif len(value) != len(dump) and _may_be_inexact(value, dump, odd):
         return None
+    if _may_be_too_long(fields, content):
+        return None
     return Accepted(
         event, fields, value, instant, _digest(dump, odd), paths, notes(event.event_type, content),
         _is_control(event),
@@ -162,6 +177,7 @@ def _decode(value: bytes | None) -> Accepted:
     event = _validated(known)
     if unknown:
         fields = _set_aside(fields, known, unknown, version)
+    _check_inner_ids(fields)
     if len(value) > _PLAIN_BYTES:
         _check_sizes(parsed, len(value))
     if type(fields["sequence"]) is float or type(fields.get("ttl_seconds")) is float:
@@ -172,6 +188,27 @@ def _decode(value: bytes | None) -> Accepted:
     clean = value if fields is parsed else orjson.dumps(fields)
     envelope = read_envelope(clean)
     return Accepted(envelope, fields, clean, instant, _digest(dump, odd), paths, noted, _is_control(envelope))
+
+
+def _may_be_too_long(fields: dict[str, Any], content: dict[str, Any]) -> bool:
+    """Whether an id has too many bytes, asked of all of them at once where these are few."""
+    call_id, subject = content.get(_CALL_ID), fields["metadata"].get(_SUBJECT)
+    ids = (
+        fields["event_id"], fields["agent_id"], fields["tenant_id"], fields["session_id"],
+        fields.get("trace_id", ""), fields.get("correlation_id", ""), fields.get("parent_event_id", ""),
+        call_id if type(call_id) is str else "", subject if type(subject) is str else "",
+    )  # fmt: skip
+    together = "".join(ids)
+    return (len(together) > ID_BYTES or not together.isascii()) and any(map(too_long, ids))
+
+
+def _check_inner_ids(fields: dict[str, Any]) -> None:
+    for part, name in (("content", _CALL_ID), ("metadata", _SUBJECT)):
+        text = fields[part].get(name)
+        own = part == "content" and not event_type(fields["event_type"]).call_id  # a member like any other
+        if type(text) is str and too_long(text) and not own:
+            detail = f"{len(text.encode())} bytes, at most {ID_BYTES}"
+            raise _RejectedError(Reason.ID_TOO_LONG, path_of([part, name]), detail)
 
 
 def _is_control(event: Envelope) -> bool:
@@ -303,6 +340,8 @@ def _reject_first(error: ValidationError, absent: list[str]) -> Never:
 def _reason(name: str, kind: str, inside: bool, given: Any) -> Reason:
     if kind == "missing":
         return Reason.MISSING_FIELD
+    if kind == ID_TOO_LONG:
+        return Reason.ID_TOO_LONG
     number = isinstance(given, float) and name in ("sequence", "ttl_seconds")  # 1.5 is a number, if no integer
     if kind.endswith("_type") and not inside and not number:
         return Reason.WRONG_TYPE

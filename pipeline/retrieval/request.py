@@ -7,7 +7,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from pipeline.contracts.event import Name, Timestamp, Unit
+from pipeline.contracts.event import Id, Timestamp, Unit
 from pipeline.contracts.limits import EMBEDDING_DIMENSIONS, PACK_TAGS, TAG
 from pipeline.contracts.model import Model
 from pipeline.contracts.pack import Past, RankingWeights, Section, Strategy, Vocabulary
@@ -31,10 +31,10 @@ class PackRequest(Model):
     in a procedure it stands. What a pack may rest on, `lineage` and `tags` say."""
 
     query: Annotated[str, Field(min_length=1, max_length=QUERY_CHARACTERS)]
-    tenant_id: Name
+    tenant_id: Id
     token_budget: Annotated[int, Field(ge=1, le=1_000_000)] = 4096
-    agent_id: Name | None = None
-    session_id: Name | None = None
+    agent_id: Id | None = None
+    session_id: Id | None = None
     sections: list[Annotated[Section, Field(strict=False)]] | None = None
     """Only these; all where it is left out."""
     tags: Annotated[list[Annotated[str, Field(max_length=TAG)]], Field(max_length=PACK_TAGS)] | None = None

@@ -16,7 +16,9 @@ from fastapi import Depends, Header, Request, Security
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 from starlette.requests import HTTPConnection
 
+from pipeline.contracts.ids import too_long
 from pipeline.contracts.keys import CONTROL_TENANT
+from pipeline.contracts.limits import ID_BYTES
 from pipeline.service.dialect.envelope import LIMITS, TENANT, speaks
 from pipeline.service.keys import Grant, KeyFile, Scope
 from pipeline.service.problems import Kind, ProblemError
@@ -86,6 +88,8 @@ def admit(connection: HTTPConnection, scope: Scope) -> str:
     grant = access.grant(key, named)
     if grant is None:
         raise _stranger(connection, access.open and not key)
+    if too_long(grant.tenant):
+        raise ProblemError(Kind.ID_TOO_LONG, f"the tenant has more than {ID_BYTES} bytes", path="$.tenant_id")
     connection.scope[TENANT] = grant.tenant  # for the log and the answer
     connection.scope[LIMITS], kept = access.limits(grant.tenant)
     if named not in (None, grant.tenant):

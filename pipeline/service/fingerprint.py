@@ -12,18 +12,17 @@ from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import Response
 from pydantic import Field, ValidationError
 
-from pipeline.contracts.event import Name
+from pipeline.contracts.event import Id, Link
 from pipeline.contracts.fingerprint import Fingerprint, Tier
 from pipeline.contracts.limits import KB, MB
 from pipeline.contracts.model import Model
 from pipeline.fingerprints.importing import UnreadableError, imports
 from pipeline.fingerprints.make import fingerprint
-from pipeline.intake.paths import path_of
 from pipeline.kafka.control import append_imports
 from pipeline.kafka.topics import TopicsError
 from pipeline.service.access import Operator, Reader
 from pipeline.service.body import media_type, read_body
-from pipeline.service.problems import Kind, ProblemError, unavailable
+from pipeline.service.problems import Kind, ProblemError, invalid, unavailable
 from pipeline.settings import Settings, SettingsError
 from pipeline.store.fetch import Store
 
@@ -38,7 +37,7 @@ router: Final = APIRouter(prefix="/v1/hmx")
 
 class FingerprintRequest(Model):
     tier: Annotated[Tier, Field(strict=False)] = Tier.COMPACT
-    agent_id: Name | None = None
+    agent_id: Id | None = None
     """Only what this agent has taken part in learning; the whole tenant where it is left out."""
 
 
@@ -76,7 +75,7 @@ async def post_fingerprint(request: Request, tenant: Reader) -> Response:
     try:
         asked = FingerprintRequest.model_validate_json(body)
     except ValidationError as error:
-        raise _invalid(error) from None
+        raise invalid(error) from None
     return Response(await fingerprint_json(request, tenant, asked), media_type=JSON)
 
 
@@ -89,7 +88,7 @@ _DOCUMENT: Final[dict[str, Any]] = {
 async def import_fingerprint(
     request: Request,
     tenant: Operator,
-    agent: Annotated[str, Query(description="Only for this agent of the tenant; for all where it is left out")] = "",
+    agent: Annotated[Link, Query(description="Only for this agent of the tenant; for all where it is left out")] = "",
 ) -> Response:
     """Gives the tenant what somebody else has learnt: active artifacts and priors, each as an event in the log."""
     media_type(request, (JSON,))
@@ -106,7 +105,7 @@ def _imported(settings: Settings, body: bytes, tenant: str, agent: str) -> Impor
         made = Fingerprint.model_validate_json(body)
         given = imports(made, tenant, agent)
     except ValidationError as error:
-        raise _invalid(error) from None
+        raise invalid(error) from None
     except UnreadableError as error:
         raise ProblemError(Kind.INVALID_REQUEST, str(error), path="$") from None
     try:
@@ -120,8 +119,3 @@ def _imported(settings: Settings, body: bytes, tenant: str, agent: str) -> Impor
     return ImportAnswer(
         fingerprint_hash=made.fingerprint_hash, agent_id=agent or None, imported=[one.pattern for one in given]
     )
-
-
-def _invalid(error: ValidationError) -> ProblemError:
-    first = error.errors(include_url=False, include_context=False, include_input=False)[0]
-    return ProblemError(Kind.INVALID_REQUEST, first["msg"], path=path_of(first["loc"]))

@@ -13,14 +13,13 @@ from pydantic import ValidationError
 
 from pipeline.contracts.artifact import Artifact, Status
 from pipeline.contracts.episode import Episode, event_fields
-from pipeline.contracts.event import Event
+from pipeline.contracts.event import Event, Id
 from pipeline.contracts.evidence import Contribution
 from pipeline.contracts.headers import ORIGIN_OFFSET, ORIGIN_PARTITION
 from pipeline.contracts.knowledge import KnowledgeRecord
 from pipeline.contracts.limits import KB
 from pipeline.contracts.model import Model
 from pipeline.contracts.pack import ContextPack, OverviewPack, Vocabulary
-from pipeline.intake.paths import path_of
 from pipeline.observe.metrics import METRICS
 from pipeline.packs.vocabulary import in_overview
 from pipeline.retrieval.request import PackRequest
@@ -29,7 +28,7 @@ from pipeline.service.access import OPERATOR, Reader
 from pipeline.service.after import await_memory
 from pipeline.service.body import media_type, read_body
 from pipeline.service.pack import make_pack
-from pipeline.service.problems import Kind, ProblemError
+from pipeline.service.problems import Kind, ProblemError, invalid
 from pipeline.service.turns import turn
 from pipeline.store.fetch import Ambiguous, Store
 
@@ -106,8 +105,7 @@ def _pack_request(body: bytes, tenant: str) -> tuple[PackRequest, object]:
     try:
         return PackRequest.model_validate(fields), after
     except ValidationError as error:
-        first = error.errors(include_url=False, include_context=False, include_input=False)[0]
-        raise ProblemError(Kind.INVALID_REQUEST, first["msg"], path=path_of(first["loc"])) from None
+        raise invalid(error) from None
 
 
 @router.get("/tenants", dependencies=[OPERATOR])
@@ -117,7 +115,7 @@ def get_tenants(request: Request) -> Response:
 
 
 @router.get("/events/{event_id:id}", responses={200: {"model": Event}})
-def get_event(request: Request, tenant: Reader, event_id: str, session: str | None = None) -> Response:
+def get_event(request: Request, tenant: Reader, event_id: Id, session: Id | None = None) -> Response:
     """A released event, without secrets, its origin in the headers; 409 where sessions share the id, none named."""
     found = _store(request).get_event(tenant, event_id, session)
     if isinstance(found, Ambiguous):
@@ -138,7 +136,7 @@ def get_contribution(request: Request, tenant: Reader, contribution_id: str) -> 
 
 
 @router.get("/knowledge/{record_id:id}", responses={200: {"model": KnowledgeRecord}})
-def get_knowledge(request: Request, tenant: Reader, record_id: str) -> Response:
+def get_knowledge(request: Request, tenant: Reader, record_id: Id) -> Response:
     """A memory, policy, entity, relation or conflict in whatever status; superseded_by names what has replaced it."""
     return _found(_store(request).get_knowledge(tenant, record_id), "knowledge record")
 
@@ -159,7 +157,7 @@ def list_artifacts(
 
 
 @router.get("/artifacts/{artifact_id:id}", responses={200: {"model": Artifact}})
-def get_artifact(request: Request, tenant: Reader, artifact_id: str) -> Response:
+def get_artifact(request: Request, tenant: Reader, artifact_id: Id) -> Response:
     """An artifact in whatever status; supersedes and superseded_by name its neighbours in the chain (HMX-A §7)."""
     return _found(_store(request).get_artifact(tenant, artifact_id), "artifact")
 

@@ -14,10 +14,12 @@ import orjson
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import Response
+from pydantic import ValidationError
 from starlette.exceptions import HTTPException
 from starlette.routing import Match
 from starlette.types import Scope
 
+from pipeline.contracts.rejections import Reason
 from pipeline.intake.paths import path_of
 from pipeline.observe.logs import at
 from pipeline.service.dialect.envelope import failure, speaks
@@ -52,6 +54,7 @@ class Kind(StrEnum):
     POSITION_LOST = "position_lost", 410, "The stream can't be resumed there"
     TOO_LARGE = "too_large", 413, "The request is too large"
     UNSUPPORTED_MEDIA_TYPE = "unsupported_media_type", 415, "The body has a type that is not read here"
+    ID_TOO_LONG = str(Reason.ID_TOO_LONG), 422, "The request names an id that is too long"
     INVALID_REQUEST = "invalid_request", 422, "The request is not valid"
     EVENT_REJECTED = "event_rejected", 422, "No event was accepted"
     TENANT_MISMATCH = "tenant_mismatch", 422, "The body names another tenant than whoever sends it"
@@ -128,6 +131,16 @@ def answer(
     return problem(kind, detail, headers, status, **members)
 
 
+def invalid(error: ValidationError) -> ProblemError:
+    """Of a body that a model has refused; it names the first mistake."""
+    first = error.errors(include_url=False, include_context=False, include_input=False)[0]
+    return ProblemError(_kind(first["type"]), first["msg"], path=path_of(first["loc"]))
+
+
+def _kind(mistake: str) -> Kind:
+    return Kind.ID_TOO_LONG if mistake == Kind.ID_TOO_LONG else Kind.INVALID_REQUEST
+
+
 def unavailable(kind: Kind, detail: str) -> ProblemError:
     return ProblemError(kind, detail, RETRY)
 
@@ -170,7 +183,7 @@ def _allowed(scope: Scope) -> str:
 
 
 async def _parameters(request: Request, error: Exception) -> Response:
-    """Of a query parameter; bodies are read and named by the routes."""
+    """Of a parameter in the path or the query; bodies are read and named by the routes."""
     assert isinstance(error, RequestValidationError)
     first = error.errors()[0]
-    return answer(request.scope, Kind.INVALID_REQUEST, str(first["msg"]), path=path_of(first["loc"][1:]))
+    return answer(request.scope, _kind(first["type"]), str(first["msg"]), path=path_of(first["loc"][1:]))

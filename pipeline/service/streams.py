@@ -18,6 +18,7 @@ from starlette.requests import ClientDisconnect
 from starlette.types import Message, Receive, Scope, Send
 
 from pipeline.contracts.episode import event_fields
+from pipeline.contracts.event import Id
 from pipeline.contracts.keys import join_key, partition_of, session_key, split_key
 from pipeline.kafka.stretches import Passing
 from pipeline.observe.metrics import METRICS
@@ -128,7 +129,7 @@ async def get_events(
     request: Request,
     tenant: Reader,
     after: Annotated[str | None, Query(description=f"The {POSITION} of an earlier answer; else from the start")] = None,
-    session: Annotated[str | None, Query(description="Only this session's")] = None,
+    session: Annotated[Id | None, Query(description="Only this session's")] = None,
 ) -> Streaming:
     """The tenant's released events up to the present as NDJSON, each session's in its order; read from the topic."""
     following: Following = request.app.state.following

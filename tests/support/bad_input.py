@@ -10,6 +10,7 @@ from pipeline.contracts.limits import (
     EMBEDDING_DIMENSIONS,
     EVENT_BYTES,
     EVENT_TAGS,
+    ID_BYTES,
     INTEGER_MAX,
     METADATA_BYTES,
     NESTING,
@@ -58,6 +59,20 @@ _MISTYPED: dict[str, Any] = dict.fromkeys((*REQUIRED, *OPTIONAL), 3) | dict.from
     ("sequence", "salience", "embeddings", "tags", "ttl_seconds"), "1"
 )
 _IDS = ("event_id", "event_type", "agent_id", "tenant_id", "session_id")
+LINKED = (
+    "event_id", "agent_id", "tenant_id", "session_id", "trace_id", "correlation_id", "parent_event_id",
+)  # fmt: skip
+"""Every field that is an id."""
+CALLS = ("tool_call", "tool_result", "x-acme-tool.call.completed")
+"""A type of each row that pairs calls with results by an id."""
+
+
+def id_of(size: int) -> str:
+    """So many bytes of UTF-8 in characters of one, two and four bytes, and a quote."""
+    rest = size - len('é😀"'.encode())
+    return 'é😀"' + "x" * rest
+
+
 _OBJECTS = ("content", "metadata")
 
 BAD: dict[str, Bad] = {
@@ -96,6 +111,26 @@ BAD: dict[str, Bad] = {
     **{f"{name} null": Bad("wrong_type", f"$.{name}", with_(**{name: None})) for name in (*REQUIRED, *OPTIONAL)},
     **{f"{name} an array": Bad("wrong_type", f"$.{name}", with_(**{name: []})) for name in _OBJECTS},
     **{f"an empty {name}": Bad("empty_field", f"$.{name}", with_(**{name: ""})) for name in _IDS},
+    **{
+        f"{name} of {ID_BYTES + 1} bytes": Bad("id_too_long", f"$.{name}", with_(**{name: id_of(ID_BYTES + 1)}))
+        for name in LINKED
+    },
+    "a session_id too long in escapes": Bad(
+        "id_too_long", "$.session_id", with_(session_id="here").replace(b"here", rb"\u00e9" * (ID_BYTES // 2) + b"x")
+    ),
+    "a session_id under an escaped key": Bad(
+        "id_too_long", "$.session_id", with_(session_id=id_of(ID_BYTES + 1)).replace(b"session_id", rb"session\u005fid")
+    ),
+    "a session_id of 450 KB": Bad("id_too_long", "$.session_id", with_(session_id="s" * 450 * 1024)),
+    **{
+        f"the call_id of a {name} too long": Bad(
+            "id_too_long", "$.content.call_id", with_(event_type=name, content={"call_id": id_of(ID_BYTES + 1)})
+        )
+        for name in CALLS
+    },
+    "a subject's id too long": Bad(
+        "id_too_long", "$.metadata.subject_id", with_(metadata={"subject_id": id_of(ID_BYTES + 1)})
+    ),
     "an unknown field": Bad("unknown_field", "$.extra", with_(extra=1)),
     "a version and a newline": Bad("bad_version", "$.hmx_version", with_(hmx_version="HMX-1.0\n")),
     "a version in other digits": Bad("bad_version", "$.hmx_version", with_(hmx_version="HMX-١.٠")),
@@ -138,6 +173,14 @@ AT_LIMIT: dict[str, bytes] = {
     "4,096 embeddings": _limit("4,096 embeddings", embeddings=[0.5] * EMBEDDING_DIMENSIONS),
     "64 tags": _limit("64 tags", tags=["t"] * EVENT_TAGS),
     "nesting": nested(NESTING).replace(b'"session_id":"bad"', b'"session_id":"nesting"'),
+    **{
+        f"{name} of {ID_BYTES} bytes": _limit(f"{name} of {ID_BYTES} bytes", **{name: id_of(ID_BYTES)})
+        for name in LINKED
+        if name not in ("tenant_id", "session_id")
+    },
+    f"call_id of {ID_BYTES} bytes": _limit(
+        f"call_id of {ID_BYTES} bytes", event_type="tool_call", content={"call_id": id_of(ID_BYTES)}
+    ),
     "integers of 64 bits": _limit(
         "integers of 64 bits", ttl_seconds=INTEGER_MAX, content={"n": [INTEGER_MAX, -(2**63), 2**53 + 1]}
     ),

@@ -6,6 +6,7 @@ from typing import NamedTuple
 from pipeline.contracts.limits import (
     ARTIFACT_VERSIONS,
     CONTRIBUTION_DEBOUNCE_MS,
+    ID_BYTES,
     MB,
     PART_BYTES,
     PART_STEPS,
@@ -40,6 +41,17 @@ class Case(NamedTuple):
 
 
 CASES = (
+    Case(
+        "ids as long as an event may be",
+        f"an id of more than {ID_BYTES} bytes is refused with its path, in an event and in a request: state, caches "
+        "and Redis hold a fixed number of bytes for each",
+        "`id_too_long`",
+        "send the hash of what the id is made of",
+        {
+            "pure/intake/test_ids.py": ("test_a_longer_one_is_refused_by_its_path_and_its_text_is_not_told",),
+            "pure/service/test_ids.py": ("test_an_id_of_a_request", "test_a_tenant"),
+        },
+    ),
     Case(
         "a session that never ends",
         f"every event comes out; a segment has {SEGMENT_EVENTS} events, feedback reaches the last {SESSION_SEGMENTS}",

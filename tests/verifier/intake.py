@@ -3,6 +3,8 @@
 Enters: a row. Leaves: an `Event`, a `Control` or a `Refusal`. Nothing fails.
 """
 
+import re
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import msgspec
@@ -54,6 +56,9 @@ def judge(row: Row, rules: Rules, partitions: int) -> Event | Control | Refusal:
     accepted = decode(row.value)
     if isinstance(accepted, Rejection):
         return Refusal(accepted)
+    for path, name in named_ids(accepted.fields):
+        if len(name.encode()) > 512:
+            return Refusal(Rejection(Reason.ID_TOO_LONG, path))
     event = accepted.event
     headers: Any = row.headers
     if accepted.control:
@@ -85,6 +90,20 @@ def judge(row: Row, rules: Rules, partitions: int) -> Event | Control | Refusal:
         accepted.fields["metadata"].get("x-hmx-sequence") == "arrival",
     )
 
+
+def named_ids(fields: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    """Every id of an event with its path. Intake is not trusted with these: what one costs is paid by all."""
+    own = ("event", "agent", "tenant", "session", "trace", "correlation", "parent_event")
+    yield from ((f"$.{name}_id", fields.get(f"{name}_id", "")) for name in own)
+    called, subject = fields["content"].get("call_id"), fields["metadata"].get("subject_id")
+    if isinstance(called, str) and _CALLS.fullmatch(fields["event_type"]):
+        yield "$.content.call_id", called
+    if isinstance(subject, str):
+        yield "$.metadata.subject_id", subject
+
+
+_CALLS = re.compile(r"tool_call|tool_result|(x-[A-Za-z0-9_]+-)?tool\.call\.completed")
+"""Types whose content names a call."""
 
 _FIRST = {
     "event_id": "id",

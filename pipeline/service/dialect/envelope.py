@@ -24,6 +24,7 @@ LIMITS: Final = "limits"
 _CODES: Final[Mapping[str, str]] = {
     "invalid_request": "validation_error",
     "event_rejected": "validation_error",
+    "id_too_long": "validation_error",
     "unsupported_media_type": "validation_error",
     "too_large": "validation_error",
     "not_offered": "not_found",

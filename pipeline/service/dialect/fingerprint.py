@@ -7,7 +7,7 @@ from fastapi import APIRouter, Request
 from fastapi.responses import Response
 from pydantic import Field
 
-from pipeline.contracts.event import Name
+from pipeline.contracts.event import Id
 from pipeline.contracts.fingerprint import Tier
 from pipeline.service.access import Reader
 from pipeline.service.body import read_body
@@ -20,7 +20,7 @@ router: Final = APIRouter()
 
 class Asked(Words):
     tier: Annotated[Tier, Field(strict=False)] = Tier.COMPACT
-    agent_id: Name | None = None
+    agent_id: Id | None = None
 
 
 @router.post("/fingerprints", openapi_extra=described(schema_of(Asked)))

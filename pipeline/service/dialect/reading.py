@@ -16,7 +16,7 @@ from pydantic import Field
 
 from pipeline.compiler.registry import ARTIFACT_TYPES
 from pipeline.contracts.artifact import Status
-from pipeline.contracts.event import Unit
+from pipeline.contracts.event import Id, Unit
 from pipeline.contracts.pack import PERMITTED, ContextPack, Entry, Section, SourceType
 from pipeline.observe.metrics import METRICS
 from pipeline.retrieval.request import QUERY_CHARACTERS, PackRequest
@@ -224,7 +224,7 @@ def _opened(cursor: str, sort: str) -> tuple[Any, str]:
 
 
 @router.get("/artifacts/{source_id:id}")
-def get_artifact(request: Request, tenant: Reader, source_id: str) -> Response:
+def get_artifact(request: Request, tenant: Reader, source_id: Id) -> Response:
     """An artifact; or what else an entry of a pack rests on, a knowledge record or an event, told like one."""
     store = _store(request)
     artifact = store.get_artifact(tenant, source_id)

@@ -10,8 +10,7 @@ from pydantic.alias_generators import to_camel
 
 from pipeline.contracts.limits import KB
 from pipeline.contracts.model import Model
-from pipeline.intake.paths import path_of
-from pipeline.service.problems import Kind, ProblemError
+from pipeline.service.problems import invalid
 
 REQUEST_BYTES: Final = 256 * KB
 
@@ -29,8 +28,7 @@ def parsed(model: type[Asked], body: bytes) -> Asked:
     try:
         return model.model_validate_json(body)
     except ValidationError as error:
-        first = error.errors(include_url=False, include_context=False, include_input=False)[0]
-        raise ProblemError(Kind.INVALID_REQUEST, first["msg"], path=path_of(first["loc"])) from None
+        raise invalid(error) from None
 
 
 def described(schema: dict[str, Any]) -> dict[str, Any]:
