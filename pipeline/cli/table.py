@@ -104,7 +104,7 @@ def _show(
 
 def _session(row: SessionRow) -> Sequence[Any]:
     name = _short(row.tenant, TENANT), _short(row.session, NAME)
-    return (*name, row.released, row.next, row.waiting, row.segment, _ago(row.changed))
+    return (*name, row.released, "-" if row.next is None else row.next, row.waiting, row.segment, _ago(row.changed))
 
 
 def _pattern(row: PatternRow) -> Sequence[Any]:

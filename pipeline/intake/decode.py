@@ -41,6 +41,7 @@ from pipeline.contracts.rejections import UNREADABLE, Reason, Rejection
 from pipeline.contracts.versions import HMX_VERSION, Version, parse_version
 from pipeline.intake.notes import notes
 from pipeline.intake.paths import path_of
+from pipeline.intake.ranges import INTEGER_MIN, is_out_of_range, out_of_range_path
 from pipeline.intake.redaction import SUSPICIOUS, redact, suspicious
 from pipeline.intake.scan import finder
 
@@ -58,7 +59,6 @@ _CALL_ID: Final = "call_id"
 """Where the content of every type that has one has the id that pairs a call with its result."""
 _SUBJECT: Final = "subject_id"
 _MINTED: Final = frozenset({"sequence", "timestamp"})
-_INTEGER_MIN: Final = -(2**63)
 _DUMP: Final = orjson.OPT_SORT_KEYS
 _ODD: Final = (r"\.0[,}\]]", r"e\+")
 _odd_numbers: Final = finder(*_ODD)
@@ -242,10 +242,10 @@ def _unparsable(value: bytes, error: orjson.JSONDecodeError) -> _RejectedError:
         return _RejectedError(Reason.NOT_UTF8, detail=f"byte {bad.start}")
     if "depth limit" in error.msg:
         return _RejectedError(Reason.TOO_DEEP, detail=f"at most {NESTING} levels")
-    reason = Reason.NOT_JSON
     if "infinity" in error.msg:
-        reason = Reason.NUMBER_OUT_OF_RANGE
-    elif "surrogate" in error.msg:
+        return _out_of_range(text, f"character {error.pos}")
+    reason = Reason.NOT_JSON
+    if "surrogate" in error.msg:
         reason = Reason.LONE_SURROGATE
     elif text.startswith(("NaN", "Infinity"), error.pos):
         reason = Reason.NOT_A_NUMBER
@@ -272,7 +272,10 @@ def _check_exact(value: bytes, dump: bytes, odd: bool) -> None:
     Where neither can be excluded, a slower parser looks.
     """
     if _may_be_inexact(value, dump, odd):
-        json.loads(value, object_pairs_hook=_object_without_duplicates, parse_int=_exact_integer)
+        try:
+            json.loads(value, object_pairs_hook=_object_without_duplicates, parse_int=_exact_integer)
+        except OverflowError:
+            raise _out_of_range(value, "an integer beyond 64 bits") from None
 
 
 def _may_be_inexact(value: bytes, dump: bytes, odd: bool) -> bool:
@@ -291,8 +294,12 @@ def _object_without_duplicates(pairs: list[tuple[str, Any]]) -> None:
 
 
 def _exact_integer(digits: str) -> None:
-    if len(digits) > 20 or not _INTEGER_MIN <= int(digits) <= INTEGER_MAX:
-        raise _RejectedError(Reason.NUMBER_OUT_OF_RANGE, detail="an integer beyond 64 bits")
+    if is_out_of_range(digits):
+        raise OverflowError
+
+
+def _out_of_range(text: str | bytes, detail: str) -> _RejectedError:
+    return _RejectedError(Reason.NUMBER_OUT_OF_RANGE, out_of_range_path(text), detail)
 
 
 def _version(parsed: dict[str, Any]) -> Version:
@@ -380,6 +387,6 @@ def _integral(value: Any) -> Any:
         return {key: _integral(item) for key, item in value.items()}
     if type(value) is list:
         return [_integral(item) for item in value]
-    if type(value) is float and value.is_integer() and _INTEGER_MIN <= value <= INTEGER_MAX:
+    if type(value) is float and value.is_integer() and INTEGER_MIN <= value <= INTEGER_MAX:
         return int(value)
     return value

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple, TypeVar
 from pipeline.contracts.evidence import Contribution, Pattern
 from pipeline.contracts.instants import format_ms
 from pipeline.contracts.keys import join_key, split_key
+from pipeline.contracts.limits import INTEGER_MAX
 from pipeline.stages import pattern_state, session_state
 from pipeline.stages.pattern_state import PatternState
 from pipeline.stages.session_state import Session
@@ -35,8 +36,8 @@ class SessionRow:
     """Events, late ones too."""
     run: int
     """How often its counter has started over."""
-    next: int
-    """The sequence that is expected."""
+    next: int | None
+    """The sequence that is expected; none after the highest that an event can have."""
     waiting: int
     """Events behind a gap."""
     segment: int
@@ -160,7 +161,7 @@ def session_rows(records: Iterable[StateRecord], tenant: str | None = None) -> l
             session=name[1],
             released=session.cursor.index,
             run=session.cursor.run,
-            next=session.cursor.next,
+            next=session.cursor.next if session.cursor.next <= INTEGER_MAX else None,
             waiting=waiting.get(name, 0),
             segment=session.head.events if session.head is not None else 0,
             changed=changed,

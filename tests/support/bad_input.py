@@ -87,13 +87,15 @@ BAD: dict[str, Bad] = {
     "null": Bad("not_an_object", "$", b"null"),
     "NaN": Bad("not_a_number", "$", holding(b'{"n": NaN}')),
     "-Infinity": Bad("not_a_number", "$", holding(b'{"n": -Infinity}')),
-    "a number beyond a double": Bad("number_out_of_range", "$", holding(b'{"n": 1e400}')),
-    "an integer beyond 64 bits": Bad("number_out_of_range", "$", holding(b'{"n": %d}' % (INTEGER_MAX + 1))),
-    "an integer of 5,000 digits": Bad("number_out_of_range", "$", holding(b'{"n": 1%s}' % (b"0" * 5_000))),
+    "a number beyond a double": Bad("number_out_of_range", "$.content.n", holding(b'{"n": 1e400}')),
+    "an integer beyond 64 bits": Bad("number_out_of_range", "$.content.n", holding(b'{"n": %d}' % (INTEGER_MAX + 1))),
+    "an integer of 5,000 digits": Bad("number_out_of_range", "$.content.n", holding(b'{"n": 1%s}' % (b"0" * 5_000))),
     "an infinite embedding": Bad(
-        "number_out_of_range", "$", with_(embeddings=[0.5, 7]).replace(b"[0.5,7]", b"[0.5,1e400]")
+        "number_out_of_range", "$.embeddings[1]", with_(embeddings=[0.5, 7]).replace(b"[0.5,7]", b"[0.5,1e400]")
     ),
-    "a sequence of 2^64": Bad("number_out_of_range", "$", with_(sequence=7).replace(b":7", b":%d" % (INTEGER_MAX + 1))),
+    "a sequence of 2^64": Bad(
+        "number_out_of_range", "$.sequence", with_(sequence=7).replace(b":7", b":%d" % (INTEGER_MAX + 1))
+    ),
     "a key twice": Bad("duplicate_key", "$", holding(b'{"a": 1, "a": 1}')),
     "a field twice": Bad("duplicate_key", "$", with_()[:-1] + b',"event_id":"other"}'),
     "a key twice in two spellings": Bad("duplicate_key", "$", holding(b'{"a": 1, "\\u0061": 2}')),

@@ -13,7 +13,8 @@ export function make(tag, attributes = {}, ...children) {
 
 export const soft = (...children) => make("p", { class: "soft" }, ...children);
 export const code = text => make("code", {}, text);
-export const number = value => (value ?? 0).toLocaleString("en");
+// A number beyond 2^53 has lost its last digits where it was parsed.
+export const number = value => (Math.abs(value) > Number.MAX_SAFE_INTEGER ? "≈ " : "") + (value ?? 0).toLocaleString("en");
 export const fixed = (value, digits = 2) => value.toFixed(digits);
 export const plural = (count, word) => `${number(count)} ${word}${count === 1 ? "" : "s"}`;
 export const share = (part, whole) => whole ? `${(100 * part / whole).toFixed(part && part < whole ? 1 : 0)} %` : "–";

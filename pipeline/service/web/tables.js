@@ -7,7 +7,7 @@ const SESSIONS = [
   { title: "session", sort: "session", cell: row => row.session },
   { title: "released", sort: "released", number: true, cell: row => row.released },
   { title: "waiting", sort: "waiting", number: true, cell: row => row.waiting || "–" },
-  { title: "next sequence", number: true, cell: row => row.next },
+  { title: "next sequence", number: true, cell: row => row.next === null ? "–" : number(row.next) },
   { title: "open segment", sort: "segment", number: true, cell: row => row.segment || "–" },
   { title: "run", number: true, cell: row => row.run + 1 },
   { title: "changed", sort: "changed", cell: row => ago(row.changed) },

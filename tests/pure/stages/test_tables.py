@@ -2,7 +2,12 @@
 
 from collections import Counter
 
+import orjson
+import pytest
+
 from pipeline.contracts.artifact import Status
+from pipeline.contracts.limits import INTEGER_MAX, WINDOW_MS
+from pipeline.service.overview import Table
 from pipeline.stages.fold import Fold
 from pipeline.stages.patterns import PatternsFold
 from pipeline.stages.tables import (
@@ -41,6 +46,17 @@ def test_what_stands_behind_a_gap_waits_for_the_sequence_that_is_lacking() -> No
     ran = run(sessions_fold, log([(n, event(sequence=sequence)) for n, sequence in enumerate((0, 1, 3, 4))]))
     (row,) = session_rows(state_records(sessions_fold(), ran))
     assert (row.released, row.waiting, row.next, row.segment) == (2, 2, 2, 2)
+
+
+@pytest.mark.parametrize("highest", [2**53, 2**63 - 1, 2**63, INTEGER_MAX - 1, INTEGER_MAX])
+def test_a_row_can_be_written_as_json_whatever_its_session_s_sequence(highest: int) -> None:
+    """After the highest sequence none is expected; a number beyond 64 bits is no JSON that readers take."""
+    late = WINDOW_MS + 1
+    ran = run(sessions_fold, log([(0, event(sequence=highest, at=0)), (late, event("other")), (late, event("other"))]))
+    (row,) = session_rows([r for r in state_records(sessions_fold(), ran) if r.key.endswith("/s")])
+    assert (row.released, row.waiting) == (1, 0)
+    answered = orjson.loads(Table([row], 0).answer(SessionSort.CHANGED, session_totals, 1))
+    assert answered["rows"][0]["next"] == (highest + 1 if highest < INTEGER_MAX else None)
 
 
 def test_a_key_counts_as_it_was_written_last() -> None:
