@@ -76,7 +76,7 @@ def _well(running: Json | None, said: Mapping[str, Json], stages: Json | str, me
     return (
         (running is None or running["ready"])
         and all(each["ready"] for each in said.values())
-        and all(row["owner"] and row["lag_seconds"] <= most for row in partitions)
+        and all(row["owner"] and row["lag_seconds"] <= most and not row["set_aside"] for row in partitions)
         and all(at["lag_seconds"] <= most for at in memory.values())
     )
 
@@ -104,7 +104,7 @@ def _show_stage(name: str, stage: Json) -> None:
     columns = ("partition", "position", "lag", "seconds", "waiting", "state", "owner")
     rows = [
         (str(row["partition"]), row["position"], row["lag"], row["lag_seconds"], _known(row["waiting"]),
-         _known(row["state"]), plain((row["owner"] or "nobody")[-OWNER:]))
+         "set aside" if row["set_aside"] else _known(row["state"]), plain((row["owner"] or "nobody")[-OWNER:]))
         for row in stage["partitions"]
     ]  # fmt: skip
     rows.append(("all", *_sums(stage["partitions"])))

@@ -9,8 +9,17 @@ from collections.abc import Callable, Container, Iterator
 from operator import methodcaller
 from typing import Any, Final, NamedTuple
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicCollection, TopicPartition
-from confluent_kafka.admin import AdminClient
+from confluent_kafka import (
+    Consumer,
+    IsolationLevel,
+    KafkaError,
+    KafkaException,
+    Message,
+    Producer,
+    TopicCollection,
+    TopicPartition,
+)
+from confluent_kafka.admin import AdminClient, OffsetSpec
 
 from pipeline.contracts.headers import Headers
 from pipeline.contracts.limits import OUTPUT_BYTES
@@ -106,6 +115,19 @@ class Cluster:
                 raise
 
         return Watermarks(*_answer(lambda: settled(ask)))
+
+    def stable_end(self, topic: str, partition: int) -> int:
+        """Below it every transaction has ended."""
+        asked = TopicPartition(topic, partition)
+
+        def ask() -> int:
+            level = IsolationLevel.READ_COMMITTED
+            answers = self._admin.list_offsets(
+                {asked: OffsetSpec.latest()}, isolation_level=level, request_timeout=ANSWER_S
+            )
+            return int(answers[asked].result().offset)
+
+        return int(_answer(lambda: settled(ask)))
 
     def close(self) -> None:
         self._reader.close()

@@ -1,7 +1,7 @@
 """Where the stages stand: the position records of their state topics, without reading the state.
 
 Enters: a stage. Leaves: its `Position` per partition, None where nothing has been processed. Fails as
-reading Kafka does.
+reading Kafka does; UnfitTopicError where a position record can't be read.
 """
 
 from typing import Final
@@ -9,6 +9,7 @@ from typing import Final
 import msgspec
 
 from pipeline.kafka.clients import Cluster, Watermarks, read_partition
+from pipeline.kafka.topics import UnfitTopicError
 from pipeline.stages.executor import Position
 from pipeline.stages.fold import POSITION_KEY
 from pipeline.topology import Stage
@@ -17,12 +18,14 @@ FIRST_LOOK: Final = 1_000
 
 
 def stored_positions(cluster: Cluster, stage: Stage, prefix: str) -> list[Position | None]:
-    """By partition. Every transaction ends with a position record, so the last one is near the end of its partition."""
+    """By partition."""
+    partitions = cluster.topic(prefix + stage.state).partitions
+    return [stored_position(cluster, stage, prefix, partition) for partition in range(partitions)]
+
+
+def stored_position(cluster: Cluster, stage: Stage, prefix: str, partition: int) -> Position | None:
+    """Every transaction ends with a position record, so the last one is near the end of its partition."""
     topic = prefix + stage.state
-    return [_last_position(cluster, topic, partition) for partition in range(cluster.topic(topic).partitions)]
-
-
-def _last_position(cluster: Cluster, topic: str, partition: int) -> Position | None:
     low, high = cluster.watermarks(topic, partition)
     look = FIRST_LOOK
     while True:
@@ -32,7 +35,13 @@ def _last_position(cluster: Cluster, topic: str, partition: int) -> Position | N
             if message.key() == POSITION_KEY.encode():
                 found = message.value()
         if found is not None:
-            return msgspec.json.decode(found, type=Position)
+            try:
+                return msgspec.json.decode(found, type=Position)
+            except ValueError as error:
+                raise UnfitTopicError(
+                    f"{topic}/{partition}: the position record can't be read: type"
+                    f" `hmx state rebuild {partition} --stage {stage.name}`"
+                ) from error
         if start == low:
             return None
         look *= 10

@@ -8,23 +8,27 @@ Fails:
     FencedError   this producer is of no use any more: another worker owns the partition, or Kafka refuses for good
     AbortedError  the batch did not happen; restore with the same producer and go on
     RefusalError  going on would lose or double data; an operator must decide
+    SetAsideError this partition's state can't be read; the others go on
 """
 
 import gc
 import logging
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Final, NamedTuple
 
 from confluent_kafka import KafkaError, KafkaException, Producer
 
-from pipeline.kafka.clients import Answered, Cluster, produce, producer_config, read_partition
+from pipeline.kafka.clients import Answered, Cluster, Watermarks, produce, producer_config, read_partition
 from pipeline.observe.logs import at
-from pipeline.stages.executor import Effects, Executor, UnreadableStateError
+from pipeline.stages.executor import Effects, Executor
 from pipeline.stages.fold import POSITION_KEY, Output
+from pipeline.stages.formats import STATE_FORMAT, UnreadableStateError
 from pipeline.topology import Stage
 
 LOG: Final = logging.getLogger("hmx.transaction")
+KEY_ERRORS: Final = "surrogateescape"
 FENCE_S: Final = 30.0
 COMMIT_S: Final = 20.0
 FENCED: Final = frozenset(
@@ -46,6 +50,14 @@ class RefusalError(Exception):
     pass
 
 
+class SetAsideError(Exception):
+    """`end`: up to where the state topic was read."""
+
+    def __init__(self, why: str, end: int) -> None:
+        super().__init__(why)
+        self.end = end
+
+
 class Restored(NamedTuple):
     position: int
     records: int
@@ -64,24 +76,24 @@ class Transactions:
     ) -> None:
         self._log = log
         self._cluster = cluster
+        self._stage = stage
         self._prefix = prefix
         self._source = prefix + stage.source
         self._state = prefix + stage.state
         self._partition = partition
         self._lost: tuple[tuple[int, int], ...] = ()
         self._topic_id = ""
-        self._producer = Producer(
-            producer_config(
-                cluster.bootstrap,
-                **{
-                    "transactional.id": f"{prefix}hmx-{stage.name}-{partition}",
-                    "transaction.timeout.ms": timeout_ms,
-                    "delivery.report.only.error": True,  # a commit says it of all
-                    "queue.buffering.max.messages": 1_000_000,
-                    "queue.buffering.max.kbytes": 262_144,
-                },
-            )
+        self._config = producer_config(
+            cluster.bootstrap,
+            **{
+                "transactional.id": f"{prefix}hmx-{stage.name}-{partition}",
+                "transaction.timeout.ms": timeout_ms,
+                "delivery.report.only.error": True,  # a commit says it of all
+                "queue.buffering.max.messages": 1_000_000,
+                "queue.buffering.max.kbytes": 262_144,
+            },
         )
+        self._producer = Producer(self._config)
 
     def fence(self) -> None:
         """Ends whatever an earlier owner left open, and its right to commit."""
@@ -90,26 +102,31 @@ class Transactions:
         except KafkaException as error:
             raise FencedError(f"fencing {self._source}/{self._partition}: {error}") from error
 
+    def fence_again(self) -> None:
+        """With a new producer: this one may have been fenced by whoever has rebuilt the state."""
+        self.close()
+        self._producer = Producer(self._config)
+        self.fence()
+
     def restore(self, executor: Executor) -> Restored:
-        """Fills a fresh executor from the state topic; says where to go on. Raises RefusalError."""
+        """Fills a fresh executor from the state topic; says where to go on. Raises RefusalError, SetAsideError.
+
+        A state of an older format is written in the current one before this returns.
+        """
         topic_id = self._cluster.topic(self._source).topic_id
+        marks = self._cluster.watermarks(self._state, self._partition)
         count = 0
 
         def records() -> Iterator[tuple[str, bytes | None]]:
             nonlocal count
-            marks = self._cluster.watermarks(self._state, self._partition)
-            for message in read_partition(self._cluster.bootstrap, self._state, self._partition, marks):
-                count += 1
-                yield (message.key() or b"").decode(), message.value()
+            for count, (_, key, value) in enumerate(self.state_records(marks), 1):  # noqa: B007
+                yield key, value
 
         try:
             with _uncollected():
                 stored = executor.restore(records())
         except UnreadableStateError as error:
-            raise RefusalError(
-                f"{self._state}/{self._partition} can't be read: {error}. Another version of the pipeline wrote it: run"
-                " that one, or begin anew under another HMX_TOPIC_PREFIX (a local stack: `hmx up --fresh`)."
-            ) from error
+            raise SetAsideError(self._unreadable(error, marks), marks.high) from error
         low, high = self._cluster.watermarks(self._source, self._partition)
         self._topic_id = topic_id
         if stored is None:
@@ -127,6 +144,10 @@ class Transactions:
             )
         self._lost = stored.lost
         executor.condemned = {offset for offset in stored.condemned if offset >= low}
+        if executor.migrated:
+            self.commit(executor, Effects([], [], executor.migrated, Counter()), stored.position, stored.tries)
+            place = at(self._state, self._partition, stage=self._stage.name)
+            LOG.info("%d state records migrated to format %d", len(executor.migrated), STATE_FORMAT, extra=place)
         if stored.position >= low:
             return Restored(stored.position, count, 0, stored.tries)
         lost = low - stored.position
@@ -139,16 +160,32 @@ class Transactions:
 
     def commit(self, executor: Executor, effects: Effects, position: int, tries: int = 0) -> None:
         """Outputs, changed state and the next position, in one transaction. Raises AbortedError, FencedError."""
+        record = executor.position_record(position, self._topic_id, self._lost, tries)
+        self.write(effects.outputs, effects.changes, record)
+
+    def write(self, outputs: Sequence[Output], changes: Mapping[str, bytes | None], position_record: bytes) -> None:
+        """The same of a position record that is there already."""
         try:
             self._producer.begin_transaction()
-            for output in effects.outputs:
+            for output in outputs:
                 send(self._producer, self._prefix + output.topic, output)
-            for key, value in effects.changes.items():
+            for key, value in changes.items():
                 self._keep(key, value)
-            self._keep(POSITION_KEY, executor.position_record(position, self._topic_id, self._lost, tries))
+            self._keep(POSITION_KEY, position_record)
             self._commit()
         except KafkaException as error:
             raise self._after(error) from error
+
+    def state_records(self, marks: Watermarks) -> Iterator[tuple[int, str, bytes | None]]:
+        """Offset, key and value, of the state topic; a key that is no UTF-8 comes through unchanged."""
+        for message in read_partition(self._cluster.bootstrap, self._state, self._partition, marks):
+            offset = message.offset()
+            assert offset is not None
+            yield offset, (message.key() or b"").decode(errors=KEY_ERRORS), message.value()
+
+    def state_end(self) -> int:
+        """Moves on whenever somebody has committed something to the state topic."""
+        return self._cluster.stable_end(self._state, self._partition)
 
     def append(self, records: Sequence[Output]) -> None:
         """Appends to the log itself, before the transaction that says so. Raises AbortedError: then it may be there.
@@ -180,7 +217,20 @@ class Transactions:
         self._producer.close()
 
     def _keep(self, key: str, value: bytes | None) -> None:
-        send(self._producer, self._state, Output(self._state, self._partition, key.encode(), value, ()))
+        packed = key.encode(errors=KEY_ERRORS)
+        send(self._producer, self._state, Output(self._state, self._partition, packed, value, ()))
+
+    def _unreadable(self, error: UnreadableStateError, marks: Watermarks) -> str:
+        """Names the record by its place and the kind of its key: the rest of the key holds ids of a tenant."""
+        last = max((offset for offset, key, _ in self.state_records(marks) if key == error.key), default=None)
+        what = f"{self._state}/{self._partition}" + (
+            f", offset {last} (key {error.key[:2]!r}…)" if last is not None else ""
+        )
+        return (
+            f"the state can't be read: {what}: {error}. {self._source}/{self._partition} is set aside and nothing in it"
+            f" is processed: type `hmx state rebuild {self._partition} --stage {self._stage.name}`"
+            " (if a newer release wrote it: upgrade this worker)"
+        )
 
     def _commit(self) -> None:
         while True:

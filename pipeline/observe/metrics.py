@@ -48,6 +48,7 @@ class Metrics:
     partitions_owned = Gauge("hmx_partitions_owned", "Source partitions that this worker owns")
     loop_idle_seconds = Gauge("hmx_loop_idle_seconds", "Since the fetch loop turned last")
     ready = Gauge("hmx_partition_ready", "1: restored and at work", _PLACE)
+    set_aside = Gauge("hmx_partition_set_aside", "1: its state can't be read and nothing in it is processed", _PLACE)
     position = Gauge("hmx_partition_position", "Next offset of the source partition", _PLACE)
     lag_records = Gauge("hmx_partition_lag_records", "Offsets up to the end of the source partition", _PLACE)
     lag_seconds = Gauge("hmx_partition_lag_seconds", "Age of the oldest record that is not committed, at most", _PLACE)

@@ -21,6 +21,7 @@ from pipeline.topology import SESSIONS
 Json = dict[str, Any]
 WAITING: Final = "hmx_partition_waiting"
 STATE: Final = "hmx_partition_state_records"
+SET_ASIDE: Final = "hmx_partition_set_aside"
 STAGE_FRESHNESS: Final = "hmx_stage_freshness_seconds"
 MEMORY_FRESHNESS: Final = "hmx_materialiser_freshness_seconds"
 _ADVICE: Final = {str(reason): reason.advice for reason in Reason}
@@ -88,21 +89,28 @@ def stages(settings: Settings, samples: Sequence[Sample]) -> dict[str, Json]:
     figures are among the samples."""
     from pipeline.kafka.clients import Cluster
     from pipeline.kafka.group import owners
-    from pipeline.kafka.positions import stored_positions
+    from pipeline.kafka.positions import stored_position
     from pipeline.kafka.reach import existing_topics
+    from pipeline.kafka.topics import UnfitTopicError
     from pipeline.kafka.unread import Unread
     from pipeline.topology import STAGES
 
-    existing_topics(settings, *(topic for stage in STAGES for topic in (stage.source, stage.state)))
+    partitions = existing_topics(settings, *(topic for stage in STAGES for topic in (stage.source, stage.state)))
     bootstrap, prefix = settings.require_kafka(), settings.topic_prefix
     owned = owners(settings)
-    live = gauges(samples, WAITING, STATE)
+    live = gauges(samples, WAITING, STATE, SET_ASIDE)
     found: dict[str, Json] = {}
     with closing(Cluster(bootstrap)) as cluster, closing(Unread(bootstrap, prefix)) as unread:
         for stage in STAGES:
             counts: Counter[str] = Counter()
             at: dict[tuple[str, int], int] = {}
-            for partition, position in enumerate(stored_positions(cluster, stage, prefix)):
+            unreadable = set()
+            for partition in range(partitions[stage.state]):
+                try:
+                    position = stored_position(cluster, stage, prefix, partition)
+                except UnfitTopicError:
+                    position = None
+                    unreadable.add(partition)
                 at[stage.source, partition] = position.position if position is not None else 0
                 counts.update(position.counts if position is not None else {})
             behind = unread.behind(at)
@@ -115,6 +123,7 @@ def stages(settings: Settings, samples: Sequence[Sample]) -> dict[str, Json]:
                     "waiting": _live(live, WAITING, stage.name, place[1]),
                     "state": _live(live, STATE, stage.name, place[1]),
                     "owner": owned.get(place),
+                    "set_aside": place[1] in unreadable or live.get((SET_ASIDE, stage.name, place[1]), 0) > 0,
                 }
                 for place, each in behind.items()
             ]

@@ -10,21 +10,15 @@ raised. A record that the position record condemns is rejected unseen.
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, Final, NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 
 from pipeline.contracts.limits import PART_BYTES, PART_STEPS
 from pipeline.contracts.rejections import Reason, Rejection
 from pipeline.stages.fold import POSITION_KEY, Fold, Output, Record, Tx
+from pipeline.stages.formats import FORMATS, STATE_FORMAT, Formats, UnreadableStateError
 from pipeline.stages.journal import Journal
-
-STATE_FORMAT: Final = 4
-"""Changes whenever a state record is written otherwise than before."""
-
-
-class UnreadableStateError(Exception):
-    """The state was written by another version of the pipeline, or not by the pipeline at all."""
 
 
 class Position(msgspec.Struct, frozen=True, kw_only=True):
@@ -67,9 +61,13 @@ class Part(NamedTuple):
 
 
 class Executor:
-    def __init__(self, fold: Fold, partition: int) -> None:
+    def __init__(self, fold: Fold, partition: int, *, part_steps: int = PART_STEPS, formats: Formats = FORMATS) -> None:
         self.fold = fold
         self.partition = partition
+        self.migrated: dict[str, bytes | None] = {}
+        """What restoring has brought to the current format: to be written before anything else is."""
+        self._part_steps = part_steps
+        self._formats = formats
         self.counts: Counter[str] = Counter()
         self.condemned: set[int] = set()
         self._tx = Tx(partition, fold)
@@ -110,15 +108,17 @@ class Executor:
                 latest.pop(key, None)
             else:
                 latest[key] = value
-        packed = latest.pop(POSITION_KEY, None)
-        position = _position(packed) if packed is not None else None
+        if not latest:
+            return None
+        self.migrated = self._formats.migrate(latest)
+        position = _position(latest.pop(POSITION_KEY))
         for key in sorted(latest):  # a journal's blocks in their order
             try:
                 self._tx.load(key, latest[key])
-            except (ValueError, LookupError) as error:
-                raise UnreadableStateError(f"state record {key!r}: {type(error).__name__}") from error
-        if position is None:
-            return None
+            except (MemoryError, OSError):
+                raise
+            except Exception as error:  # whatever decoding raises for bytes that no fold has written
+                raise UnreadableStateError(key, f"it can't be decoded: {type(error).__name__}") from error
         self._tx.clock = position.clock
         self.counts = Counter(position.counts)
         self.condemned = set(position.condemned)
@@ -175,6 +175,7 @@ class Executor:
                 lost=lost,
                 condemned=tuple(sorted(self.condemned)),
                 tries=tries,
+                format=self._formats.current,
             )
         )
 
@@ -216,7 +217,7 @@ class Executor:
         self._steps += 1
         self._size += sum(len(output.value or b"") for output in self._tx.outputs[self._weighed :])
         self._weighed = len(self._tx.outputs)
-        return self._steps >= PART_STEPS or self._size >= PART_BYTES
+        return self._steps >= self._part_steps or self._size >= PART_BYTES
 
     def _part(self, folded: int, *, end: bool = False) -> Part:
         tx = self._tx
@@ -237,12 +238,9 @@ def _named(error: Exception) -> str:
 
 def _position(packed: bytes) -> Position:
     try:
-        position = msgspec.json.decode(packed, type=Position)
-    except msgspec.MsgspecError as error:
-        raise UnreadableStateError(f"position record: {error}") from error
-    if position.format != STATE_FORMAT:
-        raise UnreadableStateError(f"its format is {position.format}, this version reads {STATE_FORMAT}")
-    return position
+        return msgspec.json.decode(packed, type=Position)
+    except ValueError as error:
+        raise UnreadableStateError(POSITION_KEY, "the position record is damaged") from error
 
 
 FoldFactory = Callable[[], Fold]

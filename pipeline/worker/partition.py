@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from faust.types import TP
 
-from pipeline.kafka.transaction import Restored, Transactions
+from pipeline.kafka.transaction import Restored, SetAsideError, Transactions
 from pipeline.stages.executor import Effects, Executor, FoldFactory
 from pipeline.topology import Stage
 from pipeline.worker.trials import TRIES, begun, first_try, piece
@@ -60,6 +60,8 @@ class OwnedPartition:
         self.wake = asyncio.Event()
         self.ready = False
         self.dropped = False
+        self.set_aside: SetAsideError | None = None
+        """Why nothing in it is processed: its state can't be read."""
         self.out_of_range = False
         """The log no longer holds the fetch position: retention or another topic."""
         self.busy: asyncio.Future[Any] | None = None
@@ -73,6 +75,12 @@ class OwnedPartition:
 
     def fence(self) -> None:
         self._transactions.fence()
+
+    def state_end(self) -> int:
+        return self._transactions.state_end()
+
+    def fence_again(self) -> None:
+        self._transactions.fence_again()
 
     def restore(self) -> Restored:
         """State afresh from its topic; the same producer goes on."""

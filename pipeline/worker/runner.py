@@ -4,6 +4,7 @@ Assigned: fence, restore, seek to the stored position, then batch by batch. A ba
 position is exactly where the state ends; otherwise it is dropped and the consumer seeks again. After an abort: restore
 with the same producer, seek. Revoked: wait for the transaction in flight, then drop. Fenced while it believes that it
 owns the partition, or any other error in the background: the process ends, and whoever supervises it starts another.
+A partition whose state can't be read is set aside: the others go on, and it does once its state topic has changed.
 """
 
 import asyncio
@@ -20,7 +21,7 @@ from faust.types import TP
 from pipeline.contracts.outcomes import Outcome
 from pipeline.contracts.rejections import Reason
 from pipeline.kafka.topics import KafkaUnreachableError
-from pipeline.kafka.transaction import AbortedError, FencedError, RefusalError
+from pipeline.kafka.transaction import AbortedError, FencedError, RefusalError, SetAsideError
 from pipeline.observe.logs import at, said
 from pipeline.observe.metrics import METRICS, count_effects
 from pipeline.worker.partition import Batch, LogEnd, OwnedPartition
@@ -74,8 +75,9 @@ class Runner:
     # what health and ticks look at
 
     @property
-    def owned(self) -> int:
-        return len(self.partitions)
+    def working(self) -> int:
+        """Partitions that are owned and not set aside."""
+        return sum(partition.set_aside is None for partition in self.partitions.values())
 
     @property
     def ready(self) -> bool:
@@ -243,11 +245,16 @@ class Runner:
             if revoked:
                 return False
             try:
+                if partition.set_aside is not None and not await self._mended(partition, partition.set_aside.end):
+                    return False
                 partition.busy = restoring = self._in_pool(partition.restore)
                 restored = await restoring
             except (KafkaUnreachableError, AbortedError) as error:
                 LOG.warning("can't be restored yet, trying again: %s", error, extra=at(*partition.tp))
                 await asyncio.sleep(self._patience_s)
+            except SetAsideError as error:
+                LOG.error("%s", error, extra=at(*partition.tp, stage=partition.stage.name))  # noqa: TRY400
+                partition.set_aside = error
             except RefusalError as error:
                 self._end(EXIT_REFUSED, str(error))
                 raise
@@ -258,12 +265,26 @@ class Runner:
                 raise
             finally:
                 partition.busy = None
+        partition.set_aside = None
         seconds, stage = time.monotonic() - started, partition.stage.name
         METRICS.restore_seconds.labels(stage).observe(seconds)
         METRICS.restored_records.labels(stage).inc(restored.records)
         METRICS.outcomes.labels(stage, Outcome.LOST_TO_RETENTION, "").inc(restored.lost)
         place = at(*partition.tp, restored.position, stage=stage)
         LOG.info("restored from %d state records in %.2f s, goes on here", restored.records, seconds, extra=place)
+        return not partition.dropped
+
+    async def _mended(self, partition: OwnedPartition, end: int) -> bool:
+        """Waits until the state topic has grown beyond this offset; False when the partition was revoked meanwhile.
+
+        Whoever has written there may have fenced this owner, so it fences anew.
+        """
+        while await self._in_pool(partition.state_end) <= end:
+            await asyncio.sleep(self._patience_s)
+            if partition.dropped:
+                return False
+        partition.busy = fencing = self._in_pool(partition.fence_again)
+        await fencing
         return not partition.dropped
 
     async def _seek(self, consumer: Consumer, partition: OwnedPartition) -> None:

@@ -124,13 +124,15 @@ class WorkerHealth:
         if not self.runner.was_assigned:
             return False, "Kafka has not assigned any partitions yet"
         partitions = self._partitions()
-        restoring = [f"{_name(partition)}: restoring" for partition in partitions if not partition.ready]
+        restoring = [f"{_name(p)}: restoring" for p in partitions if not p.ready and p.set_aside is None]
         return not restoring, "\n".join(restoring) or f"{len(partitions)} partitions owned and restored"
 
     def ready(self) -> Answer:
         started, why = self.started()
         if not started:
             return False, why
+        if aside := [f"{_name(p)}: {p.set_aside}" for p in self._partitions() if p.set_aside is not None]:
+            return False, "\n".join(aside)
         unknown = [f"{_name(p)}: where its log ends is not known yet" for p in self._partitions() if p.end is None]
         if unknown:
             return False, "\n".join(unknown)
@@ -146,6 +148,7 @@ class WorkerHealth:
         lags = {place: self.watch.behind(p) for place, p in restored.items()}
         held = {place: sizes(p.executor) for place, p in restored.items()}
         replace(METRICS.ready, {place: float(p.ready) for place, p in owned.items()})
+        replace(METRICS.set_aside, {place: float(p.set_aside is not None) for place, p in owned.items()})
         replace(METRICS.position, {place: lag.position for place, lag in lags.items()})
         replace(METRICS.lag_records, {place: lag.records for place, lag in lags.items()})
         replace(METRICS.lag_seconds, {place: lag.seconds for place, lag in lags.items()})

@@ -144,7 +144,7 @@ class BatchConsumer(driver.Consumer):
             if not wanted:  # an empty set would mean all partitions
                 await asyncio.sleep(0.02)
                 continue
-            wait_s = 0.2 if len(wanted) == self.runner.owned else 0.03
+            wait_s = 0.2 if len(wanted) == self.runner.working else 0.03
             try:
                 batches, ends = await self.in_thread(self._thread_fetch(wanted, wait_s))
             except self.consumer_stopped_errors:

@@ -7,14 +7,15 @@ and in order, whatever goes wrong in between, which rests on the first-position 
 
 import asyncio
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
+import pytest
 from faust.types import TP
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pipeline.kafka.topics import KafkaUnreachableError
-from pipeline.kafka.transaction import AbortedError, Restored
+from pipeline.kafka.transaction import AbortedError, Restored, SetAsideError
 from pipeline.stages.patterns import PatternsFold
 from pipeline.topology import SESSIONS
 from pipeline.worker.partition import Batch, LogEnd, OwnedPartition
@@ -137,6 +138,78 @@ async def drive(seed: int) -> None:
 @given(seed=st.integers(0, 100_000))
 def test_every_record_is_folded_once_and_in_order_whatever_is_lost_aborted_or_revoked(seed: int) -> None:
     asyncio.run(drive(seed))
+
+
+async def reached(condition: Callable[[], bool]) -> None:
+    for _ in range(10_000):
+        if condition():
+            return
+        await asyncio.sleep(0.001)
+    raise AssertionError("not reached")
+
+
+class DamagedPartition(FakePartition):
+    """Its state can't be read until somebody has written to its topic, and fenced this owner."""
+
+    def __init__(self, tp: TP, damaged: dict[int, bool]) -> None:
+        super().__init__(Store(), random.Random(0))
+        self.tp, self.damaged, self.fenced = tp, damaged, 0
+
+    def restore(self) -> Restored:
+        if self.damaged[self.tp.partition]:
+            raise SetAsideError("can't be read", 10)
+        self.fenced_at_restore = self.fenced
+        return Restored(0, 0, 0)
+
+    def state_end(self) -> int:
+        return 10 if self.damaged[self.tp.partition] else 11
+
+    def fence_again(self) -> None:
+        self.fenced += 1
+
+
+class Resumed:
+    """Remembers which partitions go on."""
+
+    def __init__(self) -> None:
+        self.partitions: list[int] = []
+
+    async def seek_and_resume(self, tp: TP, position: int, epoch: int) -> None:
+        self.partitions.append(tp.partition)
+
+    async def commit_advisory(self, positions: Mapping[TP, int]) -> None:
+        pass
+
+
+@pytest.mark.parametrize("revoked", [False, True], ids=["mended", "revoked"])
+def test_a_partition_whose_state_cannot_be_read_is_set_aside_until_it_is_mended_and_the_others_run(
+    revoked: bool,
+) -> None:
+    ended: list[int] = []
+    damaged = {0: False, 1: True}
+
+    async def drive() -> None:
+        runner = Runner(lambda tp: DamagedPartition(tp, damaged), quiet, patience_s=0.001, exit_process=ended.append)
+        consumer = Resumed()
+        runner.assigned(consumer, [TP(SESSIONS.source, number) for number in damaged])
+        aside = runner.partitions[TP(SESSIONS.source, 1)]
+        assert isinstance(aside, DamagedPartition)
+        await reached(lambda: aside.set_aside is not None and bool(consumer.partitions))
+        assert consumer.partitions == [0]
+        assert (runner.working, runner.hungry(4)) == (1, {TP(SESSIONS.source, 0)})
+        assert not aside.fenced
+        if not revoked:
+            damaged[1] = False
+            await reached(lambda: aside.ready)
+            assert consumer.partitions == [0, 1]
+            assert (aside.set_aside, aside.fenced_at_restore, runner.working) == (None, 1, 2)
+        await runner.revoked(consumer)
+        assert aside.task is not None
+        await asyncio.wait([aside.task])
+        await runner.stop()
+
+    asyncio.run(drive())
+    assert not ended
 
 
 def test_an_assignment_that_arrives_while_the_worker_stops_is_left_alone() -> None:

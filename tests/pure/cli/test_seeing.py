@@ -37,7 +37,7 @@ def printed(monkeypatch: pytest.MonkeyPatch) -> Callable[..., str]:
 def partition(**changes: Any) -> dict[str, Any]:
     plain = {
         "partition": 7, "position": LARGE, "lag": LARGE, "lag_seconds": 86_400.5, "waiting": 1_024, "state": LARGE,
-        "owner": "worker-1",
+        "owner": "worker-1", "set_aside": False,
     }  # fmt: skip
     return plain | changes
 
@@ -50,9 +50,23 @@ MEMORY = {"hmx.episodes.v1/0": {"position": LARGE, "lag": 0, "lag_seconds": 0.0}
 
 
 def test_status_shows_every_partition_and_their_sums(printed: Any) -> None:
-    found = stages(partition(), partition(partition=8, owner=None, waiting=None, state=None), released=LARGE)
+    found = stages(
+        partition(),
+        partition(partition=8, owner=None, waiting=None, state=None),
+        partition(set_aside=True),
+        released=LARGE,
+    )
     text = printed(status._show, None, {"worker": {"ready": False, "said": ODD}}, found, MEMORY)
-    for word in ("worker-1", "nobody", f"{LARGE:,}", f"{2 * LARGE:,}", "86400.5", "worker is not ready", "[bold]x"):
+    for word in (
+        "worker-1",
+        "nobody",
+        f"{LARGE:,}",
+        f"{3 * LARGE:,}",
+        "86400.5",
+        "set aside",
+        "worker is not ready",
+        "[bold]x",
+    ):
         assert word in text
 
 
@@ -65,7 +79,13 @@ def test_reasons_stand_behind_what_they_are_reasons_of() -> None:
 
 @pytest.mark.parametrize(
     ("changes", "well"),
-    [({}, True), ({"owner": None}, False), ({"lag_seconds": 61.0}, False), ({"lag": LARGE}, True)],
+    [
+        ({}, True),
+        ({"owner": None}, False),
+        ({"lag_seconds": 61.0}, False),
+        ({"set_aside": True}, False),
+        ({"lag": LARGE}, True),
+    ],
 )
 def test_all_is_well_where_each_partition_has_an_owner_and_is_fresh(changes: dict[str, Any], well: bool) -> None:
     found = stages(partition(**{"lag": 0, "lag_seconds": 0.0, **changes}))

@@ -8,8 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pipeline.contracts.rejections import Reason, Rejection
-from pipeline.stages.executor import Executor, UnreadableStateError
+from pipeline.stages.executor import Executor
 from pipeline.stages.fold import Output, Record, Tx
+from pipeline.stages.formats import UnreadableStateError
 from tests.support.records import LogRecord
 
 

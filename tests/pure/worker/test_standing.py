@@ -7,6 +7,8 @@ from typing import Any, cast
 import pytest
 from faust.types import TP
 
+from pipeline.kafka.transaction import SetAsideError
+from pipeline.observe.metrics import METRICS
 from pipeline.stages.executor import Executor
 from pipeline.topology import EVENTS, SESSIONS
 from pipeline.worker import standing
@@ -93,6 +95,21 @@ def test_a_restoring_partition_is_live_however_long_it_takes_and_not_ready(clock
     pass_time(clock, 10 * STUCK_S, restoring)
     assert restoring.live()[0]
     assert restoring.ready() == restoring.started() == (False, f"{EVENTS}/3: restoring")
+
+
+def test_a_partition_that_is_set_aside_is_named_with_the_command_that_mends_it_and_the_worker_lives(
+    clock: Clock,
+) -> None:
+    aside = partition(3, ready=False)
+    aside.set_aside = SetAsideError("type `hmx state rebuild 3 --stage sessions`", 9)
+    of = health(clock, partition(), aside)
+    pass_time(clock, 10 * STUCK_S, of)
+    assert of.live()[0]
+    assert of.started()[0]
+    assert of.ready() == (False, f"{EVENTS}/3: type `hmx state rebuild 3 --stage sessions`")
+    of.refresh()
+    gauges = {key: gauge._value.get() for key, gauge in METRICS.set_aside._metrics.items()}
+    assert gauges == {("sessions", "0"): 0.0, ("sessions", "3"): 1.0}
 
 
 def test_a_partition_that_has_work_and_does_not_move_on_is_not_live(clock: Clock) -> None:
