@@ -20,14 +20,16 @@ def ranks(encoding: str) -> dict[bytes, int]:
     return {base64.b64decode(token): int(rank) for token, rank in lines}
 
 
-def shared() -> set[bytes]:
-    """Outside ASCII the first has fewer tokens, and its own are the longest that both can be counted with."""
-    first, second = map(set, map(ranks, ENCODINGS))
-    return {token for token in first if token in second or not token.isascii()}
+def tokens_of(encoding: str) -> list[bytes]:
+    """By rank."""
+    found = ranks(encoding)
+    assert sorted(found.values()) == list(range(len(found)))
+    return sorted(found, key=found.__getitem__)
 
 
 def main() -> None:
-    FILE.write_bytes(lzma.compress(tokens.packed(shared()), preset=9 | lzma.PRESET_EXTREME))
+    held = b"".join(tokens.packed(tokens_of(encoding)) for encoding in ENCODINGS)
+    FILE.write_bytes(lzma.compress(held, preset=9 | lzma.PRESET_EXTREME))
 
 
 if __name__ == "__main__":
