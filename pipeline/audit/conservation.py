@@ -23,6 +23,7 @@ from pipeline.audit.digests import (
     identity_of,
     origin_of,
     original_digest,
+    refused_digest,
 )
 from pipeline.contracts import headers as names
 from pipeline.contracts.headers import header
@@ -36,7 +37,14 @@ from pipeline.topology import EPISODES, EVENTS, EVENTS_DLQ
 
 VIOLATIONS_KEPT: Final = 1_000
 OF_VALID_EVENTS: Final = frozenset(
-    {Reason.WRONG_PARTITION, Reason.FORGED_ORIGIN, Reason.EVENT_ID_REUSED, Reason.POISON, Reason.DEADLY}
+    {
+        Reason.WRONG_PARTITION,
+        Reason.FORGED_ORIGIN,
+        Reason.EVENT_ID_REUSED,
+        Reason.POISON,
+        Reason.DEADLY,
+        Reason.OUTPUT_REFUSED,
+    }
 )
 """Reasons for which an event is rejected that is in order on its own."""
 
@@ -157,6 +165,8 @@ class _Open(NamedTuple):
 
     kind: _Kind
     as_dead_letter: bytes
+    as_refused: bytes
+    """Likewise, without the record's bytes."""
     as_episode: bytes = b""
     as_copy: bytes = b""
     identity: bytes = b""
@@ -252,7 +262,7 @@ class _Audit:
         self._exists[at] = 1
         found = decode(record.value)
         if isinstance(found, Rejection) or (found.control and not self._is_own(record, found)):
-            self._open[record.offset] = _Open(_Kind.REJECTED, dead_letter_digest(record))
+            self._open[record.offset] = _Open(_Kind.REJECTED, dead_letter_digest(record), refused_digest(record))
         elif found.control:
             self.report.settle(Outcome.CONTROL, record.offset)
         else:
@@ -260,6 +270,7 @@ class _Audit:
             self._open[record.offset] = _Open(
                 _Kind.ACCEPTED,
                 dead_letter_digest(record),
+                refused_digest(record),
                 expected_episode(record, found),
                 copied_digest(record, session),
                 identity_of(found),
@@ -307,7 +318,8 @@ class _Audit:
 
     def _dead_letter(self, record: Record, here: Place, event: _Open, origin: Place) -> None:
         reason = (header(record.headers, names.REASON) or b"").decode(errors="replace")
-        if original_digest(record) != event.as_dead_letter:
+        expected = event.as_refused if reason == Reason.OUTPUT_REFUSED else event.as_dead_letter
+        if original_digest(record) != expected:
             detail = f"key, value, headers or time are not those of {origin[0]}:{origin[1]}"
             self.report.violate(Fault.ALTERED, EVENTS_DLQ, here, detail)
         if event.kind is _Kind.ACCEPTED:

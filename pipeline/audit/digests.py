@@ -57,11 +57,16 @@ def dead_letter_digest(record: Record) -> bytes:
     """Of the dead letter that this record would make."""
     log_time = b"%d" % record.timestamp
     if record.value is UNREADABLE:
-        return _digest(b"0", log_time)
+        return refused_digest(record)
     size = record_bytes(record)
     if size > RECORD_BYTES:
         return _digest(b"%d" % size, log_time)
     return _digest(record.key, record.value, [tuple(item) for item in record.headers], log_time)
+
+
+def refused_digest(record: Record) -> bytes:
+    """Of the dead letter without its bytes."""
+    return _digest(b"0", b"%d" % record.timestamp)
 
 
 def original_digest(letter: Record) -> bytes | None:

@@ -5,7 +5,6 @@ fold's timer is raised as it is in the worker.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from collections.abc import Set as AbstractSet
 from itertools import islice
 from typing import Any, Final
 
@@ -83,7 +82,7 @@ class Rebuild:
         made, before = [], self._evidence_ends(shadow)
         for partition, marks in enumerate(sources):
             executor = Executor(self._folds[SESSIONS.name](), partition)
-            executor.condemned = self._condemned(SESSIONS, partition)
+            self._decide(executor, SESSIONS)
             for batch in batches(watch(self._sources.rows(EVENTS, EVENTS_DLQ, partition, marks))):
                 for part in executor.parts(batch):
                     shadow.write(part.effects.outputs)
@@ -111,9 +110,8 @@ class Rebuild:
         moving: set[PatternName] = set()
         for partition, marks in enumerate(sources):
             name = self.prefix + EVIDENCE
-            condemned = self._condemned(PATTERNS, partition)
             rows = self._sources.rows(EVIDENCE, EVIDENCE_DLQ, partition, marks)
-            executor = self._fold_evidence(watch(rows), partition, again, condemned)
+            executor = self._fold_evidence(watch(rows), partition, again, self._decide)
             said = executor.run([_barrier(partition)]).outputs
             artifacts = (output.value for output in said if output.topic == ARTIFACTS)
             moving |= {pattern_of(orjson.loads(value)) for value in artifacts if value is not None}
@@ -123,20 +121,22 @@ class Rebuild:
         return moving
 
     def _fold_evidence(
-        self, rows: Iterable[Row], partition: int, into: Shadow, condemned: AbstractSet[int] = frozenset()
+        self, rows: Iterable[Row], partition: int, into: Shadow, decide: Callable[[Executor, Stage], None] | None = None
     ) -> Executor:
         executor = Executor(self._folds[PATTERNS.name](), partition)
-        executor.condemned = set(condemned)
+        if decide is not None:
+            decide(executor, PATTERNS)
         for batch in batches(rows):
             for part in executor.parts(batch):
                 into.write(part.effects.outputs)
             self.evidence += len(batch)
         return executor
 
-    def _condemned(self, stage: Stage, partition: int) -> set[int]:
-        """Offsets of records that killed workers: to find out again that they do would end the replay."""
-        stored = self._stored[stage.name][partition]
-        return set(stored.condemned) if stored is not None else set()
+    def _decide(self, executor: Executor, stage: Stage) -> None:
+        """What killed workers would end the replay; and what Kafka has refused the pipeline, it may take now."""
+        stored = self._stored[stage.name][executor.partition]
+        if stored is not None:
+            executor.decided(stored)
 
     def _evidence_ends(self, shadow: Shadow) -> list[int]:
         count = len(self.cut.sources[EVIDENCE])

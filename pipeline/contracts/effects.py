@@ -69,6 +69,10 @@ class Effect(Explained):
         "contribution_out_of_tenant_sample",
         f"a tenant's patterns together keep an even sample of {TENANT_CONTRIBUTIONS:,} contributions",
     )
+    OUTPUT_LEFT_OUT = (
+        "output_left_out",
+        "Kafka refused a contribution, an artifact or knowledge as too large for its topic; it was left out",
+    )
     PATTERN_FORGOTTEN = "pattern_forgotten", "the tenant's sample has left a pattern nothing: its artifacts were erased"
     STEP_NOT_MINED = "step_not_mined", "mining could not take an event; it was released all the same"
     SEGMENT_NOT_MINED = "segment_not_mined", "mining could not take a segment; it contributes nothing new"

@@ -64,6 +64,11 @@ class Reason(StrEnum):
     FORGED_ORIGIN = "forged_origin", Step.ROUTE, "leave out headers that begin with hmx-: they are the pipeline's own"
     EVENT_ID_REUSED = "event_id_reused", Step.ORDER, "an event_id names one event; this one came with other content"
     POISON = "poison", Step.FOLD, "a defect of the pipeline: report it with the dead letter's headers"
+    OUTPUT_REFUSED = (
+        "output_refused",
+        Step.FOLD,
+        "what comes of it is larger than Kafka takes: compare the topics with `hmx topics plan`, then send it again",
+    )
     DEADLY = "deadly", Step.FOLD, "each worker that folded it alone died: report it with the dead letter's headers"
 
 

@@ -7,6 +7,7 @@ Every call blocks; the worker makes them in a thread pool, one at a time per par
 Fails:
     FencedError   this producer is of no use any more: another worker owns the partition, or Kafka refuses for good
     AbortedError  the batch did not happen; restore with the same producer and go on
+    UnsendableError  an AbortedError: Kafka takes one of the records under no circumstances
     RefusalError  going on would lose or double data; an operator must decide
     SetAsideError this partition's state can't be read; the others go on
 """
@@ -18,7 +19,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Final, NamedTuple
 
-from confluent_kafka import KafkaError, KafkaException, Producer
+from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from pipeline.kafka.clients import Answered, Cluster, Watermarks, produce, producer_config, read_partition
 from pipeline.observe.logs import at
@@ -36,6 +37,16 @@ FENCED: Final = frozenset(
     for name in ("_FENCED", "PRODUCER_FENCED", "INVALID_PRODUCER_EPOCH", "INVALID_PRODUCER_ID_MAPPING")
     if (code := getattr(KafkaError, name, None)) is not None
 )
+UNSENDABLE: Final = frozenset(
+    {
+        KafkaError.MSG_SIZE_TOO_LARGE,
+        KafkaError.RECORD_LIST_TOO_LARGE,
+        KafkaError.INVALID_MSG_SIZE,
+        KafkaError.INVALID_RECORD,
+        KafkaError.INVALID_TIMESTAMP,
+    }
+)
+"""A record that is refused with one of these is refused again however often it is sent."""
 
 
 class FencedError(Exception):
@@ -44,6 +55,16 @@ class FencedError(Exception):
 
 class AbortedError(Exception):
     pass
+
+
+class UnsendableError(AbortedError):
+    """`output`: the one that was refused, where that is known: of several in one batch it is not."""
+
+    def __init__(self, where: str, reason: KafkaError, output: Output | None) -> None:
+        size = len(output.key or b"") + len(output.value or b"") if output is not None else 0
+        what = f"{output.topic} takes no record of {size} bytes: " if output is not None else ""
+        super().__init__(f"{where}: {what}{reason.str()}")
+        self.output = output
 
 
 class RefusalError(Exception):
@@ -83,12 +104,15 @@ class Transactions:
         self._partition = partition
         self._lost: tuple[tuple[int, int], ...] = ()
         self._topic_id = ""
+        self._failure: KafkaError | None = None
+        self._refused: Output | None = None
         self._config = producer_config(
             cluster.bootstrap,
             **{
                 "transactional.id": f"{prefix}hmx-{stage.name}-{partition}",
                 "transaction.timeout.ms": timeout_ms,
                 "delivery.report.only.error": True,  # a commit says it of all
+                "on_delivery": self._failed,
                 "queue.buffering.max.messages": 1_000_000,
                 "queue.buffering.max.kbytes": 262_144,
             },
@@ -144,6 +168,7 @@ class Transactions:
             )
         self._lost = stored.lost
         executor.condemned = {offset for offset in stored.condemned if offset >= low}
+        executor.unsendable = {one for one in stored.unsendable if one.offset >= low}
         if executor.migrated:
             self.commit(executor, Effects([], [], executor.migrated, Counter()), stored.position, stored.tries)
             place = at(self._state, self._partition, stage=self._stage.name)
@@ -158,20 +183,33 @@ class Transactions:
         self.commit(executor, Effects([], [], {}, executor.counts), low)
         return Restored(low, count, lost)
 
-    def commit(self, executor: Executor, effects: Effects, position: int, tries: int = 0) -> None:
+    def commit(
+        self, executor: Executor, effects: Effects, position: int, tries: int = 0, *, singly: bool = False
+    ) -> None:
         """Outputs, changed state and the next position, in one transaction. Raises AbortedError, FencedError."""
         record = executor.position_record(position, self._topic_id, self._lost, tries)
-        self.write(effects.outputs, effects.changes, record)
+        self.write(effects.outputs, effects.changes, record, singly=singly)
 
-    def write(self, outputs: Sequence[Output], changes: Mapping[str, bytes | None], position_record: bytes) -> None:
-        """The same of a position record that is there already."""
+    def write(
+        self,
+        outputs: Sequence[Output],
+        changes: Mapping[str, bytes | None],
+        position_record: bytes,
+        *,
+        singly: bool = False,
+    ) -> None:
+        """The same of a position record that is there already.
+
+        `singly`: each record in a batch of its own. A topic's bound is on batches: what is refused then, is so alone.
+        """
+        self._failure = self._refused = None
         try:
             self._producer.begin_transaction()
             for output in outputs:
-                send(self._producer, self._prefix + output.topic, output)
-            for key, value in changes.items():
-                self._keep(key, value)
-            self._keep(POSITION_KEY, position_record)
+                self._send(output, singly)
+            for key, value in (*changes.items(), (POSITION_KEY, position_record)):
+                packed = key.encode(errors=KEY_ERRORS)
+                self._send(Output(self._stage.state, self._partition, packed, value, ()), singly)
             self._commit()
         except KafkaException as error:
             raise self._after(error) from error
@@ -192,17 +230,20 @@ class Transactions:
 
         Outside of the transaction, or readers of one partition would wait for the transactions of another.
         """
-        answers: list[KafkaError | None] = []
+        where, answers = f"{self._source}/{self._partition}: rerouting", list[tuple[Output, KafkaError | None]]()
 
-        def answered(error: KafkaError | None, _: object) -> None:
-            answers.append(error)
+        def answer_of(record: Output) -> Answered:
+            return lambda error, _: answers.append((record, error))
 
         for record in records:
-            send(self._log, self._prefix + record.topic, record, answered)
+            send(self._log, self._prefix + record.topic, record, answer_of(record))
         while len(answers) < len(records):
             self._log.poll(0.05)
-        if failures := [error for error in answers if error is not None]:
-            raise AbortedError(f"{self._source}/{self._partition}: rerouting: {failures[0].str()}")
+        for record, error in answers:
+            if error is not None and error.code() in UNSENDABLE:
+                raise UnsendableError(where, error, record)
+            if error is not None:
+                raise AbortedError(f"{where}: {error.str()}")
 
     def abort(self) -> None:
         """Drops the transaction in flight, if there is one. Raises FencedError."""
@@ -216,9 +257,19 @@ class Transactions:
         self._producer.purge()
         self._producer.close()
 
-    def _keep(self, key: str, value: bytes | None) -> None:
-        packed = key.encode(errors=KEY_ERRORS)
-        send(self._producer, self._state, Output(self._state, self._partition, packed, value, ()))
+    def _send(self, output: Output, alone: bool) -> None:
+        if self._failure is not None:
+            raise KafkaException(self._failure)
+        send(self._producer, self._prefix + output.topic, output)
+        if alone:
+            self._refused = output
+            self._producer.flush()
+            if self._failure is None:
+                self._refused = None
+
+    def _failed(self, error: KafkaError, _: Message) -> None:
+        """Told of what a broker has not taken. The first says why; what was on its way behind it fails with it."""
+        self._failure = self._failure or error
 
     def _unreadable(self, error: UnreadableStateError, marks: Watermarks) -> str:
         """Names the record by its place and the kind of its key: the rest of the key holds ids of a tenant."""
@@ -246,6 +297,14 @@ class Transactions:
         where = f"{self._source}/{self._partition}: {reason.str()}"
         if reason.fatal() or reason.code() in FENCED:
             return FencedError(where)
+        self._producer.poll(0)  # a failure that has been answered explains why any later call is out of order
+        first = self._failure or reason
+        if first.code() in UNSENDABLE:
+            self.abort()
+            return UnsendableError(f"{self._source}/{self._partition}", first, self._refused)
+        if self._failure is not None and not self._failure.fatal():
+            self.abort()
+            return AbortedError(f"{where}: {self._failure.str()}")
         if reason.txn_requires_abort():
             self.abort()
             return AbortedError(where)

@@ -12,7 +12,7 @@ from pipeline.contracts.headers import (
     output_headers,
 )
 from pipeline.contracts.limits import RECORD_BYTES
-from pipeline.contracts.rejections import UNREADABLE, Rejection
+from pipeline.contracts.rejections import UNREADABLE, Reason, Rejection
 from pipeline.stages.fold import Output, Record
 
 
@@ -20,7 +20,7 @@ def dead_letter(source: str, topic: str, record: Record, rejection: Rejection) -
     """Key, value and the producer's headers untouched. Readers take the last header of a name: ours.
 
     Of a record beyond the bound only ours are left; they say where in the log it stands. Likewise of one that nobody
-    can read; how large that is nobody knows.
+    can read, and of one whose output Kafka has refused; how large that is nobody knows.
     """
     _its_own_content_type, *place = output_headers(DEAD_LETTER, source, record.partition, record.offset)
     ours = [
@@ -32,7 +32,7 @@ def dead_letter(source: str, topic: str, record: Record, rejection: Rejection) -
         (ORIGIN_TOPIC, source.encode()),
         (LOG_TIME, b"%d" % record.timestamp),
     ]
-    if record.value is UNREADABLE:
+    if record.value is UNREADABLE or rejection.reason is Reason.OUTPUT_REFUSED:
         return Output(topic, record.partition, None, None, [*ours, (OMITTED, b"0")])
     size = record_bytes(record)
     if size > RECORD_BYTES:

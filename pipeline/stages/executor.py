@@ -5,7 +5,9 @@ folded. Work in turns is done as soon as it has begun, before anything else. Bet
 can be cut into parts, transactions of their own: on the state of one part, the next goes on at the same record and
 clock. What a record has begun is kept whole or undone whole. A record whose fold raises the same exception twice on
 the same state is rejected as poison; errors of memory and I/O are never taken for poison. An exception in a timer is
-raised. A record that the position record condemns is rejected unseen.
+raised. A record that the position record condemns is rejected unseen. So is a record with an output that is larger than
+Kafka takes: beyond our own bound at once, beyond that of a topic when Kafka has refused it, which the position record
+keeps.
 """
 
 from collections import Counter
@@ -14,11 +16,23 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from pipeline.contracts.limits import PART_BYTES, PART_STEPS
+from pipeline.contracts.effects import Effect
+from pipeline.contracts.headers import ORIGIN_OFFSET, header
+from pipeline.contracts.limits import PART_BYTES, PART_STEPS, RECORD_BYTES
 from pipeline.contracts.rejections import Reason, Rejection
 from pipeline.stages.fold import POSITION_KEY, Fold, Output, Record, Tx
 from pipeline.stages.formats import FORMATS, STATE_FORMAT, Formats, UnreadableStateError
 from pipeline.stages.journal import Journal
+
+
+class Unsendable(NamedTuple):
+    """What Kafka has refused for good. A decision, not to be found out again: a replay needs it."""
+
+    offset: int
+    """Of the record that it comes of."""
+    topic: str = ""
+    """Empty: the record is rejected. Otherwise what it brings about in this topic under this key is left out."""
+    key: str = ""
 
 
 class Position(msgspec.Struct, frozen=True, kw_only=True):
@@ -35,6 +49,7 @@ class Position(msgspec.Struct, frozen=True, kw_only=True):
     """Offset ranges [from, to) that retention deleted before they were read."""
     condemned: tuple[int, ...] = ()
     """Offsets of records that killed whoever folded them. A decision, not to be found out again: a replay needs it."""
+    unsendable: tuple[Unsendable, ...] = ()
     tries: int = 0
     """How often owners have begun to fold what stands here, and none has come to its end (worker.trials)."""
     format: int = STATE_FORMAT
@@ -70,6 +85,7 @@ class Executor:
         self._formats = formats
         self.counts: Counter[str] = Counter()
         self.condemned: set[int] = set()
+        self.unsendable: set[Unsendable] = set()
         self._tx = Tx(partition, fold)
         self._steps = self._size = self._weighed = 0
         """Of the part under way: timers and turns, bytes put out, and of how many outputs these are."""
@@ -121,8 +137,12 @@ class Executor:
                 raise UnreadableStateError(key, f"it can't be decoded: {type(error).__name__}") from error
         self._tx.clock = position.clock
         self.counts = Counter(position.counts)
-        self.condemned = set(position.condemned)
+        self.decided(position)
         return position
+
+    def decided(self, position: Position) -> None:
+        """Takes over what was decided of single records."""
+        self.condemned, self.unsendable = set(position.condemned), set(position.unsendable)
 
     def run(self, records: Sequence[Record]) -> Effects:
         """Folds the records, as if in one part. When it raises, the executor is spent: restore a new one."""
@@ -141,6 +161,7 @@ class Executor:
         """Folds the records; a part is to be committed before the next is asked for. Raises as `run`."""
         tx, whole_fold, condemned = self._tx, self.fold, self.condemned
         fold = whole_fold.fold
+        tx.refused = refused = {one.offset for one in self.unsendable if not one.topic}
         self._start()
         if whole_fold.unfinished is not None:
             yield from self._finish(0)
@@ -152,9 +173,14 @@ class Executor:
             tx.begin(record.offset)
             try:
                 if record.offset in condemned:
-                    self.fold.reject(tx, record, Rejection(Reason.DEADLY))
+                    whole_fold.reject(tx, record, Rejection(Reason.DEADLY))
+                elif record.offset in refused:
+                    whole_fold.reject(tx, record, Rejection(Reason.OUTPUT_REFUSED))
                 else:
                     fold(tx, record)
+                    if tx.largest_output() > RECORD_BYTES:
+                        tx.undo()
+                        whole_fold.reject(tx, record, Rejection(Reason.OUTPUT_REFUSED))
             except (MemoryError, OSError):
                 raise
             except Exception as error:  # noqa: BLE001  whatever it is, it may be the record's fault
@@ -174,6 +200,7 @@ class Executor:
                 counts=dict(self.counts),
                 lost=lost,
                 condemned=tuple(sorted(self.condemned)),
+                unsendable=tuple(sorted(self.unsendable)),
                 tries=tries,
                 format=self._formats.current,
             )
@@ -221,15 +248,25 @@ class Executor:
 
     def _part(self, folded: int, *, end: bool = False) -> Part:
         tx = self._tx
-        counts = Counter(tx.counted)
+        counts, outputs = Counter(tx.counted), tx.outputs
+        if self.unsendable:
+            outputs = [output for output in outputs if unsendable(output) not in self.unsendable]
+            counts[Effect.OUTPUT_LEFT_OUT] += len(tx.outputs) - len(outputs)
         self.counts.update(counts)
-        effects = Effects(tx.outputs, tx.appends, tx.changes(), counts)
+        effects = Effects(outputs, tx.appends, tx.changes(), counts)
         self._start()
         return Part(effects, folded, end)
 
     def _start(self) -> None:
         self._tx.start_batch()
         self._steps = self._size = self._weighed = 0
+
+
+def unsendable(output: Output) -> Unsendable:
+    """How it is named that Kafka has refused this one. Raises ValueError for what no fold has put out."""
+    return Unsendable(
+        int(header(output.headers, ORIGIN_OFFSET) or b""), output.topic, (output.key or b"").decode("latin-1")
+    )
 
 
 def _named(error: Exception) -> str:

@@ -57,7 +57,7 @@ from pipeline.ordering.window import (
     released,
     started_over,
 )
-from pipeline.stages.arrival import Arrival, held, released_from
+from pipeline.stages.arrival import Arrival, Waited, held, released_from
 from pipeline.stages.dead_letters import dead_letter
 from pipeline.stages.fold import Output, Record, Tx, spared
 from pipeline.stages.segmenting import Segmenting
@@ -263,8 +263,7 @@ class SessionsFold:
         """The session after an event that went out in order, last touched at `touched`."""
         accepted, cursor = arrival.accepted, session.cursor
         event, instant, log_time, index = accepted.event, accepted.instant, arrival.log_time, cursor.index
-        self._emit(tx, name, arrival, Release(index, cursor.run))
-        tx.count(_RELEASED)
+        self._emit(tx, name, arrival, Release(index, cursor.run), _RELEASED)
         at = min(instant // NS_PER_MS, log_time + CLOCK_SKEW_MS)
         try:
             mined = step_of(accepted.fields, at, index)
@@ -282,21 +281,24 @@ class SessionsFold:
 
     def _release_late(self, tx: Tx, name: str, session: Session, arrival: Arrival) -> Session:
         cursor = session.cursor
-        self._emit(tx, name, arrival, Release(cursor.index, cursor.run, late=True))
-        tx.count(_RELEASED_LATE)
+        self._emit(tx, name, arrival, Release(cursor.index, cursor.run, late=True), _RELEASED_LATE)
         session = _replace(session, cursor=passed_aside(cursor, arrival.accepted.instant))
         session = self._segmenting.pass_by(tx, name, session)
         self._trace(tx, name, session, arrival, None, cursor.index)
         return session
 
-    def _emit(self, tx: Tx, name: str, arrival: Arrival, release: Release) -> None:
+    def _emit(self, tx: Tx, name: str, arrival: Arrival, release: Release, outcome: str) -> None:
         accepted, offset, partition = arrival.accepted, arrival.offset, tx.partition
+        if offset in tx.refused:  # it has waited, or it would not have come this far
+            self.reject(tx, Waited(partition, offset, arrival.log_time), Rejection(Reason.OUTPUT_REFUSED))
+            return
         origin = Origin(partition, offset, arrival.log_time)
         value = write_episode(accepted.event, origin, release, accepted.notes, accepted.redacted)
         headers = output_headers(EPISODE, EVENTS, partition, offset)
         if arrival.trace:
             headers.append((TRACEPARENT, arrival.trace.encode()))
         tx.emit(Output(EPISODES, partition, name.encode(), value, headers))
+        tx.count(outcome)
 
     def _trace(self, tx: Tx, name: str, session: Session, arrival: Arrival, step: Step | None, index: int) -> None:
         """Remembers the event that went out at `index`."""

@@ -57,7 +57,7 @@ class Tx:
     __slots__ = (
         "_appended", "_begun", "_changed", "_codec", "_deadline", "_dirty", "_journals", "_packed_at", "_removed",
         "_scheduled", "_state", "_undo", "_warm", "_warm_before", "_written", "appends", "clock", "counted", "offset",
-        "outputs", "partition", "timers", "trims",
+        "outputs", "partition", "refused", "timers", "trims",
     )  # fmt: skip
 
     def __init__(self, partition: int, codec: Codec) -> None:
@@ -78,6 +78,8 @@ class Tx:
         self.timers: list[tuple[int, str]] = []
         """A heap of (deadline, key)."""
         self._scheduled: dict[str, int] = {}
+        self.refused: set[int] = set()
+        """Offsets of records whose own output Kafka has refused."""
         self._undo: list[tuple[str, Any]] = []
         self._appended: list[str] = []
         self.trims: dict[str, int | None] = {}
@@ -169,6 +171,10 @@ class Tx:
             if start is None:
                 self._removed.update((block_key(name, first), None) for first in journal.outlived())
                 del self._journals[name]
+
+    def largest_output(self) -> int:
+        """Bytes of key and value, of what the record has put out."""
+        return max([len(one.key or b"") + len(one.value or b"") for one in self.outputs[self._begun[0] :]], default=0)
 
     def undo(self) -> None:
         """As if the record had not begun. Keys count as dirty all the same: what they hold is written once more."""

@@ -9,14 +9,19 @@ import gc
 import time
 from collections import Counter, deque
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from faust.types import TP
 
-from pipeline.kafka.transaction import Restored, SetAsideError, Transactions
-from pipeline.stages.executor import Effects, Executor, FoldFactory
-from pipeline.topology import Stage
+from pipeline.contracts.limits import BATCH_RECORDS
+from pipeline.kafka.transaction import AbortedError, Restored, SetAsideError, Transactions, UnsendableError
+from pipeline.stages.executor import Effects, Executor, FoldFactory, Unsendable, unsendable
+from pipeline.stages.fold import POSITION_KEY
+from pipeline.topology import ARTIFACTS, EVIDENCE, KNOWLEDGE, Stage
 from pipeline.worker.trials import TRIES, begun, first_try, piece
+
+FEWER: Final = 64
+"""Records of a transaction, after Kafka has refused what came of more."""
 
 
 class Batch(NamedTuple):
@@ -31,6 +36,10 @@ class Batch(NamedTuple):
     """Fetch position after the last."""
     records: list[Any]
     size: int
+
+
+class StuckError(AbortedError):
+    """Kafka refuses a state record, or what has been left out already. Somebody must look at the topic's bound."""
 
 
 class LogEnd(NamedTuple):
@@ -50,6 +59,9 @@ class OwnedPartition:
         self.committed = 0
         """Transactions of batches."""
         self._new = True
+        self._unsendable: set[Unsendable] = set()
+        self._at_once = BATCH_RECORDS
+        """Records of a transaction; fewer where Kafka has refused what came of them, to find whose it was."""
         self._tries: int | None = None
         """Before the first batch: how often others have begun it."""
         # Event loop side
@@ -87,6 +99,7 @@ class OwnedPartition:
         self.executor = Executor(self._new_fold(), self.tp.partition)
         restored = self._transactions.restore(self.executor)
         gc.freeze()  # what is here stays: later collections need not look through it
+        self.executor.unsendable |= self._unsendable
         self.position = restored.position
         if self._new:  # later on this owner knows that it has not died
             self._new, self._tries = False, restored.tries
@@ -96,12 +109,19 @@ class OwnedPartition:
     def process(self, batch: Batch) -> Mapping[str, int]:
         """What the fold counted: one transaction, but for an owner's first batch, which is announced (worker.trials).
 
-        After AbortedError the executor is spent: restore.
+        After AbortedError the executor is spent: restore. Raises StuckError where nothing can be left out.
         """
-        if self._tries is None:
-            return self._fold(batch.records, batch.next)
-        tries, self._tries = self._tries, None
         counts: Counter[str] = Counter()
+        tries, self._tries = self._tries, None
+        if tries is None:
+            rest = batch.records
+            while rest and not self.dropped:
+                taken, rest = rest[: self._at_once], rest[self._at_once :]
+                counts.update(self._fold(taken, rest[0].offset if rest else batch.next))
+                if self._unsendable:
+                    self._at_once, self._unsendable = FEWER, set()
+            self._at_once = BATCH_RECORDS
+            return counts
         if tries == TRIES:
             self.executor.condemned.add(batch.records[0].offset)
         size = piece(tries)
@@ -118,14 +138,34 @@ class OwnedPartition:
         counts: Counter[str] = Counter()
         for effects, folded, _ in self.executor.parts(records):
             position = records[folded].offset if folded < len(records) else following
-            self._transactions.append(effects.appends)
-            self._transactions.commit(self.executor, effects, position, tries)
+            try:
+                self._transactions.append(effects.appends)
+                self._transactions.commit(self.executor, effects, position, tries, singly=self._at_once == 1)
+            except UnsendableError as error:
+                self._narrow(error, records, folded)
+                raise
             self.position = position
             self.committed += 1
             counts.update(effects.counts)
             if self.dropped:
                 break
         return counts
+
+    def _narrow(self, error: UnsendableError, records: list[Any], folded: int) -> None:
+        """Next time fewer records at once. Of one alone it is known what Kafka refuses: that is left out next time."""
+        if self._at_once > 1:
+            self._at_once = FEWER if len(records) > FEWER else 1
+            return
+        output = error.output
+        if output is None:
+            return
+        state = output.topic == self.stage.state
+        whose = Unsendable(records[0].offset) if state else unsendable(output)
+        if output.topic not in (EVIDENCE, ARTIFACTS, KNOWLEDGE):
+            whose = whose._replace(topic="", key="")
+        if whose in self.executor.unsendable or (state and (not folded or output.key == POSITION_KEY.encode())):
+            raise StuckError(str(error)) from error
+        self._unsendable.add(whose)
 
     @property
     def suspicious(self) -> bool:

@@ -24,11 +24,11 @@ from pipeline.kafka.topics import KafkaUnreachableError
 from pipeline.kafka.transaction import AbortedError, FencedError, RefusalError, SetAsideError
 from pipeline.observe.logs import at, said
 from pipeline.observe.metrics import METRICS, count_effects
-from pipeline.worker.partition import Batch, LogEnd, OwnedPartition
+from pipeline.worker.partition import Batch, LogEnd, OwnedPartition, StuckError
 
 LOG: Final = logging.getLogger("hmx.worker")
 T = TypeVar("T")
-_ALARMING: Final = (Reason.POISON, Reason.DEADLY, Reason.UNREADABLE_BATCH)
+_ALARMING: Final = (Reason.POISON, Reason.DEADLY, Reason.UNREADABLE_BATCH, Reason.OUTPUT_REFUSED)
 THREADS: Final = 64
 RELEASE_S: Final = 8.0
 ADVISORY_S: Final = 1.0
@@ -199,6 +199,8 @@ class Runner:
         except AbortedError as error:
             LOG.warning("transaction aborted, restoring: %s", error, extra=at(*batch.tp, batch.first))
             METRICS.transactions.labels(partition.stage.name, "aborted").inc()
+            if isinstance(error, StuckError):
+                await asyncio.sleep(self._patience_s)
             await self._again(consumer, partition)
         except FencedError as error:
             METRICS.transactions.labels(partition.stage.name, "fenced").inc()

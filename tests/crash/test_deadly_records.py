@@ -60,7 +60,9 @@ class FakeTransactions:
     def append(self, records: Sequence[Output]) -> None:
         assert not records
 
-    def commit(self, executor: Executor, effects: Effects, position: int, tries: int = 0) -> None:
+    def commit(
+        self, executor: Executor, effects: Effects, position: int, tries: int = 0, *, singly: bool = False
+    ) -> None:
         if self._die():
             raise Death
         self._kept.outputs += effects.outputs

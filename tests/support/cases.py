@@ -289,6 +289,21 @@ CASES = (
         },
     ),
     Case(
+        "something that Kafka refuses for good, such as a record larger than its topic takes",
+        "records are folded fewer at a time until it is known whose it is: a record whose episode, dead letter or "
+        "state is refused becomes a dead letter without its bytes, a contribution or an artifact is left out; the "
+        "decision is kept",
+        "`output_refused`, `output_left_out`",
+        "`hmx topics plan` shows where a topic takes less than its file says; mend it, then send the record again",
+        {
+            "crash/test_refused_outputs.py": (
+                "test_exactly_the_records_whose_episodes_kafka_refuses_are_dead_letters",
+                "test_evidence_that_kafka_refuses_is_left_out_and_no_record_pays_for_it",
+                "test_a_worker_whose_topics_take_less_rejects_what_they_refuse_and_goes_on",
+            ),
+        },
+    ),
+    Case(
         "a record batch that becomes gigabytes when it is unpacked",
         f"it is unpacked as far as {UNPACKED_BYTES // MB} MB and no further; each of its records is rejected, the "
         "partition goes on",
