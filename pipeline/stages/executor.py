@@ -16,7 +16,6 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from pipeline.contracts.effects import Effect
 from pipeline.contracts.headers import ORIGIN_OFFSET, header
 from pipeline.contracts.limits import PART_BYTES, PART_STEPS, RECORD_BYTES
 from pipeline.contracts.rejections import Reason, Rejection
@@ -248,10 +247,11 @@ class Executor:
 
     def _part(self, folded: int, *, end: bool = False) -> Part:
         tx = self._tx
-        counts, outputs = Counter(tx.counted), tx.outputs
+        outputs = tx.outputs
         if self.unsendable:
             outputs = [output for output in outputs if unsendable(output) not in self.unsendable]
-            counts[Effect.OUTPUT_LEFT_OUT] += len(tx.outputs) - len(outputs)
+            tx.count("output_left_out", len(tx.outputs) - len(outputs))
+        counts = Counter(tx.counted)
         self.counts.update(counts)
         effects = Effects(outputs, tx.appends, tx.changes(), counts)
         self._start()
