@@ -281,6 +281,9 @@ def show_pack(made: ContextPack) -> None:
     OUT.print(f"[dim]{asked.intent} question{when}, {counts}[/]", soft_wrap=True)
     why = made.metadata.get("explained", {"entries": (), "drops": ()})
     reasons = {one["rank"]: one for one in (*why["entries"], *why["drops"])}
+    if not made.metadata.get("memory_complete", True):
+        percent = made.metadata["memory_filling"]["percent"]
+        OUT.print(f"[yellow]memory is not complete: {percent:g} % is filled, so this pack may lack something[/]")
     for section in Section:
         _show_section(made, section, reasons)
     if not made.entries:

@@ -14,6 +14,7 @@ from pipeline.contracts.evidence import Contribution, Step
 from pipeline.contracts.instants import NS_PER_MS, parse_instant
 from pipeline.contracts.knowledge import KnowledgeRecord
 from pipeline.contracts.pack import RankingWeights
+from pipeline.retrieval.completeness import WHOLE, Completeness
 from pipeline.retrieval.corrections import BEST
 from pipeline.retrieval.documents import Document
 from pipeline.retrieval.times import Span
@@ -63,6 +64,8 @@ class Fetched:
     """Recent steps of the asking session, oldest first."""
     precedents: tuple[Found[Contribution], ...] = ()
     """What past sessions did that were like it, the most alike first."""
+    completeness: Completeness = WHOLE
+    """Whether memory holds all that it is to hold."""
     priors: Mapping[str, Mapping[str, float]] | None = None
     """Of an imported fingerprint: how much each of its `sections`, `patterns` and `terms` has mattered, 0 to 1."""
 

@@ -13,6 +13,7 @@ from fastapi.responses import Response
 
 from pipeline.service import events, fingerprint, frames, health, memory, overview, pack, page, problems, streams
 from pipeline.service.access import Access
+from pipeline.service.completeness import REPORTED, Completing
 from pipeline.service.dialect import capture, envelope, learn, reading, usage
 from pipeline.service.dialect import fingerprint as export
 from pipeline.service.following import Following
@@ -22,7 +23,7 @@ from pipeline.service.negotiation import NEGOTIATED
 from pipeline.service.problems import Kind, answer
 from pipeline.service.watch import Watch
 from pipeline.settings import Settings
-from pipeline.store.blocks import StoreUnavailableError
+from pipeline.store.blocks import EvictingError, StoreUnavailableError
 from pipeline.store.fetch import Store
 from pipeline.topology import EVENTS
 
@@ -64,6 +65,7 @@ def create_app(settings: Settings) -> FastAPI:
     )
     app.state.settings = settings
     app.state.store = store
+    app.state.completing = Completing(store)
     app.state.overview = overview.Overview(settings)
     app.state.fingerprints = asyncio.Semaphore(fingerprint.AT_ONCE)
     app.state.packs = asyncio.Semaphore(pack.AT_ONCE)
@@ -73,22 +75,29 @@ def create_app(settings: Settings) -> FastAPI:
     problems.install(app)
     app.add_exception_handler(StoreUnavailableError, _away)
     app.add_middleware(Watch)
-    for module in (events, frames, streams, memory, fingerprint, overview):
+    for module in (events, frames, streams):
         app.include_router(module.router, dependencies=[NEGOTIATED])
+    for module in (memory, fingerprint, overview):
+        app.include_router(module.router, dependencies=[NEGOTIATED, REPORTED])
     for module in (health, page):
         app.include_router(module.router)
     for module in (capture, learn, reading, export, usage):
-        app.include_router(module.router, prefix="/v1", tags=["Hippocortex"], responses=envelope.DOCUMENTED)
+        reads = [REPORTED] if module in (learn, reading, export) else []
+        app.include_router(
+            module.router, prefix="/v1", tags=["Hippocortex"], dependencies=reads, responses=envelope.DOCUMENTED
+        )
     return app
 
 
 def _unreachable(store: Store) -> str | None:
     try:
         store.ping()
-    except StoreUnavailableError as error:
+        store.refuse_eviction()
+    except (StoreUnavailableError, EvictingError) as error:
         return str(error)
     return None
 
 
-async def _away(request: Request, _: Exception) -> Response:
-    return answer(request.scope, Kind.REDIS_UNAVAILABLE, "try again; /readyz says when it is back", problems.RETRY)
+async def _away(request: Request, error: Exception) -> Response:
+    detail = f"{error}. Try again; /readyz says when it is back"
+    return answer(request.scope, Kind.REDIS_UNAVAILABLE, detail, problems.RETRY)

@@ -16,6 +16,7 @@ from pipeline.contracts.schemas import documents, text
 from pipeline.contracts.versions import HMX_VERSION, SUPPORTED
 from pipeline.kafka.unread import Unread
 from pipeline.observe.freshness import verdict
+from pipeline.retrieval.completeness import Completeness
 from pipeline.service.events import BODY_BYTES, REQUEST_EVENTS
 from pipeline.service.kept import Kept
 from pipeline.service.negotiation import SUBPROTOCOL
@@ -116,7 +117,8 @@ async def readyz(request: Request) -> Response:
     if not any(answers.values()):
         memory: Check = request.app.state.memory
         answers["memory"] = await memory.get()
-    return _said(answers)
+    whole: Completeness | None = await request.app.state.completing.get()
+    return _said(answers, {} if whole is None else {"memory_complete": whole.complete, "memory_filled": str(whole)})
 
 
 async def asked(checks: dict[str, Check]) -> dict[str, str | None]:
@@ -124,10 +126,10 @@ async def asked(checks: dict[str, Check]) -> dict[str, str | None]:
     return dict(zip(checks, await asyncio.gather(*(check.get() for check in checks.values())), strict=True))
 
 
-def _said(answers: dict[str, str | None]) -> Response:
+def _said(answers: dict[str, str | None], told: dict[str, Any] = {}) -> Response:  # noqa: B006  nobody writes to it
     ready = not any(answers.values())
     well = {"memory": "fresh"}
-    body = {"ready": ready, **{name: why_not or well.get(name, "answers") for name, why_not in answers.items()}}
+    body = {"ready": ready, **{name: why_not or well.get(name, "answers") for name, why_not in answers.items()}, **told}
     return Response(orjson.dumps(body), 200 if ready else 503, media_type="application/json")
 
 

@@ -6,6 +6,7 @@ import logging
 import signal
 import socket
 import sys
+from contextlib import suppress
 from types import FrameType
 from typing import Any, Final, Self
 
@@ -17,6 +18,7 @@ from pipeline.observe.logs import configure_logs
 from pipeline.service.app import create_app
 from pipeline.service.frames import FRAME_BYTES
 from pipeline.settings import Settings
+from pipeline.store.blocks import StoreUnavailableError, connect, refuse_eviction
 
 STOPPING_S: Final = 8
 """So long requests that are under way have."""
@@ -29,8 +31,11 @@ COLLECT: Final = (50_000, 20, 50)
 
 
 def run_service(settings: Settings) -> None:
-    """Until SIGTERM or SIGINT; requests under way are finished. Raises SettingsError, SystemExit for a taken port."""
+    """Until SIGTERM or SIGINT; requests under way are finished. Raises SettingsError, also for a Redis that may evict
+    keys, and SystemExit for a taken port."""
     configure_logs(settings.log_level, settings.log)
+    with suppress(StoreUnavailableError):  # the service starts without Redis, and /readyz goes on asking
+        refuse_eviction(connect(settings.require_redis()))
 
     def stop(*_: Any) -> None:
         sys.exit(0)

@@ -3,7 +3,7 @@
 Nothing here decides what is in a pack.
 """
 
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, NamedTuple
 
 import orjson
 from fastapi import APIRouter, Query, Request
@@ -27,8 +27,9 @@ from pipeline.service import path_ids  # noqa: F401  routes below say `:id`
 from pipeline.service.access import OPERATOR, Reader
 from pipeline.service.after import await_memory
 from pipeline.service.body import media_type, read_body
+from pipeline.service.completeness import COMPLETE, anew
 from pipeline.service.pack import make_pack
-from pipeline.service.problems import Kind, ProblemError, invalid
+from pipeline.service.problems import RETRY, Kind, ProblemError, invalid
 from pipeline.service.turns import turn
 from pipeline.store.fetch import Ambiguous, Store
 
@@ -44,6 +45,8 @@ class ArtifactList(Model):
     total: int
     cursor: str | None = None
     """Ask for the next page with it; absent on the last one."""
+    memory_complete: bool | None = None
+    """False while memory is being filled: more may come."""
 
 
 def _asked() -> dict[str, Any]:
@@ -55,6 +58,11 @@ def _asked() -> dict[str, Any]:
     schema["properties"]["after"] = {
         "type": "string",
         "description": "What an append has answered: the pack is made once memory holds it, or 504 after 10 seconds",
+    }
+    schema["properties"]["require_complete"] = {
+        "type": "boolean",
+        "default": False,
+        "description": "Refuse with 503 while memory is being filled; else the pack says memory_complete: false",
     }
     return {"requestBody": {"required": True, "content": {JSON: {"schema": schema}}}}
 
@@ -81,18 +89,33 @@ async def post_context_pack(request: Request, tenant: Reader) -> Response:
     that were replaced where the question does not match them, confidence and counts of knowledge as they were.
     """
     media_type(request, (JSON,))
-    asked, after = _pack_request(await read_body(request, REQUEST_BYTES), tenant)
-    if after is not None:
-        await await_memory(_store(request), tenant, after)
+    asked, conditions = _pack_request(await read_body(request, REQUEST_BYTES), tenant)
+    if conditions.after is not None:
+        await await_memory(_store(request), tenant, conditions.after)
     async with turn(request.app.state.packs):
         pack = await run_in_threadpool(make_pack, _store(request), asked)
+    request.scope[COMPLETE] = pack.metadata.get("memory_complete")
+    if conditions.require_complete and request.scope[COMPLETE] is False:
+        raise _incomplete(pack)
     METRICS.pack_tokens.observe(pack.token_budget.used)
     told = in_overview(pack) if asked.vocabulary is Vocabulary.OVERVIEW else pack
     return Response(told.to_json(), media_type=JSON)
 
 
-def _pack_request(body: bytes, tenant: str) -> tuple[PackRequest, object]:
-    """And what it is to come after, which is no part of a pack's identity."""
+def _incomplete(pack: ContextPack) -> ProblemError:
+    filling = pack.metadata["memory_filling"]
+    detail = f"{filling['percent']:g} % of memory is filled; ask again, or leave require_complete out"
+    return ProblemError(Kind.MEMORY_INCOMPLETE, detail, RETRY, memory_complete=False, memory_filling=filling)
+
+
+class Conditions(NamedTuple):
+    """When a pack may be made; no part of its identity."""
+
+    after: object
+    require_complete: bool
+
+
+def _pack_request(body: bytes, tenant: str) -> tuple[PackRequest, Conditions]:
     try:
         fields = orjson.loads(body)
     except orjson.JSONDecodeError:
@@ -101,9 +124,11 @@ def _pack_request(body: bytes, tenant: str) -> tuple[PackRequest, object]:
         raise ProblemError(Kind.INVALID_REQUEST, "the body is no JSON object", path="$")
     if fields.setdefault("tenant_id", tenant) != tenant:
         raise ProblemError(Kind.TENANT_MISMATCH, "leave tenant_id out: the tenant is whoever asks", path="$.tenant_id")
-    after = fields.pop("after", None)
+    conditions = Conditions(fields.pop("after", None), fields.pop("require_complete", False))
+    if not isinstance(conditions.require_complete, bool):
+        raise ProblemError(Kind.INVALID_REQUEST, "true or false", path="$.require_complete")
     try:
-        return PackRequest.model_validate(fields), after
+        return PackRequest.model_validate(fields), conditions
     except ValidationError as error:
         raise invalid(error) from None
 
@@ -121,7 +146,7 @@ def get_event(request: Request, tenant: Reader, event_id: Id, session: Id | None
     if isinstance(found, Ambiguous):
         raise ProblemError(Kind.AMBIGUOUS, "name one with ?session=", sessions=list(found.sessions))
     if found is None:
-        raise _missing("event")
+        raise _missing(request, "event")
     origin = Episode.model_validate(found).origin
     answer = _json(event_fields(found))
     answer.headers[ORIGIN_PARTITION] = str(origin.partition)
@@ -132,13 +157,13 @@ def get_event(request: Request, tenant: Reader, event_id: Id, session: Id | None
 @router.get("/contributions/{contribution_id:id}", responses={200: {"model": Contribution}})
 def get_contribution(request: Request, tenant: Reader, contribution_id: str) -> Response:
     """What one segment says about one pattern: what artifacts name in source_memory_ids."""
-    return _found(_store(request).get_contribution(tenant, contribution_id), "contribution")
+    return _found(request, _store(request).get_contribution(tenant, contribution_id), "contribution")
 
 
 @router.get("/knowledge/{record_id:id}", responses={200: {"model": KnowledgeRecord}})
 def get_knowledge(request: Request, tenant: Reader, record_id: Id) -> Response:
     """A memory, policy, entity, relation or conflict in whatever status; superseded_by names what has replaced it."""
-    return _found(_store(request).get_knowledge(tenant, record_id), "knowledge record")
+    return _found(request, _store(request).get_knowledge(tenant, record_id), "knowledge record")
 
 
 @router.get("/artifacts", responses={200: {"model": ArtifactList}})
@@ -153,13 +178,16 @@ def list_artifacts(
     """Artifacts in one status, active unless another is asked for (HMX-A §5), page by page."""
     page = _store(request).list_artifacts(tenant, artifact_type, status, limit, cursor)
     answer: dict[str, Any] = {"artifacts": page.artifacts, "total": page.total}
+    whole = request.scope[COMPLETE] if page.artifacts else anew(request).complete
+    if whole is not None:
+        answer["memory_complete"] = whole
     return _json(answer if page.cursor is None else {**answer, "cursor": page.cursor})
 
 
 @router.get("/artifacts/{artifact_id:id}", responses={200: {"model": Artifact}})
 def get_artifact(request: Request, tenant: Reader, artifact_id: Id) -> Response:
     """An artifact in whatever status; supersedes and superseded_by name its neighbours in the chain (HMX-A §7)."""
-    return _found(_store(request).get_artifact(tenant, artifact_id), "artifact")
+    return _found(request, _store(request).get_artifact(tenant, artifact_id), "artifact")
 
 
 def _store(request: Request) -> Store:
@@ -172,11 +200,13 @@ def _json(value: Any) -> Response:
     return Response(orjson.dumps(value), media_type=JSON)
 
 
-def _found(value: dict[str, Any] | None, what: str) -> Response:
+def _found(request: Request, value: dict[str, Any] | None, what: str) -> Response:
     if value is None:
-        raise _missing(what)
+        raise _missing(request, what)
     return _json(value)
 
 
-def _missing(what: str) -> ProblemError:
-    return ProblemError(Kind.NOT_FOUND, f"the tenant has no {what} of this id")
+def _missing(request: Request, what: str) -> ProblemError:
+    whole = anew(request)
+    but = "" if whole.complete else f"; but {whole}"
+    return ProblemError(Kind.NOT_FOUND, f"the tenant has no {what} of this id{but}")

@@ -113,11 +113,14 @@ class Overview:
         samples = figures(self._addresses.values())
         stages = standing.explained(lambda: standing.stages(settings, samples))
         memory = standing.explained(lambda: standing.memory(settings))
+        whole = standing.explained(lambda: standing.completeness(settings))
         told = {
             "at": format_ms(int(time.time() * 1000)),
             "processes": standing.processes(self._addresses),
             "stages": None if isinstance(stages, str) else stages,
             "memory": None if isinstance(memory, str) else memory,
+            "memory_complete": None if isinstance(whole, str) else whole["complete"],
+            "memory_said": whole if isinstance(whole, str) else whole["said"],
             "problems": [said for said in (stages, memory) if isinstance(said, str)],
             "freshness": standing.freshness(samples),
             **standing.counted({} if isinstance(stages, str) else stages),

@@ -63,6 +63,8 @@ class Kind(StrEnum):
     NOT_OFFERED = "not_offered", 501, "This is not offered here"
     KAFKA_UNAVAILABLE = "kafka_unavailable", 503, "Kafka does not take events at the moment"
     REDIS_UNAVAILABLE = "redis_unavailable", 503, "Redis does not answer at the moment"
+    MEMORY_INCOMPLETE = "memory_incomplete", 503, "Memory is being filled"
+    PROVENANCE_FAILED = "provenance_failed", 503, "What Redis holds of it is not what was published"
     BUSY = "busy", 503, "Too many ask at the same time"
     STOPPING = "stopping", 503, "The service stops"
     NOT_YET = "not_yet", 504, "Memory does not hold yet what is waited for"

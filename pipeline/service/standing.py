@@ -132,6 +132,14 @@ def stages(settings: Settings, samples: Sequence[Sample]) -> dict[str, Json]:
     return found
 
 
+def completeness(settings: Settings) -> Json:
+    """Whether memory holds all that it is to hold, and how far a fill is."""
+    from pipeline.store.fetch import Store
+
+    found = Store.open(settings).completeness()
+    return {"complete": found.complete, "percent": found.percent, "said": str(found)}
+
+
 def memory(settings: Settings) -> dict[str, Json]:
     """topic/partition → how far Redis has read it."""
     from pipeline.kafka.unread import Unread

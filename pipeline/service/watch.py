@@ -12,6 +12,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from pipeline.contracts.versions import HMX_VERSION
 from pipeline.observe.metrics import METRICS
+from pipeline.service.completeness import COMPLETE, MEMORY_COMPLETE
 from pipeline.service.dialect.envelope import LIMITS, STARTED, speaks
 from pipeline.service.negotiation import HEADER
 from pipeline.service.problems import RETRY, Kind, answer, internal
@@ -74,4 +75,7 @@ def _told(scope: Scope) -> list[tuple[bytes, bytes]]:
     """The tenant's limit; and by the native routes the version that is spoken."""
     limits: dict[str, str] = scope.get(LIMITS, {})
     told = limits if speaks(scope) else {**limits, HEADER: HMX_VERSION}
+    whole: bool | None = scope.get(COMPLETE)
+    if whole is not None:
+        told = {**told, MEMORY_COMPLETE: "true" if whole else "false"}
     return [(name.lower().encode(), value.encode()) for name, value in told.items()]

@@ -7,16 +7,19 @@ the server half of what a script's do. Fails: StoreUnavailableError; TornStateEr
 """
 
 import os
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from typing import Any, Final, NamedTuple, TypeAlias, cast
 
 import redis
 from hiredis import pack_command
+from redis import exceptions
 from redis.exceptions import ResponseError
 
+from pipeline.retrieval.completeness import Completeness
 from pipeline.settings import SettingsError
 from pipeline.store.changes import Command
+from pipeline.store.filling import begun, completeness
 from pipeline.store.keys import Keys
 
 Client: TypeAlias = Any
@@ -39,8 +42,42 @@ class StoreUnavailableError(Exception):
     """Redis does not answer, or not now; the same call may succeed later."""
 
 
-class TornStateError(Exception):
+class TornStateError(StoreUnavailableError):
     """A block was applied in part: memory in Redis must be built anew."""
+
+
+class DamagedError(StoreUnavailableError):
+    """A key does not hold what its layout says: it was written or cut behind our back."""
+
+
+_REFUSALS: Final[Mapping[str, str]] = {
+    "READONLY": "it is a replica and takes no writes; a failover may be under way",
+    "LOADING": "it is loading its data after a start",
+    "OOM": "it has no room, its memory is at maxmemory; raise maxmemory or add memory",
+    "MASTERDOWN": "it is a replica without its primary",
+    "MOVED": "it is a Cluster node that does not hold these keys; name one that holds all of them in HMX_REDIS_URL",
+    "ASK": "it is a Cluster node whose keys are being moved",
+    "TRYAGAIN": "it is a Cluster node whose keys are being moved",
+    "CLUSTERDOWN": "the Cluster has lost a part of its nodes",
+    "BUSY": "a script keeps it busy",
+    "MISCONF": "it cannot write its data to disk",
+    "NOREPLICAS": "it has too few replicas that are up to date",
+    "NOPERM": "its user may not do this; grant it with ACL SETUSER",
+    "NOAUTH": "it wants a password in HMX_REDIS_URL",
+}
+"""Answers of a server that may do later what it does not do now, by their first word."""
+_CODES: Final[Mapping[type[redis.RedisError], str]] = {
+    exceptions.ReadOnlyError: "READONLY",
+    exceptions.BusyLoadingError: "LOADING",
+    exceptions.OutOfMemoryError: "OOM",
+    exceptions.MasterDownError: "MASTERDOWN",
+    exceptions.MovedError: "MOVED",
+    exceptions.AskError: "ASK",
+    exceptions.TryAgainError: "TRYAGAIN",
+    exceptions.ClusterDownError: "CLUSTERDOWN",
+    exceptions.NoPermissionError: "NOPERM",
+}
+"""The client leaves the first word out where it has a class for it."""
 
 
 @contextmanager
@@ -48,13 +85,24 @@ def reachable() -> Iterator[None]:
     """Redis' ways to be away become one."""
     try:
         yield
-    except (redis.ConnectionError, redis.TimeoutError, redis.exceptions.OutOfMemoryError) as error:
-        raise StoreUnavailableError(f"Redis does not answer: {str(error).rstrip('.')}") from error
-    except redis.ResponseError as error:
-        # A replica that is not promoted yet, a script still running, a server without room.
-        if str(error).split(" ", 1)[0] in ("READONLY", "BUSY", "LOADING", "MASTERDOWN", "OOM", "MISCONF", "NOREPLICAS"):
-            raise StoreUnavailableError(f"Redis refuses for now: {error}") from error
-        raise
+    except redis.RedisError as error:
+        explained = _explained(error)
+        if explained is error:
+            raise
+        raise explained from error
+
+
+def _explained(error: redis.RedisError) -> Exception:
+    """As one of this module's; the same error where it is a defect of ours."""
+    said = str(error).rpartition("of pipeline caused error: ")[2].rstrip(".")
+    code = _CODES.get(type(error)) or said.split(" ", 1)[0]
+    if code in _REFUSALS:
+        return StoreUnavailableError(f"Redis refuses for now: {_REFUSALS[code]} ({code})")
+    if isinstance(error, exceptions.ConnectionError | exceptions.TimeoutError):
+        return StoreUnavailableError(f"Redis does not answer: {said}")
+    if code == "WRONGTYPE" or "WRONGTYPE" in said:
+        return DamagedError("a key in Redis is of another type than its layout says")
+    return error
 
 
 def connect(url: str) -> Client:
@@ -65,6 +113,34 @@ def connect(url: str) -> Client:
         )
     except ValueError as error:
         raise SettingsError(f"HMX_REDIS_URL={url!r}: {error}") from error
+
+
+class EvictingError(SettingsError):
+    """The server may throw keys away; the message names the command that ends that."""
+
+
+def refuse_eviction(client: Client) -> None:
+    """Raises EvictingError for any `maxmemory-policy` but noeviction: it loses memory unseen, now or once somebody sets
+    `maxmemory`. Where neither CONFIG nor INFO may be asked, nothing is known and nothing is refused."""
+    policy = _policy(client)
+    if policy not in ("", "noeviction"):
+        raise EvictingError(
+            f"Redis has maxmemory-policy {policy}, so it may delete parts of memory without a word. Run: "
+            "redis-cli CONFIG SET maxmemory-policy noeviction (and set the same in redis.conf, or in the parameter "
+            "group of a managed Redis)"
+        )
+
+
+def _policy(client: Client) -> str:
+    """Empty where it cannot be known. CONFIG is often closed where somebody else runs the server; INFO is not."""
+    with reachable():
+        with suppress(ResponseError):
+            for name, value in client.config_get("maxmemory-policy").items():
+                if name in ("maxmemory-policy", b"maxmemory-policy"):
+                    return str(value.decode() if isinstance(value, bytes) else value)
+        with suppress(ResponseError):
+            return str(client.info("memory").get("maxmemory_policy", ""))
+    return ""
 
 
 class Blocks:
@@ -99,6 +175,18 @@ class Blocks:
         fail-over, and what a reader remembers may be of what is lost. An emptied server is told by its first block."""
         with reachable():
             self._client.set(self._keys.filling, os.urandom(16), xx=True)
+
+    def begin_fill(self, goals: Mapping[str, tuple[int, int]]) -> None:
+        """Notes between which offsets partitions are read that nothing is known of: until then memory is incomplete."""
+        if goals:
+            with reachable():
+                self._client.execute_command(*begun(self._keys, goals))
+
+    def completeness(self) -> Completeness:
+        """One round trip."""
+        with reachable(), self._client.pipeline(transaction=False) as pipe:
+            positions, goals = pipe.hgetall(self._keys.positions).hgetall(self._keys.goals).execute()
+        return completeness(positions, goals)
 
     def positions(self) -> dict[str, int]:
         """topic/partition → position up to which its records are in memory."""

@@ -22,11 +22,12 @@ from pipeline.contracts.knowledge import KnowledgeRecord, Standing
 from pipeline.contracts.limits import ARTIFACT_VERSIONS
 from pipeline.contracts.pack import Strategy
 from pipeline.fingerprints.learnt import Learnt
+from pipeline.retrieval.completeness import Completeness
 from pipeline.retrieval.plan import Plan
 from pipeline.retrieval.score import Fetched, Found
 from pipeline.retrieval.vectors import Embed
 from pipeline.settings import Settings
-from pipeline.store.blocks import Blocks, Client, connect, reachable
+from pipeline.store.blocks import Blocks, Client, connect, reachable, refuse_eviction
 from pipeline.store.keys import Keys, TenantKeys
 from pipeline.store.learnt import read_learnt
 from pipeline.store.search import Search, state_version
@@ -105,6 +106,14 @@ class Store:
     def positions(self) -> dict[str, int]:
         """topic/partition → position up to which its records are in memory."""
         return self._blocks.positions()
+
+    def completeness(self) -> Completeness:
+        """Whether memory holds all that it is to hold; one round trip."""
+        return self._blocks.completeness()
+
+    def refuse_eviction(self) -> None:
+        """Raises EvictingError where Redis may throw keys away."""
+        refuse_eviction(self._client)
 
     def state_version(self, tenant_id: str) -> str:
         with reachable():

@@ -168,6 +168,11 @@ class Keys:
         return f"{self.root}:filling".encode()
 
     @property
+    def goals(self) -> bytes:
+        """Hash: topic/partition → `start-end`, the offsets between which its last fill reads."""
+        return f"{self.root}:goals".encode()
+
+    @property
     def topics(self) -> bytes:
         """Hash: topic → id of the one that memory was filled from."""
         return f"{self.root}:topics".encode()

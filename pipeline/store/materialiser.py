@@ -8,6 +8,7 @@ MaterialiserError where going on would leave memory wrong.
 
 import gc
 import logging
+import random
 import sys
 import threading
 import time
@@ -27,8 +28,15 @@ from pipeline.observe import logs
 from pipeline.observe.freshness import Behind, behind, verdict
 from pipeline.observe.health import Answer, serve_health
 from pipeline.observe.metrics import METRICS, replace
-from pipeline.settings import Settings
-from pipeline.store.blocks import Blocks, StoreUnavailableError, TornStateError, connect
+from pipeline.settings import Settings, SettingsError
+from pipeline.store.blocks import (
+    Blocks,
+    EvictingError,
+    StoreUnavailableError,
+    TornStateError,
+    connect,
+    refuse_eviction,
+)
 from pipeline.store.changes import Changes, Command
 from pipeline.store.keys import Keys
 from pipeline.store.origin import appended_ms, owner
@@ -55,10 +63,14 @@ COLLECT: Final = (50_000, 20, 50)
 SWITCH_S: Final = 0.001
 """How long a block that is made keeps the thread that writes one from its next step."""
 BACKOFF_S: Final = (0.2, 10.0)
+"""Between attempts at a server that is away: the first pause and the longest. Each is cut at random by up to a half, so
+that processes that lost the same server do not come back in step."""
+POLICY_S: Final = 30.0
+"""How often Redis is asked whether it may evict keys by now."""
 STUCK_S: Final = 60.0
 
 
-class MaterialiserError(Exception):
+class MaterialiserError(SettingsError):
     """Memory would become wrong; the message says what to do."""
 
 
@@ -119,6 +131,8 @@ class Materialiser:
         self._writing: Future[None] | None = None
         self._trouble = "starting"
         self._turn = 0
+        self._began = False
+        self._policy_asked = 0.0
         self._beat = time.monotonic()
 
     def run(self, stop: threading.Event) -> None:
@@ -146,14 +160,20 @@ class Materialiser:
             except _Restart as reason:
                 METRICS.materialiser_retries.labels("positions").inc()
                 LOG.warning("reading again from the stored positions: %s", reason)
+            except TornStateError as error:
+                raise MaterialiserError(str(error)) from error
+            except EvictingError as error:
+                if not self._began:
+                    raise
+                backoff = self._wait(stop, "redis", str(error), backoff)
             except StoreUnavailableError as error:
+                # Another server may stand behind the address by now: a connection to the old one would stay there.
+                self._client.connection_pool.disconnect(inuse_connections=False)
                 backoff = self._wait(stop, "redis", str(error), backoff)
             except KafkaUnreachableError as error:
                 backoff = self._wait(stop, "kafka", str(error), backoff)
             except KafkaException as error:
                 backoff = self._wait(stop, "kafka", f"Kafka: {error.args[0].str()}", backoff)
-            except TornStateError as error:
-                raise MaterialiserError(str(error)) from error
             finally:
                 with suppress(Exception):  # what it raises now is of no more interest than what has been raised
                     self._written()
@@ -191,14 +211,17 @@ class Materialiser:
 
     def _wait(self, stop: threading.Event, cause: str, message: str, backoff: float) -> float:
         METRICS.materialiser_retries.labels(cause).inc()
-        LOG.warning("%s; trying again in %.1f s", message, backoff)
+        pause = backoff * random.uniform(0.5, 1)
+        LOG.warning("%s; trying again in %.1f s", message, pause)
         self._trouble = message
         self._beat = time.monotonic()
-        stop.wait(backoff)
+        stop.wait(pause)
         return min(backoff * 2, BACKOFF_S[1])
 
     def _assign(self, consumer: Consumer) -> None:
         """Every partition from its stored position, or from its low watermark where nothing is stored."""
+        self._refuse_eviction()
+        self._began = True
         described = {topic: self._cluster.topic(self._prefix + topic) for topic in MATERIALISED}
         self._topic_ids = {topic: info.topic_id for topic, info in described.items()}
         for topic in forget_recreated(self._client, self._keys, self._topic_ids):
@@ -208,6 +231,8 @@ class Materialiser:
         stored = self._blocks.positions()
         places = [(topic, number) for topic, info in described.items() for number in range(info.partitions)]
         self._partitions = {place: self._partition(consumer, *place, stored) for place in places}
+        unknown = [p for p in self._partitions.values() if p.stored is None]
+        self._blocks.begin_fill({p.name: (p.position, p.end) for p in unknown})
         consumer.assign(
             [TopicPartition(self._prefix + p.topic, p.number, p.position) for p in self._partitions.values()]
         )
@@ -331,12 +356,20 @@ class Materialiser:
                 raise _Restart(f"{partition.name} is at {at}, not at {partition.stored}")
             partition.end = max(partition.end, self._cached_end(consumer, partition))
         self._share(consumer, stored)
+        if time.monotonic() - self._policy_asked >= POLICY_S:
+            self._refuse_eviction()
+        noted = self._blocks.completeness().partitions
+        self._blocks.begin_fill({p.name: (0, p.end) for p in self._partitions.values() if p.name not in noted})
         # One partition's leader is asked per check, each in its turn.
         asked = sorted(self._partitions.values(), key=lambda p: p.number)[self._turn % len(self._partitions)]
         self._turn += 1
         if self._cluster.topic(self._prefix + asked.topic).topic_id != self._topic_ids[asked.topic]:
             raise _Restart(f"{asked.topic} was deleted and created again")
         self._watermarks(consumer, asked.topic, asked.number)
+
+    def _refuse_eviction(self) -> None:
+        refuse_eviction(self._client)
+        self._policy_asked = time.monotonic()
 
     def _share(self, consumer: Consumer, stored: Mapping[str, int]) -> None:
         """Whoever loses the race for a block leaves the partition to the winner, so that two processes do not do the

@@ -18,6 +18,7 @@ from pipeline.advice.precedents import PRECEDENTS, sought
 from pipeline.contracts.evidence import Step
 from pipeline.contracts.knowledge import Kind
 from pipeline.retrieval.catalogue import Card, Hit, Known, Ranked
+from pipeline.retrieval.completeness import Completeness
 from pipeline.retrieval.episode_index import WHOLE, Asked
 from pipeline.retrieval.plan import Plan
 from pipeline.retrieval.postings import POSTING
@@ -26,6 +27,7 @@ from pipeline.retrieval.score import Fetched, Found
 from pipeline.retrieval.vectors import best_of_both
 from pipeline.store.blocks import Client, StoreUnavailableError, reachable, snapshot
 from pipeline.store.changes import CHANGES, Command
+from pipeline.store.filling import ASKED, completeness, questions
 from pipeline.store.keys import Keys, TenantKeys
 from pipeline.store.sources import Source, Sources, Wanted, read_artifact, read_contribution, read_knowledge
 from pipeline.store.views import NEVER, Shelf, View, Views
@@ -73,6 +75,7 @@ class _Places(NamedTuple):
 
     filling: bytes | None
     state_version: str
+    completeness: Completeness
     newest: int
     session: tuple[Step, ...]
     expiring: int
@@ -131,6 +134,7 @@ class Search:
         """The answers to a view's questions; None where what was remembered is not what they go on from. Then all cards
         are read again."""
         answers = iter(found)
+        whole = completeness(*islice(answers, ASKED))
         filling, version, newest, session = islice(answers, 4)
         borders: list[Any] = []
         if plan.precedents:
@@ -151,7 +155,7 @@ class Search:
         precedents = _precedents(plan, view.precedents, borders, steps)
         self.views.settle(view)
         state = state_version(offsets, self._keys.semantic)
-        return _Places(filling, state, int(newest or 0), steps, next(answers), *places, precedents)
+        return _Places(filling, state, whole, int(newest or 0), steps, next(answers), *places, precedents)
 
     def _questions(self, plan: Plan, tenant: TenantKeys, view: View) -> list[Command]:
         asked = [plan.vector] if plan.vector else []
@@ -161,6 +165,7 @@ class Search:
             for partition, offset in kind.shelf.offsets.items()
         )
         return [
+            *questions(self._keys),
             (b"GET", self._keys.filling),
             (b"HGETALL", tenant.version),
             (b"ZSCORE", tenant.newest, b"at"),
@@ -238,6 +243,7 @@ class Search:
         documents, found = kept
         return Fetched(
             state_version=places.state_version,
+            completeness=places.completeness,
             newest=places.newest,
             episodes=tuple(
                 Found(source.model, score, made=source.made)

@@ -180,11 +180,48 @@ CASES = (
         "Redis has no room",
         "the materialiser waits, nothing is written in part, packs stay as they are",
         '`hmx_materialiser_retries{cause="redis"}`, `/readyz` of the materialiser',
-        "give Redis memory; `maxmemory-policy noeviction`, or memory would be lost unseen",
+        "give Redis memory",
         {
             "stack/test_store_materialiser.py": (
                 "test_a_redis_without_room_is_waited_for_and_nothing_is_written_in_part",
             ),
+        },
+    ),
+    Case(
+        "Redis fails over, loads, or answers MOVED, READONLY or LOADING",
+        "processes wait, 0.2 s at first, 10 s at most, each pause cut at random by up to a half; the service answers "
+        "503 `redis_unavailable` with `Retry-After`, or goes on reading where the server still reads",
+        '`hmx_materialiser_retries{cause="redis"}`, `/readyz` of the materialiser and of the service',
+        "none needed",
+        {
+            "stack/test_redis_failover.py": (
+                "test_the_materialiser_waits_for_a_redis_that_refuses_and_then_writes_everything_once",
+                "test_a_connection_that_breaks_in_a_transaction_leaves_nothing_lost_or_doubled",
+                "test_the_service_answers_503_with_retry_after_and_names_what_is_wrong",
+            ),
+        },
+    ),
+    Case(
+        "Redis has a `maxmemory-policy` that evicts",
+        "the materialiser and the service refuse to start; one that runs already stops writing, or is not ready, until "
+        "the policy is `noeviction`",
+        "the message and `/readyz`, with the command",
+        "`redis-cli CONFIG SET maxmemory-policy noeviction`",
+        {
+            "stack/test_redis_failover.py": (
+                "test_an_evicting_policy_is_refused_at_start_with_the_command_that_mends_it",
+                "test_a_policy_that_becomes_evicting_stops_writing_until_it_is_mended",
+            ),
+        },
+    ),
+    Case(
+        "Redis is empty, or is being filled",
+        "packs are answered with what is there and say `memory_complete: false` in `metadata`, with each partition's "
+        "position and the percentage; with `require_complete: true` they are refused with 503 `memory_incomplete`",
+        "the header `X-HMX-Memory-Complete` of every answer out of memory, `/readyz`",
+        "none needed while a materialiser runs",
+        {
+            "stack/test_redis_failover.py": ("test_while_redis_is_being_filled_packs_say_so_or_refuse",),
         },
     ),
     Case(

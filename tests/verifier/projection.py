@@ -66,6 +66,7 @@ def compare_memory(report: Report, snapshot: Snapshot) -> None:
     positions = _positions(report, snapshot, found.pop(f"{root}:positions".encode(), {}))
     _guards(report, found, f"{root}:guard:".encode(), positions)
     report.same(f"Redis {root}:filling", 16 if positions else 0, len(found.pop(f"{root}:filling".encode(), b"")))
+    _goals(report, root, found.pop(f"{root}:goals".encode(), {}), positions)
     expected = Expected(root)
     for topic in MATERIALISED:
         for number, part in enumerate(snapshot.topics[topic]):
@@ -102,6 +103,14 @@ def _positions(report: Report, snapshot: Snapshot, stored: Any) -> dict[tuple[st
                 report.add(Kind.BEHIND, f"Redis positions {topic}/{number}", f"{end} to {part.high}", text)
             positions[topic, number] = at
     return positions
+
+
+def _goals(report: Report, root: str, goals: Any, positions: dict[tuple[str, int], int]) -> None:
+    """Each partition's fill has come to the end that it was begun with."""
+    for (topic, number), at in positions.items():
+        start, _, end = goals.get(f"{topic}/{number}".encode(), b"").partition(b"-")
+        filled = start.isdigit() and end.isdigit() and int(start) <= int(end) <= at
+        report.same(f"Redis {root}:goals {topic}/{number} filled", True, filled)
 
 
 def _guards(report: Report, found: Memory, prefix: bytes, positions: dict[tuple[str, int], int]) -> None:

@@ -32,6 +32,8 @@ _CODES: Final[Mapping[str, str]] = {
     "internal": "internal_error",
     "kafka_unavailable": "service_unavailable",
     "redis_unavailable": "service_unavailable",
+    "memory_incomplete": "service_unavailable",
+    "provenance_failed": "service_unavailable",
     "busy": "service_unavailable",
     "stopping": "service_unavailable",
 }

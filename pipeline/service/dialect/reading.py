@@ -23,6 +23,7 @@ from pipeline.retrieval.request import QUERY_CHARACTERS, PackRequest
 from pipeline.service import path_ids  # noqa: F401  routes below say `:id`
 from pipeline.service.access import Reader
 from pipeline.service.body import read_body
+from pipeline.service.completeness import anew
 from pipeline.service.dialect.envelope import success
 from pipeline.service.dialect.internal import COMPILED_ARTIFACT, CONTEXT_PACK, in_clients_types
 from pipeline.service.dialect.usage import Usage
@@ -166,6 +167,8 @@ def list_artifacts(
 ) -> Response:
     """Artifacts in one status, in any order, page by page."""
     held = [told(artifact) for artifact in all_artifacts(_store(request), tenant, artifact_type, status)]
+    if not held:
+        anew(request)
     held.sort(key=lambda one: (one[sort], one["id"]), reverse=order == "desc")
     rest = held
     if cursor is not None:
@@ -237,7 +240,9 @@ def get_artifact(request: Request, tenant: Reader, source_id: Id) -> Response:
     if isinstance(event, Ambiguous):
         raise ProblemError(Kind.AMBIGUOUS, "several sessions have an event of this id", sessions=list(event.sessions))
     if event is None:
-        raise ProblemError(Kind.NOT_FOUND, "the tenant has nothing of this id")
+        whole = anew(request)
+        but = "" if whole.complete else f"; but {whole}"
+        raise ProblemError(Kind.NOT_FOUND, f"the tenant has nothing of this id{but}")
     return success(request, _told_event(event))
 
 

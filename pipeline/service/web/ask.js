@@ -47,7 +47,7 @@ async function shown(form) {
   return [summary(found), ...guidance(found), ...sections(found, entry), dropped(found, drop)].filter(Boolean);
 }
 
-function summary({ token_budget: budget, assembly_metadata: about, entries }) {
+function summary({ token_budget: budget, assembly_metadata: about, entries, metadata }) {
   const used = Object.entries(budget.section_budgets).filter(([, one]) => one.used);
   const asked = about.query_classification;
   return card("The pack",
@@ -59,6 +59,7 @@ function summary({ token_budget: budget, assembly_metadata: about, entries }) {
     stacked(used.map(([name, one]) => [name, one.used]), Math.max(budget.total_budget, budget.used), `${share(budget.used, budget.total_budget)} of the budget is used`),
     make("ul", { class: "legend" }, used.map(([name, one]) => make("li", {}, make("i", { class: `key fill ${name}` }),
       `${words(name)} ${number(one.used)} of ${number(one.budget)}`))),
+    metadata.memory_complete === false ? make("p", { class: "warn" }, `Memory is not complete: ${metadata.memory_filling.percent} % is filled, so this pack may lack something. Ask again later.`) : null,
     entries.length ? null : make("p", {}, "Memory holds nothing that answers this. Ask in other words, give more tokens, or look at what there is: ",
       link("artifacts", "artifacts"), "."));
 }

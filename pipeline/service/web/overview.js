@@ -54,7 +54,7 @@ function page(told) {
     })),
     tiles(told),
     make("div", { class: "columns" },
-      make("div", { class: "rows" }, outcomes(told, taken), memory(told.memory ?? {}), processes(told.processes)), rejections(told)),
+      make("div", { class: "rows" }, outcomes(told, taken), memory(told.memory ?? {}, told), processes(told.processes)), rejections(told)),
     ...Object.entries(told.stages ?? {}).map(stage),
     effects(told.effects),
   ];
@@ -163,11 +163,11 @@ function stage([name, { partitions: rows, lag }]) {
     ], rows)));
 }
 
-function memory(places) {
+function memory(places, told) {
   const topics = {};
   for (const [where, at] of Object.entries(places)) (topics[where.split("/")[0]] ??= []).push(at);
   if (!Object.keys(topics).length) return card("Redis", soft("not known"));
-  return card("Redis", table("What Redis holds of each topic", [
+  return card("Redis", told.memory_complete === false ? make("p", { class: "warn" }, told.memory_said) : null, table("What Redis holds of each topic", [
     { title: "topic", keep: true, cell: ([topic]) => code(topic) },
     { title: "read", number: true, cell: ([, parts]) => sum(parts, "position") },
     { title: "behind", number: true, cell: ([, parts]) => sum(parts, "lag") },

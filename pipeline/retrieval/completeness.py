@@ -1,0 +1,66 @@
+"""Whether memory holds all that it is to hold. Pure.
+
+Enters: by partition, where a fill began, where it ends and how far it is. Leaves: the verdict, for packs and people.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final, NamedTuple
+
+
+class Progress(NamedTuple):
+    """Of one partition, offsets: memory holds what stands below `position`, and is filled up to `end`."""
+
+    position: int
+    start: int
+    end: int
+
+    @property
+    def done(self) -> bool:
+        return self.position >= self.end
+
+
+@dataclass(frozen=True, slots=True)
+class Completeness:
+    begun: bool = True
+    """False where no materialiser has begun to fill this memory, or its record of that is lost."""
+    partitions: Mapping[str, Progress] = field(default_factory=dict)
+    """topic/partition → how far it is."""
+    damaged: tuple[str, ...] = ()
+    """Kinds of keys that could not be read as their layout says."""
+
+    @property
+    def complete(self) -> bool:
+        return self.begun and not self.damaged and all(each.done for each in self.partitions.values())
+
+    @property
+    def percent(self) -> float:
+        """Of the offsets to be read; below 100 until all of them are."""
+        if self.complete:
+            return 100.0
+        whole = sum(each.end - each.start for each in self.partitions.values())
+        read = sum(min(max(each.position, each.start), each.end) - each.start for each in self.partitions.values())
+        return min(99.9, read * 1000 // whole / 10) if self.begun and whole else 0.0
+
+    def __str__(self) -> str:
+        if self.complete:
+            return "memory is complete"
+        if self.damaged:
+            return f"memory is not complete: keys of kind {', '.join(self.damaged)} are damaged and will be rebuilt"
+        if not self.begun:
+            return "memory is not complete: no materialiser has begun to fill it"
+        behind = sum(not each.done for each in self.partitions.values())
+        return f"memory is not complete: it is being filled, {self.percent:g} % done, {behind} partitions to go"
+
+    def metadata(self) -> dict[str, Any]:
+        """As a pack says it."""
+        if self.complete:
+            return {"memory_complete": True}
+        rows = {name: {"position": at.position, "end": at.end} for name, at in sorted(self.partitions.items())}
+        filling: dict[str, Any] = {"percent": self.percent, "partitions": rows}
+        if self.damaged:
+            filling["damaged"] = list(self.damaged)
+        return {"memory_complete": False, "memory_filling": filling}
+
+
+WHOLE: Final = Completeness()
