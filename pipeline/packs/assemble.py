@@ -26,6 +26,7 @@ from pipeline.contracts.pack import (
     SourceType,
     TokenBudget,
 )
+from pipeline.packs import render
 from pipeline.packs.budget import Allocation, Offer, allocate
 from pipeline.packs.candidates import Candidate, duplicates
 from pipeline.packs.constraints import decision_constraints
@@ -168,7 +169,7 @@ class _Draft:
             tenant_id=request.tenant_id,
             agent_id=request.agent_id,
             session_id=request.session_id,
-            workflow_hints=self.view.hints,
+            workflow_hints=render.hints(self.view.hints),
             decision_constraints=self._constraints() or None,
             dropped_entries=[_dropped(drop, rank) for rank, drop in enumerate(shown, len(placed) + 1)],
             fingerprint_priors=self._priors(placed),
@@ -202,7 +203,8 @@ class _Draft:
 
     def _constraints(self) -> list[DecisionConstraint]:
         sections = self.ask.request.sections
-        return decision_constraints(self.view) if sections is None or _RULES & set(sections) else []
+        asked = sections is None or _RULES & set(sections)
+        return [render.constraint(each) for each in decision_constraints(self.view)] if asked else []
 
     def _priors(self, placed: Sequence[Candidate]) -> dict[str, Any] | None:
         """Those of the sections, and of what is in the pack."""

@@ -11,7 +11,8 @@ from pipeline.compiler.registry import ARTIFACT_TYPES
 from pipeline.contracts.artifact import Artifact
 from pipeline.contracts.instants import utc
 from pipeline.contracts.knowledge import Kind, KnowledgeRecord, is_correction
-from pipeline.contracts.pack import ENTRY_MARK, WorkflowHints
+from pipeline.contracts.pack import ENTRY_MARK, DecisionConstraint, WorkflowHints
+from pipeline.contracts.plain import as_data
 from pipeline.packs.tokens import estimate
 from pipeline.retrieval.documents import Document
 from pipeline.segments.speakers import speaker_of
@@ -22,30 +23,44 @@ _DAY_MS: Final = 86_400_000
 
 def episode(document: Document) -> str:
     """With its day, and who speaks or what is named unless the text begins with that."""
-    text = " ".join(document.text.split())
-    named = speaker_of(text) or f"{text}:".startswith(f"{document.actor}:")
-    said = text if named else f"{document.actor}: {text}"
-    return f"{_day(document.at // _DAY_MS)} {said}"
+    text, actor = (" ".join(said.split()) for said in (document.text, document.actor))
+    named = speaker_of(text) or f"{text}:".startswith(f"{actor}:")
+    said = text if named else f"{actor}: {text}"
+    return f"{_day(document.at // _DAY_MS)} {as_data(said)}"
 
 
 def artifact(source: Artifact) -> str:
     kind = ARTIFACT_TYPES.get(source.artifact_type)
     lines = [source.title, *(kind.lines(source.content) if kind else ())]
-    return "\n".join(lines if len(lines) > 1 else [source.title, source.summary])
+    return "\n".join(map(as_data, lines if len(lines) > 1 else [source.title, source.summary]))
 
 
 def knowledge(source: KnowledgeRecord) -> str:
     """With the day since when it holds, for what is said of people and things changes; not so how to go about it."""
     since = (source.validity.start if source.validity else None) or source.created_at
     dated = source.kind in (Kind.MEMORY, Kind.CONFLICT) and not is_correction(source)
-    return f"{source.text} (since {_basic(since)})" if dated else source.text
+    said = as_data(source.text)
+    return f"{said} (since {_basic(since)})" if dated else said
 
 
 def workflow(title: str, hints: WorkflowHints) -> str:
     """What is still to do."""
     first = hints.current_step or 1
     steps = [f"{first + i}. {step.description}" for i, step in enumerate(hints.suggested_next_steps)]
-    return f"Next in {title} (step {first} of {hints.total_steps}): {'; '.join(steps)}"
+    return as_data(f"Next in {title} (step {first} of {hints.total_steps}): {'; '.join(steps)}")
+
+
+def hints(made: WorkflowHints | None) -> WorkflowHints | None:
+    if made is None:
+        return None
+    steps = [each.model_copy(update={"description": as_data(each.description)}) for each in made.suggested_next_steps]
+    return made.model_copy(
+        update={"suggested_next_steps": steps, "blockers": [as_data(each) for each in made.blockers]}
+    )
+
+
+def constraint(made: DecisionConstraint) -> DecisionConstraint:
+    return made.model_copy(update={"condition": as_data(made.condition), "constraint": as_data(made.constraint)})
 
 
 def marked(text: str) -> str:

@@ -104,7 +104,7 @@ def test_who_speaks_is_said_once() -> None:
 def test_every_entry_begins_with_the_mark_and_holds_no_blank_line() -> None:
     content = {**PLAYBOOK, "failure_pattern": "not found\n\n \nat all"}
     pack = ask(fetched([], [artifact("p1", "KubectlError", artifact_type="failure_playbook", content=content)]))
-    assert pack.entries[0].content.startswith("[hmx] KubectlError\nFails as: not found\nat all")
+    assert pack.entries[0].content.startswith("[hmx] KubectlError\nFails as: not found\n        at all")
     assert pack.entries[0].token_estimate == estimate(pack.entries[0].content)
 
 
