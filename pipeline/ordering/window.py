@@ -3,11 +3,12 @@
 Enters: a cursor (how far the session has been released), an arrival. Leaves: a verdict, and the cursor after a release.
 What waits does so until the partition's clock reaches its append time + window; then it and all that sort before it, by
 (sequence, instant, event_id), go out. `eager`: the next expected sequence goes out at once, and only what stands behind
-a gap waits; `strict`: everything waits, so ties in sequence come out by timestamp. Nothing here fails: any order of
-arrivals has an outcome.
+a gap waits; `strict`: everything waits, so ties in sequence come out by timestamp. In both a sequence that was passed,
+dated after everything released, waits too: its session may have been restarted, and the sequence 0 that says so may
+come second. Where none comes it is late. Nothing here fails: any order of arrivals has an outcome.
 """
 
-from bisect import insort
+from bisect import bisect_left, insort
 from enum import Enum, auto
 from typing import Final, NamedTuple
 
@@ -33,11 +34,11 @@ class Verdict(Enum):
     RELEASE = auto()
     """Next in order, or a tie of the one just released."""
     WAIT = auto()
-    """Behind a gap."""
+    """Behind a gap, or for the beginning of its run."""
     LATE = auto()
     """Something that should have followed it is out."""
     NEW_RUN = auto()
-    """The session's counter has started over: what waits goes out first."""
+    """The session's counter has started over: what waits from before goes out first."""
 
 
 _RELEASE: Final = Verdict.RELEASE  # an enum's member costs ten times a name
@@ -71,7 +72,9 @@ def judge_strictly(cursor: Cursor, sequence: int, instant: int) -> Verdict:
 
 def _below(cursor: Cursor, sequence: int, instant: int) -> Verdict:
     """What becomes of a sequence that has been passed."""
-    return Verdict.NEW_RUN if sequence == 0 and instant > cursor.newest else Verdict.LATE
+    if instant <= cursor.newest:
+        return Verdict.LATE
+    return Verdict.NEW_RUN if sequence == 0 else Verdict.WAIT
 
 
 def released(cursor: Cursor, sequence: int, instant: int, log_time: int, window_ms: int) -> Cursor:
@@ -117,6 +120,24 @@ class Window:
 
     def all(self) -> list[Waiting]:
         return list(self._entries)
+
+
+def passed(cursor: Cursor, waiting: list[Waiting], *, strict: bool) -> int:
+    """How many of what waits, the first of them, stand below what was released: only a new run puts them in order."""
+    if strict:  # a tie comes out by its timestamp
+        return bisect_left(waiting, (cursor.next - 1, cursor.last), key=lambda entry: entry[:2])
+    return bisect_left(waiting, cursor.next, key=lambda entry: entry.sequence)
+
+
+def left_behind(cursor: Cursor, waiting: list[Waiting], began: int, *, strict: bool) -> list[Waiting]:
+    """What waits in the run of `cursor` where a sequence 0 of instant `began` opens another one. All that is dated from
+    there on is the new run's, and so is what could not be the old one's."""
+    below = passed(cursor, waiting, strict=strict)
+    return [
+        entry
+        for place, entry in enumerate(waiting)
+        if entry.instant < began and (place >= below or entry.instant <= cursor.newest)
+    ]
 
 
 def follows(cursor: Cursor, entry: Waiting) -> bool:

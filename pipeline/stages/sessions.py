@@ -53,6 +53,8 @@ from pipeline.ordering.window import (
     judge,
     judge_arrival,
     judge_strictly,
+    left_behind,
+    passed,
     passed_aside,
     released,
     started_over,
@@ -138,8 +140,7 @@ class SessionsFold:
         name = session_of(key)
         session: Session = tx.get(session_state_key(name))
         if isinstance(value, Held):
-            session = self._drain(tx, name, session, self._indexes.waiting(name), held_entry(key, value))
-            tx.put(session_state_key(name), session)
+            tx.put(session_state_key(name), self._overdue(tx, name, session, held_entry(key, value)))
         elif session.dirty:
             tx.put(key, self._segmenting.contribute_open(tx, name, session))
         else:
@@ -212,8 +213,9 @@ class SessionsFold:
         if verdict is Verdict.LATE:
             return self._release_late(tx, name, session, arrival)
         if verdict is Verdict.NEW_RUN:
-            waiting = self._indexes.waiting(name)
-            session = self._drain(tx, name, session, waiting, waiting[-1] if waiting else None)
+            waiting, began = self._indexes.waiting(name), arrival.accepted.instant
+            before = left_behind(session.cursor, waiting, began, strict=self._strict)
+            session = self._expire(tx, name, session, before, len(before))
             session = _replace(session, cursor=started_over(session.cursor))
             if not self._strict:
                 return self._release(tx, name, session, arrival, tx.clock)
@@ -236,19 +238,41 @@ class SessionsFold:
         if excess <= 0 and self._indexes.waiting_count(name) <= WAITING_EVENTS:
             return session
         tx.count("window_full")
-        waiting = self._indexes.waiting(name)
-        until = waiting[0]
-        for until in waiting:
-            excess -= len(memoryview(tx.get(held_key(name, until)).event))
+        waiting, count = self._indexes.waiting(name), 1
+        while count < len(waiting):
+            excess -= len(memoryview(tx.get(held_key(name, waiting[count - 1])).event))
             if excess <= 0:
                 break
-        return self._drain(tx, name, session, waiting, until)
+            count += 1
+        return self._expire(tx, name, session, waiting, count)
+
+    def _overdue(self, tx: Tx, name: str, session: Session, entry: Waiting) -> Session:
+        """The session after an event has waited its window."""
+        waiting = self._indexes.waiting(name)
+        below = passed(session.cursor, waiting, strict=self._strict)
+        if below and entry <= waiting[below - 1]:
+            return self._pass_on_late(tx, name, session, [entry])
+        return self._drain(tx, name, session, waiting, entry)
+
+    def _expire(self, tx: Tx, name: str, session: Session, waiting: list[Waiting], count: int) -> Session:
+        """The first `count` that wait go out as if their time had come."""
+        below = min(passed(session.cursor, waiting, strict=self._strict), count)
+        session = self._pass_on_late(tx, name, session, waiting[:below])
+        return self._drain(tx, name, session, waiting, waiting[count - 1]) if below < count else session
+
+    def _pass_on_late(self, tx: Tx, name: str, session: Session, entries: list[Waiting]) -> Session:
+        """For these no run has begun."""
+        for entry in entries:
+            key = held_key(name, entry)
+            session = self._release_late(tx, name, session, released_from(tx.get(key)))
+            tx.put(key, None)
+        return session
 
     def _drain(
         self, tx: Tx, name: str, session: Session, waiting: list[Waiting], until: Waiting | None = None
     ) -> Session:
-        """Releases what waits up to `until`, and then, unless ordering is strict, what follows without a gap."""
-        for entry in waiting:
+        """Releases what waits in order up to `until`, then, unless ordering is strict, what follows without a gap."""
+        for entry in waiting[passed(session.cursor, waiting, strict=self._strict) :]:
             forced = until is not None and entry <= until
             if not forced and (self._strict or not follows(session.cursor, entry)):
                 break
@@ -316,8 +340,7 @@ class SessionsFold:
         name = self._indexes.longest_silent(tx.values())
         session: Session = tx.get(session_state_key(name))
         waiting = self._indexes.waiting(name)
-        if waiting:
-            session = self._drain(tx, name, session, waiting, waiting[-1])
+        session = self._expire(tx, name, session, waiting, len(waiting))
         if session.dirty:
             session = self._segmenting.contribute_open(tx, name, session)
         self._forget(tx, name, session)

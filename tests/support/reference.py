@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, NamedTuple
 
-from pipeline.contracts.keys import partition_of, session_key
+from pipeline.contracts.keys import join_key, partition_of, session_key
 from pipeline.contracts.limits import RECENT_IDS, SESSION_FORGOTTEN_MS, WAITING_EVENTS, WINDOW_MS
 
 RELEASED, LATE, DUPLICATE, REROUTED = "released", "released_late", "duplicate", "rerouted"
@@ -86,6 +86,8 @@ class Session:
     newest: int = 0
     """The latest timestamp that this run has released."""
     waiting: list[Held] = field(default_factory=list)
+    passed: list[Held] = field(default_factory=list)
+    """Too late for this run, but dated after all of it: maybe of a run whose beginning is still to come."""
     recent: list[Held] = field(default_factory=list)
 
 
@@ -96,14 +98,15 @@ class Reference:
         self.partition, self.rules = partition, rules
         self.clock = 0
         self.sessions: dict[str, Session] = {}
-        self.timers: list[tuple[int, str, int]] = []
-        """(deadline, key, offset) of all that had to wait and was not due yet; the key is one below the session's."""
+        self.timers: list[tuple[int, str, int, str, int]] = []
+        """(deadline, key, sequence, id, offset) of all that had to wait and was not due yet; the key is one below the
+        session's."""
         self.found = Prediction()
 
     def take(self, entry: Entry) -> None:
         self.clock = max(self.clock, entry.at)
         while self.timers and self.timers[0][0] <= self.clock:
-            _, key, offset = self.timers.pop(0)
+            _, key, _, _, offset = self.timers.pop(0)
             self._due(key.removesuffix("/"), offset)
         outcome = self._outcome(entry)
         if outcome:
@@ -129,23 +132,29 @@ class Reference:
 
     def _arrive(self, key: str, session: Session, entry: Entry, event: dict[str, Any]) -> str:
         held = Held(entry, int(event["sequence"]), instant_of(event["timestamp"]), event["event_id"])
-        for known in session.waiting + session.recent[-self.rules.recent :]:
+        for known in session.waiting + session.passed + session.recent[-self.rules.recent :]:
             if known.event_id == held.event_id:
                 return DUPLICATE if same(known.entry.event, event) else "rejected.event_id_reused"
         session.seen = self.clock
         if self._starts_over(session, held):
-            self._release_through(session, None)
-            session.run, session.last = session.run + 1, None
+            self._start_over(session, held)
         elif self._too_late(session, held):
-            self._release(session, held, late=True)
-            return ""
-        session.waiting.append(held)
-        session.waiting.sort(key=lambda waiting: waiting.order)
-        self._release_next(session)
-        if len(session.waiting) > self.rules.waiting:
-            self._release_through(session, session.waiting[0])
-        if held in session.waiting:
-            insort(self.timers, (entry.at + self.rules.window, f"{key}/", entry.offset))
+            if held.instant <= session.newest:
+                self._release(session, held, late=True)
+                return ""
+            session.passed.append(held)
+        if held not in session.passed:
+            session.waiting.append(held)
+            session.waiting.sort(key=lambda waiting: waiting.order)
+            self._release_next(session)
+        if len(session.waiting) + len(session.passed) > self.rules.waiting:
+            if session.passed:
+                self._give_up(session, min(session.passed, key=lambda passed: passed.order))
+            else:
+                self._release_through(session, session.waiting[0])
+        if held in session.waiting + session.passed:
+            due = entry.at + self.rules.window
+            insort(self.timers, (due, f"{key}/", held.sequence, join_key(held.event_id), entry.offset))
             return WAITING
         return ""
 
@@ -154,6 +163,24 @@ class Reference:
         if session.last is None or held.sequence != 0 or held.instant <= session.newest:
             return False
         return not self._is_tie(session.last, held)
+
+    def _start_over(self, session: Session, first: Held) -> None:
+        """What waits and is dated from `first` on is of the new run, and so is what came before `first` did."""
+        ahead = [held for held in session.waiting if held.instant >= first.instant]
+        ahead += [held for held in session.passed if held.instant > session.newest or held.instant >= first.instant]
+        for held in sorted(session.passed, key=lambda passed: passed.order):
+            if held not in ahead:
+                self._give_up(session, held)
+        for held in session.waiting:
+            if held not in ahead:
+                self._release(session, held)
+        session.waiting, session.passed = sorted(ahead, key=lambda held: held.order), []
+        session.run, session.last = session.run + 1, None
+
+    def _give_up(self, session: Session, held: Held) -> None:
+        """No run has begun for it."""
+        session.passed.remove(held)
+        self._release(session, held, late=True)
 
     def _too_late(self, session: Session, held: Held) -> bool:
         last = session.last
@@ -172,6 +199,10 @@ class Reference:
 
     def _due(self, key: str, offset: int) -> None:
         session = self.sessions[key]
+        for held in session.passed:
+            if held.entry.offset == offset:
+                self._give_up(session, held)
+                return
         for held in session.waiting:
             if held.entry.offset == offset:
                 self._release_through(session, held)

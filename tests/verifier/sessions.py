@@ -91,6 +91,8 @@ class Session:
     newest: int = NEVER
     """The latest timestamp that this run has released."""
     waiting: list[Event] = field(default_factory=list)
+    early: list[Event] = field(default_factory=list)
+    """Below what this run has released and dated after it: a new run's, if its sequence 0 comes while they wait."""
     held: dict[str, bytes] = field(default_factory=dict)
     """Ids of what waits, with what their events say."""
     recent: dict[str, tuple[int, bytes]] = field(default_factory=dict)
@@ -184,7 +186,11 @@ class Reference:
             self._idle(self.made.sessions[rest])
         else:
             event = self._behind.pop(key)
-            self._release_through(self.made.sessions[event.session], event)
+            session = self.made.sessions[event.session]
+            if any(one is event for one in session.early):
+                self._give_up(session, event)
+            else:
+                self._release_through(session, event)
 
     def _idle(self, session: Session) -> None:
         if session.segments.dirty:
@@ -240,19 +246,21 @@ class Reference:
             self._remind(f"s/{session.key}", session.deadline)
             return
         if self._starts_over(session, event):
-            self._release_through(session, None)
-            session.run, session.last, session.newest = session.run + 1, None, NEVER
-        elif self._too_late(session, event):
+            self._start_over(session, event)
+        elif self._too_late(session, event) and event.instant <= session.newest:
             self._release(session, event, late=True)
             self._remind(f"s/{session.key}", session.deadline)
             return
-        insort(session.waiting, event)
+        insort(session.early if self._too_late(session, event) else session.waiting, event)
         session.held[event.event_id] = event.digest
         self._held += 1
         self._release_next(session)
-        if len(session.waiting) > WAITING_EVENTS:
+        if len(session.held) > WAITING_EVENTS:
             self.made.counts["window_full"] += 1
-            self._release_through(session, session.waiting[0])
+            if session.early:
+                self._give_up(session, session.early[0])
+            else:
+                self._release_through(session, session.waiting[0])
         if event.event_id in session.held:
             key = f"w/{session.key}/{event.sequence:020d}/{join_key(event.event_id)}"
             self._behind[key] = event
@@ -278,7 +286,27 @@ class Reference:
             return (event.sequence, event.instant) < session.last[:2]
         return event.sequence <= session.last[0]
 
+    def _start_over(self, session: Session, first: Event) -> None:
+        """Whatever is dated from the new run's first event on belongs to it; so does what waited for that."""
+        newest, early, waiting = session.newest, session.early, session.waiting
+        for event in [event for event in early if event.instant <= newest and event.instant < first.instant]:
+            self._give_up(session, event)
+        session.waiting = [event for event in waiting if event.instant < first.instant]
+        while session.waiting:
+            self._release_first(session)
+        session.waiting = sorted([*session.early, *(event for event in waiting if event.instant >= first.instant)])
+        session.early = []
+        session.run, session.last, session.newest = session.run + 1, None, NEVER
+
     # release
+
+    def _give_up(self, session: Session, event: Event) -> None:
+        """No new run came for it."""
+        session.early.remove(event)
+        del session.held[event.event_id]
+        self._held -= 1
+        self._release(session, event, late=True)
+        self._remind(f"s/{session.key}", session.deadline)
 
     def _release_through(self, session: Session, end: Event | None) -> None:
         """Everything that waits up to `end`, and what follows without a gap; None: everything."""

@@ -59,7 +59,7 @@ def compare_sessions(report: Report, number: int, found: Table, made: Made, rule
     for name, session in made.sessions.items():
         last = session.last
         expected[name] = {"next": 0 if last is None else last[0] + 1, "index": session.index, "run": session.run}
-        for event in session.waiting:
+        for event in session.waiting + session.early:
             key = f"{name}/{event.sequence:020d}/{join_key(event.event_id)}"
             held[key] = {"offset": event.row.offset, "deadline": event.row.at + rules.window_ms}
     cursors = {

@@ -104,3 +104,19 @@ def test_eagerly_ties_come_out_each_once(planned: list[Line], delays: list[int],
     assert {name: sorted(event.rstrip("!") for event in events) for name, events in there.items()} == {
         name: sorted(events) for name, events in in_order(planned).items()
     }
+
+
+@pytest.mark.requirement("Y11", "Y24")
+@pytest.mark.parametrize("strict", [False, True], ids=["eager", "strict"])
+@given(count=st.integers(2, 8), delays=DELAYS, cuts=st.randoms(use_true_random=False))
+def test_a_restarted_session_comes_out_alike_in_any_arrival_within_the_window(
+    strict: bool, count: int, delays: list[int], cuts: random.Random
+) -> None:
+    """Its old run, which reached a higher sequence, is out by then."""
+    old = [Line(0, TASK[n % len(TASK)], "a", n, n, f"old-{n}") for n in range(count)]
+    new = [Line(20_000 + n * PACE_MS, TASK[n % len(TASK)], "a", n, 20_000 + n, f"new-{n}") for n in range(count)]
+    lines = [*old, *arrived(new, delays), Line(90_000, "tick")]
+    show("arrived", lines)
+    ran = run(lambda: sessions_fold(strict=strict), records(lines), lambda left: cuts.randint(1, left), restores=True)
+    assert ran.released == [line.event_id for line in (*old, *new)]
+    assert [episode["metadata"]["hmx"]["release"]["run"] for episode in ran.episodes] == [0] * count + [1] * count

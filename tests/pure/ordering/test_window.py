@@ -47,14 +47,21 @@ def test_a_tie_within_the_window_of_its_peer_is_not_late_and_after_it_is() -> No
 
 
 def test_below_what_went_out_is_late() -> None:
-    assert judge(after(0, 1, 2), 1, 99, 3_000) is Verdict.LATE
+    assert judge(after(0, 1, 2), 1, 2, 3_000) is Verdict.LATE
     assert judge(after(0, 1, 2), 0, 1, 3_000) is Verdict.LATE
+
+
+@pytest.mark.requirement("Y24")
+def test_below_what_went_out_but_dated_after_all_of_it_waits_for_a_new_run() -> None:
+    assert judge(after(0, 1, 2), 1, 3, 3_000) is Verdict.WAIT
 
 
 def test_sequence_zero_dated_after_everything_opens_a_new_run() -> None:
     cursor = after(0, 1, 2)
     assert judge(cursor, 0, cursor.newest + 1, 3_000) is Verdict.NEW_RUN
     assert judge(cursor, 0, cursor.newest, 3_000) is Verdict.LATE
+    assert judge(cursor, 1, cursor.newest, 3_000) is Verdict.LATE
+    assert judge(cursor, 1, cursor.newest + 1, 3_000) is Verdict.WAIT
     fresh = started_over(cursor)
     assert (fresh.run, fresh.index, fresh.next) == (1, 3, 0)
 

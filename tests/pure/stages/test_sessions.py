@@ -1,5 +1,6 @@
 """The sessions stage, outcome by outcome, on an injected clock."""
 
+from itertools import permutations
 from typing import Any
 
 import orjson
@@ -119,6 +120,64 @@ def test_a_counter_that_starts_over_opens_a_run_after_what_waits() -> None:
     result = ran((0, event(sequence=0)), (1, event(sequence=1)), (2, event(sequence=3)), (6, again))
     assert result.released == ["s-0", "s-1", "s-3", "again"]
     assert [e["metadata"]["hmx"]["release"]["run"] for e in result.episodes] == [0, 0, 0, 1]
+
+
+RESTARTED = 60_000
+
+
+def restarted(*sequences: int, at: int = 10_000) -> list[tuple[int, dict[str, Any]]]:
+    """A run of five, and a second one whose events arrive in this order, a millisecond after one another."""
+    old = [(n, event(sequence=n)) for n in range(5)]
+    again = [(n, event(sequence=n, event_id=f"again-{n}", at=START_MS + RESTARTED + n)) for n in sequences]
+    return [*old, *((at + place, item) for place, (_, item) in enumerate(again))]
+
+
+OLD = [f"s-{n}" for n in range(5)]
+
+
+@pytest.mark.requirement("Y11", "Y24")
+@pytest.mark.parametrize("strict", [False, True], ids=["eager", "strict"])
+@pytest.mark.parametrize("sequences", list(permutations(range(5)))[::7])
+def test_a_restarted_session_is_put_in_order_whichever_of_its_events_comes_first(
+    strict: bool, sequences: tuple[int, ...]
+) -> None:
+    records = [*log(restarted(*sequences)), tick_record(20_000, offset=10)]
+    result = run(lambda: sessions_fold(strict=strict), records)
+    assert result.released == [*OLD, *(f"again-{n}" for n in range(5))]
+    assert [e["metadata"]["hmx"]["release"]["run"] for e in result.episodes] == [0] * 5 + [1] * 5
+
+
+@pytest.mark.requirement("Y24")
+def test_the_events_of_a_new_run_go_out_as_soon_as_its_beginning_has_come() -> None:
+    assert ran(*restarted(1, 0, 2, 3, 4)).released == [*OLD, *(f"again-{n}" for n in range(5))]
+    assert ran(*restarted(2, 1)).released == OLD
+
+
+@pytest.mark.requirement("Y24", "Y11")
+def test_where_no_beginning_comes_within_the_window_they_are_late_in_the_order_of_arrival() -> None:
+    events = restarted(2, 1)
+    assert ran(*events, after=[tick_record(14_999, offset=7)]).released == OLD
+    assert ran(*events, after=[tick_record(15_000, offset=7)]).released == [*OLD, "again-2!"]
+    assert ran(*events, after=[tick_record(15_001, offset=7)]).released == [*OLD, "again-2!", "again-1!"]
+
+
+@pytest.mark.requirement("Y24")
+def test_what_waits_for_a_beginning_holds_up_nothing_of_the_run_that_is_under_way() -> None:
+    going_on = [(10_001, event(sequence=5)), (10_002, event(sequence=7)), (10_003, event(sequence=6))]
+    assert ran(*restarted(1), *going_on).released == [*OLD, "s-5", "s-6", "s-7"]
+
+
+@pytest.mark.requirement("Y24")
+def test_an_event_that_is_dated_before_what_is_out_is_late_at_once() -> None:
+    result = ran(*restarted(), (10_000, event(sequence=2, event_id="x", at=START_MS + 4_000)))
+    assert result.released == [*OLD, "x!"]
+
+
+@pytest.mark.requirement("Y13", "Y24")
+def test_what_waits_for_a_beginning_is_recognised_when_it_comes_again() -> None:
+    first, other = restarted(1)[-1][1], {**restarted(1)[-1][1], "content": {"other": 1}}
+    result = ran(*restarted(1), (10_001, first), (10_002, other))
+    assert (result.counts["duplicate"], result.counts["rejected.event_id_reused"]) == (1, 1)
 
 
 @pytest.mark.requirement("Y13")
