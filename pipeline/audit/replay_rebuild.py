@@ -61,19 +61,7 @@ class Rebuild:
         return self._cluster.watermarks(name, partition)
 
     def watched(self, what: str, total: int) -> Callable[[Iterable[Row]], Iterator[Row]]:
-        """Lets rows through and says how far this is."""
-        done = 0
-
-        def through(rows: Iterable[Row]) -> Iterator[Row]:
-            nonlocal done
-            for row in rows:
-                done += 1
-                if done % LOOK_EVERY == 1:
-                    self._on_progress(what, done, total)
-                yield row
-
-        self._on_progress(what, 0, total)
-        return through
+        return watched(self._on_progress, what, total)
 
     def sessions(self, shadow: Shadow) -> list[list[Watermarks]]:
         """Source partition → of each evidence partition where in the shadow topic stands what came of it."""
@@ -141,6 +129,22 @@ class Rebuild:
     def _evidence_ends(self, shadow: Shadow) -> list[int]:
         count = len(self.cut.sources[EVIDENCE])
         return [self.marks(shadow.prefix + EVIDENCE, partition).high for partition in range(count)]
+
+
+def watched(on_progress: Progress, what: str, total: int) -> Callable[[Iterable[Row]], Iterator[Row]]:
+    """Lets rows through and says how far this is."""
+    done = 0
+
+    def through(rows: Iterable[Row]) -> Iterator[Row]:
+        nonlocal done
+        for row in rows:
+            done += 1
+            if done % LOOK_EVERY == 1:
+                on_progress(what, done, total)
+            yield row
+
+    on_progress(what, 0, total)
+    return through
 
 
 def batches(rows: Iterable[Row]) -> Iterator[list[Row]]:

@@ -24,6 +24,7 @@ from pipeline.cli import (
     run,
     semantic,
     stack,
+    state,
     status,
     table,
     topics,
@@ -63,6 +64,7 @@ app.add_typer(topics.app, name="topics")
 app.add_typer(keys.app, name="keys")
 app.add_typer(fingerprint.app, name="fingerprint")
 app.add_typer(table.app, name="table")
+app.add_typer(state.app, name="state")
 
 
 def main() -> None:

@@ -3,12 +3,15 @@
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, Final, NoReturn
+from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 import orjson
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
+
+if TYPE_CHECKING:
+    from pipeline.audit.replay_rebuild import Progress
 
 OUT: Final = Console(highlight=False)
 ERR: Final = Console(stderr=True, highlight=False)
@@ -28,6 +31,30 @@ def saying(first: str) -> Iterator[Callable[[str], None]]:
             yield line.update
     else:
         yield ERR.print
+
+
+@contextmanager
+def progress_bar() -> Iterator["Progress"]:
+    """What is being done, and how far it is in records; nothing where standard error is no terminal."""
+    if not ERR.is_terminal:
+        yield lambda *_: None
+        return
+    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
+    from rich.progress import Progress as Bar
+
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Bar(*columns, console=ERR, transient=True) as bar:
+        task = bar.add_task("reading positions", total=None)
+        said = ""
+
+        def show(what: str, done: int, total: int) -> None:
+            nonlocal said
+            if what != said:
+                said = what
+                bar.reset(task, description=what, total=total)
+            bar.update(task, completed=done)
+
+        yield show
 
 
 def plain(text: str) -> str:

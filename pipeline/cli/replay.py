@@ -2,22 +2,18 @@
 
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 from confluent_kafka import KafkaException
-from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
-from rich.progress import Progress as Bar
 
-from pipeline.cli.console import ERR, OUT, fail, plain, print_json, table
+from pipeline.cli.console import OUT, fail, plain, print_json, progress_bar, table
 from pipeline.kafka.topics import TopicsError
 from pipeline.settings import Settings, SettingsError
 
 if TYPE_CHECKING:
     from pipeline.audit.replay_artifacts import ArtifactChange
     from pipeline.audit.replay_comparison import Replayed
-    from pipeline.audit.replay_rebuild import Progress
     from pipeline.audit.replay_streams import Example, StreamReport
 
 SHOWN: Final = 20
@@ -51,7 +47,7 @@ def replay(
     from pipeline.audit.replay import replay as rebuilt
 
     try:
-        with _bar() as on_progress:
+        with progress_bar() as on_progress:
             report = rebuilt(Settings.load(), compare=compare, keep=keep or not compare, on_progress=on_progress)
     except (SettingsError, TopicsError, ConnectionError, TimeoutError) as error:
         fail(str(error), CANNOT_COMPARE)
@@ -63,27 +59,6 @@ def replay(
         _show(report, compare, keep)
     if compare and not (report.identical and report.compared):
         raise typer.Exit(1 if report.compared else CANNOT_COMPARE)
-
-
-@contextmanager
-def _bar() -> Iterator["Progress"]:
-    """What is being done, and how far it is in records; nothing where standard error is no terminal."""
-    if not ERR.is_terminal:
-        yield lambda *_: None
-        return
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Bar(*columns, console=ERR, transient=True) as bar:
-        task = bar.add_task("reading positions", total=None)
-        said = ""
-
-        def show(what: str, done: int, total: int) -> None:
-            nonlocal said
-            if what != said:
-                said = what
-                bar.reset(task, description=what, total=total)
-            bar.update(task, completed=done)
-
-        yield show
 
 
 def _show(report: "Replayed", compare: bool, keep: bool) -> None:

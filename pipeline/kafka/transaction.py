@@ -25,7 +25,7 @@ from pipeline.kafka.clients import Answered, Cluster, Watermarks, produce, produ
 from pipeline.observe.logs import at
 from pipeline.stages.executor import Effects, Executor
 from pipeline.stages.fold import POSITION_KEY, Output
-from pipeline.stages.formats import STATE_FORMAT, UnreadableStateError
+from pipeline.stages.formats import STATE_FORMAT, NewerStateError, UnreadableStateError
 from pipeline.topology import Stage
 
 LOG: Final = logging.getLogger("hmx.transaction")
@@ -277,10 +277,12 @@ class Transactions:
         what = f"{self._state}/{self._partition}" + (
             f", offset {last} (key {error.key[:2]!r}…)" if last is not None else ""
         )
+        mend = f"type `hmx state rebuild {self._partition} --stage {self._stage.name}`"
+        if isinstance(error, NewerStateError):
+            mend = "upgrade this worker; one of that release goes on where the state stands"
         return (
             f"the state can't be read: {what}: {error}. {self._source}/{self._partition} is set aside and nothing in it"
-            f" is processed: type `hmx state rebuild {self._partition} --stage {self._stage.name}`"
-            " (if a newer release wrote it: upgrade this worker)"
+            f" is processed: {mend}"
         )
 
     def _commit(self) -> None:

@@ -75,12 +75,13 @@ class Part(NamedTuple):
 
 
 class Executor:
-    def __init__(self, fold: Fold, partition: int, *, part_steps: int = PART_STEPS, formats: Formats = FORMATS) -> None:
+    def __init__(self, fold: Fold, partition: int, formats: Formats = FORMATS) -> None:
         self.fold = fold
         self.partition = partition
         self.migrated: dict[str, bytes | None] = {}
         """What restoring has brought to the current format: to be written before anything else is."""
-        self._part_steps = part_steps
+        self.part_steps = PART_STEPS
+        """Timers and turns that a part may hold."""
         self._formats = formats
         self.counts: Counter[str] = Counter()
         self.condemned: set[int] = set()
@@ -243,7 +244,7 @@ class Executor:
         self._steps += 1
         self._size += sum(len(output.value or b"") for output in self._tx.outputs[self._weighed :])
         self._weighed = len(self._tx.outputs)
-        return self._steps >= self._part_steps or self._size >= PART_BYTES
+        return self._steps >= self.part_steps or self._size >= PART_BYTES
 
     def _part(self, folded: int, *, end: bool = False) -> Part:
         tx = self._tx

@@ -32,6 +32,10 @@ class UnreadableStateError(Exception):
         self.key = key
 
 
+class NewerStateError(UnreadableStateError):
+    """A newer release has written the state: it goes on there, and nobody else may."""
+
+
 class Formats(NamedTuple):
     oldest: int
     steps: tuple[Mapping[str, Step], ...] = ()
@@ -66,7 +70,7 @@ class Formats(NamedTuple):
         except ValueError as error:
             raise UnreadableStateError(POSITION_KEY, "the position record is damaged") from error
         if found > self.current:
-            raise UnreadableStateError(
+            raise NewerStateError(
                 POSITION_KEY,
                 f"a newer release has written it: its format is {found}, this release reads {self.oldest} to"
                 f" {self.current}",
