@@ -13,6 +13,7 @@ from pipeline.cli.wait import wait_for_all
 from pipeline.contracts.artifact import Status
 from pipeline.contracts.evidence import Archive
 from pipeline.contracts.keys import tenant_partition
+from pipeline.contracts.plain import on_one_line
 from pipeline.intake.control import archive as archive_event
 from pipeline.kafka.barriers import LackingError
 from pipeline.kafka.control import append_control
@@ -88,10 +89,10 @@ def _await(
 
 def _refuse(store: "Store", tenant: str, artifact: Json) -> NoReturn:
     """Only what is active can be archived (HMX-A §5)."""
-    name = f"{artifact['artifact_id']} is {artifact['status']}"
+    name = f"{on_one_line(artifact['artifact_id'])} is {artifact['status']}"
     newest = _versions(store, tenant, artifact)[-1]
     if newest["artifact_id"] != artifact["artifact_id"] and newest["status"] == Status.ACTIVE:
-        fail(f"{name}; its active successor is {newest['artifact_id']}")
+        fail(f"{name}; its active successor is {on_one_line(newest['artifact_id'])}")
     fail(f"{name}; only an active artifact can be archived")
 
 

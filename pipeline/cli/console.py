@@ -1,4 +1,8 @@
-"""What all commands print with: results to standard output, the rest to standard error."""
+"""What all commands print with: results to standard output, the rest to standard error.
+
+What others wrote reaches the terminal through `plain` in markup, `on_one_line` in messages, or as the cell of a table,
+and so neither colours it nor moves its cursor.
+"""
 
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -9,17 +13,21 @@ import orjson
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
+from rich.text import Text
+
+from pipeline.contracts.plain import in_json, on_one_line
 
 if TYPE_CHECKING:
     from pipeline.audit.replay_rebuild import Progress
 
-OUT: Final = Console(highlight=False)
-ERR: Final = Console(stderr=True, highlight=False)
+OUT: Final = Console(highlight=False, emoji=False)
+ERR: Final = Console(stderr=True, highlight=False, emoji=False)
 
 
 def fail(message: str, code: int = 1) -> NoReturn:
-    """One line that says what is wrong and what to do, then the end."""
-    ERR.print(f"[bold red]error[/]: {escape(message)}", soft_wrap=True)
+    """Says what is wrong and what to do, then ends. What others wrote stands in the message by `on_one_line`."""
+    told = "\n".join(map(on_one_line, message.split("\n")))
+    ERR.print(Text.assemble(("error", "bold red"), f": {told}"), soft_wrap=True)
     sys.exit(code)
 
 
@@ -58,21 +66,30 @@ def progress_bar() -> Iterator["Progress"]:
 
 
 def plain(text: str) -> str:
-    """What others wrote neither colours the terminal nor moves its cursor."""
-    return escape("".join(c if c.isprintable() or c == "\n" else "\N{REPLACEMENT CHARACTER}" for c in text))
+    """What others wrote, on one line of markup, whatever stands behind it."""
+    shown = on_one_line(text)
+    kept = shown.rstrip("\\")
+    return escape(kept) + "\\" * 2 * (len(shown) - len(kept))
 
 
 def print_json(value: Any) -> None:
-    sys.stdout.buffer.write(orjson.dumps(value, option=orjson.OPT_INDENT_2) + b"\n")
+    sys.stdout.buffer.write(in_json(orjson.dumps(value, option=orjson.OPT_INDENT_2)) + b"\n")
     sys.stdout.flush()
 
 
 def table(title: str, columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> Table:
-    """Numbers to the right, the rest to the left; fits 80 columns by folding."""
+    """Numbers to the right, the rest to the left; fits 80 columns by folding. A cell is shown as it is, title and
+    columns are markup."""
     made = Table(title=title, title_justify="left", title_style="bold", header_style="dim", box=None, pad_edge=False)
     for index, column in enumerate(columns):
         numeric = bool(rows) and all(isinstance(row[index], int | float) for row in rows)
         made.add_column(column, justify="right" if numeric else "left", overflow="fold")
     for row in rows:
-        made.add_row(*(f"{cell:,}" if isinstance(cell, int) else str(cell) for cell in row))
+        made.add_row(*map(_cell, row))
     return made
+
+
+def _cell(value: Any) -> Text:
+    if isinstance(value, Text):
+        return value
+    return Text(f"{value:,}" if isinstance(value, int) else on_one_line(str(value)))

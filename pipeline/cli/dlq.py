@@ -78,7 +78,7 @@ def _show(found: list[Letters], show_values: bool, limit: int | None) -> None:
         return
     for topic in dict.fromkeys(letters.topic for letters in found):
         ours = [letters for letters in found if letters.topic == topic]
-        rows = [(plain(letters.reason), letters.step, letters.count) for letters in ours]
+        rows = [(letters.reason, letters.step, letters.count) for letters in ours]
         OUT.print(table(topic, ("reason", "step", "records"), rows))
         for letters in ours:
             _show_example(letters, show_values)
@@ -162,7 +162,7 @@ def _show_returns(found: Returns) -> None:
         return
     fates = [fate for fate in Fate if any(counts[fate] for counts in found.fates.values())]
     rows = [
-        (plain(reason), counts.total(), *(counts[fate] for fate in fates))
+        (reason, counts.total(), *(counts[fate] for fate in fates))
         for reason, counts in sorted(found.fates.items(), key=lambda item: -item[1].total())
     ]
     title = "Sent back" if found.applied else "Dry run: what would be sent back"

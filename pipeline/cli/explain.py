@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
+from rich.text import Text
 
 from pipeline.audit.lineage import chain
 from pipeline.audit.reasons import Absence, Reasons, missing, words_of
@@ -11,6 +12,7 @@ from pipeline.audit.reasons import explain as explained
 from pipeline.cli.console import OUT, fail, plain, print_json, table
 from pipeline.cli.query import SHORT, WIDTH, AsJson, Tenant, find_artifact, opened, tenant_or_only
 from pipeline.compiler.model import Need
+from pipeline.contracts.plain import on_one_line
 from pipeline.kafka.state_topics import state_records
 from pipeline.settings import Settings
 from pipeline.topology import PATTERNS
@@ -63,7 +65,8 @@ def explain(
         for absence in found:
             _show_absence(absence)
     else:
-        fail(f"no session of tenant {chosen} was about {lacking!r} in these words: there is no evidence to compile")
+        whose = f"no session of tenant {on_one_line(chosen)}"
+        fail(f"{whose} was about {lacking!r} in these words: there is no evidence to compile")
 
 
 def _reasons(store: "Store", tenant: str, asked: str) -> Reasons:
@@ -87,8 +90,7 @@ def _show(reasons: Reasons) -> None:
     _show_checked(artifact["metadata"].get("checked") or {})
     OUT.print()
     rows = [
-        (plain(each.at[:10]), each.outcome, each.events, plain(each.agent_id), plain(each.session_id))
-        for each in reasons.evidence[:SHOWN]
+        (each.at[:10], each.outcome, each.events, each.agent_id, each.session_id) for each in reasons.evidence[:SHOWN]
     ]
     title = f"Evidence: {len(reasons.evidence):,} contributions, the newest first"
     OUT.print(table(title, ("date", "outcome", "events", "agent", "session"), rows), width=WIDTH)
@@ -97,7 +99,7 @@ def _show(reasons: Reasons) -> None:
         OUT.print(f"[dim]{reasons.unresolved:,} contributions are not in memory any more[/]")
     OUT.print()
     turns = reasons.versions[-SHOWN:]
-    versions = [(t.version, t.status, plain(t.at[:19]), plain(t.artifact_id[-SHORT:]), plain(t.cause)) for t in turns]
+    versions = [(t.version, t.status, t.at[:19], t.artifact_id[-SHORT:], t.cause) for t in turns]
     OUT.print(table("Versions of this chain", ("", "status", "since", "id", "because"), versions), width=WIDTH)
     _say_more(len(reasons.versions) - len(versions))
 
@@ -114,7 +116,12 @@ def _say_more(count: int) -> None:
 
 def _needs(title: str, needs: Sequence[Need]) -> Any:
     rows = [
-        (need.what, f"{round(need.has, 4):g}", f"{'≤' if need.at_most else '≥'} {round(need.wanted, 4):g}", _mark(need))
+        (
+            need.what,
+            f"{round(need.has, 4):g}",
+            f"{'≤' if need.at_most else '≥'} {round(need.wanted, 4):g}",
+            Text.from_markup(_mark(need)),
+        )
         for need in needs
     ]
     return table(title, ("", "has", "wanted", ""), rows)

@@ -12,6 +12,7 @@ from pipeline.cli.query import WIDTH, AsJson, Tenant, opened, tenant_or_only
 from pipeline.cli.wait import wait_for_all
 from pipeline.contracts.fingerprint import Fingerprint, Tier
 from pipeline.contracts.keys import CONTROL_TENANT
+from pipeline.contracts.plain import on_one_line
 from pipeline.fingerprints.diff import Difference, differences
 from pipeline.fingerprints.importing import UnreadableError, imports
 from pipeline.intake.paths import path_of
@@ -73,7 +74,7 @@ def importing(
     Example: hmx fingerprint import acme.json --tenant newcomer
     """
     if not tenant or tenant == CONTROL_TENANT:
-        fail(f"{tenant or 'the empty name'} is no tenant that memory can be given to")
+        fail(f"{on_one_line(tenant or 'the empty name')} is no tenant that memory can be given to")
     settings, made = Settings.load(), read_fingerprint(file)
     try:
         given = imports(made, tenant, agent)
@@ -124,18 +125,18 @@ def read_fingerprint(file: Path) -> Fingerprint:
         fail(f"{file}: {error.strerror}")
     except ValidationError as error:
         first = error.errors(include_url=False, include_context=False, include_input=False)[0]
-        fail(f"{file} is no fingerprint: {path_of(first['loc'])}: {first['msg']}")
+        fail(f"{file} is no fingerprint: {on_one_line(path_of(first['loc']))}: {first['msg']}")
 
 
 def show_differences(told: Sequence[Difference]) -> None:
     if not told:
         OUT.print("they say the same")
         return
-    rows = [(each.part, plain(" ".join(each.path)), _said(each.before), _said(each.after)) for each in told[:SHOWN]]
+    rows = [(each.part, " ".join(each.path), _said(each.before), _said(each.after)) for each in told[:SHOWN]]
     OUT.print(table(f"{len(told):,} differences", ("part", "what", "before", "after"), rows), width=WIDTH)
     if len(told) > SHOWN:
         OUT.print(f"[dim]and {len(told) - SHOWN:,} more; --json lists all[/]")
 
 
 def _said(value: Any) -> str:
-    return "-" if value is None else plain(str(value))
+    return "-" if value is None else str(value)

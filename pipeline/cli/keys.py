@@ -5,7 +5,7 @@ from typing import Annotated, Final
 
 import typer
 
-from pipeline.cli.console import ERR, OUT, fail, plain, print_json, table
+from pipeline.cli.console import ERR, OUT, fail, print_json, table
 from pipeline.service.keys import NAME, USUAL, Grant, Scope, add, parse
 from pipeline.service.keys import revoke as taken_out
 from pipeline.settings import Settings
@@ -54,7 +54,7 @@ def listed(as_json: Annotated[bool, typer.Option("--json", help="Print the resul
         names = ("id", "tenant", "scopes")
         print_json([dict(zip(names, (one, tenant, scopes.split()), strict=True)) for one, tenant, scopes in rows])
     else:
-        OUT.print(table(f"{len(rows)} keys", ("id", "tenant", "scopes"), [tuple(map(plain, row)) for row in rows]))
+        OUT.print(table(f"{len(rows)} keys", ("id", "tenant", "scopes"), rows))
 
 
 @app.command()

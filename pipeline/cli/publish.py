@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from pipeline.cli.console import ERR, OUT, fail, print_json, table
+from pipeline.cli.console import ERR, OUT, fail, plain, print_json, table
 from pipeline.cli.lines import Files, Reader, Unreadable, bar
 from pipeline.kafka.publisher import Published
 from pipeline.settings import Settings
@@ -46,4 +46,4 @@ def _show(done: Published, as_json: bool) -> None:
     if done.too_large:
         ERR.print(f"[bold red]not sent[/]: {done.too_large:,} lines are larger than the events topic takes (2 MB)")
     for reason, count in done.failed.items():
-        ERR.print(f"[bold red]not sent[/]: {count:,} records: {reason}")
+        ERR.print(f"[bold red]not sent[/]: {count:,} records: {plain(reason)}")

@@ -5,7 +5,7 @@ Both read Redis by the same calls as the service, which need not run. Other comm
 
 import textwrap
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
@@ -13,10 +13,12 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import orjson
 import typer
 from pydantic import ValidationError
+from rich.text import Text
 
 from pipeline.cli.console import OUT, fail, plain, print_json, table
 from pipeline.contracts.artifact import Status
 from pipeline.contracts.pack import ENTRY_MARK, ContextPack, Dropped, Past, Section, SourceType, Strategy, WorkflowHints
+from pipeline.contracts.plain import on_one_line
 from pipeline.settings import Settings
 
 if TYPE_CHECKING:
@@ -159,11 +161,15 @@ def tenant_or_only(store: "Store", tenant: str | None) -> str:
     if not known:
         fail("memory is empty: publish events with `hmx publish FILE`, then `hmx wait`")
     if tenant is None and len(known) > 1:
-        fail(f"several tenants have memory, choose one with --tenant: {', '.join(known)}")
+        fail(f"several tenants have memory, choose one with --tenant: {_listed(known)}")
     chosen = known[0] if tenant is None else tenant
     if chosen not in known:
-        fail(f"memory holds nothing of tenant {chosen}; there are: {', '.join(known)}")
+        fail(f"memory holds nothing of tenant {on_one_line(chosen)}; there are: {_listed(known)}")
     return chosen
+
+
+def _listed(names: Iterable[str]) -> str:
+    return ", ".join(map(on_one_line, names))
 
 
 def all_artifacts(store: "Store", tenant: str, artifact_type: str | None, status: Status) -> Iterator[Json]:
@@ -188,9 +194,9 @@ def find_artifact(store: "Store", tenant: str, asked: str) -> Json:
         if artifact["artifact_id"].endswith(asked)
     ]
     if not alike:
-        fail(f"tenant {tenant} has no artifact {asked}; `hmx artifacts` lists them")
+        fail(f"tenant {on_one_line(tenant)} has no artifact {on_one_line(asked)}; `hmx artifacts` lists them")
     if len(alike) > 1:
-        fail(f"{asked} stands for {', '.join(artifact['artifact_id'] for artifact in alike)}")
+        fail(f"{on_one_line(asked)} stands for {_listed(artifact['artifact_id'] for artifact in alike)}")
     return alike[0]
 
 
@@ -202,12 +208,12 @@ def show_artifacts(listed: Sequence[Json], tenant: str) -> None:
     ordered = sorted(listed, key=lambda a: (a["status"], a["artifact_type"], -a["confidence"], a["artifact_id"]))
     rows = [
         (
-            plain(artifact["artifact_type"]),
+            artifact["artifact_type"],
             artifact["status"],
             f"{artifact['confidence']:.2f}",
             artifact.get("observed_count", len(artifact["source_events"])),
-            plain(artifact["title"]),
-            plain(artifact["artifact_id"][-SHORT:]),
+            artifact["title"],
+            artifact["artifact_id"][-SHORT:],
         )
         for artifact in ordered
     ]
@@ -345,7 +351,7 @@ def _show_drops(dropped: Sequence[Dropped], count: int, why: Mapping[int, Json])
     reasons = Counter(drop.drop_reason for drop in dropped)
     said = ", ".join(f"{n:,} {reason}" for reason, n in reasons.most_common())
     listed = f" (of the best {len(dropped):,})" if count > len(dropped) else ""
-    rows = [(d.rank, d.section, f"{d.relevance_score:.2f}", d.drop_reason, plain(d.source_id)) for d in dropped[:DROPS]]
+    rows = [(d.rank, d.section, f"{d.relevance_score:.2f}", d.drop_reason, d.source_id) for d in dropped[:DROPS]]
     columns = ("rank", "section", "score", "reason", "source")
     OUT.print(table(f"{count:,} dropped: {said}{listed}", columns, rows), width=WIDTH)
     for drop in dropped[:DROPS]:
@@ -360,12 +366,12 @@ def _show_drops(dropped: Sequence[Dropped], count: int, why: Mapping[int, Json])
 def _say(text: str, mark: str = "", style: str | None = None) -> None:
     """Wrapped at WIDTH, what follows the first line under its text."""
     hanging = " " * len(mark)
-    for number, line in enumerate(text.splitlines()):
+    for number, line in enumerate(map(on_one_line, text.splitlines())):
         first = mark if number == 0 else hanging
         wrapped = textwrap.fill(
             line, WIDTH, initial_indent=first, subsequent_indent=hanging, break_long_words=False, break_on_hyphens=False
         )
-        OUT.print(plain(wrapped), style=style, soft_wrap=True)
+        OUT.print(Text(wrapped, style or ""), soft_wrap=True)
 
 
 def _words(name: str) -> str:

@@ -104,7 +104,7 @@ def _show_stage(name: str, stage: Json) -> None:
     columns = ("partition", "position", "lag", "seconds", "waiting", "state", "owner")
     rows = [
         (str(row["partition"]), row["position"], row["lag"], row["lag_seconds"], _known(row["waiting"]),
-         "set aside" if row["set_aside"] else _known(row["state"]), plain((row["owner"] or "nobody")[-OWNER:]))
+         "set aside" if row["set_aside"] else _known(row["state"]), (row["owner"] or "nobody")[-OWNER:])
         for row in stage["partitions"]
     ]  # fmt: skip
     rows.append(("all", *_sums(stage["partitions"])))

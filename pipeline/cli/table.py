@@ -6,7 +6,7 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from pipeline.cli.console import ERR, OUT, plain, print_json, table
+from pipeline.cli.console import ERR, OUT, print_json, table
 from pipeline.kafka.state_topics import state_records
 from pipeline.settings import Settings
 from pipeline.stages.tables import (
@@ -117,7 +117,7 @@ def _pattern(row: PatternRow) -> Sequence[Any]:
 def _short(text: str, most: int) -> str:
     """Ids tell most at their ends."""
     flat = " ".join(text.split())
-    return plain(flat if len(flat) <= most else f"{flat[: most // 2]}…{flat[-(most - most // 2 - 1) :]}")
+    return flat if len(flat) <= most else f"{flat[: most // 2]}…{flat[-(most - most // 2 - 1) :]}"
 
 
 def _ago(at_ms: int) -> str:

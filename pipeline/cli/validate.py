@@ -63,7 +63,7 @@ def _show(found: Validation) -> None:
                 OUT.print(f"  [dim]{plain(reason.advice)}[/]")
         OUT.print()
     if found.notes:
-        rows = [(plain(note), findings.count, _lines(findings)) for note, findings in by_count(found.notes)]
+        rows = [(note, findings.count, _lines(findings)) for note, findings in by_count(found.notes)]
         OUT.print(table("[yellow]Warnings[/]: accepted, but not what HMX-E says", ("note", "lines", "first"), rows))
         OUT.print()
     if found.duplicates.count:
@@ -71,7 +71,7 @@ def _show(found: Validation) -> None:
     if found.redacted:
         OUT.print(f"{found.redacted:,} lines hold secrets; they are taken out before anything is stored in memory")
     if found.gaps:
-        gaps = [(plain(g.tenant_id), plain(g.session_id), g.missing, g.first) for g in found.gaps[:LINES]]
+        gaps = [(g.tenant_id, g.session_id, g.missing, g.first) for g in found.gaps[:LINES]]
         OUT.print(table("Sessions with gaps in their sequence", ("tenant", "session", "missing", "first"), gaps))
         if len(found.gaps) > LINES:
             OUT.print(f"[dim]and {len(found.gaps) - LINES:,} more; --json lists them[/]")

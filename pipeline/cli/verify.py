@@ -85,7 +85,7 @@ def _explain(found: Explanation, as_json: bool) -> None:
             OUT.print(f"[dim]a copy of {first['partition']}:{first['offset']}, which stood in the wrong partition[/]")
         for name, value in (found.event or {}).items():
             OUT.print(f"[dim]{name:<12}[/]{plain(' '.join(str(value).split()))}")
-        rows = [(led.topic, f"{led.partition}:{led.offset}", plain(led.kind)) for led in found.outputs]
+        rows = [(led.topic, f"{led.partition}:{led.offset}", led.kind) for led in found.outputs]
         if rows:
             OUT.print()
             OUT.print(table("What came of it", ("topic", "where", "kind"), rows))

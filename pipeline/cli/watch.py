@@ -15,6 +15,7 @@ from pipeline.cli.console import ERR, OUT, plain
 from pipeline.contracts.episode import RESERVED, event_fields
 from pipeline.contracts.instants import format_ms
 from pipeline.contracts.keys import split_key
+from pipeline.contracts.plain import in_json
 from pipeline.intake.view import step_of
 from pipeline.kafka.clients import Cluster, consumer_config
 from pipeline.kafka.reach import existing_topics
@@ -100,10 +101,10 @@ def _episode(value: bytes | None) -> Line:
 
 def _print(line: Line, as_json: bool) -> None:
     if as_json:
-        sys.stdout.buffer.write(orjson.dumps(line) + b"\n")
+        sys.stdout.buffer.write(in_json(orjson.dumps(line)) + b"\n")
         sys.stdout.flush()
         return
-    shown = Text.from_markup(sentence(line))
+    shown = Text.from_markup(sentence(line), emoji=False)
     if OUT.is_terminal:
         shown.truncate(OUT.width, overflow="ellipsis")
     OUT.print(shown, soft_wrap=True)

@@ -1,6 +1,6 @@
 """Text of tenants shown as data: it moves no cursor, colours nothing and is no part of the structure around it. Pure.
 
-Enters: any text. Leaves: `on_one_line` for terminals and logs, `as_data` for an entry of a pack. Nothing fails, and
+Enters: any text. Leaves: `on_one_line` and `in_json` for terminals and logs, `as_data` for packs. Nothing fails, and
 what is stored stays as it is. Ordinary text is not changed. Of hostile text as little is changed as makes it harmless:
 a command in it can still be copied. The work is linear in the text's length.
 """
@@ -49,6 +49,13 @@ def on_one_line(text: str) -> str:
     return text if text.isprintable() else "".join(c if c.isprintable() else _picture(c) for c in text)
 
 
+def in_json(written: bytes) -> bytes:
+    """JSON with escapes for what is none to print; it says the same."""
+    if written.isascii() and b"\x7f" not in written:
+        return written
+    return "".join(c if c.isprintable() or c == "\n" else _escape(c) for c in written.decode()).encode()
+
+
 def as_data(text: str) -> str:
     """Without blank lines; what is behind the first line is indented."""
     if not (text.isascii() and text.isprintable()):
@@ -76,6 +83,11 @@ def _is_tag(inside: str, end: str) -> bool:
     if closing:
         return bool(end) and (known or not rest.strip() or rest[0].isspace())
     return (known and (bool(end) or "=" in rest)) or _ATTRIBUTE.search(rest) is not None
+
+
+def _escape(character: str) -> str:
+    units = character.encode("utf-16-be").hex()
+    return "".join(f"\\u{units[i : i + 4]}" for i in range(0, len(units), 4))
 
 
 def _picture(character: str) -> str:

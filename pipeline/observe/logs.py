@@ -14,6 +14,8 @@ from datetime import UTC, datetime
 from types import TracebackType
 from typing import Any, Final
 
+from pipeline.contracts.plain import in_json, on_one_line
+
 PLACE: Final = ("stage", "topic", "partition", "offset", "tenant", "session")
 """What a line's fields may name, in this order."""
 OURS: Final = ("pipeline.", "confluent_kafka.", "cimpl")
@@ -66,11 +68,11 @@ class JsonLines(logging.Formatter):
         if record.exc_info and record.exc_info[1] is not None:
             line["error"] = said(record.exc_info[1])
             line["frames"] = list(_frames(record.exc_info[1]))
-        return json.dumps(line, ensure_ascii=False, default=str)
+        return in_json(json.dumps(line, ensure_ascii=False, default=str).encode(errors="replace")).decode()
 
 
 class Text(logging.Formatter):
-    """The same for people: the place stands before the message."""
+    """The same for people: the place stands before the message. Names that tenants chose break no line."""
 
     def format(self, record: logging.LogRecord) -> str:
         time = datetime.fromtimestamp(record.created).astimezone().strftime("%H:%M:%S.%f")[:-3]
@@ -78,7 +80,7 @@ class Text(logging.Formatter):
         lines = [f"{time} {record.levelname:<8} {record.name}  {place}{record.getMessage()}"]
         if record.exc_info and record.exc_info[1] is not None:
             lines += [f"    {said(record.exc_info[1])}", *(f"    {frame}" for frame in _frames(record.exc_info[1]))]
-        return "\n".join(lines)
+        return "\n".join(map(on_one_line, lines))
 
 
 def _place(record: logging.LogRecord) -> dict[str, Any]:

@@ -10,6 +10,7 @@ import pytest
 from pipeline.contracts.evidence import Contribution
 from pipeline.kafka.transaction import AbortedError
 from pipeline.observe.logs import JsonLines, Text, at, configure_logs, said
+from tests.support.hostile import ALL
 
 CANARY = "canary-4711"
 
@@ -86,3 +87,14 @@ def test_json_goes_where_no_terminal_is(
     assert "hello" in written
     assert "the process ends" in written
     assert CANARY not in written
+
+
+@pytest.mark.parametrize("text", ALL)
+def test_names_that_tenants_chose_begin_no_line_and_send_no_escapes(text: str) -> None:
+    made = record(f"lost {text}", OSError(text), topic="hmx.events.v1", tenant=text, session=text)
+    lines = Text().format(made).split("\n")
+    assert [line[:4] for line in lines[1:]] == ["    "]
+    assert all(line.isprintable() for line in lines)
+    written = JsonLines().format(made)
+    assert written.isprintable()
+    assert (json.loads(written)["tenant"], json.loads(written)["message"]) == (text, f"lost {text}")
