@@ -10,13 +10,14 @@ contributions, whatever their order.
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from functools import lru_cache
 from math import log, sqrt
 from typing import Final, NamedTuple
 
 from pipeline.advice.ranking import Ranking
 from pipeline.advice.unmet import Layout
 from pipeline.contracts.evidence import Contribution
+from pipeline.contracts.limits import MB
+from pipeline.contracts.remembered import remembered
 from pipeline.segments.intent import plain_stems, stem
 from pipeline.segments.places import dotted_names, files_in, identifiers, name_parts
 
@@ -36,7 +37,6 @@ _TOGETHER: Final = 0.1
 _TOGETHER_FILES: Final = range(2, 26)
 _NAMES_SESSION_FILES: Final = 8  # a session that changed more is about none of them
 _OUTSIDE: Final = ("/", "~", "..")
-_REMEMBERED: Final = 32_768
 _WORD: Final = re.compile(r"\b[A-Za-z]\w{3,}\b")
 _MODULE: Final = re.compile(r"(?:/__init__)?\.\w+$")
 
@@ -129,7 +129,7 @@ def _directory(path: str) -> str:
     return path.rpartition("/")[0]
 
 
-@lru_cache(_REMEMBERED)
+@remembered(8 * MB)
 def _name_words(name: str) -> tuple[str, ...]:
     """Of a path or an identifier; they come again and again."""
     return tuple(stem(part) for part in name_parts(name))

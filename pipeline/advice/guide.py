@@ -7,7 +7,6 @@ piece with the precedent that speaks for it. Nothing fails. Nothing is said of w
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from functools import lru_cache
 from typing import Final, NamedTuple
 
 from pipeline.advice import recovery
@@ -16,6 +15,8 @@ from pipeline.advice.files import Files, sessions
 from pipeline.advice.next_command import Habits, joined, next_command
 from pipeline.advice.precedents import COURSE, TOUCHED, course_so_far, failure
 from pipeline.contracts.evidence import Contribution, Step
+from pipeline.contracts.limits import MB
+from pipeline.contracts.remembered import nbytes, remembered
 from pipeline.retrieval.score import Found
 
 STEPS: Final = 3
@@ -23,10 +24,8 @@ LEAST: Final = 0.02
 """What is done next in fewer of the cases is no advice. So low because few are shown, each with its share: the third is
 seldom right, but where none is likely one of three is."""
 FILES: Final = 5
-_REMEMBERED: Final = 16
-"""Sets of precedents whose lesson a process remembers: a session asks again and again."""
-_SESSIONS: Final = 512
-"""Likewise, of sessions whose habits."""
+_REMEMBERED: Final = 32 * MB
+"""Of precedents, with the lesson of each set of them and the habits of each session: a session asks again and again."""
 
 
 class Advice(NamedTuple):
@@ -50,6 +49,11 @@ class Guidance(NamedTuple):
 
 
 NOTHING: Final = Guidance()
+
+
+def weigh(value: object) -> int:
+    """A set of precedents, with what is made of them, which is no more; a question."""
+    return 2 * sum(one.nbytes for one in value) if isinstance(value, tuple) else nbytes(value)
 
 
 def guide(question: str, session: Sequence[Step], agent_id: str, found: Sequence[Found[Contribution]]) -> Guidance:
@@ -87,7 +91,7 @@ def _files(question: str, agent_id: str, found: tuple[Contribution, ...]) -> Lik
     return LikelyFiles(paths, round(len(speaking) / len(found), 6), speaking[0].contribution_id)
 
 
-@lru_cache(_REMEMBERED)
+@remembered(_REMEMBERED, weigh)
 def _recoveries(found: tuple[Contribution, ...]) -> recovery.Known:
     return recovery.known(recovery.steps_of(course) for course in courses(found))
 
@@ -101,11 +105,11 @@ def _sessions(done: Sequence[Found[Contribution]]) -> list[tuple[tuple[Contribut
     return [(tuple(one.source for one in own), own[0].bm25 / best) for own in by_session.values()]
 
 
-@lru_cache(_SESSIONS)
+@remembered(_REMEMBERED, weigh)
 def _habits(session: tuple[Contribution, ...]) -> Habits:
     return Habits(courses(session))
 
 
-@lru_cache(_REMEMBERED)
+@remembered(_REMEMBERED, weigh)
 def _known_files(found: tuple[Contribution, ...], question: str) -> Files:
     return Files(sessions(found), question)

@@ -7,11 +7,12 @@ neither the most frequent one, which is rarely the middle, nor a sequence put to
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from functools import lru_cache
 from itertools import pairwise
 from typing import Final, TypeVar
 
 from pipeline.advice.experience import Experience, Variant
+from pipeline.contracts.limits import MB
+from pipeline.contracts.remembered import remembered
 
 T = TypeVar("T")
 
@@ -47,7 +48,7 @@ def agreement(one: Variant, other: Variant) -> float:
     return _agreement(*sorted((one, other)))
 
 
-@lru_cache(maxsize=65_536)
+@remembered(16 * MB)
 def _agreement(one: Variant, other: Variant) -> float:
     return 2 * f1(set(one), set(other)) + f1(set(pairwise(one)), set(pairwise(other))) + order_shared(one, other)
 

@@ -7,14 +7,14 @@ try worked proves the way; where there was none, only how the segment ended spea
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from functools import lru_cache
 from typing import Final, NamedTuple
 
 from pipeline.compiler.confidence import Tally, Verdict, contradicted, recent, tally
 from pipeline.compiler.wording import plural
 from pipeline.contracts.event_types import Role
 from pipeline.contracts.evidence import Contribution, SegmentOutcome
-from pipeline.contracts.limits import STEP_VALUES
+from pipeline.contracts.limits import MB, STEP_VALUES
+from pipeline.contracts.remembered import remembered
 from pipeline.segments.intent import verb_class
 from pipeline.segments.masking import sentence
 from pipeline.segments.naming import ASK, EDIT, mutates, phrase_of, words_of
@@ -78,7 +78,7 @@ def once(steps: Iterable[str]) -> list[str]:
     return list(dict.fromkeys(steps))
 
 
-@lru_cache(maxsize=4096)
+@remembered(MB)
 def _alike(verb: str, other: str) -> bool:
     a, b = set(words_of(verb)), set(words_of(other))
     return bool(a & b) and len(a & b) / len(a | b) >= _ALIKE

@@ -6,6 +6,7 @@ contribution is what one segment says about one pattern; under one (tenant, patt
 
 import hashlib
 from enum import StrEnum
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import msgspec
@@ -16,6 +17,7 @@ from pipeline.contracts.event_types import Role
 from pipeline.contracts.ids import content_id
 from pipeline.contracts.keys import join_key, split_key
 from pipeline.contracts.model import Model
+from pipeline.contracts.remembered import nbytes
 from pipeline.contracts.versions import HMX_VERSION
 
 
@@ -121,6 +123,11 @@ class Contribution(Model):
     @property
     def pattern(self) -> Pattern:
         return Pattern(self.pattern_type, self.pattern_key)
+
+    @cached_property
+    def nbytes(self) -> int:
+        """About what it takes in memory."""
+        return 2_000 + nbytes(self.source_events) + nbytes(self.tags) + nbytes(self.body)
 
 
 def segment_rank(session_id: str, segment_id: str) -> int:

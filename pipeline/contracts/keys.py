@@ -5,9 +5,11 @@ A key joins percent-encoded parts with `/`, so `a/b`+`c` and `a`+`b/c` stay apar
 
 import re
 from collections.abc import Sequence
-from functools import lru_cache
 from typing import Final, NamedTuple
 from urllib.parse import quote, unquote
+
+from pipeline.contracts.limits import MB
+from pipeline.contracts.remembered import remembered
 
 CONTROL_TENANT: Final = "_hmx"
 CONTROL_PREFIX: Final = "x-hmx-"
@@ -15,22 +17,20 @@ TICK: Final = "x-hmx-tick"
 BARRIER: Final = "x-hmx-barrier"
 ARCHIVE: Final = "x-hmx-archive"
 IMPORT: Final = "x-hmx-import"
-SESSIONS_REMEMBERED: Final = 16_384
-"""Keys and partitions worked out lately: a session's events come close together."""
+REMEMBERED: Final = 8 * MB
+"""Of keys and partitions worked out lately: a session's events come close together."""
 _PLAIN: Final = re.compile(r"[A-Za-z0-9_.~-]*")
 """What percent-encoding leaves as it is."""
-_SHORT: Final = 256
-"""Characters of a part that is remembered."""
 
 
 def encoded(part: str) -> str:
     """Percent-encoded; most parts are as they were then."""
     if (part.isascii() and part.isalnum()) or _PLAIN.fullmatch(part):
         return part
-    return _quoted(part) if len(part) <= _SHORT else quote(part, safe="")
+    return _quoted(part)
 
 
-@lru_cache(maxsize=SESSIONS_REMEMBERED)
+@remembered(REMEMBERED)
 def _quoted(part: str) -> str:
     return quote(part, safe="")
 
@@ -44,7 +44,7 @@ def split_key(key: str) -> Sequence[str]:
     return [unquote(part) for part in key.split("/")]
 
 
-@lru_cache(maxsize=SESSIONS_REMEMBERED)
+@remembered(REMEMBERED)
 def session_key(tenant_id: str, session_id: str) -> str:
     """Key of an event, of an episode, and of all state of a session."""
     return join_key(tenant_id, session_id)
@@ -72,7 +72,7 @@ def murmur2(data: bytes) -> int:
     return h ^ (h >> 15)
 
 
-@lru_cache(maxsize=SESSIONS_REMEMBERED)
+@remembered(REMEMBERED)
 def partition_of(key: str, partitions: int) -> int:
     """The partition Kafka's default partitioner gives this key."""
     return (murmur2(key.encode()) & 0x7FFFFFFF) % partitions
@@ -87,7 +87,7 @@ class Place(NamedTuple):
     partition: int
 
 
-@lru_cache(maxsize=8 * SESSIONS_REMEMBERED)
+@remembered(8 * REMEMBERED)
 def session_place(tenant_id: str, session_id: str, partitions: int) -> Place:
     """Asked for every event: what it answers costs ten times as much as to remember it."""
     key = join_key(tenant_id, session_id)

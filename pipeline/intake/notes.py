@@ -3,7 +3,6 @@
 Enters: an event's type and content. Leaves: a few short sentences that name fields and never values. Never fails.
 """
 
-from functools import lru_cache
 from types import GenericAlias
 from typing import Any, Final, get_args, get_origin
 
@@ -12,7 +11,8 @@ from pydantic import ValidationError
 
 from pipeline.contracts.content import Content
 from pipeline.contracts.event_types import EVENT_TYPES, namespaced
-from pipeline.contracts.limits import NOTES
+from pipeline.contracts.limits import MB, NOTES
+from pipeline.contracts.remembered import remembered
 from pipeline.intake.paths import path_of
 
 _FORM: Final = ("event_type: custom types have the form x-{vendor}-{type}",)
@@ -43,7 +43,7 @@ def _shape(kind: Any) -> Any:
 _SHAPES: Final = {name: _shape(row.content) for name, row in EVENT_TYPES.items() if row.content is not None}
 
 
-@lru_cache(maxsize=256)
+@remembered(MB // 4)
 def _of_form(name: str) -> tuple[str, ...]:
     return () if namespaced(name) else _FORM
 

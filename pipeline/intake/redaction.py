@@ -12,13 +12,13 @@ JSON are looked into.
 
 import re
 from collections.abc import Callable
-from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
 import orjson
 
 from pipeline.contracts.event import Event
-from pipeline.contracts.limits import NESTING, REDACTED_PATH, REDACTED_PATHS
+from pipeline.contracts.limits import MB, NESTING, REDACTED_PATH, REDACTED_PATHS
+from pipeline.contracts.remembered import remembered
 from pipeline.intake.paths import path_of
 from pipeline.intake.scan import finder
 from pipeline.intake.spoken import CARD, CARD_SHAPE, PIN_SHAPE, SECRET, SECRET_SHAPE, WORDS, is_card, is_told
@@ -252,7 +252,7 @@ def _free(name: str, clean: dict[str, Any], taken: dict[str, int]) -> str:
     return free
 
 
-@lru_cache(maxsize=4096)
+@remembered(MB)
 def bears_secret(key: str) -> bool:
     """Whether what stands under such a name is one."""
     low = key.lower()

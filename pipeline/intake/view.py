@@ -9,7 +9,6 @@ What an agent repeats of a pack is no text of its events.
 
 import re
 from collections.abc import Iterable
-from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
 import orjson
@@ -19,6 +18,7 @@ from pipeline.contracts.event_types import event_type
 from pipeline.contracts.evidence import Step
 from pipeline.contracts.limits import (
     EVENT_BYTES,
+    MB,
     STEP_FOUND,
     STEP_FOUND_CHARACTERS,
     STEP_LISTED,
@@ -28,6 +28,7 @@ from pipeline.contracts.limits import (
     STEP_VALUES,
     TAG,
 )
+from pipeline.contracts.remembered import remembered
 from pipeline.intake.echo import echoes, own_words
 from pipeline.intake.projecting import projected
 
@@ -61,7 +62,7 @@ class _Reader(NamedTuple):
     projection: Projection | None
 
 
-@lru_cache(maxsize=256)
+@remembered(MB // 2)
 def _reader(name: str) -> _Reader:
     row = event_type(name)
     return _Reader(

@@ -12,12 +12,14 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from pipeline.contracts.remembered import nbytes
 from pipeline.retrieval.growing import Growing
 from pipeline.retrieval.postings import UNIT, idf, impacts, typical
 
-_TERM_BYTES: Final = 100
+_TERM_BYTES: Final = 75
+_HELD_BYTES: Final = 330
 _CARD_BYTES: Final = 900
-"""About what a term of a card, and the card, take in memory."""
+"""About what a term of a card, a term of the field, and the card take in memory, beside their texts."""
 _FEW: Final = 32
 
 
@@ -74,6 +76,7 @@ class Slots(Generic[SomeCard]):
     def __init__(self) -> None:
         self.cards: dict[str, SomeCard] = {}
         self.names: list[str] = []
+        self.nbytes = 0
         self._slots: dict[str, int] = {}
         self._free: list[int] = []
 
@@ -83,6 +86,7 @@ class Slots(Generic[SomeCard]):
             self.names.append(name)
         self.names[slot] = name
         self.cards[name], self._slots[name] = card, slot
+        self.nbytes += _card_bytes(card)
         return slot
 
     def release(self, name: str) -> tuple[int, SomeCard] | None:
@@ -91,6 +95,7 @@ class Slots(Generic[SomeCard]):
         if card is None:
             return None
         slot = self._slots.pop(name)
+        self.nbytes -= _card_bytes(card)
         self._free.append(slot)
         return slot, card
 
@@ -107,6 +112,11 @@ class Slots(Generic[SomeCard]):
         return [Hit(name, self.cards[name].digest, -below) for below, name in ranked]
 
 
+def _card_bytes(card: Card) -> int:
+    told = card.correction if isinstance(card, Known) else None
+    return _CARD_BYTES + nbytes(card.labels) + (0 if told is None else nbytes((told.target, told.tool, told.agents)))
+
+
 class Field:
     """Texts by the slots in which their cards stand, and where each term does."""
 
@@ -117,7 +127,7 @@ class Field:
         self._holders: defaultdict[str, dict[int, int]] = defaultdict(dict)
         self._weighed: dict[str, tuple[NDArray[np.intp], NDArray[np.int64]]] = {}
         self._typical = 1.0
-        self.terms = 0
+        self.nbytes = 0
 
     def add(self, slot: int, terms: Mapping[str, int]) -> None:
         if slot >= self._lengths.size:
@@ -125,6 +135,8 @@ class Field:
         self._lengths.values[slot] = sum(terms.values())
         self._count(terms, 1)
         for term, occurrences in terms.items():
+            if term not in self._holders:
+                self.nbytes += _HELD_BYTES + nbytes(term)
             self._holders[term][slot] = occurrences
             self._weighed.pop(term, None)
 
@@ -136,6 +148,7 @@ class Field:
             self._weighed.pop(term, None)
             if not holders:
                 del self._holders[term]
+                self.nbytes -= _HELD_BYTES + nbytes(term)
 
     def settle(self) -> None:
         """After changes: how long a text usually is."""
@@ -163,7 +176,7 @@ class Field:
     def _count(self, terms: Mapping[str, int], sign: int) -> None:
         self._texts += sign
         self._total += sign * sum(terms.values())
-        self.terms += sign * len(terms)
+        self.nbytes += sign * (_TERM_BYTES * len(terms) + sum(map(len, terms)))
 
     def _weights(self, term: str) -> tuple[NDArray[np.intp], NDArray[np.int64]]:
         known = self._weighed.get(term)
@@ -188,7 +201,7 @@ class Catalogue:
 
     @property
     def nbytes(self) -> int:
-        return self._text.terms * _TERM_BYTES + len(self) * _CARD_BYTES
+        return self._text.nbytes + self._slots.nbytes
 
     def put(self, cards: Iterable[tuple[str, Card | None]]) -> None:
         """None where a name has no card any more."""

@@ -32,8 +32,8 @@ BEST: Final = int(_UNIT * (_IN_COMMON + 1 + max(Height)))
 """In units: what anything in common counts, what the nearest is nearer, and the height at which its target is named.
 More than that none scores; where no target is named it is a quarter, and goes after facts that answer the query."""
 _NEVER: Final = np.iinfo(np.int64).min
-_TERM_BYTES: Final = 100
-_CARD_BYTES: Final = 2_600
+_CARD_BYTES: Final = 1_700
+"""About what one takes beside what its slot and its texts do."""
 
 
 class Corrections:
@@ -54,7 +54,7 @@ class Corrections:
 
     @property
     def nbytes(self) -> int:
-        return sum(field.terms for field in self._fields) * _TERM_BYTES + len(self) * _CARD_BYTES
+        return sum(field.nbytes for field in self._fields) + self._slots.nbytes + len(self) * _CARD_BYTES
 
     def put(self, cards: Iterable[tuple[str, Known | None]]) -> None:
         """None where a name has no card any more; a card that is no correction's has no place here."""

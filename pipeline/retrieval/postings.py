@@ -9,12 +9,14 @@ import math
 import struct
 from bisect import bisect_left
 from collections.abc import Iterable
-from functools import lru_cache
 from hashlib import blake2b
 from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
+
+from pipeline.contracts.limits import MB
+from pipeline.contracts.remembered import remembered
 
 OFFSET_BITS: Final = 48
 PARTITIONS: Final = 1 << 12
@@ -67,7 +69,7 @@ def unpack_rows(blob: bytes) -> NDArray[Any]:
     return np.frombuffer(blob, ROW)
 
 
-@lru_cache(4096)
+@remembered(MB)
 def _session_mark(session_id: str) -> int:
     """Tells a tenant's sessions apart."""
     return int.from_bytes(blake2b(session_id.encode(errors="surrogatepass"), digest_size=8).digest(), "little")

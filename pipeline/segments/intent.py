@@ -8,13 +8,14 @@ Nothing fails.
 
 import re
 from collections.abc import Iterable, Sequence
-from functools import lru_cache
 from typing import Final, NamedTuple
 
 import Stemmer
 
 from pipeline.contracts.event_types import Role
 from pipeline.contracts.evidence import Step
+from pipeline.contracts.limits import MB
+from pipeline.contracts.remembered import remembered
 from pipeline.segments.lexicon import (
     CHOOSING,
     LEXICON_VERSION,
@@ -34,7 +35,7 @@ _QUESTION_WORDS: Final = 16
 _OPTION: Final = 80
 _REACH: Final = 4  # content words between a light verb and its object
 
-_stemmer = Stemmer.Stemmer("english")
+_stemmer = Stemmer.Stemmer("english", 0)
 _TOKEN: Final = re.compile(r"[a-z][a-z'-]*[a-z]|[a-z]")
 _WRITTEN: Final = re.compile(r"[^\W\d_]\w+")
 _OPTION_WORD: Final = re.compile(r"\w+(?:[-.']\w+)*")
@@ -45,7 +46,7 @@ _GREETING: Final = re.compile(
 )
 
 
-@lru_cache(maxsize=4096)
+@remembered(MB)
 def stem(word: str) -> str:
     return str(_stemmer.stemWord(word))
 
@@ -95,13 +96,13 @@ def plain_words(text: str) -> list[str]:
     return [word for word in _WRITTEN.findall(text) if word.lower() not in STOP_WORDS]
 
 
-@lru_cache(maxsize=16_384)
+@remembered(4 * MB)
 def _plain_stem(word: str) -> str:
     """Empty where the word carries no meaning."""
     return "" if word in STOP_WORDS or "'" in word else stem(word)
 
 
-@lru_cache(maxsize=1024)
+@remembered(MB)
 def intent(text: str) -> Intent:
     """The classes that a message's first words name: strong ones and light verbs with their object, else weak ones."""
     words = content_words(text)[:_GOAL_WORDS]

@@ -6,8 +6,10 @@ read. Nothing fails.
 
 import re
 from collections.abc import Iterable
-from functools import lru_cache
 from typing import Final
+
+from pipeline.contracts.limits import MB
+from pipeline.contracts.remembered import remembered
 
 _URL: Final = r"\b[A-Za-z][A-Za-z0-9+.-]*://[^\s\"'<>)\]]+"
 _VARIES: Final = re.compile(
@@ -78,7 +80,7 @@ def mask_ids(text: str, values: Iterable[str] = ()) -> str:
     return _REPEATED.sub(r"\1", _VARIES.sub(_named, _mask_values(text, values)))
 
 
-@lru_cache(maxsize=4096)
+@remembered(8 * MB)
 def mask(text: str, values: tuple[str, ...] = ()) -> str:
     """As `mask_ids`, quotes and paths too: what remains is the same for every occurrence of one kind of message."""
     placed = _PLACES.sub(_named, _mask_values(text, values))

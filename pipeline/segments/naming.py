@@ -3,10 +3,11 @@
 """
 
 import re
-from functools import lru_cache
 from typing import Final
 
 from pipeline.contracts.event_types import Role
+from pipeline.contracts.limits import MB
+from pipeline.contracts.remembered import remembered
 from pipeline.segments.lexicon import CHECKS, LIGHT_VERBS, PHASES, READS, SILENT, word_set
 
 ASK: Final = "ask the user"
@@ -110,7 +111,7 @@ def phrase_of(verb: str) -> str:
     return " ".join(word.upper() if word in _ACRONYMS else word for word in words) or verb
 
 
-@lru_cache(maxsize=4096)
+@remembered(MB)
 def mutates(verb: str) -> bool:
     """False where the verb's words say that it only looks. `write_file` changes something, whatever `file` may mean."""
     if verb == ASK or verb.startswith((f"{_REQUEST}GET", f"{_REQUEST}HEAD")):
@@ -121,13 +122,13 @@ def mutates(verb: str) -> bool:
     return not (words and (words[0] in READS or words[-1] in READS or verb.lower() in READS))
 
 
-@lru_cache(maxsize=4096)
+@remembered(MB)
 def checks(verb: str) -> bool:
     """Does it look whether all is well?"""
     return not CHECKS.isdisjoint(words_of(verb))
 
 
-@lru_cache(maxsize=4096)
+@remembered(MB)
 def phase_of(verb: str) -> str:
     """What kind of work it is: `inspect`, `plan`, `modify`, `execute`, `verify`, `deploy`, `recover` or `report`."""
     words = words_of(verb.split(" ", 2)[-1] if verb.startswith(_REQUEST) else verb)

@@ -11,6 +11,7 @@ from collections.abc import Hashable, Iterable
 from typing import Any, Final, Generic, TypeVar
 
 from pipeline.contracts.limits import MB
+from pipeline.contracts.remembered import nbytes
 from pipeline.retrieval.catalogue import Card, Catalogue, Known
 from pipeline.retrieval.corrections import Corrections
 from pipeline.retrieval.episode_index import EpisodeIndex, Term
@@ -20,6 +21,8 @@ VIEWS_BYTES: Final = 1024 * MB
 """A million documents with vectors of 384 numbers take some 550 MB, and words beside them must stay: what is above the
 bound by itself is read again at every pack."""
 _WORD_BYTES: Final = 100
+_VIEW_BYTES: Final = 20_000
+"""Of a tenant of which nothing is known: whoever asks may be anybody."""
 NEVER: Final = b"never read"
 """No filling is called so."""
 
@@ -82,14 +85,14 @@ class View:
         known = self._terms.pop(name, None)
         if known is None:
             return Term()
-        self._terms_bytes -= known.nbytes
+        self._terms_bytes -= known.nbytes + nbytes(name)
         return known
 
     def keep(self, name: str, term: Term) -> None:
         """A term that stands nowhere is not worth remembering."""
         if term.own.size:
             self._terms[name] = term
-            self._terms_bytes += term.nbytes
+            self._terms_bytes += term.nbytes + nbytes(name)
 
     def vectors(self, asked: Vector) -> Vectors:
         """What is known of those in its space; to be given back by `keep_vectors`."""
@@ -103,7 +106,8 @@ class View:
     def drop(self) -> bool:
         """The term, else the space, that was asked longest ago; the last space stays."""
         if self._terms:
-            self._terms_bytes -= self._terms.popitem(last=False)[1].nbytes
+            name, term = self._terms.popitem(last=False)
+            self._terms_bytes -= term.nbytes + nbytes(name)
         elif len(self._spaces) > 1:
             self._spaces.popitem(last=False)
         else:
@@ -114,7 +118,7 @@ class View:
         shelves = sum(shelf.nbytes for shelf in (self.artifacts, self.knowledge, self.precedents))
         vectors = sum(space.nbytes for space in self._spaces.values())
         words = _WORD_BYTES * len(self.common)
-        self.bytes = self.episodes.nbytes + self._terms_bytes + words + shelves + vectors
+        self.bytes = _VIEW_BYTES + self.episodes.nbytes + self._terms_bytes + words + shelves + vectors
 
 
 class Views:

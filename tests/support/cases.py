@@ -261,6 +261,24 @@ CASES = (
         },
     ),
     Case(
+        "long texts and names that nobody has seen before",
+        "what a process works out of a text it remembers up to so many bytes and not up to so many texts; what was "
+        "asked longest ago is worked out again; of unknown tenants a process remembers little, and not for long",
+        "`process_resident_memory_bytes`",
+        "none needed",
+        {
+            "pure/contracts/test_remembered.py": (
+                "test_texts_that_somebody_else_chooses_fill_no_process",
+                "test_no_other_cache_counts_entries_alone_where_a_text_is_asked_for",
+            ),
+            "pure/service/test_bounds.py": (
+                "test_tenants_of_which_nothing_is_known_take_room_and_are_forgotten",
+                "test_a_catalogue_counts_no_less_than_it_takes",
+                "test_the_tenant_with_the_most_figures_loses_its_oldest_and_no_other_any",
+            ),
+        },
+    ),
+    Case(
         "more memory than a process of the service can remember",
         f"it keeps {VIEWS_BYTES // MB} MB of what it has read of the index, and {SOURCES_BYTES // MB} MB of sources; "
         "what was asked longest ago is read again, and the answer is the same; a million documents with vectors of "

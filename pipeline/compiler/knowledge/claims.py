@@ -7,7 +7,6 @@ form, or whose subject could be anything (`it`, `the problem`), gives nothing.
 
 import re
 from collections.abc import Iterator
-from functools import lru_cache
 from typing import Final, NamedTuple
 
 from pipeline.compiler.knowledge import forms
@@ -16,6 +15,8 @@ from pipeline.compiler.knowledge.naming import REDACTED, TEAM, TEAMS, USER, name
 from pipeline.compiler.knowledge.policies import Policy, policy
 from pipeline.compiler.knowledge.words import ANYTHING, HANGING, NO_SUBJECT, PASSING, VAGUE
 from pipeline.contracts.knowledge import Memory
+from pipeline.contracts.limits import MB
+from pipeline.contracts.remembered import remembered
 from pipeline.intake.spoken import names_credential
 from pipeline.segments.intent import intent
 from pipeline.segments.lexicon import word_set
@@ -24,8 +25,6 @@ from pipeline.segments.masking import shorten
 from pipeline.segments.speakers import LABELS, speaker_of
 
 _TEXT: Final = 200
-_REMEMBERED: Final = 4_096
-"""Messages whose claims are remembered: an open segment speaks again and again."""
 _SETTINGS: Final = 3
 """A longer list of them was pasted."""
 _LIKED_WORDS: Final = 5
@@ -69,7 +68,7 @@ class _Clause(NamedTuple):
         return Claim(memory, subject, predicate, value, denies, plural, f"{self.who}: {shown}" if self.who else shown)
 
 
-@lru_cache(maxsize=_REMEMBERED)
+@remembered(8 * MB)  # an open segment speaks again and again
 def claims(text: str, by: str) -> tuple[Claim, ...]:
     """`by`: `user` or `assistant`. A name before the first colon is who speaks. What assistants say of themselves and
     what they are told to do is no claim."""

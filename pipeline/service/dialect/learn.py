@@ -9,7 +9,7 @@ import asyncio
 import logging
 import time
 import uuid
-from collections import Counter, OrderedDict
+from collections import Counter
 from collections.abc import Mapping
 from typing import Any, Final, Literal, NamedTuple
 
@@ -19,6 +19,8 @@ from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import Response
 
 from pipeline.contracts.event import Unit
+from pipeline.contracts.limits import MB
+from pipeline.contracts.remembered import nbytes
 from pipeline.kafka.barriers import LackingError, wait_for_all
 from pipeline.kafka.topics import KafkaUnreachableError, UnfitTopicError
 from pipeline.service.access import Writer
@@ -30,11 +32,13 @@ from pipeline.service.dialect.words import REQUEST_BYTES, Words, described, pars
 from pipeline.service.problems import Kind, unavailable
 from pipeline.settings import Settings, SettingsError
 from pipeline.store.fetch import Store
+from pipeline.store.views import Recent
 
 LOG: Final = logging.getLogger("hmx.service")
 ANSWER_S: Final = 8.0
 """The clients' adapters give up after 10 s."""
-TENANTS: Final = 1_000
+TOLD_BYTES: Final = 64 * MB
+"""Of what tenants were told last; one that is beyond it is compared with memory as it stands when it asks."""
 _NO_BARRIER: Final = (KafkaException, KafkaUnreachableError, UnfitTopicError, SettingsError)
 
 router: Final = APIRouter()
@@ -76,19 +80,16 @@ class Learner:
         self._store = store
         self._under_way: asyncio.Task[None] | None = None
         self._next: asyncio.Task[None] | None = None
-        self._told: OrderedDict[str, Known] = OrderedDict()
+        self._told: Recent[Known] = Recent(TOLD_BYTES)
 
     async def run(self, tenant: str) -> tuple[Known, Known, bool]:
         """What was known, what is, and whether all that had been captured is in it. Raises ProblemError."""
-        before = self._told.get(tenant)
+        before = self._told.known([tenant])[tenant]
         if before is None:
             before = await run_in_threadpool(known, self._store, tenant)
         whole = await self._compiled()
         now = await run_in_threadpool(known, self._store, tenant)
-        self._told[tenant] = now
-        self._told.move_to_end(tenant)
-        while len(self._told) > TENANTS:
-            self._told.popitem(last=False)
+        self._told.put(tenant, now, nbytes((tenant, now)))
         return before, now, whole
 
     async def _compiled(self) -> bool:

@@ -1,7 +1,8 @@
 """`GET /v1/health`, and `GET /v1/usage-metrics`: what this process has done for a tenant lately, by the minute.
 
 Like all metrics a process's own, and gone with it. Bounded: a month of minutes, 64 event types a minute, a thousand
-tenants; the one that has been silent longest is forgotten.
+tenants, of which the one that has been silent longest is forgotten; and of the figures of all together, 200,000, the
+tenant with the most loses those of its oldest minute.
 """
 
 import time
@@ -22,6 +23,9 @@ MINUTE_S: Final = 60
 KEPT_MINUTES: Final = 30 * 24 * 60
 TENANTS: Final = 1_000
 NAMES: Final = 64
+NAME: Final = 128
+"""Characters of the name of a type that is counted by itself."""
+FIGURES: Final = 200_000
 TYPE: Final = "type:"
 OTHER: Final = "type:other"
 UNLIMITED: Final = 2**53 - 1
@@ -38,19 +42,33 @@ class Usage:
     def __init__(self, now_s: Callable[[], float] = time.time) -> None:
         self._now_s = now_s
         self._tenants: OrderedDict[str, OrderedDict[int, Counter[str]]] = OrderedDict()
+        self._figures: Counter[str] = Counter()
+        """Of each tenant."""
+        self._all = 0
 
     def count(self, tenant: str, name: str, by: float = 1) -> None:
         minutes = self._tenants.setdefault(tenant, OrderedDict())
         self._tenants.move_to_end(tenant)
         while len(self._tenants) > TENANTS:
-            self._tenants.popitem(last=False)
+            self._all -= self._figures.pop(self._tenants.popitem(last=False)[0], 0)
         now = int(self._now_s() // MINUTE_S)
         counts = minutes.setdefault(now, Counter())
         while next(iter(minutes)) <= now - KEPT_MINUTES:
-            minutes.popitem(last=False)
-        if name.startswith(TYPE) and name not in counts and len(counts) >= NAMES:
+            self._forget_minute(tenant)
+        if name.startswith(TYPE) and name not in counts and (len(counts) >= NAMES or len(name) > NAME):
             name = OTHER
+        if name not in counts:
+            self._figures[tenant] += 1
+            self._all += 1
         counts[name] += by  # type: ignore[assignment]  # a sum of ratios is one too
+
+        while self._all > FIGURES:
+            self._forget_minute(max(self._figures, key=lambda one: (self._figures[one], one)))
+
+    def _forget_minute(self, tenant: str) -> None:
+        _, gone = self._tenants[tenant].popitem(last=False)
+        self._figures[tenant] -= len(gone)
+        self._all -= len(gone)
 
     def since(self, tenant: str, minutes: int) -> Counter[str]:
         """What was counted in so many minutes, this one among them."""
