@@ -46,9 +46,9 @@ class Effect(Explained):
     SESSION_FORGOTTEN = "session_forgotten", "24 h without an event: what comes now is another session"
     SESSION_FORGOTTEN_EARLY = (
         "session_forgotten_early",
-        f"one more than {SESSIONS_LIVE:,} sessions in a partition: the longest silent one was forgotten",
+        f"one more than {SESSIONS_LIVE:,} sessions in a partition: who has most has lost the longest silent",
     )
-    WINDOW_FULL = "window_full", "so much waits behind a gap that its first event goes out before its time"
+    WINDOW_FULL = "window_full", "so much waits behind gaps that the first event goes out before its time"
     SEGMENT_OUT_OF_REACH = (
         "segment_out_of_reach",
         f"feedback reaches a segment no more: {SESSION_SEGMENTS} closed ones stay, none above {RECORD_BYTES // MB} MB",

@@ -10,8 +10,9 @@
 | `y/barrier_id` | PassingBarrier: a barrier for which the sessions speak, one after the other |
 """
 
+from collections import defaultdict
 from collections.abc import Mapping
-from heapq import heapify, heappop, heappush, heapreplace
+from heapq import heappop, heappush, heapreplace
 from typing import Any, Final
 
 import msgspec
@@ -22,6 +23,8 @@ from pipeline.contracts.limits import SEGMENT_IDLE_MS, SESSION_FORGOTTEN_MS
 from pipeline.ordering.window import Cursor, Waiting, Window
 from pipeline.segments.segmenter import SegmentHead
 from pipeline.stages.journal import JOURNAL
+from pipeline.stages.shares import Shares
+from pipeline.stages.tx import STALE_TIMERS
 
 
 class Session(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
@@ -116,6 +119,11 @@ def session_of(key: str) -> str:
     return f"{tenant}/{session}"
 
 
+def tenant_of(session: str) -> str:
+    """As the session's key has it."""
+    return session[: session.index("/")]
+
+
 def held_entry(key: str, held: Held) -> Waiting:
     *_, sequence, event_id = key.split("/")
     return Waiting(int(sequence), held.instant, split_key(event_id)[0])
@@ -146,10 +154,16 @@ class Indexes:
     def __init__(self) -> None:
         self._windows: dict[str, Window] = {}
         self._held_ids: dict[str, dict[str, bytes]] = {}
-        self._bytes: dict[str, int] = {}
-        self._silent: list[tuple[int, str]] | None = None
-        """Once it is asked for: a heap of when sessions were last touched, at the earliest."""
-        self.sessions = 0
+        self._waiting = Shares()
+        """Bytes behind gaps, by tenant."""
+        self._bytes: defaultdict[str, Shares] = defaultdict(Shares)
+        """Of a tenant likewise, by session."""
+        self._live = Shares()
+        """Sessions by tenant."""
+        self._silent: dict[str, list[tuple[int, str]]] | None = None
+        """Once it is asked for: of each tenant a heap of when sessions were last touched, at the earliest."""
+        self._listed = 0
+        """Entries of these heaps."""
         self.dirty: set[str] = set()
         """Sessions whose open segment has something new to say."""
         self.held = 0
@@ -164,20 +178,39 @@ class Indexes:
         return len(self._windows.get(session, ()))
 
     def waiting_bytes(self, session: str) -> int:
-        return self._bytes.get(session, 0)
+        tenant = tenant_of(session)
+        return self._bytes[tenant].of(session) if tenant in self._bytes else 0
 
-    def longest_silent(self, state: Mapping[str, Any]) -> str:
-        """The session whose last event is the longest ago; of several the first by its key."""
+    @property
+    def all_waiting_bytes(self) -> int:
+        return self._waiting.total
+
+    def fullest(self) -> str:
+        """Of the tenant with the most bytes behind gaps the session with the most."""
+        return self._bytes[self._waiting.most()].most()
+
+    @property
+    def sessions(self) -> int:
+        return self._live.total
+
+    def longest_silent(self, state: Mapping[str, Any], new: str) -> str:
+        """Who makes room for the session `new`: of the tenant that has the most sessions, this one counted, the one
+        whose last event is the longest ago; of several the first by its key."""
         if self._silent is None:
-            self._silent = [(value.touched, key[2:]) for key, value in state.items() if key[0] == "s"]
-            heapify(self._silent)
+            self._silent, self._listed = {}, 0
+            for key, value in state.items():
+                if key[0] == "s":
+                    self._list(key[2:], value.touched)
+        most, own = self._live.most(), tenant_of(new)
+        heap = self._silent[own if self._live.of(own) >= self._live.of(most) else most]
         while True:
-            touched, name = self._silent[0]
+            touched, name = heap[0]
             session: Session | None = state.get(session_state_key(name))
             if session is None:
-                heappop(self._silent)
+                heappop(heap)
+                self._listed -= 1
             elif session.touched > touched:
-                heapreplace(self._silent, (session.touched, name))
+                heapreplace(heap, (session.touched, name))
             else:
                 return name
 
@@ -198,11 +231,13 @@ class Indexes:
                 self.passing = new
             return
         elif old is None:
-            self.sessions += 1
+            self._live.add(tenant_of(key[2:]), 1)
             if self._silent is not None:
-                heappush(self._silent, (new.touched, key[2:]))
+                self._list(key[2:], new.touched)
+                if self._listed > 2 * self.sessions + STALE_TIMERS:
+                    self._silent = None  # most of it is forgotten
         else:
-            self.sessions -= 1
+            self._live.add(tenant_of(key[2:]), -1)
         if new is not None and new.dirty:
             self.dirty.add(key[2:])
         else:
@@ -213,13 +248,25 @@ class Indexes:
             entry = held_entry(key, old)
             self._windows[session].remove(entry)
             self._held_ids[session].pop(entry.event_id, None)
-            self._bytes[session] -= len(memoryview(old.event))
+            self._weigh(session, -len(memoryview(old.event)))
             self.held -= 1
             if not self._windows[session]:
-                del self._windows[session], self._held_ids[session], self._bytes[session]
+                del self._windows[session], self._held_ids[session]
         if new is not None:
             entry = held_entry(key, new)
             self._windows.setdefault(session, Window()).add(entry)
             self._held_ids.setdefault(session, {})[entry.event_id] = new.digest
-            self._bytes[session] = self._bytes.get(session, 0) + len(memoryview(new.event))
+            self._weigh(session, len(memoryview(new.event)))
             self.held += 1
+
+    def _weigh(self, session: str, by: int) -> None:
+        tenant = tenant_of(session)
+        self._waiting.add(tenant, by)
+        self._bytes[tenant].add(session, by)
+        if not self._bytes[tenant].total:
+            del self._bytes[tenant]
+
+    def _list(self, session: str, touched: int) -> None:
+        assert self._silent is not None
+        heappush(self._silent.setdefault(tenant_of(session), []), (touched, session))
+        self._listed += 1

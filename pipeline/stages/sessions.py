@@ -33,6 +33,7 @@ from pipeline.contracts.keys import (
 )
 from pipeline.contracts.limits import (
     CLOCK_SKEW_MS,
+    PARTITION_WAITING_BYTES,
     RECENT_IDS,
     REROUTED_HEADER_BYTES,
     SESSIONS_LIVE,
@@ -197,7 +198,7 @@ class SessionsFold:
     def _arrive(self, tx: Tx, name: str, session: Session, arrival: Arrival) -> Session:
         """The session after an event that is new to it."""
         if session is _NEW and self._indexes.sessions >= SESSIONS_LIVE:
-            self._make_room(tx)
+            self._make_room(tx, name)
         accepted = arrival.accepted
         verdict = self._judge(session.cursor, accepted, tx.clock)
         if verdict is _RELEASE:
@@ -235,8 +236,19 @@ class SessionsFold:
         entry = Waiting(event.sequence, arrival.accepted.instant, event.event_id)
         tx.put(held_key(name, entry), held(arrival, self._window_ms))
         excess = self._indexes.waiting_bytes(name) - WAITING_BYTES
-        if excess <= 0 and self._indexes.waiting_count(name) <= WAITING_EVENTS:
-            return session
+        if excess > 0 or self._indexes.waiting_count(name) > WAITING_EVENTS:
+            session = self._overflow(tx, name, session, excess)
+        while (excess := self._indexes.all_waiting_bytes - PARTITION_WAITING_BYTES) > 0:
+            fullest = self._indexes.fullest()
+            if fullest == name:
+                session = self._overflow(tx, name, session, excess)
+            else:
+                other = session_state_key(fullest)
+                tx.put(other, self._overflow(tx, fullest, tx.get(other), excess))
+        return session
+
+    def _overflow(self, tx: Tx, name: str, session: Session, excess: int) -> Session:
+        """The first that wait, of so many bytes if there are as many, go out as if their time had come."""
         tx.count("window_full")
         waiting, count = self._indexes.waiting(name), 1
         while count < len(waiting):
@@ -335,9 +347,9 @@ class SessionsFold:
         start = session.cursor.index - RECENT_IDS
         tx.trim(name, min(start, session.segment_first) if session.head is not None else start)
 
-    def _make_room(self, tx: Tx) -> None:
-        """The longest silent session ends as if nothing more came of it."""
-        name = self._indexes.longest_silent(tx.values())
+    def _make_room(self, tx: Tx, new: str) -> None:
+        """A long silent session ends as if nothing more came of it; no tenant loses one to a tenant that has more."""
+        name = self._indexes.longest_silent(tx.values(), new)
         session: Session = tx.get(session_state_key(name))
         waiting = self._indexes.waiting(name)
         session = self._expire(tx, name, session, waiting, len(waiting))

@@ -4,9 +4,12 @@ import random
 
 import orjson
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from pipeline.contracts.limits import MB, WAITING_BYTES, WINDOW_MS
 from pipeline.stages.executor import Executor
+from pipeline.stages.shares import Shares
 from pipeline.stages.tx import STALE_TIMERS, Tx
 from tests.support.inprocess import Ran, run, sessions_fold
 from tests.support.records import START_MS, LogRecord, event, log
@@ -51,6 +54,72 @@ def test_who_is_forgotten_does_not_depend_on_batches_and_restarts(monkeypatch: p
         cut = run(sessions_fold, crowd(seed), cut=lambda left, dice=dice: dice.randint(1, min(left, 40)), restores=True)
         assert cut.outputs == whole.outputs
         assert cut.state == whole.state
+
+
+def two_tenants(seed: int) -> list[LogRecord]:
+    """Three sessions of `quiet` that say nothing any more, then forty of `loud`, some with a gap that never closes."""
+    dice = random.Random(seed)
+    quiet = [event(f"quiet-{n}", k, tenant_id="quiet") for n in range(3) for k in (0, 2)]
+    loud = [event(f"loud-{n}", k, tenant_id="loud") for n in range(40) for k in ((0, 1, 3) if n % 5 == 0 else (0, 1))]
+    return log([(10 * at, item) for at, item in enumerate([*quiet, *dice.sample(loud, len(loud))])])
+
+
+def test_a_tenant_at_its_share_takes_no_other_tenants_place(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pipeline.stages.sessions.SESSIONS_LIVE", 10)
+    for seed in range(3):
+        ran = run(sessions_fold, two_tenants(seed))
+        assert {f"s/quiet/quiet-{n}" for n in range(3)} <= live(ran), "silent longest, and no reason to go"
+        assert len(live(ran)) == 10
+        dice = random.Random(seed)
+        cut = run(
+            sessions_fold, two_tenants(seed), cut=lambda left, dice=dice: dice.randint(1, min(left, 9)), restores=True
+        )
+        assert (cut.outputs, cut.state) == (ran.outputs, ran.state)
+
+
+def test_a_new_tenant_has_a_place_though_another_has_them_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pipeline.stages.sessions.SESSIONS_LIVE", 10)
+    loud = [event(f"loud-{n}", 0, tenant_id="loud") for n in range(20)]
+    late = [event(f"late-{n}", 0, tenant_id="late") for n in range(20)]
+    ran = run(sessions_fold, log([(n, item) for n, item in enumerate([*loud, *late])]))
+    assert len(live(ran)) == 10
+    assert sum(key.startswith("s/late/") for key in live(ran)) == 5, "half of them, and then its own make room"
+
+
+def test_all_that_waits_in_a_partition_is_bounded_and_who_has_most_of_it_waits_no_longer(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("pipeline.stages.sessions.PARTITION_WAITING_BYTES", MB)
+    text = {"role": "user", "text": "x" * 40_000}
+    quiet = [event("quiet", n, tenant_id="quiet", content=text) for n in range(1, 5)]
+    loud = [event(f"loud-{n}", k, tenant_id="loud", content=text) for n in range(20) for k in range(1, 6)]
+    order = [*quiet, *random.Random(7).sample(loud, len(loud))]
+    records = log([(n, item) for n, item in enumerate(order)])
+    executor, ids = Executor(sessions_fold(), 0), []
+    for record in records:
+        ids += [orjson.loads(output.value or b"")["id"] for output in executor.run([record]).outputs]
+        waiting = {key: value for key, value in executor.state.items() if key.startswith("w/")}
+        assert sum(len(memoryview(value.event)) for value in waiting.values()) <= MB
+        assert sum(key.startswith("w/quiet/") for key in waiting) == min(4, record.offset + 1)
+    assert executor.counts["window_full"] > 0
+    assert len(ids) == len(set(ids))
+    assert len(ids) + len(waiting) == len(order)
+    whole = run(sessions_fold, records)
+    cut = run(sessions_fold, records, cut=lambda left: min(left, 3), restores=True)
+    assert (cut.outputs, cut.state) == (whole.outputs, whole.state)
+
+
+@given(st.lists(st.tuples(st.sampled_from("abcdef"), st.integers(-5, 9)), max_size=300))
+def test_who_has_most_is_who_has_most(changes: list[tuple[str, int]]) -> None:
+    shares, plain = Shares(), dict.fromkeys("abcdef", 0)
+    for name, change in changes:
+        by = max(change, -plain[name])
+        plain[name] += by
+        shares.add(name, by)
+        assert shares.total == sum(plain.values())
+        assert [shares.of(each) for each in plain] == list(plain.values())
+        if shares.total:
+            assert shares.most() == min(plain, key=lambda each: (-plain[each], each))
 
 
 @pytest.mark.parametrize("strict", [False, True])

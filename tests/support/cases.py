@@ -10,6 +10,7 @@ from pipeline.contracts.limits import (
     MB,
     PART_BYTES,
     PART_STEPS,
+    PARTITION_WAITING_BYTES,
     PATTERN_COMPILED,
     PATTERN_CONTRIBUTIONS,
     SEGMENT_EVENTS,
@@ -66,27 +67,30 @@ CASES = (
     ),
     Case(
         "ten thousand new sessions a second",
-        f"a partition remembers {SESSIONS_LIVE:,} sessions: one more, and the longest silent one has its say and is "
-        "forgotten; should it go on, it counts as another session, behind a gap",
+        f"a partition remembers {SESSIONS_LIVE:,} sessions: one more, and of the tenant that has the most the "
+        "longest silent one has its say and is forgotten; should it go on, it counts as another session, behind a gap",
         "`session_forgotten_early`",
         "more partitions, in a `v2` topic and a replay",
         {
             "pressure/test_sessions_at_their_bounds.py": (
                 "test_one_session_more_than_a_partition_remembers_ends_the_longest_silent_one",
                 "test_who_is_forgotten_does_not_depend_on_batches_and_restarts",
+                "test_a_tenant_at_its_share_takes_no_other_tenants_place",
             ),
             "pressure/test_memory.py": ("test_memory_is_flat_over_new_sessions_without_end",),
         },
     ),
     Case(
         "a gap with much behind it",
-        f"{WAITING_EVENTS:,} events or {WAITING_BYTES // MB} MB of a session wait, {WINDOW_MS // 1000} s at most; if "
-        "more comes, the first of them go out before their time",
+        f"{WAITING_EVENTS:,} events or {WAITING_BYTES // MB} MB of a session wait, {WINDOW_MS // 1000} s at most, and "
+        f"{PARTITION_WAITING_BYTES // MB} MB of a partition; if more comes, the first of them go out before their "
+        "time, those of the fullest session of the tenant that has most waiting",
         "`window_full`",
         "send events in their order",
         {
             "pressure/test_sessions_at_their_bounds.py": (
                 "test_a_window_holds_no_more_bytes_than_it_may_and_its_events_still_come_out_in_order",
+                "test_all_that_waits_in_a_partition_is_bounded_and_who_has_most_of_it_waits_no_longer",
             ),
         },
     ),
@@ -264,7 +268,7 @@ CASES = (
         "long texts and names that nobody has seen before",
         "what a process works out of a text it remembers up to so many bytes and not up to so many texts; what was "
         "asked longest ago is worked out again; of unknown tenants a process remembers little, and not for long",
-        "`process_resident_memory_bytes`",
+        "answers are the same",
         "none needed",
         {
             "pure/contracts/test_remembered.py": (

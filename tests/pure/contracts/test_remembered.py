@@ -12,7 +12,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pipeline.advice.files import _name_words
-from pipeline.compiler.knowledge.claims import claims
 from pipeline.compiler.ways_out import _alike
 from pipeline.contracts.limits import MB
 from pipeline.contracts.remembered import nbytes, remembered
@@ -20,8 +19,7 @@ from pipeline.intake.notes import _of_form
 from pipeline.intake.redaction import bears_secret
 from pipeline.intake.view import _reader
 from pipeline.retrieval.postings import _session_mark
-from pipeline.segments.intent import _plain_stem, intent, stem
-from pipeline.segments.masking import mask
+from pipeline.segments.intent import _plain_stem, stem
 from pipeline.segments.naming import mutates, phase_of
 
 ROOT = Path(__file__).parents[3] / "pipeline"
@@ -43,8 +41,8 @@ def held_after(function: Callable[..., Any], asked: Iterable[tuple[Any, ...]]) -
 LONG = 4_000
 """Characters, which take four bytes each in memory."""
 ALL: list[tuple[Callable[..., Any], int, tuple[Any, ...]]] = [
-    (bears_secret, 1, ()), (_of_form, 1, ()), (_reader, 1, ()), (stem, 1, ()), (_plain_stem, 4, ()), (intent, 14, ()),
-    (mask, 8, ()), (mutates, 1, ()), (phase_of, 1, ()), (_alike, 1, ("write",)), (claims, 8, ("user",)),
+    (bears_secret, 1, ()), (_of_form, 1, ()), (_reader, 1, ()), (stem, 1, ()), (_plain_stem, 4, ()),
+     (mutates, 1, ()), (phase_of, 1, ()), (_alike, 1, ("write",)),
     (_name_words, 8, ()), (_session_mark, 1, ()),
 ]  # fmt: skip
 
