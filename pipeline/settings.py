@@ -42,6 +42,9 @@ class Settings:
     """So long an unfinished transaction may hold up readers."""
     host: str = "127.0.0.1"
     """Where the HTTP servers listen."""
+    allowed_hosts: str = ""
+    """Names that the service is called by, with commas between them, where no keys are set: beside localhost, HMX_HOST
+    and the host of HMX_SERVICE_URL. Pages of these hosts may ask it too."""
     service_port: int = 8080
     """The service's; HTTP with OpenAPI at /docs."""
     api_keys: str = ""

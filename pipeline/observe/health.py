@@ -1,7 +1,7 @@
 """`/livez`, `/startupz`, `/readyz` and `/metrics` of a process without a web framework.
 
 Live: it makes progress, or has nothing to do. Started: it has restored what it needs and is at work. Ready: and what it
-gives is fresh enough.
+gives is fresh enough. Asked by any name: nothing here is a tenant's, and nothing can be changed.
 """
 
 import logging
@@ -63,6 +63,8 @@ def serve_health(host: str, port: int, health: Health) -> ThreadingHTTPServer:
             self.send_response(status)
             self.send_header("Content-Type", content_type)
             self.send_header("Content-Length", str(len(body)))
+            self.send_header("Cache-Control", "no-store")
+            self.send_header("X-Content-Type-Options", "nosniff")
             self.end_headers()
             self.wfile.write(body)
 

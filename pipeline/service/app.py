@@ -11,11 +11,12 @@ from fastapi import FastAPI, Request
 from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import Response
 
-from pipeline.service import events, fingerprint, frames, health, memory, overview, pack, page, problems, streams
+from pipeline.service import docs, events, fingerprint, frames, health, memory, overview, pack, page, problems, streams
 from pipeline.service.access import Access
 from pipeline.service.completeness import REPORTED, Completing
 from pipeline.service.dialect import capture, envelope, learn, reading, usage
 from pipeline.service.dialect import fingerprint as export
+from pipeline.service.doors import Doors, Names
 from pipeline.service.following import Following
 from pipeline.service.health import MEMORY_KEPT_S, Check, MemoryCheck
 from pipeline.service.log import EventLog
@@ -59,6 +60,7 @@ def create_app(settings: Settings) -> FastAPI:
         version="1.0",
         description=DESCRIPTION,
         lifespan=running,
+        docs_url=None,
         redoc_url=None,
         redirect_slashes=False,
         responses=problems.DOCUMENTED,
@@ -74,12 +76,13 @@ def create_app(settings: Settings) -> FastAPI:
     app.state.learner = learn.Learner(settings, store)
     problems.install(app)
     app.add_exception_handler(StoreUnavailableError, _away)
+    app.add_middleware(Doors, names=Names(settings) if app.state.access.open else None)
     app.add_middleware(Watch)
     for module in (events, frames, streams):
         app.include_router(module.router, dependencies=[NEGOTIATED])
     for module in (memory, fingerprint, overview):
         app.include_router(module.router, dependencies=[NEGOTIATED, REPORTED])
-    for module in (health, page):
+    for module in (health, page, docs):
         app.include_router(module.router)
     for module in (capture, learn, reading, export, usage):
         reads = [REPORTED] if module in (learn, reading, export) else []

@@ -16,6 +16,7 @@ from fastapi import FastAPI
 from pipeline.observe.ending import end_in_time
 from pipeline.observe.logs import configure_logs
 from pipeline.service.app import create_app
+from pipeline.service.connection import Connection
 from pipeline.service.frames import FRAME_BYTES
 from pipeline.settings import Settings
 from pipeline.store.blocks import StoreUnavailableError, connect, refuse_eviction
@@ -66,6 +67,7 @@ class Server(uvicorn.Server):
                 log_config=None,
                 access_log=False,
                 server_header=False,
+                http=Connection,
                 timeout_graceful_shutdown=STOPPING_S,
                 ws_max_size=FRAME_BYTES,
                 **listening,

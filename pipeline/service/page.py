@@ -15,12 +15,10 @@ _TYPES: Final = {
     ".svg": "image/svg+xml",
 }
 _FILES: Final = {file.name: file.read_bytes() for file in files("pipeline.service").joinpath("web").iterdir()}
-_HEADERS: Final = {
-    "Cache-Control": "no-cache",
+HEADERS: Final = {
     "Content-Security-Policy": "default-src 'none'; connect-src 'self'; img-src 'self'; script-src 'self'; "
     "style-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
     "Referrer-Policy": "no-referrer",
-    "X-Content-Type-Options": "nosniff",
 }
 
 router: Final = APIRouter(include_in_schema=False)
@@ -40,4 +38,4 @@ async def part(name: str) -> Response:
 
 
 def _answer(name: str) -> Response:
-    return Response(_FILES[name], media_type=_TYPES[name[name.rindex(".") :]], headers=_HEADERS)
+    return Response(_FILES[name], media_type=_TYPES[name[name.rindex(".") :]], headers=HEADERS)

@@ -27,6 +27,8 @@ from pipeline.service.dialect.envelope import failure, speaks
 LOG: Final = logging.getLogger("hmx.service")
 MEDIA_TYPE: Final = "application/problem+json"
 RETRY: Final = {"Retry-After": "2"}
+ALWAYS: Final = {"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff"}
+"""What every answer says: memory is nobody's to keep, and a tenant's bytes are never taken for a page."""
 METHODS: Final = ("DELETE", "GET", "OPTIONS", "PATCH", "POST", "PUT")
 
 
@@ -43,11 +45,13 @@ class Kind(StrEnum):
         member.heading = heading
         return member
 
+    BAD_FRAMING = "bad_framing", 400, "The request is no HTTP that is read here"
     UNSUPPORTED_VERSION = "unsupported_version", 400, "Another major version is spoken here"
     TENANT_REQUIRED = "tenant_required", 400, "The header X-HMX-Tenant names no tenant"
     TENANT_RESERVED = "tenant_reserved", 400, "The tenant is reserved for the pipeline itself"
     UNAUTHORIZED = "unauthorized", 401, "The request has no valid key"
     FORBIDDEN = "forbidden", 403, "The key does not open this"
+    ORIGIN_NOT_ALLOWED = "origin_not_allowed", 403, "The page that asks is of another site"
     NOT_FOUND = "not_found", 404, "There is nothing of that name"
     METHOD_NOT_ALLOWED = "method_not_allowed", 405, "The route does not answer this method"
     AMBIGUOUS = "ambiguous", 409, "The id stands for more than one event"
@@ -55,6 +59,7 @@ class Kind(StrEnum):
     TOO_LARGE = "too_large", 413, "The request is too large"
     UNSUPPORTED_MEDIA_TYPE = "unsupported_media_type", 415, "The body has a type that is not read here"
     ID_TOO_LONG = str(Reason.ID_TOO_LONG), 422, "The request names an id that is too long"
+    HOST_NOT_ALLOWED = "host_not_allowed", 421, "The service does not answer to this name"
     INVALID_REQUEST = "invalid_request", 422, "The request is not valid"
     EVENT_REJECTED = "event_rejected", 422, "No event was accepted"
     TENANT_MISMATCH = "tenant_mismatch", 422, "The body names another tenant than whoever sends it"

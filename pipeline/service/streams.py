@@ -120,7 +120,7 @@ async def stream(
             async for step in steps:
                 yield _frame(step, start)
 
-    headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
+    headers = {"X-Accel-Buffering": "no"}
     return Streaming(told(), following.counted(tenant, "sse"), SSE, headers)
 
 

@@ -15,7 +15,7 @@ from pipeline.observe.metrics import METRICS
 from pipeline.service.completeness import COMPLETE, MEMORY_COMPLETE
 from pipeline.service.dialect.envelope import LIMITS, STARTED, speaks
 from pipeline.service.negotiation import HEADER
-from pipeline.service.problems import RETRY, Kind, answer, internal
+from pipeline.service.problems import ALWAYS, RETRY, Kind, answer, internal
 
 UNMATCHED: Final = "unmatched"
 HEAD: Final = "head"
@@ -46,7 +46,7 @@ class Watch:
             kind = message["type"].removeprefix("websocket.")
             if kind in ("http.response.start", "accept"):
                 status, took = message.get("status", SWITCHED), time.perf_counter() - started
-                message["headers"] = [*message.get("headers", ()), *_told(scope)]
+                message["headers"] = [*_own(message), *_told(scope)]
             await send(message)
 
         started = scope[STARTED] = time.perf_counter()
@@ -71,11 +71,19 @@ class Watch:
         METRICS.request_seconds.labels(name).observe(took or time.perf_counter() - started)
 
 
+_ALWAYS: Final = frozenset(name.lower().encode() for name in ALWAYS)
+
+
+def _own(message: Message) -> list[tuple[bytes, bytes]]:
+    return [(name, value) for name, value in message.get("headers", ()) if name not in _ALWAYS]
+
+
 def _told(scope: Scope) -> list[tuple[bytes, bytes]]:
-    """The tenant's limit; and by the native routes the version that is spoken."""
-    limits: dict[str, str] = scope.get(LIMITS, {})
-    told = limits if speaks(scope) else {**limits, HEADER: HMX_VERSION}
+    """What every answer says; the tenant's limit; the version that is spoken, by the native routes; and of memory its state."""
+    told = {**ALWAYS, **scope.get(LIMITS, {})}
+    if not speaks(scope):
+        told[HEADER] = HMX_VERSION
     whole: bool | None = scope.get(COMPLETE)
     if whole is not None:
-        told = {**told, MEMORY_COMPLETE: "true" if whole else "false"}
+        told[MEMORY_COMPLETE] = "true" if whole else "false"
     return [(name.lower().encode(), value.encode()) for name, value in told.items()]

@@ -234,6 +234,15 @@ def test_everything_can_be_reached_and_used_by_keyboard(browser: Browser, settin
     browser.one("article details[open] .events li")
 
 
+def test_the_documentation_shows_every_route_and_the_browser_refuses_nothing_of_it(
+    browser: Browser, settings: Settings
+) -> None:
+    browser.open(f"{settings.service_url}/docs")
+    routes = httpx.get(f"{settings.service_url}/openapi.json", timeout=60).json()["paths"]
+    assert len(browser.all("section")) == sum(len(item) for item in routes.values())
+    assert browser.told() == []
+
+
 @pytest.mark.parametrize("size", [WIDE, NARROW])
 def test_no_view_is_wider_than_the_window(browser: Browser, settings: Settings, size: tuple[int, int]) -> None:
     browser.view(*size)

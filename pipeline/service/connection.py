@@ -1,0 +1,114 @@
+"""One HTTP connection: what of a request is refused before any route sees it, and when a connection is closed.
+
+Enters: bytes of a socket. Leaves: requests, for uvicorn. Refused with 400, and the connection closed: what is no HTTP;
+`Content-Length` beside `Transfer-Encoding`, which a proxy may read differently; a body in very small chunks, because
+each costs as much as a large one. Closed: a request whose head is not complete within STILL_S, or whose body does not
+go on for so long; a body that goes on although it has been answered. A stream, a WebSocket and an idle connection
+between two requests may last.
+"""
+
+import asyncio
+from typing import Any, Final, cast
+
+import h11
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from pipeline.contracts.limits import MB
+from pipeline.service.problems import ALWAYS, Kind, problem
+
+STILL_S: Final = 10.0
+"""So long a head may take, and so long a body may bring less than MOVES bytes."""
+MOVES: Final = 1_024
+LOOK_S: Final = 0.5
+UNREAD_BYTES: Final = 16 * MB
+"""Of a body that has been answered before it was read: so much is dropped, so that the client reads the answer."""
+CHUNKS, CHUNK_BYTES = 4_096, 32
+"""More chunks than this have to hold at least so many bytes on average."""
+
+
+class _Requests(h11.Connection):
+    """Counts the pieces of a body, and refuses a request whose length is said twice."""
+
+    pieces = 0
+    held = 0
+
+    def next_event(self) -> Any:
+        event = super().next_event()
+        if isinstance(event, h11.Request):
+            self.pieces = self.held = 0
+            names = {name for name, _ in event.headers}
+            if b"content-length" in names and b"transfer-encoding" in names:
+                raise h11.RemoteProtocolError("Content-Length and Transfer-Encoding in one request")
+        elif isinstance(event, h11.Data):
+            self.pieces += 1
+            self.held += len(event.data)
+            if self.pieces > CHUNKS and self.held < self.pieces * CHUNK_BYTES:
+                raise h11.RemoteProtocolError("the chunks of the body are too small")
+        return event
+
+
+class Connection(H11Protocol):
+    def __init__(self, *args: Any, **named: Any) -> None:
+        super().__init__(*args, **named)
+        self.conn = _Requests(h11.SERVER)
+        self._since = self.loop.time()
+        self._moved = 0
+        self._unread = 0
+        self._look: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        super().connection_made(cast("asyncio.Transport", transport))
+        self._look = self.loop.call_later(LOOK_S, self._close_if_still)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._stop_looking()
+        super().connection_lost(exc)
+
+    def handle_websocket_upgrade(self, event: h11.Request) -> None:
+        self._stop_looking()
+        super().handle_websocket_upgrade(event)
+
+    def data_received(self, data: bytes) -> None:
+        before = self.conn.their_state
+        super().data_received(data)
+        self._moved += len(data)
+        if self.conn.their_state is not before or (before is h11.SEND_BODY and self._moved >= MOVES):
+            self._goes_on()
+        if self.conn.our_state is h11.DONE and before is h11.SEND_BODY:
+            self._unread += len(data)
+            if self._unread > UNREAD_BYTES:
+                self.transport.abort()
+
+    def on_response_complete(self) -> None:
+        self._unread = 0
+        super().on_response_complete()
+
+    def send_400_response(self, msg: str) -> None:
+        """Where no answer has begun; what follows on the connection can't be told from the rest of the request."""
+        if self.conn.our_state in (h11.IDLE, h11.SEND_RESPONSE):
+            detail = f"send a valid HTTP request that gives its length once, chunks of {CHUNK_BYTES} bytes or more"
+            refusal = problem(Kind.BAD_FRAMING, detail, ALWAYS)
+            headers = [*refusal.raw_headers, (b"connection", b"close")]
+            head = h11.Response(status_code=400, headers=headers, reason=b"Bad Request")
+            for part in (head, h11.Data(data=bytes(refusal.body)), h11.EndOfMessage()):
+                self.transport.write(self.conn.send(part) or b"")
+        self.transport.close()
+
+    def _goes_on(self) -> None:
+        self._since, self._moved = self.loop.time(), 0
+
+    def _close_if_still(self) -> None:
+        """A head is awaited from the first byte of a connection or of a request; a body while the route takes it."""
+        state = self.conn.their_state
+        head = state is h11.IDLE and (self.cycle is None or bool(self.conn.trailing_data[0]))
+        body = state is h11.SEND_BODY and not self.flow.read_paused
+        if not (head or body):
+            self._goes_on()
+        elif self.loop.time() - self._since >= STILL_S:
+            self.transport.abort()
+        self._look = self.loop.call_later(LOOK_S, self._close_if_still)
+
+    def _stop_looking(self) -> None:
+        if self._look is not None:
+            self._look.cancel()
+            self._look = None
