@@ -90,6 +90,7 @@ class Metrics:
         "hmx_pack_tokens", "Tokens used by a pack", buckets=(0, 256, 512, 1024, 2048, 4096, 8192, 16384)
     )
     events_accepted = Counter("hmx_http_events", "Events taken over HTTP, by result", ["result"])
+    thread_wait = Gauge("hmx_http_thread_wait_seconds", "What a request waited for the event loop and a thread, lately")
     streams = Gauge("hmx_http_streams", "Streams that are open: events out (sse), events in (websocket)", ["kind"])
     streams_ended = Counter("hmx_http_streams_ended", "Streams that the service has ended, with the reason", ["reason"])
 

@@ -12,9 +12,9 @@ from collections.abc import Iterable
 from typing import Final, NamedTuple
 
 import msgspec
-from fastapi.concurrency import run_in_threadpool
 
 from pipeline.service.problems import RETRY, Kind, ProblemError
+from pipeline.service.turns import Turns
 from pipeline.store.fetch import Store
 
 NAMED: Final = 256
@@ -44,10 +44,10 @@ def token(appended: Iterable[Appended]) -> str:
     return base64.urlsafe_b64encode(msgspec.json.encode(named[-NAMED:])).decode().rstrip("=")
 
 
-async def await_memory(store: Store, tenant: str, after: object) -> None:
+async def await_memory(turns: Turns, store: Store, tenant: str, after: object) -> None:
     waits_for = _read(after)
     deadline, pause = time.monotonic() + WAIT_S, LOOK_S[0]
-    while lacking := await run_in_threadpool(store.lacking, tenant, waits_for):
+    while lacking := await turns.run(tenant, store.lacking, tenant, waits_for):
         if time.monotonic() + pause > deadline:
             session, event = lacking[0]
             detail = f"{len(lacking)} events are lacking after {WAIT_S:g} s, the first {event} of {session}"

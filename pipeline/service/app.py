@@ -13,6 +13,7 @@ from fastapi.responses import Response
 
 from pipeline.service import docs, events, fingerprint, frames, health, memory, overview, pack, page, problems, streams
 from pipeline.service.access import Access
+from pipeline.service.body import Bodies
 from pipeline.service.completeness import REPORTED, Completing
 from pipeline.service.dialect import capture, envelope, learn, reading, usage
 from pipeline.service.dialect import fingerprint as export
@@ -22,12 +23,17 @@ from pipeline.service.health import MEMORY_KEPT_S, Check, MemoryCheck
 from pipeline.service.log import EventLog
 from pipeline.service.negotiation import NEGOTIATED
 from pipeline.service.problems import Kind, answer
+from pipeline.service.pulse import Pulse
+from pipeline.service.turns import Turns
 from pipeline.service.watch import Watch
 from pipeline.settings import Settings
 from pipeline.store.blocks import EvictingError, StoreUnavailableError
 from pipeline.store.fetch import Store
 from pipeline.topology import EVENTS
 
+READING, READING_EACH = 16, 8
+"""Routes that ask Redis once or twice, at the same time, and of one tenant. All turns together are fewer than the
+threads: what the service asks for itself finds one."""
 DESCRIPTION = "Context packs and artifacts from compiled memory, and events into it. Errors are problem details."
 
 
@@ -49,7 +55,9 @@ def create_app(settings: Settings) -> FastAPI:
         memory = MemoryCheck(settings, store)
         app.state.memory = Check("memory", memory.why_not, MEMORY_KEPT_S)
         app.state.following = Following(settings)
+        beating = asyncio.create_task(app.state.pulse.beat())
         yield
+        beating.cancel()
         app.state.following.stop()
         await run_in_threadpool(app.state.following.close)
         await run_in_threadpool(log.close)
@@ -69,11 +77,16 @@ def create_app(settings: Settings) -> FastAPI:
     app.state.store = store
     app.state.completing = Completing(store)
     app.state.overview = overview.Overview(settings)
-    app.state.fingerprints = asyncio.Semaphore(fingerprint.AT_ONCE)
-    app.state.packs = asyncio.Semaphore(pack.AT_ONCE)
+    app.state.bodies = Bodies()
+    app.state.parsing = Turns(events.AT_ONCE, events.AT_ONCE_EACH)
+    app.state.reading = Turns(READING, READING_EACH)
+    app.state.fingerprints = Turns(fingerprint.AT_ONCE, fingerprint.AT_ONCE_EACH)
+    app.state.packs = Turns(pack.AT_ONCE, pack.AT_ONCE_EACH)
+    state = app.state
+    app.state.pulse = Pulse((state.parsing, state.reading, state.fingerprints, state.packs))
     app.state.access = Access(settings.api_keys, settings.rate_limit)
     app.state.usage = usage.Usage()
-    app.state.learner = learn.Learner(settings, store)
+    app.state.learner = learn.Learner(settings, store, app.state.reading)
     problems.install(app)
     app.add_exception_handler(StoreUnavailableError, _away)
     app.add_middleware(Doors, names=Names(settings) if app.state.access.open else None)

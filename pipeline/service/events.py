@@ -4,32 +4,36 @@ Enters: one event, an array or NDJSON. Leaves: what became of each. An event's b
 Fails as a whole, with nothing accepted, where Kafka does not acknowledge.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from enum import StrEnum
 from typing import Any, Final, NamedTuple
 
 import msgspec
 from fastapi import APIRouter, Request
-from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import Response
 
 from pipeline.contracts.envelope import Envelope
 from pipeline.contracts.headers import TRACEPARENT, event_headers, trace_headers
 from pipeline.contracts.instants import parse_instant
 from pipeline.contracts.keys import CONTROL_TENANT, session_key
-from pipeline.contracts.limits import MB
+from pipeline.contracts.limits import KB, MB
 from pipeline.contracts.model import Model
 from pipeline.contracts.rejections import Reason, Rejection
 from pipeline.intake.decode import decode
 from pipeline.observe.metrics import METRICS
 from pipeline.service.access import Writer
 from pipeline.service.after import Appended, token
-from pipeline.service.body import media_type, read_body
+from pipeline.service.body import media_type, parsed, read_body
 from pipeline.service.log import EventLog, NotAppendedError, Position, Record
 from pipeline.service.problems import Kind, ProblemError, unavailable
+from pipeline.service.turns import Turns
 
 BODY_BYTES: Final = 16 * MB
 REQUEST_EVENTS: Final = 10_000
+SLICE_BYTES: Final = 256 * KB
+"""Of a request that are checked at once; then it is another tenant's turn."""
+AT_ONCE, AT_ONCE_EACH = 2, 1
+"""Bodies that a process parses and checks at the same time, and of one tenant."""
 JSON: Final = "application/json"
 NDJSON: Final = "application/x-ndjson"
 UNACKNOWLEDGED: Final = "unacknowledged"
@@ -99,9 +103,10 @@ async def post_events(request: Request, tenant: Writer) -> Response:
     """Appends events to the log; 202 once Kafka has acknowledged every accepted one, 422 where none was accepted."""
     kind = media_type(request, (JSON, NDJSON))
     body = await read_body(request, BODY_BYTES)
-    values = _split(body, kind)
+    values = await parsed(request, tenant, body, lambda: _split(body, kind))
     trace = request.headers.get(TRACEPARENT, "").encode()
-    answer = _answer(await take(request.app.state.log, tenant, values, trace=trace))
+    state = request.app.state
+    answer = _answer(await take(state.log, state.parsing, tenant, values, trace=trace))
     if answer.results and not answer.summary.accepted:
         raise _none_accepted(answer)
     return Response(answer.to_json(), 202, media_type=JSON)
@@ -123,9 +128,11 @@ def _split(body: bytes, kind: str) -> list[bytes]:
     return values
 
 
-async def take(log: EventLog, tenant: str, values: Sequence[bytes], first: int = 0, trace: bytes = b"") -> Taken:
+async def take(
+    log: EventLog, turns: Turns, tenant: str, values: Sequence[bytes], first: int = 0, trace: bytes = b""
+) -> Taken:
     """What became of each, counted from `first`, once Kafka has what is accepted; else raises ProblemError."""
-    checked = await run_in_threadpool(lambda: [check(value, tenant) for value in values])
+    checked = [found for part in slices(values) for found in await turns.run(tenant, _checked, part, tenant)]
     headers = trace_headers(trace)
     records = [
         Record(
@@ -147,6 +154,22 @@ async def take(log: EventLog, tenant: str, values: Sequence[bytes], first: int =
     METRICS.events_accepted.labels(Status.ACCEPTED).inc(len(records))
     METRICS.events_accepted.labels(Status.REJECTED).inc(len(values) - len(records))
     return Taken(results, [_appended(event) for event in checked if isinstance(event, Envelope)])
+
+
+def slices(values: Sequence[bytes]) -> Iterator[Sequence[bytes]]:
+    """As many as are checked in one turn."""
+    begin = held = 0
+    for end, value in enumerate(values):
+        if held and held + len(value) > SLICE_BYTES:
+            yield values[begin:end]
+            begin, held = end, 0
+        held += len(value)
+    if held:
+        yield values[begin:]
+
+
+def _checked(values: Sequence[bytes], tenant: str) -> list[Envelope | Refused]:
+    return [check(value, tenant) for value in values]
 
 
 def _appended(event: Envelope) -> Appended:

@@ -4,11 +4,9 @@
 is written. `POST /v1/hmx/fingerprints/import`: enters a fingerprint; leaves what of it stands in the log now.
 """
 
-import asyncio
 from typing import Annotated, Any, Final
 
 from fastapi import APIRouter, Query, Request
-from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import Response
 from pydantic import Field, ValidationError
 
@@ -23,13 +21,14 @@ from pipeline.kafka.topics import TopicsError
 from pipeline.service.access import Operator, Reader
 from pipeline.service.body import media_type, read_body
 from pipeline.service.problems import Kind, ProblemError, invalid, unavailable
+from pipeline.service.turns import Turns
 from pipeline.settings import Settings, SettingsError
 from pipeline.store.fetch import Store
 
 REQUEST_BYTES: Final = 64 * KB
 DOCUMENT_BYTES: Final = 16 * MB
-AT_ONCE: Final = 2
-"""Made or read at once by a process, whoever asks: all that a tenant has learnt is read for each."""
+AT_ONCE, AT_ONCE_EACH = 2, 1
+"""Made or read at once by a process, and of one tenant: all that a tenant has learnt is read for each."""
 JSON: Final = "application/json"
 
 router: Final = APIRouter(prefix="/v1/hmx")
@@ -56,9 +55,8 @@ def make_fingerprint(store: Store, tenant: str, asked: FingerprintRequest) -> Fi
 
 async def fingerprint_json(request: Request, tenant: str, asked: FingerprintRequest) -> bytes:
     """Its published bytes, once it is its turn. Raises StoreUnavailableError."""
-    turns: asyncio.Semaphore = request.app.state.fingerprints
-    async with turns:
-        return await run_in_threadpool(lambda: make_fingerprint(request.app.state.store, tenant, asked).to_json())
+    turns: Turns = request.app.state.fingerprints
+    return await turns.run(tenant, lambda: make_fingerprint(request.app.state.store, tenant, asked).to_json())
 
 
 def _asked() -> dict[str, Any]:
@@ -93,9 +91,8 @@ async def import_fingerprint(
     """Gives the tenant what somebody else has learnt: active artifacts and priors, each as an event in the log."""
     media_type(request, (JSON,))
     body = await read_body(request, DOCUMENT_BYTES)
-    turns: asyncio.Semaphore = request.app.state.fingerprints
-    async with turns:
-        answer = await run_in_threadpool(_imported, request.app.state.settings, body, tenant, agent)
+    turns: Turns = request.app.state.fingerprints
+    answer = await turns.run(tenant, _imported, request.app.state.settings, body, tenant, agent)
     return Response(answer.to_json(), 202, media_type=JSON)
 
 

@@ -131,7 +131,7 @@ async def _acknowledge(socket: WebSocket, tenant: str, frames: Frames, following
             return NOT_ALLOWED, "the key opens this no more"
         values = await frames.next()
         try:
-            results, _ = await take(socket.app.state.log, tenant, values, first=count)
+            results, _ = await take(socket.app.state.log, socket.app.state.parsing, tenant, values, first=count)
         except ProblemError as problem:
             return TRY_AGAIN, problem.kind
         count += len(results)

@@ -21,6 +21,7 @@ from pipeline.service.events import BODY_BYTES, REQUEST_EVENTS
 from pipeline.service.kept import Kept
 from pipeline.service.negotiation import SUBPROTOCOL
 from pipeline.service.problems import Kind, ProblemError
+from pipeline.service.pulse import Pulse
 from pipeline.settings import Settings
 from pipeline.store.blocks import StoreUnavailableError, TornStateError
 from pipeline.store.fetch import Store
@@ -99,9 +100,11 @@ class MemoryCheck:
 
 
 @router.get("/livez", tags=["health"], response_class=PlainTextResponse)
-async def livez() -> Response:
-    """The process answers."""
-    return Response("alive\n", media_type="text/plain")
+async def livez(request: Request) -> Response:
+    """The process answers requests in time; 503 says what is stuck."""
+    pulse: Pulse = request.app.state.pulse
+    why_not = pulse.why_not()
+    return Response(f"{why_not or 'alive'}\n", 503 if why_not else 200, media_type="text/plain")
 
 
 @router.get("/startupz", tags=["health"])

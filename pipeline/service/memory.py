@@ -7,7 +7,6 @@ from typing import Annotated, Any, Final, NamedTuple
 
 import orjson
 from fastapi import APIRouter, Query, Request
-from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import Response
 from pydantic import ValidationError
 
@@ -26,11 +25,11 @@ from pipeline.retrieval.request import PackRequest
 from pipeline.service import path_ids  # noqa: F401  routes below say `:id`
 from pipeline.service.access import OPERATOR, Reader
 from pipeline.service.after import await_memory
-from pipeline.service.body import media_type, read_body
+from pipeline.service.body import media_type, parsed, read_body
 from pipeline.service.completeness import COMPLETE, anew
 from pipeline.service.pack import make_pack
 from pipeline.service.problems import RETRY, Kind, ProblemError, invalid
-from pipeline.service.turns import turn
+from pipeline.service.turns import Turns, in_turn
 from pipeline.store.fetch import Ambiguous, Store
 
 REQUEST_BYTES: Final = 256 * KB
@@ -89,11 +88,12 @@ async def post_context_pack(request: Request, tenant: Reader) -> Response:
     that were replaced where the question does not match them, confidence and counts of knowledge as they were.
     """
     media_type(request, (JSON,))
-    asked, conditions = _pack_request(await read_body(request, REQUEST_BYTES), tenant)
+    body = await read_body(request, REQUEST_BYTES)
+    asked, conditions = await parsed(request, tenant, body, lambda: _pack_request(body, tenant))
     if conditions.after is not None:
-        await await_memory(_store(request), tenant, conditions.after)
-    async with turn(request.app.state.packs):
-        pack = await run_in_threadpool(make_pack, _store(request), asked)
+        await await_memory(request.app.state.reading, _store(request), tenant, conditions.after)
+    turns: Turns = request.app.state.packs
+    pack = await turns.run(tenant, make_pack, _store(request), asked)
     request.scope[COMPLETE] = pack.metadata.get("memory_complete")
     if conditions.require_complete and request.scope[COMPLETE] is False:
         raise _incomplete(pack)
@@ -140,6 +140,7 @@ def get_tenants(request: Request) -> Response:
 
 
 @router.get("/events/{event_id:id}", responses={200: {"model": Event}})
+@in_turn
 def get_event(request: Request, tenant: Reader, event_id: Id, session: Id | None = None) -> Response:
     """A released event, without secrets, its origin in the headers; 409 where sessions share the id, none named."""
     found = _store(request).get_event(tenant, event_id, session)
@@ -155,18 +156,21 @@ def get_event(request: Request, tenant: Reader, event_id: Id, session: Id | None
 
 
 @router.get("/contributions/{contribution_id:id}", responses={200: {"model": Contribution}})
+@in_turn
 def get_contribution(request: Request, tenant: Reader, contribution_id: str) -> Response:
     """What one segment says about one pattern: what artifacts name in source_memory_ids."""
     return _found(request, _store(request).get_contribution(tenant, contribution_id), "contribution")
 
 
 @router.get("/knowledge/{record_id:id}", responses={200: {"model": KnowledgeRecord}})
+@in_turn
 def get_knowledge(request: Request, tenant: Reader, record_id: Id) -> Response:
     """A memory, policy, entity, relation or conflict in whatever status; superseded_by names what has replaced it."""
     return _found(request, _store(request).get_knowledge(tenant, record_id), "knowledge record")
 
 
 @router.get("/artifacts", responses={200: {"model": ArtifactList}})
+@in_turn
 def list_artifacts(
     request: Request,
     tenant: Reader,
@@ -185,6 +189,7 @@ def list_artifacts(
 
 
 @router.get("/artifacts/{artifact_id:id}", responses={200: {"model": Artifact}})
+@in_turn
 def get_artifact(request: Request, tenant: Reader, artifact_id: Id) -> Response:
     """An artifact in whatever status; supersedes and superseded_by name its neighbours in the chain (HMX-A §7)."""
     return _found(request, _store(request).get_artifact(tenant, artifact_id), "artifact")

@@ -26,6 +26,7 @@ from pipeline.service import standing
 from pipeline.service.access import OPERATOR, Reader
 from pipeline.service.kept import Kept
 from pipeline.service.problems import Kind, unavailable
+from pipeline.service.turns import in_turn
 from pipeline.settings import Settings
 from pipeline.stages.tables import (
     PatternRow,
@@ -135,6 +136,7 @@ async def get_overview(request: Request) -> Response:
 
 
 @router.get("/counts")
+@in_turn
 def get_counts(request: Request, tenant: Reader) -> Response:
     """How many artifacts the tenant's memory holds by type and status, and how many knowledge records by status."""
     store: Store = request.app.state.store

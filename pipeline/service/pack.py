@@ -1,7 +1,6 @@
 """A request → a context pack: what to look for, what is there, what of it is said. The one way to answer a query."""
 
 import time
-from typing import Final
 
 from pipeline.contracts.pack import ContextPack
 from pipeline.packs.assemble import assemble, with_duration
@@ -10,9 +9,9 @@ from pipeline.retrieval.plan import plan
 from pipeline.retrieval.request import PackRequest
 from pipeline.store.fetch import Store
 
-AT_ONCE: Final = 4
-"""Packs that a process makes at the same time. More would take the interpreter from one another, and threads from what
-else is asked."""
+AT_ONCE, AT_ONCE_EACH = 4, 3
+"""Packs that a process makes at the same time, and of one tenant. More would take the interpreter from one another, and
+threads from what else is asked."""
 
 
 def make_pack(store: Store, request: PackRequest) -> ContextPack:

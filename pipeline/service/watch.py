@@ -12,6 +12,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from pipeline.contracts.versions import HMX_VERSION
 from pipeline.observe.metrics import METRICS
+from pipeline.service.body import HELD
 from pipeline.service.completeness import COMPLETE, MEMORY_COMPLETE
 from pipeline.service.dialect.envelope import LIMITS, STARTED, speaks
 from pipeline.service.negotiation import HEADER
@@ -67,6 +68,8 @@ class Watch:
                     await send({"type": "websocket.close", "code": DEFECT})
         route: Any = scope.get("route")
         name = getattr(route, "path", UNMATCHED)
+        if HELD in scope:
+            scope["app"].state.bodies.release(scope)
         METRICS.requests.labels(name, status).inc()
         METRICS.request_seconds.labels(name).observe(took or time.perf_counter() - started)
 

@@ -197,7 +197,7 @@ def test_a_body_of_another_type_is_a_problem(service: httpx.Client, headers: dic
 
 def test_who_leaves_before_the_body_is_there_is_no_defect(service: httpx.Client, log: Log) -> None:
     before = log.records()
-    head = "POST /v1/hmx/events HTTP/1.1\r\nHost: x\r\nX-HMX-Tenant: acme\r\n"
+    head = "POST /v1/hmx/events HTTP/1.1\r\nHost: localhost\r\nX-HMX-Tenant: acme\r\n"
     head += "Content-Type: application/x-ndjson\r\nContent-Length: 1000\r\n\r\n"
     with socket.create_connection((service.base_url.host, service.base_url.port or 0)) as leaving:
         leaving.sendall(head.encode() + orjson.dumps(event("gone")) + b"\n")

@@ -30,6 +30,7 @@ from pipeline.service.dialect.reading import all_artifacts
 from pipeline.service.dialect.usage import Usage
 from pipeline.service.dialect.words import REQUEST_BYTES, Words, described, parsed, schema_of
 from pipeline.service.problems import Kind, unavailable
+from pipeline.service.turns import Turns
 from pipeline.settings import Settings, SettingsError
 from pipeline.store.fetch import Store
 from pipeline.store.views import Recent
@@ -75,9 +76,10 @@ class Learner:
     One barrier is under way at a time, and one more is enough for all who call meanwhile.
     """
 
-    def __init__(self, settings: Settings, store: Store) -> None:
+    def __init__(self, settings: Settings, store: Store, turns: Turns) -> None:
         self._settings = settings
         self._store = store
+        self._turns = turns
         self._under_way: asyncio.Task[None] | None = None
         self._next: asyncio.Task[None] | None = None
         self._told: Recent[Known] = Recent(TOLD_BYTES)
@@ -86,9 +88,9 @@ class Learner:
         """What was known, what is, and whether all that had been captured is in it. Raises ProblemError."""
         before = self._told.known([tenant])[tenant]
         if before is None:
-            before = await run_in_threadpool(known, self._store, tenant)
+            before = await self._turns.run(tenant, known, self._store, tenant)
         whole = await self._compiled()
-        now = await run_in_threadpool(known, self._store, tenant)
+        now = await self._turns.run(tenant, known, self._store, tenant)
         self._told.put(tenant, now, nbytes((tenant, now)))
         return before, now, whole
 

@@ -10,7 +10,6 @@ from typing import Annotated, Any, Final, Literal
 
 import orjson
 from fastapi import APIRouter, Query, Request
-from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import Response
 from pydantic import Field
 
@@ -30,7 +29,7 @@ from pipeline.service.dialect.usage import Usage
 from pipeline.service.dialect.words import REQUEST_BYTES, Words, described, parsed, schema_of
 from pipeline.service.pack import make_pack
 from pipeline.service.problems import Kind, ProblemError
-from pipeline.service.turns import turn
+from pipeline.service.turns import Turns, in_turn
 from pipeline.store.fetch import Ambiguous, Store
 
 PAGE: Final = 100
@@ -78,8 +77,8 @@ class Synthesis(Words):
 async def synthesize(request: Request, tenant: Reader) -> Response:
     """What memory has to say to a question, within a token budget."""
     asked = parsed(Synthesis, await read_body(request, REQUEST_BYTES))
-    async with turn(request.app.state.packs):
-        answer = await run_in_threadpool(_answer, _store(request), tenant, asked)
+    turns: Turns = request.app.state.packs
+    answer = await turns.run(tenant, _answer, _store(request), tenant, asked)
     usage: Usage = request.app.state.usage
     usage.count(tenant, "syntheses")
     usage.count(tenant, "tokens", answer["budget"]["used"])
@@ -155,6 +154,7 @@ def _budget(pack: ContextPack, kept: list[Entry]) -> dict[str, Any]:
 
 
 @router.get("/artifacts")
+@in_turn
 def list_artifacts(
     request: Request,
     tenant: Reader,
@@ -227,6 +227,7 @@ def _opened(cursor: str, sort: str) -> tuple[Any, str]:
 
 
 @router.get("/artifacts/{source_id:id}")
+@in_turn
 def get_artifact(request: Request, tenant: Reader, source_id: Id) -> Response:
     """An artifact; or what else an entry of a pack rests on, a knowledge record or an event, told like one."""
     store = _store(request)
