@@ -47,7 +47,7 @@ def create_app(settings: Settings) -> FastAPI:
         await run_in_threadpool(pack.read_tables)
         log = EventLog(bootstrap, topic)
         app.state.log = log
-        app.state.captures = capture.Captures(log, store, app.state.usage)
+        app.state.captures = capture.Captures(log, store, app.state.usage, app.state.parsing, app.state.reading)
         app.state.checks = {
             "kafka": Check("kafka", log.unreachable),
             "redis": Check("redis", lambda: _unreachable(store)),

@@ -164,7 +164,7 @@ def slices(values: Sequence[bytes]) -> Iterator[Sequence[bytes]]:
             yield values[begin:end]
             begin, held = end, 0
         held += len(value)
-    if held:
+    if values:
         yield values[begin:]
 
 

@@ -82,7 +82,7 @@ def _own(message: Message) -> list[tuple[bytes, bytes]]:
 
 
 def _told(scope: Scope) -> list[tuple[bytes, bytes]]:
-    """What every answer says; the tenant's limit; the version that is spoken, by the native routes; and of memory its state."""
+    """What every answer says; the tenant's limit; the version, by native routes; whether memory is complete."""
     told = {**ALWAYS, **scope.get(LIMITS, {})}
     if not speaks(scope):
         told[HEADER] = HMX_VERSION

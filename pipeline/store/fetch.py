@@ -28,6 +28,7 @@ from pipeline.retrieval.score import Fetched, Found
 from pipeline.retrieval.vectors import Embed
 from pipeline.settings import Settings
 from pipeline.store.blocks import Blocks, Client, connect, reachable, refuse_eviction
+from pipeline.store.capturing import Capturing
 from pipeline.store.keys import Keys, TenantKeys
 from pipeline.store.learnt import read_learnt
 from pipeline.store.search import Search, state_version
@@ -86,6 +87,10 @@ class Store:
         self._keys = keys
         self._blocks = Blocks(client, keys)
         self._search = Search(client, keys)
+
+    def capturing(self, epoch_ms: int) -> Capturing:
+        """Beside memory in the same Redis."""
+        return Capturing(self._client, self._keys, epoch_ms)
 
     @classmethod
     def open(cls, settings: Settings) -> Self:

@@ -47,6 +47,19 @@ class TenantKeys:
         """Sorted set of the ids of events with a time to live by when it ends, milliseconds."""
         return self._key("expiring")
 
+    @property
+    def capturing(self) -> bytes:
+        """String: from when on captures are taken, microseconds; absent where Redis was emptied (see capturing)."""
+        return self._key("capturing")
+
+    def captures(self, session_id: str) -> bytes:
+        """Hash: who appends captures to the session, who is next, and the last sequence."""
+        return self._key("captures", session_id)
+
+    def captured(self, event_id: str) -> bytes:
+        """String: an event of an idempotency key was appended lately."""
+        return self._key("captured", event_id)
+
     def event(self, event_id: str) -> bytes:
         """List: of every episode with that id its session, percent-encoded, and the episode itself. Of more than one
         session: the id is ambiguous."""

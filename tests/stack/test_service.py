@@ -16,7 +16,7 @@ import pytest
 
 from pipeline.contracts.pack import ContextPack, Explained
 from pipeline.contracts.schemas import documents
-from pipeline.service.pack import AT_ONCE, make_pack
+from pipeline.service.pack import AT_ONCE_EACH, make_pack
 from pipeline.settings import Settings
 from pipeline.store.blocks import Blocks, connect
 from pipeline.store.keys import Keys
@@ -334,7 +334,7 @@ def test_who_finds_no_turn_at_a_pack_is_told_so_and_the_next_finds_one(
     monkeypatch.setattr("pipeline.service.memory.make_pack", slow)
     monkeypatch.setattr("pipeline.service.turns.WAIT_S", 0.1)
     with serving(settings) as client, ThreadPoolExecutor() as pool:
-        first = [pool.submit(pack_of, client) for _ in range(AT_ONCE)]
+        first = [pool.submit(pack_of, client) for _ in range(AT_ONCE_EACH)]
         assert all(begun.acquire(timeout=30) for _ in first)
         refused = client.post("/v1/hmx/context-packs", json={"query": "q"}, headers=ACME)
         also = client.post("/v1/synthesize", json={"query": "q"}, headers={"Authorization": "Bearer hx_test_acme"})

@@ -174,7 +174,7 @@ class Memory:
         """Every key that every filling has alike, less the prefix, with its serialised value."""
         found = {}
         for key in self.client.scan_iter(match=f"{self.keys.prefix}hmx:*"):
-            if key in (self.keys.filling, self.keys.goals):
+            if key in (self.keys.filling, self.keys.goals) or b"}:captur" in key:  # captures are of no topic
                 continue
             kind = self.client.type(key)
             value = {

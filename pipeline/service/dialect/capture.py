@@ -1,8 +1,9 @@
 """`POST /v1/capture` and `/v1/capture/batch`: what a client saw, completed to HMX events and appended to the log.
 
 Enters: type, session, payload, metadata. Leaves: an id each, once Kafka has the event, and whether it is a duplicate: a
-key that this session used before names the same event, whoever asks and whatever is left of Redis. The sessions stage
-recognises what is appended twice all the same. Fails as a whole where Kafka does not acknowledge.
+key that this session used before names the same event, whichever process is asked, as long as Redis remembers it or the
+process itself. The sessions stage recognises what is appended twice all the same. Fails as a whole where Kafka does not
+acknowledge.
 """
 
 import asyncio
@@ -15,7 +16,6 @@ from typing import Any, Final
 import msgspec
 import orjson
 from fastapi import APIRouter, Request
-from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import Response
 
 from pipeline.contracts.event import ARRIVAL, SEQUENCE_MEANS
@@ -25,14 +25,15 @@ from pipeline.contracts.keys import session_key
 from pipeline.contracts.versions import HMX_VERSION
 from pipeline.observe.metrics import METRICS
 from pipeline.service.access import Writer
-from pipeline.service.body import read_body
+from pipeline.service.body import parsed, read_body
 from pipeline.service.dialect.envelope import success
-from pipeline.service.dialect.minting import LONGEST, Clock, Minted, keyed_id, random_id
+from pipeline.service.dialect.minting import EPOCH_MS, LONGEST, Clock, Holds, Minted, keyed_id, random_id
 from pipeline.service.dialect.usage import Usage
 from pipeline.service.dialect.words import described
-from pipeline.service.events import BODY_BYTES, Refused, Status, append, check
+from pipeline.service.events import BODY_BYTES, Refused, Status, append, check, slices
 from pipeline.service.log import EventLog, Record
 from pipeline.service.problems import Kind, ProblemError
+from pipeline.service.turns import Turns
 from pipeline.store.blocks import StoreUnavailableError
 from pipeline.store.fetch import Store
 
@@ -102,17 +103,21 @@ class Capture:
 class Captures:
     """Takes captures for all tenants. What it remembers only spares Redis a question."""
 
-    def __init__(self, log: EventLog, store: Store, usage: Usage) -> None:
+    def __init__(self, log: EventLog, store: Store, usage: Usage, parsing: Turns, reading: Turns) -> None:
         self._log = log
         self._store = store
         self._usage = usage
-        self._clock = Clock()
+        self._parsing = parsing
+        self._reading = reading
+        self._capturing = store.capturing(EPOCH_MS)
+        self._holds = Holds(self._capturing, reading, Clock())
         self._known: OrderedDict[tuple[str, str], None] = OrderedDict()
         self._appending: dict[tuple[str, str], asyncio.Future[None]] = {}
 
     async def take(self, tenant: str, sent: Sequence[bytes], trace: bytes = b"") -> list[Capture]:
         """What became of each. Raises ProblemError where Kafka does not take them."""
-        captures = await run_in_threadpool(self._checked, tenant, sent)
+        parts = [await self._parsing.run(tenant, _checked, tenant, part) for part in slices(sent)]
+        captures = [capture for part in parts for capture in part]
         to_append = self._chosen(tenant, captures)
         try:
             if to_append:
@@ -125,19 +130,16 @@ class Captures:
         self._count(tenant, captures)
         return captures
 
-    def _checked(self, tenant: str, sent: Sequence[bytes]) -> list[Capture]:
-        """As intake checks them, and looked up where a key may have been used; without Redis none is."""
-        captures = [_completed(tenant, one) for one in sent]
-        with suppress(StoreUnavailableError):
-            for capture in captures:
-                if capture.keyed and capture.refused is None:
-                    capture.duplicate = self._in_memory(tenant, capture)
-        return captures
-
-    def _in_memory(self, tenant: str, capture: Capture) -> bool:
-        if (tenant, capture.event_id) in self._known:
-            return True
-        return self._store.get_event(tenant, capture.event_id, capture.session_id) is not None
+    def _in_memory(self, tenant: str, captures: Sequence[Capture]) -> list[bool]:
+        """Which of them any process has appended lately, or memory holds; without Redis none."""
+        try:
+            known = self._capturing.known(tenant, [capture.event_id for capture in captures])
+            return [
+                found or self._store.get_event(tenant, capture.event_id, capture.session_id) is not None
+                for capture, found in zip(captures, known, strict=True)
+            ]
+        except StoreUnavailableError:
+            return [False] * len(captures)
 
     def _chosen(self, tenant: str, captures: Sequence[Capture]) -> list[Capture]:
         """Those to append; the first of several with one key, unless another request is at it."""
@@ -157,18 +159,29 @@ class Captures:
 
     async def _append(self, tenant: str, captures: Sequence[Capture], trace: bytes) -> None:
         """Nothing is awaited between minting and handing over: in the log one session's sequences only rise."""
-        records = []
-        for capture in captures:
-            minted = self._clock.next()
-            if not capture.keyed:
-                capture.fields["event_id"] = random_id(minted.ms)
-            session, name = capture.session_id, capture.event_id
-            headers = [*event_headers(tenant, session, name), *trace_headers(trace)]
-            records.append(Record(session_key(tenant, session), _written(capture, minted), headers))
-        await append(self._log, records)
-        for capture in captures:
-            if capture.keyed:
-                self._known[tenant, capture.event_id] = None
+        keyed = [capture for capture in captures if capture.keyed]
+        async with self._holds.of(tenant, {capture.session_id for capture in captures}) as holds:
+            if keyed:
+                found = await self._reading.run(tenant, self._in_memory, tenant, keyed)
+                for capture, duplicate in zip(keyed, found, strict=True):
+                    capture.duplicate = duplicate
+            records = []
+            for capture in captures:
+                if capture.duplicate:
+                    continue
+                minted = holds[capture.session_id].next()
+                if not capture.keyed:
+                    capture.fields["event_id"] = random_id(minted.ms)
+                session, name = capture.session_id, capture.event_id
+                headers = [*event_headers(tenant, session, name), *trace_headers(trace)]
+                records.append(Record(session_key(tenant, session), _written(capture, minted), headers))
+            await append(self._log, records)
+            if keyed:
+                with suppress(StoreUnavailableError):  # the stage recognises what is appended again
+                    names = [capture.event_id for capture in keyed]
+                    await self._reading.run(tenant, self._capturing.appended, tenant, names)
+        for capture in keyed:
+            self._known[tenant, capture.event_id] = None
         while len(self._known) > REMEMBERED:
             self._known.popitem(last=False)
 
@@ -197,6 +210,10 @@ class Captures:
                 METRICS.events_accepted.labels(Status.ACCEPTED).inc()
                 self._usage.count(tenant, "ingested")
                 self._usage.count(tenant, f"type:{capture.fields['event_type']}")
+
+
+def _checked(tenant: str, sent: Sequence[bytes]) -> list[Capture]:
+    return [_completed(tenant, one) for one in sent]
 
 
 def _completed(tenant: str, sent: bytes) -> Capture:
@@ -265,7 +282,8 @@ async def capture(request: Request, tenant: Writer) -> Response:
 async def capture_batch(request: Request, tenant: Writer) -> Response:
     """Up to 1,000 events; one that is not valid is counted, and no reason to leave the others out."""
     try:
-        events = [bytes(raw) for raw in _batch(await read_body(request, BODY_BYTES)).events]
+        body = await read_body(request, BODY_BYTES)
+        events = await parsed(request, tenant, body, lambda: [bytes(raw) for raw in _batch(body).events])
     except (ValueError, RecursionError):
         raise ProblemError(Kind.INVALID_REQUEST, "send events, an array", path="$.events") from None
     if len(events) > BATCH_EVENTS:

@@ -1,21 +1,34 @@
-"""What a capture leaves out of an event and the service adds: its id, its time and its place in its session (Y07).
+"""What a capture leaves out of an event and the service adds: its id, its time and its place in its session (Y07, Y25).
 
 The sequence is a hybrid logical clock: milliseconds since 2020 and a counter of 4,096 within each, below 2^53 until
-2089, so that no store can lose a digit. It never repeats in one process, goes on after a restart and needs no store. It
-says only in which order events came: each event says so, and no window waits for its gaps.
+2089, so that no store can lose a digit. It says only in which order events came: each event says so, and no window
+waits for its gaps. A process holds a session while it appends to it: in the log the session's sequences rise strictly,
+whichever process takes a capture and though Redis is emptied meanwhile. Without Redis each process counts by its own
+clock: its own sequences rise, and those of two processes may cross.
 """
 
+import asyncio
 import secrets
 import time
 import uuid
-from collections.abc import Callable
+import weakref
+from collections.abc import AsyncIterator, Callable, Collection, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from typing import Final, NamedTuple
 
 from pipeline.contracts.ids import content_id
+from pipeline.service.problems import RETRY, Kind, ProblemError
+from pipeline.service.turns import Turns
+from pipeline.store.blocks import StoreUnavailableError
+from pipeline.store.capturing import Capturing
 
 EPOCH_MS: Final = 1_577_836_800_000
 """2020-01-01T00:00:00Z"""
 COUNTER_BITS: Final = 12
+HOLD_S: Final = 0.05
+"""A process that has held a session for so long lets another one have it."""
+WAIT_S: Final = 10.0
+LOOK_S: Final = (0.002, 0.02)
 
 
 class Minted(NamedTuple):
@@ -40,9 +53,102 @@ class Clock:
         self._last = 0
 
     def next(self) -> Minted:
-        """After every one before. More than 4,096 in a millisecond run ahead of the machine's clock."""
-        self._last = max(self._last + 1, (self._now_ms() - EPOCH_MS) << COUNTER_BITS)
-        return Minted(self._last, (self._last >> COUNTER_BITS) + EPOCH_MS)
+        """After every one of this process. More than 4,096 in a millisecond run ahead of the machine's clock."""
+        return self.given(max(self._last + 1, (self._now_ms() - EPOCH_MS) << COUNTER_BITS))
+
+    def given(self, sequence: int) -> Minted:
+        self._last = max(self._last, sequence)
+        return Minted(sequence, (sequence >> COUNTER_BITS) + EPOCH_MS)
+
+
+class Hold:
+    """A session that this process appends to; without Redis no `token` says so to others."""
+
+    def __init__(self, clock: Clock, first: int | None, token: str) -> None:
+        self._clock = clock
+        self._first = first
+        self.token = token
+        self.last = 0
+        self.users = 0
+        self.left = asyncio.Event()
+        self._until = time.monotonic() + HOLD_S
+
+    @property
+    def open(self) -> bool:
+        """Further captures may join."""
+        return time.monotonic() < self._until
+
+    def next(self) -> Minted:
+        """After every one before in the session."""
+        minted = self._clock.next() if self._first is None else self._clock.given(max(self.last + 1, self._first))
+        self.last = minted.sequence
+        return minted
+
+
+class Holds:
+    """The sessions that this process appends to. Belongs to one event loop."""
+
+    def __init__(self, capturing: Capturing, turns: Turns, clock: Clock) -> None:
+        self._capturing = capturing
+        self._turns = turns
+        self._clock = clock
+        self._held: dict[tuple[str, str], Hold] = {}
+        self._gates: weakref.WeakValueDictionary[tuple[str, str], asyncio.Lock] = weakref.WeakValueDictionary()
+
+    @asynccontextmanager
+    async def of(self, tenant: str, sessions: Collection[str]) -> AsyncIterator[Mapping[str, Hold]]:
+        """Raises ProblemError where another process has one of them for too long."""
+        holds: dict[str, Hold] = {}
+        async with AsyncExitStack() as gates:
+            for session in sorted(sessions):
+                gate = self._gates.setdefault((tenant, session), asyncio.Lock())
+                await gates.enter_async_context(gate)
+            held = [self._held.get((tenant, session)) for session in sessions]
+            if not all(hold is not None and hold.open for hold in held):
+                for hold in held:  # who waits for a session holds none, or two processes could wait for each other
+                    if hold is not None:
+                        await hold.left.wait()
+                self._held.update(await self._enter(tenant, sorted(sessions)))
+            for session in sessions:
+                holds[session] = self._held[tenant, session]
+                holds[session].users += 1
+        try:
+            yield holds
+        finally:
+            await asyncio.shield(self._leave(tenant, holds))
+
+    async def _enter(self, tenant: str, sessions: list[str]) -> dict[tuple[str, str], Hold]:
+        token = secrets.token_hex(8)
+        deadline, pause = time.monotonic() + WAIT_S, LOOK_S[0]
+        first: Mapping[str, int | None]
+        while True:
+            try:
+                first = await self._turns.run(tenant, self._capturing.enter, tenant, token, sessions)
+            except StoreUnavailableError:
+                first, token = dict.fromkeys(sessions), ""
+            if first:
+                return {(tenant, session): Hold(self._clock, at, token) for session, at in first.items()}
+            if time.monotonic() + pause > deadline:
+                raise ProblemError(Kind.BUSY, "another process appends to the session; send it again", RETRY)
+            await asyncio.sleep(pause)
+            pause = min(2 * pause, LOOK_S[1])
+
+    async def _leave(self, tenant: str, holds: Mapping[str, Hold]) -> None:
+        done: dict[str, dict[str, int]] = {}
+        for session, hold in holds.items():
+            hold.users -= 1
+            if not hold.users:
+                done.setdefault(hold.token, {})[session] = hold.last
+        for token, last in done.items():
+            for session in last:
+                del self._held[tenant, session]
+            try:
+                if token:
+                    with suppress(StoreUnavailableError):  # others wait for a while then
+                        await self._turns.run(tenant, self._capturing.leave, tenant, token, last)
+            finally:
+                for session in last:
+                    holds[session].left.set()
 
 
 def random_id(ms: int) -> str:

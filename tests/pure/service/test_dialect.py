@@ -20,6 +20,7 @@ from pipeline.service.dialect.learn import Active, Learner, Options, compared
 from pipeline.service.dialect.minting import EPOCH_MS, LONGEST, Clock, keyed_id, random_id
 from pipeline.service.dialect.usage import KEPT_MINUTES, NAMES, TENANTS, Usage
 from pipeline.service.problems import Kind, ProblemError
+from pipeline.service.turns import Turns
 from pipeline.settings import Settings
 from pipeline.store.fetch import ArtifactPage
 
@@ -128,7 +129,7 @@ class Nothing:
 
 def learner() -> Learner:
     nothing: Any = Nothing()
-    return Learner(Settings(), nothing)
+    return Learner(Settings(), nothing, Turns(2, 2))
 
 
 def test_all_who_ask_while_a_barrier_is_under_way_share_the_next_one(monkeypatch: pytest.MonkeyPatch) -> None:

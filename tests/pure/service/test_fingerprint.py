@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from pipeline.service import fingerprint
-from pipeline.service.fingerprint import AT_ONCE, FingerprintRequest
+from pipeline.service.fingerprint import AT_ONCE, AT_ONCE_EACH, FingerprintRequest
+from pipeline.service.turns import Turns
 
 
 def test_few_fingerprints_are_made_at_once_and_none_on_the_event_loop(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -32,9 +33,9 @@ def test_few_fingerprints_are_made_at_once_and_none_on_the_event_loop(monkeypatc
     monkeypatch.setattr(fingerprint, "make_fingerprint", make)
 
     async def asked() -> list[bytes]:
-        state = SimpleNamespace(store=None, fingerprints=asyncio.Semaphore(AT_ONCE))
+        state = SimpleNamespace(store=None, fingerprints=Turns(AT_ONCE, AT_ONCE_EACH))
         request: Any = SimpleNamespace(app=SimpleNamespace(state=state))
-        asks = (fingerprint.fingerprint_json(request, "acme", FingerprintRequest()) for _ in range(8))
+        asks = (fingerprint.fingerprint_json(request, f"tenant {n % 4}", FingerprintRequest()) for n in range(8))
         return await asyncio.gather(*asks)
 
     assert asyncio.run(asked()) == [b"made"] * 8

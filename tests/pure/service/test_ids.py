@@ -46,7 +46,7 @@ def asked(method: str, path: str, body: object, name: str, headers: dict[str, st
         app = create_app(Settings(kafka_bootstrap="127.0.0.1:1", redis_url="redis://127.0.0.1:1"))
         transport = httpx.ASGITransport(app, raise_app_exceptions=False)
         content = b"" if body is None else orjson.dumps(body).replace(b"{id}", orjson.dumps(name)[1:-1])
-        async with httpx.AsyncClient(transport=transport, base_url="http://service") as client:
+        async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:
             sent = {**headers, "Content-Type": "application/json"}
             return await client.request(
                 method, path.replace("{id}", quote(name, safe="")), content=content, headers=sent

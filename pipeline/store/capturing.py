@@ -1,0 +1,104 @@
+"""What service processes tell each other about captures: who appends to a session now, and which events were appended.
+
+A session is appended to by one process at a time, so that its sequences rise in the log whichever process takes a
+capture. Enters: a process' token, and sessions of a tenant. Leaves: the sequence each may begin with: above every one
+before, and not below the time of Redis, which goes on when Redis is emptied. Whoever waits goes before whoever comes
+back. A process that dies holds its sessions for HELD_MS. Where Redis has just been emptied, nobody is let in for
+EMPTIED_MS: by then who held a session has appended. Fails with StoreUnavailableError.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from pipeline.contracts.limits import SESSION_FORGOTTEN_MS
+from pipeline.store.blocks import Client, reachable
+from pipeline.store.keys import Keys
+
+HELD_MS: Final = 12_000
+"""Longer than Kafka is waited for: by then what was to be appended stands in the log, or never will."""
+WAITED_MS: Final = 100
+"""So long whoever waits is the next one, unless it asks again."""
+EMPTIED_MS: Final = 500
+_US: Final = 1_000
+
+_ENTER: Final = """
+local time = redis.call('TIME')
+local now = time[1] * 1000000 + time[2]
+local me, held, waited, emptied = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
+redis.call('SET', KEYS[1], string.format('%.0f', now + emptied), 'NX')
+if now < tonumber(redis.call('GET', KEYS[1])) then return {} end
+local busy, awaited = false, false
+for i = 2, #KEYS do
+  local had = redis.call('HMGET', KEYS[i], 'by', 'until', 'next', 'next_until')
+  busy = busy or (had[1] and had[1] ~= me and tonumber(had[2]) > now)
+  awaited = awaited or (had[3] and had[3] ~= me and tonumber(had[4]) > now)
+end
+if busy or awaited then
+  for i = 2, #KEYS do
+    if not awaited then redis.call('HSET', KEYS[i], 'next', me, 'next_until', string.format('%.0f', now + waited)) end
+    redis.call('PEXPIRE', KEYS[i], ARGV[6])
+  end
+  return {}
+end
+local least = math.floor((now / 1000 - tonumber(ARGV[5])) * 4096)
+local first = {}
+for i = 2, #KEYS do
+  local last = tonumber(redis.call('HGET', KEYS[i], 'last') or '0')
+  first[#first + 1] = string.format('%.0f', math.max(last + 1, least))
+  redis.call('HSET', KEYS[i], 'by', me, 'until', string.format('%.0f', now + held))
+  redis.call('HDEL', KEYS[i], 'next', 'next_until')
+  redis.call('PEXPIRE', KEYS[i], ARGV[6])
+end
+return first
+"""
+_LEAVE: Final = """
+for i = 1, #KEYS do
+  if redis.call('HGET', KEYS[i], 'by') == ARGV[1] then
+    redis.call('HDEL', KEYS[i], 'by', 'until')
+    redis.call('HSET', KEYS[i], 'last', ARGV[i + 1])
+  end
+end
+"""
+
+
+class Capturing:
+    """Threads may share one."""
+
+    def __init__(self, client: Client, keys: Keys, epoch_ms: int) -> None:
+        """Sequences count from `epoch_ms`, 4,096 in a millisecond."""
+        self._client = client
+        self._keys = keys
+        self._epoch_ms = epoch_ms
+        self._enter = client.register_script(_ENTER)
+        self._leave = client.register_script(_LEAVE)
+
+    def enter(self, tenant_id: str, token: str, sessions: Sequence[str]) -> dict[str, int]:
+        """The first sequence of each session; nothing while another process appends to one of them."""
+        tenant = self._keys.tenant(tenant_id)
+        keys = [tenant.capturing, *map(tenant.captures, sessions)]
+        times = (HELD_MS * _US, WAITED_MS * _US, EMPTIED_MS * _US, self._epoch_ms, SESSION_FORGOTTEN_MS)
+        with reachable():
+            first = self._enter(keys=keys, args=[token, *times])
+        return {session: int(at) for session, at in zip(sessions, first, strict=False)}
+
+    def leave(self, tenant_id: str, token: str, last: Mapping[str, int]) -> None:
+        """`last` is the highest sequence that was given in each session."""
+        tenant = self._keys.tenant(tenant_id)
+        with reachable():
+            self._leave(keys=list(map(tenant.captures, last)), args=[token, *last.values()])
+
+    def appended(self, tenant_id: str, event_ids: Sequence[str]) -> None:
+        """These stand in the log."""
+        tenant = self._keys.tenant(tenant_id)
+        with reachable(), self._client.pipeline(transaction=False) as pipe:
+            for event_id in event_ids:
+                pipe.set(tenant.captured(event_id), b"", px=SESSION_FORGOTTEN_MS)
+            pipe.execute()
+
+    def known(self, tenant_id: str, event_ids: Sequence[str]) -> list[bool]:
+        """Whether any process has appended each lately."""
+        tenant = self._keys.tenant(tenant_id)
+        with reachable(), self._client.pipeline(transaction=False) as pipe:
+            for event_id in event_ids:
+                pipe.exists(tenant.captured(event_id))
+            return [bool(found) for found in pipe.execute()]

@@ -1,0 +1,78 @@
+"""Service processes take a session in turn, through Redis: one at a time, none for ever, no sequence twice."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import pytest
+
+from pipeline.store import capturing
+from pipeline.store.capturing import Capturing
+from tests.support.memory import Memory
+from tests.support.waiting import until
+
+EPOCH_MS = 1_577_836_800_000
+
+
+@pytest.fixture
+def shared(memory: Memory, monkeypatch: pytest.MonkeyPatch) -> Capturing:
+    monkeypatch.setattr(capturing, "EMPTIED_MS", 0)
+    return Capturing(memory.client, memory.keys, EPOCH_MS)
+
+
+def test_a_session_is_one_process_s_until_it_leaves(shared: Capturing) -> None:
+    first = shared.enter("acme", "a", ["s", "t"])
+    assert first.keys() == {"s", "t"}
+    assert shared.enter("acme", "b", ["t", "u"]) == {}, "all of them or none"
+    assert shared.enter("acme", "c", ["v"]).keys() == {"v"}
+    assert shared.enter("globex", "d", ["s"]).keys() == {"s"}
+    shared.leave("acme", "somebody else", {"t": 5})
+    assert shared.enter("acme", "b", ["t", "u"]) == {}
+    shared.leave("acme", "a", {"s": first["s"] + 7, "t": first["t"] + 10**9})
+    assert shared.enter("acme", "b", ["t", "u"])["t"] == first["t"] + 10**9 + 1
+
+
+def test_whoever_waits_goes_before_whoever_comes_back(shared: Capturing, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(capturing, "WAITED_MS", 60_000)
+    shared.enter("acme", "a", ["s"])
+    assert shared.enter("acme", "b", ["s"]) == {}
+    shared.leave("acme", "a", {"s": 1})
+    assert shared.enter("acme", "a again", ["s"]) == {}
+    assert shared.enter("acme", "b", ["s"]).keys() == {"s"}
+
+
+def test_a_process_that_dies_has_held_a_session_for_a_while_only(
+    shared: Capturing, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(capturing, "HELD_MS", 50)
+    assert shared.enter("acme", "dead", ["s"])
+    until(lambda: shared.enter("acme", "b", ["s"]), "the session is free")
+
+
+def test_sequences_rise_though_redis_is_emptied(memory: Memory, shared: Capturing) -> None:
+    given = []
+    for token in map(str, range(40)):
+        first = shared.enter("acme", token, ["s"])["s"]
+        given += [first, first + 1]
+        shared.leave("acme", token, {"s": first + 1})
+        if token == "20":
+            memory.wipe()
+    assert all(a < b for a, b in pairwise(given))
+    assert given[-1] < 2**53
+
+
+def test_where_redis_was_emptied_nobody_appends_before_the_last_one_has(
+    memory: Memory, shared: Capturing, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert shared.enter("acme", "a", ["s"])
+    monkeypatch.setattr(capturing, "EMPTIED_MS", 60_000)
+    memory.wipe()
+    assert shared.enter("acme", "b", ["s"]) == {}
+    assert shared.enter("acme", "b", ["t"]) == {}
+
+
+def test_what_was_appended_is_known_to_all(memory: Memory, shared: Capturing) -> None:
+    shared.appended("acme", ["e1", "e 2"])
+    other = Capturing(memory.client, memory.keys, EPOCH_MS)
+    assert other.known("acme", ["e1", "e3", "e 2"]) == [True, False, True]
+    assert other.known("globex", ["e1"]) == [False]
