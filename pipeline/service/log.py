@@ -16,6 +16,8 @@ from pipeline.contracts.headers import Headers
 from pipeline.kafka.clients import plain_producer, sendable
 
 ACKNOWLEDGED_MS: Final = 10_000
+AT_ONCE: Final = 1_000
+"""Records that are handed over before other requests have a turn of the event loop: what captures append at most."""
 REACHED_S: Final = 2.0
 POLL_S: Final = 0.1
 
@@ -84,6 +86,8 @@ class EventLog:
         delivery = _Delivery(len(records))
         try:
             for index, (key, value, headers) in enumerate(records):
+                if index and not index % AT_ONCE:
+                    await asyncio.sleep(0)
                 report = partial(delivery.report, index)
                 self._producer.produce(self.topic, value, key.encode(), headers=sendable(headers), on_delivery=report)
         except BufferError:

@@ -19,6 +19,7 @@ from pipeline.contracts.knowledge import KnowledgeRecord
 from pipeline.contracts.limits import KB
 from pipeline.contracts.model import Model
 from pipeline.contracts.pack import ContextPack, OverviewPack, Vocabulary
+from pipeline.intake.ranges import out_of_range_path
 from pipeline.observe.metrics import METRICS
 from pipeline.packs.vocabulary import in_overview
 from pipeline.retrieval.request import PackRequest
@@ -119,7 +120,9 @@ def _pack_request(body: bytes, tenant: str) -> tuple[PackRequest, Conditions]:
     try:
         fields = orjson.loads(body)
     except orjson.JSONDecodeError:
-        raise ProblemError(Kind.INVALID_REQUEST, "the body is not JSON", path="$") from None
+        path = out_of_range_path(body)
+        detail = "the body is not JSON" if path == "$" else "the number is out of range"
+        raise ProblemError(Kind.INVALID_REQUEST, detail, path=path) from None
     if not isinstance(fields, dict):
         raise ProblemError(Kind.INVALID_REQUEST, "the body is no JSON object", path="$")
     if fields.setdefault("tenant_id", tenant) != tenant:

@@ -22,7 +22,9 @@ from pipeline.contracts.event import ARRIVAL, SEQUENCE_MEANS
 from pipeline.contracts.headers import TRACEPARENT, event_headers, trace_headers
 from pipeline.contracts.instants import format_ms
 from pipeline.contracts.keys import session_key
+from pipeline.contracts.rejections import Reason
 from pipeline.contracts.versions import HMX_VERSION
+from pipeline.intake.ranges import out_of_range_path
 from pipeline.observe.metrics import METRICS
 from pipeline.service.access import Writer
 from pipeline.service.body import parsed, read_body
@@ -47,6 +49,7 @@ _SAID: Final[Mapping[str, str]] = {
     "$.session_id": "$.sessionId",
     "$.content": "$.payload",
     "$.metadata": "$.metadata",
+    "$.idempotency_key": "$.idempotencyKey",
     "$.agent_id": "$.metadata.agentId",
 }
 """Where a client has said what an event's field is made of."""
@@ -231,7 +234,12 @@ def _event(tenant: str, sent: bytes) -> Capture:
         given = {name: bytes(raw) for name, raw in _members(sent).items()}
         said: dict[str, Any] = {name: orjson.loads(raw) for name, raw in given.items() if name != "payload"}
     except (ValueError, RecursionError):
-        return Capture({}, keyed=False, refused=Refused("wrong_type", "$", "an event is a JSON object"))
+        path = out_of_range_path(sent)
+        if path != "$":
+            refused = Refused(Reason.NUMBER_OUT_OF_RANGE, path, Reason.NUMBER_OUT_OF_RANGE.advice)
+        else:
+            refused = Refused("wrong_type", "$", "an event is a JSON object")
+        return Capture({}, keyed=False, refused=refused)
     metadata = said.get("metadata")
     known: dict[str, Any] = metadata if isinstance(metadata, dict) else {}
     key, session = _first(said, _KEY) or _first(known, _KEY), said.get("sessionId")
@@ -304,8 +312,9 @@ async def capture_batch(request: Request, tenant: Writer) -> Response:
 def said_path(path: str) -> str:
     """The path in what the client has sent."""
     for ours, theirs in _SAID.items():
-        if path == ours or path.startswith((f"{ours}.", f"{ours}[")):
-            return theirs + path[len(ours) :]
+        for named in (ours, theirs):  # of what could not be read the path is theirs already
+            if path == named or path.startswith((f"{named}.", f"{named}[")):
+                return theirs + path[len(named) :]
     return "$"
 
 
