@@ -195,7 +195,7 @@ GROUPS: Final[Mapping[str, Mapping[str, str]]] = {
         "Y20": "an id has at most 512 bytes of UTF-8, a longer one is refused with its path",
         "Y22": "token_estimate is an upper bound of cl100k and o200k, entries counted as joined",
         "Y24": "a restarted session is put in order whichever of its events comes first",
-        "Y25": "minted sequences of a session rise strictly whichever process takes a capture, though Redis is emptied",
+        "Y25": "minted sequences of a session rise whichever process takes a capture",
     },
 }
 
