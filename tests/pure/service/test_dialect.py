@@ -137,7 +137,8 @@ def test_all_who_ask_while_a_barrier_is_under_way_share_the_next_one(monkeypatch
 
     async def asking() -> list[Any]:
         loop, begun, ours = asyncio.get_running_loop(), asyncio.Event(), learner()
-        ours._told.update({f"t{n}": {} for n in range(30)})
+        for n in range(30):
+            ours._told.put(f"t{n}", {}, 1)
 
         def waiting(*_: Any) -> None:
             barriers.append(1)
