@@ -104,6 +104,7 @@ class _Rebuild:
                 " what comes twice from there is no duplicate any more"
             )
         published = outputs.newest(self._on_progress)
+        self._refold.expect(published)
         self._decide(_stored(present), outputs)
         self._refold.position = marks.low
         self._refold.fold(batches(self._rows(published.origin)))
@@ -115,17 +116,19 @@ class _Rebuild:
         if stored is not None and stored.topic_id != topic_id:
             raise RebuildError(f"{self._source} is another topic than the one that the state belongs to")
         published = outputs.newest(self._on_progress)
+        self._refold.expect(published)
         self._decide(stored, outputs)
         self._refold.fold(batches(self._rows(published.origin)))
         # A position before what has been published is none: the broker has lost the state that came after it.
         position = stored.position if stored is not None and stored.position >= published.origin else None
-        end = max(published.origin + 1, position or 0)
-        self._refold.finish(self._rows(end), published, position)
+        log_end = self._cluster.watermarks(self._source, self._partition).high
+        self._refold.finish(self._rows(log_end), published.origin, position)
         if self._refold.unmade:
             topics = ", ".join(sorted({record.topic for record in self._refold.unmade}))
             self._insist(
-                f"the log, folded anew, does not make the output of offset {published.origin} that stands in {topics}:"
-                " HMX_ORDERING and HMX_WINDOW_MS have to be the worker's, and the release the one that wrote it"
+                f"the log, folded anew, does not make what stands last in {topics}: HMX_ORDERING and HMX_WINDOW_MS have"
+                " to be the worker's, and the release the one that wrote it. Where the position can't be read either,"
+                f" outputs after offset {published.origin} may come twice"
             )
         return self._write(present, stored, topic_id)
 
@@ -209,7 +212,8 @@ class PublishedOutputs:
         self._partition = partition
         places = [(topic, n) for topic in stage.outputs for n in range(partitions[topic])]
         self._read = dict.fromkeys([*places, (stage.dead_letters, partition)], 0)
-        self._last: dict[tuple[str, int], tuple[int, Placed]] = {}
+        self._newest = -1
+        self._last: dict[tuple[str, int], Placed] = {}
         self.rejected: dict[Reason, set[int]] = {Reason.DEADLY: set(), Reason.OUTPUT_REFUSED: set()}
         """By a decision that no fold makes anew."""
 
@@ -223,14 +227,14 @@ class PublishedOutputs:
             for row in watch(map(row_of, messages)):
                 self._see(place, row)
             self._read[place] = high
-        newest = max((origin for origin, _ in self._last.values()), default=-1)
-        return Published(newest, frozenset(record for origin, record in self._last.values() if origin == newest))
+        return Published(self._newest, frozenset(self._last.values()))
 
     def _see(self, place: tuple[str, int], row: Row) -> None:
         origin = origin_of(row)
         if origin is None or origin[0] != self._partition:
             return
-        self._last[place] = origin[1], Placed(*place, row.key, row.value)
+        self._newest = max(self._newest, origin[1])
+        self._last[place] = Placed(*place, row.key, row.value, tuple(row.headers))
         if place[0] == self._stage.dead_letters:
             reason = header(row.headers, REASON)
             for decided, offsets in self.rejected.items():

@@ -14,6 +14,7 @@ from confluent_kafka import Message
 from pipeline.contracts.keys import tenant_partition
 from pipeline.kafka.clients import Cluster, Watermarks, read_partition
 from pipeline.kafka.reach import existing_topics
+from pipeline.kafka.transaction import KEY_ERRORS
 from pipeline.settings import Settings
 from pipeline.stages.tables import StateRecord
 from pipeline.topology import EVIDENCE, Stage
@@ -56,4 +57,4 @@ def state_records(
 
 
 def _record(message: Message) -> StateRecord:
-    return StateRecord((message.key() or b"").decode(), message.value(), message.timestamp()[1])
+    return StateRecord((message.key() or b"").decode(errors=KEY_ERRORS), message.value(), message.timestamp()[1])

@@ -4,8 +4,9 @@ Enters: the log's records in order, what the output topics hold last of this par
 it can be read. Leaves: the state records and the position. Pure; raises what a fold's timer raises.
 
 A transaction may end between two timers, or between two turns of what a record has begun. So a position alone does not
-say how far the outputs go: near it the log is folded step by step, and the first step that puts out something that
-is not published yet is left to the worker.
+say how far the outputs go: near it the log is folded step by step, until everything that was published has come out
+once more. An event that waited is released by a later record than its own, so the newest origin alone does not say it
+either.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -22,15 +23,16 @@ class Placed(NamedTuple):
     partition: int
     key: bytes | None
     value: bytes | None
+    headers: tuple[tuple[str, bytes], ...]
 
 
 class Published(NamedTuple):
-    """What came last of a source partition."""
+    """What came of a source partition."""
 
     origin: int = -1
-    """The newest offset that an output names as its origin; -1: there is no output."""
+    """The newest offset that an output names as its origin, so it has been read; -1: there is no output."""
     records: frozenset[Placed] = frozenset()
-    """The last record of that origin in each output partition."""
+    """The last record in each output partition: what was put out there last."""
 
 
 class Refold:
@@ -40,41 +42,44 @@ class Refold:
         self.state: dict[str, bytes] = {}
         self.position = 0
         """Next offset to fold."""
-        self.unmade: frozenset[Placed] = frozenset()
-        """What stands in the outputs and did not come out again: the log was folded otherwise then."""
+        self.unmade: set[Placed] = set()
+        """What stands in the outputs and has not come out again; in the end: the log was folded otherwise then."""
+        self._made: set[Placed] = set()
+        self._tentative: dict[str, bytes | None] = {}
         self._stands = (0, dict[str, int]())
         """Clock and counts at the position."""
 
+    def expect(self, published: Published) -> None:
+        self.unmade = set(published.records) - self._made
+
     def fold(self, batches: Iterable[Sequence[Record]]) -> None:
-        """Records whose outputs have all been published: those before `Published.origin`."""
+        """Records that are through, with all that came of them: those before `Published.origin`."""
         for batch in batches:
             for part in self.executor.parts(batch):
                 self._keep(part, batch[-1].offset + 1)
 
-    def finish(self, records: Iterable[Record], published: Published, position: int | None) -> None:
-        """From `Published.origin` on, up to the stored position, or as far as outputs have been published. The executor
-        is spent then."""
+    def finish(self, records: Iterable[Record], origin: int, position: int | None) -> None:
+        """From `Published.origin` on, up to the stored position and what was published beyond it, or where there is no
+        position, as far as outputs have been published. The executor is spent then."""
         self.executor.part_steps = 1
-        waited = set(published.records)
-        end = published.origin + 1 if position is None else position
-        for record, following in _followed(records, end):
-            if not self._step_through(record, following, waited, position):
+        for record, following in _followed(records):
+            if not self._step_through(record, following, origin, position):
                 break
-        self.unmade = frozenset(waited)
         if position is not None:
             self.position = position
 
-    def _step_through(self, record: Record, following: int, waited: set[Placed], position: int | None) -> bool:
+    def _step_through(self, record: Record, following: int, origin: int, position: int | None) -> bool:
         """False once the outputs go no further."""
+        beyond = record.offset >= position if position is not None else record.offset > origin
+        begun = False
         for part in self.executor.parts([record]):
-            if position is not None and record.offset >= position and part.folded:
+            # A record that another one has followed was committed as a whole, and the last one but for its turns.
+            certain = position is not None and not beyond and (following < position or not begun)
+            silent = position is not None and not (beyond or part.effects.outputs or part.effects.appends)
+            if (not self.unmade and not certain and not silent) or (position is not None and beyond and part.folded):
                 return False
-            # All of a record that another one has followed was committed, and of the last one all before its turns.
-            certain = position is not None and (following < position or self.position < following <= position)
-            if (part.effects.outputs or part.effects.appends) and not waited and not certain:
-                return False
-            waited.difference_update(map(placed, part.effects.outputs))
-            self._keep(part, following if part.folded else record.offset)
+            begun = begun or part.folded > 0
+            self._keep(part, following if part.folded else record.offset, tentative=beyond)
         return True
 
     def position_record(self, topic_id: str, lost: tuple[tuple[int, int], ...]) -> Position:
@@ -89,18 +94,28 @@ class Refold:
             unsendable=tuple(sorted(self.executor.unsendable)),
         )
 
-    def _keep(self, part: Part, position: int) -> None:
-        for key, value in part.effects.changes.items():
+    def _keep(self, part: Part, position: int, *, tentative: bool = False) -> None:
+        """What is tentative counts once everything that was published has come out."""
+        if self.unmade:
+            came = self.unmade.intersection(map(placed, part.effects.outputs))
+            self._made |= came
+            self.unmade -= came
+        self._tentative |= part.effects.changes
+        if tentative and self.unmade:
+            return
+        for key, value in self._tentative.items():
             if value is None:
                 self.state.pop(key, None)
             else:
                 self.state[key] = value
+        self._tentative.clear()
         self.position = position
         self._stands = self.executor.clock, dict(self.executor.counts)
 
 
 def placed(output: Output) -> Placed:
-    return Placed(output.topic, output.partition, output.key, output.value)
+    headers = tuple((name, value) for name, value in output.headers)
+    return Placed(output.topic, output.partition, output.key, output.value, headers)
 
 
 def difference(stored: dict[str, bytes], state: dict[str, bytes]) -> dict[str, bytes | None]:
@@ -109,7 +124,7 @@ def difference(stored: dict[str, bytes], state: dict[str, bytes]) -> dict[str, b
     return gone | {key: value for key, value in state.items() if stored.get(key) != value}
 
 
-def _followed(records: Iterable[Record], end: int) -> Iterator[tuple[Record, int]]:
+def _followed(records: Iterable[Record]) -> Iterator[tuple[Record, int]]:
     """Each record with where the next one stands; offsets have holes."""
     before: Record | None = None
     for record in records:
@@ -117,4 +132,4 @@ def _followed(records: Iterable[Record], end: int) -> Iterator[tuple[Record, int
             yield before, record.offset
         before = record
     if before is not None:
-        yield before, max(end, before.offset + 1)
+        yield before, before.offset + 1

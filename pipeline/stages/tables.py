@@ -6,7 +6,7 @@ their decoders raise.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass
 from enum import StrEnum
 from typing import Any, NamedTuple, TypeVar
@@ -153,8 +153,8 @@ def session_rows(records: Iterable[StateRecord], tenant: str | None = None) -> l
         name = _parts(key)[:2]
         if key.startswith("w/"):
             waiting[name] = waiting.get(name, 0) + 1
-        else:
-            sessions[name] = session_state.decode_state(key, record.value or b""), record.timestamp
+        elif (session := _decoded(session_state.decode_state, record)) is not None:
+            sessions[name] = session, record.timestamp
     return [
         SessionRow(
             tenant=name[0],
@@ -175,7 +175,9 @@ def pattern_rows(records: Iterable[StateRecord], tenant: str | None = None) -> l
     maps: dict[Key, list[Contribution]] = {}
     changed: dict[Key, int] = {}
     for key, record in latest(records, ("p/", "m/"), tenant).items():
-        value, name = pattern_state.decode_state(key, record.value or b""), _parts(key)[:2]
+        value, name = _decoded(pattern_state.decode_state, record), _parts(key)[:2]
+        if value is None:
+            continue
         changed[name] = max(changed.get(name, 0), record.timestamp)
         if isinstance(value, PatternState):
             patterns[name] = value
@@ -185,6 +187,14 @@ def pattern_rows(records: Iterable[StateRecord], tenant: str | None = None) -> l
         _pattern_row(name, patterns.get(name, PatternState()), changed[name], maps.get(name, []))
         for name in patterns | maps
     ]
+
+
+def _decoded(decode: Callable[[str, bytes], Any], record: StateRecord) -> Any:
+    """None where it can't be read: its partition is set aside and named, and the other rows are still true."""
+    try:
+        return decode(record.key, record.value or b"")
+    except (ValueError, LookupError, RecursionError):
+        return None
 
 
 def _pattern_row(name: Key, state: PatternState, changed: int, entries: list[Contribution]) -> PatternRow:

@@ -8,15 +8,16 @@ from pathlib import Path
 
 import orjson
 import pytest
-from confluent_kafka import Producer
+from confluent_kafka import Producer, TopicPartition
 from typer.testing import CliRunner
 
 from pipeline.audit.state_rebuild import RebuildError, rebuild_state
 from pipeline.cli.app import app
 from pipeline.cli.wait import wait_for_all
-from pipeline.kafka.clients import Cluster, read_partition
+from pipeline.kafka.clients import Cluster
 from pipeline.kafka.positions import stored_position
 from pipeline.kafka.publisher import publish
+from pipeline.kafka.topics import connect
 from pipeline.local.samples import sample_events
 from pipeline.observe.asked import figures, readiness
 from pipeline.service.standing import stages
@@ -25,8 +26,8 @@ from pipeline.stages.fold import POSITION_KEY
 from pipeline.topology import PATTERNS, SESSIONS, STAGES, Stage
 from pipeline.worker.runner import EXIT_FENCED
 from tests.support.pipeline import Pipeline, environment, new_settings, running
+from tests.support.state import latest, sound
 from tests.support.waiting import until
-from tests.verifier.check import check
 
 PARTITIONS = 8
 HEALTHY = PARTITIONS - 1
@@ -67,33 +68,19 @@ DAMAGES = [
 ]
 
 
-def latest(settings: Settings, stage: Stage, partition: int) -> dict[bytes, bytes]:
-    topic = settings.topic_prefix + stage.state
-    found: dict[bytes, bytes] = {}
-    with closing(Cluster(settings.kafka_bootstrap)) as cluster:
-        marks = cluster.watermarks(topic, partition)
-        for message in read_partition(settings.kafka_bootstrap, topic, partition, marks):
-            key, value = message.key(), message.value()
-            assert isinstance(key, bytes)
-            found.pop(key, None)
-            if isinstance(value, bytes):
-                found[key] = value
-    return found
-
-
 def damage(settings: Settings, damages: list[Damage]) -> None:
     """A record of that kind that is there, or one that never was."""
     producer = Producer({"bootstrap.servers": settings.kafka_bootstrap})
     for each in damages:
         records = latest(settings, each.stage, each.partition)
-        known = sorted(key for key in records if key.startswith(each.prefix.encode()))
-        key = known[0] if known else f"{each.prefix}/acme/secret-session/0".encode()
+        known = sorted(key for key in records if key.startswith(each.prefix))
+        key = known[0] if known else f"{each.prefix}/acme/secret-session/0"
         value = records.get(key, b"{}")
         if each.how in ("older", "newer"):
             value = orjson.dumps(orjson.loads(value) | {"format": 1 if each.how == "older" else 1_000})
         else:
             value = value[: len(value) // 2] if each.how == "truncated" else b"\xff\x00not a record\x81"
-        producer.produce(settings.topic_prefix + each.stage.state, value, key, each.partition)
+        producer.produce(settings.topic_prefix + each.stage.state, value, key.encode(), each.partition)
     assert not producer.flush(30)
 
 
@@ -119,12 +106,6 @@ def restarted(pipeline: Pipeline, damages: list[Damage]) -> str:
 
     until(named, "every damaged partition is named")
     return said
-
-
-def sound(settings: Settings) -> None:
-    report = check(settings.kafka_bootstrap, settings.topic_prefix, settings.redis_url, settings.control_key)
-    assert report.clean, [str(fault) for fault in report.faults[:20]]
-    assert (report.lost, report.doubled) == (0, 0)
 
 
 def test_damaged_state_sets_its_partition_aside_the_others_run_and_rebuilding_it_loses_and_doubles_nothing(
@@ -174,7 +155,7 @@ def test_damaged_state_sets_its_partition_aside_the_others_run_and_rebuilding_it
         sound(settings)
 
 
-def test_state_that_can_be_read_is_rebuilt_only_when_asked_and_its_owner_hands_over(
+def test_what_the_rebuild_cannot_do_unasked_it_refuses_and_an_owner_at_work_hands_over(
     kafka: str, redis_url: str, tmp_path: Path
 ) -> None:
     """The owner is fenced in the midst of its work and ends; the next one goes on where the rebuilt state stands."""
@@ -198,7 +179,23 @@ def test_state_that_can_be_read_is_rebuilt_only_when_asked_and_its_owner_hands_o
         wait_for_all(settings)
         sound(settings)
 
+        pipeline.stop("worker")
+        take_by_retention(settings, SESSIONS, 10)
+        damage(settings, [Damage(SESSIONS, 0, POSITION_KEY, "truncated")])
+        with pytest.raises(RebuildError, match="up to offset 10: what the state knew"):
+            rebuild_state(settings, SESSIONS, 0)
+        done = rebuild_state(settings, SESSIONS, 0, force=True)
+        assert any("retention" in note for note in done.notes)
+        pipeline.start("worker")
+        wait_for_all(settings)
 
-def values(settings: Settings, stage: Stage) -> dict[bytes, bytes]:
+
+def take_by_retention(settings: Settings, stage: Stage, before: int) -> None:
+    admin = connect(settings.kafka_bootstrap)
+    for deleted in admin.delete_records([TopicPartition(settings.topic_prefix + stage.source, 0, before)]).values():
+        deleted.result()
+
+
+def values(settings: Settings, stage: Stage) -> dict[str, bytes]:
     """All but the position, and journals: how these are cut into blocks is how the log was cut into batches."""
-    return {key: value for key, value in latest(settings, stage, 0).items() if key[:1] not in b"e!"}
+    return {key: value for key, value in latest(settings, stage, 0).items() if key[0] not in "e!"}

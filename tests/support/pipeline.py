@@ -8,7 +8,7 @@ import subprocess
 import sys
 import time
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -21,6 +21,7 @@ from pipeline.settings import Settings
 
 READY_S = 180.0
 STOP_S = 60.0
+PROGRAM = ("-m", "pipeline.cli")
 COMMANDS: Mapping[str, str] = {"worker": "worker", "materialiser": "materialise", "service": "serve"}
 
 
@@ -70,13 +71,15 @@ class Pipeline:
         self._logs = logs
         self.processes: dict[str, subprocess.Popen[bytes]] = {}
 
-    def start(self, name: str, *, ready: bool = True, **changes: object) -> subprocess.Popen[bytes]:
-        """`changes` are settings of this process alone, such as `worker_id` or a port."""
+    def start(
+        self, name: str, *, ready: bool = True, program: Sequence[str] = PROGRAM, **changes: object
+    ) -> subprocess.Popen[bytes]:
+        """`changes` are settings of this process alone, such as `worker_id` or a port; `program` what Python runs."""
         settings = replace(self.settings, **changes)  # type: ignore[arg-type]
         kind = name.partition("-")[0]
         with (self._logs / f"{settings.topic_prefix}{name}.log").open("ab") as log:
             process = subprocess.Popen(
-                [sys.executable, "-m", "pipeline.cli", COMMANDS[kind]],
+                [sys.executable, *program, COMMANDS[kind]],
                 env=environment(settings),
                 stdin=subprocess.DEVNULL,
                 stdout=log,

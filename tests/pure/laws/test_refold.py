@@ -29,7 +29,13 @@ def with_holes(records: list[LogRecord]) -> list[LogRecord]:
     return [replace(record, offset=2 * n + n // 5) for n, record in enumerate(records)]
 
 
-EVENTS = events_log(chain(MIXED, MIXED[:9]), partitions=1, pace_ms=900)[0]
+def delayed(events: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Some come after those that follow them: within the window, so others wait for them, or after it."""
+    at = {id(event): n + (4 if n % 7 == 3 else 9 if n % 11 == 5 else 0) for n, event in enumerate(events)}
+    return sorted(events, key=lambda event: at[id(event)])
+
+
+EVENTS = events_log(chain(delayed(MIXED), MIXED[:9]), partitions=1, pace_ms=900)[0]
 EVENTS.append(barrier_record(400_000, offset=len(EVENTS), barrier_id="late"))
 EVIDENCE = evidence_logs([EVENTS], partitions=1, pace_ms=700)[0]
 STAGES: dict[str, tuple[Callable[[], Fold], list[LogRecord]]] = {
@@ -64,11 +70,8 @@ class Written:
 
     @property
     def published(self) -> Published:
-        if not self.outputs:
-            return Published()
-        last = {(it.topic, it.partition): it for it in self.outputs}
-        newest = max(map(origin, last.values()))
-        return Published(newest, frozenset(placed(it) for it in last.values() if origin(it) == newest))
+        last = {(it.topic, it.partition): placed(it) for it in self.outputs}
+        return Published(max(map(origin, self.outputs), default=-1), frozenset(last.values()))
 
 
 def origin(output: Output) -> int:
@@ -79,10 +82,10 @@ def refolded(stage: str, written: Written, position: int | None) -> dict[str, by
     """The state topic after it was written anew."""
     new_fold, log = STAGES[stage]
     refold, published = Refold(Executor(new_fold(), 0)), written.published
+    refold.expect(published)
     before = [record for record in log if record.offset < published.origin]
     refold.fold([before[:7], before[7:]] if len(before) > 7 else [before] if before else [])
-    end = max(published.origin + 1, position or 0)
-    refold.finish([r for r in log if published.origin <= r.offset < end], published, position)
+    refold.finish([record for record in log if record.offset >= published.origin], published.origin, position)
     assert not refold.unmade
     present = dict.fromkeys(list(written.state)[::3], b"damaged") | {"s/not/there": b"{}"}
     record = refold.position_record("id", ())
@@ -127,6 +130,24 @@ def test_what_goes_on_from_state_folded_anew_puts_out_the_rest_and_nothing_twice
     rest = executor.run([record for record in written.log if record.offset >= position]).outputs
     assert written.outputs + rest == UNINTERRUPTED[stage][0]
     assert contents(executor) == UNINTERRUPTED[stage][1]
+
+
+@pytest.mark.parametrize("known", [True, False], ids=["known", "unknown"])
+def test_an_output_that_the_log_does_not_make_again_is_noticed(known: bool) -> None:
+    """Another release or other settings have written it; the state ends where all before it is through."""
+    log = [record for record in STAGES["sessions"][1] if record.offset < 60]
+    outputs = Executor(sessions_fold(), 0).run(log).outputs
+    newest, other = max(map(origin, outputs)), placed(outputs[-1])._replace(value=b"other")
+    refold = Refold(Executor(sessions_fold(), 0))
+    refold.expect(Published(newest, frozenset({other})))
+    refold.fold([[record for record in log if record.offset < newest]])
+    end = log[-1].offset + 1
+    refold.finish(
+        [record for record in STAGES["sessions"][1] if record.offset >= newest], newest, end if known else None
+    )
+    assert refold.unmade == {other}
+    after = [record.offset for record in STAGES["sessions"][1] if record.offset > newest]
+    assert refold.position == (end if known else after[0])
 
 
 @pytest.mark.parametrize("stage", STAGES)

@@ -42,6 +42,13 @@ def test_a_row_counts_what_its_session_released() -> None:
     assert {row.tenant for row in session_rows(state_records(sessions_fold(), ran), "a/b")} == {"a/b"}
 
 
+def test_a_record_that_cannot_be_read_hides_no_other_row() -> None:
+    records = state_records(sessions_fold(), folded("acme"))
+    damaged = [StateRecord("s/acme/damaged", b"\xff", START_MS), StateRecord("\udcff", b"", START_MS)]
+    assert session_rows([*damaged, *records]) == session_rows(records)
+    assert not pattern_rows([StateRecord("m/acme/x/y/z", b"{", START_MS), StateRecord("p/acme/x", b"", START_MS)])
+
+
 def test_what_stands_behind_a_gap_waits_for_the_sequence_that_is_lacking() -> None:
     ran = run(sessions_fold, log([(n, event(sequence=sequence)) for n, sequence in enumerate((0, 1, 3, 4))]))
     (row,) = session_rows(state_records(sessions_fold(), ran))

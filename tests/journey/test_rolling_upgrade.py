@@ -1,0 +1,70 @@
+"""Two workers of a group, the newer one with a newer format of the state: they take partitions over from each other and
+back, and nothing is lost or doubled. The older one never touches what the newer one has written."""
+
+from pathlib import Path
+
+from pipeline.cli.wait import wait_for_all
+from pipeline.kafka.publisher import publish
+from pipeline.local.ports import free_ports
+from pipeline.local.samples import sample_events
+from pipeline.observe.asked import readiness
+from pipeline.settings import Settings
+from pipeline.stages.formats import STATE_FORMAT
+from pipeline.topology import STAGES
+from tests.support.pipeline import new_settings, running
+from tests.support.state import latest, sound
+from tests.support.waiting import until
+
+PARTITIONS = 4
+NEWER = """
+from pipeline.stages import formats
+
+def rewritten(key, value):
+    return value + b" "
+
+step = {"s": rewritten, "m": rewritten, "p": rewritten}
+formats.FORMATS = formats.FORMATS._replace(steps=(*formats.FORMATS.steps, step))
+formats.STATE_FORMAT = formats.FORMATS.current
+from pipeline.cli.app import main
+main()
+"""
+"""A release whose state has one format more; it reads white space at a record's end, and writes none."""
+
+
+def formats(settings: Settings) -> set[int]:
+    """Of all partitions that have been processed."""
+    records = (latest(settings, stage, n).get("!", b"") for stage in STAGES for n in range(PARTITIONS))
+    return {STATE_FORMAT + n for record in records for n in (0, 1) if b'"format":%d' % (STATE_FORMAT + n) in record}
+
+
+def test_a_rolling_upgrade_to_another_format_loses_and_doubles_nothing(
+    kafka: str, redis_url: str, tmp_path: Path
+) -> None:
+    settings = new_settings(kafka, redis_url)
+    (newer_port,) = free_ports(1)
+    old, new = f"http://127.0.0.1:{settings.worker_port}", f"http://127.0.0.1:{newer_port}"
+    samples = sample_events()
+    part = len(samples) // 4
+    with running(settings, tmp_path, "worker", "materialiser", partitions=PARTITIONS) as pipeline:
+        publish(samples[:part], settings)
+        wait_for_all(settings)
+        assert formats(settings) == {STATE_FORMAT}
+
+        pipeline.start("worker-2", program=("-c", NEWER), worker_port=newer_port)
+        publish(samples[part : 2 * part], settings)
+        wait_for_all(settings)
+        assert formats(settings) == {STATE_FORMAT, STATE_FORMAT + 1}
+
+        pipeline.stop("worker-2")
+        publish(samples[2 * part : 3 * part], settings)
+        until(lambda: "a newer release has written it" in readiness(old)[1], "the older worker sets them aside")
+        assert pipeline.processes["worker"].poll() is None
+        assert formats(settings) == {STATE_FORMAT, STATE_FORMAT + 1}
+
+        pipeline.start("worker-2", ready=False, program=("-c", NEWER), worker_port=newer_port)
+        publish(samples[3 * part :], settings)
+        pipeline.stop("worker")
+        until(lambda: readiness(new)[0], "the newer worker has all of them")
+        wait_for_all(settings)
+        assert formats(settings) == {STATE_FORMAT + 1}
+        sound(settings)
