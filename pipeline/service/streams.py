@@ -180,7 +180,8 @@ def _frame(step: Step, start: Start) -> bytes:
     elif step.place[0] == EPISODES:
         name, data = b"hmx.event", _event(step.value or b"")
     elif step.value is not None:
-        name, data = b"hmx.artifact", step.value
+        # A line break, which others may write between the parts of JSON, would end the field.
+        name, data = b"hmx.artifact", step.value.translate(None, b"\r\n")
     else:
         name, data = b"hmx.erased", orjson.dumps({"artifact_id": split_key(step.key.decode())[-1]})
     return b"id: %s\nevent: %s\ndata: %s\n\n" % (here, name, data)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -12,9 +13,11 @@ import pytest
 
 from pipeline.audit.verify import verify
 from pipeline.cli.wait import wait_for_all
+from pipeline.contracts.plain import as_data
 from pipeline.kafka.publisher import publish
 from pipeline.service.keys import Grant, Scope, add
 from pipeline.settings import Settings
+from tests.support.hostile import ALL
 from tests.support.pipeline import Pipeline, create_topics, new_settings, running
 from tests.support.records import START_MS, event
 from tests.support.service import serving
@@ -23,6 +26,7 @@ from tests.support.waiting import until
 from tests.web.browser import ENTER, TAB, Browser, browsing
 
 MARKUP = "<img src=x onerror='document.title=1'><b>bold</b>"
+HOSTILE = "\u202e<script>document.title=1</script>\n\x1b[31m"
 VIEWS = ("overview", "ask", "artifacts", "patterns", "sessions")
 KEYS = 40
 """More than it takes to come from a question to the first entry of its answer."""
@@ -41,6 +45,11 @@ def pipeline(kafka: str, redis_url: str, tmp_path_factory: pytest.TempPathFactor
         publish([orjson.dumps(item) for n in range(3) for item in session(n, "globex")], settings)
         said = event("marked", 0, at=START_MS, event_type="message", content={"role": "user", "text": MARKUP})
         publish([b"no event", b"{}", orjson.dumps({**said, "tenant_id": "acme"})], settings)
+        hostile = (
+            event(text, 0, at=START_MS, tenant_id=HOSTILE, content={"role": "user", "text": f"deploy {text}"})
+            for text in ALL
+        )
+        publish([orjson.dumps(item) for item in hostile], settings)
         wait_for_all(settings)
         yield started
 
@@ -205,9 +214,47 @@ def test_what_agents_wrote_is_never_markup(browser: Browser, settings: Settings)
     show(browser, settings, "ask")
     browser.one("textarea").type("bold img src onerror title")
     browser.one("form.ask button").click()
-    browser.one("article .said", MARKUP)
+    browser.one("article .said", as_data(MARKUP))
     assert not browser.all("main img, main b[onerror], article b b")
     assert browser.run("return document.title") == "HMX memory"
+
+
+def test_no_name_or_text_of_a_tenant_is_more_than_text(browser: Browser, settings: Settings) -> None:
+    show(browser, settings, "overview")
+    browser.one(".tile")
+    browser.run(f"localStorage.setItem('tenant', {json.dumps(HOSTILE)})")
+    made = set()
+    for view in VIEWS:
+        show(browser, settings, view)
+        browser.one("main .view > *")
+        assert browser.run("return document.getElementById('tenant').value") == HOSTILE
+        if view == "ask":
+            browser.one("textarea").type("deploy")
+            browser.one("form.ask button").click()
+            browser.one("article .said")
+        if view == "sessions":
+            until(lambda: len(rows(browser, "Sessions")) == min(50, len(ALL)), "its sessions are shown")
+            assert browser.run("return getComputedStyle(document.querySelector('td')).unicodeBidi") == "isolate"
+        made |= set(browser.run("return [...document.querySelectorAll('main *')].map(each => each.localName)"))
+        assert not browser.run(
+            "return [...document.querySelectorAll('main a')].filter(each => each.protocol !== location.protocol).length"
+        )
+        assert browser.run("return document.title") == "HMX memory"
+    assert not made & {
+        "script",
+        "img",
+        "iframe",
+        "object",
+        "embed",
+        "link",
+        "style",
+        "base",
+        "meta",
+        "x",
+        "context",
+        "system",
+    }
+    browser.run("localStorage.clear()")
 
 
 def test_everything_can_be_reached_and_used_by_keyboard(browser: Browser, settings: Settings) -> None:

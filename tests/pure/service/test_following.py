@@ -9,6 +9,7 @@ from contextlib import aclosing
 from pathlib import Path
 from typing import Any
 
+import orjson
 import pytest
 from fastapi import FastAPI
 from hypothesis import given
@@ -16,18 +17,22 @@ from hypothesis import strategies as st
 from starlette.requests import ClientDisconnect
 from starlette.types import Message
 
+from pipeline.contracts.keys import join_key
 from pipeline.kafka.clients import Watermarks
 from pipeline.kafka.stretches import Passing, Portion
 from pipeline.kafka.topics import KafkaUnreachableError
 from pipeline.observe.metrics import METRICS
 from pipeline.service import following, inbox, position, problems, streams
 from pipeline.service.access import Access
-from pipeline.service.following import Following
+from pipeline.service.following import Following, Start
 from pipeline.service.inbox import Ending, Inbox
 from pipeline.service.keys import USUAL, Grant, add, revoke
 from pipeline.service.problems import Kind, ProblemError
 from pipeline.settings import Settings
 from pipeline.topology import ARTIFACTS, EPISODES
+from tests.support.hostile import ALL
+from tests.support.inprocess import run, sessions_fold
+from tests.support.records import event, log
 from tests.support.waiting import PATIENCE_S
 
 PLACES = [(topic, number) for topic in (ARTIFACTS, EPISODES) for number in range(2)]
@@ -390,3 +395,31 @@ def test_an_export_that_may_not_go_on_breaks_off(cut: str | None, tmp_path: Path
         with pytest.raises(ClientDisconnect):
             exported(log, keys, key, happens)
         assert counted() == before + 1
+
+
+@pytest.mark.parametrize("topic", [ARTIFACTS, EPISODES])
+@pytest.mark.parametrize("text", ALL)
+def test_what_a_record_says_ends_no_field_of_an_event(topic: str, text: str) -> None:
+    """A foreign producer may put line breaks between the parts of its JSON."""
+    said = {"id": text, "metadata": {"hmx": {}}, "payload": {"text": text}}
+    value = orjson.dumps(said, option=orjson.OPT_INDENT_2).replace(b"\n", b"\r\n")
+    if topic == EPISODES:
+        (output,) = run(sessions_fold, log([(0, event(f"s{text}", 0, content={"role": "user", "text": text}))])).on(
+            EPISODES
+        )
+        value = output.value or b""
+    step = Passing((topic, 0), 0, b"acme/x", value)
+    frame = streams._frame(step, Start("0badcafe", {(topic, 0): 1}, {}))
+    assert frame.endswith(b"\n\n")
+    lines = frame[:-2].splitlines()
+    assert [line.partition(b": ")[0] for line in lines] == [b"id", b"event", b"data"]
+    told = orjson.loads(lines[2].partition(b": ")[2])
+    assert told == said if topic == ARTIFACTS else told["session_id"] == f"s{text}"
+
+
+@pytest.mark.parametrize("text", ALL)
+def test_an_erased_artifacts_id_ends_no_field_of_an_event(text: str) -> None:
+    step = Passing((ARTIFACTS, 0), 0, join_key("acme", text).encode(), None)
+    lines = streams._frame(step, Start("0badcafe", {(ARTIFACTS, 0): 1}, {}))[:-2].splitlines()
+    assert len(lines) == 3
+    assert orjson.loads(lines[2].partition(b": ")[2]) == {"artifact_id": text}
