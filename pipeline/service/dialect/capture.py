@@ -180,7 +180,7 @@ class Captures:
                 records.append(Record(session_key(tenant, session), _written(capture, minted), headers))
             await append(self._log, records)
             if keyed:
-                with suppress(StoreUnavailableError):  # the stage recognises what is appended again
+                with suppress(StoreUnavailableError, ProblemError):  # the stage recognises what is appended again
                     names = [capture.event_id for capture in keyed]
                     await self._reading.run(tenant, self._capturing.appended, tenant, names)
         for capture in keyed:

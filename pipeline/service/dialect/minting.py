@@ -144,7 +144,7 @@ class Holds:
                 del self._held[tenant, session]
             try:
                 if token:
-                    with suppress(StoreUnavailableError):  # others wait for a while then
+                    with suppress(StoreUnavailableError, ProblemError):  # others wait for a while then
                         await self._turns.run(tenant, self._capturing.leave, tenant, token, last)
             finally:
                 for session in last:

@@ -1,0 +1,122 @@
+"""A process and the sessions that it appends captures to, where what it shares with others is a double."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from contextlib import AsyncExitStack
+from typing import Any, cast
+
+import pytest
+
+from pipeline.service import turns
+from pipeline.service.dialect import minting
+from pipeline.service.dialect.minting import EPOCH_MS, Clock, Holds
+from pipeline.service.problems import Kind, ProblemError
+from pipeline.service.turns import Turns
+from pipeline.store.blocks import StoreUnavailableError
+
+
+class Shared:
+    """Redis' part: one process a session."""
+
+    def __init__(self) -> None:
+        self.by: dict[str, str] = {}
+        self.last: dict[str, int] = {}
+        self.entered = 0
+        self.away = False
+
+    def enter(self, tenant: str, token: str, sessions: Sequence[str]) -> dict[str, int]:
+        if self.away:
+            raise StoreUnavailableError("away")
+        if any(session in self.by for session in sessions):
+            return {}
+        self.entered += 1
+        self.by |= dict.fromkeys(sessions, token)
+        return {session: self.last.get(session, 0) + 1 for session in sessions}
+
+    def leave(self, tenant: str, token: str, last: Mapping[str, int]) -> None:
+        if self.away:
+            raise StoreUnavailableError("away")
+        for session, at in last.items():
+            assert self.by.pop(session) == token
+            self.last[session] = at
+
+
+def holds(shared: Shared, places: Turns | None = None) -> Holds:
+    return Holds(cast("Any", shared), places or Turns(4, 4), Clock(lambda: EPOCH_MS + 1_000))
+
+
+async def numbers(process: Holds, *sessions: str, waits: float = 0.0) -> dict[str, int]:
+    async with process.of("acme", sessions) as held:
+        given = {session: held[session].next().sequence for session in sessions}
+        await asyncio.sleep(waits)
+    return given
+
+
+def test_captures_at_the_same_time_share_a_hold_and_leave_it_together() -> None:
+    async def test() -> None:
+        shared = Shared()
+        process = holds(shared)
+        given = await asyncio.gather(*(numbers(process, "s", waits=0.01) for _ in range(20)))
+        assert sorted(one["s"] for one in given) == list(range(1, 21))
+        assert shared.entered == 1
+        assert not shared.by
+
+    asyncio.run(test())
+
+
+@pytest.mark.requirement("Y25")
+def test_processes_that_take_sessions_together_never_wait_for_each_other_for_ever() -> None:
+    async def test() -> None:
+        shared = Shared()
+        processes = [holds(shared) for _ in range(3)]
+        asked = [("s", "t"), ("t", "s"), ("s",), ("t", "u"), ("u", "s", "t")]
+        given = await asyncio.gather(*(numbers(processes[n % 3], *asked[n % 5]) for n in range(60)))
+        for session in ("s", "t", "u"):
+            all_given = [one[session] for one in given if session in one]
+            assert len(set(all_given)) == len(all_given) == shared.last[session]
+        assert not shared.by
+
+    asyncio.run(asyncio.wait_for(test(), 30))
+
+
+def test_what_stands_in_the_log_is_not_answered_with_what_went_wrong_afterwards(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(turns, "WAIT_S", 0.01)
+
+    async def test() -> None:
+        shared, places = Shared(), Turns(1, 1)
+        async with AsyncExitStack() as busy, holds(shared, places).of("acme", ["s"]):
+            await busy.enter_async_context(places.of("acme"))  # nobody gets a turn to leave any more
+        async with holds(shared).of("acme", ["t"]):
+            shared.away = True
+
+    asyncio.run(test())
+
+
+def test_whoever_waits_too_long_for_another_process_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(minting, "WAIT_S", 0.02)
+
+    async def test() -> None:
+        shared = Shared()
+        shared.by["s"] = "another process"
+        with pytest.raises(ProblemError) as refused:
+            await numbers(holds(shared), "s")
+        assert refused.value.kind is Kind.BUSY
+        assert (await numbers(holds(shared), "t"))["t"] == 1
+
+    asyncio.run(test())
+
+
+def test_without_redis_the_clock_goes_on_above_what_was_given() -> None:
+    async def test() -> None:
+        shared = Shared()
+        shared.last["s"] = 10**9
+        process = holds(shared)
+        before = (await numbers(process, "s"))["s"]
+        shared.away = True
+        assert (await numbers(process, "s"))["s"] > before > 10**9
+
+    asyncio.run(test())
