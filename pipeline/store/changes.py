@@ -12,19 +12,31 @@ from pipeline.contracts.artifact import Status
 from pipeline.contracts.keys import encoded
 from pipeline.contracts.knowledge import Standing
 from pipeline.contracts.limits import PATTERN_CONTRIBUTIONS, TENANT_CONTRIBUTIONS
-from pipeline.retrieval.postings import pack_number, pack_postings
+from pipeline.retrieval.postings import ROW, pack_number, pack_postings
 from pipeline.retrieval.vectors import Embed
 from pipeline.store.keys import Keys, TenantKeys
 
 Command = tuple[bytes, ...]
 
+SEARCHED: Final = 20_000_000
+"""Episodes of a tenant that can be searched. A string of Redis ends at 512 MB, and so do the rows soon after; what
+comes then is found by its id and in its session, and is counted."""
+_IF_ROOM: Final = b"local call, full = redis.call, redis.call('STRLEN', KEYS[1]) > tonumber(ARGV[1]) "
+"""The key of the rows, and how long it may be before. A block's documents are searched all or none."""
 _APPEND: Final = (
     b"EVAL",
-    b"local call, start = redis.call, KEYS[1] for i = 1, #ARGV, 2 do call('APPEND', start .. ARGV[i], ARGV[i + 1]) end",
-    b"1",
+    _IF_ROOM + b"if full then return end for i = 2, #ARGV, 2 do call('APPEND', KEYS[2] .. ARGV[i], ARGV[i + 1]) end",
+    b"2",
 )
 """What the keys begin with, then what they end with and what is appended. A command each would cost whoever writes
 twice as much, and the server a little less."""
+_PUT: Final = (b"EVAL", _IF_ROOM + b"if not full then call(ARGV[2], KEYS[2], unpack(ARGV, 3)) end", b"2")
+_ROWS: Final = (
+    b"EVAL",
+    _IF_ROOM + b"if full then call('INCRBY', KEYS[2], ARGV[3]) else call('APPEND', KEYS[1], ARGV[2]) end",
+    b"2",
+)
+"""The last of a block's, for the others go by it."""
 _TRIM_PATTERNS: Final = (
     b"EVAL",
     b"""
@@ -200,19 +212,25 @@ class TenantChanges:
             kept = sorted(steps)[-most:]
             yield (b"ZADD", key, *(part for index in kept for part in (b"%d" % index, steps[index])))
             yield (b"ZREMRANGEBYRANK", key, b"0", b"%d" % (-most - 1))
-        yield from _split((b"HSET", self.keys.documents), self._documents)
-        yield from _appends(self.keys.postings(""), self._postings)
-        yield from _appends(self.keys.tagged(""), self._tagged)
         if self._rows:
-            yield (b"APPEND", self.keys.rows, bytes(self._rows))
-        for space, vectors in self._vectors.items():  # a list again
-            yield (b"RPUSH", self.keys.vectors(space), bytes(vectors))
+            yield from self._document_commands()
         rows = [part for name, at in self._expiring.items() for part in (b"%d" % at, name)]
         yield from _split((b"ZADD", self.keys.expiring, b"GT"), rows)
         if self._newest is not None:
             yield (b"ZADD", self.keys.newest, b"GT", b"%d" % self._newest, b"at")
         for (topic, partition), offset in self._versions.items():
             yield (b"HSET", self.keys.version, f"{topic}/{partition}".encode(), b"%d" % offset)
+
+    def _document_commands(self) -> Iterator[Command]:
+        rows, room = self.keys.rows, b"%d" % (SEARCHED * ROW.itemsize - len(self._rows))
+        yield from _split((*_PUT, rows, self.keys.documents, room, b"HSET"), self._documents)
+        for start, parts in ((self.keys.postings(""), self._postings), (self.keys.tagged(""), self._tagged)):
+            said = [one for name, part in parts.items() for one in (encoded(name).encode(), part)]
+            yield from _split((*_APPEND, rows, start, room), said)
+        for space, vectors in self._vectors.items():  # a list: a string would have an end
+            yield (*_PUT, rows, self.keys.vectors(space), room, b"RPUSH", bytes(vectors))
+        count = b"%d" % (len(self._rows) // ROW.itemsize)
+        yield (*_ROWS, rows, self.keys.unsearched, room, bytes(self._rows), count)
 
     def _precedent_commands(self) -> Iterator[Command]:
         cards: list[bytes] = []
@@ -269,11 +287,6 @@ def _split(head: Command, rest: Sequence[bytes]) -> Iterator[Command]:
     """One command, or several where it would have too many arguments; pairs stay together."""
     for start in range(0, len(rest), ARGUMENTS):
         yield (*head, *rest[start : start + ARGUMENTS])
-
-
-def _appends(start: bytes, parts: Mapping[str, bytes]) -> Iterator[Command]:
-    rows = [said for name, part in parts.items() for said in (encoded(name).encode(), part)]
-    yield from _split((*_APPEND, start), rows)
 
 
 def _listing(family: _Family, changed: Mapping[str, Listed]) -> Iterator[Command]:

@@ -15,7 +15,19 @@ from pipeline.topology import ARTIFACTS, EPISODES, EVIDENCE, KNOWLEDGE
 LAYOUT: Final = 12
 
 KINDS: Final[Mapping[str, tuple[str, ...]]] = {
-    EPISODES: ("event", "session", "spoken", "newest", "documents", "rows", "term", "tag", "vector", "expiring"),
+    EPISODES: (
+        "event",
+        "session",
+        "spoken",
+        "newest",
+        "documents",
+        "rows",
+        "unsearched",
+        "term",
+        "tag",
+        "vector",
+        "expiring",
+    ),
     EVIDENCE: ("contribution", "sample", "samples", "pcards", "pchanges"),
     ARTIFACTS: ("artifact", "artifacts", "acards", "achanges"),
     KNOWLEDGE: ("knowledge", "known", "kcards", "kchanges"),
@@ -82,6 +94,11 @@ class TenantKeys:
     def rows(self) -> bytes:
         """String: a row of each document, in the order in which they came (see retrieval.postings)."""
         return self._key("rows")
+
+    @property
+    def unsearched(self) -> bytes:
+        """String: how many documents came when the rows were full; none where they are not."""
+        return self._key("unsearched")
 
     def postings(self, term: str) -> bytes:
         """String: postings of the episodes that hold the term, in the same order."""
