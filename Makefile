@@ -10,7 +10,7 @@ COMPILE := $(BIN)/uv pip compile --universal --python-version 3.11 --generate-ha
 SIDE_BY_SIDE := -n 2 --dist loadfile --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-web test-slow bench quality conformance crash fuzz reference lint lock venv clean
+.PHONY: help demo test test-web test-slow bench quality conformance crash soak fuzz reference lint lock venv clean
 
 help:  ## list these commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s  %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -40,6 +40,9 @@ conformance: venv  ## every requirement of the specifications, the tests that pr
 
 crash: venv  ## kill, freeze and restart everything under load, then verify every record (SEED=n EVENTS=n FAULTS=n)
 	@$(BIN)/python -m tests.harness
+
+soak: venv  ## traffic that grows in every dimension against fixed limits of memory; fails where something still grows (MINUTES=n)
+	@$(BIN)/python -m tests.soak
 
 fuzz: venv  ## 100,000 coverage-guided inputs to intake (the fuzzer's package is for Linux on x86_64)
 	@[ -d $(VENV)/fuzz ] || $(PIP) --require-hashes --target $(VENV)/fuzz -r tests/fuzz/requirements.lock

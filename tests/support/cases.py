@@ -23,7 +23,7 @@ from pipeline.contracts.limits import (
     WINDOW_MS,
 )
 from pipeline.retrieval.documents import TEXT
-from pipeline.store.changes import PATTERN_SAMPLE, SESSION_STEPS, TENANT_SAMPLE
+from pipeline.store.changes import PATTERN_SAMPLE, SEARCHED, SESSION_STEPS, TENANT_SAMPLE
 from pipeline.store.materialiser import BLOCK_ARGUMENTS, BLOCK_BYTES, BLOCK_RECORDS
 from pipeline.store.sources import SOURCES_BYTES
 from pipeline.store.views import VIEWS_BYTES
@@ -246,10 +246,18 @@ CASES = (
         {
             "stack/test_store.py": (
                 "test_a_session_keeps_its_last_steps_however_the_blocks_are_cut",
-                "test_ids_of_nearly_a_megabyte_are_stored_and_found",
+                "test_ids_as_long_as_they_may_be_are_stored_and_found",
             ),
             "stack/test_materialisers_race.py": ("test_a_block_is_cut_by_its_arguments_too",),
         },
+    ),
+    Case(
+        "episodes without end in Redis",
+        f"a tenant's index has {SEARCHED:,} episodes, for a string of Redis ends at 512 MB: what comes then is found "
+        "by its id and in its session, and no search finds it",
+        "the tenant's key …:unsearched in Redis counts them",
+        "give what is searched apart a tenant of its own",
+        {"stack/test_full_index.py": ("test_a_full_index_takes_no_more_episodes_and_everything_else_goes_on",)},
     ),
     Case(
         "contributions without end in Redis",

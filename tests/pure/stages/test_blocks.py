@@ -1,22 +1,23 @@
 """Whatever one batch holds, what is remembered of it fits into records of the state topic."""
 
-from pipeline.contracts.limits import BATCH_BYTES, KB, RECORD_BYTES
+from pipeline.contracts.limits import BLOCK_BYTES, ID_BYTES, RECENT_IDS, RECORD_BYTES, STEP_TEXT
 from pipeline.stages.executor import Executor
 from tests.support.inprocess import run, sessions_fold
 from tests.support.records import LogRecord, event, log
 
-LONG_ID = 400 * KB
-SENT = BATCH_BYTES // LONG_ID
+SENT = RECENT_IDS
 
 
 def records() -> list[LogRecord]:
-    """Events with ids as long as nobody forbids, as many as come in one batch; then all of them again."""
-    events = [event(sequence=n, event_id=f"{n}" + "i" * LONG_ID) for n in range(SENT)]
+    """Events of which as much is remembered as there may be, as many as are remembered; then all of them again."""
+    said = {"role": "user", "text": "\x01" * STEP_TEXT}
+    events = [event(sequence=n, event_id=f"{n:0{ID_BYTES}}", content=said) for n in range(SENT)]
     return log([(n, item) for n, item in enumerate([*events, *events])])
 
 
 def test_what_is_remembered_of_a_batch_of_long_ids_fits_into_records() -> None:
     changes = Executor(sessions_fold(), 0).run(records()[:SENT]).changes
+    assert sum(len(value or b"") for value in changes.values()) > BLOCK_BYTES
     assert max(len(key) + len(value or b"") for key, value in changes.items()) <= RECORD_BYTES
 
 

@@ -1,0 +1,36 @@
+"""A process of the pipeline as it is, but with bounds that a run of minutes reaches. Argument: `hmx`'s command.
+
+What happens at a bound is the pipeline's own; only the numbers are lower. They are no settings: a deployment has no
+reason to change them.
+"""
+
+import sys
+from typing import Final
+
+from pipeline.cli.app import main
+from pipeline.contracts.limits import MB
+from pipeline.service.dialect import usage
+from pipeline.stages import pattern_state, sessions
+from pipeline.store import changes, sources, views
+
+SESSIONS: Final = 1_000
+"""Of a partition."""
+SEARCHED: Final = 1_000
+"""Episodes of a tenant."""
+
+
+def lower() -> None:
+    sessions.SESSIONS_LIVE = SESSIONS  # type: ignore[misc]
+    sessions.PARTITION_WAITING_BYTES = 2 * MB  # type: ignore[misc]
+    pattern_state.PATTERN_CONTRIBUTIONS = 64  # type: ignore[misc]
+    pattern_state.TENANT_CONTRIBUTIONS = 1_000  # type: ignore[misc]
+    changes.PATTERN_SAMPLE, changes.TENANT_SAMPLE, changes.SEARCHED = 128, 2_000, SEARCHED  # type: ignore[misc]
+    sources.SOURCES_BYTES = 8 * MB  # type: ignore[misc]
+    views.Views.__init__.__defaults__ = (16 * MB,)  # type: ignore[misc]
+    usage.FIGURES = 5_000  # type: ignore[misc]
+
+
+if __name__ == "__main__":
+    lower()
+    sys.argv[0] = "hmx"
+    main()
