@@ -1,20 +1,25 @@
 """Law 1, recomputed for one partition of the events topic: every record has exactly one outcome.
 
-Enters: the partition's records, the outputs that name it as their origin, the copies of rerouted records in the other
-partitions, and what the stage's state says: the position, what waits, what retention took. Leaves: a `PartitionReport`:
-outcomes counted, violations named, and what decided one record's outcome where it is asked for. Pure; never raises for
-what it finds.
+Enters: the partition's records, the outputs that name it as their origin, and what the stage's state says: the
+position, what waits, what retention took. Leaves: a `PartitionReport`: outcomes counted, violations named, and what
+decided one record's outcome where it is asked for. What stood in the wrong partition has its outcome once the copies in
+all partitions are known: `follow`. Pure; never raises for what it finds.
 
-Records and outputs are read side by side, so what is held in memory is what has no output yet, and one byte an offset.
+Records and outputs are read side by side and joined by their offsets: an output comes with its record's transaction or,
+for what waited, within the window. So what is held in memory is what has no output yet (it waits, is a duplicate, or
+stood in the wrong partition), some 300 bytes each, and one byte an offset.
 """
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from enum import Enum, StrEnum, auto
+from enum import StrEnum
 from typing import Final, NamedTuple
 
+import msgspec
+
 from pipeline.audit.digests import (
+    SIZE,
     copied_digest,
     copy_digest,
     dead_letter_digest,
@@ -26,6 +31,7 @@ from pipeline.audit.digests import (
     refused_digest,
 )
 from pipeline.contracts import headers as names
+from pipeline.contracts.envelope import read_envelope
 from pipeline.contracts.headers import header
 from pipeline.contracts.keys import partition_of, session_key
 from pipeline.contracts.outcomes import Outcome
@@ -66,6 +72,8 @@ class Fault(StrEnum):
     """An episode of what is invalid or in the wrong partition, or a valid event rejected for what it is not."""
 
 
+_THERE: Final = 1
+_REDACTED: Final = 2
 Place = tuple[int, int]
 """Partition and offset."""
 
@@ -98,10 +106,18 @@ class Copy(NamedTuple):
     digest: bytes
 
 
+class Astray(NamedTuple):
+    """A valid event in a partition that is not its session's."""
+
+    belongs: int
+    """Its session's partition."""
+    digest: bytes
+    """Of the copy that it makes there."""
+
+
 class Reroutes(NamedTuple):
     """The copies in the whole events topic."""
 
-    partitions: int
     copies: Mapping[Place, Copy] = {}
     """The first one of each rerouted record, by where that stood."""
     trimmed: frozenset[int] = frozenset()
@@ -143,6 +159,12 @@ class PartitionReport:
     """The offset of the one record whose outcome is to be explained."""
     found: list[Found] = field(default_factory=list)
     """What was found of it."""
+    horizon: int = 0
+    """Below it outputs may have been taken by retention."""
+    astray: dict[int, Astray] = field(default_factory=dict)
+    """By their offsets; their outcome is still to be found."""
+    copies: dict[Place, Copy] = field(default_factory=dict)
+    """The first copies here of records in other partitions, by where those stood."""
 
     def settle(self, outcome: Outcome, offset: int, by: Place | None = None) -> None:
         self.outcomes[outcome] += 1
@@ -154,25 +176,34 @@ class PartitionReport:
         if len(self.violations) < VIOLATIONS_KEPT or (topic == EVENTS and record == (self.partition, self.asked)):
             self.violations.append(Violation(fault, topic, *record, detail))
 
+    def without(self, offset: int, horizon: int, detail: str) -> None:
+        if offset < horizon:
+            self.unverified += 1
+        else:
+            self.violate(Fault.MISSING, EVENTS, (self.partition, offset), detail)
 
-class _Kind(Enum):
-    ACCEPTED = auto()
-    REJECTED = auto()
 
+class _Open(msgspec.Struct, frozen=True, gc=False):
+    """A record that has no outcome yet."""
 
-class _Open(NamedTuple):
-    """A record that has no outcome yet, by digests."""
-
-    kind: _Kind
-    as_dead_letter: bytes
-    as_refused: bytes
-    """Likewise, without the record's bytes."""
-    as_episode: bytes = b""
-    as_copy: bytes = b""
-    identity: bytes = b""
-    digest: bytes = b""
-    belongs: int = 0
+    accepted: bool
+    belongs: int
     """The partition of its session."""
+    log_time: int
+    digests: bytes
+    """Of the dead letter that it would make; of what is accepted also of its episode, of its ids and of its values."""
+
+    @property
+    def as_dead_letter(self) -> bytes:
+        return self.digests[:SIZE]
+
+    @property
+    def as_episode(self) -> bytes:
+        return self.digests[SIZE : 2 * SIZE]
+
+    @property
+    def identity(self) -> bytes:
+        return self.digests[2 * SIZE : 3 * SIZE]
 
 
 def copies_of(records: Iterable[Record], control_key: str) -> Iterator[tuple[Place, Copy]]:
@@ -189,7 +220,7 @@ def conserve(
     standing: Standing,
     events: Callable[[], Iterable[Record]],
     outputs: Iterable[Output],
-    reroutes: Reroutes,
+    partitions: int,
     control_key: str,
     stood_still: Callable[[], bool] = lambda: True,
     asked: int | None = None,
@@ -199,7 +230,8 @@ def conserve(
     `stood_still`: has nothing been processed since `standing` was read? What waited then may be out meanwhile.
     `asked`: the offset of a record whose outcome is to be explained.
     """
-    audit = _Audit(PartitionReport(partition, low, standing.position, asked=asked), standing, reroutes, control_key)
+    report = PartitionReport(partition, low, standing.position, asked=asked, horizon=low)
+    audit = _Audit(report, standing, partitions, control_key)
     feeds = [_Feed(audit, output) for output in outputs]
     for record in events():
         audit.event(record)
@@ -208,9 +240,29 @@ def conserve(
     for feed in feeds:
         feed.up_to(None)
     audit.settle(stood_still)
-    audit.follow()
     audit.trace(events)
-    return audit.report
+    return report
+
+
+def follow(report: PartitionReport, reroutes: Reroutes) -> None:
+    """What stands in another session's partition has been appended to its own; and nothing else has."""
+    partition = report.partition
+    copies = {first[1]: copy for first, copy in reroutes.copies.items() if first[0] == partition}
+    for offset, astray in report.astray.items():
+        copy = copies.pop(offset, None)
+        if copy is None or copy.place[0] != astray.belongs:
+            gone = astray.belongs in reroutes.trimmed
+            detail = f"its session belongs to partition {astray.belongs}, but no copy is there"
+            report.without(offset, report.position if gone else report.horizon, detail)
+            continue
+        if copy.digest != astray.digest:
+            detail = f"not the record {partition}:{offset} under its session's key"
+            report.violate(Fault.ALTERED, EVENTS, copy.place, detail)
+        report.settle(Outcome.REROUTED, offset, copy.place)
+    for offset, copy in copies.items():
+        if report.low <= offset < report.position:
+            detail = f"a copy of {partition}:{offset}, which was not rerouted there"
+            report.violate(Fault.UNFOUNDED, EVENTS, copy.place, detail)
 
 
 class _Feed:
@@ -223,7 +275,7 @@ class _Feed:
         self._head = next(self._records, None)
         if output.trimmed:
             first = origin_of(self._head) if self._head is not None else (0, audit.report.position)
-            audit.horizon = max(audit.horizon, first[1] if first is not None else 0)
+            audit.report.horizon = max(audit.report.horizon, first[1] if first is not None else 0)
 
     def up_to(self, offset: int | None) -> None:
         while self._head is not None:
@@ -235,15 +287,14 @@ class _Feed:
 
 
 class _Audit:
-    def __init__(self, report: PartitionReport, standing: Standing, reroutes: Reroutes, control_key: str) -> None:
+    def __init__(self, report: PartitionReport, standing: Standing, partitions: int, control_key: str) -> None:
         self.report = report
-        self.horizon = report.low
-        """Below it outputs may have been taken by retention."""
         self._standing = standing
-        self._reroutes = reroutes
+        self._partitions = partitions
         self._control_key = control_key
         self._open: dict[int, _Open] = {}
         self._exists = bytearray()
+        """By offset: nothing, _THERE, or _REDACTED."""
         self._released_of_waiting: set[int] = set()
         self._no_originals: set[int] = set()
         """Valid events that were not accepted here."""
@@ -254,29 +305,31 @@ class _Audit:
     # first pass
 
     def event(self, record: Record) -> None:
+        if record.headers:
+            for first, copy in copies_of([record], self._control_key):
+                self.report.copies.setdefault(first, copy)
         if record.offset >= self._standing.position:
             self.report.pending += 1
             return
         at = record.offset - self.report.low
         self._exists.extend(bytes(at + 1 - len(self._exists)))
-        self._exists[at] = 1
+        self._exists[at] = _THERE
         found = decode(record.value)
         if isinstance(found, Rejection) or (found.control and not self._is_own(record, found)):
-            self._open[record.offset] = _Open(_Kind.REJECTED, dead_letter_digest(record), refused_digest(record))
+            self._open[record.offset] = _Open(
+                False, self.report.partition, record.timestamp, dead_letter_digest(record)
+            )
         elif found.control:
             self.report.settle(Outcome.CONTROL, record.offset)
         else:
+            if found.redacted:
+                self._exists[at] = _REDACTED
             session = session_key(found.event.tenant_id, found.event.session_id)
-            self._open[record.offset] = _Open(
-                _Kind.ACCEPTED,
-                dead_letter_digest(record),
-                refused_digest(record),
-                expected_episode(record, found),
-                copied_digest(record, session),
-                identity_of(found),
-                found.digest,
-                partition_of(session, self._reroutes.partitions),
-            )
+            belongs = partition_of(session, self._partitions)
+            if belongs != self.report.partition:
+                self.report.astray[record.offset] = Astray(belongs, copied_digest(record, session))
+            digests = dead_letter_digest(record), expected_episode(record, found), identity_of(found.event)
+            self._open[record.offset] = _Open(True, belongs, record.timestamp, b"".join(digests))
 
     def output(self, topic: str, record: Record, origin: Place | None) -> None:
         here = (record.partition, record.offset)
@@ -292,6 +345,7 @@ class _Audit:
         if offset < self.report.low or offset >= self._standing.position:
             return None  # its origin is gone by retention, or was read after the state
         event = self._open.pop(offset, None)
+        self.report.astray.pop(offset, None)
         if event is None:
             if not self._was_there(offset):
                 return self.report.violate(Fault.UNFOUNDED, topic, here, f"there is no record {partition}:{offset}")
@@ -306,7 +360,7 @@ class _Audit:
 
     def _episode(self, record: Record, here: Place, event: _Open, origin: Place) -> None:
         found = episode_digest(record)
-        if event.kind is _Kind.REJECTED:
+        if not event.accepted:
             self.report.violate(Fault.WRONG_OUTCOME, EVENTS, origin, f"invalid, and an episode at {here[0]}:{here[1]}")
         elif found is None or found[0] != event.as_episode:
             self.report.violate(Fault.ALTERED, EPISODES, here, f"not the event {origin[0]}:{origin[1]}")
@@ -318,11 +372,11 @@ class _Audit:
 
     def _dead_letter(self, record: Record, here: Place, event: _Open, origin: Place) -> None:
         reason = (header(record.headers, names.REASON) or b"").decode(errors="replace")
-        expected = event.as_refused if reason == Reason.OUTPUT_REFUSED else event.as_dead_letter
-        if original_digest(record) != expected:
+        refused = reason == Reason.OUTPUT_REFUSED
+        if original_digest(record) != (refused_digest(event.log_time) if refused else event.as_dead_letter):
             detail = f"key, value, headers or time are not those of {origin[0]}:{origin[1]}"
             self.report.violate(Fault.ALTERED, EVENTS_DLQ, here, detail)
-        if event.kind is _Kind.ACCEPTED:
+        if event.accepted:
             self._no_originals.add(origin[1])
             here_by_right = event.belongs == self.report.partition
             if reason not in OF_VALID_EVENTS or (reason == Reason.WRONG_PARTITION and here_by_right):
@@ -339,38 +393,20 @@ class _Audit:
             if offset < self.report.low or (moved and offset in self._released_of_waiting):
                 continue
             event, where = self._open.get(offset), (self.report.partition, offset)
-            if event is not None and event.kind is _Kind.ACCEPTED:
+            if event is not None and event.accepted:
                 del self._open[offset]
+                self.report.astray.pop(offset, None)
                 self.report.settle(Outcome.WAITING, offset)
             elif self._was_there(offset):
                 self.report.violate(Fault.DOUBLED, EVENTS, where, "waits in a window, and has another outcome too")
             else:
                 self.report.violate(Fault.UNFOUNDED, EVENTS, where, "waits in a window, but there is no such record")
-        for offset in [offset for offset, event in self._open.items() if event.kind is _Kind.REJECTED]:
+        for offset in [offset for offset, event in self._open.items() if not event.accepted]:
             del self._open[offset]
-            self._without(offset, self.horizon, "invalid, but no dead letter")
-
-    def follow(self) -> None:
-        """What stands in another session's partition has been appended to its own; and nothing else has."""
-        partition = self.report.partition
-        copies = {first[1]: copy for first, copy in self._reroutes.copies.items() if first[0] == partition}
-        for offset, event in [(o, event) for o, event in self._open.items() if event.belongs != partition]:
+            self.report.without(offset, self.report.horizon, "invalid, but no dead letter")
+        for offset in self.report.astray:
             del self._open[offset]
             self._no_originals.add(offset)
-            copy = copies.pop(offset, None)
-            if copy is None or copy.place[0] != event.belongs:
-                gone = event.belongs in self._reroutes.trimmed
-                detail = f"its session belongs to partition {event.belongs}, but no copy is there"
-                self._without(offset, self.report.position if gone else self.horizon, detail)
-                continue
-            if copy.digest != event.as_copy:
-                detail = f"not the record {partition}:{offset} under its session's key"
-                self.report.violate(Fault.ALTERED, EVENTS, copy.place, detail)
-            self.report.settle(Outcome.REROUTED, offset, copy.place)
-        for offset, copy in copies.items():
-            if self.report.low <= offset < self.report.position:
-                detail = f"a copy of {partition}:{offset}, which was not rerouted there"
-                self.report.violate(Fault.UNFOUNDED, EVENTS, copy.place, detail)
 
     def trace(self, events: Callable[[], Iterable[Record]]) -> None:
         """What is left is accepted, has no output and does not wait: a duplicate, if an earlier copy has an outcome."""
@@ -381,8 +417,10 @@ class _Audit:
         for record in events():
             if record.offset >= self._standing.position:
                 break
+            if not self._may_be_one_of(wanted, record):
+                continue
             found = decode(record.value)
-            if isinstance(found, Rejection) or found.control or (identity := identity_of(found)) not in wanted:
+            if isinstance(found, Rejection) or found.control or (identity := identity_of(found.event)) not in wanted:
                 continue
             known = originals.setdefault(identity, {})
             if record.offset not in self._open:
@@ -392,19 +430,22 @@ class _Audit:
                 self.report.settle(Outcome.DUPLICATE, record.offset, known[found.digest])
             else:
                 # Retention takes originals before their copies.
-                horizon = self.report.position if self.report.low > 0 and not known else self.horizon
+                horizon = self.report.position if self.report.low > 0 and not known else self.report.horizon
                 other = "an earlier event of its id has other content" if known else "no earlier copy"
-                self._without(record.offset, horizon, f"no output, not waiting, {other}")
+                self.report.without(record.offset, horizon, f"no output, not waiting, {other}")
 
-    def _without(self, offset: int, horizon: int, detail: str) -> None:
-        if offset < horizon:
-            self.report.unverified += 1
-        else:
-            self.report.violate(Fault.MISSING, EVENTS, (self.report.partition, offset), detail)
+    def _may_be_one_of(self, wanted: set[bytes], record: Record) -> bool:
+        """A look at its ids alone, which costs a tenth of taking it in; what was redacted may have had others."""
+        if self._exists[record.offset - self.report.low] == _REDACTED:
+            return True
+        try:
+            return identity_of(read_envelope(record.value or b"")) in wanted
+        except msgspec.MsgspecError:
+            return True
 
     def _was_there(self, offset: int) -> bool:
         at = offset - self.report.low
-        return 0 <= at < len(self._exists) and self._exists[at] == 1
+        return 0 <= at < len(self._exists) and self._exists[at] > 0
 
     def _is_own(self, record: Record, found: Accepted) -> bool:
         return is_control(found.event) and authentic(self._control_key, record.value or b"", record.headers)

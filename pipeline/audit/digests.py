@@ -10,6 +10,7 @@ import orjson
 import xxhash
 
 from pipeline.contracts import headers as names
+from pipeline.contracts.envelope import Envelope
 from pipeline.contracts.episode import RESERVED, as_sent, event_fields
 from pipeline.contracts.headers import header
 from pipeline.contracts.keys import join_key, session_key
@@ -19,6 +20,8 @@ from pipeline.intake.decode import Accepted
 from pipeline.stages.dead_letters import record_bytes
 from pipeline.stages.fold import Record
 
+SIZE: Final = 16
+"""Bytes of a digest."""
 APPENDED: Final = (
     names.CE_SPECVERSION,
     names.CE_TYPE,
@@ -44,8 +47,7 @@ def origin_of(record: Record) -> tuple[int, int] | None:
     return int(partition), int(offset)
 
 
-def identity_of(found: Accepted) -> bytes:
-    event = found.event
+def identity_of(event: Envelope) -> bytes:
     return xxhash.xxh3_128_digest(join_key(event.tenant_id, event.session_id, event.event_id).encode())
 
 
@@ -57,16 +59,16 @@ def dead_letter_digest(record: Record) -> bytes:
     """Of the dead letter that this record would make."""
     log_time = b"%d" % record.timestamp
     if record.value is UNREADABLE:
-        return refused_digest(record)
+        return refused_digest(record.timestamp)
     size = record_bytes(record)
     if size > RECORD_BYTES:
         return _digest(b"%d" % size, log_time)
     return _digest(record.key, record.value, [tuple(item) for item in record.headers], log_time)
 
 
-def refused_digest(record: Record) -> bytes:
-    """Of the dead letter without its bytes."""
-    return _digest(b"0", b"%d" % record.timestamp)
+def refused_digest(log_time: int) -> bytes:
+    """Of a dead letter without its record's bytes."""
+    return _digest(b"0", b"%d" % log_time)
 
 
 def original_digest(letter: Record) -> bytes | None:

@@ -167,7 +167,7 @@ class Validator:
         self._result.rejected.setdefault(rejection.reason, Findings()).add(finding)
 
     def _accepted(self, number: int, found: Accepted) -> None:
-        known = self._seen.setdefault(identity_of(found), (found.digest, number))
+        known = self._seen.setdefault(identity_of(found.event), (found.digest, number))
         if known[0] != found.digest:
             detail = f"the id of line {known[1]}, with other content"
             return self._reject(number, Rejection(Reason.EVENT_ID_REUSED, "$.event_id", detail))

@@ -1,15 +1,15 @@
 """`hmx verify`: law 1 from the topics alone."""
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import nullcontext
 from typing import Annotated
 
 import typer
 
+from pipeline.audit.conserved_log import silent
 from pipeline.audit.explanation import Explanation
 from pipeline.audit.verify import Report, explain
 from pipeline.audit.verify import verify as audit
-from pipeline.cli.console import ERR, OUT, plain, print_json, table
+from pipeline.cli.console import OUT, plain, print_json, progress_bar, table
 from pipeline.contracts.outcomes import Outcome
 from pipeline.settings import Settings
 
@@ -38,7 +38,7 @@ def verify(
     """
     place = place_of(offset) if offset is not None else None
     settings = Settings.load()
-    with _reading() as say:
+    with nullcontext(silent) if as_json else progress_bar() as say:
         if place is not None:
             explanation = explain(settings, place, say)
         else:
@@ -52,15 +52,6 @@ def verify(
         _show(report)
     if not report.conserved:
         raise typer.Exit(1)
-
-
-@contextmanager
-def _reading() -> Iterator[Callable[[str], None]]:
-    if ERR.is_terminal:
-        with ERR.status("reading") as line:
-            yield lambda what: line.update(f"reading {what}")
-    else:
-        yield lambda _: None
 
 
 def place_of(text: str) -> tuple[int, int]:

@@ -31,6 +31,8 @@ Answered = Callable[[KafkaError | None, object], None]
 ANSWER_S: Final = 10.0
 RECONNECT_MS: Final = 1_000
 """A broker that comes back is found again so soon; the client's own default is ten seconds."""
+AT_A_TIME: Final = 250
+"""Records that are taken from the client at once, and then stand in memory."""
 QUIET: Final = 0
 """The client writes past our logs, twenty lines a second while Kafka is away; what matters reaches us as errors."""
 STUCK_S: Final = 60.0
@@ -177,16 +179,23 @@ def read_assigned(
     low, high = marks
     consumer.assign([TopicPartition(topic, partition, low)])  # OFFSET_BEGINNING costs half a second
     limit = time.monotonic() + STUCK_S
+    following = low
     while True:
-        messages = consumer.consume(10_000, 0.05)
+        messages = consumer.consume(AT_A_TIME, 0.05)
         for message in messages:
             error, offset = message.error(), message.offset()
             assert offset is not None
-            if error is not None and error.code() == KafkaError._BAD_COMPRESSION and offset in unreadable:
+            if error is None:
+                following = offset + 1
+            elif error.code() == KafkaError._BAD_COMPRESSION:
+                offset = max(offset, following)  # it names the batch, which may begin before what is asked for
+                if offset < high and offset not in unreadable:
+                    raise KafkaException(error)
                 while offset in unreadable:
                     offset += 1
+                following = offset
                 consumer.seek(TopicPartition(topic, partition, offset))
-            elif error is not None and error.code() != KafkaError._PARTITION_EOF:
+            elif error.code() != KafkaError._PARTITION_EOF:
                 raise KafkaException(error)
             if offset >= high:
                 return

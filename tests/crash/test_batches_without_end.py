@@ -8,10 +8,11 @@ from aiokafka.record.default_records import _DefaultRecordBatchBuilderPy
 from confluent_kafka import Producer
 
 from pipeline.audit.replay import replay
-from pipeline.audit.verify import verify
+from pipeline.audit.verify import explain, verify
 from pipeline.cli.wait import wait_for_all
 from pipeline.contracts.limits import MB, UNPACKED_BYTES
 from pipeline.contracts.rejections import UNREADABLE
+from pipeline.kafka.barriers import wait_for_stages
 from pipeline.settings import Settings
 from pipeline.topology import EPISODES, EVENTS
 from pipeline.worker.records import TolerantBatch
@@ -83,6 +84,17 @@ def send(settings: Settings, codec: str, *records: bytes) -> None:
     assert failed == [None] * len(records)
 
 
+def send_together(settings: Settings, codec: str, count: int) -> None:
+    """In one batch of so many megabytes."""
+    large = {"message.max.bytes": 1_000_000_000, "batch.size": 1_000_000_000, "queue.buffering.max.kbytes": 2_000_000}
+    producer = Producer(
+        {"bootstrap.servers": settings.kafka_bootstrap, **large, "linger.ms": 10_000, "compression.type": codec}
+    )
+    for _ in range(count):
+        producer.produce(settings.topic_prefix + EVENTS, bytes(15 * MB), b"tenant/session", 0)
+    assert producer.flush(60) == 0
+
+
 def peak_bytes(process: int) -> int:
     status = Path(f"/proc/{process}/status").read_text()
     return int(status.split("VmHWM:")[1].split()[0]) * 1024
@@ -110,3 +122,31 @@ def test_a_worker_outlives_a_batch_of_hundreds_of_megabytes_and_rejects_its_reco
     assert again.identical, [stream.examples for stream in again.streams]
     assert report.rejections == {"unreadable_batch": 2}
     assert [episode["id"] for episode in values(settings, EPISODES)] == ["e-0", "e-1", "e-2", "e-3"]
+
+
+def test_every_record_inside_such_a_batch_is_explained_and_also_before_a_worker_has_read_it(
+    kafka: str, tmp_path: Path, redis_url: str
+) -> None:
+    """The audit's client names the batch by its first offset, wherever in it one begins to read."""
+    settings = new_settings(kafka, redis_url, window_ms=500)
+    good = [encoded(event(event_id=f"e-{n}", sequence=n)) for n in range(4)]
+
+    def outcomes(*offsets: int) -> list[str]:
+        return [explain(settings, (0, offset)).outcome for offset in offsets]
+
+    with running(settings, tmp_path, "worker", partitions=1):
+        send(settings, "lz4", *good[:2])
+        send_together(settings, "zstd", 20)
+        send(settings, "lz4", *good[2:])
+        wait_for_stages(settings)
+    assert outcomes(1, 2, 12, 21, 22) == ["released", "rejected", "rejected", "rejected", "released"]
+    found = explain(settings, (0, 12))
+    assert (found.because["reason"], found.in_order) == ("unreadable_batch", True)
+    read = verify(settings)
+    assert (read.conserved, read.rejections) == (True, {"unreadable_batch": 20})
+    send_together(settings, "zstd", 20)
+    (first,) = (part.position for part in read.partitions)
+    assert outcomes(first, first + 10, 12) == ["pending", "pending", "rejected"]
+    report = verify(settings)
+    assert (report.conserved, report.rejections) == (True, read.rejections)
+    assert report.partitions[0].pending == read.partitions[0].pending + 20

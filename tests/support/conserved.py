@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, replace
 
-from pipeline.audit.conservation import Output, PartitionReport, Reroutes, Standing, conserve
+from pipeline.audit.conservation import Output, PartitionReport, Reroutes, Standing, conserve, follow
 from pipeline.contracts.keys import CONTROL_TENANT
 from pipeline.intake.control import barrier
 from pipeline.stages.fold import Output as Emitted
@@ -11,7 +11,7 @@ from pipeline.topology import EPISODES, EVENTS_DLQ
 from tests.support.inprocess import KEY, barrier_record, run, sessions_fold, tick_record
 from tests.support.records import START_MS, LogRecord, event, log
 
-ONE_PARTITION = Reroutes(1)
+NO_REROUTES = Reroutes()
 SECRET = "AKIAIOSFODNN7EXAMPLE"
 
 
@@ -26,13 +26,16 @@ class Topics:
     low: int = 0
     trimmed: bool = False
     still: bool = True
-    reroutes: Reroutes = ONE_PARTITION
+    partitions: int = 1
+    reroutes: Reroutes = NO_REROUTES
 
     def verify(self) -> PartitionReport:
         outputs = [Output(EPISODES, self.episodes, self.trimmed), Output(EVENTS_DLQ, self.letters, self.trimmed)]
-        return conserve(
-            0, self.low, self.standing, lambda: self.events, outputs, self.reroutes, KEY, lambda: self.still
+        report = conserve(
+            0, self.low, self.standing, lambda: self.events, outputs, self.partitions, KEY, lambda: self.still
         )
+        follow(report, self.reroutes)
+        return report
 
 
 def written(outputs: list[Emitted]) -> list[LogRecord]:

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.audit.conservation import Fault, Output, PartitionReport, Reroutes, Standing, conserve, copies_of
+from pipeline.audit.conservation import Fault, Output, PartitionReport, Reroutes, Standing, conserve, copies_of, follow
 from pipeline.contracts import headers as names
 from pipeline.contracts.keys import partition_of, session_key
 from pipeline.contracts.outcomes import Outcome
@@ -283,7 +283,8 @@ class Rerouted:
                 written([output for output in outputs if output.topic == EPISODES]),
                 written([output for output in outputs if output.topic == EVENTS_DLQ]),
                 standing,
-                reroutes=Reroutes(2, copies),
+                partitions=2,
+                reroutes=Reroutes(copies),
             )
             for records, standing, outputs in zip((self.first, self.second), self.standings, self.outputs, strict=True)
         ]
@@ -295,7 +296,9 @@ class Rerouted:
 
 def conserve_partition(partition: int, topics: Topics) -> PartitionReport:
     outputs = [Output(EPISODES, topics.episodes, False), Output(EVENTS_DLQ, topics.letters, False)]
-    return conserve(partition, 0, topics.standing, lambda: topics.events, outputs, topics.reroutes, KEY)
+    report = conserve(partition, 0, topics.standing, lambda: topics.events, outputs, topics.partitions, KEY)
+    follow(report, topics.reroutes)
+    return report
 
 
 def rerouted() -> Rerouted:

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from pipeline.audit.conservation import Output, Reroutes, Standing, conserve, copies_of
+from pipeline.audit.conservation import Output, Reroutes, Standing, conserve, copies_of, follow
 from pipeline.audit.explanation import ABSENT, MISSING, PENDING, UNVERIFIED, Explanation, Witness, explain
 from pipeline.contracts.instants import format_ms
 from pipeline.contracts.keys import partition_of, session_key
@@ -25,8 +25,9 @@ def explained(topics: Topics, offset: int) -> Explanation:
         for topic, records in ((EPISODES, topics.episodes), (EVENTS_DLQ, topics.letters))
     ]
     report = conserve(
-        0, topics.low, topics.standing, lambda: topics.events, outputs, topics.reroutes, KEY, asked=offset
+        0, topics.low, topics.standing, lambda: topics.events, outputs, topics.partitions, KEY, asked=offset
     )
+    follow(report, topics.reroutes)
     return explain((0, offset), topics.standing, report, witness)
 
 
@@ -127,13 +128,13 @@ def test_a_rerouted_record_and_its_copy_name_each_other() -> None:
     ran = run(lambda: sessions_fold(2), first)
     (copy,) = ran.appends
     second = LogRecord(1, 0, START_MS, copy.key, copy.value, copy.headers)
-    topics = Topics(first, [], [], Standing(1, {}), reroutes=Reroutes(2, dict(copies_of([second], KEY))))
+    topics = Topics(first, [], [], Standing(1, {}), partitions=2, reroutes=Reroutes(dict(copies_of([second], KEY))))
     found = explained(topics, 0)
     assert (found.outcome, found.because) == (Outcome.REROUTED, {"copy": {"partition": 1, "offset": 0}})
     there = Witness((1, 0), second)
     assert not there.astray(2)
     assert Witness((0, 0), first[0]).astray(2)
-    report = conserve(1, 0, Standing(1, {}), lambda: [second], [], topics.reroutes, KEY, asked=0)
+    report = conserve(1, 0, Standing(1, {}), lambda: [second], [], 2, KEY, asked=0)
     assert explain((1, 0), Standing(1, {}), report, there).because == {"copy_of": {"partition": 0, "offset": 0}}
 
 

@@ -1,0 +1,205 @@
+"""What the audits of conservation read: the stage's state, the events, what came of them.
+
+Enters: settings. Leaves: rows, the standing of a partition, its report. Fails: KafkaUnreachableError, KafkaException;
+TimeoutError where a topic can't be read to its end.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from typing import Any, Final, NamedTuple
+
+import msgspec
+from confluent_kafka import KafkaError, KafkaException
+
+from pipeline.audit.conservation import (
+    Copy,
+    Output,
+    PartitionReport,
+    Place,
+    Reroutes,
+    Standing,
+    conserve,
+    copies_of,
+)
+from pipeline.audit.rows import Row, Sources, row_of
+from pipeline.contracts.rejections import UNREADABLE
+from pipeline.kafka.clients import Cluster, Watermarks, read_partition
+from pipeline.kafka.reach import existing_topics
+from pipeline.settings import Settings
+from pipeline.stages.executor import Position
+from pipeline.stages.fold import POSITION_KEY
+from pipeline.topology import EPISODES, EVENTS, EVENTS_DLQ, EVIDENCE, SESSION_STATE
+
+Progress = Callable[[str, int, int], None]
+"""What is read; how far it is through, and of how much, in offsets."""
+Tap = Callable[[str, Iterator["Row"]], Iterator["Row"]]
+WAITING_PREFIX: Final = b"w/"
+LOOK_AT: Final = 1_000
+"""Progress is said every so many records."""
+SMALL_QUEUES: Final[dict[str, Any]] = {
+    "queued.min.messages": 2_000,
+    "queued.max.messages.kbytes": 2_048,
+    "fetch.message.max.bytes": 1_048_576,
+}
+"""Of a client, which reads ahead: three topics are read at a time, in each process."""
+
+
+def silent(what: str, done: int, total: int) -> None:
+    pass
+
+
+def untapped(_: str, rows: Iterator["Row"]) -> Iterator["Row"]:
+    return rows
+
+
+class _Held(msgspec.Struct):
+    offset: int
+    deadline: int
+
+
+@contextmanager
+def opened(settings: Settings) -> Iterator["Log"]:
+    """The topics, to read; what is wrong with Kafka, the topics or the settings is raised here."""
+    partitions = existing_topics(settings, EVENTS, EVENTS_DLQ, EPISODES, EVIDENCE, SESSION_STATE)
+    with closing(Cluster(settings.require_kafka())) as cluster:
+        yield Log(cluster, settings.topic_prefix, partitions, settings.require_control_key())
+
+
+class Stood(NamedTuple):
+    """What a partition's state says, and where its topic ended when it said so."""
+
+    standing: Standing
+    state_end: int
+
+
+class Log:
+    """What the audits read. The state goes first: every output, and every copy, of what it has processed is then below
+    the other topics' ends."""
+
+    def __init__(self, cluster: Cluster, prefix: str, partitions: dict[str, int], control_key: str) -> None:
+        self._cluster = cluster
+        self._prefix = prefix
+        self._control_key = control_key
+        self._sources = Sources(cluster, prefix)
+        self.partitions = partitions
+
+    def marks(self, topic: str, partition: int) -> Watermarks:
+        return self._cluster.watermarks(self._prefix + topic, partition)
+
+    def size(self, partition: int) -> int:
+        """Offsets of the events topic."""
+        low, high = self.marks(EVENTS, partition)
+        return high - low
+
+    def rows(self, topic: str, partition: int, marks: Watermarks) -> Iterator[Row]:
+        """Committed records between the watermarks."""
+        for message in read_partition(self._cluster.bootstrap, self._prefix + topic, partition, marks, **SMALL_QUEUES):
+            yield row_of(message)
+
+    def events(self, partition: int, marks: Watermarks, position: int) -> Iterator[Row]:
+        """The events topic as the worker has read it up to this position. From there on it may hold a batch that can't
+        be unpacked: what follows is then left unread."""
+        known = Watermarks(marks.low, min(max(marks.low, position), marks.high))
+        yield from self._sources.rows(EVENTS, EVENTS_DLQ, partition, known, **SMALL_QUEUES)
+        following = known.high
+        try:
+            for row in self._sources.rows(
+                EVENTS, EVENTS_DLQ, partition, Watermarks(following, marks.high), **SMALL_QUEUES
+            ):
+                following = row.offset + 1
+                yield row
+        except KafkaException as error:
+            if error.args[0].code() != KafkaError._BAD_COMPRESSION:
+                raise
+            for offset in range(following, marks.high):
+                yield Row(partition, offset, 0, None, UNREADABLE, [])
+
+    def event(self, place: Place, stood: Stood) -> Row | None:
+        partition, offset = place
+        low, high = self.marks(EVENTS, partition)
+        if not low <= offset < high:
+            return None
+        return next(self.events(partition, Watermarks(offset, offset + 1), stood.standing.position), None)
+
+    def unknown_reroutes(self) -> Reroutes:
+        """For who does not ask for them."""
+        return Reroutes(trimmed=frozenset(range(self.partitions[EVENTS])))
+
+    def standing(self, partition: int, on_progress: Progress) -> Stood:
+        on_progress(SESSION_STATE, partition, self.partitions[EVENTS])
+        marks = self.marks(SESSION_STATE, partition)
+        found = _standing(self.rows(SESSION_STATE, partition, marks), self.marks(EVENTS, partition).low)
+        return Stood(found, marks.high)
+
+    def reroutes(self, on_progress: Progress) -> Reroutes:
+        """A pass over the whole events topic; only what is said of copies is kept."""
+        copies: dict[Place, Copy] = {}
+        trimmed = set()
+        for partition in range(self.partitions[EVENTS]):
+            on_progress(f"{EVENTS} for copies", partition, self.partitions[EVENTS])
+            marks = self.marks(EVENTS, partition)
+            if marks.low > 0:
+                trimmed.add(partition)
+            for first, copy in copies_of(self.events(partition, marks, marks.low), self._control_key):
+                copies.setdefault(first, copy)
+        return Reroutes(copies, frozenset(trimmed))
+
+    def conserved(
+        self,
+        partition: int,
+        stood: Stood,
+        asked: int | None = None,
+        tap: Tap = untapped,
+        *,
+        on_done: Callable[[int], None] = lambda _: None,
+    ) -> PartitionReport:
+        """`tap` sees every output on its way; `on_done` is told how many offsets are through."""
+        marks = self.marks(EVENTS, partition)
+        outputs = []
+        for topic in (EPISODES, EVENTS_DLQ):
+            ends = self.marks(topic, partition)
+            rows = tap(topic, self.rows(topic, partition, ends))
+            outputs.append(Output(topic, rows, trimmed=ends.low > 0))
+
+        told = -1
+
+        def events() -> Iterator[Row]:
+            nonlocal told
+            for count, row in enumerate(self.events(partition, marks, stood.standing.position)):
+                if count % LOOK_AT == 0 and row.offset > told:  # duplicates are traced in another pass
+                    told = row.offset
+                    on_done(told - marks.low)
+                yield row
+            told = marks.high
+            on_done(told - marks.low)
+
+        return conserve(
+            partition,
+            marks.low,
+            stood.standing,
+            events,
+            outputs,
+            self.partitions[EVENTS],
+            self._control_key,
+            lambda: self.marks(SESSION_STATE, partition).high == stood.state_end,
+            asked,
+        )
+
+
+def _standing(state: Iterator[Row], low: int) -> Standing:
+    """From all records of the state topic, the last of each key."""
+    position: Position | None = None
+    waiting: dict[bytes, _Held] = {}
+    for row in state:
+        key = row.key or b""
+        if key == POSITION_KEY.encode() and row.value is not None:
+            position = msgspec.json.decode(row.value, type=Position)
+        elif key.startswith(WAITING_PREFIX):
+            if row.value is None:
+                waiting.pop(key, None)
+            else:
+                waiting[key] = msgspec.json.decode(row.value, type=_Held)
+    if position is None:
+        return Standing(low, {})
+    until = {held.offset: held.deadline for held in waiting.values()}
+    return Standing(position.position, until, position.lost, position.clock)

@@ -1,0 +1,95 @@
+"""Partitions audited by several processes: nothing is joined across partitions but what stood in the wrong one.
+
+Enters: settings, what the state says of each partition, how large each is. Leaves: their reports. Fails: what the audit
+of a partition does; RuntimeError where a process is killed.
+"""
+
+import os
+import pickle
+import subprocess
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor, wait
+from functools import partial
+from typing import IO, Any, Final
+
+from pipeline.audit.conservation import PartitionReport
+from pipeline.audit.conserved_log import Stood, opened
+from pipeline.settings import Settings
+
+LOOK_S: Final = 0.2
+
+
+def audited(
+    settings: Settings, stood: Sequence[Stood], sizes: Sequence[int], processes: int, on_done: Callable[[int], None]
+) -> list[PartitionReport]:
+    """`on_done` is told every now and then how many offsets are through."""
+    done = [0] * processes
+    with ThreadPoolExecutor(processes) as threads:
+        asked = [
+            threads.submit(_ask, settings, {n: stood[n] for n in share}, done, place)
+            for place, share in enumerate(shares(sizes, processes))
+        ]
+        left = set(asked)
+        while left:
+            _, left = wait(left, LOOK_S)
+            on_done(sum(done))
+    reports = {n: report for one in asked for n, report in one.result().items()}
+    return [reports[n] for n in range(len(stood))]
+
+
+def shares(sizes: Sequence[int], processes: int) -> list[list[int]]:
+    """The largest partition first, each to the process that has the least to read."""
+    shares: list[list[int]] = [[] for _ in range(processes)]
+    for n in sorted(range(len(sizes)), key=lambda n: -sizes[n]):
+        min(shares, key=lambda share: sum(sizes[other] for other in share)).append(n)
+    return shares
+
+
+def _ask(settings: Settings, stood: Mapping[int, Stood], done: list[int], place: int) -> dict[int, PartitionReport]:
+    # A client does not outlive a fork, and this process has more imported than an audit needs.
+    command = [sys.executable, "-m", "pipeline.audit.processes"]
+    small = {**os.environ, "MALLOC_ARENA_MAX": "2"}  # or glibc keeps as much again for a client's threads
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=small) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        pickle.dump((settings, stood), process.stdin)
+        process.stdin.close()
+        while True:
+            try:
+                said: Any = pickle.load(process.stdout)  # noqa: S301  our own process
+            except EOFError:
+                raise RuntimeError(f"a process of the audit has ended: code {process.wait()}") from None
+            if isinstance(said, Exception):
+                raise said
+            if not isinstance(said, int):
+                return dict(said)
+            done[place] = said
+
+
+def _answer(source: IO[bytes], answers: IO[bytes]) -> None:
+    """Audits what is asked for, and says how far it is."""
+
+    def say(said: Any) -> None:
+        pickle.dump(said, answers)
+        answers.flush()
+
+    def say_done(before: int, done: int) -> None:
+        say(before + done)
+
+    settings, stood = pickle.load(source)  # noqa: S301  our own process
+    reports: dict[int, PartitionReport] = {}
+    before = 0
+    try:
+        with opened(settings) as log:
+            for n, each in stood.items():
+                reports[n] = log.conserved(n, each, on_done=partial(say_done, before))
+                before += log.size(n)
+    except Exception as error:  # noqa: BLE001  it is raised where the audit was asked for
+        say(error)
+    else:
+        say(reports)
+
+
+if __name__ == "__main__":
+    _answer(sys.stdin.buffer, sys.stdout.buffer)
