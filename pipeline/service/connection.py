@@ -8,10 +8,13 @@ between two requests may last.
 """
 
 import asyncio
+from http import HTTPStatus
 from typing import Any, Final, cast
 
 import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
+from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
+from websockets.http11 import Request, Response
 
 from pipeline.contracts.limits import MB
 from pipeline.service.problems import ALWAYS, Kind, problem
@@ -47,6 +50,22 @@ class _Requests(h11.Connection):
         return event
 
 
+class WebSocketConnection(WebSocketsSansIOProtocol):
+    """What is no handshake is answered with the headers of every other answer."""
+
+    def handle_connect(self, event: Request) -> None:
+        accept = self.conn.accept
+
+        def told(request: Request) -> Response:
+            response = accept(request)
+            if response.status_code != HTTPStatus.SWITCHING_PROTOCOLS:
+                response.headers.update(ALWAYS)
+            return response
+
+        self.conn.accept = told  # type: ignore[method-assign]
+        super().handle_connect(event)
+
+
 class Connection(H11Protocol):
     def __init__(self, *args: Any, **named: Any) -> None:
         super().__init__(*args, **named)
@@ -65,6 +84,9 @@ class Connection(H11Protocol):
         super().connection_lost(exc)
 
     def handle_websocket_upgrade(self, event: h11.Request) -> None:
+        if not self._no_body(event):
+            self.send_400_response("a handshake has no body")
+            return
         self._stop_looking()
         super().handle_websocket_upgrade(event)
 
@@ -93,6 +115,12 @@ class Connection(H11Protocol):
             for part in (head, h11.Data(data=bytes(refusal.body)), h11.EndOfMessage()):
                 self.transport.write(self.conn.send(part) or b"")
         self.transport.close()
+
+    @staticmethod
+    def _no_body(event: h11.Request) -> bool:
+        """Some clients say so with a length of 0."""
+        lengths = (b"content-length", b"transfer-encoding")
+        return all(name not in lengths or (name, value) == (lengths[0], b"0") for name, value in event.headers)
 
     def _goes_on(self) -> None:
         self._since, self._moved = self.loop.time(), 0

@@ -16,7 +16,7 @@ from fastapi import FastAPI
 from pipeline.observe.ending import end_in_time
 from pipeline.observe.logs import configure_logs
 from pipeline.service.app import create_app
-from pipeline.service.connection import Connection
+from pipeline.service.connection import Connection, WebSocketConnection
 from pipeline.service.frames import FRAME_BYTES
 from pipeline.settings import Settings
 from pipeline.store.blocks import StoreUnavailableError, connect, refuse_eviction
@@ -68,6 +68,7 @@ class Server(uvicorn.Server):
                 access_log=False,
                 server_header=False,
                 http=Connection,
+                ws=WebSocketConnection,
                 timeout_graceful_shutdown=STOPPING_S,
                 ws_max_size=FRAME_BYTES,
                 **listening,

@@ -85,7 +85,8 @@ def test_a_page_of_another_site_reads_and_writes_nothing(service: httpx.Client) 
             connect(own.replace("http", "ws") + "/v1/hmx/events", additional_headers={**ACME, "Origin": origin})
         assert refused.value.response.status_code == 403
     is_problem(service.get("/v1/hmx/artifacts", headers={**ACME, "Origin": own}), 503, "redis_unavailable")
-    with connect(own.replace("http", "ws") + "/v1/hmx/events", additional_headers={**ACME, "Origin": own}):
+    allowed = {**ACME, "Origin": own, "Content-Length": "0"}
+    with connect(own.replace("http", "ws") + "/v1/hmx/events", additional_headers=allowed):
         pass
 
 
@@ -138,6 +139,18 @@ def test_what_is_no_http_is_answered_alike(service: httpx.Client) -> None:
     assert b"nosniff" in said
     assert b"no-store" in said
     assert b"bad_framing" in said
+
+
+@pytest.mark.parametrize(
+    "handshake",
+    [b"", b"Sec-WebSocket-Key: x\r\nSec-WebSocket-Version: 13", b"Sec-WebSocket-Version: 7", b"Content-Length: 5"],
+)
+def test_what_is_no_handshake_is_answered_alike(service: httpx.Client, handshake: bytes) -> None:
+    head = b"GET /v1/hmx/events HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n"
+    with closing(opened(service, head + handshake + b"\r\n" * (2 if handshake else 1))) as connection:
+        said = heard(connection).lower()
+    assert said.startswith(b"http/1.1 4")
+    assert said.count(b"x-content-type-options: nosniff") == said.count(b"cache-control: no-store") == 1
 
 
 @pytest.mark.parametrize(
