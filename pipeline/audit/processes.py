@@ -10,6 +10,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
+from contextlib import suppress
 from functools import partial
 from typing import IO, Any, Final
 
@@ -25,15 +26,21 @@ def audited(
 ) -> list[PartitionReport]:
     """`on_done` is told every now and then how many offsets are through."""
     done = [0] * processes
+    started: list[subprocess.Popen[bytes]] = []
     with ThreadPoolExecutor(processes) as threads:
         asked = [
-            threads.submit(_ask, settings, {n: stood[n] for n in share}, done, place)
+            threads.submit(_ask, settings, {n: stood[n] for n in share}, started, done, place)
             for place, share in enumerate(shares(sizes, processes))
         ]
         left = set(asked)
-        while left:
-            _, left = wait(left, LOOK_S)
-            on_done(sum(done))
+        try:
+            while left:
+                _, left = wait(left, LOOK_S)
+                on_done(sum(done))
+        except BaseException:  # who asked does not wait any longer
+            for process in started:
+                process.terminate()
+            raise
     reports = {n: report for one in asked for n, report in one.result().items()}
     return [reports[n] for n in range(len(stood))]
 
@@ -46,11 +53,18 @@ def shares(sizes: Sequence[int], processes: int) -> list[list[int]]:
     return shares
 
 
-def _ask(settings: Settings, stood: Mapping[int, Stood], done: list[int], place: int) -> dict[int, PartitionReport]:
+def _ask(
+    settings: Settings,
+    stood: Mapping[int, Stood],
+    started: list[subprocess.Popen[bytes]],
+    done: list[int],
+    place: int,
+) -> dict[int, PartitionReport]:
     # A client does not outlive a fork, and this process has more imported than an audit needs.
     command = [sys.executable, "-m", "pipeline.audit.processes"]
     small = {**os.environ, "MALLOC_ARENA_MAX": "2"}  # or glibc keeps as much again for a client's threads
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=small) as process:
+        started.append(process)
         assert process.stdin is not None
         assert process.stdout is not None
         pickle.dump((settings, stood), process.stdin)
@@ -58,7 +72,7 @@ def _ask(settings: Settings, stood: Mapping[int, Stood], done: list[int], place:
         while True:
             try:
                 said: Any = pickle.load(process.stdout)  # noqa: S301  our own process
-            except EOFError:
+            except (EOFError, pickle.UnpicklingError):
                 raise RuntimeError(f"a process of the audit has ended: code {process.wait()}") from None
             if isinstance(said, Exception):
                 raise said
@@ -92,4 +106,5 @@ def _answer(source: IO[bytes], answers: IO[bytes]) -> None:
 
 
 if __name__ == "__main__":
-    _answer(sys.stdin.buffer, sys.stdout.buffer)
+    with suppress(KeyboardInterrupt, BrokenPipeError):  # nobody waits for it
+        _answer(sys.stdin.buffer, sys.stdout.buffer)

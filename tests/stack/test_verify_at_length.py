@@ -2,12 +2,14 @@
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import Any
 
 import orjson
 import pytest
@@ -85,6 +87,26 @@ def test_what_fails_in_a_process_fails_the_audit(settings: Settings, monkeypatch
     monkeypatch.setattr(sys, "executable", "/bin/false")
     with pytest.raises(RuntimeError, match="has ended: code 1"):
         audit.verify(settings)
+
+
+def test_who_interrupts_it_waits_for_no_process(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(audit, "SEVERAL_FROM", 0)
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1})
+    started: list[subprocess.Popen[bytes]] = []
+    popen = subprocess.Popen
+
+    def start(*arguments: Any, **options: Any) -> "subprocess.Popen[bytes]":
+        started.append(popen(*arguments, **options))
+        return started[-1]
+
+    def interrupted(what: str, *_: int) -> None:
+        if what == EVENTS and len(started) == 2:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(subprocess, "Popen", start)
+    with pytest.raises(KeyboardInterrupt):
+        audit.verify(settings, interrupted)
+    assert {process.wait(20) for process in started} == {-signal.SIGTERM}
 
 
 def test_each_process_has_about_as_much_to_read() -> None:
