@@ -146,13 +146,15 @@ def _numbers(file: Path) -> Any:
 @contextmanager
 def opened() -> Iterator["Store"]:
     """Memory, to read; that it can't be reached is one line."""
-    from pipeline.store.blocks import StoreUnavailableError
+    from pipeline.store.blocks import StoreUnavailableError, TamperedError
     from pipeline.store.fetch import Store
 
     try:
         yield Store.open(Settings.load())
     except StoreUnavailableError as error:
         fail(f"{error}. `hmx status` shows whether Redis runs.")
+    except TamperedError as error:
+        fail(f"what Redis holds of {error} is not what was published; the materialiser restores it. Ask again.")
 
 
 def tenant_or_only(store: "Store", tenant: str | None) -> str:

@@ -83,6 +83,12 @@ class Metrics:
     materialiser_retries = Counter(
         "hmx_materialiser_retries", "Retries: kafka or redis failed, or Redis had other positions", ["cause"]
     )
+    provenance_failed = Counter(
+        "hmx_provenance_failed", "Records in Redis that were found altered or lost, by kind of key", ["kind"]
+    )
+    memory_mended = Counter(
+        "hmx_materialiser_mended", "Keys in Redis found damaged, and restored from the topics", ["kind"]
+    )
     # service
     requests = Counter("hmx_http_requests", "Requests answered", ["route", "status"])
     request_seconds = Histogram("hmx_http_request_seconds", "Time to answer", ["route"], buckets=_FAST)

@@ -192,6 +192,8 @@ class _Draft:
     def _metadata(self, placed: Sequence[Candidate], shown: Sequence[Drop]) -> dict[str, Any]:
         metadata: dict[str, Any] = {"state_version": self.fetched.state_version, "sources": _sources(placed)}
         metadata |= self.fetched.completeness.metadata()
+        if self.fetched.failed:
+            metadata["provenance_failed"] = list(self.fetched.failed)
         if self.view.precedents:
             named = sorted(self.view.precedents.items())
             metadata["precedents"] = {name: {"session_id": session} for name, session in named}

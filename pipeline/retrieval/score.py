@@ -66,6 +66,8 @@ class Fetched:
     """What past sessions did that were like it, the most alike first."""
     completeness: Completeness = WHOLE
     """Whether memory holds all that it is to hold."""
+    failed: tuple[str, ...] = ()
+    """Kind and id of records that matched and are not what was published."""
     priors: Mapping[str, Mapping[str, float]] | None = None
     """Of an imported fingerprint: how much each of its `sections`, `patterns` and `terms` has mattered, 0 to 1."""
 

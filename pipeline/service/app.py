@@ -19,7 +19,8 @@ from pipeline.service.dialect import capture, envelope, learn, reading, usage
 from pipeline.service.dialect import fingerprint as export
 from pipeline.service.doors import Doors, Names
 from pipeline.service.following import Following
-from pipeline.service.health import MEMORY_KEPT_S, Check, MemoryCheck
+from pipeline.service.health import KEPT_S, MEMORY_KEPT_S, Check, MemoryCheck
+from pipeline.service.kept import Kept
 from pipeline.service.log import EventLog
 from pipeline.service.negotiation import NEGOTIATED
 from pipeline.service.problems import Kind, answer
@@ -27,7 +28,7 @@ from pipeline.service.pulse import Pulse
 from pipeline.service.turns import Turns
 from pipeline.service.watch import Watch
 from pipeline.settings import Settings
-from pipeline.store.blocks import EvictingError, StoreUnavailableError
+from pipeline.store.blocks import EvictingError, StoreUnavailableError, TamperedError
 from pipeline.store.fetch import Store
 from pipeline.topology import EVENTS
 
@@ -76,6 +77,7 @@ def create_app(settings: Settings) -> FastAPI:
     app.state.settings = settings
     app.state.store = store
     app.state.completing = Completing(store)
+    app.state.damaged = Kept(store.damaged, KEPT_S)
     app.state.overview = overview.Overview(settings)
     app.state.bodies = Bodies()
     app.state.parsing = Turns(events.AT_ONCE, events.AT_ONCE_EACH)
@@ -89,6 +91,7 @@ def create_app(settings: Settings) -> FastAPI:
     app.state.learner = learn.Learner(settings, store, app.state.reading)
     problems.install(app)
     app.add_exception_handler(StoreUnavailableError, _away)
+    app.add_exception_handler(TamperedError, _tampered)
     app.add_middleware(Doors, names=Names(settings) if app.state.access.open else None)
     app.add_middleware(Watch)
     for module in (events, frames, streams):
@@ -117,3 +120,12 @@ def _unreachable(store: Store) -> str | None:
 async def _away(request: Request, error: Exception) -> Response:
     detail = f"{error}. Try again; /readyz says when it is back"
     return answer(request.scope, Kind.REDIS_UNAVAILABLE, detail, problems.RETRY)
+
+
+async def _tampered(request: Request, error: Exception) -> Response:
+    assert isinstance(error, TamperedError)
+    detail = (
+        f"what Redis holds of {error.kind} {error.name} is not what was published, so it is not served; the "
+        "materialiser restores it from its topic. Ask again"
+    )
+    return answer(request.scope, Kind.PROVENANCE_FAILED, detail, problems.RETRY)

@@ -3,6 +3,7 @@
 import asyncio
 import logging
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any, Final
 
 import orjson
@@ -121,7 +122,11 @@ async def readyz(request: Request) -> Response:
         memory: Check = request.app.state.memory
         answers["memory"] = await memory.get()
     whole: Completeness | None = await request.app.state.completing.get()
-    return _said(answers, {} if whole is None else {"memory_complete": whole.complete, "memory_filled": str(whole)})
+    told: dict[str, Any] = {} if whole is None else {"memory_complete": whole.complete, "memory_filled": str(whole)}
+    damaged: Kept[list[str]] = request.app.state.damaged
+    with suppress(StoreUnavailableError):  # said above
+        told["provenance_failed"] = await damaged.get()
+    return _said(answers, told)
 
 
 async def asked(checks: dict[str, Check]) -> dict[str, str | None]:

@@ -50,6 +50,15 @@ class DamagedError(StoreUnavailableError):
     """A key does not hold what its layout says: it was written or cut behind our back."""
 
 
+class TamperedError(Exception):
+    """A record is not what its digest says, or one of both is lost; the materialiser restores it from its topic."""
+
+    def __init__(self, kind: str, name: str) -> None:
+        super().__init__(f"{kind} {name}")
+        self.kind = kind
+        self.name = name
+
+
 _REFUSALS: Final[Mapping[str, str]] = {
     "READONLY": "it is a replica and takes no writes; a failover may be under way",
     "LOADING": "it is loading its data after a start",
@@ -131,6 +140,14 @@ def refuse_eviction(client: Client) -> None:
         )
 
 
+def evictions(client: Client) -> tuple[Any, int]:
+    """Which start of the server this is, and how many keys it has evicted since; nothing where INFO is closed."""
+    with reachable(), suppress(ResponseError):
+        told = client.info("everything")
+        return told.get("run_id"), int(told.get("evicted_keys", 0))
+    return None, 0
+
+
 def _policy(client: Client) -> str:
     """Empty where it cannot be known. CONFIG is often closed where somebody else runs the server; INFO is not."""
     with reachable():
@@ -176,6 +193,25 @@ class Blocks:
         with reachable():
             self._client.set(self._keys.filling, os.urandom(16), xx=True)
 
+    def mend(self, positions: Mapping[str, int], commands: Sequence[Command]) -> bool:
+        """Applies commands that were made of what stands below these positions; False where a block came meanwhile."""
+        guards, names = [self._keys.guard(name) for name in positions], [name.encode() for name in positions]
+        with reachable(), _connection(self._client) as connection:
+            asked = [(b"WATCH", *guards), (b"HMGET", self._keys.positions, *names)]
+            at = _answers(connection, asked)[-1]
+            if [_position(each) for each in at] != list(positions.values()):
+                _answers(connection, [(b"UNWATCH",)])
+                return False
+            answers = _answers(connection, [(b"MULTI",), *commands, (b"EXEC",)])[-1]
+        return answers is not None and not any(isinstance(answer, ResponseError) for answer in answers)
+
+    def unguarded(self, partitions: Sequence[str]) -> list[str]:
+        """Those whose position and guard differ: one of both was lost or altered."""
+        with reachable(), self._client.pipeline(transaction=True) as pipe:
+            guards = [self._keys.guard(name) for name in partitions]
+            positions, guarded = pipe.hmget(self._keys.positions, partitions).mget(guards).execute()
+        return [name for name, at, guard in zip(partitions, positions, guarded, strict=True) if at != guard]
+
     def begin_fill(self, goals: Mapping[str, tuple[int, int]]) -> None:
         """Notes between which offsets partitions are read that nothing is known of: until then memory is incomplete."""
         if goals:
@@ -196,14 +232,35 @@ class Blocks:
         return {name: at for name, at in positions.items() if at is not None}
 
 
-def snapshot(client: Client, commands: Sequence[Command]) -> list[Any]:
-    """The answers of commands that only read, all of one moment. Raises the first error among them."""
+def snapshot(client: Client, commands: Sequence[Command], damaged: set[str] | None = None) -> list[Any]:
+    """The answers of commands that only read, all of one moment. Raises the first error among them; but where the kinds
+    of `damaged` keys are asked for, a key of another type than its layout says counts as empty."""
     with reachable(), _connection(client) as connection:
         read: list[Any] = _answers(connection, [(b"MULTI",), *commands, (b"EXEC",)])[-1]
-        for answer in read:
+        for at, answer in enumerate(read):
             if isinstance(answer, ResponseError):
-                raise answer
+                if damaged is None or not isinstance(_explained(answer), DamagedError):
+                    raise answer
+                damaged.add(kind_of(commands[at][3 if commands[at][0] == b"EVAL" else 1]))
+                read[at] = _EMPTY.get(commands[at][0])
     return read
+
+
+_EMPTY: Final[Mapping[bytes, Any]] = {
+    b"HGETALL": [],
+    b"ZRANGE": [],
+    b"LRANGE": [],
+    b"HMGET": [],
+    b"EVAL": [[], []],
+    b"GETRANGE": b"",
+    b"ZCARD": 0,
+}
+
+
+def kind_of(key: bytes) -> str:
+    """Which kind of the layout's keys it is; of those of all tenants their name."""
+    inner = key.rpartition(b"}:")[2] if b"}:" in key else key.rpartition(b":")[2]
+    return inner.partition(b":")[0].decode(errors="replace")
 
 
 @contextmanager

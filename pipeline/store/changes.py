@@ -14,6 +14,7 @@ from pipeline.contracts.knowledge import Standing
 from pipeline.contracts.limits import PATTERN_CONTRIBUTIONS, TENANT_CONTRIBUTIONS
 from pipeline.retrieval.postings import ROW, pack_number, pack_postings
 from pipeline.retrieval.vectors import Embed
+from pipeline.store.digests import checked, digest, digest_of_events
 from pipeline.store.keys import Keys, TenantKeys
 
 Command = tuple[bytes, ...]
@@ -23,15 +24,15 @@ SEARCHED: Final = 20_000_000
 comes then is found by its id and in its session, and is counted."""
 _IF_ROOM: Final = b"local call, full = redis.call, redis.call('STRLEN', KEYS[1]) > tonumber(ARGV[1]) "
 """The key of the rows, and how long it may be before. A block's documents are searched all or none."""
-_APPEND: Final = (
+APPEND: Final = (
     b"EVAL",
     _IF_ROOM + b"if full then return end for i = 2, #ARGV, 2 do call('APPEND', KEYS[2] .. ARGV[i], ARGV[i + 1]) end",
     b"2",
 )
 """What the keys begin with, then what they end with and what is appended. A command each would cost whoever writes
 twice as much, and the server a little less."""
-_PUT: Final = (b"EVAL", _IF_ROOM + b"if not full then call(ARGV[2], KEYS[2], unpack(ARGV, 3)) end", b"2")
-_ROWS: Final = (
+PUT: Final = (b"EVAL", _IF_ROOM + b"if not full then call(ARGV[2], KEYS[2], unpack(ARGV, 3)) end", b"2")
+ROWS: Final = (
     b"EVAL",
     _IF_ROOM + b"if full then call('INCRBY', KEYS[2], ARGV[3]) else call('APPEND', KEYS[1], ARGV[2]) end",
     b"2",
@@ -47,6 +48,7 @@ for i = 3, #ARGV do
     for _, id in ipairs(redis.call('ZRANGE', sample, most, -1)) do
       redis.call('DEL', root .. ':contribution:' .. id)
       redis.call('HDEL', root .. ':pcards', id)
+      redis.call('HDEL', root .. ':cdigests', id)
       redis.call('ZREM', KEYS[1], ARGV[i] .. ':' .. id)
     end
     redis.call('ZREMRANGEBYRANK', sample, most, -1)
@@ -64,6 +66,7 @@ for _, name in ipairs(redis.call('ZRANGE', KEYS[1], ARGV[1], -1)) do
   local pattern, id = string.sub(name, 1, at - 1), string.sub(name, at + 1)
   redis.call('DEL', ARGV[2] .. ':contribution:' .. id)
   redis.call('HDEL', ARGV[2] .. ':pcards', id)
+  redis.call('HDEL', ARGV[2] .. ':cdigests', id)
   redis.call('ZREM', ARGV[2] .. ':sample:' .. pattern, id)
 end
 redis.call('ZREMRANGEBYRANK', KEYS[1], ARGV[1], -1)
@@ -105,6 +108,7 @@ class _Family(NamedTuple):
     cards: bytes
     changes: Callable[[int], bytes]
     statuses: Sequence[str]
+    digests: bytes
 
 
 class TenantChanges:
@@ -126,6 +130,8 @@ class TenantChanges:
         self._vectors: defaultdict[str, bytearray] = defaultdict(bytearray)
         self._values: dict[bytes, bytes | None] = {}
         self._samples: defaultdict[str, dict[str, int]] = defaultdict(dict)
+        self._digests: list[bytes] = []
+        """Of contributions."""
         self._precedents: dict[str, tuple[int, int, bytes | None]] = {}
         self._artifacts: dict[str, Listed] = {}
         self._knowledge: dict[str, Listed] = {}
@@ -155,7 +161,7 @@ class TenantChanges:
         self._block.arguments += 2
 
     def document(self, number: int, packed: bytes, row: bytes, terms: Sequence[str], labels: Iterable[str]) -> None:
-        self._documents += (b"%d" % number, packed)
+        self._documents += (b"%d" % number, checked(number, packed))
         self._rows += row
         postings, counts = self._postings, Counter(terms)
         held = postings.get
@@ -179,6 +185,7 @@ class TenantChanges:
         """`score` says who stays at a bound, the lowest first."""
         self.keep(self.keys.contribution(contribution_id), value)
         self._samples[pattern][contribution_id] = score
+        self._digests += (encoded(contribution_id).encode(), digest(value))
         self._block.arguments += 12
 
     def precedent(self, contribution_id: str, partition: int, offset: int, card: bytes | None) -> None:
@@ -198,14 +205,31 @@ class TenantChanges:
 
     def commands(self) -> Iterator[Command]:
         keys = self.keys
-        artifacts = _Family(keys.artifact, keys.artifacts, keys.artifact_cards, keys.artifact_changes, list(Status))
-        knowledge = _Family(keys.knowledge, keys.known, keys.knowledge_cards, keys.knowledge_changes, list(Standing))
+        artifacts = _Family(
+            keys.artifact,
+            keys.artifacts,
+            keys.artifact_cards,
+            keys.artifact_changes,
+            list(Status),
+            keys.digests("artifact"),
+        )
+        knowledge = _Family(
+            keys.knowledge,
+            keys.known,
+            keys.knowledge_cards,
+            keys.knowledge_changes,
+            list(Standing),
+            keys.digests("knowledge"),
+        )
         yield from _listing(artifacts, self._artifacts)
         yield from _listing(knowledge, self._knowledge)
         for key, value in self._values.items():
             yield (b"DEL", key) if value is None else (b"SET", key, value)
         yield from self._precedent_commands()
         yield from self._sample_commands()
+        start = len(keys.event(""))
+        for key, same_id in self._events.items():
+            yield (b"HINCRBY", keys.digests("event"), key[start:], b"%d" % digest_of_events(same_id))
         for key, same_id in self._events.items():  # a string would have an end, at 512 MB; a hash costs more
             yield from _split((b"RPUSH", key), same_id)
         for (key, most), steps in self._steps.items():
@@ -223,14 +247,14 @@ class TenantChanges:
 
     def _document_commands(self) -> Iterator[Command]:
         rows, room = self.keys.rows, b"%d" % (SEARCHED * ROW.itemsize - len(self._rows))
-        yield from _split((*_PUT, rows, self.keys.documents, room, b"HSET"), self._documents)
+        yield from _split((*PUT, rows, self.keys.documents, room, b"HSET"), self._documents)
         for start, parts in ((self.keys.postings(""), self._postings), (self.keys.tagged(""), self._tagged)):
             said = [one for name, part in parts.items() for one in (encoded(name).encode(), part)]
-            yield from _split((*_APPEND, rows, start, room), said)
+            yield from _split((*APPEND, rows, start, room), said)
         for space, vectors in self._vectors.items():  # a list: a string would have an end
-            yield (*_PUT, rows, self.keys.vectors(space), room, b"RPUSH", bytes(vectors))
+            yield (*PUT, rows, self.keys.vectors(space), room, b"RPUSH", bytes(vectors))
         count = b"%d" % (len(self._rows) // ROW.itemsize)
-        yield (*_ROWS, rows, self.keys.unsearched, room, bytes(self._rows), count)
+        yield (*ROWS, rows, self.keys.unsearched, room, bytes(self._rows), count)
 
     def _precedent_commands(self) -> Iterator[Command]:
         cards: list[bytes] = []
@@ -249,6 +273,7 @@ class TenantChanges:
         """A contribution is written, and then perhaps has no place."""
         if not self._samples:
             return
+        yield from _split((b"HSET", self.keys.digests("contribution")), self._digests)
         root, names, all_rows = self.keys.root.encode(), [], []
         for pattern, scores in self._samples.items():
             key, name = self.keys.sample(pattern), encoded(pattern).encode()
@@ -294,6 +319,7 @@ def _listing(family: _Family, changed: Mapping[str, Listed]) -> Iterator[Command
         return
     ids = [name.encode() for name in changed]
     listed: dict[str, list[bytes]] = {}
+    digests: list[bytes] = []
     cards: list[bytes] = []
     moved: dict[int, list[bytes]] = {}
     for (name, state), member in zip(changed.items(), ids, strict=True):
@@ -301,10 +327,14 @@ def _listing(family: _Family, changed: Mapping[str, Listed]) -> Iterator[Command
         yield (b"DEL", key) if state.value is None else (b"SET", key, state.value)
         if state.value is not None:
             listed.setdefault(state.status, []).extend((member, state.type))
+            digests += (encoded(name).encode(), digest(state.value))
         if state.card is not None:
             cards += (member, state.card)
         moved.setdefault(state.partition, []).extend((b"%d" % state.offset, member))
     gone = [member for member, state in zip(ids, changed.values(), strict=True) if state.card is None]
+    erased = [encoded(name).encode() for name, state in changed.items() if state.value is None]
+    yield from _split((b"HDEL", family.digests), erased)
+    yield from _split((b"HSET", family.digests), digests)
     for status in family.statuses:
         yield from _split((b"HDEL", family.by_status(status)), ids)
     for status, rows in listed.items():

@@ -1,7 +1,7 @@
 """What is read of memory: everything that a plan asks for, and single sources by their id.
 
 Enters: a plan, or a tenant and an id. Leaves: models of contracts/, `Fetched`, or None where nothing is there. Fails:
-StoreUnavailableError. Nothing here writes.
+StoreUnavailableError, TamperedError. Nothing here writes.
 """
 
 from collections import Counter
@@ -27,10 +27,12 @@ from pipeline.retrieval.plan import Plan
 from pipeline.retrieval.score import Fetched, Found
 from pipeline.retrieval.vectors import Embed
 from pipeline.settings import Settings
-from pipeline.store.blocks import Blocks, Client, connect, reachable, refuse_eviction
+from pipeline.store.blocks import Blocks, Client, TamperedError, connect, reachable, refuse_eviction
 from pipeline.store.capturing import Capturing
+from pipeline.store.digests import are_sound
 from pipeline.store.keys import Keys, TenantKeys
 from pipeline.store.learnt import read_learnt
+from pipeline.store.noted import Lost
 from pipeline.store.search import Search, state_version
 from pipeline.store.semantic import Semantic
 from pipeline.store.sources import read_artifact
@@ -139,36 +141,75 @@ class Store:
             return self._with_soundness(tenant, fetched) if expiring else fetched
 
     def get_event(self, tenant_id: str, event_id: str, session_id: str | None = None) -> Json | Ambiguous | None:
-        """The episode; of a session that has used the id again the last."""
-        key = self._keys.tenant(tenant_id).event(event_id)
-        with reachable(), self._client.pipeline(transaction=False) as pipe:
-            if session_id is not None:
-                at = self._client.lpos(key, encoded(session_id), rank=-1, maxlen=2 * SAME_ID)
-                return None if at is None else _json(self._client.lindex(key, at + 1))
-            length, last = pipe.llen(key).lindex(key, -1).execute()
-            for at in range(2, min(length, 2 * NAMED) + 1, 2):
-                pipe.lindex(key, -at)
-            sessions = sorted({unquote(name.decode()) for name in pipe.execute()})
-        return Ambiguous(tuple(sessions)) if len(sessions) > 1 else _json(last)
+        """The episode; of a session that has used the id again the last. Raises TamperedError."""
+        lost = Lost(self._keys.tenant(tenant_id), "event", event_id)
+        with reachable(), self._client.pipeline(transaction=True) as pipe:
+            pipe.llen(lost.key).lrange(lost.key, -2 * NAMED, -1).hget(lost.tenant.digests("event"), encoded(event_id))
+            length, parts, wanted = pipe.execute(raise_on_error=False)
+        if not parts and wanted is None:
+            return None
+        if isinstance(parts, Exception) or (length == len(parts) and not are_sound(parts, wanted)):
+            raise self._tampered(lost)
+        sessions = parts[-2::-2]
+        if session_id is None:
+            named = sorted({unquote(name.decode()) for name in sessions})
+            return Ambiguous(tuple(named)) if len(named) > 1 else _json(parts[-1])
+        asked = encoded(session_id).encode()
+        if asked in sessions:
+            return _json(parts[-1 - 2 * sessions.index(asked)])
+        with reachable():
+            at = None
+            if length > len(parts):
+                at = self._client.lpos(lost.key, asked, rank=-1, maxlen=2 * SAME_ID)
+            return None if at is None else _json(self._client.lindex(lost.key, at + 1))
 
     def get_artifact(self, tenant_id: str, artifact_id: str) -> Json | None:
-        """In whatever status."""
-        with reachable():
-            return _json(self._client.get(self._keys.tenant(tenant_id).artifact(artifact_id)))
+        """In whatever status. Raises TamperedError."""
+        return self._get(Lost(self._keys.tenant(tenant_id), "artifact", artifact_id))
 
     def get_contribution(self, tenant_id: str, contribution_id: str) -> Json | None:
-        with reachable():
-            return _json(self._client.get(self._keys.tenant(tenant_id).contribution(contribution_id)))
+        """Raises TamperedError."""
+        return self._get(Lost(self._keys.tenant(tenant_id), "contribution", contribution_id))
 
     def get_contributions(self, tenant_id: str, contribution_ids: Sequence[str]) -> list[Json | None]:
-        """In the order of the ids; None where memory does not hold one."""
+        """In the order of the ids; None where memory does not hold one, as it was written."""
         keys = self._keys.tenant(tenant_id)
         found: list[Json | None] = []
-        with reachable():
-            for start in range(0, len(contribution_ids), CONTRIBUTIONS):
-                asked = [keys.contribution(each) for each in contribution_ids[start : start + CONTRIBUTIONS]]
-                found += map(_json, self._client.mget(asked))
+        for start in range(0, len(contribution_ids), CONTRIBUTIONS):
+            some = [Lost(keys, "contribution", each) for each in contribution_ids[start : start + CONTRIBUTIONS]]
+            found += map(_json, self._sound(some))
         return found
+
+    def _get(self, lost: Lost) -> Json | None:
+        with reachable(), self._client.pipeline(transaction=True) as pipe:
+            lost.questions(pipe)
+            answers = pipe.execute(raise_on_error=False)
+        if not lost.is_sound(answers):
+            raise self._tampered(lost)
+        return _json(answers[0])
+
+    def _sound(self, asked: Sequence[Lost]) -> list[bytes | None]:
+        """What stands there, None for what does not or is not as it was written; one round trip."""
+        with reachable(), self._client.pipeline(transaction=True) as pipe:
+            for each in asked:
+                each.questions(pipe)
+            answers = iter(pipe.execute(raise_on_error=False))
+        found: list[bytes | None] = []
+        for each in asked:
+            value, wanted = next(answers), next(answers)
+            sound = each.is_sound([value, wanted])
+            if not sound:
+                self._search.noted.note(each)
+            found.append(value if sound else None)
+        return found
+
+    def _tampered(self, lost: Lost) -> TamperedError:
+        self._search.noted.note(lost)
+        return TamperedError(lost.kind, lost.name)
+
+    def damaged(self) -> list[str]:
+        """Kind and id of records that this process found altered or lost, and that are not mended yet."""
+        return self._search.noted.named()
 
     def lacking(self, tenant_id: str, events: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
         """Those (session, event) of which memory holds no episode."""
@@ -176,8 +217,10 @@ class Store:
         with reachable(), self._client.pipeline(transaction=False) as pipe:
             for session, event in events:
                 pipe.lpos(keys.event(event), encoded(session), rank=-1, maxlen=2 * SAME_ID)
-            held = pipe.execute()
-        return [each for each, at in zip(events, held, strict=True) if at is None]
+            held = pipe.execute(raise_on_error=False)
+            if wrong := next((at for at in held if isinstance(at, Exception) and "WRONGTYPE" not in str(at)), None):
+                raise wrong
+        return [each for each, at in zip(events, held, strict=True) if not isinstance(at, int)]
 
     def learnt(self, tenant_id: str, agent_id: str | None = None) -> Learnt:
         """All that a fingerprint is made of."""
@@ -189,9 +232,8 @@ class Store:
             return int(self._client.zscore(self._keys.tenant(tenant_id).newest, b"at") or 0)
 
     def get_knowledge(self, tenant_id: str, record_id: str) -> Json | None:
-        """In whatever status."""
-        with reachable():
-            return _json(self._client.get(self._keys.tenant(tenant_id).knowledge(record_id)))
+        """In whatever status. Raises TamperedError."""
+        return self._get(Lost(self._keys.tenant(tenant_id), "knowledge", record_id))
 
     def counts(self, tenant_id: str) -> Counts:
         """One round trip."""
@@ -223,7 +265,7 @@ class Store:
             wanted = None if artifact_type is None else artifact_type.encode()
             ids = sorted(i.decode() for i, held in listed.items() if wanted is None or held == wanted)
             rest = [i for i in ids if cursor is None or i > cursor]
-            found = self._client.mget([tenant.artifact(i) for i in rest[:limit]]) if rest else []
+        found = self._sound([Lost(tenant, "artifact", i) for i in rest[:limit]]) if rest else []
         page = tuple(fields for value in found if (fields := _json(value)) is not None)
         return ArtifactPage(page, rest[limit - 1] if len(rest) > limit else None, len(ids))
 

@@ -5,14 +5,11 @@ A partition that has been read to the end that its fill began with stays complet
 """
 
 from collections.abc import Iterable, Mapping
-from typing import Any, Final
+from typing import Any
 
 from pipeline.retrieval.completeness import Completeness, Progress
 from pipeline.store.changes import Command
 from pipeline.store.keys import Keys
-
-ASKED: Final = 2
-"""Commands of `questions`."""
 
 
 def questions(keys: Keys) -> list[Command]:

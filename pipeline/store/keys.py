@@ -12,7 +12,7 @@ from pipeline.contracts.keys import encoded
 from pipeline.retrieval.terms import VERSION
 from pipeline.topology import ARTIFACTS, EPISODES, EVIDENCE, KNOWLEDGE
 
-LAYOUT: Final = 12
+LAYOUT: Final = 13
 
 KINDS: Final[Mapping[str, tuple[str, ...]]] = {
     EPISODES: (
@@ -27,10 +27,11 @@ KINDS: Final[Mapping[str, tuple[str, ...]]] = {
         "tag",
         "vector",
         "expiring",
+        "edigests",
     ),
-    EVIDENCE: ("contribution", "sample", "samples", "pcards", "pchanges"),
-    ARTIFACTS: ("artifact", "artifacts", "acards", "achanges"),
-    KNOWLEDGE: ("knowledge", "known", "kcards", "kchanges"),
+    EVIDENCE: ("contribution", "sample", "samples", "pcards", "pchanges", "cdigests"),
+    ARTIFACTS: ("artifact", "artifacts", "acards", "achanges", "adigests"),
+    KNOWLEDGE: ("knowledge", "known", "kcards", "kchanges", "kdigests"),
 }
 """What follows the tenant in the keys that a topic fills."""
 
@@ -71,6 +72,11 @@ class TenantKeys:
     def captured(self, event_id: str) -> bytes:
         """String: an event of an idempotency key was appended lately."""
         return self._key("captured", event_id)
+
+    def digests(self, kind: str) -> bytes:
+        """Hash: id, percent-encoded → digest of the records of that kind (see `digests`). Kinds: event, contribution,
+        artifact, knowledge."""
+        return self._key(f"{kind[0]}digests")
 
     def event(self, event_id: str) -> bytes:
         """List: of every episode with that id its session, percent-encoded, and the episode itself. Of more than one

@@ -8,12 +8,13 @@ MaterialiserError where going on would leave memory wrong.
 
 import gc
 import logging
+import os
 import random
 import sys
 import threading
 import time
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -22,7 +23,7 @@ from typing import Any, Final
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
 from pipeline.contracts.limits import MB
-from pipeline.kafka.clients import Cluster, consumer_config, headers_of
+from pipeline.kafka.clients import Cluster, Watermarks, consumer_config, headers_of, read_partition
 from pipeline.kafka.topics import KafkaUnreachableError, settled
 from pipeline.observe import logs
 from pipeline.observe.freshness import Behind, behind, verdict
@@ -31,18 +32,24 @@ from pipeline.observe.metrics import METRICS, replace
 from pipeline.settings import Settings, SettingsError
 from pipeline.store.blocks import (
     Blocks,
+    DamagedError,
     EvictingError,
     StoreUnavailableError,
     TornStateError,
     connect,
+    evictions,
+    reachable,
     refuse_eviction,
 )
 from pipeline.store.changes import Changes, Command
 from pipeline.store.keys import Keys
+from pipeline.store.mending import restored, topics_of
+from pipeline.store.noted import Lost
 from pipeline.store.origin import appended_ms, owner
 from pipeline.store.projection import ProjectionError, Record, project
-from pipeline.store.recreated import forget_recreated
+from pipeline.store.recreated import forget_damaged, forget_recreated
 from pipeline.store.semantic import Semantic
+from pipeline.store.sweep import Sweep
 from pipeline.topology import EVIDENCE, MATERIALISED
 
 LOG: Final = logging.getLogger("hmx.materialiser")
@@ -65,6 +72,8 @@ SWITCH_S: Final = 0.001
 BACKOFF_S: Final = (0.2, 10.0)
 """Between attempts at a server that is away: the first pause and the longest. Each is cut at random by up to a half, so
 that processes that lost the same server do not come back in step."""
+SWEPT_S: Final = 0.03
+"""Of each second, at least one step of it: so much of a thread goes into looking for damage."""
 POLICY_S: Final = 30.0
 """How often Redis is asked whether it may evict keys by now."""
 STUCK_S: Final = 60.0
@@ -132,6 +141,12 @@ class Materialiser:
         self._trouble = "starting"
         self._turn = 0
         self._began = False
+        self._damaged = False
+        """Memory is to be forgotten and built anew."""
+        self._rebuilt: set[str] = set()
+        """Kinds that memory was built anew for since a round found nothing: twice would be our defect."""
+        self._evicted: tuple[Any, int] | None = None
+        self._sweep = Sweep(self._client, self._keys)
         self._policy_asked = 0.0
         self._beat = time.monotonic()
 
@@ -160,8 +175,9 @@ class Materialiser:
             except _Restart as reason:
                 METRICS.materialiser_retries.labels("positions").inc()
                 LOG.warning("reading again from the stored positions: %s", reason)
-            except TornStateError as error:
-                raise MaterialiserError(str(error)) from error
+            except (TornStateError, DamagedError) as error:
+                backoff = self._wait(stop, "redis", f"{error}; memory is built anew", backoff)
+                self._damaged = True
             except EvictingError as error:
                 if not self._began:
                     raise
@@ -227,9 +243,15 @@ class Materialiser:
         for topic in forget_recreated(self._client, self._keys, self._topic_ids):
             LOG.error("another topic stands here now: what came from the old one is forgotten", extra=logs.at(topic))
             METRICS.materialiser_recreated.labels(topic).inc()
+        places = [(topic, number) for topic, info in described.items() for number in range(info.partitions)]
+        names = [f"{topic}/{number}" for topic, number in places]
+        if self._damaged or self._blocks.unguarded(names):
+            LOG.error("memory in Redis is damaged: it is forgotten, and built anew from the topics")
+            forget_damaged(self._client, self._keys, self._topic_ids, names)
+            METRICS.memory_mended.labels("all").inc()
+            self._damaged = False
         self._blocks.read_again()
         stored = self._blocks.positions()
-        places = [(topic, number) for topic, info in described.items() for number in range(info.partitions)]
         self._partitions = {place: self._partition(consumer, *place, stored) for place in places}
         unknown = [p for p in self._partitions.values() if p.stored is None]
         self._blocks.begin_fill({p.name: (p.position, p.end) for p in unknown})
@@ -356,6 +378,7 @@ class Materialiser:
                 raise _Restart(f"{partition.name} is at {at}, not at {partition.stored}")
             partition.end = max(partition.end, self._cached_end(consumer, partition))
         self._share(consumer, stored)
+        self._look_for_damage([p.name for p in self._partitions.values()])
         if time.monotonic() - self._policy_asked >= POLICY_S:
             self._refuse_eviction()
         noted = self._blocks.completeness().partitions
@@ -366,6 +389,59 @@ class Materialiser:
         if self._cluster.topic(self._prefix + asked.topic).topic_id != self._topic_ids[asked.topic]:
             raise _Restart(f"{asked.topic} was deleted and created again")
         self._watermarks(consumer, asked.topic, asked.number)
+
+    def _look_for_damage(self, names: list[str]) -> None:
+        """Raises _Restart where memory is to be built anew."""
+        if differ := self._blocks.unguarded(names):
+            self._build_anew({"positions", "guard"}, differ[0])
+        with reachable():
+            known = self._client.hgetall(self._keys.topics)
+            if known != {topic.encode(): each.encode() for topic, each in self._topic_ids.items()}:
+                raise _Restart("the ids of the topics are not those that Redis was filled from")
+            if self._client.type(self._keys.filling) != b"string" and any(map(_is_stored, self._partitions.values())):
+                self._client.set(self._keys.filling, os.urandom(16))  # what readers remember may be of any filling
+        evicted = evictions(self._client)
+        if self._evicted and evicted[0] == self._evicted[0] and evicted[1] > self._evicted[1]:
+            self._build_anew({"evicted"}, f"{evicted[1] - self._evicted[1]} keys")
+        self._evicted = evicted
+        if sum(p.waiting for p in self._partitions.values()) >= BLOCK_RECORDS:
+            return
+        until = time.monotonic() + SWEPT_S
+        while time.monotonic() < until:
+            found = self._sweep.step()
+            if found is None:
+                self._rebuilt = set()
+                return
+            if found.broken - self._rebuilt:
+                self._rebuilt |= found.broken
+                self._build_anew(found.broken, "what the records imply is not there")
+            if found.lost:
+                self._restore(found.lost)
+                return
+
+    def _build_anew(self, kinds: Iterable[str], why: str) -> None:
+        for kind in sorted(kinds):
+            METRICS.provenance_failed.labels(kind).inc()
+        self._damaged = True
+        raise _Restart(f"keys of kind {', '.join(sorted(kinds))} in Redis are damaged ({why}): memory is built anew")
+
+    def _restore(self, lost: Sequence[Lost]) -> None:
+        """Each from its topic, as far as Redis has read it."""
+        topics = topics_of(lost)
+        at = {p.name: p.stored for p in self._partitions.values() if p.topic in topics and p.stored is not None}
+        if self._blocks.mend(at, restored(self._keys, lost, self._read_again(topics))):
+            for each in lost:
+                METRICS.memory_mended.labels(each.kind).inc()
+                LOG.error("%s was lost or altered in Redis: it is restored from its topic", each)
+
+    def _read_again(self, topics: set[str]) -> Iterator[Record]:
+        for partition in [p for p in self._partitions.values() if p.topic in topics]:
+            name, stored = self._prefix + partition.topic, partition.stored or 0
+            low = self._cluster.watermarks(name, partition.number).low
+            for message in read_partition(self._bootstrap, name, partition.number, Watermarks(low, stored)):
+                self._beat = time.monotonic()
+                place = (partition.topic, partition.number, message.offset() or 0)
+                yield Record(*place, message.key() or b"", message.value(), headers_of(message))
 
     def _refuse_eviction(self) -> None:
         refuse_eviction(self._client)
@@ -395,6 +471,10 @@ class Materialiser:
         target = TopicPartition(self._prefix + partition.topic, partition.number)
         marks = consumer.get_watermark_offsets(target, cached=True)
         return marks[1] if marks else 0
+
+
+def _is_stored(partition: _Partition) -> bool:
+    return partition.stored is not None
 
 
 def _found(consumer: Consumer, prefix: str) -> dict[tuple[str, int], _Found]:

@@ -6,7 +6,7 @@ one go, as if Redis had been emptied of it: whoever writes a block at that momen
 the start. Fails: StoreUnavailableError.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 from pipeline.store.blocks import Client, reachable
@@ -22,6 +22,7 @@ redis.call('DEL', KEYS[4])
 local own, from, root = {}, ARGV[1] .. '/', ARGV[3] .. ':'
 for i = 4, #ARGV do own[ARGV[i]] = true end
 local function drop(hash)
+  if redis.call('TYPE', hash).ok ~= 'hash' then return redis.call('UNLINK', hash) end
   for _, field in ipairs(redis.call('HKEYS', hash)) do
     if field:sub(1, #from) == from then
       redis.call('HDEL', hash, field)
@@ -49,6 +50,17 @@ repeat
 until cursor == '0'
 return 1
 """
+
+
+def forget_damaged(client: Client, keys: Keys, topic_ids: Mapping[str, str], partitions: Iterable[str]) -> None:
+    """All of memory, as if every topic had been created again: it is filled anew. Readers are told meanwhile."""
+    with reachable(), client.pipeline(transaction=True) as pipe:
+        pipe.delete(keys.goals, keys.positions, keys.topics, *map(keys.guard, partitions))
+        pipe.hset(keys.topics, mapping=dict.fromkeys(topic_ids, b"damaged"))
+        if client.type(keys.tenants) != b"set":
+            pipe.delete(keys.tenants)
+        pipe.execute()
+    forget_recreated(client, keys, topic_ids)
 
 
 def forget_recreated(client: Client, keys: Keys, topic_ids: Mapping[str, str]) -> list[str]:

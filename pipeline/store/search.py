@@ -25,10 +25,11 @@ from pipeline.retrieval.postings import POSTING
 from pipeline.retrieval.related import Related
 from pipeline.retrieval.score import Fetched, Found
 from pipeline.retrieval.vectors import best_of_both
-from pipeline.store.blocks import Client, StoreUnavailableError, reachable, snapshot
+from pipeline.store.blocks import Client, DamagedError, StoreUnavailableError, kind_of, reachable, snapshot
 from pipeline.store.changes import CHANGES, Command
-from pipeline.store.filling import ASKED, completeness, questions
+from pipeline.store.filling import completeness, questions
 from pipeline.store.keys import Keys, TenantKeys
+from pipeline.store.noted import DOCUMENT, Lost, Noted
 from pipeline.store.sources import Source, Sources, Wanted, read_artifact, read_contribution, read_knowledge
 from pipeline.store.views import NEVER, Shelf, View, Views
 from pipeline.topology import ARTIFACTS, EVIDENCE, KNOWLEDGE
@@ -46,6 +47,8 @@ DISTURBED: Final = 4
 WAIT_S: Final = 10.0
 """For another question to the same tenant; threads that wait are lacking to others."""
 
+_UNREADABLE: Final = (ValueError, TypeError, LookupError, msgspec.MsgspecError)
+"""What reading bytes that are not the index's may raise."""
 _STEP: Final = msgspec.msgpack.Decoder(Step)
 _CARD: Final = msgspec.msgpack.Decoder(Card)
 _KNOWN: Final = msgspec.msgpack.Decoder(Known)
@@ -85,6 +88,8 @@ class _Places(NamedTuple):
     knowledge: list[Hit]
     policies: list[Hit]
     precedents: list[Hit]
+    settle: bool = False
+    """What is not as it was found has failed its provenance: memory has not just gone on, it was altered or lost."""
 
 
 class Search:
@@ -95,6 +100,8 @@ class Search:
         self._client = client
         self._keys = keys
         self.views = Views()
+        self.noted = Noted(client)
+        """What was found altered or lost."""
         self._sources = Sources(client, keys)
 
     def fetch(self, plan: Plan) -> tuple[Fetched, int]:
@@ -103,7 +110,7 @@ class Search:
         for tried in range(TRIES):
             # What changed between the trips belongs to neither snapshot: both are taken again.
             places = self._look(plan, tenant, anew=tried == DOUBTED)
-            fetched = self._read(tenant, places)
+            fetched = self._read(tenant, places._replace(settle=tried > DOUBTED))
             if fetched is not None:
                 return fetched, places.expiring
         raise StoreUnavailableError("Redis does not hold what its index names: it has lost keys, or changes too fast")
@@ -116,25 +123,40 @@ class Search:
                 view.forget(NEVER)
             asked = self._questions(plan, tenant, view)
         for _ in range(DISTURBED):
-            answers = snapshot(self._client, asked)
+            damaged: set[str] = set()
+            answers = snapshot(self._client, asked, damaged)
             with _held(view):
                 # What others have read meanwhile does not matter where the same would be asked now.
                 known, asked = asked, self._questions(plan, tenant, view)
                 if asked == known:
-                    if places := self._take_in(plan, tenant, view, answers):
+                    if places := self._take_in(plan, tenant, view, answers, damaged):
                         return places
                     asked = self._questions(plan, tenant, view)
         with _held(view):
             while True:
-                answers = snapshot(self._client, self._questions(plan, tenant, view))
-                if places := self._take_in(plan, tenant, view, answers):
+                damaged = set()
+                answers = snapshot(self._client, self._questions(plan, tenant, view), damaged)
+                if places := self._take_in(plan, tenant, view, answers, damaged):
                     return places
 
-    def _take_in(self, plan: Plan, tenant: TenantKeys, view: View, found: Sequence[Any]) -> _Places | None:
+    def _take_in(
+        self, plan: Plan, tenant: TenantKeys, view: View, found: Sequence[Any], damaged: set[str]
+    ) -> _Places | None:
+        """As `_understood`; of what cannot be read there is nothing, and the pack says so."""
+        try:
+            return self._understood(plan, tenant, view, found, damaged)
+        except _UNREADABLE:
+            view.forget(NEVER)
+            whole = completeness(found[0], found[1], {*damaged, "index"})
+            return _Places(None, state_version({}, self._keys.semantic), whole, 0, (), 0, [], [], [], [], [])
+
+    def _understood(
+        self, plan: Plan, tenant: TenantKeys, view: View, found: Sequence[Any], damaged: set[str]
+    ) -> _Places | None:
         """The answers to a view's questions; None where what was remembered is not what they go on from. Then all cards
         are read again."""
         answers = iter(found)
-        whole = completeness(*islice(answers, ASKED))
+        whole = completeness(next(answers), next(answers), damaged)
         filling, version, newest, session = islice(answers, 4)
         borders: list[Any] = []
         if plan.precedents:
@@ -223,8 +245,11 @@ class Search:
 
     def _stock(self, kind: _Kind, offsets: Mapping[bytes, int]) -> None:
         """All cards, page by page. Some may be newer than `offsets`: they come again with what changed since."""
-        with reachable():
-            cards = list(self._client.hscan_iter(kind.cards, count=PAGE))
+        try:
+            with reachable():
+                cards = list(self._client.hscan_iter(kind.cards, count=PAGE))
+        except DamagedError:
+            cards = []
         kind.shelf.clear()
         kind.shelf.put((name.decode(), kind.card(card)) for name, card in cards)
         kind.shelf.offsets = _of(kind.topic, offsets)
@@ -237,13 +262,24 @@ class Search:
         told = places.precedents
         records += [Wanted(hit, tenant.contribution(unquote(hit.name)), read_contribution) for hit in told]
         said = [number for number, _ in places.episodes]
-        kept = self._sources.read(tenant, places.filling, said, records)
+        failed: list[bytes] = []
+        kept = self._sources.read(tenant, places.filling, said, records, failed if places.settle else None)
         if kept is None:
             return None
         documents, found = kept
+        lost = [number for number, source in zip(said, documents, strict=True) if source is None]
+        gone = [Lost(tenant, kind_of(key), unquote(key.rpartition(b":")[2].decode())) for key in failed]
+        gone += [Lost(tenant, DOCUMENT, str(number)) for number in lost]
+        for each in gone:
+            self.noted.note(each)
+        policies = _scored(places.policies, found)
+        knowledge = _scored(places.knowledge, found)
+        known = {each.source.record_id for each in knowledge}
+        altered = tuple(each for each in policies if not each.sound and each.source.record_id not in known)
         return Fetched(
             state_version=places.state_version,
             completeness=places.completeness,
+            failed=tuple(sorted(set(map(str, gone)))),
             newest=places.newest,
             episodes=tuple(
                 Found(source.model, score, made=source.made)
@@ -251,10 +287,10 @@ class Search:
                 if source is not None
             ),
             artifacts=_scored(places.artifacts, found),
-            knowledge=_scored(places.knowledge, found),
-            policies=tuple(each.source for each in _scored(places.policies, found)),
+            knowledge=(*knowledge, *altered),
+            policies=tuple(each.source for each in policies if each.sound),
             session=places.session,
-            precedents=_scored(places.precedents, found),
+            precedents=tuple(each for each in _scored(places.precedents, found) if each.sound),
         )
 
 

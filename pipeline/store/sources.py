@@ -21,6 +21,7 @@ from pipeline.retrieval.catalogue import Hit
 from pipeline.retrieval.documents import Document
 from pipeline.retrieval.score import Made
 from pipeline.store.blocks import Client, snapshot
+from pipeline.store.digests import unchecked
 from pipeline.store.keys import Keys, TenantKeys
 from pipeline.store.views import Recent
 
@@ -50,9 +51,9 @@ class Wanted(NamedTuple):
     key: bytes
     read: Callable[[bytes], Model]
 
-    def is_in(self, value: bytes) -> bool:
+    def is_in(self, value: object) -> bool:
         """Whether that is the record that was found."""
-        return blake2b(value, digest_size=len(self.hit.digest)).digest() == self.hit.digest
+        return isinstance(value, bytes) and blake2b(value, digest_size=len(self.hit.digest)).digest() == self.hit.digest
 
 
 Place = tuple[bytes | None, str, int]
@@ -68,42 +69,60 @@ class Sources:
         self._kept: Recent[Source] = Recent(SOURCES_BYTES)
 
     def read(
-        self, tenant: TenantKeys, filling: bytes | None, said: Sequence[int], records: Sequence[Wanted]
+        self,
+        tenant: TenantKeys,
+        filling: bytes | None,
+        said: Sequence[int],
+        records: Sequence[Wanted],
+        failed: list[bytes] | None = None,
     ) -> tuple[list[Source | None], Mapping[bytes, Source]] | None:
         """Documents in their order, and records by their digest. None where Redis holds another filling by now, or not
-        any more what was found of a record."""
+        any more what was found of a record; but where `failed` is given, such a record is not sound and named there."""
         places: list[Place] = [(filling, tenant.root, number) for number in said]
         found: dict[Any, Any] = self._kept.known([*places, *(each.hit.digest for each in records)])
         unread = [place for place in places if found[place] is None]
         lacking = [each for each in records if found[each.hit.digest] is None]
         if unread or lacking:
-            now, read = self._read(tenant, unread, lacking)
-            if now != filling or any(each.hit.digest not in read for each in lacking):
+            now, read, altered = self._read(tenant, unread, lacking)
+            if now != filling or (altered and failed is None):
                 return None
-            found.update(read)
+            found.update(read | altered)
+            if failed is not None:
+                failed += [each.key for each in lacking if each.hit.digest in altered]
         return [found[place] for place in places], found
 
     def _read(
         self, tenant: TenantKeys, unread: Sequence[Place], lacking: Sequence[Wanted]
-    ) -> tuple[bytes | None, dict[Hashable, Source]]:
-        """What is not kept yet, as far as it is there; and Redis' filling at that moment."""
+    ) -> tuple[bytes | None, dict[Hashable, Source], dict[Hashable, Source]]:
+        """Redis' filling at that moment, what is not kept yet, as far as it is there, and what is not as it was."""
         documents = [(b"HMGET", tenant.documents, *(b"%d" % number for *_, number in unread))] if unread else []
         filling, *answers = snapshot(
-            self._client, [(b"GET", self._keys.filling), *documents, *((b"GET", each.key) for each in lacking)]
+            self._client, [(b"GET", self._keys.filling), *documents, *((b"GET", each.key) for each in lacking)], set()
         )
-        bodies = answers.pop(0) if unread else []
+        bodies = (answers.pop(0) if unread else None) or [None] * len(unread)
         read: dict[Hashable, Source] = {}
         for place, body in zip(unread, bodies, strict=True):
-            if body is not None:
-                read[place] = self._keep(place, (_DOCUMENT.decode(body), True), _DOCUMENT_BYTES, body)
+            packed = None if body is None else unchecked(place[2], body)
+            if packed is not None:
+                read[place] = self._keep(place, (_DOCUMENT.decode(packed), True), _DOCUMENT_BYTES, packed)
+        altered: dict[Hashable, Source] = {}
         for each, value in zip(lacking, answers, strict=True):
-            if value is not None and each.is_in(value):
+            if each.is_in(value):
                 read[each.hit.digest] = self._keep(each.hit.digest, each.read(value), _RECORD_BYTES, value)
-        return filling, read
+            else:
+                altered[each.hit.digest] = Source(_named(each, value), False)
+        return filling, read, altered
 
     def _keep(self, key: Hashable, model: Model, size: tuple[int, int], value: bytes) -> Source:
         least, each = size
         return self._kept.put(key, Source(*model), least + each * len(value))
+
+
+def _named(wanted: Wanted, value: object) -> Any:
+    """What was altered, as far as it still is a record of that name, so that a pack can say what it leaves out."""
+    model = wanted.read(value)[0] if isinstance(value, bytes) else None
+    names = (getattr(model, field, None) for field in ("artifact_id", "record_id", "contribution_id"))
+    return model if wanted.hit.name in names else None
 
 
 def read_artifact(record: bytes) -> Model:

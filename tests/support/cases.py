@@ -229,6 +229,30 @@ CASES = (
         },
     ),
     Case(
+        "a record in Redis is altered or lost: an artifact, a knowledge record, a contribution, an event",
+        "it is never served: a pack leaves it out and names it in `metadata.provenance_failed`, asking for it by id is "
+        "answered with 503 `provenance_failed`; the materialiser finds it by the digest beside it and restores it from "
+        "its topic",
+        "`hmx_provenance_failed`, `hmx_materialiser_mended`, `/readyz` of the service, by kind and id",
+        "none needed",
+        {
+            "stack/test_redis_damage.py": (
+                "test_a_corrupt_record_costs_one_entry_and_is_named_and_not_served",
+                "test_a_key_of_any_kind_that_is_damaged_is_never_a_5xx_and_is_mended",
+            ),
+        },
+    ),
+    Case(
+        "keys of Redis' index or lists are deleted, evicted, cut or altered",
+        "the materialiser, which looks through memory with 3 % of a thread, finds it; all of memory is forgotten and "
+        "filled anew, and packs say `memory_complete: false` meanwhile",
+        '`hmx_materialiser_mended{kind="all"}`, `hmx_provenance_failed`',
+        "none needed; find out who writes to this Redis",
+        {
+            "stack/test_redis_damage.py": ("test_a_key_of_any_kind_that_is_damaged_is_never_a_5xx_and_is_mended",),
+        },
+    ),
+    Case(
         "a topic that Redis was filled from is deleted and created again",
         "what came from the old one is forgotten, and built anew from the new one; Redis answers nobody for a moment",
         "`hmx_materialiser_recreated_topics`",

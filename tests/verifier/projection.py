@@ -6,6 +6,7 @@ several partitions stands in no order, so it is compared as sets in which nothin
 
 import hashlib
 import struct
+import zlib
 from collections import Counter, defaultdict
 from functools import lru_cache
 from typing import Any, Final
@@ -199,6 +200,9 @@ class Expected:
         root = self._tenant(fields["metadata"]["hmx"]["tenant_id"], EPISODES, number, row)
         session = fields["sessionId"]
         self._same_id[_key(root, "event", fields["id"])] += quote(session, safe="").encode() + b"\0" + value + b"\0"
+        digests, name = self._hashes[f"{root}:edigests".encode()], quote(fields["id"], safe="").encode()
+        part = zlib.crc32(value, zlib.crc32(quote(session, safe="").encode()))
+        digests[name] = b"%d" % (int(digests.get(name, b"0")) + part)
         newest = f"{root}:newest".encode()
         at = event_time(fields)
         ttl = fields["metadata"]["hmx"].get("ttl_seconds")
@@ -217,7 +221,9 @@ class Expected:
         found = document(fields, step)
         if found is not None:
             place = number << 48 | row.offset
-            self._hashes[f"{root}:documents".encode()][b"%d" % place] = _ENCODER.encode(found)
+            packed = _ENCODER.encode(found)
+            check = zlib.crc32(packed, place & 0xFFFFFFFF).to_bytes(4, "little")
+            self._hashes[f"{root}:documents".encode()][b"%d" % place] = check + packed
             terms = document_terms(found)
             for term, n in Counter(terms).items():
                 self._postings[_key(root, "term", term)].append(_NUMBER.pack(place << 4 | min(n, 15)))
@@ -286,6 +292,7 @@ class Expected:
             kept = {n.encode(): c for n, c in told.items() if c and f"{root}:contribution:{n}".encode() in memory}
             if kept:
                 memory[f"{root}:pcards".encode()] = kept
+        _digests(memory, "contribution", "knowledge", "artifact")
         return memory
 
     def _list(self, memory: Memory) -> None:
@@ -306,6 +313,17 @@ class Expected:
                 about = (kind, knowledge_time(fields), knowledge_labels(fields), knowledge_terms(fields))
                 listed[f"{root}:kcards".encode()][name] = _ENCODER.encode([*_about(value, *about), corrected(fields)])
         memory.update(listed)
+
+
+def _digests(memory: Memory, *kinds: str) -> None:
+    """Beside each record: of those that stay."""
+    for key, value in list(memory.items()):
+        root, _, rest = key.rpartition(b"}:")
+        kind, _, name = rest.partition(b":")
+        if name and kind.decode() in kinds and isinstance(value, bytes):
+            held = memory.setdefault(root + b"}:%bdigests" % kind[:1], {})
+            assert isinstance(held, dict)
+            held[name] = hashlib.blake2b(value, digest_size=8).digest()  # type: ignore[assignment]
 
 
 def _precedent_card(value: bytes, fields: Json, score: int) -> bytes | None:

@@ -36,7 +36,7 @@ from pipeline.service.events import BODY_BYTES, Refused, Status, append, check, 
 from pipeline.service.log import EventLog, Record
 from pipeline.service.problems import Kind, ProblemError
 from pipeline.service.turns import Turns
-from pipeline.store.blocks import StoreUnavailableError
+from pipeline.store.blocks import StoreUnavailableError, TamperedError
 from pipeline.store.fetch import Store
 
 BATCH_EVENTS: Final = 1_000
@@ -141,7 +141,7 @@ class Captures:
                 found or self._store.get_event(tenant, capture.event_id, capture.session_id) is not None
                 for capture, found in zip(captures, known, strict=True)
             ]
-        except StoreUnavailableError:
+        except (StoreUnavailableError, TamperedError):
             return [False] * len(captures)
 
     def _chosen(self, tenant: str, captures: Sequence[Capture]) -> list[Capture]:

@@ -30,6 +30,7 @@ from pipeline.service.dialect.words import REQUEST_BYTES, Words, described, pars
 from pipeline.service.pack import make_pack
 from pipeline.service.problems import Kind, ProblemError
 from pipeline.service.turns import Turns, in_turn
+from pipeline.store.blocks import TamperedError
 from pipeline.store.fetch import Ambiguous, Store
 
 PAGE: Final = 100
@@ -124,7 +125,10 @@ def _sections(asked: list[Asked] | None) -> list[Section] | None:
 def _artifact_type(store: Store, tenant: str, entry: Entry) -> str | None:
     if entry.source_type is not SourceType.ARTIFACT:
         return None
-    found = store.get_artifact(tenant, entry.source_id)
+    try:
+        found = store.get_artifact(tenant, entry.source_id)
+    except TamperedError:  # since the pack was made
+        return None
     return None if found is None else str(found["artifact_type"])
 
 

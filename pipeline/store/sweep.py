@@ -1,0 +1,301 @@
+"""Looks through memory for what was lost, cut or altered behind our back; a little at a time, round and round.
+
+Enters: Redis. Leaves: records that are not what their digests say, and kinds of keys that do not hold what the records
+beside them imply: each episode and record is projected once more, and what that writes must be there. Fails:
+StoreUnavailableError. Nothing is written here. Of a term with more than LOOKED_AT bytes only that it is there is seen.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from operator import eq
+from typing import Any, Final, NamedTuple
+from urllib.parse import unquote
+
+import msgspec
+
+from pipeline.contracts.artifact import Status
+from pipeline.contracts.keys import encoded
+from pipeline.contracts.knowledge import Standing
+from pipeline.retrieval.documents import Document
+from pipeline.retrieval.postings import OFFSET_BITS, POSTING, ROW
+from pipeline.store.blocks import Client, kind_of, reachable, snapshot
+from pipeline.store.changes import APPEND, CHANGES, PUT, ROWS, SESSION_MESSAGES, SESSION_STEPS, Command
+from pipeline.store.digests import are_sound, unchecked
+from pipeline.store.keys import KINDS, Keys, TenantKeys
+from pipeline.store.noted import DOCUMENT, Lost, looked_at
+from pipeline.store.projection import ProjectionError, Record, commands_of
+from pipeline.topology import ARTIFACTS, EPISODES, EVIDENCE, KNOWLEDGE
+
+PAGE: Final = 50
+SCANNED: Final = 2_000
+LOOKED_AT: Final = 1_024
+_TOPIC: Final = {"event": EPISODES, "contribution": EVIDENCE, "artifact": ARTIFACTS, "knowledge": KNOWLEDGE}
+_OF_EPISODE: Final = frozenset({"documents", "rows", "term", "tag", "vector"})
+"""Kinds that hold an episode's number, which the event itself does not know."""
+_FILLED: Final = frozenset({kind for kinds in KINDS.values() for kind in kinds})
+"""Kinds of keys that the topics fill, in tenants that are listed; a tenant has others beside."""
+_AT_MOST: Final = {
+    "session": SESSION_STEPS,
+    "spoken": SESSION_MESSAGES,
+    "achanges": CHANGES,
+    "kchanges": CHANGES,
+    "pchanges": CHANGES,
+}
+"""Of these so many stay: what is not among them may have lost its place."""
+_DOCUMENT: Final = msgspec.msgpack.Decoder(Document)
+
+
+class Found(NamedTuple):
+    lost: list[Lost]
+    broken: set[str]
+    """Kinds of keys."""
+
+
+class _Fact(NamedTuple):
+    """Something that must be there."""
+
+    key: bytes
+    question: Command
+    holds: Callable[[Any], bool]
+
+
+class Sweep:
+    def __init__(self, client: Client, keys: Keys) -> None:
+        self._client = client
+        self._keys = keys
+        self._round = self._pieces()
+
+    def step(self) -> Found | None:
+        """A piece of the round; None where the round has ended."""
+        piece = next(self._round, None)
+        if piece is None:
+            self._round = self._pieces()
+            return None
+        try:
+            return piece()
+        except (ValueError, TypeError, LookupError, msgspec.MsgspecError):  # bytes that are not the layout's
+            return Found([], {"unreadable"})
+
+    def _pieces(self) -> Iterator[Callable[[], Found]]:
+        with reachable():
+            tenants = {name.decode() for name in self._client.smembers(self._keys.tenants)}
+        for tenant in (self._keys.tenant(name) for name in sorted(tenants)):
+            yield partial(self._settled, tenant, partial(self._census, tenant))
+            yield from self._of_episodes(tenant)
+            for kind in _TOPIC:
+                yield from self._of_records(tenant, kind)
+        roots = {self._keys.tenant(name).root for name in tenants}
+        cursor: Any = None
+        while cursor != 0:
+            with reachable():
+                cursor, page = self._client.scan(cursor or 0, match=f"{_literal(self._keys.root)}:{{*", count=SCANNED)
+            page = [key for key in page if kind_of(key) in _FILLED]
+            unlisted = any(key.rpartition(b"}:")[0].decode() + "}" not in roots for key in page)
+            yield partial(self._tenants_listed, page) if unlisted else _nothing
+
+    def _settled(self, tenant: TenantKeys, look: Callable[[], Found]) -> Found:
+        """What is broken only while nothing of the tenant changes: else one part was seen before and one after."""
+        asked: list[Command] = [(b"GET", self._keys.filling), (b"HGETALL", tenant.version)]
+        before = snapshot(self._client, asked, set())
+        found = look()
+        if found.broken and snapshot(self._client, asked, set()) != before:
+            return Found(found.lost, set())
+        return found
+
+    def _tenants_listed(self, page: Sequence[bytes]) -> Found:
+        """Whoever has keys is among the tenants."""
+        with reachable():
+            listed = {self._keys.tenant(name.decode()).root for name in self._client.smembers(self._keys.tenants)}
+        there = [key for key in page if key.rpartition(b"}:")[0].decode() + "}" not in listed]
+        with reachable():
+            return Found([], {"tenants"} if there and self._client.exists(*there) else set())
+
+    def _census(self, tenant: TenantKeys) -> Found:
+        """Counts that must agree, as of one moment."""
+        broken: set[str] = set()
+        changes = {ARTIFACTS: tenant.artifact_changes, KNOWLEDGE: tenant.knowledge_changes}
+        (version,) = snapshot(self._client, [(b"HGETALL", tenant.version)], broken)
+        at = {name.decode(): int(offset) for name, offset in zip(version[::2], version[1::2], strict=True)}
+        topics = {name.rpartition("/")[0] for name in at}
+        told = [
+            (name, changes[topic](int(n))) for name in at for topic, _, n in [name.rpartition("/")] if topic in changes
+        ]
+        statuses = [tenant.artifacts(status) for status in Status], [tenant.known(status) for status in Standing]
+        asked: list[Command] = [
+            (b"HLEN", tenant.documents),
+            (b"STRLEN", tenant.rows),
+            (b"ZCARD", tenant.samples),
+            (b"ZSCORE", tenant.newest, b"at"),
+            *((b"HLEN", tenant.digests(kind)) for kind in ("event", "contribution", "artifact", "knowledge")),
+            *((b"HLEN", key) for keys in statuses for key in keys),
+            *((b"ZRANGE", key, b"-1", b"-1", b"WITHSCORES") for _, key in told),
+        ]
+        documents, rows, samples, newest, events, contributions, artifacts, known, *rest = snapshot(
+            self._client, asked, broken
+        )
+        listed = [rest.pop(0) or 0 for _ in statuses[0]], [rest.pop(0) or 0 for _ in statuses[1]]
+        agree = {
+            "version": bool(at),
+            "rows": (documents or 0) * ROW.itemsize == (rows or 0),
+            "samples": (samples or 0) == (contributions or 0),
+            "artifacts": sum(listed[0]) == (artifacts or 0),
+            "known": sum(listed[1]) == (known or 0),
+            "newest": EPISODES not in topics or newest is not None,
+            "edigests": EPISODES not in topics or bool(events),
+            "cdigests": EVIDENCE not in topics or bool(contributions),
+        }
+        broken |= {kind for kind, well in agree.items() if not well}
+        for (name, key), last in zip(told, rest, strict=True):
+            if not last or int(float(last[1])) != at[name]:
+                broken.add(kind_of(key))
+        return Found([], broken)
+
+    def _of_episodes(self, tenant: TenantKeys) -> Iterator[Callable[[], Found]]:
+        with reachable():
+            (size,) = self._client.pipeline().strlen(tenant.rows).execute(raise_on_error=False)
+        for start in range(0, size if isinstance(size, int) else 0, PAGE * ROW.itemsize):
+            yield partial(self._settled, tenant, partial(self._episodes, tenant, start))
+
+    def _episodes(self, tenant: TenantKeys, start: int) -> Found:
+        """Of a page of rows the documents, and all that their episodes write."""
+        with reachable():
+            page = self._client.getrange(tenant.rows, start, start + PAGE * ROW.itemsize - 1)
+            rows = [page[at : at + ROW.itemsize] for at in range(0, len(page), ROW.itemsize)]
+            numbers = [int.from_bytes(row[:8], "little") for row in rows]
+            bodies = self._client.hmget(tenant.documents, [b"%d" % number for number in numbers])
+        lost, broken = list[Lost](), set[str]()
+        facts: list[_Fact] = []
+        packed = [None if body is None else unchecked(n, body) for n, body in zip(numbers, bodies, strict=True)]
+        lost += [Lost(tenant, DOCUMENT, str(n)) for n, body in zip(numbers, packed, strict=True) if body is None]
+        said = [(n, row, _DOCUMENT.decode(body)) for n, row, body in zip(numbers, rows, packed, strict=True) if body]
+        events = [Lost(tenant, "event", document.event_id) for _, _, document in said]
+        with reachable(), self._client.pipeline(transaction=True) as pipe:
+            for event in events:
+                event.questions(pipe)
+            answers = iter(pipe.execute(raise_on_error=False))
+        for (number, row, document), event in zip(said, events, strict=True):
+            parts, wanted = next(answers), next(answers)
+            if not are_sound(parts, wanted):
+                lost.append(event)
+            elif parts.count(session := encoded(document.session_id).encode()) == 1:
+                value = parts[parts.index(session) + 1]
+                record = Record(EPISODES, number >> OFFSET_BITS, number & (1 << OFFSET_BITS) - 1, b"", value)
+                facts += self._facts([record], row)
+        return Found(lost, broken | self._untrue(facts))
+
+    def _of_records(self, tenant: TenantKeys, kind: str) -> Iterator[Callable[[], Found]]:
+        cursor: Any = None
+        while cursor != 0:
+            with reachable():
+                ask = self._client.pipeline().hscan(tenant.digests(kind), cursor or 0, count=PAGE)
+                (answer,) = ask.execute(raise_on_error=False)
+            if isinstance(answer, Exception):
+                return
+            cursor, page = answer
+            names = [Lost(tenant, kind, unquote(name.decode(errors="replace"))) for name in page]
+            for start in range(0, len(names), PAGE):
+                some = names[start : start + PAGE]
+                yield partial(self._settled, tenant, partial(self._records, tenant, kind, some))
+
+    def _records(self, tenant: TenantKeys, kind: str, names: Sequence[Lost]) -> Found:
+        sound = looked_at(self._client, list(names))
+        lost = [each for each, well in zip(names, sound, strict=True) if not well]
+        with reachable(), self._client.pipeline(transaction=False) as pipe:
+            for each in names:
+                each.questions(pipe)
+            answers = iter(pipe.execute(raise_on_error=False))
+        facts: list[_Fact] = []
+        for each in names:
+            value, _ = next(answers), next(answers)
+            values = value[1::2] if isinstance(value, list) else [value]
+            key = f"{tenant.root.rpartition('{')[2].rstrip('}')}/{encoded(each.name)}".encode()
+            if each not in lost:
+                facts += self._facts([Record(_TOPIC[kind], 0, 0, key, one) for one in values if isinstance(one, bytes)])
+        return Found(lost, self._untrue(facts))
+
+    def _facts(self, records: Sequence[Record], row: bytes | None = None) -> Iterator[_Fact]:
+        """What the records write, but for themselves. With no row, not what only a place in a topic tells."""
+        for record in records:
+            try:
+                commands = commands_of(self._keys, [record])
+            except ProjectionError:
+                continue
+            for command in commands:
+                yield from _facts_of(command, row)
+
+    def _untrue(self, facts: Sequence[_Fact]) -> set[str]:
+        broken: set[str] = set()
+        if not facts:
+            return broken
+        answers = snapshot(self._client, [fact.question for fact in facts], broken)
+        for fact, answer in zip(facts, answers, strict=True):
+            kind = kind_of(fact.key)
+            if not fact.holds(answer) and not (kind in _AT_MOST and answer is None and self._is_full(fact.key, kind)):
+                broken.add(kind)
+        return broken
+
+    def _is_full(self, key: bytes, kind: str) -> bool:
+        with reachable():
+            (count,) = self._client.pipeline().zcard(key).execute(raise_on_error=False)
+        return isinstance(count, int) and count >= _AT_MOST[kind]
+
+
+def _nothing() -> Found:
+    return Found([], set())
+
+
+def _plain(command: Command) -> Command:
+    """Without the script that asks whether there is room."""
+    if command[:2] == PUT[:2]:
+        return (command[6], command[4], *command[7:])
+    return (b"APPEND", command[3], command[6]) if command[:2] == ROWS[:2] else command
+
+
+def _facts_of(command: Command, row: bytes | None) -> Iterator[_Fact]:
+    name, key, *rest = _plain(command)
+    appends = command[:2] == APPEND[:2]
+    kind = kind_of(command[4] if appends else key)
+    if kind == "version" or kind.endswith("digests") or (row is None and kind in _OF_EPISODE):
+        return
+    if appends:
+        for ending, part in zip(command[6::2], command[7::2], strict=True):
+            whole = command[4] + ending
+            yield _Fact(whole, (b"GETRANGE", whole, b"0", b"%d" % (LOOKED_AT - 1)), partial(_has, part))
+    elif name == b"HSET":
+        for field, value in zip(rest[::2], rest[1::2], strict=True):
+            yield _Fact(key, (b"HGET", key, field), partial(eq, value))
+    elif name == b"SADD":
+        yield from (_Fact(key, (b"SISMEMBER", key, member), bool) for member in rest)
+    elif name == b"ZADD":
+        at_least = rest[0] == b"GT"
+        pairs = rest[1:] if at_least else rest
+        for score, member in zip(pairs[::2], pairs[1::2], strict=True):
+            holds = partial(_scored, float(score), at_least=at_least, any_score=kind.endswith("changes"))
+            yield _Fact(key, (b"ZSCORE", key, member), holds)
+    elif name == b"APPEND":
+        yield _Fact(key, (b"EXISTS", key), lambda there: bool(there) and rest[0] == row)
+    elif name == b"RPUSH" and kind == "vector":
+        yield _Fact(key, (b"LRANGE", key, b"0", b"%d" % (LOOKED_AT // 8)), partial(_holds, rest[0]))
+
+
+def _has(part: bytes, answer: Any) -> bool:
+    """Whether a string of parts of this length holds it, as far as it was looked at."""
+    if not isinstance(answer, bytes) or not answer or len(answer) % POSTING.itemsize:
+        return False
+    parts = {answer[at : at + len(part)] for at in range(0, len(answer), len(part))}
+    return part in parts or len(answer) == LOOKED_AT
+
+
+def _holds(row: bytes, answer: Any) -> bool:
+    pieces = answer if isinstance(answer, list) else []
+    return any(row in piece for piece in pieces) or len(pieces) > LOOKED_AT // 8
+
+
+def _scored(score: float, answer: Any, *, at_least: bool, any_score: bool) -> bool:
+    if answer is None:
+        return False
+    return any_score or (float(answer) >= score if at_least else float(answer) == score)
+
+
+def _literal(text: str) -> str:
+    return "".join(f"\\{each}" if each in "*?[]\\" else each for each in text)

@@ -1,0 +1,237 @@
+"""Keys of Redis that were deleted, cut or altered behind our back: nothing altered is served, all of it is mended."""
+
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from redis.exceptions import RedisError, ResponseError
+
+from pipeline.observe.metrics import METRICS
+from pipeline.settings import Settings
+from pipeline.store.blocks import kind_of
+from pipeline.store.fetch import Store
+from pipeline.store.keys import KINDS
+from pipeline.store.projection import Record
+from tests.stack.test_redis_failover import server
+from tests.stack.test_service import ACME
+from tests.stack.test_store_knowledge import as_read, knowledge_of, said
+from tests.stack.test_store_materialiser import caught_up, episodes, publish, running
+from tests.support.memory import (
+    Memory,
+    artifact,
+    artifact_as_read,
+    contribution_as_read,
+    episode,
+    episode_as_read,
+    procedure,
+)
+from tests.support.pipeline import create_topics, new_settings
+from tests.support.service import is_problem, serving
+from tests.support.waiting import until
+
+RULE = "Always run the linter before committing."
+
+
+@pytest.fixture
+def settings(kafka: str, redis_url: str) -> Settings:
+    made = new_settings(kafka, redis_url)
+    create_topics(made, 1)
+    return made
+
+
+@pytest.fixture
+def memory(settings: Settings) -> Iterator[Memory]:
+    made = Memory(settings.redis_url, settings.topic_prefix)
+    yield made
+    made.wipe()
+    made.client.close()
+
+
+def records() -> list[Record]:
+    other = artifact("a2", "Deploy staging twice", content=procedure("look around", "deploy it", "verify rollout"))
+    rules = as_read(knowledge_of([*said("s9", RULE)]))
+    near = episode(
+        "near", "deploy staging near", index=7, session="s2", embeddings=[0.5, 0.5], tags=["fleet"], ttl_seconds=10**6
+    )
+    failed = {"error_type": "PinError", "message": "the pin is wrong"}
+    error = episode("failed", event_type="error", content=failed, session="s1", index=2)
+    return [
+        *episodes("e1", "e2"),
+        episode_as_read(error, 0),
+        episode_as_read(near, 0),
+        *(record._replace(partition=0) for record in rules),
+        contribution_as_read("c1", 0),
+        artifact_as_read(artifact("a1"), 0),
+        artifact_as_read(other, 0),
+    ]
+
+
+def flipped(value: bytes) -> bytes:
+    at = len(value) // 2
+    return value[:at] + bytes([value[at] ^ 1]) + value[at + 1 :]
+
+
+def alter(memory: Memory, key: bytes, how: str) -> None:
+    """Deletes a key, gives it another type, cuts it or flips a bit of it."""
+    client, kind = memory.client, memory.client.type(key)
+    if how == "deleted":
+        client.delete(key)
+    elif how == "mistyped":
+        client.delete(key)
+        client.execute_command(*((b"SET", key, b"garbage") if kind != b"string" else (b"SADD", key, b"garbage")))
+    elif kind == b"string":
+        value = client.get(key)
+        client.set(key, flipped(value) if how == "flipped" else value[: len(value) // 2])
+    elif kind == b"list":
+        last = client.rpop(key)
+        if how == "flipped":
+            client.rpush(key, flipped(last))
+    elif kind == b"hash":
+        field, value = min(client.hgetall(key).items())
+        client.hset(key, field, flipped(value)) if how == "flipped" else client.hdel(key, field)
+    elif kind == b"zset":
+        member, score = client.zrange(key, 0, 0, withscores=True)[0]
+        client.zrem(key, member)
+        if how == "flipped":
+            client.zadd(key, {flipped(member): score})
+    else:
+        member = client.spop(key)
+        if how == "flipped":
+            client.sadd(key, flipped(member))
+
+
+HOWS = ("deleted", "mistyped", "flipped", "cut")
+
+
+def asked(service: Any, path: str) -> Any:
+    return service.get(f"/v1/hmx/{path}", headers=ACME)
+
+
+def pack_of(service: Any) -> Any:
+    return service.post("/v1/hmx/context-packs", json={"query": "deploy staging linter"}, headers=ACME)
+
+
+@pytest.mark.parametrize("how", HOWS)
+def test_a_corrupt_record_costs_one_entry_and_is_named_and_not_served(
+    settings: Settings, memory: Memory, how: str
+) -> None:
+    memory.write(*numbered(records()))
+    tenant = memory.keys.tenant("acme")
+    with serving(settings) as service:
+        before = pack_of(service).json()
+        assert {"a1", "a2"} <= {entry["source_id"] for entry in before["entries"]}
+        Store(memory.client, memory.keys)
+    alter(memory, tenant.artifact("a1"), how)
+    alter(memory, tenant.contribution("c1"), how)
+    alter(memory, tenant.event("e1"), how)
+    counted = METRICS.provenance_failed.labels("artifact")
+    was = counted._value.get()
+    with serving(settings) as service:
+        answer = pack_of(service)
+        assert answer.status_code == 200
+        entries = {entry["source_id"] for entry in answer.json()["entries"]}
+        assert "a1" not in entries
+        assert "a2" in entries
+        assert answer.json()["metadata"]["provenance_failed"] == ["artifact a1"]
+        for path in ("artifacts/a1", "contributions/c1", "events/e1", "events/e1?session=s1"):
+            problem = is_problem(asked(service, path), 503, "provenance_failed")
+            assert "restores it from its topic" in problem["detail"]
+        assert [one["artifact_id"] for one in asked(service, "artifacts").json()["artifacts"]] == ["a2"]
+        until(lambda: "artifact a1" in service.get("/readyz").json()["provenance_failed"], "/readyz names it")
+        assert counted._value.get() > was
+        assert "hmx_provenance_failed_total" in service.get("/metrics").text
+
+
+def numbered(made: list[Record]) -> list[Record]:
+    """By topic, as they would stand in it."""
+    at: dict[str, int] = {}
+    found = []
+    for record in made:
+        at[record.topic] = at.get(record.topic, -1) + 1
+        found.append(record._replace(offset=at[record.topic]))
+    return found
+
+
+@pytest.fixture(scope="module")
+def filled(kafka: str, redis_url: str) -> Iterator[tuple[Settings, Memory, dict[bytes, bytes]]]:
+    """One materialiser that goes on running while keys are damaged one after the other."""
+    settings = new_settings(kafka, redis_url)
+    create_topics(settings, 1)
+    memory = Memory(settings.redis_url, settings.topic_prefix)
+    publish(settings, records())
+    with running(settings):
+        until(caught_up(settings, memory), "positions at the topics' ends")
+        yield settings, memory, memory.dump()
+    memory.wipe()
+    memory.client.close()
+
+
+def kinds_of(memory: Memory) -> dict[str, bytes]:
+    """A key of every kind that the layout has."""
+    return {kind_of(key): key for key in sorted(memory.client.scan_iter(match=f"{memory.keys.root}*"), reverse=True)}
+
+
+PROJECTED = {kind for kinds in KINDS.values() for kind in kinds} - {"pcards", "pchanges"}
+KIND = sorted({*PROJECTED, "version", "positions", "goals", "tenants", "topics", "filling", "hmx.episodes.v1/0"})
+
+
+@pytest.mark.parametrize("how", ["deleted", *(pytest.param(how, marks=pytest.mark.slow) for how in HOWS[1:])])
+@pytest.mark.parametrize("kind", KIND)
+def test_a_key_of_any_kind_that_is_damaged_is_never_a_5xx_and_is_mended(
+    filled: tuple[Settings, Memory, dict[bytes, bytes]], kind: str, how: str
+) -> None:
+    settings, memory, before = filled
+    pack = memory.pack("deploy staging linter", session_id="s1")
+    assert pack.entries
+    key = kinds_of(memory)[kind]
+    alter(memory, key, how)
+    reader = Memory(settings.redis_url, settings.topic_prefix)  # remembers nothing
+    told = {entry.source_id: entry.content for entry in pack.entries}
+
+    def mended() -> bool:
+        entries = reader.pack("deploy staging linter", session_id="s1").entries
+        assert all(told.get(entry.source_id, entry.content) == entry.content for entry in entries)
+        try:
+            return memory.dump() == before
+        except (LookupError, TypeError, ValueError, ResponseError):  # while it changes
+            return False
+
+    until(mended, f"{kind} is mended")
+    until(lambda: memory.store.completeness().complete, "complete again")
+    now = Memory(settings.redis_url, settings.topic_prefix).pack("deploy staging linter", session_id="s1")
+    assert now.entries == pack.entries
+    assert now.workflow_hints == pack.workflow_hints
+
+
+def test_what_a_server_has_evicted_is_found_and_memory_is_as_before(settings: Settings, tmp_path: Path) -> None:
+    with server(tmp_path / "r") as own:
+        memory, here = Memory(own.url, settings.topic_prefix), replace(settings, redis_url=own.url)
+        publish(settings, records())
+        with running(here):
+            until(caught_up(settings, memory), "positions at the topics' ends")
+            until(lambda: memory.store.completeness().complete, "complete")
+            before = memory.dump()
+            memory.client.config_set("maxmemory-policy", "allkeys-random")
+            memory.client.config_set("maxmemory", 1)
+            until(lambda: memory.client.info("stats")["evicted_keys"] > 3 or evict(memory), "some keys are evicted")
+            memory.client.config_set("maxmemory", 0)
+            memory.client.config_set("maxmemory-policy", "noeviction")
+
+            def as_before() -> bool:
+                try:
+                    return memory.dump() == before
+                except (LookupError, TypeError, ValueError, ResponseError):  # while it changes
+                    return False
+
+            until(as_before, "memory is as it was")
+            until(lambda: memory.store.completeness().complete, "complete again")
+
+
+def evict(memory: Memory) -> bool:
+    """A command that asks for room."""
+    with suppress(RedisError):
+        memory.client.set("room", b"x")
+    return False
