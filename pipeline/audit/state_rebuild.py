@@ -4,8 +4,9 @@ Enters: settings, a stage, a partition. Leaves: the state topic as the stage wou
 under the partition's own transactional id, so that no owner writes meanwhile; no output is written, and whoever owns
 the partition goes on by itself. Fails: RebuildError, with nothing changed; TopicsError, KafkaException.
 
-How far the outputs go is read from them: each names the offset that it comes from. So it is known too where the
-position record is what can't be read. The log before that is folded before anything is fenced.
+How far the outputs go is read from them: each names the offset that it comes from, and the last of each topic is looked
+for among what the log, folded anew, makes. So it is known too where the position record is what can't be read. Most of
+the log is folded before anything is fenced.
 """
 
 from collections.abc import Iterator, Mapping

@@ -124,9 +124,16 @@ def test_damaged_state_sets_its_partition_aside_the_others_run_and_rebuilding_it
         for each in DAMAGES:
             mend = f"hmx state rebuild {each.partition} --stage {each.stage.name}"
             assert (mend in said) is not each.refused
+            assert f"{settings.topic_prefix}{each.stage.state}/{each.partition}, offset " in said
         assert "a newer release has written it" in said
         assert f"{SESSIONS.source}/{HEALTHY}" not in said
         assert "secret-session" not in said + pipeline.log("worker", 10_000)
+        for name, value in {**environment(settings), "HMX_STATE": str(tmp_path)}.items():  # no local stack is there
+            monkeypatch.setenv(name, value)
+        status = CliRunner().invoke(app, ["status"])
+        assert status.exit_code == 1
+        assert "hmx state rebuild 0 --stage sessions" in " ".join(status.output.split())
+        assert status.output.count("set aside") >= len(DAMAGES)
         found = stages(settings, figures([address(settings)]))
         for stage in STAGES:
             aside = {row["partition"] for row in found[stage.name]["partitions"] if row["set_aside"]}
@@ -139,8 +146,6 @@ def test_damaged_state_sets_its_partition_aside_the_others_run_and_rebuilding_it
         until(lambda: positions(settings, SESSIONS, healthy) > before, "the others run")
         assert positions(settings, SESSIONS, readable) == stood
 
-        for name, value in environment(settings).items():
-            monkeypatch.setenv(name, value)
         for each in DAMAGES:
             if each.refused:
                 with pytest.raises(RebuildError, match="newer release"):
