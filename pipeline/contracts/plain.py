@@ -66,11 +66,11 @@ def as_data(text: str) -> str:
         text = _ANGLE.sub(
             lambda found: f"&lt;{found[0][1:]}" if _is_tag(found[1].lower(), found[2]) else found[0], text
         )
-    if "](" in text or "][" in text:
+    if "[" in text and ("](" in text or "][" in text):
         text = _SCHEME.sub(r"]\\(", text)
         end = max(text.rfind("]("), text.rfind("]["))  # an image's alternative text ends so
         text = text[: max(end, 0)].replace("![", "!\\[") + text[max(end, 0) :]
-    return _MARKS.sub(r"(\1)", text)
+    return _MARKS.sub(r"(\1)", text) if "[" in text or not text.isascii() else text
 
 
 def _is_tag(inside: str, end: str) -> bool:

@@ -28,6 +28,7 @@ _LONG_PIECE: Final = 512
 """Bytes; the work to merge a piece grows with their square."""
 _SECOND: Final = 32
 """Bits between the two tokenisers' counts, which are added up in one number."""
+_FIRST: Final = (1 << _SECOND) - 1
 _LATER: Final = 1 << 30
 """Rank of what is no token."""
 
@@ -65,10 +66,22 @@ def estimate(text: str) -> int:
     else:
         *runs, last = _RUNS.split(text)
         before = sum(map(_run, runs))
-    ends = {before + _run(last + each) for each in _BREAKS}
-    if last[-1].isspace():
-        ends.add(before + _counts(last, _CL100K_LAST))
-    return max(max(end & ((1 << _SECOND) - 1), end >> _SECOND) for end in ends)
+    ends = _ends(last) if len(last) < _LONGEST else _ends.__wrapped__(last)
+    return max([max((before + end) & _FIRST, (before + end) >> _SECOND) for end in ends])
+
+
+@lru_cache(maxsize=16_384)
+def _ends(run: str) -> tuple[int, ...]:
+    """What a text's last run may count, by what follows; without what another one exceeds for both tokenisers."""
+    found = {_counts(run + each) for each in _BREAKS}
+    if run[-1].isspace():
+        found.add(_counts(run, _CL100K_LAST))
+    both = {each: (each & _FIRST, each >> _SECOND) for each in found}
+    return tuple(
+        each
+        for each, (first, second) in sorted(both.items())
+        if not any(other != each and first <= a and second <= b for other, (a, b) in both.items())
+    )
 
 
 def _run(run: str) -> int:
