@@ -19,7 +19,7 @@ from redis.exceptions import ResponseError
 from pipeline.retrieval.completeness import Completeness
 from pipeline.settings import SettingsError
 from pipeline.store.changes import Command
-from pipeline.store.filling import begun, completeness
+from pipeline.store.filling import begun, completeness, questions
 from pipeline.store.keys import Keys
 
 Client: TypeAlias = Any
@@ -220,9 +220,9 @@ class Blocks:
 
     def completeness(self) -> Completeness:
         """One round trip."""
-        with reachable(), self._client.pipeline(transaction=False) as pipe:
-            positions, goals = pipe.hgetall(self._keys.positions).hgetall(self._keys.goals).execute()
-        return completeness(positions, goals)
+        damaged: set[str] = set()
+        positions, goals = snapshot(self._client, questions(self._keys), damaged)
+        return completeness(positions, goals, damaged)
 
     def positions(self) -> dict[str, int]:
         """topic/partition → position up to which its records are in memory."""
