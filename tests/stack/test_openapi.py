@@ -27,6 +27,7 @@ from pipeline.service.dialect import learn
 from pipeline.service.keys import Grant, Scope, add
 from pipeline.settings import Settings
 from pipeline.store.blocks import Blocks, connect
+from pipeline.store.filling import begun
 from pipeline.store.keys import Keys
 from pipeline.store.projection import commands_of
 from tests.support.memory import artifact, artifact_as_read, contribution_as_read, episode, episode_as_read
@@ -69,6 +70,7 @@ def asked(
     record = [episode_as_read(episode("e1"), 0), artifact_as_read(artifact("a1"), 0), contribution_as_read("c1", 0)]
     for one in record:
         Blocks(client, keys).apply(f"{one.topic}/0", None, 1, commands_of(keys, [one]))
+    client.execute_command(*begun(keys, {f"{one.topic}/0": (0, 1) for one in record}))  # memory is complete
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(learn, "ANSWER_S", 0.05)  # no stage runs here
         patch.setattr(after, "WAIT_S", 0.05)
