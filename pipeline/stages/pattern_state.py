@@ -10,7 +10,7 @@
 from bisect import insort
 from collections import Counter
 from heapq import heapify, heappop, heappush
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import msgspec
 from pydantic import Field
@@ -118,6 +118,10 @@ def state_deadline(value: Any) -> int | None:
     return None
 
 
+_LEFT: Final = 1_024
+"""Entries of a heap, beside as many as there are contributions, whose contributions have left their map."""
+
+
 class Surplus(NamedTuple):
     key: str
     bound: str
@@ -208,3 +212,5 @@ class Maps:
                 self._kept[new.tenant_id] += 1
                 if (heap := self._highest.get(new.tenant_id)) is not None:
                     heappush(heap, (-rank(new), key))
+                    if len(heap) > 2 * self._kept[new.tenant_id] + _LEFT:
+                        del self._highest[new.tenant_id]  # made again from what is there

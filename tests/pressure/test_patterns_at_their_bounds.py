@@ -9,8 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from pipeline.compiler.candidate import rank
 from pipeline.contracts.evidence import Contribution
 from pipeline.contracts.limits import BARRIER_KEPT_MS, CONTRIBUTION_DEBOUNCE_MS, PATTERN_DEBOUNCE_MS
+from pipeline.stages.executor import Executor
 from pipeline.stages.pattern_state import pattern_of
 from pipeline.stages.patterns import PatternsFold
 from pipeline.topology import ARTIFACTS
@@ -59,6 +61,20 @@ def test_a_flood_of_one_tenants_patterns_takes_no_place_from_another(monkeypatch
     assert {k: v for k, v in kept(beside).items() if v.tenant_id == "globex"} == kept(alone)
     assert len(kept(beside)) == 16 + 12
     assert beside.counts["contribution_out_of_tenant_sample"] == 200 - 16
+
+
+def test_what_says_who_goes_next_is_no_longer_than_twice_what_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pipeline.stages.pattern_state.TENANT_CONTRIBUTIONS", 16)
+    monkeypatch.setattr("pipeline.stages.pattern_state.PATTERN_CONTRIBUTIONS", 5)
+    monkeypatch.setattr("pipeline.stages.pattern_state._LEFT", 8)
+    fold = PatternsFold()
+    executor = Executor(fold, 0)
+    full = [success(n, pattern=f"pattern {n % 5}") for n in range(60)]
+    better = sorted((success(n, pattern="pattern 0") for n in range(100, 600)), key=rank, reverse=True)
+    for record in records([*full, *better]):
+        executor.run([record])
+        assert len(fold._maps._highest.get("acme", ())) <= 2 * 16 + 8
+    assert executor.counts["contribution_out_of_sample"] > 50, "one takes the place of another"
 
 
 def test_a_pattern_that_a_flood_leaves_no_evidence_is_forgotten_with_all_its_versions(

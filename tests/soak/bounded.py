@@ -13,9 +13,9 @@ from pipeline.service.dialect import usage
 from pipeline.stages import pattern_state, sessions
 from pipeline.store import changes, sources, views
 
-SESSIONS: Final = 1_000
+SESSIONS: Final = 250
 """Of a partition."""
-SEARCHED: Final = 1_000
+SEARCHED: Final = 500
 """Episodes of a tenant."""
 
 
@@ -23,10 +23,10 @@ def lower() -> None:
     sessions.SESSIONS_LIVE = SESSIONS  # type: ignore[misc]
     sessions.PARTITION_WAITING_BYTES = 2 * MB  # type: ignore[misc]
     pattern_state.PATTERN_CONTRIBUTIONS = 64  # type: ignore[misc]
-    pattern_state.TENANT_CONTRIBUTIONS = 1_000  # type: ignore[misc]
-    changes.PATTERN_SAMPLE, changes.TENANT_SAMPLE, changes.SEARCHED = 128, 2_000, SEARCHED  # type: ignore[misc]
+    pattern_state.TENANT_CONTRIBUTIONS = 250  # type: ignore[misc]
+    changes.PATTERN_SAMPLE, changes.TENANT_SAMPLE, changes.SEARCHED = 128, 500, SEARCHED  # type: ignore[misc]
     sources.SOURCES_BYTES = 8 * MB  # type: ignore[misc]
-    views.Views.__init__.__defaults__ = (16 * MB,)  # type: ignore[misc]
+    views.Views.__init__.__defaults__ = (8 * MB,)  # type: ignore[misc]
     usage.FIGURES = 5_000  # type: ignore[misc]
 
 
