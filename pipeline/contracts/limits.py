@@ -17,6 +17,8 @@ EVENT_TAGS: Final = 64
 ID_BYTES: Final = 512  # of UTF-8, each id of an event or of a request; a longer one is refused as `id_too_long`
 INTEGER_MAX: Final = 2**64 - 1  # what a JSON parser here keeps exact
 NESTING: Final = 200  # objects and arrays in each other; parsers and writers here stop at 254
+WORK_STEPS: Final = 400_000  # of looking for secrets in one event; one that takes more is refused as `too_costly`
+TEXT_STEPS: Final = 16  # a text that is searched takes so many, and one more for as many characters; a value takes one
 
 # What an episode says of its event
 NOTES: Final = 16

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
-from pipeline.contracts.limits import ID_BYTES, MB, UNPACKED_BYTES
+from pipeline.contracts.limits import ID_BYTES, MB, UNPACKED_BYTES, WORK_STEPS
 
 
 class Step(StrEnum):
@@ -59,6 +59,11 @@ class Reason(StrEnum):
     BAD_TTL = "bad_ttl", Step.VALIDATE, "a non-negative integer (HMX-E §6.10)"
     CONTENT_TOO_LARGE = "content_too_large", Step.VALIDATE, "content has at most 512 KB (HMX-E §11)"
     METADATA_TOO_LARGE = "metadata_too_large", Step.VALIDATE, "metadata has at most 64 KB (HMX-E §11)"
+    TOO_COSTLY = (
+        "too_costly",
+        Step.VALIDATE,
+        f"looking for its secrets takes more than {WORK_STEPS:,} steps: send fewer values and secrets in one event",
+    )
     RESERVED = "reserved", Step.VALIDATE, "tenant _hmx and types x-hmx-* are the pipeline's own"
     WRONG_PARTITION = "wrong_partition", Step.ROUTE, "key the record `tenant/session`, percent-encoded, murmur2"
     FORGED_ORIGIN = "forged_origin", Step.ROUTE, "leave out headers that begin with hmx-: they are the pipeline's own"

@@ -9,6 +9,7 @@ namespaced (§3) pass with a note. Checks, in this order; the first that fails i
     4. the fields in the order of HMX-E §2, then unknown fields (under HMX-1.0 only: a later minor may add some)
     5. ids in `content` and `metadata`: of the call that a result belongs to, of the subject
     6. size of content, size of metadata
+    7. the work of looking for secrets, counted in steps
 
 Most events are plain: small, with the fields and types of HMX-1.0 and nothing that wants a closer look. A fast path
 recognises these, and may say nothing else about an event than that it is plain; all others take the path of the checks.
@@ -42,7 +43,7 @@ from pipeline.contracts.versions import HMX_VERSION, Version, parse_version
 from pipeline.intake.notes import notes
 from pipeline.intake.paths import path_of
 from pipeline.intake.ranges import INTEGER_MIN, is_out_of_range, out_of_range_path
-from pipeline.intake.redaction import SUSPICIOUS, redact, suspicious
+from pipeline.intake.redaction import SUSPICIOUS, TooCostlyError, redact, suspicious
 from pipeline.intake.scan import finder
 
 _FIELDS: Final = {name: index for index, name in enumerate(Event.model_fields)}
@@ -146,7 +147,7 @@ def _plain(value: bytes | None) -> Accepted | None:
         if _may_be_inexact(value, dump, odd):
             return None
         if suspicious(dump):
-            fields, paths = redact(fields)
+            fields, paths = _redacted(fields)
             if paths:
                 value = orjson.dumps(fields)
                 event, content, dump = read_envelope(value), fields["content"], _dump(fields)
@@ -168,18 +169,19 @@ def _decode(value: bytes | None) -> Accepted:
     odd = _odd_numbers(dump)
     _check_exact(value, dump, odd)
     version = _version(parsed)
-    fields, paths = redact(parsed) if suspicious(dump) else (parsed, ())
+    unknown = parsed.keys() - _FIELDS.keys()
+    event = _validated({name: parsed[name] for name in parsed if name in _FIELDS} if unknown else parsed)
+    if unknown and version.minor == 0:
+        raise _unknown(_redacted(parsed)[0])  # a name may be a secret
+    _check_inner_ids(parsed)
+    if len(value) > _PLAIN_BYTES:
+        _check_sizes(parsed, len(value))
+    fields, paths = _redacted(parsed) if suspicious(dump) else (parsed, ())
     if paths:
         dump = _dump(fields)
         odd = _odd_numbers(dump)
-    unknown = fields.keys() - _FIELDS.keys()
-    known = {name: fields[name] for name in fields if name in _FIELDS} if unknown else fields
-    event = _validated(known)
     if unknown:
-        fields = _set_aside(fields, known, unknown, version)
-    _check_inner_ids(fields)
-    if len(value) > _PLAIN_BYTES:
-        _check_sizes(parsed, len(value))
+        fields = _set_aside(fields)
     if type(fields["sequence"]) is float or type(fields.get("ttl_seconds")) is float:
         fields = _with_integers(fields, event)
     instant = parse_instant(event.timestamp)
@@ -355,11 +357,23 @@ def _reason(name: str, kind: str, inside: bool, given: Any) -> Reason:
     return _OWN_REASON.get(name, Reason.EMPTY_FIELD)
 
 
-def _set_aside(fields: dict[str, Any], known: dict[str, Any], unknown: set[str], version: Version) -> dict[str, Any]:
-    """HMX-1.0 has no other fields (HMX-E §5); a later minor's are kept, though nobody here knows them (HMX-V)."""
-    if version.minor == 0:
-        raise _RejectedError(Reason.UNKNOWN_FIELD, path_of([min(unknown)]), f"{HMX_VERSION} does not have this field")
-    return {**known, EXTENSIONS: {name: fields[name] for name in sorted(unknown)}}
+def _redacted(parsed: dict[str, Any]) -> tuple[dict[str, Any], tuple[str, ...]]:
+    try:
+        return redact(parsed)
+    except TooCostlyError:
+        raise _RejectedError(Reason.TOO_COSTLY) from None
+
+
+def _unknown(fields: dict[str, Any]) -> _RejectedError:
+    """HMX-1.0 has no other fields (HMX-E §5)."""
+    path = path_of([min(fields.keys() - _FIELDS.keys())])
+    return _RejectedError(Reason.UNKNOWN_FIELD, path, f"{HMX_VERSION} does not have this field")
+
+
+def _set_aside(fields: dict[str, Any]) -> dict[str, Any]:
+    """A later minor's fields are kept, though nobody here knows them (HMX-V)."""
+    known = {name: item for name, item in fields.items() if name in _FIELDS}
+    return {**known, EXTENSIONS: {name: fields[name] for name in sorted(fields.keys() - _FIELDS.keys())}}
 
 
 def _check_sizes(parsed: dict[str, Any], received: int) -> None:

@@ -17,7 +17,7 @@ from typing import Any, Final, NamedTuple
 import orjson
 
 from pipeline.contracts.event import Event
-from pipeline.contracts.limits import MB, NESTING, REDACTED_PATH, REDACTED_PATHS
+from pipeline.contracts.limits import MB, NESTING, REDACTED_PATH, REDACTED_PATHS, TEXT_STEPS, WORK_STEPS
 from pipeline.contracts.remembered import remembered
 from pipeline.intake.paths import path_of
 from pipeline.intake.scan import finder
@@ -168,8 +168,15 @@ _holds_any: Final = finder(
 """Whether a rule might match a text; most that hold a needle only speak of tokens and passwords."""
 
 
+class TooCostlyError(Exception):
+    """Looking for an event's secrets takes more than WORK_STEPS."""
+
+
 def redact(fields: dict[str, Any]) -> tuple[dict[str, Any], tuple[str, ...]]:
-    """The event's values without secrets, and the JSON paths where they were; of very many the first."""
+    """The event's values without secrets, and the JSON paths where they were; of very many the first.
+
+    Raises TooCostlyError.
+    """
     found = _Found()
     searched = {name: value for name, value in fields.items() if name not in _KEPT}
     clean = _object(searched, found, 0)
@@ -185,8 +192,20 @@ class _Found:
     """
 
     def __init__(self) -> None:
+        self.left = WORK_STEPS
         self.paths: list[str] = []
         self.trail: list[str | int] = []
+
+    def work(self, steps: int) -> None:
+        self.left -= steps
+        if self.left < 0:
+            raise TooCostlyError
+
+    def searched(self, text: str) -> bool:
+        """Whether a text has to be searched, which then counts."""
+        doubtful = _doubtful(text)
+        self.work(TEXT_STEPS + len(text) // TEXT_STEPS if doubtful else 1)
+        return doubtful
 
     def here(self) -> None:
         if len(self.paths) < REDACTED_PATHS:
@@ -203,6 +222,7 @@ def _walk(value: Any, found: _Found, depth: int) -> Any:
         return _object(value, found, depth)
     if isinstance(value, list):
         return _list(value, found, depth)
+    found.work(1)
     return value
 
 
@@ -225,7 +245,7 @@ def _object(value: dict[str, Any], found: _Found, depth: int) -> dict[str, Any]:
     taken: dict[str, int] = {}
     named = _named_secret(value) if "value" in value else ""
     for key, item in value.items():
-        name = _text(key) if _doubtful(key) else key
+        name = _text(key) if found.searched(key) else key
         if name in clean:  # two secrets were keys of one object
             name = _free(name, clean, taken)
         found.trail.append(name)
@@ -290,7 +310,7 @@ def _plain(key: str) -> bool:
 
 
 def _string(value: str, found: _Found, depth: int) -> str:
-    if not _doubtful(value):
+    if not found.searched(value):
         return value
     inner = _json(value)
     if inner is not None:

@@ -11,16 +11,17 @@ from typing import Final
 from pipeline.contracts.limits import MB
 from pipeline.contracts.remembered import remembered
 
-_URL: Final = r"\b[A-Za-z][A-Za-z0-9+.-]*://[^\s\"'<>)\]]+"
+# Where a part may begin at every word of a run, it has a bound: each beginning would look through all of the run.
+_URL: Final = r"\b[A-Za-z][A-Za-z0-9+.-]{0,31}://[^\s\"'<>)\]]+"
 _VARIES: Final = re.compile(
     rf"(?P<url>{_URL})"
-    r"|(?P<email>\b[\w.+-]+@[\w-]+(?:\.[\w-]+)+)"
+    r"|(?P<email>\b[\w.+-]{1,64}@[\w-]+(?:\.[\w-]+)+)"
     r"|(?P<uuid>\b[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}\b)"
     r"|(?P<date>\b\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d)?(?:\.\d+)?(?:Z|[+-]\d\d:?\d\d)?)?\b)"
     r"|(?P<time>\b\d{1,2}:\d\d(?::\d\d)?(?:[.,]\d+)?\b)"
     r"|(?P<ip>\b\d{1,3}(?:\.\d{1,3}){3}(?::\d+)?\b)"
     r"|(?P<hex>\b0x[0-9a-f]+\b|\b(?=[0-9a-f]*\d)(?=[0-9a-f]*[a-f])[0-9a-f]{7,}\b)"
-    r"|(?P<id>\#?\b(?=[\w-]*\d)(?=[\w-]*[a-z_])\w[\w-]*\b)"
+    r"|(?P<id>\#?\b(?=[\w-]{0,63}\d)(?=[\w-]{0,63}[a-z_])\w[\w-]*\b)"
     r"|(?P<num>[-+]?[$€£#]?\b\d(?:[\d,.]*\d)?\b%?)",
     re.IGNORECASE,
 )
@@ -28,26 +29,32 @@ _PLACES: Final = re.compile(
     rf"(?P<url>{_URL})"
     r"|(?P<quoted>\"[^\"\n]*\"|`[^`\n]*`|(?<!\w)'[^'\n]*'(?!\w)|“[^”\n]*”)"
     r"|(?P<path>(?<![\w<])(?:~|\.{1,2}|[A-Z]:)?[/\\][\w.@~-]+(?:[/\\][\w.@~-]*)*"
-    r"|\b[\w.-]+(?:/[\w.-]+)+|\b[\w-]+\.[a-z]{1,4}\b)"
+    r"|\b[\w.-]{1,64}(?:/[\w.-]+)+|\b[\w-]{1,64}\.[a-z]{1,4}\b)"
 )
 _REPEATED: Final = re.compile(r"(<\w+>)(?:[\s,;]*(?:and )?\1)+")
-_MASK: Final = re.compile(r"\s*(?:\[\w* ?<\w{1,12}>\]|\(<\w{1,12}>\)|<\w{1,12}>)%?")  # producers write some too
+_MASK: Final = re.compile(r"(?<!\s)\s*(?:\[\w* ?<\w{1,12}>\]|\(<\w{1,12}>\)|<\w{1,12}>)%?")  # producers write some too
 _LINK: Final = r"on|at|in|for|from|to|of|with|by|after|within|until"
 _DANGLING: Final = re.compile(
-    rf"(?:[\s,;:=(\[]+(?:{_LINK}|than|is|are|was|and|or|but|the|a|an|line|column|char|date))+\s*$", re.IGNORECASE
+    rf"[\s,;:=(\[](?:{_LINK}|than|is|are|was|and|or|but|the|a|an|line|column|char|date)$", re.IGNORECASE
 )
+_DANGLING_LENGTH: Final = 7  # of the longest, `column` or `within`, and what stands before it
+_BEFORE_DANGLING: Final = " \t\n\r\f\v,;:=(["
 _DANGLING_AT: Final = re.compile(rf"\s(?!to \w)(?:{_LINK})(?: \w+)?\s*(?=<\w+>\s*$)", re.IGNORECASE)
-_CLAUSE: Final = re.compile(r"[;:,.]\s+|\s[-–—|]\s+|\s\((?=[^)]*<)")
-_SUGGESTS: Final = re.compile(r"[\s.;,]*\b(?:did|perhaps|maybe) you mean\b.*", re.IGNORECASE)
+_CLAUSE: Final = re.compile(r"[;:,.]\s+|\s[-–—|]\s+|\s\((?=[^()<]*<)")
+_SUGGESTS: Final = re.compile(r"(?<![\s.;,])[\s.;,]*\b(?:did|perhaps|maybe) you mean\b.*", re.IGNORECASE)
 _LEADING: Final = re.compile(r"^(?:<\w+>\s*:\s+)+")
 _AT_END: Final = re.compile(rf"\s(?:{_LINK})(?: (?:the|a|an))? <\w+>$")
-_ASIDE: Final = re.compile(r"\s\([^()]*<\w+>[^()]*\)")
+_AT_LENGTH: Final = 12  # of the longest link with an article, and the blanks around them
+_ASIDE: Final = re.compile(r"\s\([^()]*\)")
+_MASKED: Final = re.compile(r"<\w+>")
 _OF_MASKED: Final = re.compile(rf"\s(?:{_LINK})(?: (?:the|a|an))? <\w+>(?= [a-z])")
 _NAMES: Final = re.compile(
     r"\b(named|called|attribute|module|variable|argument|option|flag|field|column|key|name) <\w+>", re.IGNORECASE
 )
 _QUOTED: Final = re.compile(r"([\"'`])(<\w+>)\1")
-_JOINED: Final = re.compile(r"[\w./:@~+-]*[\w)][/@:.~-]+<\w+>[\w./:@~+<>-]*|<\w+>[/@:.~-]+[\w<][\w./:@~+<>-]*")
+_JOINED: Final = re.compile(
+    r"(?<![\w./:@~+-])[\w./:@~+-]*[\w)][/@:.~-]+<\w+>[\w./:@~+<>-]*|<\w+>[/@:.~-]+[\w<][\w./:@~+<>-]*"
+)
 _LABEL: Final = re.compile(r"^(?:(?:error|exception|fatal|failed|failure|warning|err)\s*[:!-]+\s*)+", re.IGNORECASE)
 _CODE: Final = re.compile(r"(?<![<\w])(?:\w*[a-z][A-Z]\w*|\w*[a-z]_\w+|\w+\.\w+)(?![\w>])")
 _TAG: Final = re.compile(r"</?[a-z][a-z_-]*>")
@@ -60,7 +67,7 @@ _TELLING: Final = re.compile(
 _LOCATED: Final = re.compile(r"\s*[\w./@+-]*\w\.\w{1,5}:\d+(?P<column>:\d+)?:\s*(?P<fault>\S.*)")
 _LOGGED: Final = re.compile(r"\b(?:INFO|DEBUG|TRACE)\b|\blevel=(?:info|debug)\b")
 _TESTED: Final = re.compile(r"\s*(?:-{3} FAIL|={3} RUN|FAIL(?:ED)?\b|not ok\b|[✗✘×●✕])")
-_ANNOUNCED: Final = re.compile(r"\s*(?:\[[\w:.-]+\] \$|[#$>%] |[=*_~#-]{3,}.*[=*_~#-]{3,}$)")
+_ANNOUNCED: Final = re.compile(r"\s*(?:\[[\w:.-]+\] \$|[#$>%] |[=*_~#-]{3}.*[=*_~#-]{3}$)")
 _THAT_IT_FAILED: Final = re.compile(
     r"(?:\[[\w:.-]+\])?(?:[\W\d_]|\b(?:error|fail(?:ed|ure)?|exit(?:ed)?|code|status|task|command|process|returned|non|zero|with|tests?"
     r"|build|the|make)\b)*",
@@ -159,7 +166,7 @@ def readable(masked: str, limit: int = 90) -> str:
     """A phrase without masks and what is joined to them, `…` for a name: up to the first clause that holds one, or, if
     that clause is whole enough without, up to the second, else the longest clause without, else the longest cut."""
     whole = _NAMES.sub(r"\1 …", _QUOTED.sub(r"\2", _JOINED.sub("<path>", masked)))
-    masked = _ASIDE.sub("", _OF_MASKED.sub(" ", _LEADING.sub("", whole)))
+    masked = _ASIDE.sub(_unless_masked, _OF_MASKED.sub(" ", _LEADING.sub("", whole)))
     clauses = [found for found in _clauses(masked) if any(c.isalpha() for c in _MASK.sub("", found))]
     text = _up_to_mask(masked, 0)
     if len(text.split()) < _SENTENCE_WORDS:
@@ -167,8 +174,21 @@ def readable(masked: str, limit: int = 90) -> str:
         first = clauses[0] if clauses else ""
         cut = len(_MASK.findall(first)) == 1 and len(_MASK.sub("", first).split()) >= _CUT_WORDS
         text = _up_to_mask(masked, 1) if cut else max(unmasked or clauses, key=len, default="")
-    text = _DANGLING.sub("", _MASK.sub("", _DANGLING_AT.sub(" ", text)).strip())
+    text = _without_dangling(_MASK.sub("", _DANGLING_AT.sub(" ", text)).strip())
     return _within(" ".join(text.split()).strip(" .,:;-("), limit)
+
+
+def _unless_masked(aside: re.Match[str]) -> str:
+    return "" if _MASKED.search(aside[0]) else aside[0]
+
+
+def _without_dangling(text: str) -> str:
+    end = len(text)
+    while (last := _DANGLING.search(text, max(0, end - _DANGLING_LENGTH), end)) is not None:
+        end = last.start()
+        while end > 0 and text[end - 1] in _BEFORE_DANGLING:
+            end -= 1
+    return text[:end]
 
 
 def _clauses(text: str) -> list[str]:
@@ -177,9 +197,14 @@ def _clauses(text: str) -> list[str]:
 
 def _up_to_mask(masked: str, allowed: int) -> str:
     """Whole clauses, as long as they hold no more masks than that; one that only ends in a place counts as without."""
-    ends = [found.start() for found in _CLAUSE.finditer(masked)] + [len(masked)]
-    kept = (masked[:end] for end in ends if len(_MASK.findall(_AT_END.sub("", masked[:end]))) <= allowed)
-    return max(kept, key=len, default="")
+    masks, before, kept = [found.span() for found in _MASK.finditer(masked)], 0, 0
+    for end in [found.start() for found in _CLAUSE.finditer(masked)] + [len(masked)]:
+        while before < len(masks) and masks[before][1] <= end:
+            before += 1
+        at_end = before > 0 and _AT_END.search(masked, max(0, masks[before - 1][0] - _AT_LENGTH), end) is not None
+        if before - at_end <= allowed:
+            kept = end
+    return masked[:kept]
 
 
 def _within(text: str, limit: int) -> str:

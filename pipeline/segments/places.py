@@ -3,7 +3,7 @@
 import re
 from typing import Final
 
-_NAME: Final = r"[\w.@+-]*[A-Za-z]\w*\.[A-Za-z][A-Za-z0-9]{0,4}"
+_NAME: Final = r"(?:[\w.@+-]*[.@+-])?[^\WA-Za-z]*[A-Za-z]\w*\.[A-Za-z][A-Za-z0-9]{0,4}"
 _FILE: Final = rf"(?:~/|\.{{1,2}}/|/)?(?:[\w.@+-]+/)*{_NAME}"
 _PATH: Final = re.compile(rf"(?<![\w/.@:+-]){_FILE}(?![\w/(])")
 _WHOLE: Final = re.compile(_FILE)

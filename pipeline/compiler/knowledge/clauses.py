@@ -67,7 +67,7 @@ _TRAILING: Final = re.compile(
 )
 _LOOSE: Final = " \t,;:.!)–—-"
 _PARTS: Final = re.compile(
-    r"\s*(?:;|\s[–—-]+\s|\s\(|\.{3}|…"
+    r"(?<!\s)\s*(?:;|\s[–—-]+\s|\s\(|\.{3}|…"
     r"|,?\s(?:because|'?cause|'?cuz|although|though|whereas|which|so that|except|but|while)\s"
     r"|,\s(?:so|and|since|as|where|who|when|until|then|not)\s|\sand (?=(?:i|we|you|it|the|my|our|they|he|she)\s)"
     r"|\sso (?=(?:i|we|you|it|this|that|they)\s))\s*",
@@ -169,9 +169,10 @@ def without_trail(text: str) -> str:
 
 
 def _without_lead(text: str) -> str:
-    while (match := _LEAD.match(text)) and match.end() < len(text):
-        text = text[match.end() :]
-    return text.strip()
+    start = 0
+    while (match := _LEAD.match(text, start)) and match.end() < len(text):
+        start = match.end()
+    return text[start:].strip()
 
 
 def _named(match: re.Match[str]) -> str:

@@ -1,0 +1,101 @@
+"""Nobody can make one record cost more than its size: steps grow at most as the input does, and so does what comes out.
+
+Steps are counted and no time is measured (tests.support.steps).
+"""
+
+import json
+import re
+import subprocess
+import sys
+from typing import Any
+
+import orjson
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pipeline.contracts.limits import CONTENT_BYTES, WORK_STEPS
+from pipeline.contracts.rejections import Reason, Rejection
+from pipeline.intake.decode import Accepted, decode
+from tests.support.growth import EVENT, contents
+from tests.support.records import event
+from tests.support.steps import Backtracking
+
+GROWTH = 5
+"""Of steps, at most, where the input is four times as large."""
+MOST = 3
+"""Bytes that come out for each that has come in."""
+Grown = dict[str, dict[str, tuple[int, int]]]
+
+
+@pytest.fixture(scope="module")
+def grown() -> Grown:
+    run = subprocess.run([sys.executable, "-m", "tests.support.growth"], capture_output=True, text=True, check=False)
+    assert run.returncode == 0, run.stderr[-2_000:]
+    return dict(json.loads(line) for line in run.stdout.splitlines())
+
+
+@pytest.mark.slow
+def test_what_reads_text_or_json_takes_at_most_five_times_the_steps_for_four_times_as_much(grown: Grown) -> None:
+    assert len(grown) > 70
+    assert all(len(shapes) >= 30 for shapes in grown.values())
+    worst = {
+        (name, shape): (small, large)
+        for name, shapes in grown.items()
+        for shape, (small, large) in shapes.items()
+        if large > GROWTH * small
+    }
+    assert worst == {}
+
+
+def encoded(content: dict[str, Any], **fields: Any) -> bytes:
+    return orjson.dumps({**event(), "content": content, **fields})
+
+
+@pytest.mark.parametrize(
+    ("shape", "content"), list(contents(EVENT)), ids=lambda item: item if isinstance(item, str) else ""
+)
+def test_an_event_is_at_most_three_times_as_long_once_its_secrets_are_out(shape: str, content: dict[str, Any]) -> None:
+    value = encoded(content)
+    accepted = decode(value)
+    assert isinstance(accepted, Accepted), shape
+    assert len(accepted.value) <= MOST * len(value)
+    assert sum(map(len, accepted.redacted)) <= MOST * len(value) + 1_000
+
+
+def secrets(count: int) -> dict[str, Any]:
+    return {f"password={number}": 1 for number in range(count)}
+
+
+def test_an_event_whose_secrets_take_too_many_steps_to_look_for_is_too_costly() -> None:
+    content = secrets(26_500)
+    assert len(orjson.dumps(content)) < CONTENT_BYTES
+    refused = decode(encoded(content))
+    assert isinstance(refused, Rejection)
+    assert (refused.reason, refused.path) == (Reason.TOO_COSTLY, "$")
+    assert f"{WORK_STEPS:,}" in refused.reason.advice
+
+
+def test_an_event_full_of_values_and_with_some_secrets_is_not_too_costly() -> None:
+    content = {"items": [1] * 200_000, "token": "x", "text": "the words " * 4_000}
+    assert isinstance(decode(encoded(content)), Accepted)
+
+
+def test_sizes_are_checked_before_any_secret_is_looked_for() -> None:
+    refused = decode(encoded({**secrets(26_500), "more": "x" * CONTENT_BYTES}))
+    assert isinstance(refused, Rejection)
+    assert refused.reason is Reason.CONTENT_TOO_LARGE
+
+
+@given(st.text("ab1-. <>", max_size=24))
+def test_the_counting_matcher_finds_what_the_engine_finds(text: str) -> None:
+    for expression in (
+        r"\b[\w.-]{1,4}(?:-[\w.]+)+?\b",
+        r"(a|b)+(?<!1)\1(?=[.-]|$)",
+        r"(?i:A(?>b*)1?)++ ?",
+        r"(a)?b(?(1)a|<)",
+    ):
+        pattern = re.compile(expression)
+        found, walk = pattern.search(text), Backtracking(pattern)
+        assert walk.steps(text, 0, len(text), anchored=False, full=False) > 0
+        assert walk.ended == (found.end() if found else -1)

@@ -1,0 +1,207 @@
+"""How the steps of what reads text or JSON grow with it: `python -m tests.support.growth`, a line of JSON a function.
+
+Each line: the function's name, and for each adversarial shape the steps at its size n and at 4 n (tests.support.steps).
+"""
+
+import json
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from functools import reduce
+from itertools import count, islice
+from typing import Any, Final
+
+import msgspec  # noqa: F401  what is imported before `install` is not counted
+import numpy  # noqa: F401, ICN001
+import orjson
+import pydantic  # noqa: F401
+import rfc8785  # noqa: F401
+
+from tests.support.steps import STEPS, install
+
+SIZE: Final = 200
+"""Characters of a text; of an event's bytes eight times as many."""
+EVENT: Final = 8 * SIZE
+UNITS: Final = (
+    "a", "A", "7", " ", "\n", "\r\n", "\t", ".", "-", "_", '"', "'", "\\", "/", ":", "[", "(", "()", "{", "{}", "<",
+    "|", "`", "*", "#", "@", "=", ",", ";", "!", "ab cd ef ", "a b c ", "always ", "always never use ",
+    "we switched from a to a ", "the database is Postgres. ", "the database is ", "my our ", "not ", "and ", "because ",
+    "instead of a use b ", "https://a.b/c?d=e&f ", "http://a.", "a@b.co ", "a@b.", "/a/b/c.py ", "/a.b", "C:\\a\\b ",
+    "0f3b9c1d-", "123e4567-e89b-12d3-a456-426614174000 ", "deadbeef", "QUJD+/=", "e\u0301", "\U0001f600",
+    "\u6570\u636e", "| a | b |\n|---|---|\n", '  File "/a/b.py", line 3, in f\n    x()\n', "at a.b.C.d(E.java:12)\n",
+    "Error: not found: ", "a.b.c.", "a_b_", "aB", "a=b ", "a: b\n", "- a b\n", "1. a\n", "```\na\n```\n", "`a` ",
+    "\"'\"'", '{"a":"b"},', '{"a":', '\\"', "--a=b -c ", "a | b && c; ", "2026-01-02 ", "12:34:56 ",
+    "2026-01-02T03:04:05Z", "10.0.0.1:80 ", "v1.2.3-", "(a (b ", "1 2 3 ", "1.2.3", "%20", "what is it? ", "It is. ",
+    "user: hi\nassistant: ", "I prefer tabs to spaces, ", "you should always use x when ", "\x1b[31m", "a-b-", " \n\t",
+    "Anna's cat's ", "Anna Bell ", "last week in May ", "two days ago ", "from a to b ", " = ", "sk-a0000001 ",
+    "token ", "password is ", "password=a ", "Bearer ", "4111 1111 ", "-----BEGIN ", "://a:b", "[REDACTED]",
+    "if a then b ", "unless a except b ", "of the ",
+)  # fmt: skip
+
+
+def texts(size: int) -> Iterator[tuple[str, str]]:
+    for unit in UNITS:
+        yield f"{unit!r} over and over", (unit * (size // len(unit) + 1))[:size]
+    yield "a quote that never ends", '"' + "a" * size
+    yield "spaces before a letter", " " * size + "a"
+    yield "spaces between letters", "a" + " " * size + "b"
+    yield "digits before a letter", "1" * size + "x"
+    yield "brackets in each other", "(" * (size // 2) + ")" * (size // 2)
+    yield "ever other words", " ".join(f"w{n}" for n in range(size // 5))
+    yield "ever other paths", " ".join(f"/a/f{n}.py" for n in range(size // 10))
+    yield "ever other names", " ".join(f"N{'abcdefghij'[n % 10]}{'abcdefghij'[n // 10 % 10]}" for n in range(size // 4))
+    yield "ever other lines", "\n".join(f"line{n}: x" for n in range(size // 9))
+
+
+SECRETS: Final = (
+    "sk-a%07d", "AKIA%012d", "ghp_%016d", "password=%d", "token: a%08dz", "bearer a%08d", "api_key='%d'", "://u:p%d@",
+    "password is a%dB!", "my pin is %06d", "4111 1111 1111 %04d", "--password %d", "cookie: %d", "secret%d",
+)  # fmt: skip
+
+
+def contents(size: int) -> Iterator[tuple[str, dict[str, Any]]]:
+    for shape in SECRETS:
+        made = [shape % number for number in range(size // (len(shape) + 9))]
+        yield f"keys {shape}", dict.fromkeys(made, 1)
+        yield f"values {shape}", {f"k{number}": text for number, text in enumerate(made)}
+        yield f"items {shape}", {"items": made}
+        yield f"words {shape}", {"role": "user", "text": " ".join(made)}
+        yield f"run {shape}", {"role": "user", "text": "".join(made)}
+        yield f"JSON in a text {shape}", {"text": orjson.dumps(dict.fromkeys(made, 1)).decode()}
+    yield "numbers", {"items": [1] * (size // 2)}
+    yield "floats", {"items": [1.0] * (size // 4)}
+    yield "keys", {f"k{number}": 1 for number in range(size // 9)}
+    yield "empty lists", {"items": [[]] * (size // 3)}
+    yield "objects", {"items": [{"a": 1}] * (size // 8)}
+    yield "names and values", {"items": [{"name": "cookie", "value": "x"}] * (size // 32)}
+    yield "counts of tokens", {"tokens_used": {f"k{number}": 1 for number in range(size // 9)}}
+    yield "deep lists", {"items": [reduce(lambda inner, _: [inner], range(150), [1])] * (size // 300)}
+    yield "wrong attachments", {"role": "user", "text": "x", "attachments": [1] * (size // 2)}
+    yield "JSON with escapes", {"text": '["' + "\\u0070" * (size // 7) + '"]'}
+    for name, text in islice(texts(size), 0, None, 3):
+        yield f"text {name}", {"role": "user", "text": text}
+    for name, text in islice(texts(size), 1, None, 5):
+        yield f"output {name}", {"tool_name": "bash", "output": text, "success": False, "call_id": "c"}
+
+
+def of_events() -> dict[str, Callable[[dict[str, Any]], Any]]:
+    from pipeline.contracts.event_types import EVENT_TYPES
+    from pipeline.intake.decode import decode
+    from pipeline.intake.notes import notes
+    from pipeline.intake.redaction import redact
+    from pipeline.intake.view import step_of
+    from pipeline.retrieval.documents import document, episode_step
+    from tests.support.records import event
+
+    def typed(kind: str) -> Callable[[dict[str, Any]], Any]:
+        return lambda content: step_of({**event(), "event_type": kind, "content": content}, 0, 0)
+
+    def searched(content: dict[str, Any]) -> Any:
+        fields = event()
+        record = {
+            "id": fields["event_id"], "eventType": "message", "sessionId": "s", "timestamp": fields["timestamp"],
+            "payload": content, "metadata": {"hmx": {"tenant_id": "t", "agent_id": "a", "sequence": 0}},
+        }  # fmt: skip
+        return document(record, episode_step(record))
+
+    return {
+        "decode": lambda content: decode(orjson.dumps({**event(), "content": content})),
+        "decode of a later minor": lambda content: decode(
+            orjson.dumps({**event(), "hmx_version": "HMX-1.1", "content": content, "more": content})
+        ),
+        "redact": lambda content: redact({**event(), "content": content}),
+        "notes": lambda content: notes("message", content),
+        "document": searched,
+        **{f"step_of {kind}": typed(kind) for kind in [*EVENT_TYPES, "x-acme-thing"][::25]},
+    }
+
+
+def of_texts() -> dict[str, Callable[[str], Any]]:
+    from pipeline.compiler.extract import contributions
+    from pipeline.compiler.knowledge import claims, clauses, forms, naming, policies
+    from pipeline.contracts.event_types import Role
+    from pipeline.contracts.evidence import Segment, Step
+    from pipeline.intake import echo
+    from pipeline.retrieval import documents, plan, terms, times
+    from pipeline.segments import intent, lexicon, masking, places, segmenter, speakers, targets
+    from pipeline.segments import naming as verbs
+
+    def said(text: str) -> Step:
+        return Step("e", 0, Role.MESSAGE, 0, "user", "", text)
+
+    def learnt(text: str) -> Any:
+        """A goal, a call and its failing result, and what was said then; each text as long as a step's may be."""
+        steps = (
+            said(text[:600]),
+            Step("c", 1, Role.CALL, 1, "", "bash", text[:600], (text[:80],), None, "1"),
+            Step("r", 2, Role.RESULT, 2, "", "bash", text[:600], (), False, "1"),
+            Step("m", 3, Role.MESSAGE, 3, "user", "", text[:600]),
+        )
+        return contributions(Segment(tenant_id="t", session_id="s", agent_id="a", segment_id="e", steps=steps))
+
+    def whole(function: Callable[[str], Any]) -> Callable[[str], Any]:
+        return lambda text: list(found) if hasattr(found := function(text), "__next__") else found
+
+    plain = (
+        masking.mask_ids, masking.mask, masking.mask_code, masking.telling_line, masking.found_fault,
+        masking.unlabelled, masking.readable,
+        masking.sentence, intent.stem, intent.verb_class, intent.content_words, intent.plain_stems,
+        intent.plain_words, intent.intent, intent.names_classes, intent.question_key, intent.option_key, verbs.tool_of,
+        verbs.words_of, verbs.phrase_of, verbs.mutates, verbs.checks, verbs.phase_of, verbs.silent, places.file_named,
+        places.files_in, places.files_removed, places.located_lines, places.identifiers, places.dotted_names,
+        places.name_parts, targets.names_in, speakers.speaker_of, lexicon.word_set, clauses.sentences,
+        clauses.spelt_out, clauses.clauses, clauses.without_trail, forms.negation_first, naming.value_of,
+        policies.policy,
+        claims.policy_claim, documents.is_courtesy, terms.words, terms.terms, times.mention, echo.own_words,
+    )  # fmt: skip
+    return {
+        **{f"{one.__module__.removeprefix('pipeline.')}.{one.__name__}": whole(one) for one in plain},
+        "claims.claims": lambda text: claims.claims(text, "user"),
+        "naming.subject_of": lambda text: naming.subject_of(text, "user"),
+        "naming.named": lambda text: naming.named(text, "user"),
+        "masking.what_failed": lambda text: masking.what_failed(text, text),
+        "masking.mask_ids of values": lambda text: masking.mask_ids(text, text.split()[:12]),
+        "masking.shorten": lambda text: masking.shorten(text, 80),
+        "targets.target_of a command": lambda text: targets.target_of("bash", (text,)),
+        "targets.target_of a file": lambda text: targets.target_of("read_file", (text,)),
+        "plan.classify": lambda text: plan.classify(text, terms.words(text)),
+        "times.time_reference": lambda text: times.time_reference(text, 10**12),
+        "documents.label": lambda text: documents.label("kind", text),
+        "segmenter.open_head": lambda text: segmenter.open_head(said(text)),
+        "segmenter.starts_new": lambda text: segmenter.starts_new(
+            segmenter.open_head(said("go on")), said(text), lambda _: text
+        ),
+        "extract.contributions": learnt,
+    }
+
+
+def grown(function: Callable[[Any], Any], small: Any, large: Any) -> tuple[int, int]:
+    return _steps(function, small), _steps(function, large)
+
+
+def _steps(function: Callable[[Any], Any], given: Any) -> int:
+    before = STEPS.count
+    function(given)
+    return STEPS.count - before
+
+
+def main(names: list[str]) -> None:
+    install()
+    number = count()
+
+    def other(given: Any) -> Any:
+        """Not what a cache has seen."""
+        return f"{given} {next(number)}" if isinstance(given, str) else {**given, "other": next(number)}
+
+    for functions, shapes, size in ((of_texts(), texts, SIZE), (of_events(), contents, EVENT)):
+        made: Mapping[str, Any] = dict(shapes(size))  # type: ignore[operator]
+        larger: Mapping[str, Any] = dict(shapes(4 * size))  # type: ignore[operator]
+        for name, function in functions.items():
+            if names and not any(one in name for one in names):
+                continue
+            function(other("to begin with" if shapes is texts else {"text": "to begin with"}))
+            found = {shape: grown(function, other(made[shape]), other(larger[shape])) for shape in made}
+            print(json.dumps([name, found]), flush=True)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
