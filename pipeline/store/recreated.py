@@ -55,10 +55,8 @@ return 1
 def forget_damaged(client: Client, keys: Keys, topic_ids: Mapping[str, str], partitions: Iterable[str]) -> None:
     """All of memory, as if every topic had been created again: it is filled anew. Readers are told meanwhile."""
     with reachable(), client.pipeline(transaction=True) as pipe:
-        pipe.delete(keys.goals, keys.positions, keys.topics, *map(keys.guard, partitions))
+        pipe.delete(keys.goals, keys.positions, keys.topics, keys.tenants, *map(keys.guard, partitions))
         pipe.hset(keys.topics, mapping=dict.fromkeys(topic_ids, b"damaged"))
-        if client.type(keys.tenants) != b"set":
-            pipe.delete(keys.tenants)
         pipe.execute()
     forget_recreated(client, keys, topic_ids)
 
