@@ -56,7 +56,7 @@ _JOINED: Final = re.compile(
     r"(?<![\w./:@~+-])[\w./:@~+-]*[\w)][/@:.~-]+<\w+>[\w./:@~+<>-]*|<\w+>[/@:.~-]+[\w<][\w./:@~+<>-]*"
 )
 _LABEL: Final = re.compile(r"^(?:(?:error|exception|fatal|failed|failure|warning|err)\s*[:!-]+\s*)+", re.IGNORECASE)
-_CODE: Final = re.compile(r"(?<![<\w])(?:\w*[a-z][A-Z]\w*|\w*[a-z]_\w+|\w+\.\w+)(?![\w>])")
+_CODE: Final = re.compile(r"(?<![<\w])(?:(?>\w*?(?:[a-z][A-Z]\w*|[a-z]_\w+))|\w+\.\w+)(?![\w>])")
 _TAG: Final = re.compile(r"</?[a-z][a-z_-]*>")
 _TELLING: Final = re.compile(
     r"error|exception|fail|not found|cannot|can't|denied|invalid|missing|refused|timed? ?out|conflict|unknown|unable"

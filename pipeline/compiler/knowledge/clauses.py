@@ -65,6 +65,7 @@ _TRAILING: Final = re.compile(
     r"|last (?:week|month|year)|this (?:week|month|year)|ever|at all|from now on|lol|haha|xd|again|since then|ago)$",
     re.IGNORECASE,
 )
+_TRAIL: Final = 32  # of the longest, and what stands before it
 _LOOSE: Final = " \t,;:.!)–—-"
 _PARTS: Final = re.compile(
     r"(?<!\s)\s*(?:;|\s[–—-]+\s|\s\(|\.{3}|…"
@@ -162,10 +163,19 @@ def _one_by_one(clause: str) -> Sequence[str]:
 
 
 def without_trail(text: str) -> str:
-    text = text.rstrip(_LOOSE)
-    while text.rpartition(" ")[2].lower() in TRAILING and (match := _TRAILING.search(text)) is not None:
-        text = text[: match.start()].rstrip(_LOOSE)
+    end = _loose_end(text, len(text))
+    while text[text.rfind(" ", 0, end) + 1 : end].lower() in TRAILING and (
+        match := _TRAILING.search(text, max(0, end - _TRAIL), end)
+    ):
+        end = _loose_end(text, match.start())
+    text = text[:end]
     return f"{text})" if text.count("(") > text.count(")") else text
+
+
+def _loose_end(text: str, end: int) -> int:
+    while end and text[end - 1] in _LOOSE:
+        end -= 1
+    return end
 
 
 def _without_lead(text: str) -> str:
