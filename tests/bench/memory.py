@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from pipeline.stages.executor import Executor
+from pipeline.stages.fold import POSITION_KEY
 from tests.bench.answers import answer
 from tests.bench.live import PARTITIONS, LiveSessions, released
 from tests.support.inprocess import sessions_fold
@@ -56,9 +57,10 @@ def read(file: Path) -> None:
     with file.open("rb") as stored:
         for number in range(PARTITIONS):
             partition: Partition = pickle.load(stored)
-            executors.append(Executor(sessions_fold(PARTITIONS, PARTITIONS), number))
-            executors[-1].restore(partition.state.items())
-            assert len(executors[-1].state) >= partition.sessions
+            executor = Executor(sessions_fold(PARTITIONS, PARTITIONS), number)
+            executor.restore([*partition.state.items(), (POSITION_KEY, executor.position_record(0, "", ()))])
+            executors.append(executor)
+            assert len(executor.state) >= partition.sessions
             if number == 0:
                 del partition
                 first = resident()

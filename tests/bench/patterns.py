@@ -20,6 +20,7 @@ from pipeline.contracts.keys import tenant_partition
 from pipeline.contracts.limits import BATCH_RECORDS, PATTERN_DEBOUNCE_MS
 from pipeline.local.samples import sample_events
 from pipeline.stages.executor import Executor
+from pipeline.stages.fold import POSITION_KEY
 from pipeline.stages.patterns import PatternsFold
 from tests.bench.answers import answer
 from tests.bench.workload import by_session
@@ -48,7 +49,7 @@ class Patterns:
         self.executors = [Executor(PatternsFold(), number) for number in range(PARTITIONS)]
         state = self._state()
         for executor, records in zip(self.executors, state, strict=True):
-            executor.restore(records)
+            executor.restore([*records, (POSITION_KEY, executor.position_record(0, "", ()))])
         assert sum(len(executor.state) for executor in self.executors) == sum(map(len, state))
 
     def _state(self) -> list[list[tuple[str, bytes | None]]]:
