@@ -43,8 +43,9 @@ from pipeline.contracts.versions import HMX_VERSION, Version, parse_version
 from pipeline.intake.notes import notes
 from pipeline.intake.paths import path_of
 from pipeline.intake.ranges import INTEGER_MIN, is_out_of_range, out_of_range_path
-from pipeline.intake.redaction import SUSPICIOUS, TooCostlyError, redact, suspicious
+from pipeline.intake.redaction import TooCostlyError, redact
 from pipeline.intake.scan import finder
+from pipeline.intake.secret_rules import SUSPICIOUS, holds_keyword, suspicious
 
 _FIELDS: Final = {name: index for index, name in enumerate(Event.model_fields)}
 _REQUIRED: Final = frozenset(name for name, field in Event.model_fields.items() if field.is_required())
@@ -142,11 +143,12 @@ def _plain(value: bytes | None) -> Accepted | None:
         return None
     dump, odd = _dump(fields), False
     paths: tuple[str, ...] = ()
-    if _wants_a_look(dump):
+    keyword = holds_keyword(dump)
+    if keyword or _wants_a_look(dump):
         odd = _odd_numbers(dump)
         if _may_be_inexact(value, dump, odd):
             return None
-        if suspicious(dump):
+        if keyword or suspicious(dump):
             fields, paths = _redacted(fields)
             if paths:
                 value = orjson.dumps(fields)
@@ -176,7 +178,7 @@ def _decode(value: bytes | None) -> Accepted:
     _check_inner_ids(parsed)
     if len(value) > _PLAIN_BYTES:
         _check_sizes(parsed, len(value))
-    fields, paths = _redacted(parsed) if suspicious(dump) else (parsed, ())
+    fields, paths = _redacted(parsed) if holds_keyword(dump) or suspicious(dump) else (parsed, ())
     if paths:
         dump = _dump(fields)
         odd = _odd_numbers(dump)

@@ -22,7 +22,7 @@ from pipeline.contracts.limits import (
     PROJECTED_TEXT,
 )
 from pipeline.intake.echo import echoes, own_words
-from pipeline.intake.redaction import bears_secret
+from pipeline.intake.named import bears_secret
 
 _HOLE: Final = re.compile(r"\{([^{}]*)\}")
 _SECRET: Final = frozenset(("secret", "token", "password", "api_key", "access_token"))

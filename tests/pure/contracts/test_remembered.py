@@ -15,8 +15,8 @@ from pipeline.advice.files import _name_words
 from pipeline.compiler.ways_out import _alike
 from pipeline.contracts.limits import MB
 from pipeline.contracts.remembered import nbytes, remembered
+from pipeline.intake.named import bears_secret
 from pipeline.intake.notes import _of_form
-from pipeline.intake.redaction import bears_secret
 from pipeline.intake.view import _reader
 from pipeline.retrieval.postings import _session_mark
 from pipeline.segments.intent import _plain_stem, stem

@@ -1,0 +1,127 @@
+"""Each kind of credential is found by its shape, and by the names beside it in whatever form; what names a type, a file or
+a blank is left."""
+
+import random
+import re
+import string
+from typing import Any
+
+import pytest
+
+from pipeline.intake.decode import Accepted, decode
+from pipeline.intake.named import is_blank, is_code, is_keyed, is_mixed, is_random, is_sentence
+from pipeline.intake.secret_kinds import KINDS, Kind
+from pipeline.intake.secret_rules import REDACTED
+from tests.support.events import encoded, event
+
+_LETTERS = {
+    "a": string.ascii_letters + string.digits, "h": "0123456789abcdef", "d": string.digits, "u": string.ascii_uppercase + string.digits,
+    "U": string.ascii_uppercase + "234567", "l": string.ascii_lowercase + string.digits, "w": string.ascii_letters + string.digits,
+}  # fmt: skip
+V = "Zq7Xw2Lk9Tb4Vn8Rc5Jm"
+
+
+def spelled(template: str) -> str:
+    """With a digit at every fourth place, so that none of it looks like a word."""
+    rng = random.Random(template)
+
+    def made(match: re.Match[str]) -> str:
+        letters = _LETTERS[match[1]]
+        digits = [c for c in letters if c.isdigit()]
+        return "".join(rng.choice(digits if at % 4 == 2 else letters) for at in range(int(match[2])))
+
+    return re.sub(r"<([a-zA-Z])([0-9]+)>", made, template)
+
+
+def redacted(**content: Any) -> Any:
+    outcome = decode(encoded(event(content=content)))
+    assert isinstance(outcome, Accepted), outcome
+    return outcome.fields["content"]
+
+
+class TestKinds:
+    @pytest.mark.parametrize("kind", KINDS, ids=[kind.id for kind in KINDS])
+    def test_by_their_example_are_found_and_a_lookalike_is_not(self, kind: Kind) -> None:
+        example, counter = spelled(kind.example), spelled(kind.counter)
+        assert example not in redacted(text=f"see {example} there")["text"]
+        assert redacted(text=f"see {counter} there")["text"] == f"see {counter} there"
+
+    @pytest.mark.parametrize("kind", KINDS, ids=[kind.id for kind in KINDS])
+    def test_hold_one_of_their_keywords(self, kind: Kind) -> None:
+        assert not kind.keywords or any(word in spelled(kind.example) for word in kind.keywords.split())
+
+    def test_have_names_of_their_own(self) -> None:
+        assert len({kind.id for kind in KINDS}) == len(KINDS)
+
+
+FOUND = [
+    "aws_secret_access_key = {}", "DB_PASS={}", "pwd={}", "passwd={}", "passwd: {}", "AccountKey={};EndpointSuffix=x",
+    "https://a.blob.core.windows.net/c?sv=2022&se=2026&sig={}", "curl -u admin:{} https://x.example", "mysql -u root -p{} shop",
+    "ALTER USER app WITH PASSWORD '{}';", "CREATE USER a IDENTIFIED BY '{}'", "password: |\n  {}\nnext: 1", "<password>{}</password>",
+    '<add key="DbPassword" value="{}"/>', "machine h login n password {}", "sshpass -p {} ssh h", "docker login -u n -p {} r.io",
+    "\uff50\uff41\uff53\uff53\uff57\uff4f\uff52\uff44={}", "pass\u200bword={}", '"password"\uff1a"{}"', 'password: str = "{}"', "redis://:{}@cache:6379/0",
+    "--db-password '{}'", "X-Auth-Token: {}", "kubectl --token={}", "client-key-data: {}", "_auth = {}", "signing_key: {}",
+]  # fmt: skip
+LEFT = [
+    '"token_type": "bearer"', "mysqld --password-file /run/secrets/db", "def login(user: str, password: str) -> Token:",
+    "password: string;", "token: Optional[str] = None", "api_key: SecretStr", "API_KEY=<your-api-key>", "password={{ vault_password }}",
+    "PWD=/home/me/project", "self.token = token", "login(username=username, password=password)", "PASS: test_login (0.03s)",
+    "DB_PASS=$DB_PASS", "tokenizer: cl100k_base", "sha256:" + "0123456789abcdef" * 4, "sk-estimator-doc-link", "token_endpoint: https://id.example.org/token",
+    "kwargs['password'] = settings_dict['PASSWORD']", "passwd = conn_params.get('password', '')",
+]  # fmt: skip
+
+
+class TestNames:
+    @pytest.mark.parametrize("form", FOUND)
+    def test_show_secrets_in_whatever_form(self, form: str) -> None:
+        assert V not in str(redacted(text=form.format(V)))
+        assert V not in str(redacted(text="first line\n" + form.format(V) + "\nlast line"))
+
+    @pytest.mark.parametrize("text", LEFT)
+    def test_of_types_files_and_blanks_show_none(self, text: str) -> None:
+        assert redacted(text=text) == {"text": text}
+
+    @pytest.mark.parametrize("label", ["PRIVATE KEY", "RSA PRIVATE KEY", "PGP PRIVATE KEY BLOCK"])
+    @pytest.mark.parametrize("end", ["", "\n"])
+    def test_of_keys_in_lists_of_lines(self, label: str, end: str) -> None:
+        lines = [
+            f"{line}{end}"
+            for line in ("before", f"-----BEGIN {label}-----", V * 3, V, f"-----END {label}-----", "after")
+        ]
+        assert redacted(lines=lines)["lines"] == [f"before{end}", f"{REDACTED}{end}", f"after{end}"]
+
+    def test_of_options_in_lists_of_arguments(self) -> None:
+        assert redacted(argv=["deploy", "--password", V, "--force"])["argv"] == [
+            "deploy",
+            "--password",
+            REDACTED,
+            "--force",
+        ]
+
+    def test_of_docker_and_kubernetes_in_objects(self) -> None:
+        found = redacted(
+            auths={"r.io": {"auth": V * 2}}, user={"client-key-data": V, "token": V}, pass_count=3, passed=True
+        )
+        assert found == {
+            "auths": {"r.io": {"auth": REDACTED}}, "user": {"client-key-data": REDACTED, "token": REDACTED}, "pass_count": 3, "passed": True,
+        }  # fmt: skip
+
+
+class TestHostileValues:
+    @pytest.mark.parametrize(
+        "part", ["add a", "your", "/a", "a.", "a_", "-a", "x" * 7, "<a ", "A1", "a b ", "${", "((", "\\u", "\u200b"]
+    )
+    @pytest.mark.parametrize(
+        "ask", [is_blank, is_code, is_mixed, is_random, is_sentence, lambda value: is_keyed("key", value)]
+    )
+    def test_are_judged_in_linear_time(self, part: str, ask: Any) -> None:
+        ask(part * 40 + "!")
+        ask(part * (100_000 // len(part)) + "!")
+
+    @pytest.mark.parametrize(
+        "part",
+        ["a_key=", "curl -u ", "mysql -p ", "pass: |\n  ", "<token ", "identified by '", "?sig=", "eyJa.", "client_key: ", "AKIA", "glpat-",
+         "\uff54oken\u200b ", "setenv('token', ", "Pass", "basic ", "https://a@", "key:", "auth ", "PASSWORD "],
+    )  # fmt: skip
+    def test_are_looked_for_in_a_time_that_grows_with_the_text(self, part: str) -> None:
+        redacted(text=part * (150_000 // len(part)), password="x1")
