@@ -10,7 +10,7 @@ COMPILE := $(BIN)/uv pip compile --universal --python-version 3.11 --generate-ha
 SIDE_BY_SIDE := -n 2 --dist loadfile --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-web test-slow bench quality conformance crash soak fuzz reference lint lock venv clean
+.PHONY: help demo test test-web test-slow bench quality conformance crash soak fuzz reference secrets lint lock venv clean
 
 help:  ## list these commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s  %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -51,6 +51,10 @@ fuzz: venv  ## 100,000 coverage-guided inputs to intake (the fuzzer's package is
 reference: venv  ## 200,000 events on the real broker, the worker killed meanwhile: every outcome as a plain reference says
 	@$(BIN)/python -m pytest -s -m slow tests/journey/test_reference_broker.py
 
+secrets: venv  ## how many secrets intake finds and how often it errs, beside detect-secrets and credsweeper
+	@[ -d $(VENV)/secrets ] || $(PIP) --no-deps --require-hashes --target $(VENV)/secrets -r tests/secrets/requirements.lock
+	@$(BIN)/python -m tests.secrets $(VENV)/secrets
+
 lint: venv  ## ruff, mypy, import-linter
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
@@ -61,6 +65,8 @@ lock: venv  ## pin every dependency anew, with hashes (add UPGRADE=--upgrade for
 	@$(COMPILE) $(UPGRADE) pyproject.toml --extra dev --output-file requirements-dev.lock
 	@$(COMPILE) pyproject.toml --constraint requirements-dev.lock --output-file requirements.lock
 	@$(COMPILE) $(UPGRADE) tests/fuzz/requirements.in --output-file tests/fuzz/requirements.lock
+	@$(COMPILE) $(UPGRADE) --no-emit-package pyxlsb --no-emit-package pysquashfsimage \
+		tests/secrets/requirements.in --output-file tests/secrets/requirements.lock
 	@$(BIN)/python -m pipeline.local.jars
 
 clean:  ## remove the virtual environment, caches and the local stack's data

@@ -111,8 +111,18 @@ def main() -> int:
                 if os.environ.get("SHOW") == part:
                     _show(some, recall, missed=True)
                     _show(none, alarms, missed=False)
+    _lacks(wanted)
     print(f"\nbars: found at least {RECALL}, false alarms at most {FALSE_ALARMS}: {'kept' if passed else 'NOT KEPT'}")
     return not passed
+
+
+def _lacks(samples: list[Sample]) -> None:
+    """The kinds that another tool knows and of which intake finds less than half."""
+    known: dict[str, list[bool]] = {}
+    for sample in samples:
+        known.setdefault(sample.kind, []).append(found_by_intake(sample))
+    lacking = [kind for kind, found in known.items() if 2 * sum(found) < len(found)]
+    print(f"\nof {len(known)} kinds and forms, found in less than half: {', '.join(lacking) or 'none'}")
 
 
 def _show(samples: list[Sample], found: list[bool], *, missed: bool) -> None:
