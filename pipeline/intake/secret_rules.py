@@ -150,7 +150,7 @@ _ASSIGNED: Final = [
         _bare_secret,
     ),
     _named(  # aws_secret_access_key = x1y2z3
-        rf"{_SHAPED_KEY}[ \t]+[:=?]*=>?[ \t]*[^\s\"']",
+        rf"{_SHAPED_KEY}[ \t]*[:=?]*=>?[ \t]*[^\s\"']",
         rf"(?P<before>{_KEY}(?:[ \t]+[:?]?={{1,2}}>?[ \t]*|[:?]?={{1,2}}>?[ \t]+)){_NEW}(?P<value>{_VALUE})(?!\()",
         _mixed_secret,
     ),
@@ -254,6 +254,11 @@ _CARRIED: Final = [
         rf"|(?:smb|rpc|winexe|psexec)\w*\b[^\n|;]{{0,200}}?\s-U\s+[\"']?[^\s%\"']+%)){_NEW}{_ARGUMENT}",
         _given,
     ),
+    _rule(  # --auth x1y2, where the value is made as secrets are
+        r"-(?:auth|key|pw)[ =]",
+        rf"(?P<before>(?<![\w-])--?[\w-]{{0,32}}(?P<key>auth|key|pw)[ =][\"']?){_NEW}(?P<value>[^\s\"'`$<>|;&(){{}}\\-][^\s\"'`<>|;\\]*)",
+        lambda match: is_keyed("auth", match["value"]),
+    ),
     _rule(  # openssl -passin pass:x, cmdkey /pass:x
         r"(?:-pass(?:in|out)?[ =]+[\"']?pass:|/(?i-u:p|pass|password):)[^ ]",
         rf"(?P<before>(?<![\w])(?:-pass(?:in|out)?[ =]+[\"']?pass:|-pass[ =]+pass:|/(?:[pP]ass(?:word)?|[pP]):)){_NEW}{_ARGUMENT}",
@@ -298,7 +303,7 @@ _ENOUGH: Final = 8
 _COMMANDS: Final = (
     "-----BEGIN", "---- BEGIN", "PuTTY", "sig=", "ignature=", "curl ", "sshpass", "edis-cli", "docker login", "podman login", "helm registry",
     "mysql -", "mysqldump -", "mysqladmin -", "mariadb -", "mongo -", "mongosh -", "ldapsearch -", "smbclient", "IDENTIFIED BY", "identified by", "SecureString",
-    "softlayer", "ntlm ", "NTLM ", "egotiate ", "/p:", "-pass ", "_PASS:", "pass:", "Pass:", "pass :", "PASS :",
+    "softlayer", "ntlm ", "NTLM ", "egotiate ", "/p:", "-pass ", "-auth ", "-auth=", "-key ", "-pw ", "_PASS:", "pass:", "Pass:", "pass :", "PASS :",
     *(f"{word}{end}" for word in ("pass", "Pass", "PASS") for end in ("=", " =", '"', "'", ">", '\\"', "\\\\")),
 )  # fmt: skip
 """What commands and statements that carry a secret hold."""
@@ -352,7 +357,7 @@ _TOKEN_WORDS: Final = tuple(
     )
 )
 _holds_token: Final = finder(*_TOKEN_WORDS)
-_SHORT: Final = r"(?:(?-u:\b)|_|\\(?:[nrt]|[uUx0-7][0-9A-Fa-f]{0,3})|%[0-9A-F]{2}|[0-9;]m)(?:" + "|".join(
+_SHORT: Final = r"(?:(?-u:\b)|_|\\(?:[abfnrtv]|[uUx0-7][0-9A-Fa-f]{0,4})|%[0-9A-F]{2}|[0-9;]m)(?:" + "|".join(
     _COUNTED.sub(_least, token.rule.shape) for token, plain in zip(_TOKENS, _PLAIN, strict=True) if not plain
 ) + ")"  # fmt: skip
 """Credentials that begin with few letters, or none."""
