@@ -45,7 +45,7 @@ from pipeline.intake.paths import path_of
 from pipeline.intake.ranges import INTEGER_MIN, is_out_of_range, out_of_range_path
 from pipeline.intake.redaction import TooCostlyError, redact
 from pipeline.intake.scan import finder
-from pipeline.intake.secret_rules import SUSPICIOUS, holds_keyword, suspicious
+from pipeline.intake.secret_rules import SUSPICIOUS, holds_token, suspicious
 
 _FIELDS: Final = {name: index for index, name in enumerate(Event.model_fields)}
 _REQUIRED: Final = frozenset(name for name, field in Event.model_fields.items() if field.is_required())
@@ -143,12 +143,12 @@ def _plain(value: bytes | None) -> Accepted | None:
         return None
     dump, odd = _dump(fields), False
     paths: tuple[str, ...] = ()
-    keyword = holds_keyword(dump)
-    if keyword or _wants_a_look(dump):
+    token = holds_token(dump)
+    if token or _wants_a_look(dump):
         odd = _odd_numbers(dump)
         if _may_be_inexact(value, dump, odd):
             return None
-        if keyword or suspicious(dump):
+        if token or suspicious(dump):
             fields, paths = _redacted(fields)
             if paths:
                 value = orjson.dumps(fields)
@@ -178,7 +178,7 @@ def _decode(value: bytes | None) -> Accepted:
     _check_inner_ids(parsed)
     if len(value) > _PLAIN_BYTES:
         _check_sizes(parsed, len(value))
-    fields, paths = _redacted(parsed) if holds_keyword(dump) or suspicious(dump) else (parsed, ())
+    fields, paths = _redacted(parsed) if holds_token(dump) or suspicious(dump) else (parsed, ())
     if paths:
         dump = _dump(fields)
         odd = _odd_numbers(dump)

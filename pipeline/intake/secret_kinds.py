@@ -33,7 +33,7 @@ KINDS: Final = tuple(
         ("artifactory-api-key", "AKC", r"AKC[A-Za-z0-9]{10,}", "AKCp<a69>", "AKCp<a4>"),
         ("artifactory-reference-token", "cmVm", r"cmVm[A-Za-z0-9_+/-]{40,}", "cmVmd<a59>", "cmVmd<a9>"),
         ("atlassian-token", "ATBB ATATT ATCTT", r"AT(?:ATT|CTT|BB)[A-Za-z0-9_=-]{20,}", "ATATT3<a186>", "ATATT3<a4>"),
-        ("authress-key", ".acc_ .acc-",
+        ("authress-key", "",
          r"(?:sc|ext|scauth|authress)_[A-Za-z0-9]{5,30}\.[A-Za-z0-9]{4,6}\.acc[_-][a-z0-9-]{10,}\.[A-Za-z0"
          r"-9+/_=-]{30,}", "sc_<l9>.<l4>.acc_<l12>.<a40>", "sc_<l9>.<l4>.acc"),
         ("aws-access-key", "A3T ACCA  ANPA APKA ANVA ASIA AKIA AROA AIPA AIDA ABIA AGPA",
@@ -138,7 +138,7 @@ KINDS: Final = tuple(
         ("mapbox-token", "pk. sk.", r"[ps]k\.[A-Za-z0-9_-]{60,}\.[A-Za-z0-9_-]{20,}", "pk.<a60>.<a22>", "pk.<a60>"),
         ("maxmind-key", "_mmk", r"[A-Za-z0-9]{6}_[A-Za-z0-9]{29}_mmk", "<a6>_<a29>_mmk", "<a6>_mmk"),
         ("netlify-token", "nfb_ nfo_ nfc_ nfp_ nfu_", r"nf[pcuob]_[A-Za-z0-9_-]{36}", "nfp_<a36>", "nfp_<a9>"),
-        ("new-relic-key", "NRAL NRAA- NRII- NRIQ- NRSP- NRJS- NRLS- NRRA- NRAK-",
+        ("new-relic-key", "",
          r"NR(?:AK|JS|II|IQ|AL|AA|RA|SP|LS)-[A-Za-z0-9_-]{19,}|[a-z0-9]{36}NRAL", "NRAK-<u27>", "NRAK-<u4>"),
         ("nkey-seed", "", r"S(?=[A-Z]{0,54}[2-7])[A-Z2-7]{48,}", "SU<U56>", "SU<U9>"),
         ("notion-token", "ntn_ secret_", r"ntn_[A-Za-z0-9_-]{40,}|secret_[A-Za-z0-9]{43}", "ntn_<d11><a35>",

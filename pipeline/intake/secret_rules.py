@@ -7,12 +7,11 @@ shape is found, no other pattern is asked. No pattern takes more than linear tim
 
 import re
 import unicodedata
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from string import ascii_lowercase
 from typing import Final, NamedTuple
 
 from pipeline.intake.named import (
-    OWNERS,
     PASS,
     WORDS,
     is_about,
@@ -318,18 +317,6 @@ def _needle(word: str) -> str:
     return "key" if word.startswith("(") else re.split(r"[\[(]", word)[0]
 
 
-def _spelled() -> list[str]:
-    """The words that name secrets, each as people write it: in lower case, with capitals, with none but capitals."""
-    owners = [f"{owner}{gap}key" for owner in ("api", "private", *OWNERS.split("|")) for gap in ("", "_", "-")]
-    words = [word for word in (*WORDS, *SPOKEN_WORDS) if word.isalpha() or " " in word]
-    words += ["password", "passwrd", "token", "secret", *owners]
-    words.append("API key")
-    camel = [owner.removesuffix("key") + "Key" for owner in owners]
-    return list(
-        dict.fromkeys(form for word in words for form in (word, word.capitalize(), word.upper(), word.title()))
-    ) + [form for word in camel for form in (word, word[:1].upper() + word[1:])]
-
-
 def _least(match: re.Match[str]) -> str:
     """A counted repetition, roughly: the engine remembers how far it is in each."""
     return f"{{{min(int(match[1]), _ENOUGH)},}}"
@@ -348,20 +335,26 @@ def _token(keywords: str, pattern: str) -> _Token:
 
 _TOKENS: Final = [_token(kind.keywords, kind.pattern) for kind in KINDS]
 _PLAIN_LENGTH: Final = 4
-_PLAIN: Final = [
-    bool(token.keywords) and all(len(word) >= _PLAIN_LENGTH for word in token.keywords) for token in _TOKENS
-]
-_TOKEN_WORDS: Final = tuple(
-    dict.fromkeys(
-        _literal(word) for token, plain in zip(_TOKENS, _PLAIN, strict=True) if plain for word in token.keywords
-    )
-)
-_holds_token: Final = finder(*_TOKEN_WORDS)
-_SHORT: Final = r"(?:(?-u:\b)|_|\\(?:[abfnrtv]|[uUx0-7][0-9A-Fa-f]{0,4})|%[0-9A-F]{2}|[0-9;]m)(?:" + "|".join(
-    _COUNTED.sub(_least, token.rule.shape) for token, plain in zip(_TOKENS, _PLAIN, strict=True) if not plain
-) + ")"  # fmt: skip
-"""Credentials that begin with few letters, or none."""
-_begins_short: Final = finder(_SHORT)
+_INSIDE: Final = ("[A-Za-z", "[0-9", "[a-z")
+"""How the patterns begin whose keyword stands further inside."""
+
+
+def _roughly(token: _Token) -> Iterator[tuple[bool, str]]:
+    """What a token holds, and whether that stands at its beginning: its keywords, or its shape where these are short."""
+    starts = not token.rule.shape.startswith(_INSIDE)
+    if token.keywords and min(map(len, token.keywords)) >= _PLAIN_LENGTH:
+        yield from ((starts, _literal(word)) for word in token.keywords)
+    else:
+        yield True, _COUNTED.sub(_least, token.rule.shape)
+
+
+_ROUGHLY: Final = tuple(dict.fromkeys(one for token in _TOKENS for one in _roughly(token)))
+holds_token: Final = finder(
+    r"(?:(?-u:\b)|_|\\(?:[abfnrtv]|[uUx0-7][0-9A-Fa-f]{0,4})|%[0-9A-F]{2}|[0-9;]m)(?:"
+    + "|".join(rough for starts, rough in _ROUGHLY if starts) + ")",
+    *(rough for starts, rough in _ROUGHLY if not starts),
+)  # fmt: skip
+"""Whether a text, or an event's dump, might hold a credential of the table."""
 
 # --- whether there is anything to do -------------------------------------------------------------------------------
 
@@ -386,25 +379,24 @@ _TOLD: Final = [
     Rule(CARD_SHAPE, finder(CARD_SHAPE), CARD, _value_if(is_card)),
 ]
 SUSPICIOUS: Final = (
+    *(f"(?i-u:{word})" for word in (*WORDS, *SPOKEN_WORDS)),
+    *map(_literal, _COMMANDS),
     _UNNAMED_ROUGHLY,
     r"[bB]asic [A-Za-z0-9+/]{8}",
     _AUTHORITY,
-    _SHORT,
     _ODD_LETTERS,
     PIN_SHAPE,
     CARD_SHAPE,
     r"\\\\u",  # JSON within a string may spell a word with escapes
 )
 suspicious: Final = finder(*SUSPICIOUS)
-holds_keyword: Final = finder(*_TOKEN_WORDS, *map(_literal, (*_COMMANDS, *_spelled())))
-"""Whether an event's dump, with no escapes but the necessary ones, might hold a secret, if one of both says so; most
-events' doesn't."""
+"""Whether an event's dump, with no escapes but the necessary ones, might hold another secret; most events' doesn't."""
 _odd: Final = finder(*SUSPICIOUS[:-1], r"\\u")
 
 
 def doubtful(text: str) -> bool:
     """The same of a single string of the event, unescaped: where it says no, no rule is asked."""
-    return holds_keyword(text) or _odd(text)
+    return _odd(text) or holds_token(text)
 
 
 _may_assign: Final = finder(
@@ -443,7 +435,7 @@ def _clean(text: str) -> str:
         text = _applied((_UNNAMED,), text)
         if _may_carry(text):
             text = _applied(_CARRIED, text)
-        if _holds_token(text) or _begins_short(text):
+        if holds_token(text):
             text = _applied((rule for _, rule in _TOKENS), text)
         text = _applied(_TOLD, text)
         if text == before:

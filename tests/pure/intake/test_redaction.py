@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from pipeline.contracts.limits import REDACTED_PATH, REDACTED_PATHS
 from pipeline.intake.decode import Accepted, decode
 from pipeline.intake.redaction import redact
-from pipeline.intake.secret_rules import REDACTED, holds_keyword, suspicious
+from pipeline.intake.secret_rules import REDACTED, holds_token, suspicious
 from tests.support.events import encoded, event, full_event
 
 BODY = "Zq7Xw2Lk9Tb4Vn8Rc5Jm"  # what every secret below holds, so that a trace of it can be searched for
@@ -328,7 +328,7 @@ class TestTheRest:
         clean, paths = redact(fields)
         assert (clean is fields) is (paths == ())
         dump = orjson.dumps(fields, option=orjson.OPT_SORT_KEYS)
-        if not (suspicious(dump) or holds_keyword(dump)):
+        if not (suspicious(dump) or holds_token(dump)):
             assert clean is fields
 
     @given(planted)
