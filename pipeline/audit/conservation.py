@@ -440,7 +440,7 @@ class _Audit:
             return True
         try:
             return identity_of(read_envelope(record.value or b"")) in wanted
-        except msgspec.MsgspecError:
+        except (ValueError, msgspec.MsgspecError):  # what is no UTF-8 is the former
             return True
 
     def _was_there(self, offset: int) -> bool:

@@ -184,7 +184,9 @@ class Sweep:
         return Found(lost, broken | self._untrue(facts))
 
     def _of_records(self, tenant: TenantKeys, kind: str) -> Iterator[Callable[[], Found]]:
-        cursor: Any = None
+        # An event's session decides its partition, but of what an event writes only its document is named after that.
+        partition = 0 if kind == "event" else self._partition_of(tenant, _TOPIC[kind])
+        cursor: Any = 0 if partition is None else None
         while cursor != 0:
             with reachable():
                 ask = self._client.pipeline().hscan(tenant.digests(kind), cursor or 0, count=PAGE)
@@ -195,9 +197,18 @@ class Sweep:
             names = [Lost(tenant, kind, unquote(name.decode(errors="replace"))) for name in page]
             for start in range(0, len(names), PAGE):
                 some = names[start : start + PAGE]
-                yield partial(self._settled, tenant, partial(self._records, tenant, kind, some))
+                yield partial(self._settled, tenant, partial(self._records, tenant, kind, partition or 0, some))
 
-    def _records(self, tenant: TenantKeys, kind: str, names: Sequence[Lost]) -> Found:
+    def _partition_of(self, tenant: TenantKeys, topic: str) -> int | None:
+        """Where all records of a tenant stand in a topic by tenant: keys of what has changed are named after it. None
+        where that is not known, as of a damaged `version`: the census names it."""
+        with reachable():
+            (version,) = self._client.pipeline().hkeys(tenant.version).execute(raise_on_error=False)
+        names = [name.decode(errors="replace") for name in version] if isinstance(version, list) else []
+        partitions = {name.rpartition("/")[2] for name in names if name.startswith(f"{topic}/")}
+        return int(partitions.pop()) if len(partitions) == 1 else None
+
+    def _records(self, tenant: TenantKeys, kind: str, partition: int, names: Sequence[Lost]) -> Found:
         sound = looked_at(self._client, list(names))
         lost = [each for each, well in zip(names, sound, strict=True) if not well]
         with reachable(), self._client.pipeline(transaction=False) as pipe:
@@ -210,7 +221,8 @@ class Sweep:
             values = value[1::2] if isinstance(value, list) else [value]
             key = f"{tenant.root.rpartition('{')[2].rstrip('}')}/{encoded(each.name)}".encode()
             if each not in lost:
-                facts += self._facts([Record(_TOPIC[kind], 0, 0, key, one) for one in values if isinstance(one, bytes)])
+                at = (_TOPIC[kind], partition, 0, key)
+                facts += self._facts([Record(*at, one) for one in values if isinstance(one, bytes)])
         return Found(lost, self._untrue(facts))
 
     def _facts(self, records: Sequence[Record], row: bytes | None = None) -> Iterator[_Fact]:

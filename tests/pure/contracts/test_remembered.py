@@ -128,6 +128,7 @@ SHORT = {
     "intake.projecting._parts": "a template of the table",
     "packs.sections._provenance": "how a source is called",
     "packs.tokens._after_space": "runs below a length",
+    "packs.tokens._ends": "likewise",
     "packs.tokens._remembered": "likewise",
     "packs.tokens._shape": "one character",
     "packs.tokens._short": "pieces below a length",

@@ -85,7 +85,7 @@ def test_extreme_times_are_indexed_and_stored_like_others(fields: dict[str, Any]
     record = episode("e1", **fields)
     keys = Keys()
     stored = commands_of(keys, [episode_as_read(record, 0)])
-    assert any(command[:2] == (b"HSET", keys.tenant("acme").documents) for command in stored)
+    assert any({b"HSET", keys.tenant("acme").documents} <= set(command) for command in stored)
 
 
 def test_a_session_keeps_what_it_did() -> None:
