@@ -240,9 +240,6 @@ class Materialiser:
         self._began = True
         described = {topic: self._cluster.topic(self._prefix + topic) for topic in MATERIALISED}
         self._topic_ids = {topic: info.topic_id for topic, info in described.items()}
-        for topic in forget_recreated(self._client, self._keys, self._topic_ids):
-            LOG.error("another topic stands here now: what came from the old one is forgotten", extra=logs.at(topic))
-            METRICS.materialiser_recreated.labels(topic).inc()
         places = [(topic, number) for topic, info in described.items() for number in range(info.partitions)]
         names = [f"{topic}/{number}" for topic, number in places]
         if self._damaged or self._blocks.unguarded(names):
@@ -250,6 +247,9 @@ class Materialiser:
             forget_damaged(self._client, self._keys, self._topic_ids, names)
             METRICS.memory_mended.labels("all").inc()
             self._damaged = False
+        for topic in forget_recreated(self._client, self._keys, self._topic_ids):
+            LOG.error("another topic stands here now: what came from the old one is forgotten", extra=logs.at(topic))
+            METRICS.materialiser_recreated.labels(topic).inc()
         self._blocks.read_again()
         stored = self._blocks.positions()
         self._partitions = {place: self._partition(consumer, *place, stored) for place in places}

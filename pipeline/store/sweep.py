@@ -134,8 +134,9 @@ class Sweep:
             self._client, asked, broken
         )
         listed = [rest.pop(0) or 0 for _ in statuses[0]], [rest.pop(0) or 0 for _ in statuses[1]]
+        held = {EPISODES: events, EVIDENCE: contributions, ARTIFACTS: artifacts, KNOWLEDGE: known}
         agree = {
-            "version": bool(at),
+            "version": bool(at) and all(topic in topics for topic, count in held.items() if count),
             "rows": (documents or 0) * ROW.itemsize == (rows or 0),
             "samples": (samples or 0) == (contributions or 0),
             "artifacts": sum(listed[0]) == (artifacts or 0),

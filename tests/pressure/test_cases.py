@@ -12,11 +12,12 @@ from pipeline.contracts.effects import Effect
 from pipeline.contracts.outcomes import Outcome
 from pipeline.contracts.rejections import Reason
 from pipeline.observe.metrics import METRICS
+from pipeline.service.completeness import MEMORY_COMPLETE
 from tests.support.cases import CASES, Case
 from tests.support.documents import ROOT
 
 _NAMES = {*map(str, chain(Effect, Outcome, Reason))}
-_NO_NAMES = {"sampled", "/readyz"}
+_NO_NAMES = {"sampled", "/readyz", MEMORY_COMPLETE}
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.case)
