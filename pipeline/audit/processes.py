@@ -67,8 +67,8 @@ def _ask(
         started.append(process)
         assert process.stdin is not None
         assert process.stdout is not None
-        pickle.dump((settings, stood), process.stdin)
-        process.stdin.close()
+        with suppress(BrokenPipeError), process.stdin:  # it may have ended already: its answer, nothing, says so
+            pickle.dump((settings, stood), process.stdin)
         while True:
             try:
                 said: Any = pickle.load(process.stdout)  # noqa: S301  our own process

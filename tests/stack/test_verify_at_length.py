@@ -89,6 +89,22 @@ def test_what_fails_in_a_process_fails_the_audit(settings: Settings, monkeypatch
         audit.verify(settings)
 
 
+def test_what_has_ended_before_it_is_asked_fails_the_audit(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(audit, "SEVERAL_FROM", 0)
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1})
+    monkeypatch.setattr(sys, "executable", "/bin/false")
+    popen = subprocess.Popen
+
+    def start(*arguments: Any, **options: Any) -> "subprocess.Popen[bytes]":
+        process = popen(*arguments, **options)
+        process.wait()
+        return process
+
+    monkeypatch.setattr(subprocess, "Popen", start)
+    with pytest.raises(RuntimeError, match="has ended: code 1"):
+        audit.verify(settings)
+
+
 def test_who_interrupts_it_waits_for_no_process(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(audit, "SEVERAL_FROM", 0)
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1})
