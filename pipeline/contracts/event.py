@@ -68,7 +68,7 @@ class Event(Model):
 
     hmx_version: HmxVersion
     event_id: Id
-    event_type: Name
+    event_type: Id
     agent_id: Id
     tenant_id: Id
     session_id: Id

@@ -47,7 +47,7 @@ class Reason(StrEnum):
     MISSING_FIELD = "missing_field", Step.VALIDATE, "send all ten required fields (HMX-E §2.1)"
     WRONG_TYPE = "wrong_type", Step.VALIDATE, "give the field the type of HMX-E §5"
     EMPTY_FIELD = "empty_field", Step.VALIDATE, "ids and types are non-empty strings (HMX-E §5)"
-    ID_TOO_LONG = "id_too_long", Step.VALIDATE, f"an id has at most {ID_BYTES} bytes of UTF-8; send its hash instead"
+    ID_TOO_LONG = "id_too_long", Step.VALIDATE, f"an id and a type have at most {ID_BYTES} bytes of UTF-8; shorten it"
     UNKNOWN_FIELD = "unknown_field", Step.VALIDATE, "HMX-1.0 has no other top-level fields (HMX-E §5)"
     BAD_VERSION = "bad_version", Step.VALIDATE, "hmx_version has the form HMX-1.0 (HMX-E §6.1)"
     UNSUPPORTED_VERSION = "unsupported_version", Step.VALIDATE, "supported: HMX-1.x"

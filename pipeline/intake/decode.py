@@ -195,10 +195,10 @@ def _decode(value: bytes | None) -> Accepted:
 
 
 def _may_be_too_long(fields: dict[str, Any], content: dict[str, Any]) -> bool:
-    """Whether an id has too many bytes, asked of all of them at once where these are few."""
+    """Whether an id or the type has too many bytes, asked of all of them at once where these are few."""
     call_id, subject = content.get(_CALL_ID), fields["metadata"].get(_SUBJECT)
     ids = (
-        fields["event_id"], fields["agent_id"], fields["tenant_id"], fields["session_id"],
+        fields["event_id"], fields["event_type"], fields["agent_id"], fields["tenant_id"], fields["session_id"],
         fields.get("trace_id", ""), fields.get("correlation_id", ""), fields.get("parent_event_id", ""),
         call_id if type(call_id) is str else "", subject if type(subject) is str else "",
     )  # fmt: skip

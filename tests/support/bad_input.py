@@ -63,6 +63,8 @@ LINKED = (
     "event_id", "agent_id", "tenant_id", "session_id", "trace_id", "correlation_id", "parent_event_id",
 )  # fmt: skip
 """Every field that is an id."""
+BOUNDED = (*LINKED, "event_type")
+"""Every field with a name of at most 512 bytes."""
 CALLS = ("tool_call", "tool_result", "x-acme-tool.call.completed")
 """A type of each row that pairs calls with results by an id."""
 
@@ -115,7 +117,7 @@ BAD: dict[str, Bad] = {
     **{f"an empty {name}": Bad("empty_field", f"$.{name}", with_(**{name: ""})) for name in _IDS},
     **{
         f"{name} of {ID_BYTES + 1} bytes": Bad("id_too_long", f"$.{name}", with_(**{name: id_of(ID_BYTES + 1)}))
-        for name in LINKED
+        for name in BOUNDED
     },
     "a session_id too long in escapes": Bad(
         "id_too_long", "$.session_id", with_(session_id="here").replace(b"here", rb"\u00e9" * (ID_BYTES // 2) + b"x")
@@ -177,7 +179,7 @@ AT_LIMIT: dict[str, bytes] = {
     "nesting": nested(NESTING).replace(b'"session_id":"bad"', b'"session_id":"nesting"'),
     **{
         f"{name} of {ID_BYTES} bytes": _limit(f"{name} of {ID_BYTES} bytes", **{name: id_of(ID_BYTES)})
-        for name in LINKED
+        for name in BOUNDED
         if name not in ("tenant_id", "session_id")
     },
     f"call_id of {ID_BYTES} bytes": _limit(

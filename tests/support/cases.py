@@ -44,10 +44,10 @@ class Case(NamedTuple):
 CASES = (
     Case(
         "ids as long as an event may be",
-        f"an id of more than {ID_BYTES} bytes is refused with its path, in an event and in a request: state, caches "
+        f"an id or event type of more than {ID_BYTES} bytes is refused with its path, in an event and in a request: state, caches "
         "and Redis hold a fixed number of bytes for each",
         "`id_too_long`",
-        "send the hash of what the id is made of",
+        "send the hash of what the id is made of; shorten the type",
         {
             "pure/intake/test_ids.py": ("test_a_longer_one_is_refused_by_its_path_and_its_text_is_not_told",),
             "pure/service/test_ids.py": ("test_an_id_of_a_request", "test_a_tenant"),

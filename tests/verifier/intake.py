@@ -92,9 +92,10 @@ def judge(row: Row, rules: Rules, partitions: int) -> Event | Control | Refusal:
 
 
 def named_ids(fields: dict[str, Any]) -> Iterator[tuple[str, str]]:
-    """Every id of an event with its path. Intake is not trusted with these: what one costs is paid by all."""
+    """Every id of an event, and its type, with its path. Intake is not trusted with these: what one costs is paid by all."""
     own = ("event", "agent", "tenant", "session", "trace", "correlation", "parent_event")
     yield from ((f"$.{name}_id", fields.get(f"{name}_id", "")) for name in own)
+    yield "$.event_type", fields["event_type"]
     called, subject = fields["content"].get("call_id"), fields["metadata"].get("subject_id")
     if isinstance(called, str) and _CALLS.fullmatch(fields["event_type"]):
         yield "$.content.call_id", called

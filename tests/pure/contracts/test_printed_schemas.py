@@ -19,7 +19,7 @@ from pipeline.contracts.artifact import STANDARD_TYPES
 from pipeline.contracts.instants import parse_instant
 from pipeline.contracts.schemas import documents
 from pipeline.intake.decode import Accepted, decode
-from tests.support.bad_input import LINKED
+from tests.support.bad_input import BOUNDED
 from tests.support.inprocess import artifacts_of
 from tests.support.sessions import interleaved, session
 
@@ -68,7 +68,7 @@ STRICTER: dict[str, dict[str, Callable[[Document], bool]]] = {
         "at most 64 tags (HMX-E §11)": longer("tags", 64),
         "a sequence has 64 bits": above("sequence", 2**64 - 1),
         "a time to live has 64 bits": above("ttl_seconds", 2**64 - 1),
-        "an id has at most 512 bytes": lambda document: any(len(str(document.get(name, ""))) > 512 for name in LINKED),
+        "an id and the type have at most 512 bytes": lambda document: any(len(str(document.get(name, ""))) > 512 for name in BOUNDED),
     },
     "artifact.json": {
         "at most 10,000 sources (HMX-A §12)": longer("source_events", 10_000),
@@ -87,7 +87,7 @@ WITNESSES: dict[str, dict[str, Any]] = {
     "at most 64 tags (HMX-E §11)": {"tags": ["t"] * 65},
     "a sequence has 64 bits": {"sequence": 2**64},
     "a time to live has 64 bits": {"ttl_seconds": 2**64},
-    "an id has at most 512 bytes": {"session_id": "s" * 513},
+    "an id and the type have at most 512 bytes": {"session_id": "s" * 513},
     "at most 10,000 sources (HMX-A §12)": {"source_events": ["e"] * 10_001},
     "at most 64 tags (HMX-A §12)": {"tags": ["t"] * 65},
     "validity_scope's fields have their types (HMX-A §6)": {"validity_scope": {"agent_ids": "a"}},

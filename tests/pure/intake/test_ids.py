@@ -43,7 +43,7 @@ def test_a_longer_one_is_refused_by_its_path_and_its_text_is_not_told(name: str)
     assert outcome.detail.endswith("bytes, at most 512")
 
 
-@pytest.mark.parametrize("name", [name for name in AT_LIMIT if "_id of" in name])
+@pytest.mark.parametrize("name", [name for name in AT_LIMIT if f"of {ID_BYTES} bytes" in name])
 def test_one_of_exactly_so_many_bytes_passes(name: str) -> None:
     assert isinstance(decode(AT_LIMIT[name]), Accepted)
 
