@@ -6,6 +6,7 @@ from pipeline.contracts.limits import (
     CONTRIBUTION_BYTES,
     KB,
     MB,
+    PARTITION_SESSION_BYTES,
     PATTERN_CONTRIBUTIONS,
     RECORD_BYTES,
     SESSION_SEGMENTS,
@@ -47,6 +48,10 @@ class Effect(Explained):
     SESSION_FORGOTTEN_EARLY = (
         "session_forgotten_early",
         f"one more than {SESSIONS_LIVE:,} sessions in a partition: who has most has lost the longest silent",
+    )
+    SESSION_FORGOTTEN_HEAVY = (
+        "session_forgotten_heavy",
+        f"over {PARTITION_SESSION_BYTES // MB:,} MB of traces in a partition: who has most has lost the longest silent",
     )
     WINDOW_FULL = "window_full", "so much waits behind gaps that the first event goes out before its time"
     SEGMENT_OUT_OF_REACH = (

@@ -42,16 +42,19 @@ class Segmenting:
         cursor: Cursor,
         touched: int,
         trace: str,
+        size: int,
     ) -> tuple[Session, Step | None]:
         """The session after an event released in order, and its step if the open segment has it.
 
-        `name` is its session key; `cursor`, `touched` and `trace` are the session's after the event.
+        `name` is its session key; `cursor`, `touched` and `trace` are the session's after the event, whose own trace
+        takes `size` bytes.
         """
         head, closed = session.head, session.closed
         if closed and step.role is _FEEDBACK and step.target:
-            session = _replace(session, cursor=cursor, touched=touched, trace=trace)
-            if self._speak_again(tx, name, session, step):
-                return self.pass_by(tx, name, session), None
+            after = _replace(session, cursor=cursor, touched=touched, trace=trace, nbytes=session.nbytes + size)
+            heard = self._speak_again(tx, name, after, step)
+            if heard is not None:
+                return self.pass_by(tx, name, heard), None
         if head is not None:
             try:
                 following = None if starts_new(head, step, partial(_text_of, tx, name)) else advance(head, step)
@@ -60,12 +63,15 @@ class Segmenting:
             if following is not None:
                 first = session.segment_first
                 return Session(
-                    cursor, touched, following, session.segment_id, first, session.agent_id, True, closed, trace
-                ), step
-            session = _replace(session, trace=trace)
-            closed = self._close(tx, name, session, step.index).closed
+                    cursor, touched, following, session.segment_id, first, session.agent_id, True, closed, trace,
+                    session.nbytes + size, session.traced, session.closed_bytes,
+                ), step  # fmt: skip
+            session = self._close(tx, name, _replace(session, trace=trace), step.index)
         begun = attempt(tx, "step_not_mined", SegmentHead(last_at=step.at, events=1), open_head, step)
-        return Session(cursor, touched, begun, step.event_id, step.index, agent_id, True, closed, trace), step
+        return Session(
+            cursor, touched, begun, step.event_id, step.index, agent_id, True, session.closed, trace,
+            session.nbytes + size, session.traced, session.closed_bytes,
+        ), step  # fmt: skip
 
     def pass_by(self, tx: Tx, name: str, session: Session) -> Session:
         """The session after an event that joins no open segment: with these too a segment becomes full."""
@@ -80,16 +86,18 @@ class Segmenting:
         return _replace(session, dirty=False)
 
     def _close(self, tx: Tx, name: str, session: Session, end: int) -> Session:
-        self._contribute(tx, name, _open_segment(tx, name, session, end), session.trace, closed=True)
-        closed = (*session.closed, session.segment_first)
+        size = self._contribute(tx, name, _open_segment(tx, name, session, end), session.trace, closed=True)
+        closed, sizes = (*session.closed, session.segment_first), (*session.closed_bytes, size)
         for first in closed[:-SESSION_SEGMENTS]:
             tx.put(segment_key(name, first), None)
             tx.count("segment_out_of_reach")
-        return _replace(session, head=None, dirty=False, closed=closed[-SESSION_SEGMENTS:])
+        closed, nbytes = closed[-SESSION_SEGMENTS:], session.nbytes + size - sum(sizes[:-SESSION_SEGMENTS])
+        sizes = sizes[-SESSION_SEGMENTS:]
+        return _replace(session, head=None, dirty=False, closed=closed, closed_bytes=sizes, nbytes=nbytes)
 
-    def _speak_again(self, tx: Tx, name: str, session: Session, step: Step) -> bool:
+    def _speak_again(self, tx: Tx, name: str, session: Session, step: Step) -> Session | None:
         """Late feedback: if its target stands in a closed segment, that segment speaks again with it."""
-        for first in reversed(session.closed):
+        for at, first in enumerate(reversed(session.closed), 1):
             record: SegmentRecord = tx.get(segment_key(name, first))
             segment = record.segment
             if segment is not None and any(known.event_id == step.target for known in segment.steps):
@@ -97,11 +105,16 @@ class Segmenting:
                 if len(steps) >= SEGMENT_EVENTS + LATE_FEEDBACK:
                     steps = steps[:-1]
                     tx.count("feedback_replaced")
-                self._contribute(tx, name, _replace(segment, steps=(*steps, step)), session.trace, closed=True)
-                return True
-        return False
+                size = self._contribute(tx, name, _replace(segment, steps=(*steps, step)), session.trace, closed=True)
+                sizes = list(session.closed_bytes)
+                if at > len(sizes):
+                    return session
+                grown, sizes[-at] = size - sizes[-at], size
+                return _replace(session, closed_bytes=tuple(sizes), nbytes=session.nbytes + grown)
+        return None
 
-    def _contribute(self, tx: Tx, name: str, segment: Segment, trace: str, *, closed: bool) -> None:
+    def _contribute(self, tx: Tx, name: str, segment: Segment, trace: str, *, closed: bool) -> int:
+        """How many bytes what is kept of a closed segment has."""
         key = segment_key(name, segment.steps[0].index)
         record: SegmentRecord | None = tx.get(key)
         before = record.said if record is not None else {}
@@ -123,10 +136,13 @@ class Segmenting:
             value = gone.to_json()
             self._emit(tx, gone, value, fingerprint(value), trace)
         record = SegmentRecord(said=said, segment=segment if closed else None)
-        if closed and len(key) + len(encode_state(key, record)) > RECORD_BYTES:
+        size = len(key) + len(encode_state(key, record)) if closed else 0
+        if size > RECORD_BYTES:
             record = SegmentRecord(said=said)
             tx.count("segment_out_of_reach")
+            size = len(key) + len(encode_state(key, record))
         tx.put(key, record)
+        return size
 
     def _emit(self, tx: Tx, contribution: Contribution, value: bytes, digest: str, trace: str) -> None:
         partition = tenant_partition(contribution.tenant_id, self._evidence_partitions)

@@ -19,7 +19,7 @@ import msgspec
 
 from pipeline.contracts.evidence import Segment, Step
 from pipeline.contracts.keys import join_key, split_key
-from pipeline.contracts.limits import SEGMENT_IDLE_MS, SESSION_FORGOTTEN_MS
+from pipeline.contracts.limits import SEGMENT_IDLE_MS, SESSION_FORGOTTEN_MS, TRACE_BYTES
 from pipeline.ordering.window import Cursor, Waiting, Window
 from pipeline.segments.segmenter import SegmentHead
 from pipeline.stages.journal import JOURNAL
@@ -43,6 +43,12 @@ class Session(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """Where the segments begin that late feedback can still reach, oldest first."""
     trace: str = ""
     """traceparent of the last event in order that had one; what its segments say carries it."""
+    nbytes: int = 0
+    """Of its traces and closed segments, about as they are written."""
+    traced: tuple[int, ...] = ()
+    """Of these its traces', but for those since the last trim: a number for the events between two trims."""
+    closed_bytes: tuple[int, ...] = ()
+    """Likewise, each closed segment's; of those that a former release closed it has none."""
 
 
 class Held(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -94,6 +100,7 @@ _TYPES: Final[dict[str, Any]] = {
 assert JOURNAL == "e/"
 _DECODERS: Final = {prefix: msgspec.json.Decoder(type_) for prefix, type_ in _TYPES.items()}
 _ENCODER: Final = msgspec.json.Encoder()
+_encoded: Final = _ENCODER.encode
 
 
 def session_state_key(session: str) -> str:
@@ -138,7 +145,12 @@ def decode_state(key: str, value: bytes) -> Any:
 
 
 def encode_state(_: str, value: Any) -> bytes:
-    return _ENCODER.encode(value)
+    return _encoded(value)
+
+
+def trace_bytes(event: int, step: Step | None) -> int:
+    """What the trace of an event of so many bytes takes, about."""
+    return event if event <= TRACE_BYTES else TRACE_BYTES // 2 + (len(_encoded(step)) if step is not None else 0)
 
 
 def state_deadline(_: str, value: Any) -> int | None:
@@ -160,6 +172,10 @@ class Indexes:
         """Of a tenant likewise, by session."""
         self._live = Shares()
         """Sessions by tenant."""
+        self.nbytes = 0
+        """Of all sessions."""
+        self._nbytes: Shares | None = None
+        """By tenant, once it is asked for."""
         self._silent: dict[str, list[tuple[int, str]]] | None = None
         """Once it is asked for: of each tenant a heap of when sessions were last touched, at the earliest."""
         self._listed = 0
@@ -193,16 +209,28 @@ class Indexes:
     def sessions(self) -> int:
         return self._live.total
 
-    def longest_silent(self, state: Mapping[str, Any], new: str) -> str:
-        """Who makes room for the session `new`: of the tenant that has the most sessions, this one counted, the one
-        whose last event is the longest ago; of several the first by its key."""
+    def crowded(self, new: str) -> str:
+        """The tenant that has the most sessions, with `new` counted."""
+        most, own = self._live.most(), tenant_of(new)
+        return own if self._live.of(own) >= self._live.of(most) else most
+
+    def heaviest(self, state: Mapping[str, Any]) -> str:
+        """The tenant whose sessions have the most bytes."""
+        if self._nbytes is None:
+            self._nbytes = Shares()
+            for key, value in state.items():
+                if key[0] == "s":
+                    self._nbytes.add(tenant_of(key[2:]), value.nbytes)
+        return self._nbytes.most()
+
+    def longest_silent(self, state: Mapping[str, Any], tenant: str) -> str:
+        """The tenant's session whose last event is the longest ago; of several the first by its key."""
         if self._silent is None:
             self._silent, self._listed = {}, 0
             for key, value in state.items():
                 if key[0] == "s":
                     self._list(key[2:], value.touched)
-        most, own = self._live.most(), tenant_of(new)
-        heap = self._silent[own if self._live.of(own) >= self._live.of(most) else most]
+        heap = self._silent[tenant]
         while True:
             touched, name = heap[0]
             session: Session | None = state.get(session_state_key(name))
@@ -221,6 +249,9 @@ class Indexes:
 
     def changed(self, key: str, old: Any, new: Any) -> None:
         if type(new) is Session and type(old) is Session:
+            self.nbytes += new.nbytes - old.nbytes
+            if self._nbytes is not None:
+                self._nbytes.add(tenant_of(key[2:]), new.nbytes - old.nbytes)
             if new.dirty is old.dirty:
                 return
         elif key[0] == "w":
@@ -231,17 +262,23 @@ class Indexes:
                 self.passing = new
             return
         elif old is None:
-            self._live.add(tenant_of(key[2:]), 1)
+            self._count(tenant_of(key[2:]), 1, new.nbytes)
             if self._silent is not None:
                 self._list(key[2:], new.touched)
                 if self._listed > 2 * self.sessions + STALE_TIMERS:
                     self._silent = None  # most of it is forgotten
         else:
-            self._live.add(tenant_of(key[2:]), -1)
+            self._count(tenant_of(key[2:]), -1, -old.nbytes)
         if new is not None and new.dirty:
             self.dirty.add(key[2:])
         else:
             self.dirty.discard(key[2:])
+
+    def _count(self, tenant: str, sessions: int, nbytes: int) -> None:
+        self._live.add(tenant, sessions)
+        self.nbytes += nbytes
+        if self._nbytes is not None:
+            self._nbytes.add(tenant, nbytes)
 
     def _follow_held(self, session: str, key: str, old: Held | None, new: Held | None) -> None:
         if old is not None:

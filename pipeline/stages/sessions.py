@@ -33,6 +33,7 @@ from pipeline.contracts.keys import (
 )
 from pipeline.contracts.limits import (
     CLOCK_SKEW_MS,
+    PARTITION_SESSION_BYTES,
     PARTITION_WAITING_BYTES,
     RECENT_IDS,
     REROUTED_HEADER_BYTES,
@@ -81,6 +82,7 @@ from pipeline.stages.session_state import (
     session_of,
     session_state_key,
     state_deadline,
+    trace_bytes,
 )
 from pipeline.stages.turns import Turns
 from pipeline.topology import EPISODES, EVENTS, EVENTS_DLQ, EVIDENCE
@@ -142,6 +144,7 @@ class SessionsFold:
         session: Session = tx.get(session_state_key(name))
         if isinstance(value, Held):
             tx.put(session_state_key(name), self._overdue(tx, name, session, held_entry(key, value)))
+            self._lighten(tx)
         elif session.dirty:
             tx.put(key, self._segmenting.contribute_open(tx, name, session))
         else:
@@ -167,6 +170,8 @@ class SessionsFold:
             trace = (traceparent(headers) or b"").decode() if headers else ""
             arrival = Arrival(accepted, record.offset, record.timestamp, trace)
             tx.put(state_key, self._arrive(tx, name, session, arrival))
+            if self._indexes.nbytes > PARTITION_SESSION_BYTES:
+                self._lighten(tx)
         elif known == accepted.digest:
             tx.count(Outcome.DUPLICATE)
         else:
@@ -198,7 +203,8 @@ class SessionsFold:
     def _arrive(self, tx: Tx, name: str, session: Session, arrival: Arrival) -> Session:
         """The session after an event that is new to it."""
         if session is _NEW and self._indexes.sessions >= SESSIONS_LIVE:
-            self._make_room(tx, name)
+            self._put_to_rest(tx, self._indexes.crowded(name))
+            tx.count("session_forgotten_early")
         accepted = arrival.accepted
         verdict = self._judge(session.cursor, accepted, tx.clock)
         if verdict is _RELEASE:
@@ -310,18 +316,17 @@ class SessionsFold:
             following = passed_aside(cursor, instant)
         else:
             following = released(cursor, event.sequence, instant, log_time, self._window_ms)
-        trace = arrival.trace or session.trace
-        session, step = self._segmenting.add(tx, name, session, mined, event.agent_id, following, touched, trace)
-        self._trace(tx, name, session, arrival, step, index)
-        return session
+        trace, size = arrival.trace or session.trace, trace_bytes(len(accepted.value), mined)
+        session, step = self._segmenting.add(tx, name, session, mined, event.agent_id, following, touched, trace, size)
+        return self._trace(tx, name, session, arrival, step, index)
 
     def _release_late(self, tx: Tx, name: str, session: Session, arrival: Arrival) -> Session:
         cursor = session.cursor
         self._emit(tx, name, arrival, Release(cursor.index, cursor.run, late=True), _RELEASED_LATE)
-        session = _replace(session, cursor=passed_aside(cursor, arrival.accepted.instant))
+        nbytes = session.nbytes + trace_bytes(len(arrival.accepted.value), None)
+        session = _replace(session, cursor=passed_aside(cursor, arrival.accepted.instant), nbytes=nbytes)
         session = self._segmenting.pass_by(tx, name, session)
-        self._trace(tx, name, session, arrival, None, cursor.index)
-        return session
+        return self._trace(tx, name, session, arrival, None, cursor.index)
 
     def _emit(self, tx: Tx, name: str, arrival: Arrival, release: Release, outcome: str) -> None:
         accepted, offset, partition = arrival.accepted, arrival.offset, tx.partition
@@ -336,27 +341,36 @@ class SessionsFold:
         tx.emit(Output(EPISODES, partition, name.encode(), value, headers))
         tx.count(outcome)
 
-    def _trace(self, tx: Tx, name: str, session: Session, arrival: Arrival, step: Step | None, index: int) -> None:
+    def _trace(self, tx: Tx, name: str, session: Session, arrival: Arrival, step: Step | None, index: int) -> Session:
         """Remembers the event that went out at `index`."""
         tx.write(name, Trace(arrival.accepted.event.event_id, arrival.accepted.digest, step))
-        if index % TRIM_EVERY == 0:
-            self._trim(tx, name, session)
+        return session if index % TRIM_EVERY else self._trim(tx, name, session, index)
 
-    def _trim(self, tx: Tx, name: str, session: Session) -> None:
+    def _trim(self, tx: Tx, name: str, session: Session, index: int) -> Session:
         """Traces stay while duplicates are recognised by them or the open segment needs their steps."""
         start = session.cursor.index - RECENT_IDS
-        tx.trim(name, min(start, session.segment_first) if session.head is not None else start)
+        if session.head is not None:
+            start = min(start, session.segment_first)
+        tx.trim(name, start)
+        last = session.nbytes - sum(session.traced) - sum(session.closed_bytes)
+        traced, stay = (*session.traced, last), 1 + (index - start) // TRIM_EVERY
+        return _replace(session, traced=traced[-stay:], nbytes=session.nbytes - sum(traced[:-stay]))
 
-    def _make_room(self, tx: Tx, new: str) -> None:
+    def _lighten(self, tx: Tx) -> None:
+        """Sessions of the tenant that has the most bytes end until all together have no more than they may."""
+        while self._indexes.nbytes > PARTITION_SESSION_BYTES:
+            self._put_to_rest(tx, self._indexes.heaviest(tx.values()))
+            tx.count("session_forgotten_heavy")
+
+    def _put_to_rest(self, tx: Tx, tenant: str) -> None:
         """A long silent session ends as if nothing more came of it; no tenant loses one to a tenant that has more."""
-        name = self._indexes.longest_silent(tx.values(), new)
+        name = self._indexes.longest_silent(tx.values(), tenant)
         session: Session = tx.get(session_state_key(name))
         waiting = self._indexes.waiting(name)
         session = self._expire(tx, name, session, waiting, len(waiting))
         if session.dirty:
             session = self._segmenting.contribute_open(tx, name, session)
         self._forget(tx, name, session)
-        tx.count("session_forgotten_early")
 
     def _forget(self, tx: Tx, name: str, session: Session) -> None:
         tx.trim(name, None)

@@ -10,6 +10,7 @@ from pipeline.contracts.limits import (
     MB,
     PART_BYTES,
     PART_STEPS,
+    PARTITION_SESSION_BYTES,
     PARTITION_WAITING_BYTES,
     PATTERN_COMPILED,
     PATTERN_CONTRIBUTIONS,
@@ -44,8 +45,8 @@ class Case(NamedTuple):
 CASES = (
     Case(
         "ids as long as an event may be",
-        f"an id or event type of more than {ID_BYTES} bytes is refused with its path, in an event and in a request: state, caches "
-        "and Redis hold a fixed number of bytes for each",
+        f"an id or event type of more than {ID_BYTES} bytes is refused with its path, in an event and in a request: "
+        "state, caches and Redis hold a fixed number of bytes for each",
         "`id_too_long`",
         "send the hash of what the id is made of; shorten the type",
         {
@@ -78,6 +79,21 @@ CASES = (
                 "test_a_tenant_at_its_share_takes_no_other_tenants_place",
             ),
             "pressure/test_memory.py": ("test_memory_is_flat_over_new_sessions_without_end",),
+        },
+    ),
+    Case(
+        "sessions that remember much",
+        f"the traces and closed segments of a partition have {PARTITION_SESSION_BYTES // MB:,} MB as they are written, "
+        "and some third of it in memory while they rest: beyond it, of the tenant that has the most the longest silent "
+        "session has its say and is forgotten; no tenant within its share loses one",
+        "`session_forgotten_heavy`",
+        "more partitions, in a `v2` topic and a replay",
+        {
+            "pressure/test_bytes_of_sessions.py": (
+                "test_all_that_sessions_remember_is_bounded_and_no_tenant_within_its_share_loses_any_of_it",
+                "test_who_gives_way_does_not_depend_on_batches_and_restarts",
+                "test_what_is_counted_is_what_is_remembered",
+            ),
         },
     ),
     Case(

@@ -92,7 +92,7 @@ def judge(row: Row, rules: Rules, partitions: int) -> Event | Control | Refusal:
 
 
 def named_ids(fields: dict[str, Any]) -> Iterator[tuple[str, str]]:
-    """Every id of an event, and its type, with its path. Intake is not trusted with these: what one costs is paid by all."""
+    """Every id of an event, and its type, with its path. Intake is not trusted: what one costs is paid by all."""
     own = ("event", "agent", "tenant", "session", "trace", "correlation", "parent_event")
     yield from ((f"$.{name}_id", fields.get(f"{name}_id", "")) for name in own)
     yield "$.event_type", fields["event_type"]

@@ -68,7 +68,9 @@ STRICTER: dict[str, dict[str, Callable[[Document], bool]]] = {
         "at most 64 tags (HMX-E §11)": longer("tags", 64),
         "a sequence has 64 bits": above("sequence", 2**64 - 1),
         "a time to live has 64 bits": above("ttl_seconds", 2**64 - 1),
-        "an id and the type have at most 512 bytes": lambda document: any(len(str(document.get(name, ""))) > 512 for name in BOUNDED),
+        "an id and the type have at most 512 bytes": lambda document: any(
+            len(str(document.get(name, ""))) > 512 for name in BOUNDED
+        ),
     },
     "artifact.json": {
         "at most 10,000 sources (HMX-A §12)": longer("source_events", 10_000),
