@@ -31,6 +31,7 @@ from pipeline.local.process import StackError
 from pipeline.settings import Settings
 from pipeline.topology import EVENTS
 from tests.soak.judge import LIMITS, MB, Sample, Verdict, judged
+from tests.soak.readers import READERS, Readers
 from tests.soak.traffic import Traffic
 from tests.support.pipeline import Pipeline, create_topics, new_settings
 from tests.support.stack import servers
@@ -39,7 +40,6 @@ PARTITIONS: Final = 2
 SESSIONS_A_SECOND: Final = 12
 SAMPLE_S: Final = 5.0
 BARRIER_S: Final = 20.0
-STREAM_S: Final = 15.0
 OUT: Final = Console(highlight=False, width=None if sys.stdout.isatty() else 120)
 PROCESSES: Final = ("worker", "materialiser", "service")
 
@@ -52,12 +52,19 @@ class Soak:
         self._traffic = Traffic(seed=1)
         self._redis = redis.Redis.from_url(settings.redis_url)
         self._over = threading.Event()
+        self._readers = Readers(settings.service_url, self._over)
         self.samples: list[Sample] = []
         self.answered = self.refused = 0
 
+    @property
+    def streamed(self) -> int:
+        """Bytes."""
+        return self._readers.read
+
     def run(self) -> list[Verdict]:
         """Raises AssertionError where a process has ended."""
-        side = [threading.Thread(target=work) for work in (self._ask, self._stream, self._speak, self._barriers)]
+        side = [threading.Thread(target=work) for work in (self._ask, self._speak, self._barriers)]
+        side += [threading.Thread(target=self._readers.follow, args=(number,)) for number in range(READERS)]
         began = time.monotonic()
         for thread in side:
             thread.start()
@@ -123,19 +130,6 @@ class Soak:
         self.answered += answer.status_code < 500
         self.refused += answer.status_code >= 500
 
-    def _stream(self) -> None:
-        """Clients that read for a while and go, one after the other."""
-        number = 0
-        with httpx.Client(base_url=self._settings.service_url, timeout=STREAM_S) as client:
-            while not self._over.is_set():
-                number += 1
-                headers, until = {"X-HMX-Tenant": f"tenant-{number % 8}"}, time.monotonic() + STREAM_S
-                with suppress(httpx.TransportError), client.stream("GET", "/v1/hmx/stream", headers=headers) as answer:
-                    for _ in answer.iter_bytes():
-                        if time.monotonic() > until or self._over.is_set():
-                            break
-                self._over.wait(0.2)
-
     def _speak(self) -> None:
         """Clients that send a few events over a WebSocket and go, one after the other."""
         traffic = Traffic(seed=3)
@@ -197,6 +191,7 @@ def _soak(settings: Settings, folder: Path, seconds: float) -> int:
         "samples": [sample._asdict() for sample in soak.samples],
         "verdicts": [verdict._asdict() for verdict in verdicts],
         "answered": soak.answered,
+        "streamed": soak.streamed,
         "refused": soak.refused,
     }
     (folder.parent / "soak.json").write_bytes(orjson.dumps(report, option=orjson.OPT_INDENT_2))
@@ -210,6 +205,7 @@ def shown(soak: Soak, verdicts: list[Verdict]) -> None:
         curve.add_row(f"{sample.at:.0f}", f"{sample.events:,}", *(f"{n / MB:.0f}" for n in sample.taken.values()))
     OUT.print(curve)
     OUT.print(f"{soak.answered:,} requests answered, {soak.refused:,} refused or broken off")
+    OUT.print(f"{soak.streamed // MB:,} MB were streamed to {READERS} readers")
     table = Table("process", "most, MB", "limit, MB", "last third", "verdict")
     for verdict in verdicts:
         grown = f"× {verdict.grown:.2f} an event" if verdict.name == "redis" else f"{verdict.grown / MB:+.1f} MB"
