@@ -5,7 +5,9 @@ How an artifact's content reads, its type says.
 """
 
 from functools import lru_cache
-from typing import Final
+from typing import Final, TypeVar
+
+from pydantic import BaseModel
 
 from pipeline.compiler.registry import ARTIFACT_TYPES
 from pipeline.contracts.artifact import Artifact
@@ -19,6 +21,7 @@ from pipeline.segments.speakers import speaker_of
 
 MARKER: Final = " [truncated]"
 _DAY_MS: Final = 86_400_000
+Shown = TypeVar("Shown", bound=BaseModel)
 
 
 def episode(document: Document) -> str:
@@ -53,14 +56,18 @@ def workflow(title: str, hints: WorkflowHints) -> str:
 def hints(made: WorkflowHints | None) -> WorkflowHints | None:
     if made is None:
         return None
-    steps = [each.model_copy(update={"description": as_data(each.description)}) for each in made.suggested_next_steps]
-    return made.model_copy(
-        update={"suggested_next_steps": steps, "blockers": [as_data(each) for each in made.blockers]}
-    )
+    steps = [_with(each, description=as_data(each.description)) for each in made.suggested_next_steps]
+    return _with(made, suggested_next_steps=steps, blockers=[as_data(each) for each in made.blockers])
 
 
 def constraint(made: DecisionConstraint) -> DecisionConstraint:
-    return made.model_copy(update={"condition": as_data(made.condition), "constraint": as_data(made.constraint)})
+    return _with(made, condition=as_data(made.condition), constraint=as_data(made.constraint))
+
+
+def _with(made: Shown, **fields: object) -> Shown:
+    """A copy where that changes anything, which it seldom does."""
+    same = all(getattr(made, name) == value for name, value in fields.items())
+    return made if same else made.model_copy(update=fields)
 
 
 def marked(text: str) -> str:
