@@ -17,7 +17,7 @@ from pipeline.contracts.canonical import canonical_json, content_hash
 from pipeline.contracts.event import HmxVersion, Name, Timestamp, Unit
 from pipeline.contracts.keys import CONTROL_PREFIX, join_key, split_key
 from pipeline.contracts.limits import ARTIFACT_CONTENT_BYTES, ARTIFACT_TAGS
-from pipeline.contracts.model import Model
+from pipeline.contracts.model import Items, Model
 from pipeline.contracts.versions import HMX_VERSION
 
 FINGERPRINT_VERSION: Final = 1
@@ -89,7 +89,7 @@ class ArtifactSummaries(Model):
     """By pattern. `counts`: by type, of all there are; `omitted`: of these not listed for their size."""
 
     counts: dict[str, Count] = Field(default_factory=dict)
-    artifacts: list[ArtifactSummary] = Field(default_factory=list)
+    artifacts: Items[ArtifactSummary] = Field(default_factory=list)
     omitted: Count = 0
 
 
@@ -150,17 +150,17 @@ class GraphDigest(Model):
     """By type."""
     relations: dict[str, Count] = Field(default_factory=dict)
     """By what they say."""
-    hubs: list[Hub] = Field(default_factory=list)
+    hubs: Items[Hub] = Field(default_factory=list)
     """Entities with most relations."""
-    nodes: list[Node] = Field(default_factory=list)
-    edges: list[Edge] = Field(default_factory=list)
+    nodes: Items[Node] = Field(default_factory=list)
+    edges: Items[Edge] = Field(default_factory=list)
     omitted: Count = 0
     """Entities and relations beyond those that were looked at."""
 
 
 class SemanticSummary(Model):
     text: str = ""
-    competencies: list[str] = Field(default_factory=list)
+    competencies: Items[str] = Field(default_factory=list)
     """What is done best, in a few words each."""
 
 

@@ -1,6 +1,12 @@
 """The base of every published model: strict, closed, immutable."""
 
-from pydantic import BaseModel, ConfigDict
+from typing import Annotated, TypeVar
+
+from pydantic import BaseModel, ConfigDict, Field
+
+T = TypeVar("T")
+Items = Annotated[list[T], Field(fail_fast=True)]
+"""A list that is validated up to its first wrong item: an error for each of many would take seconds."""
 
 
 class Model(BaseModel):

@@ -41,6 +41,10 @@ def _shape(kind: Any) -> Any:
 
 
 _SHAPES: Final = {name: _shape(row.content) for name, row in EVENT_TYPES.items() if row.content is not None}
+_LISTS: Final = {
+    name: {field: get_args(kind)[0] for field, kind in shape.__annotations__.items() if get_origin(kind) is list}
+    for name, shape in _SHAPES.items()
+}
 
 
 @remembered(MB // 4)
@@ -51,13 +55,27 @@ def _of_form(name: str) -> tuple[str, ...]:
 def _mismatches(name: str, content: dict[str, Any]) -> tuple[str, ...]:
     model = EVENT_TYPES[name].content
     assert model is not None
+    lists = {field: _told(content.get(field), shape) for field, shape in _LISTS[name].items() if field in content}
     try:
-        model.__pydantic_validator__.validate_python(content)
+        model.__pydantic_validator__.validate_python(content | lists)
     except ValidationError as error:
         found = error.errors(include_url=False, include_context=False, include_input=False)
     else:
         return ()
     return tuple(f"{_place(each['loc'])}: {_said(each['type'], each['msg'])}" for each in found[:NOTES])
+
+
+def _told(items: Any, shape: Any) -> Any:
+    """A list up to the last item that a note tells of: pydantic builds an error for every wrong one, however many."""
+    wrong = 0
+    for number, item in enumerate(items if type(items) is list else ()):
+        try:
+            msgspec.convert(item, shape)
+        except msgspec.ValidationError:
+            wrong += 1
+            if wrong == NOTES:
+                return items[: number + 1]
+    return items
 
 
 def _place(loc: tuple[str | int, ...]) -> str:

@@ -9,7 +9,7 @@ from pydantic import Field
 
 from pipeline.contracts.event import Id, Timestamp, Unit
 from pipeline.contracts.limits import EMBEDDING_DIMENSIONS, PACK_TAGS, TAG
-from pipeline.contracts.model import Model
+from pipeline.contracts.model import Items, Model
 from pipeline.contracts.pack import Past, RankingWeights, Section, Strategy, Vocabulary
 
 QUERY_CHARACTERS = 16_384
@@ -35,13 +35,13 @@ class PackRequest(Model):
     token_budget: Annotated[int, Field(ge=1, le=1_000_000)] = 4096
     agent_id: Id | None = None
     session_id: Id | None = None
-    sections: list[Annotated[Section, Field(strict=False)]] | None = None
+    sections: Items[Annotated[Section, Field(strict=False)]] | None = None
     """Only these; all where it is left out."""
     tags: Annotated[list[Annotated[str, Field(max_length=TAG)]], Field(max_length=PACK_TAGS)] | None = None
     """Only episodes that carry all of these, and artifacts whose every source event does (HMX-E §2.2)."""
     lineage: Lineage | None = None
     """Only what comes from there."""
-    include: list[Annotated[Past, Field(strict=False)]] | None = None
+    include: Items[Annotated[Past, Field(strict=False)]] | None = None
     """Also what was superseded, or archived; drafts and what is deprecated never."""
     as_of: Timestamp | None = None
     """The pack as it would have been then, in event time: what was said and held, and the versions that stood."""

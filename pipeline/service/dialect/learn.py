@@ -20,6 +20,7 @@ from fastapi.responses import Response
 
 from pipeline.contracts.event import Unit
 from pipeline.contracts.limits import MB
+from pipeline.contracts.model import Items
 from pipeline.contracts.remembered import nbytes
 from pipeline.kafka.barriers import LackingError, wait_for_all
 from pipeline.kafka.topics import KafkaUnreachableError, UnfitTopicError
@@ -47,7 +48,7 @@ router: Final = APIRouter()
 
 class Options(Words):
     min_pattern_strength: Unit = 0.0
-    artifact_types: list[str] | None = None
+    artifact_types: Items[str] | None = None
 
 
 class Asked(Words):

@@ -16,6 +16,7 @@ from pydantic import Field
 from pipeline.compiler.registry import ARTIFACT_TYPES
 from pipeline.contracts.artifact import Status
 from pipeline.contracts.event import Id, Unit
+from pipeline.contracts.model import Items
 from pipeline.contracts.pack import PERMITTED, ContextPack, Entry, Section, SourceType
 from pipeline.observe.metrics import METRICS
 from pipeline.retrieval.request import QUERY_CHARACTERS, PackRequest
@@ -66,7 +67,7 @@ class Options(Words):
     max_tokens: Annotated[int, Field(ge=1, le=1_000_000)] = 4000
     min_confidence: Unit = 0.3
     include_provenance: bool = True
-    sections: list[Asked] | None = None
+    sections: Items[Asked] | None = None
 
 
 class Synthesis(Words):

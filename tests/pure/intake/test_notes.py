@@ -1,15 +1,20 @@
 """What differs from HMX-E §3 and §4 is noted and passes; the notes stand in the episode."""
 
+import tracemalloc
+from contextlib import nullcontext
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic import ValidationError
 
+from pipeline.contracts.content import Message
 from pipeline.contracts.event_types import EVENT_TYPES
 from pipeline.contracts.limits import NOTES, REDACTED_PATH, REDACTED_PATHS
 from pipeline.intake.decode import Accepted, decode
 from pipeline.intake.notes import notes
+from pipeline.intake.paths import path_of
 from tests.support.events import encoded, event
 from tests.support.inprocess import run, sessions_fold, tick_record
 from tests.support.records import event as recorded
@@ -72,6 +77,30 @@ def test_notes_name_what_is_within_and_are_bounded() -> None:
     found = notes("message", RIGHT["message"] | {"attachments": attachments})
     assert found[:2] == ("content.attachments[0].url: missing", "content.attachments[1].type: missing")
     assert len(found) == NOTES
+
+
+@given(st.lists(st.sampled_from([{"type": "x", "url": "x"}, {"type": 1}, {"type": "x"}, 1]), max_size=60))
+def test_notes_of_a_list_are_its_first_mistakes(attachments: list[Any]) -> None:
+    content = RIGHT["message"] | {"attachments": attachments}
+    with pytest.raises(ValidationError) if notes("message", content) else nullcontext() as raised:
+        Message.model_validate(content)
+    all_of_them = raised.value.errors() if raised else []
+    places = ["content." + path_of(each["loc"])[2:] for each in all_of_them[:NOTES]]
+    assert [note.partition(":")[0] for note in notes("message", content)] == places
+
+
+@pytest.mark.parametrize(
+    ("name", "field", "wrong"),
+    [("message", "attachments", 1), ("message", "attachments", {}), ("decision", "alternatives", 1)],
+)
+def test_what_notes_hold_does_not_grow_with_how_many_items_are_wrong(name: str, field: str, wrong: Any) -> None:
+    content = RIGHT[name] | {field: [wrong] * 250_000}
+    tracemalloc.start()
+    found = notes(name, content)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert len(found) == NOTES
+    assert peak < 16 * 250_000, "an error takes 1,000 bytes"
 
 
 @pytest.mark.requirement("E-18", "E-19", "E-21", "E-22")

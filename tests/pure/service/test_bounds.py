@@ -4,16 +4,24 @@ from __future__ import annotations
 
 import gc
 import tracemalloc
+from collections.abc import Iterator
+from typing import Annotated, Any, get_args
 
 import msgspec
 import pytest
+from pydantic import BaseModel, TypeAdapter, ValidationError
+from pydantic.fields import FieldInfo
 
+from pipeline.contracts.fingerprint import Fingerprint
 from pipeline.contracts.limits import KB
 from pipeline.retrieval.catalogue import Card, Catalogue
+from pipeline.retrieval.request import PackRequest
 from pipeline.service import access
 from pipeline.service.access import Access
-from pipeline.service.dialect import usage
+from pipeline.service.dialect import fingerprint, learn, usage
+from pipeline.service.dialect.reading import Synthesis
 from pipeline.service.dialect.usage import Usage
+from pipeline.service.fingerprint import FingerprintRequest
 from pipeline.store.views import _VIEW_BYTES, Views
 
 
@@ -77,3 +85,31 @@ def test_beyond_so_many_tenants_a_minute_the_others_share_one_count(monkeypatch:
     assert [limited.limits(f"new-{n}")[1] for n in range(5)] == [True, True, False, False, False]
     assert limited.limits("t0")[1], "who was there has a count of their own"
     assert len(limited._asked) <= 11
+
+
+def parts(model: type[BaseModel]) -> Iterator[tuple[type[BaseModel], str, FieldInfo]]:
+    """Every field of a model and of those within it."""
+    for name, field in model.model_fields.items():
+        yield model, name, field
+        for inner in named(field.annotation):
+            yield from parts(inner)
+
+
+def named(annotation: Any) -> Iterator[type[BaseModel]]:
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        yield annotation
+    for argument in get_args(annotation):
+        yield from named(argument)
+
+
+ASKED = (PackRequest, FingerprintRequest, Fingerprint, Synthesis, learn.Asked, fingerprint.Asked)
+
+
+@pytest.mark.parametrize(
+    ("name", "field"), [(f"{model.__name__}.{name}", field) for asked in ASKED for model, name, field in parts(asked)]
+)
+def test_the_first_wrong_item_of_a_request_is_an_error_and_the_others_none(name: str, field: FieldInfo) -> None:
+    asked: Any = TypeAdapter(Annotated[field.annotation, *field.metadata, "as in its model"])
+    with pytest.raises(ValidationError) as raised:
+        asked.validate_python([object()] * 5_000)
+    assert raised.value.error_count() <= 2, name
