@@ -18,7 +18,7 @@ from pipeline.kafka.transaction import AbortedError, Restored, SetAsideError, Tr
 from pipeline.stages.executor import Effects, Executor, FoldFactory, Unsendable, unsendable
 from pipeline.stages.fold import POSITION_KEY
 from pipeline.topology import ARTIFACTS, EVIDENCE, KNOWLEDGE, Stage
-from pipeline.worker.trials import TRIES, begun, first_try, piece
+from pipeline.worker.trials import TRIES, alone, begun, first_try, pieces
 
 FEWER: Final = 64
 """Records of a transaction, after Kafka has refused what came of more."""
@@ -112,6 +112,8 @@ class OwnedPartition:
         After AbortedError the executor is spent: restore. Raises StuckError where nothing can be left out.
         """
         counts: Counter[str] = Counter()
+        if self.dropped:  # while it waited for its turn
+            return counts
         tries, self._tries = self._tries, None
         if tries is None:
             rest = batch.records
@@ -124,14 +126,18 @@ class OwnedPartition:
             return counts
         if tries == TRIES:
             self.executor.condemned.add(batch.records[0].offset)
-        size = piece(tries)
-        self._transactions.commit(self.executor, Effects([], [], {}, counts), self.position, begun(tries))
-        rest = batch.records
+        self._announce(begun(tries))
+        sizes, rest = pieces(tries), batch.records
+        size = next(sizes)
         while rest and not self.dropped:
-            taken, rest = rest[:size], rest[size:]
-            following = rest[0].offset if rest else batch.next
-            counts.update(self._fold(taken, following, first_try(size) if rest else 0))
+            taken, rest, size = rest[:size], rest[size:], next(sizes)
+            counts.update(self._fold(taken, rest[0].offset if rest else batch.next, first_try(size) if rest else 0))
+        if self.position != batch.next:
+            self._announce(0)
         return counts
+
+    def _announce(self, tries: int) -> None:
+        self._transactions.commit(self.executor, Effects([], [], {}, Counter()), self.position, tries)
 
     def _fold(self, records: list[Any], following: int, tries: int = 0) -> Mapping[str, int]:
         """A transaction for each part. Who no longer owns the partition stops after one: the next owner goes on."""
@@ -170,7 +176,7 @@ class OwnedPartition:
     @property
     def suspicious(self) -> bool:
         """The next batch begins with a record that is to be folded while this process does nothing else."""
-        return self._tries is not None and piece(self._tries) == 1
+        return self._tries is not None and alone(self._tries)
 
     def close(self) -> None:
         self._transactions.close()

@@ -285,8 +285,14 @@ class Runner:
             await asyncio.sleep(self._patience_s)
             if partition.dropped:
                 return False
-        partition.busy = fencing = self._in_pool(partition.fence_again)
-        await fencing
+        while not partition.dropped:
+            partition.busy = fencing = self._in_pool(partition.fence_again)
+            try:
+                await fencing
+                break
+            except FencedError as error:  # no broker answers, or whoever has written there fences once more
+                LOG.warning("can't be restored yet, trying again: %s", error, extra=at(*partition.tp))
+                await asyncio.sleep(self._patience_s)
         return not partition.dropped
 
     async def _seek(self, consumer: Consumer, partition: OwnedPartition) -> None:

@@ -193,6 +193,38 @@ def test_an_owner_that_comes_to_the_end_of_its_first_batch_suspects_nothing_any_
     assert b'"tries":0' in (kept.state[-1][1] or b"")
 
 
+def test_an_owner_whose_partition_is_revoked_has_not_died_of_a_record() -> None:
+    records, kept = events(10, []), Kept()
+    for _ in range(TRIES + 1):
+        partition = owner(kept)
+
+        def revoked(partition: OwnedPartition = partition) -> bool:
+            partition.drop()
+            return False
+
+        partition._transactions._die = revoked  # type: ignore[attr-defined]
+        partition.process(Batch(SOURCE, 0, 0, 10, list(records), 0))
+        assert partition.position == 0
+    assert not owner(kept).suspicious
+    assert b'"tries":0' in (kept.state[-1][1] or b"")
+
+
+def test_what_was_revoked_while_it_waited_commits_nothing() -> None:
+    kept = Kept()
+    partition = owner(kept)
+    partition.drop()
+    assert not partition.process(Batch(SOURCE, 0, 0, 10, events(10, []), 0))
+    assert not kept.state
+
+
+def test_only_the_piece_that_nobody_survived_is_folded_record_by_record() -> None:
+    records, kept, turns = events(BATCH_RECORDS, []), Kept(), iter(range(1_000))
+    assert own_until_the_end(records, kept, lambda: next(turns) in (1, 3, 5)) == 3
+    positions = [value for key, value in kept.state if key == "!"]
+    assert 64 < len(positions) < 80
+    assert len(kept.outputs) == len(records)
+
+
 KILLING_WORKER = f"""
 import os, signal, sys
 from pipeline.cli.app import main
