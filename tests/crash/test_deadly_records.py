@@ -195,7 +195,7 @@ def test_an_owner_that_comes_to_the_end_of_its_first_batch_suspects_nothing_any_
 
 def test_an_owner_whose_partition_is_revoked_has_not_died_of_a_record() -> None:
     records, kept = events(10, []), Kept()
-    for _ in range(TRIES + 1):
+    for _ in range(TRIES - 2):
         partition = owner(kept)
 
         def revoked(partition: OwnedPartition = partition) -> bool:
