@@ -45,7 +45,8 @@ from pipeline.intake.paths import path_of
 from pipeline.intake.ranges import INTEGER_MIN, is_out_of_range, out_of_range_path
 from pipeline.intake.redaction import TooCostlyError, redact
 from pipeline.intake.scan import finder
-from pipeline.intake.secret_rules import SUSPICIOUS, holds_token, suspicious
+from pipeline.intake.secret_rules import FIRST_LOOK, suspicious
+from pipeline.intake.secret_tokens import holds_token
 
 _FIELDS: Final = {name: index for index, name in enumerate(Event.model_fields)}
 _REQUIRED: Final = frozenset(name for name, field in Event.model_fields.items() if field.is_required())
@@ -67,7 +68,7 @@ _odd_numbers: Final = finder(*_ODD)
 """Whether a dump might hold a float that equals an integer, or that was one too large."""
 _LONGER: Final = (r"[:,\[]-?0\.00", r"[:,\[]-?[0-9](?:\.[0-9]+)?e")
 """Where a dump might spell a number with more characters than a producer needs: 1e-3 is dumped as 0.001."""
-_wants_a_look: Final = finder(*SUSPICIOUS, *_ODD, *_LONGER)
+_wants_a_look: Final = finder(*FIRST_LOOK, *_ODD, *_LONGER)
 _SHALLOW_BYTES: Final = 2 * NESTING
 """No value of up to this size is nested too deeply: each level takes two brackets."""
 _PLAIN_BYTES: Final = METADATA_BYTES // 8
@@ -143,17 +144,15 @@ def _plain(value: bytes | None) -> Accepted | None:
         return None
     dump, odd = _dump(fields), False
     paths: tuple[str, ...] = ()
-    token = holds_token(dump)
-    if token or _wants_a_look(dump):
+    if _wants_a_look(dump):
         odd = _odd_numbers(dump)
         if _may_be_inexact(value, dump, odd):
             return None
-        if token or suspicious(dump):
-            fields, paths = _redacted(fields)
-            if paths:
-                value = orjson.dumps(fields)
-                event, content, dump = read_envelope(value), fields["content"], _dump(fields)
-                odd = _odd_numbers(dump)
+        fields, paths = _redacted(fields, dump)
+        if paths:
+            value = orjson.dumps(fields)
+            event, content, dump = read_envelope(value), fields["content"], _dump(fields)
+            odd = _odd_numbers(dump)
     elif len(value) != len(dump) and _may_be_inexact(value, dump, odd):
         return None
     if _may_be_too_long(fields, content):
@@ -174,11 +173,11 @@ def _decode(value: bytes | None) -> Accepted:
     unknown = parsed.keys() - _FIELDS.keys()
     event = _validated({name: parsed[name] for name in parsed if name in _FIELDS} if unknown else parsed)
     if unknown and version.minor == 0:
-        raise _unknown(_redacted(parsed)[0])  # a name may be a secret
+        raise _unknown(_redacted(parsed, dump)[0])  # a name may be a secret
     _check_inner_ids(parsed)
     if len(value) > _PLAIN_BYTES:
         _check_sizes(parsed, len(value))
-    fields, paths = _redacted(parsed) if holds_token(dump) or suspicious(dump) else (parsed, ())
+    fields, paths = _redacted(parsed, dump)
     if paths:
         dump = _dump(fields)
         odd = _odd_numbers(dump)
@@ -359,9 +358,12 @@ def _reason(name: str, kind: str, inside: bool, given: Any) -> Reason:
     return _OWN_REASON.get(name, Reason.EMPTY_FIELD)
 
 
-def _redacted(parsed: dict[str, Any]) -> tuple[dict[str, Any], tuple[str, ...]]:
+def _redacted(parsed: dict[str, Any], dump: bytes) -> tuple[dict[str, Any], tuple[str, ...]]:
+    token = holds_token(dump)
+    if not (token or suspicious(dump)):
+        return parsed, ()
     try:
-        return redact(parsed)
+        return redact(parsed, tokens=token or b"\\\\" in dump)  # what is escaped twice may hide one
     except TooCostlyError:
         raise _RejectedError(Reason.TOO_COSTLY) from None
 

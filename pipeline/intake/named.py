@@ -17,7 +17,7 @@ WORDS: Final = (
     "passwd", "pwd", "contrasena", "passwort", "private[_-]?key", "secret", "token", f"(?:{OWNERS})[_-]?key",
 )  # fmt: skip
 """Parts of names, in lower case."""
-PASS: Final = r"(?:(?<![A-Za-z])[pP][aA][sS][sS]|(?<=[a-z])Pass|(?<![A-Za-z])PW)(?![A-Za-z])"
+PASS: Final = r"[pP](?:(?<=(?<![A-Za-z])[pP])[aA][sS][sS]|(?<=[a-z]P)ass|(?<=(?<![A-Za-z])P)W)(?![A-Za-z])"
 """`DB_PASS`, `smtpPass`; not `passed`, `bypass`."""
 _BEARS: Final = re.compile("|".join(f"(?i:{word})" for word in WORDS) + f"|{PASS}", re.ASCII)
 _OPTION: Final = re.compile(r"--?[A-Za-z][\w-]{0,64}", re.ASCII)
@@ -148,9 +148,14 @@ _AUTH_LENGTH: Final = 10
 _LONGEST: Final = 4096
 
 
+def may_be_keyed(key: str) -> bool:
+    """Whether a name speaks of a key or of `auth`."""
+    return _KEYED.search(key) is not None and not is_about(key)
+
+
 def is_keyed(key: str, value: str) -> bool:
-    """Whether a value is a secret by what it is made of, under a name that only speaks of a key or of `auth`."""
-    if len(value) > _LONGEST or _KEYED.search(key) is None or is_about(key) or is_blank(value):
+    """Whether a value is a secret by what it is made of, under such a name."""
+    if len(value) > _LONGEST or not may_be_keyed(key) or is_blank(value):
         return False
     if key.lower().endswith("auth") and len(value) % 4 == 0 and _BASE64.fullmatch(value):
         return True

@@ -15,10 +15,13 @@ from typing import Any, Final
 import orjson
 
 from pipeline.contracts.event import Event
-from pipeline.contracts.limits import NESTING, REDACTED_PATH, REDACTED_PATHS, TEXT_STEPS, WORK_STEPS
-from pipeline.intake.named import bears_secret, is_blank, is_keyed, names_next
+from pipeline.contracts.limits import MB, NESTING, REDACTED_PATH, REDACTED_PATHS, TEXT_STEPS, WORK_STEPS
+from pipeline.contracts.remembered import remembered
+from pipeline.intake.named import bears_secret, is_blank, is_keyed, may_be_keyed, names_next
 from pipeline.intake.paths import path_of
-from pipeline.intake.secret_rules import METRIC, NUMERIC, REDACTED, as_read, doubtful, without_secrets
+from pipeline.intake.scan import REDACTED
+from pipeline.intake.secret_names import METRIC, NUMERIC
+from pipeline.intake.secret_rules import as_read, doubtful, without_secrets
 
 _KEPT: Final = frozenset(Event.model_fields) - {"content", "metadata", "source", "provenance_ref", "tags"}
 _NAMES: Final = ("name", "key", "header", "field")
@@ -28,12 +31,12 @@ class TooCostlyError(Exception):
     """Looking for an event's secrets takes more than WORK_STEPS."""
 
 
-def redact(fields: dict[str, Any]) -> tuple[dict[str, Any], tuple[str, ...]]:
+def redact(fields: dict[str, Any], *, tokens: bool = True) -> tuple[dict[str, Any], tuple[str, ...]]:
     """The event's values without secrets, and the JSON paths where they were; of very many the first.
 
-    Raises TooCostlyError.
+    `tokens` says whether any text may hold a credential that is known by its shape. Raises TooCostlyError.
     """
-    found = _Found()
+    found = _Found(tokens)
     searched = {name: value for name, value in fields.items() if name not in _KEPT}
     clean = _object(searched, found, 0)
     if clean is searched:
@@ -47,7 +50,8 @@ class _Found:
     A path is only made where there was a secret, and so often: in a deep event each is long.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, tokens: bool) -> None:
+        self.tokens = tokens
         self.left = WORK_STEPS
         self.paths: list[str] = []
         self.trail: list[str | int] = []
@@ -59,13 +63,17 @@ class _Found:
 
     def searched(self, text: str) -> bool:
         """Whether a text has to be searched, which then counts."""
-        searched = doubtful(text)
-        self.work(TEXT_STEPS + len(text) // TEXT_STEPS if searched else 1)
+        searched = doubtful(text, tokens=self.tokens)
+        self.work(_steps(text) if searched else 1)
         return searched
 
     def here(self) -> None:
         if len(self.paths) < REDACTED_PATHS:
             self.paths.append(path_of(self.trail)[:REDACTED_PATH])
+
+
+def _steps(text: str) -> int:
+    return TEXT_STEPS + len(text) // TEXT_STEPS
 
 
 def _walk(value: Any, found: _Found, depth: int) -> Any:
@@ -102,7 +110,7 @@ def _lines(value: list[str], items: list[str], found: _Found) -> list[str]:
     ended = all(item.endswith("\n") for item in value[:-1])
     between = "" if ended else "\n"
     text = between.join(value)
-    if not found.searched(text) or (new := without_secrets(text)) in (text, between.join(items)):
+    if not found.searched(text) or (new := without_secrets(text, tokens=found.tokens)) in (text, between.join(items)):
         return items
     found.here()
     return [_string(line, found, 0) for line in (new.splitlines(keepends=True) if ended else new.split("\n"))]
@@ -126,13 +134,15 @@ def _object(value: dict[str, Any], found: _Found, depth: int) -> dict[str, Any]:
     taken: dict[str, int] = {}
     named = _named_secret(value) if "value" in value else ""
     for key, item in value.items():
-        name = without_secrets(key) if found.searched(key) else key
+        name, read, may, steps = _of_key(key)
+        found.work(steps)
         if name in clean:  # two secrets were keys of one object
             name = _free(name, clean, taken)
         found.trail.append(name)
-        called = named if key == "value" and named else key if key.isascii() else as_read(key)
-        if _is_secret(called, item):
-            new = _under_secret_key(called.lower(), item, found)
+        if named and key == "value":
+            read, may = named, True
+        if may and _is_secret(read, item):
+            new = _under_secret_key(read.lower(), item, found)
         else:
             new = _walk(item, found, depth + 1)
         if name != key:
@@ -141,6 +151,15 @@ def _object(value: dict[str, Any], found: _Found, depth: int) -> dict[str, Any]:
         changed = changed or new is not item or name != key
         clean[name] = new
     return clean if changed else value
+
+
+@remembered(MB)
+def _of_key(key: str) -> tuple[str, str, bool, int]:
+    """A key without secrets, as it reads, whether a secret may stand under it, and the steps that it takes to tell."""
+    searched = doubtful(key)
+    read = key if key.isascii() else as_read(key)
+    name = without_secrets(key) if searched else key
+    return name, read, bears_secret(read) or may_be_keyed(read), _steps(key) if searched else 1
 
 
 def _free(name: str, clean: dict[str, Any], taken: dict[str, int]) -> str:
@@ -193,7 +212,7 @@ def _string(value: str, found: _Found, depth: int) -> str:
     if inner is not None:
         new = _nested(inner, value, found, depth)
     else:
-        new = without_secrets(value)
+        new = without_secrets(value, tokens=found.tokens)
         if new != value:
             found.here()
     return value if new == value else new

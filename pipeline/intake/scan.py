@@ -1,15 +1,56 @@
-"""Whether bytes hold any of many patterns, in one pass.
+"""Whether bytes hold any of many patterns, in one pass; and rules, which take out what a pattern matches.
 
 The engine is the linear-time one that comes with pydantic (the syntax is the Rust crate regex's): on the hot path it
 takes a tenth of what the standard library's takes, and no input makes it slow.
 """
 
+import re
 from collections.abc import Callable
+from typing import Final, NamedTuple
 
 from pydantic_core import SchemaValidator, core_schema
 
+REDACTED: Final = "[REDACTED]"
+NEW: Final = r"(?!\[REDACTED\])"
 
-def finder(*patterns: str) -> Callable[[bytes | str], bool]:
-    """A function that says whether a text, or its UTF-8 bytes, holds a match of any of the patterns."""
-    schema = core_schema.str_schema(pattern="|".join(patterns), regex_engine="rust-regex")
+
+def finder(*patterns: str, strict: bool = False) -> Callable[[bytes | str], bool]:
+    """A function that says whether a text, or its UTF-8 bytes, holds a match of any of the patterns.
+
+    `strict` takes texts only, in half of the time that a call takes.
+    """
+    schema = core_schema.str_schema(pattern="|".join(patterns), regex_engine="rust-regex", strict=strict)
     return SchemaValidator(schema).isinstance_python
+
+
+def literal(word: str) -> str:
+    return "".join(f"\\{c}" if c in r"\.+*?()|[]{}^$" else c for c in word)
+
+
+def any_case(word: str) -> str:
+    """`word` in any case; its first letter stands as a set, so that the regex engine can skip to it."""
+    return f"[{word[0].lower()}{word[0].upper()}](?i:{word[1:]})" if word[0].isalpha() else f"(?i:{word})"
+
+
+class Rule(NamedTuple):
+    shape: str
+    """What every match holds, roughly: for the engine of `finder`, which tells in a tenth of the time."""
+    holds: Callable[[str], bool]
+    pattern: re.Pattern[str]
+    replacement: Callable[[re.Match[str]], str]
+
+    def applied(self, text: str) -> str:
+        return self.pattern.sub(self.replacement, text) if self.holds(text) else text
+
+
+def _value(match: re.Match[str]) -> str:
+    return match["before"] + REDACTED
+
+
+def value_if(secret: Callable[[re.Match[str]], bool]) -> Callable[[re.Match[str]], str]:
+    return lambda match: _value(match) if secret(match) else match[0]
+
+
+def rule(shape: str, pattern: str | re.Pattern[str], secret: Callable[[re.Match[str]], bool] | None = None) -> Rule:
+    compiled = re.compile(pattern, re.ASCII) if isinstance(pattern, str) else pattern
+    return Rule(shape, finder(shape, strict=True), compiled, value_if(secret) if secret else _value)

@@ -20,7 +20,7 @@ import pytest
 from pipeline.audit.verify import verify
 from pipeline.cli.wait import wait_for_all
 from pipeline.contracts.keys import session_key
-from pipeline.intake.secret_rules import REDACTED
+from pipeline.intake.scan import REDACTED
 from pipeline.kafka.clients import plain_producer
 from pipeline.kafka.publisher import publish
 from pipeline.kafka.topics import load_topics

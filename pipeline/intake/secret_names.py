@@ -1,0 +1,199 @@
+"""Secrets that the names beside them tell: settings, program text, options, YAML and XML.
+
+Enters: a text. Leaves: the text without the values of such names. Never fails. A rule is asked for each word that the
+text holds of those that name secrets.
+"""
+
+import re
+from collections.abc import Callable
+from string import ascii_lowercase
+from typing import Final, NamedTuple
+
+from pipeline.intake.named import (
+    PASS,
+    WORDS,
+    is_about,
+    is_blank,
+    is_code,
+    is_keyed,
+    is_mixed,
+    is_sentence,
+)
+from pipeline.intake.scan import NEW, any_case, finder, rule, value_if
+
+METRIC: Final = re.compile(
+    r"tokens\Z|tokens?[_-]?(?:used|count|usage|limit|budget|estimate|remaining|total|details|per[_-]?second)", re.ASCII
+)
+NUMERIC: Final = re.compile(r"[0-9][0-9.,_]*", re.ASCII)
+
+
+class NamedRule(NamedTuple):
+    """A rule for every word that names secrets: its pattern is made for a word where a text first asks for that."""
+
+    holds: Callable[[str], bool]
+    pattern: str
+    replacement: Callable[[re.Match[str]], str]
+
+
+def _named(shape: str, pattern: str, secret: Callable[[re.Match[str]], bool]) -> NamedRule:
+    return NamedRule(finder(shape, strict=True), pattern, value_if(secret))
+
+
+_COMPILED: Final[dict[tuple[str, str], re.Pattern[str]]] = {}
+
+
+def _of_word(pattern: str, word: str) -> re.Pattern[str]:
+    """One word's pattern begins with a set of letters, which the engine skips to; that of all words takes ten times as
+    long."""
+    compiled = _COMPILED.get((pattern, word))
+    if compiled is None:
+        compiled = _COMPILED[pattern, word] = re.compile(pattern.replace(_ANY_WORD, word), re.ASCII)
+    return compiled
+
+
+_ANY_WORD: Final = "(?#word)"
+_KEY: Final = rf"(?P<key>{_ANY_WORD}[\w-]{{0,64}}+)"  # a bound, lest a text of nothing but words takes for ever
+_QUOTE: Final = r"(?:\\{0,8}[\"']|&quot;|&#3[49];)"
+_VALUE: Final = r"[^\s\"'`$,;&|<>()\[\]{}\\]++"
+_SHAPED_WORD: Final = "(?i-u:" + "|".join((*WORDS, "pass", r"\bpw")) + ")"
+_SHAPED_KEY: Final = rf"{_SHAPED_WORD}[A-Za-z0-9_-]*"
+
+
+def _counts(match: re.Match[str]) -> bool:
+    """How many tokens, or how many tests pass."""
+    key = match["key"].lower()
+    return (METRIC.search(key) is not None or key == "pass") and NUMERIC.fullmatch(match["value"]) is not None
+
+
+def _quoted_secret(match: re.Match[str]) -> bool:
+    key, value = match["key"], match["value"]
+    return not (_counts(match) or is_about(key) or is_blank(value) or is_sentence(value))
+
+
+def _bare_secret(match: re.Match[str]) -> bool:
+    key, value = match["key"], match["value"]
+    if _counts(match) or is_about(key) or is_blank(value) or is_code(value):
+        return False
+    follows = match.string[match.end() : match.end() + 1]
+    return not (follows in (",", ")") and follows and value.isidentifier() and not is_mixed(value))
+
+
+def _line_secret(match: re.Match[str]) -> bool:
+    """Not `PASS: test_login`."""
+    own = match["key"].lower() != "pass" or match.string[: match.start("key")].endswith(("_", "-", *ascii_lowercase))
+    return own and _bare_secret(match)
+
+
+def _mixed_secret(match: re.Match[str]) -> bool:
+    return _bare_secret(match) and is_mixed(match["value"]) and "://" not in match["value"]
+
+
+_ENDS: Final = r"(?=[ \t\r]*(?:\n|\\n|\Z))"
+_SECRETIVE: Final = r"(?=\S{0,64}?[0-9])(?=\S{0,64}?[A-Za-z])\S{6}|\S{20}"
+_OWN: Final = rf"(?P<key>{_ANY_WORD}(?:_?[0-9]{{1,4}})?)"  # not TokenUsage: what follows is a name of a program
+_GENERIC: Final = r"(?P<key>[kKaAsSpP](?i:ey|uth|pi|alt|w)[\w-]{0,32}+)"
+_TYPED: Final = r"(?:\s{0,4}:\s{0,4}[A-Za-z][\w.|]{0,32}(?:\[[\w., |\[\]]{0,32}\])?\s{0,4}(?==))?"
+_EQUALS: Final = rf"{_QUOTE}?\]?{_TYPED}\s*(?:[:!]?={{1,3}}>?|:)\s*[bBfFuUrRN@$]{{0,2}}(?P<q>{_QUOTE})"
+_ASSIGNED: Final = [
+    _named(  # "password": "x", password = 'x', password: str = "x", &quot;password&quot;: &quot;x&quot;
+        rf"{_SHAPED_KEY}(?:\\*[\"']|&quot;|&#3[49];)?\]?[^\n\"'=]*[:=][:=>]*\s*[A-Za-z@$]*(?:\\*[\"']|&quot;|&#3[49];)",
+        rf"(?P<before>{_KEY}{_EQUALS}){NEW}(?P<value>[^\n]+?)(?=(?P=q)|\n|\Z)",
+        _quoted_secret,
+    ),
+    _named(  # setenv("DB_PASSWORD", "x1y2z3")
+        rf"{_SHAPED_KEY}\\*[\"']?\s*,\s*\\*[\"']",
+        rf"(?P<before>{_KEY}\\{{0,8}}[\"']?\s*,\s*(?P<q>\\{{0,8}}[\"'])){NEW}(?P<value>[^\s\"'\\]+)(?=(?P=q)|\n|\Z)",
+        _mixed_secret,
+    ),
+    _named(  # PASSWORD=x; not =$PASSWORD, not =read()
+        rf"{_SHAPED_KEY}=",
+        rf"(?P<before>{_KEY}=){NEW}(?P<value>{_VALUE})(?!\()",
+        _bare_secret,
+    ),
+    _named(  # aws_secret_access_key = x1y2z3
+        rf"{_SHAPED_KEY}[ \t]*[:=?]*=>?[ \t]*[^\s\"']",
+        rf"(?P<before>{_KEY}(?:[ \t]+[:?]?={{1,2}}>?[ \t]*|[:?]?={{1,2}}>?[ \t]+)){NEW}(?P<value>{_VALUE})(?!\()",
+        _mixed_secret,
+    ),
+    _named(  # --password x
+        rf"-[A-Za-z0-9_-]*{_SHAPED_KEY}[ \t]",
+        rf"(?P<before>(?<![\w-])--?[\w-]{{0,32}}?{_KEY}[ \t]+){NEW}(?P<value>[^\s\"'`$-][^\s\"'`]*+)",
+        _bare_secret,
+    ),
+    _named(  # --password "x"
+        rf"-[A-Za-z0-9_-]*{_SHAPED_KEY}[ \t]+\\*[\"']",
+        rf"(?P<before>(?<![\w-])--?[\w-]{{0,32}}?{_KEY}[ \t]+(?P<q>\\{{0,8}}[\"'])){NEW}(?P<value>[^\n]+?)(?=(?P=q)|\n|\Z)",
+        _quoted_secret,
+    ),
+    _named(  # a line that ends in `password: x`, or one that goes on behind what looks secret; not `password: see below`
+        rf"{_SHAPED_WORD}[0-9_]*[ \t]*:[ \t]",
+        rf"(?P<before>{_OWN}[ \t]*:[ \t]+){NEW}(?P<value>(?:{_VALUE}{_ENDS}|(?={_SECRETIVE}){_VALUE}))",
+        _line_secret,
+    ),
+    _named(  # password: |\n  x
+        rf"{_SHAPED_KEY}\\*[\"']?:[ \t]*[|>][+-]?[0-9]?[ \t]*\n",
+        rf"(?P<before>(?m:^)(?P<indent>[ \t]*)[\w.-]{{0,64}}?{_KEY}[\"']?:[ \t]*[|>][+-]?[0-9]?[ \t]*\n(?P=indent)[ \t]+){NEW}"
+        r"(?P<value>\S[^\n]*(?:\n(?P=indent)[ \t]+\S[^\n]*)*)",
+        lambda match: not is_about(match["key"]),
+    ),
+    _named(  # <password>x</password>, <string name="api_key">x</string>, <key>Password</key><string>x</string>
+        rf"{_SHAPED_KEY}[^<>\n]*>",
+        rf"(?P<before><[^<>\n]{{0,64}}?{_KEY}(?:[\s\"'/][^<>\n]{{0,200}})?>\s{{0,16}}(?:<!\[CDATA\[)?){NEW}(?P<value>[^<>\n]+)(?=<|\]\])",
+        _quoted_secret,
+    ),
+    _named(
+        rf"(?i-u:<key>)[^<>]*{_SHAPED_KEY}</",
+        rf"(?P<before><[kK]ey>[^<>\n]{{0,64}}?{_KEY}</[kK]ey>\s{{0,64}}<string>){NEW}(?P<value>[^<>\n]+)",
+        _quoted_secret,
+    ),
+    _named(  # <add key="DbPassword" value="x"/>
+        rf"{_SHAPED_KEY}\\*[\"'][^<>\n]*(?i-u:value)",
+        rf"(?P<before>{_KEY}\\{{0,8}}[\"'][^<>\n]{{0,80}}?[vV]alue\\{{0,8}}[\"']?\s?[=:]\s?(?P<q>\\{{0,8}}[\"'])){NEW}(?P<value>[^\n]+?)(?=(?P=q))",
+        _quoted_secret,
+    ),
+]  # fmt: skip
+
+
+def _unnamed(blank: str) -> str:
+    """What is made as secrets are, of the length that it has under such names."""
+    value = "[A-Za-z0-9+/=_.~!@#$%^&*-]"
+    ends = rf"[A-Za-z0-9_-]*\\*[\"']?(?:: ?str ?)?{blank}[:=][:=>]*{blank}\\*[\"'`]?{value}"
+    return rf"(?i-u:key|api|salt){ends}{{16}}|(?i-u:auth|pw){ends}{{10}}"
+
+
+UNNAMED_SHAPE: Final = _unnamed("[ \\t\\r\\n\\f\\v]*")
+unnamed: Final = rule(
+    UNNAMED_SHAPE,
+    rf"(?P<before>{_GENERIC}\\{{0,8}}[\"']?{_TYPED}\s*(?::?={{1,2}}>?|:)\s*\\{{0,8}}[\"'`]?){NEW}(?P<value>[\w+/=.~!@#$%^&*-]{{10,}}+)(?!\()",
+    lambda match: is_keyed(match["key"], match["value"]),
+)
+UNNAMED_ROUGHLY: Final = _unnamed(r"(?:[ \t\r\n\f\v]|\\[nt])?")
+"""`signing_key_2 = <40 random characters>`: no word says that it is secret, but it is made as secrets are."""
+
+
+def _needle(word: str) -> str:
+    """The beginning of a word that stands in it as it is; of the owners of keys, their key."""
+    return "key" if word.startswith("(") else re.split(r"[\[(]", word)[0]
+
+
+_NEEDLES: Final = (
+    *((_needle(word), finder(f"(?i-u:{word})", strict=True), any_case(word)) for word in WORDS),
+    ("pass", finder(r"(?i-u:pass[0-9_\"'\\ =:<>-])|[a-z]Pass", strict=True), PASS),
+)
+"""What a text in lower case holds where it holds the word."""
+may_assign: Final = finder(
+    rf"{_SHAPED_KEY}(?:(?:[^A-Za-z0-9\n]|&quot;|&#3[49];){{0,6}}[:=>,]|\\*[\"'][^<>\n]*(?i-u:value)|[ \t]*\n?[:=>,]|[^<>\n]*>)"
+    rf"|-[A-Za-z0-9_-]*{_SHAPED_KEY}[ \t]",
+    strict=True,
+)
+"""Whether a rule of names might match: one look for all of them."""
+
+
+def assigned(text: str) -> str:
+    asked = [rule for rule in _ASSIGNED if rule.holds(text)]
+    low = text.lower() if asked else ""
+    for needle, holds, word in _NEEDLES:
+        if needle in low and holds(text):
+            for rule in asked:
+                text = _of_word(rule.pattern, word).sub(rule.replacement, text)
+    return text

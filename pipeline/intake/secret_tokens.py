@@ -1,0 +1,95 @@
+"""Credentials by their shape: the rules that the table of kinds makes.
+
+Enters: a text. Leaves: the text without them. Never fails. One scan tells whether a text holds a keyword of any kind;
+where it does, the kinds whose keywords are there are asked.
+"""
+
+import re
+from collections.abc import Iterable
+from itertools import chain
+from typing import Final
+
+from pipeline.intake.scan import NEW, REDACTED, finder
+from pipeline.intake.secret_kinds import KINDS, Kind
+
+_ESCAPED: Final = "|".join(
+    f"(?<={escape})"
+    for escape in (
+        r"\\[abfnrtuUv]",
+        r"\\x[0-9A-Fa-f]{2}",
+        r"\\[uU][0-9A-Fa-f]{4}",
+        r"\\[0-7]",
+        r"\\[0-7]{3}",
+        r"%[0-9A-Fa-f]{2}",
+        r"[0-9;\[]m",
+    )
+)
+"""What isn't part of a token, though it is written with letters: `\\n`, `\\x3d`, `%3D`, a terminal's colour."""
+_BEFORE: Final = r"(?:(?-u:\b)|_|\\(?:[abfnrtv]|[uUx0-7][0-9A-Fa-f]{0,4})|%[0-9A-Fa-f]{2}|[0-9;\[]m)"
+"""The same before what a token begins with."""
+_INSIDE: Final = ("[A-Za-z", "[0-9", "[a-z")
+"""How the patterns begin whose keyword stands further inside."""
+
+
+def _split(kind: Kind) -> tuple[list[str], list[str]]:
+    """A kind's keywords: what its tokens begin with, and what they hold inside."""
+    words = kind.keywords.split()
+    starts = [] if kind.pattern.startswith(_INSIDE) else [word for word in words if not word.startswith("~")]
+    return starts, [word.removeprefix("~") for word in words if word not in starts]
+
+
+def _anchors(kinds: Iterable[Kind]) -> tuple[str, ...]:
+    """Plain words stand apart from patterns, so that the engine makes one tree of them."""
+    starts, inside = (dict.fromkeys(chain.from_iterable(words)) for words in zip(*map(_split, kinds), strict=True))
+    plain = [word for word in starts if word.replace("\\", "").replace("-", "").replace("_", "").isalnum()]
+    shaped = [word for word in starts if word not in plain]
+    begins = "|".join([f"({'|'.join(plain)})"] * bool(plain) + shaped)
+    return (*((f"{_BEFORE}(?:{begins})",) if begins else ()), *inside)
+
+
+class _Taker:
+    """Takes out the tokens of a kind. Where they begin is looked for by the keywords, which the engine skips to."""
+
+    def __init__(self, kind: Kind) -> None:
+        starts, inside = _split(kind)
+        end = "" if kind.pattern.endswith((",}", "*")) else "(?![A-Za-z0-9])"
+        self.holds = finder(*_anchors([kind]), strict=True)
+        self.starts = None if inside else re.compile("|".join(starts), re.ASCII)
+        self.whole = re.compile(rf"(?:(?<![A-Za-z0-9])|{_ESCAPED}){NEW}(?:{kind.pattern}){end}", re.ASCII)
+
+    def applied(self, text: str) -> str:
+        if not self.holds(text):
+            return text
+        if self.starts is None:
+            return self.whole.sub(REDACTED, text)
+        parts, last, at = [], 0, 0
+        while begin := self.starts.search(text, at):
+            at = begin.start() + 1
+            if token := self.whole.match(text, begin.start()):
+                parts += [text[last : token.start()], REDACTED]
+                last = at = token.end()
+        return "".join(parts) + text[last:]
+
+
+ANCHORS: Final = _anchors(KINDS)
+holds_token: Final = finder(*ANCHORS)
+"""Whether an event's dump might hold a credential of the table."""
+holds_token_in: Final = finder(*ANCHORS, strict=True)
+"""The same of a text."""
+TAKERS: Final = [_Taker(kind) for kind in KINDS]
+_GROUP: Final = 12
+_GROUPS: Final = [
+    (finder(*_anchors(KINDS[at : at + _GROUP]), strict=True), TAKERS[at : at + _GROUP])
+    for at in range(0, len(KINDS), _GROUP)
+]
+"""So that a text is not asked about each kind by itself."""
+
+
+def without_tokens(text: str) -> str:
+    if not holds_token_in(text):
+        return text
+    for holds, kinds in _GROUPS:
+        if holds(text):
+            for kind in kinds:
+                text = kind.applied(text)
+    return text
