@@ -116,12 +116,15 @@ class OwnedPartition:
             return counts
         tries, self._tries = self._tries, None
         if tries is None:
-            rest = batch.records
+            rest, singly = batch.records, FEWER
             while rest and not self.dropped:
                 taken, rest = rest[: self._at_once], rest[self._at_once :]
+                singly -= self._at_once == 1
                 counts.update(self._fold(taken, rest[0].offset if rest else batch.next))
                 if self._unsendable:
                     self._at_once, self._unsendable = FEWER, set()
+                elif not singly:  # what Kafka has refused was among these: by now it takes it
+                    self._at_once = BATCH_RECORDS
             self._at_once = BATCH_RECORDS
             return counts
         if tries == TRIES:

@@ -8,6 +8,7 @@ import random
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import orjson
 import pytest
@@ -124,6 +125,19 @@ def test_after_a_refusal_whole_batches_are_folded_again() -> None:
     records, broker = events(3_000, [7]), Broker(episodes=LARGE)
     assert own(records, broker).committed < 200
     assert broker.refusals == 3
+
+
+def test_what_kafka_refuses_for_a_while_is_folded_in_whole_batches_afterwards() -> None:
+    class Patient(Broker):
+        def commit(self, *arguments: Any, **options: Any) -> None:
+            if self.refusals == 2:
+                self.bounds = {}
+            super().commit(*arguments, **options)
+
+    records, broker = events(BATCH_RECORDS, [7, 77]), Patient(episodes=LARGE)
+    partition = own(records, broker)
+    assert (broker.refusals, broker.letters()) == (2, {})
+    assert partition.committed < 80
 
 
 def test_an_event_that_waits_behind_a_gap_is_refused_when_its_time_has_come() -> None:
