@@ -26,6 +26,8 @@ Client: TypeAlias = Any
 """`redis.Redis`, whose own types do not know that it answers with bytes here."""
 
 _pack: Final = cast("Callable[[Command], bytes]", pack_command)  # its own type allows a command of one argument only
+ANSWER_S: Final = 15
+"""A command that Redis does not answer for so long, as a paused server does not, has failed: a request is then 503."""
 _TORN: Final = b"torn"
 _ANEW: Final = "a block was applied in part: delete the pipeline's keys in Redis, and memory is built anew"
 
@@ -118,7 +120,7 @@ def connect(url: str) -> Client:
     """A client that answers with bytes; it connects when first used. Raises SettingsError for what is no such URL."""
     try:
         return redis.Redis.from_url(
-            url, decode_responses=False, protocol=2, socket_connect_timeout=3, socket_timeout=15
+            url, decode_responses=False, protocol=2, socket_connect_timeout=3, socket_timeout=ANSWER_S
         )
     except ValueError as error:
         raise SettingsError(f"HMX_REDIS_URL={url!r}: {error}") from error
@@ -221,8 +223,10 @@ class Blocks:
     def completeness(self) -> Completeness:
         """One round trip."""
         damaged: set[str] = set()
-        positions, goals = snapshot(self._client, questions(self._keys), damaged)
-        return completeness(positions, goals, damaged)
+        asked = [*questions(self._keys), (b"SMEMBERS", self._keys.damaged)]
+        positions, goals, before = snapshot(self._client, asked, damaged)
+        whole = completeness(positions, goals, damaged)
+        return whole if whole.complete else completeness(positions, goals, {*damaged, *map(bytes.decode, before or ())})
 
     def positions(self) -> dict[str, int]:
         """topic/partition → position up to which its records are in memory."""

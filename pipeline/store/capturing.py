@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from pipeline.contracts.limits import SESSION_FORGOTTEN_MS
-from pipeline.store.blocks import Client, reachable
+from pipeline.store.blocks import Client, DamagedError, reachable
 from pipeline.store.keys import Keys
 
 HELD_MS: Final = 12_000
@@ -77,8 +77,13 @@ class Capturing:
         tenant = self._keys.tenant(tenant_id)
         keys = [tenant.capturing, *map(tenant.captures, sessions)]
         times = (HELD_MS * _US, WAITED_MS * _US, EMPTIED_MS * _US, self._epoch_ms, SESSION_FORGOTTEN_MS)
-        with reachable():
-            first = self._enter(keys=keys, args=[token, *times])
+        try:
+            with reachable():
+                first = self._enter(keys=keys, args=[token, *times])
+        except DamagedError:  # a key of another type: as if Redis had just been emptied of these
+            with reachable():
+                self._client.delete(*keys)
+            return {}
         return {session: int(at) for session, at in zip(sessions, first, strict=False)}
 
     def leave(self, tenant_id: str, token: str, last: Mapping[str, int]) -> None:

@@ -14,26 +14,30 @@ from pipeline.topology import ARTIFACTS, EPISODES, EVIDENCE, KNOWLEDGE
 
 LAYOUT: Final = 13
 
-KINDS: Final[Mapping[str, tuple[str, ...]]] = {
-    EPISODES: (
-        "event",
-        "session",
-        "spoken",
-        "newest",
-        "documents",
-        "rows",
-        "unsearched",
-        "term",
-        "tag",
-        "vector",
-        "expiring",
-        "edigests",
-    ),
-    EVIDENCE: ("contribution", "sample", "samples", "pcards", "pchanges", "cdigests"),
-    ARTIFACTS: ("artifact", "artifacts", "acards", "achanges", "adigests"),
-    KNOWLEDGE: ("knowledge", "known", "kcards", "kchanges", "kdigests"),
+KINDS: Final[Mapping[str, Mapping[str, str]]] = {
+    EPISODES: {
+        **dict.fromkeys(("event", "vector"), "list"),
+        **dict.fromkeys(("session", "spoken", "newest", "expiring"), "zset"),
+        **dict.fromkeys(("rows", "unsearched", "term", "tag"), "string"),
+        **dict.fromkeys(("documents", "edigests"), "hash"),
+    },
+    EVIDENCE: {
+        "contribution": "string",
+        **dict.fromkeys(("sample", "samples", "pchanges"), "zset"),
+        **dict.fromkeys(("pcards", "cdigests"), "hash"),
+    },
+    ARTIFACTS: {
+        "artifact": "string",
+        "achanges": "zset",
+        **dict.fromkeys(("artifacts", "acards", "adigests"), "hash"),
+    },
+    KNOWLEDGE: {
+        "knowledge": "string",
+        "kchanges": "zset",
+        **dict.fromkeys(("known", "kcards", "kdigests"), "hash"),
+    },
 }
-"""What follows the tenant in the keys that a topic fills."""
+"""What follows the tenant in the keys that a topic fills, and their type."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,6 +216,11 @@ class Keys:
     def topics(self) -> bytes:
         """Hash: topic → id of the one that memory was filled from."""
         return f"{self.root}:topics".encode()
+
+    @property
+    def damaged(self) -> bytes:
+        """Set of the kinds of keys for whose damage memory was built anew; until a look at all of it finds none."""
+        return f"{self.root}:damaged".encode()
 
     @property
     def tenants(self) -> bytes:

@@ -43,7 +43,7 @@ from pipeline.store.blocks import (
 )
 from pipeline.store.changes import Changes, Command
 from pipeline.store.keys import Keys
-from pipeline.store.mending import restored, topics_of
+from pipeline.store.mending import Spans, restored, spans, whole
 from pipeline.store.noted import Lost
 from pipeline.store.origin import appended_ms, owner
 from pipeline.store.projection import ProjectionError, Record, project
@@ -141,8 +141,8 @@ class Materialiser:
         self._trouble = "starting"
         self._turn = 0
         self._began = False
-        self._damaged = False
-        """Memory is to be forgotten and built anew."""
+        self._damaged = set[str]()
+        """Kinds of keys for whose damage memory is to be forgotten and built anew."""
         self._rebuilt: set[str] = set()
         """Kinds that memory was built anew for since a round found nothing: twice would be our defect."""
         self._evicted: tuple[Any, int] | None = None
@@ -177,7 +177,7 @@ class Materialiser:
                 LOG.warning("reading again from the stored positions: %s", reason)
             except (TornStateError, DamagedError) as error:
                 backoff = self._wait(stop, "redis", f"{error}; memory is built anew", backoff)
-                self._damaged = True
+                self._damaged = {"torn" if isinstance(error, TornStateError) else "mistyped"}
             except EvictingError as error:
                 if not self._began:
                     raise
@@ -242,11 +242,13 @@ class Materialiser:
         self._topic_ids = {topic: info.topic_id for topic, info in described.items()}
         places = [(topic, number) for topic, info in described.items() for number in range(info.partitions)]
         names = [f"{topic}/{number}" for topic, number in places]
-        if self._damaged or self._blocks.unguarded(names):
+        if not self._damaged and self._blocks.unguarded(names):
+            self._damaged = {"positions", "guard"}
+        if self._damaged:
             LOG.error("memory in Redis is damaged: it is forgotten, and built anew from the topics")
-            forget_damaged(self._client, self._keys, self._topic_ids, names)
+            forget_damaged(self._client, self._keys, self._topic_ids, names, self._damaged)
             METRICS.memory_mended.labels("all").inc()
-            self._damaged = False
+            self._damaged = set()
         for topic in forget_recreated(self._client, self._keys, self._topic_ids):
             LOG.error("another topic stands here now: what came from the old one is forgotten", extra=logs.at(topic))
             METRICS.materialiser_recreated.labels(topic).inc()
@@ -411,6 +413,7 @@ class Materialiser:
             found = self._sweep.step()
             if found is None:
                 self._rebuilt = set()
+                self._client.delete(self._keys.damaged)
                 return
             if found.broken - self._rebuilt:
                 self._rebuilt |= found.broken
@@ -419,29 +422,32 @@ class Materialiser:
                 self._restore(found.lost)
                 return
 
-    def _build_anew(self, kinds: Iterable[str], why: str) -> None:
+    def _build_anew(self, kinds: set[str], why: str) -> None:
         for kind in sorted(kinds):
             METRICS.provenance_failed.labels(kind).inc()
-        self._damaged = True
+        self._damaged = kinds
         raise _Restart(f"keys of kind {', '.join(sorted(kinds))} in Redis are damaged ({why}): memory is built anew")
 
     def _restore(self, lost: Sequence[Lost]) -> None:
         """Each from its topic, as far as Redis has read it."""
-        topics = topics_of(lost)
-        at = {p.name: p.stored for p in self._partitions.values() if p.topic in topics and p.stored is not None}
-        if self._blocks.mend(at, restored(self._keys, lost, self._read_again(topics))):
+        stored = {place: p.stored for place, p in self._partitions.items() if p.stored is not None}
+        everything = whole(lost, stored)
+        commands, found = restored(self._keys, lost, self._read_again(spans(self._client, lost, stored)))
+        if not found:  # what memory says of its place may be damaged too
+            commands, _ = restored(self._keys, lost, self._read_again(everything))
+        if self._blocks.mend({self._partitions[place].name: stored[place] for place in everything}, commands):
             for each in lost:
                 METRICS.memory_mended.labels(each.kind).inc()
                 LOG.error("%s was lost or altered in Redis: it is restored from its topic", each)
 
-    def _read_again(self, topics: set[str]) -> Iterator[Record]:
-        for partition in [p for p in self._partitions.values() if p.topic in topics]:
-            name, stored = self._prefix + partition.topic, partition.stored or 0
-            low = self._cluster.watermarks(name, partition.number).low
-            for message in read_partition(self._bootstrap, name, partition.number, Watermarks(low, stored)):
+    def _read_again(self, wanted: Spans) -> Iterator[Record]:
+        for (topic, number), (start, end) in wanted.items():
+            name = self._prefix + topic
+            low = max(start, self._cluster.watermarks(name, number).low)
+            for message in read_partition(self._bootstrap, name, number, Watermarks(low, end)):
                 self._beat = time.monotonic()
-                place = (partition.topic, partition.number, message.offset() or 0)
-                yield Record(*place, message.key() or b"", message.value(), headers_of(message))
+                offset = message.offset() or 0
+                yield Record(topic, number, offset, message.key() or b"", message.value(), headers_of(message))
 
     def _refuse_eviction(self) -> None:
         refuse_eviction(self._client)

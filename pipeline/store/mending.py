@@ -1,8 +1,9 @@
 """Records that were lost or altered in Redis, read once more from their topics.
 
 Enters: which records, and how far each partition stands in Redis. Leaves: the commands that restore them, idempotent as
-all projections are. Fails as reading Kafka does. A topic is read from its start: this is rare, and takes seconds for
-a million records.
+all projections are. Fails as reading Kafka and Redis does. Of a document, an artifact and a record of knowledge memory
+knows the offset, so only what stands from there to the last such offset is read. Of events and contributions a topic is
+read once from its start for all that were found together, up to 50: this takes seconds for a million records.
 """
 
 from collections import defaultdict
@@ -13,8 +14,8 @@ import orjson
 
 from pipeline.contracts.episode import RESERVED
 from pipeline.contracts.keys import encoded, split_key
-from pipeline.retrieval.postings import document_number
-from pipeline.store.blocks import kind_of
+from pipeline.retrieval.postings import OFFSET_BITS, document_number
+from pipeline.store.blocks import Client, kind_of, reachable
 from pipeline.store.changes import PUT, Command
 from pipeline.store.digests import digest_of_events
 from pipeline.store.keys import Keys
@@ -31,18 +32,50 @@ _TOPIC: Final[Mapping[str, str]] = {
 }
 
 
-def topics_of(lost: Iterable[Lost]) -> set[str]:
-    return {_TOPIC[each.kind] for each in lost}
+Spans = Mapping[tuple[str, int], tuple[int, int]]
+"""Topic and partition → from which offset to below which one it is read."""
 
 
-def restored(keys: Keys, lost: Iterable[Lost], records: Iterable[Record]) -> list[Command]:
-    """`records`: everything that stands in the topics of what is lost below Redis' positions, by partition."""
+def spans(client: Client, lost: Iterable[Lost], ends: Mapping[tuple[str, int], int]) -> Spans:
+    """Where memory says that what restores these stands, below `ends`; all up to there where it does not say so."""
+    found = dict[tuple[str, int], tuple[int, int]]()
+    for each in lost:
+        own = {place: end for place, end in ends.items() if place[0] == _TOPIC[each.kind]}
+        at = {place: offset for place in own if 0 <= (offset := _offset(client, each, place[1])) < own[place]}
+        for place, low in (at or dict.fromkeys(own, 0)).items():
+            before = found.get(place, (low, 0))
+            found[place] = min(low, before[0]), max(low + 1 if at else own[place], before[1])
+    return found
+
+
+def whole(lost: Iterable[Lost], ends: Mapping[tuple[str, int], int]) -> Spans:
+    """All of their topics below `ends`."""
+    topics = {_TOPIC[each.kind] for each in lost}
+    return {place: (0, end) for place, end in ends.items() if place[0] in topics}
+
+
+def _offset(client: Client, lost: Lost, partition: int) -> int:
+    """Where its last record stands; -1 where it is not known to stand in this partition."""
+    if lost.kind == DOCUMENT:
+        number = int(lost.name)
+        return number & (1 << OFFSET_BITS) - 1 if number >> OFFSET_BITS == partition else -1
+    changes = {"artifact": lost.tenant.artifact_changes, "knowledge": lost.tenant.knowledge_changes}.get(lost.kind)
+    if changes is None:
+        return -1
+    with reachable():
+        (score,) = client.pipeline().zscore(changes(partition), lost.name).execute(raise_on_error=False)
+    return int(score) if isinstance(score, float) else -1
+
+
+def restored(keys: Keys, lost: Iterable[Lost], records: Iterable[Record]) -> tuple[list[Command], bool]:
+    """And whether each was found. `records`: what stands in spans of the topics of what is lost, by partition."""
     wanted, found = set(lost), defaultdict[Lost, list[Record]](list)
     for record in records:
         for name in _names(keys, record):
             if name in wanted:
                 found[name].append(record)
-    return [command for name in wanted for command in _commands(keys, name, found[name])]
+    commands = [command for name in wanted for command in _commands(keys, name, found[name])]
+    return commands, all(found[name] for name in wanted)
 
 
 def _names(keys: Keys, record: Record) -> Iterator[Lost]:

@@ -52,11 +52,15 @@ return 1
 """
 
 
-def forget_damaged(client: Client, keys: Keys, topic_ids: Mapping[str, str], partitions: Iterable[str]) -> None:
-    """All of memory, as if every topic had been created again: it is filled anew. Readers are told meanwhile."""
+def forget_damaged(
+    client: Client, keys: Keys, topic_ids: Mapping[str, str], partitions: Iterable[str], kinds: Iterable[str]
+) -> None:
+    """All of memory, as if every topic had been created again: it is filled anew. Readers are told meanwhile, and which
+    kinds of keys were damaged."""
     with reachable(), client.pipeline(transaction=True) as pipe:
         pipe.delete(keys.goals, keys.positions, keys.topics, keys.tenants, *map(keys.guard, partitions))
         pipe.hset(keys.topics, mapping=dict.fromkeys(topic_ids, b"damaged"))
+        pipe.delete(keys.damaged).sadd(keys.damaged, *kinds)
         pipe.execute()
     forget_recreated(client, keys, topic_ids)
 

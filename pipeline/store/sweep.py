@@ -2,11 +2,12 @@
 
 Enters: Redis. Leaves: records that are not what their digests say, and kinds of keys that do not hold what the records
 beside them imply: each episode and record is projected once more, and what that writes must be there. Fails:
-StoreUnavailableError. Nothing is written here. Of a term with more than LOOKED_AT bytes only that it is there is seen.
+StoreUnavailableError. Nothing is written here. Of embeddings after LOOKED_AT bytes only that they are there is seen.
 """
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
+from itertools import cycle, islice
 from operator import eq
 from typing import Any, Final, NamedTuple
 from urllib.parse import unquote
@@ -32,8 +33,8 @@ LOOKED_AT: Final = 1_024
 _TOPIC: Final = {"event": EPISODES, "contribution": EVIDENCE, "artifact": ARTIFACTS, "knowledge": KNOWLEDGE}
 _OF_EPISODE: Final = frozenset({"documents", "rows", "term", "tag", "vector"})
 """Kinds that hold an episode's number, which the event itself does not know."""
-_FILLED: Final = frozenset({kind for kinds in KINDS.values() for kind in kinds})
-"""Kinds of keys that the topics fill, in tenants that are listed; a tenant has others beside."""
+_TYPES: Final = {kind: name.encode() for kinds in KINDS.values() for kind, name in kinds.items()}
+"""Of the keys that the topics fill, in tenants that are listed; a tenant has others beside."""
 _AT_MOST: Final = {
     "session": SESSION_STEPS,
     "spoken": SESSION_MESSAGES,
@@ -57,12 +58,16 @@ class _Fact(NamedTuple):
     key: bytes
     question: Command
     holds: Callable[[Any], bool]
+    further: Callable[[Any], bool] | None = None
+    """The same of the whole value, where only a part of it is asked for."""
 
 
 class Sweep:
     def __init__(self, client: Client, keys: Keys) -> None:
         self._client = client
         self._keys = keys
+        self._reached: dict[bytes, int] = {}
+        """Where in a long term of the tenant the postings of the episodes stand that were looked at last."""
         self._round = self._pieces()
 
     def step(self) -> Found | None:
@@ -79,19 +84,35 @@ class Sweep:
     def _pieces(self) -> Iterator[Callable[[], Found]]:
         with reachable():
             tenants = {name.decode() for name in self._client.smembers(self._keys.tenants)}
-        for tenant in (self._keys.tenant(name) for name in sorted(tenants)):
-            yield partial(self._settled, tenant, partial(self._census, tenant))
+        listed = [self._keys.tenant(name) for name in sorted(tenants)]
+        censuses = cycle([partial(self._settled, tenant, partial(self._census, tenant)) for tenant in listed])
+        yield from islice(censuses, len(listed))
+        for piece in self._all_of(listed):  # a round may take hours; what a whole tenant rests on is found in seconds
+            yield piece
+            yield from islice(censuses, 1)
+
+    def _all_of(self, tenants: Sequence[TenantKeys]) -> Iterator[Callable[[], Found]]:
+        for tenant in tenants:
             yield from self._of_episodes(tenant)
             for kind in _TOPIC:
                 yield from self._of_records(tenant, kind)
-        roots = {self._keys.tenant(name).root for name in tenants}
+        roots = {tenant.root for tenant in tenants}
         cursor: Any = None
         while cursor != 0:
             with reachable():
                 cursor, page = self._client.scan(cursor or 0, match=f"{_literal(self._keys.root)}:{{*", count=SCANNED)
-            page = [key for key in page if kind_of(key) in _FILLED]
-            unlisted = any(key.rpartition(b"}:")[0].decode() + "}" not in roots for key in page)
-            yield partial(self._tenants_listed, page) if unlisted else _nothing
+            page = [key for key in page if kind_of(key) in _TYPES]
+            yield partial(self._typed, page)
+            if any(key.rpartition(b"}:")[0].decode() + "}" not in roots for key in page):
+                yield partial(self._tenants_listed, page)
+
+    def _typed(self, page: Sequence[bytes]) -> Found:
+        """Each key is of its kind's type."""
+        with reachable(), self._client.pipeline(transaction=False) as pipe:
+            for key in page:
+                pipe.type(key)
+            types = pipe.execute()
+        return Found([], {kind_of(key) for key, found in zip(page, types, strict=True) if not _fits(key, found)})
 
     def _settled(self, tenant: TenantKeys, look: Callable[[], Found]) -> Found:
         """What is broken only while nothing of the tenant changes: else one part was seen before and one after."""
@@ -129,6 +150,7 @@ class Sweep:
             *((b"HLEN", tenant.digests(kind)) for kind in ("event", "contribution", "artifact", "knowledge")),
             *((b"HLEN", key) for keys in statuses for key in keys),
             *((b"ZRANGE", key, b"-1", b"-1", b"WITHSCORES") for _, key in told),
+            *((b"TYPE", f"{tenant.root}:{kind}".encode()) for kind in _TYPES),
         ]
         documents, rows, samples, newest, events, contributions, artifacts, known, *rest = snapshot(
             self._client, asked, broken
@@ -146,12 +168,15 @@ class Sweep:
             "cdigests": EVIDENCE not in topics or bool(contributions),
         }
         broken |= {kind for kind, well in agree.items() if not well}
+        types = [(asked.pop()[1], rest.pop()) for _ in _TYPES]
+        broken |= {kind_of(key) for key, found in types if not _fits(key, found)}
         for (name, key), last in zip(told, rest, strict=True):
             if not last or int(float(last[1])) != at[name]:
                 broken.add(kind_of(key))
         return Found([], broken)
 
     def _of_episodes(self, tenant: TenantKeys) -> Iterator[Callable[[], Found]]:
+        self._reached.clear()
         with reachable():
             (size,) = self._client.pipeline().strlen(tenant.rows).execute(raise_on_error=False)
         for start in range(0, size if isinstance(size, int) else 0, PAGE * ROW.itemsize):
@@ -234,7 +259,7 @@ class Sweep:
             except ProjectionError:
                 continue
             for command in commands:
-                yield from _facts_of(command, row)
+                yield from self._facts_of(command, row)
 
     def _untrue(self, facts: Sequence[_Fact]) -> set[str]:
         broken: set[str] = set()
@@ -243,7 +268,9 @@ class Sweep:
         answers = snapshot(self._client, [fact.question for fact in facts], broken)
         for fact, answer in zip(facts, answers, strict=True):
             kind = kind_of(fact.key)
-            if not fact.holds(answer) and not (kind in _AT_MOST and answer is None and self._is_full(fact.key, kind)):
+            if fact.holds(answer) or (kind in _AT_MOST and answer is None and self._is_full(fact.key, kind)):
+                continue
+            if fact.further is None or not fact.further(*snapshot(self._client, [(b"GET", fact.key)], broken)):
                 broken.add(kind)
         return broken
 
@@ -252,9 +279,49 @@ class Sweep:
             (count,) = self._client.pipeline().zcard(key).execute(raise_on_error=False)
         return isinstance(count, int) and count >= _AT_MOST[kind]
 
+    def _facts_of(self, command: Command, row: bytes | None) -> Iterator[_Fact]:
+        name, key, *rest = _plain(command)
+        appends = command[:2] == APPEND[:2]
+        kind = kind_of(command[4] if appends else key)
+        if kind == "version" or kind.endswith("digests") or (row is None and kind in _OF_EPISODE):
+            return
+        if appends:
+            for ending, part in zip(command[6::2], command[7::2], strict=True):
+                whole = command[4] + ending
+                start = self._reached.get(whole, 0)
+                question = (b"GETRANGE", whole, b"%d" % start, b"%d" % (start + LOOKED_AT - 1))
+                yield _Fact(whole, question, partial(self._has, part, whole, start), partial(self._has, part, whole, 0))
+        elif name == b"HSET":
+            for field, value in zip(rest[::2], rest[1::2], strict=True):
+                yield _Fact(key, (b"HGET", key, field), partial(eq, value))
+        elif name == b"SADD":
+            yield from (_Fact(key, (b"SISMEMBER", key, member), bool) for member in rest)
+        elif name == b"ZADD":
+            at_least = rest[0] == b"GT"
+            pairs = rest[1:] if at_least else rest
+            for score, member in zip(pairs[::2], pairs[1::2], strict=True):
+                holds = partial(_scored, float(score), at_least=at_least, any_score=kind.endswith("changes"))
+                yield _Fact(key, (b"ZSCORE", key, member), holds)
+        elif name == b"APPEND":
+            yield _Fact(key, (b"EXISTS", key), lambda there: bool(there) and rest[0] == row)
+        elif name == b"RPUSH" and kind == "vector":
+            yield _Fact(key, (b"LRANGE", key, b"0", b"%d" % (LOOKED_AT // 8)), partial(_holds, rest[0]))
 
-def _nothing() -> Found:
-    return Found([], set())
+    def _has(self, part: bytes, key: bytes, start: int, answer: Any) -> bool:
+        """Whether a string of parts of this length holds it. Parts and rows stand in the same order, so the next one is
+        looked for from about here."""
+        if not isinstance(answer, bytes) or len(answer) % POSTING.itemsize:
+            return False
+        for at in range(0, len(answer), len(part)):
+            if answer[at : at + len(part)] == part:
+                if at >= LOOKED_AT // 2:
+                    self._reached[key] = start + at
+                return True
+        return False
+
+
+def _fits(key: bytes, found: bytes) -> bool:
+    return found in (_TYPES[kind_of(key)], b"none")
 
 
 def _plain(command: Command) -> Command:
@@ -262,41 +329,6 @@ def _plain(command: Command) -> Command:
     if command[:2] == PUT[:2]:
         return (command[6], command[4], *command[7:])
     return (b"APPEND", command[3], command[6]) if command[:2] == ROWS[:2] else command
-
-
-def _facts_of(command: Command, row: bytes | None) -> Iterator[_Fact]:
-    name, key, *rest = _plain(command)
-    appends = command[:2] == APPEND[:2]
-    kind = kind_of(command[4] if appends else key)
-    if kind == "version" or kind.endswith("digests") or (row is None and kind in _OF_EPISODE):
-        return
-    if appends:
-        for ending, part in zip(command[6::2], command[7::2], strict=True):
-            whole = command[4] + ending
-            yield _Fact(whole, (b"GETRANGE", whole, b"0", b"%d" % (LOOKED_AT - 1)), partial(_has, part))
-    elif name == b"HSET":
-        for field, value in zip(rest[::2], rest[1::2], strict=True):
-            yield _Fact(key, (b"HGET", key, field), partial(eq, value))
-    elif name == b"SADD":
-        yield from (_Fact(key, (b"SISMEMBER", key, member), bool) for member in rest)
-    elif name == b"ZADD":
-        at_least = rest[0] == b"GT"
-        pairs = rest[1:] if at_least else rest
-        for score, member in zip(pairs[::2], pairs[1::2], strict=True):
-            holds = partial(_scored, float(score), at_least=at_least, any_score=kind.endswith("changes"))
-            yield _Fact(key, (b"ZSCORE", key, member), holds)
-    elif name == b"APPEND":
-        yield _Fact(key, (b"EXISTS", key), lambda there: bool(there) and rest[0] == row)
-    elif name == b"RPUSH" and kind == "vector":
-        yield _Fact(key, (b"LRANGE", key, b"0", b"%d" % (LOOKED_AT // 8)), partial(_holds, rest[0]))
-
-
-def _has(part: bytes, answer: Any) -> bool:
-    """Whether a string of parts of this length holds it, as far as it was looked at."""
-    if not isinstance(answer, bytes) or not answer or len(answer) % POSTING.itemsize:
-        return False
-    parts = {answer[at : at + len(part)] for at in range(0, len(answer), len(part))}
-    return part in parts or len(answer) == LOOKED_AT
 
 
 def _holds(row: bytes, answer: Any) -> bool:

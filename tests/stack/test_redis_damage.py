@@ -1,6 +1,6 @@
 """Keys of Redis that were deleted, cut or altered behind our back: nothing altered is served, all of it is mended."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -10,12 +10,19 @@ import pytest
 from redis.exceptions import RedisError, ResponseError
 
 from pipeline.observe.metrics import METRICS
+from pipeline.retrieval.postings import document_number
 from pipeline.settings import Settings
-from pipeline.store.blocks import kind_of
+from pipeline.store import sweep
+from pipeline.store.blocks import Client, kind_of, snapshot
+from pipeline.store.changes import Command
 from pipeline.store.fetch import Store
 from pipeline.store.keys import KINDS
+from pipeline.store.mending import spans
+from pipeline.store.noted import DOCUMENT, Lost
 from pipeline.store.projection import Record
-from pipeline.store.sweep import Sweep
+from pipeline.store.recreated import forget_damaged
+from pipeline.store.sweep import LOOKED_AT, Sweep
+from pipeline.topology import ARTIFACTS, EPISODES, EVIDENCE
 from tests.stack.test_redis_failover import server
 from tests.stack.test_service import ACME
 from tests.stack.test_store_knowledge import as_read, knowledge_of, said
@@ -170,6 +177,13 @@ def filled(kafka: str, redis_url: str) -> Iterator[tuple[Settings, Memory, dict[
     memory.client.close()
 
 
+def is_as(memory: Memory, before: dict[bytes, bytes]) -> bool:
+    try:
+        return memory.dump() == before
+    except (LookupError, TypeError, ValueError, ResponseError):  # while it changes
+        return False
+
+
 def kinds_of(memory: Memory) -> dict[str, bytes]:
     """A key of every kind that the layout has."""
     return {kind_of(key): key for key in sorted(memory.client.scan_iter(match=f"{memory.keys.root}*"), reverse=True)}
@@ -196,10 +210,7 @@ def test_a_key_of_any_kind_that_is_damaged_is_never_a_5xx_and_is_mended(
     def mended() -> bool:
         entries = reader.pack("deploy staging linter", session_id="s1").entries
         assert all(told.get(entry.source_id, entry.content) == entry.content for entry in entries)
-        try:
-            return memory.dump() == before
-        except (LookupError, TypeError, ValueError, ResponseError):  # while it changes
-            return False
+        return is_as(memory, before)
 
     until(mended, f"{kind} is mended")
     until(lambda: memory.store.completeness().complete, "complete again")
@@ -230,14 +241,7 @@ def test_what_a_server_has_evicted_is_found_and_memory_is_as_before(settings: Se
             until(lambda: memory.client.info("stats")["evicted_keys"] > 3 or evict(memory), "some keys are evicted")
             memory.client.config_set("maxmemory", 0)
             memory.client.config_set("maxmemory-policy", "noeviction")
-
-            def as_before() -> bool:
-                try:
-                    return memory.dump() == before
-                except (LookupError, TypeError, ValueError, ResponseError):  # while it changes
-                    return False
-
-            until(as_before, "memory is as it was")
+            until(lambda: is_as(memory, before), "memory is as it was")
             until(lambda: memory.store.completeness().complete, "complete again")
 
 
@@ -246,3 +250,92 @@ def evict(memory: Memory) -> bool:
     with suppress(RedisError):
         memory.client.set("room", b"x")
     return False
+
+
+STRAY = (
+    "expiring", "pcards", "pchanges:0", "unsearched", "kcards", "artifacts:archived", "known:retracted", "tag:nobody",
+    "vector:unknown", "session:nobody",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("name", STRAY)
+def test_a_key_of_the_wrong_type_that_nothing_rests_on_goes_by_itself(
+    filled: tuple[Settings, Memory, dict[bytes, bytes]], name: str
+) -> None:
+    _, memory, before = filled
+    key = f"{memory.keys.tenant('acme').root}:{name}".encode()
+    memory.client.delete(key)
+    memory.client.xadd(key, {"a": "b"})
+    until(lambda: is_as(memory, before), "memory is as before")
+    until(lambda: memory.store.completeness().complete, "complete again")
+
+
+def test_the_kinds_that_memory_is_built_anew_for_are_named_until_it_is_whole(
+    settings: Settings, memory: Memory
+) -> None:
+    memory.write(*numbered(records()))
+    memory.blocks.begin_fill({"hmx.episodes.v1/0": (0, 1)})
+    forget_damaged(memory.client, memory.keys, {EPISODES: "id"}, ["hmx.episodes.v1/0"], {"known"})
+    memory.blocks.begin_fill({"hmx.episodes.v1/0": (0, 1)})
+    with serving(settings) as service:
+        until(lambda: "keys of kind known" in service.get("/readyz").json()["memory_filled"], "/readyz names it")
+    memory.write(*numbered(episodes("e1")))
+    assert memory.store.completeness().complete
+
+
+def test_captures_go_on_where_a_key_of_theirs_is_of_another_type(memory: Memory) -> None:
+    tenant = memory.keys.tenant("acme")
+    for key in (tenant.capturing, tenant.captures("s1")):
+        memory.client.delete(key)
+        memory.client.xadd(key, {"a": "b"})
+        capturing = memory.store.capturing(0)
+        until(lambda capturing=capturing: capturing.enter("acme", "me", ["s1"]), "the session is given out")
+        capturing.leave("acme", "me", {"s1": 7})
+
+
+def common(count: int) -> list[Record]:
+    """Episodes that share their terms."""
+    return [episode_as_read(episode(f"e{n}", "deploy staging", index=n), n) for n in range(count)]
+
+
+def test_postings_of_a_term_are_looked_at_however_many_there_are(
+    memory: Memory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[Command] = []
+
+    def counted(client: Client, commands: Sequence[Command], damaged: set[str]) -> list[Any]:
+        asked.extend(commands)
+        return snapshot(client, commands, damaged)
+
+    monkeypatch.setattr(sweep, "snapshot", counted)
+    memory.write(*common(500))
+    assert not any(found.broken for found in iter(Sweep(memory.client, memory.keys).step, None))
+    assert not [one for one in asked if one[0] == b"GET" and b":term:" in one[1]], "only parts of them are read"
+    term = memory.keys.tenant("acme").postings("deploy")
+    whole = memory.client.get(term)
+    assert len(whole) > 3 * LOOKED_AT
+    for at in (LOOKED_AT + 1, 2 * LOOKED_AT, len(whole) - 8):
+        memory.client.set(term, whole[:at] + bytes([whole[at] ^ 1]) + whole[at + 1 :])
+        broken = set().union(*(found.broken for found in iter(Sweep(memory.client, memory.keys).step, None)))
+        assert broken == {"term"}
+
+
+def test_what_restores_a_record_is_read_from_where_memory_says_it_stands(memory: Memory) -> None:
+    memory.write(*numbered(records()))
+    tenant, ends = memory.keys.tenant("acme"), {(ARTIFACTS, 0): 9, (EPISODES, 0): 9, (EPISODES, 1): 9, (EVIDENCE, 0): 9}
+    document = str(document_number(1, 5))
+    assert spans(memory.client, [Lost(tenant, "artifact", "a2")], ends) == {(ARTIFACTS, 0): (1, 2)}
+    assert spans(memory.client, [Lost(tenant, DOCUMENT, document)], ends) == {(EPISODES, 1): (5, 6)}
+    assert spans(memory.client, [Lost(tenant, "contribution", "c1")], ends) == {(EVIDENCE, 0): (0, 9)}
+    both = [Lost(tenant, DOCUMENT, document), Lost(tenant, "event", "e1")]
+    assert spans(memory.client, both, ends) == {(EPISODES, 0): (0, 9), (EPISODES, 1): (0, 9)}
+
+
+def test_a_record_is_restored_also_where_memory_is_wrong_about_its_place(
+    filled: tuple[Settings, Memory, dict[bytes, bytes]],
+) -> None:
+    _, memory, before = filled
+    tenant = memory.keys.tenant("acme")
+    memory.client.zadd(tenant.artifact_changes(0), {"a1": 1})
+    memory.client.set(tenant.artifact("a1"), b"{}")
+    until(lambda: is_as(memory, before), "it is restored, and so is its place")

@@ -5,6 +5,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from pipeline.local.redis import Redis
 from pipeline.local.redis import redis as local_redis
 from pipeline.service.main import run_service
 from pipeline.settings import Settings
+from pipeline.store import blocks
 from pipeline.store.blocks import EvictingError, StoreUnavailableError, refuse_eviction
 from pipeline.store.fetch import Store
 from pipeline.store.materialiser import Materialiser
@@ -241,3 +243,21 @@ def test_while_redis_is_being_filled_packs_say_so_or_refuse(settings: Settings, 
             assert asked().json()["metadata"]["memory_complete"] in (False, True)
             until(lambda: asked().json()["metadata"]["memory_complete"], "complete again")
     assert Store(memory.client, memory.keys).completeness().complete
+
+
+def test_a_server_that_is_paused_is_waited_for_in_bounds_and_then_answers_again(
+    settings: Settings, memory: Memory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(blocks, "ANSWER_S", 0.5)
+    with server(tmp_path / "r") as own, serving(replace(settings, redis_url=own.url)) as service:
+        there = Memory(own.url, settings.topic_prefix)
+        there.write(episode_as_read(episode("e1", "deploy staging"), 0))
+        ask = partial(service.post, "/v1/hmx/context-packs", json={"query": "deploy staging"}, headers=ACME)
+        before = ask().json()["entries"]
+        assert before
+        there.client.client_pause(6_000)
+        refused = ask()
+        assert "Redis does not answer" in is_problem(refused, 503, "redis_unavailable")["detail"]
+        assert int(refused.headers["retry-after"]) > 0
+        until(lambda: ask().status_code == 200, "it answers again")
+        assert ask().json()["entries"] == before
