@@ -3,8 +3,8 @@
 A session is appended to by one process at a time, so that its sequences rise in the log whichever process takes a
 capture. Enters: a process' token, and sessions of a tenant. Leaves: the sequence each may begin with: above every one
 before, and not below the time of Redis, which goes on when Redis is emptied. Whoever waits goes before whoever comes
-back. A process that dies holds its sessions for HELD_MS. Where Redis has just been emptied, nobody is let in for
-EMPTIED_MS: by then who held a session has appended. Fails with StoreUnavailableError.
+back. A process that dies holds its sessions for HELD_MS. Where Redis is empty, nobody is let in for EMPTIED_MS: by then
+who held a session has appended. This is once for all tenants. Fails with StoreUnavailableError.
 """
 
 from collections.abc import Mapping, Sequence
@@ -75,7 +75,7 @@ class Capturing:
     def enter(self, tenant_id: str, token: str, sessions: Sequence[str]) -> dict[str, int]:
         """The first sequence of each session; nothing while another process appends to one of them."""
         tenant = self._keys.tenant(tenant_id)
-        keys = [tenant.capturing, *map(tenant.captures, sessions)]
+        keys = [self._keys.capturing, *map(tenant.captures, sessions)]
         times = (HELD_MS * _US, WAITED_MS * _US, EMPTIED_MS * _US, self._epoch_ms, SESSION_FORGOTTEN_MS)
         try:
             with reachable():

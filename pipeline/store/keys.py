@@ -64,11 +64,6 @@ class TenantKeys:
         """Sorted set of the ids of events with a time to live by when it ends, milliseconds."""
         return self._key("expiring")
 
-    @property
-    def capturing(self) -> bytes:
-        """String: from when on captures are taken, microseconds; absent where Redis was emptied (see capturing)."""
-        return self._key("capturing")
-
     def captures(self, session_id: str) -> bytes:
         """Hash: who appends captures to the session, who is next, and the last sequence."""
         return self._key("captures", session_id)
@@ -216,6 +211,11 @@ class Keys:
     def topics(self) -> bytes:
         """Hash: topic → id of the one that memory was filled from."""
         return f"{self.root}:topics".encode()
+
+    @property
+    def capturing(self) -> bytes:
+        """String: from when on captures are taken, microseconds; absent where Redis was emptied (see capturing)."""
+        return f"{self.root}:capturing".encode()
 
     @property
     def damaged(self) -> bytes:

@@ -19,12 +19,14 @@ from hippocortex.wrap import wrap
 
 from pipeline.intake.decode import Accepted, decode
 from pipeline.kafka.clients import Cluster, read_partition
+from pipeline.service.dialect import minting
 from pipeline.service.dialect.capture import BATCH_EVENTS
 from pipeline.settings import Settings
 from pipeline.store.blocks import Blocks, connect
 from pipeline.store.keys import Keys
 from pipeline.store.projection import Record, commands_of
 from pipeline.topology import EVENTS
+from tests.support.events import event
 from tests.support.memory import T0, artifact, artifact_as_read, episode, episode_as_read, procedure
 from tests.support.pipeline import create_topics, new_settings
 from tests.support.service import serving
@@ -354,11 +356,20 @@ def test_a_key_has_a_limit_and_is_told_of_it(settings: Settings, tmp_path: Path)
 
 
 @pytest.mark.requirement("O-10")
-def test_without_redis_captures_go_on_and_reading_says_why_not(kafka: str) -> None:
+def test_without_redis_events_go_on_and_captures_and_reading_say_why_not(
+    kafka: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(minting, "WAIT_S", 0.1)
     settings = new_settings(kafka, "redis://127.0.0.1:1")
     create_topics(settings, partitions=2)
     with serving(settings) as service, SyncHippocortex("hx_test_acme", base_url=f"{service.base_url}/v1") as client:
-        assert client.capture(said("s", idempotencyKey="k")).status == "ingested"
+        sent = service.post(
+            "/v1/hmx/events", json=[event(tenant_id="acme")], headers={"Authorization": "Bearer hx_test_acme"}
+        )
+        assert sent.status_code == 202
+        with pytest.raises(HippocortexError) as refused:
+            client.capture(said("s", idempotencyKey="k"))
+        is_error(refused, "service_unavailable", 503)
         with pytest.raises(HippocortexError) as raised:
             client.synthesize("staging")
         is_error(raised, "service_unavailable", 503)

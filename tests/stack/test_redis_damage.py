@@ -285,7 +285,7 @@ def test_the_kinds_that_memory_is_built_anew_for_are_named_until_it_is_whole(
 
 def test_captures_go_on_where_a_key_of_theirs_is_of_another_type(memory: Memory) -> None:
     tenant = memory.keys.tenant("acme")
-    for key in (tenant.capturing, tenant.captures("s1")):
+    for key in (memory.keys.capturing, tenant.captures("s1")):
         memory.client.delete(key)
         memory.client.xadd(key, {"a": "b"})
         capturing = memory.store.capturing(0)

@@ -71,6 +71,14 @@ def test_where_redis_was_emptied_nobody_appends_before_the_last_one_has(
     assert shared.enter("acme", "b", ["t"]) == {}
 
 
+def test_a_tenant_that_nobody_has_seen_does_not_wait(
+    memory: Memory, shared: Capturing, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert shared.enter("acme", "a", ["s"])
+    monkeypatch.setattr(capturing, "EMPTIED_MS", 60_000)
+    assert shared.enter("globex", "a", ["s"])
+
+
 def test_what_was_appended_is_known_to_all(memory: Memory, shared: Capturing) -> None:
     shared.appended("acme", ["e1", "e 2"])
     other = Capturing(memory.client, memory.keys, EPOCH_MS)

@@ -175,7 +175,7 @@ class Memory:
         found = {}
         for key in self.client.scan_iter(match=f"{self.keys.prefix}hmx:*"):
             own = (self.keys.filling, self.keys.goals, self.keys.damaged)
-            if key in own or b"}:captur" in key:  # captures are of no topic
+            if key in own or b":captur" in key:  # captures are of no topic
                 continue
             kind = self.client.type(key)
             value = {

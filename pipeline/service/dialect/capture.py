@@ -29,7 +29,7 @@ from pipeline.observe.metrics import METRICS
 from pipeline.service.access import Writer
 from pipeline.service.body import parsed, read_body
 from pipeline.service.dialect.envelope import success
-from pipeline.service.dialect.minting import EPOCH_MS, LONGEST, Clock, Holds, Minted, keyed_id, random_id
+from pipeline.service.dialect.minting import EPOCH_MS, LONGEST, Holds, Minted, keyed_id, random_id
 from pipeline.service.dialect.usage import Usage
 from pipeline.service.dialect.words import described
 from pipeline.service.events import BODY_BYTES, Refused, Status, append, check, slices
@@ -113,7 +113,7 @@ class Captures:
         self._parsing = parsing
         self._reading = reading
         self._capturing = store.capturing(EPOCH_MS)
-        self._holds = Holds(self._capturing, reading, Clock())
+        self._holds = Holds(self._capturing, reading)
         self._known: OrderedDict[tuple[str, str], None] = OrderedDict()
         self._appending: dict[tuple[str, str], asyncio.Future[None]] = {}
 

@@ -3,8 +3,8 @@
 The sequence is a hybrid logical clock: milliseconds since 2020 and a counter of 4,096 within each, below 2^53 until
 2089, so that no store can lose a digit. It says only in which order events came: each event says so, and no window
 waits for its gaps. A process holds a session while it appends to it: in the log the session's sequences rise strictly,
-whichever process takes a capture and though Redis is emptied meanwhile. Without Redis each process counts by its own
-clock: its own sequences rise, and those of two processes may cross.
+whichever process takes a capture and though Redis is emptied meanwhile. While Redis does not answer nobody knows who
+holds a session: captures to one that this process does not hold wait, and are then refused.
 """
 
 import asyncio
@@ -12,12 +12,12 @@ import secrets
 import time
 import uuid
 import weakref
-from collections.abc import AsyncIterator, Callable, Collection, Mapping
+from collections.abc import AsyncIterator, Collection, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from typing import Final, NamedTuple
 
 from pipeline.contracts.ids import content_id
-from pipeline.service.problems import RETRY, Kind, ProblemError
+from pipeline.service.problems import RETRY, Kind, ProblemError, unavailable
 from pipeline.service.turns import Turns
 from pipeline.store.blocks import StoreUnavailableError
 from pipeline.store.capturing import Capturing
@@ -29,6 +29,8 @@ HOLD_S: Final = 0.05
 """A process that has held a session for so long lets another one have it."""
 WAIT_S: Final = 10.0
 LOOK_S: Final = (0.002, 0.02)
+AWAY_S: Final = 0.5
+"""Between attempts at a Redis that does not answer."""
 
 
 class Minted(NamedTuple):
@@ -41,34 +43,12 @@ LONGEST: Final = Minted(2**53 - 1, EPOCH_MS)
 """As long as one can be, written out: what fits with it fits with any."""
 
 
-def machine_ms() -> int:
-    return time.time_ns() // 1_000_000
-
-
-class Clock:
-    """Not for several threads at once."""
-
-    def __init__(self, now_ms: Callable[[], int] = machine_ms) -> None:
-        self._now_ms = now_ms
-        self._last = 0
-
-    def next(self) -> Minted:
-        """After every one of this process. More than 4,096 in a millisecond run ahead of the machine's clock."""
-        return self.given(max(self._last + 1, (self._now_ms() - EPOCH_MS) << COUNTER_BITS))
-
-    def given(self, sequence: int) -> Minted:
-        self._last = max(self._last, sequence)
-        return Minted(sequence, (sequence >> COUNTER_BITS) + EPOCH_MS)
-
-
 class Hold:
-    """A session that this process appends to; without Redis no `token` says so to others."""
+    """A session that this process appends to; `token` says so to others."""
 
-    def __init__(self, clock: Clock, first: int | None, token: str) -> None:
-        self._clock = clock
-        self._first = first
+    def __init__(self, first: int, token: str) -> None:
         self.token = token
-        self.last = 0
+        self.last = first - 1
         self.users = 0
         self.left = asyncio.Event()
         self._until = time.monotonic() + HOLD_S
@@ -80,24 +60,22 @@ class Hold:
 
     def next(self) -> Minted:
         """After every one before in the session."""
-        minted = self._clock.next() if self._first is None else self._clock.given(max(self.last + 1, self._first))
-        self.last = minted.sequence
-        return minted
+        self.last += 1
+        return Minted(self.last, (self.last >> COUNTER_BITS) + EPOCH_MS)
 
 
 class Holds:
     """The sessions that this process appends to. Belongs to one event loop."""
 
-    def __init__(self, capturing: Capturing, turns: Turns, clock: Clock) -> None:
+    def __init__(self, capturing: Capturing, turns: Turns) -> None:
         self._capturing = capturing
         self._turns = turns
-        self._clock = clock
         self._held: dict[tuple[str, str], Hold] = {}
         self._gates: weakref.WeakValueDictionary[tuple[str, str], asyncio.Lock] = weakref.WeakValueDictionary()
 
     @asynccontextmanager
     async def of(self, tenant: str, sessions: Collection[str]) -> AsyncIterator[Mapping[str, Hold]]:
-        """Raises ProblemError where another process has one of them for too long."""
+        """Raises ProblemError where another process has one of them for too long, or Redis does not say who has."""
         holds: dict[str, Hold] = {}
         async with AsyncExitStack() as gates:
             for session in sorted(sessions):
@@ -120,16 +98,17 @@ class Holds:
     async def _enter(self, tenant: str, sessions: list[str]) -> dict[tuple[str, str], Hold]:
         token = secrets.token_hex(8)
         deadline, pause = time.monotonic() + WAIT_S, LOOK_S[0]
-        first: Mapping[str, int | None]
         while True:
+            why_not = ProblemError(Kind.BUSY, "another process appends to the session; send it again", RETRY)
             try:
                 first = await self._turns.run(tenant, self._capturing.enter, tenant, token, sessions)
-            except StoreUnavailableError:
-                first, token = dict.fromkeys(sessions), ""
+            except StoreUnavailableError as error:
+                detail = f"{error}: who appends to the session is not known, so nothing was taken; send it again"
+                first, why_not, pause = {}, unavailable(Kind.REDIS_UNAVAILABLE, detail), AWAY_S
             if first:
-                return {(tenant, session): Hold(self._clock, at, token) for session, at in first.items()}
+                return {(tenant, session): Hold(at, token) for session, at in first.items()}
             if time.monotonic() + pause > deadline:
-                raise ProblemError(Kind.BUSY, "another process appends to the session; send it again", RETRY)
+                raise why_not
             await asyncio.sleep(pause)
             pause = min(2 * pause, LOOK_S[1])
 
@@ -143,9 +122,8 @@ class Holds:
             for session in last:
                 del self._held[tenant, session]
             try:
-                if token:
-                    with suppress(StoreUnavailableError, ProblemError):  # others wait for a while then
-                        await self._turns.run(tenant, self._capturing.leave, tenant, token, last)
+                with suppress(StoreUnavailableError, ProblemError):  # others wait for a while then
+                    await self._turns.run(tenant, self._capturing.leave, tenant, token, last)
             finally:
                 for session in last:
                     holds[session].left.set()

@@ -11,7 +11,7 @@ import pytest
 
 from pipeline.service import turns
 from pipeline.service.dialect import minting
-from pipeline.service.dialect.minting import EPOCH_MS, Clock, Holds
+from pipeline.service.dialect.minting import Holds
 from pipeline.service.problems import Kind, ProblemError
 from pipeline.service.turns import Turns
 from pipeline.store.blocks import StoreUnavailableError
@@ -44,7 +44,7 @@ class Shared:
 
 
 def holds(shared: Shared, places: Turns | None = None) -> Holds:
-    return Holds(cast("Any", shared), places or Turns(4, 4), Clock(lambda: EPOCH_MS + 1_000))
+    return Holds(cast("Any", shared), places or Turns(4, 4))
 
 
 async def numbers(process: Holds, *sessions: str, waits: float = 0.0) -> dict[str, int]:
@@ -110,13 +110,42 @@ def test_whoever_waits_too_long_for_another_process_is_told(monkeypatch: pytest.
     asyncio.run(test())
 
 
-def test_without_redis_the_clock_goes_on_above_what_was_given() -> None:
+@pytest.mark.requirement("Y25")
+def test_while_redis_is_away_no_sequence_is_minted_for_a_session_that_is_not_held(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(minting, "WAIT_S", 0.05)
+    monkeypatch.setattr(minting, "AWAY_S", 0.01)
+
     async def test() -> None:
         shared = Shared()
-        shared.last["s"] = 10**9
         process = holds(shared)
-        before = (await numbers(process, "s"))["s"]
+        async with process.of("acme", ["s"]) as held:
+            shared.away = True
+            held["s"].next()
+            assert await numbers(process, "s") == {"s": 2}, "it holds this one already"
+            with pytest.raises(ProblemError) as refused:
+                await numbers(process, "t")
+            shared.away = False
+        assert refused.value.kind is Kind.REDIS_UNAVAILABLE
+        assert refused.value.headers is not None
+        assert "Retry-After" in refused.value.headers
+        assert await numbers(process, "t") == {"t": 1}
+
+    asyncio.run(test())
+
+
+@pytest.mark.requirement("Y25")
+def test_a_capture_waits_for_a_redis_that_is_soon_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(minting, "AWAY_S", 0.01)
+
+    async def test() -> None:
+        shared = Shared()
         shared.away = True
-        assert (await numbers(process, "s"))["s"] > before > 10**9
+        waiting = asyncio.create_task(numbers(holds(shared), "s"))
+        await asyncio.sleep(0.05)
+        assert not waiting.done()
+        shared.away = False
+        assert await waiting == {"s": 1}
 
     asyncio.run(test())
