@@ -80,6 +80,9 @@ class Metrics:
         ["topic"],
     )
     materialiser_unreadable = Counter("hmx_materialiser_unreadable_records", "Records left out of memory", ["topic"])
+    unsearched = Counter(
+        "hmx_materialiser_unsearched", "Episodes that no search finds, for their tenant's index is full (by all fills)"
+    )
     materialiser_retries = Counter(
         "hmx_materialiser_retries", "Retries: kafka or redis failed, or Redis had other positions", ["cause"]
     )

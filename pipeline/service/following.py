@@ -22,7 +22,7 @@ from pipeline.kafka.topics import KafkaUnreachableError
 from pipeline.kafka.unread import Place
 from pipeline.observe.metrics import METRICS
 from pipeline.service import position
-from pipeline.service.inbox import Ending, Inbox
+from pipeline.service.inbox import Ending, Inbox, Room
 from pipeline.service.problems import RETRY, Kind, ProblemError, unavailable
 from pipeline.settings import Settings
 from pipeline.topology import ARTIFACTS, EPISODES
@@ -76,6 +76,7 @@ class Following:
         self._tail = Tail(settings.require_kafka(), settings.topic_prefix, (EPISODES, ARTIFACTS))
         self._open: Counter[str] = Counter()
         self._inboxes: set[Inbox] = set()
+        self._room = Room()
         self._turns = asyncio.Semaphore(CONSUMERS)
         self._joining = asyncio.Lock()  # one thread is enough where Kafka does not answer
         self._under_way: asyncio.Task[Marks] | None = None
@@ -168,7 +169,11 @@ class Following:
 
     async def follow(self, tenant: str, topics: Sequence[str], start: Start, may_go_on: GoOn) -> AsyncGenerator[Step]:
         """Without end but for an `Ending`. `start.positions` move along."""
-        inbox, owner, positions = Inbox(frozenset(topics)), join_key(tenant).encode(), start.positions
+        inbox, owner, positions = (
+            Inbox(frozenset(topics), tenant, self._room),
+            join_key(tenant).encode(),
+            start.positions,
+        )
         places = [place for place in sorted(positions) if place[0] in topics]
 
         def own(key: bytes) -> bool:
@@ -195,6 +200,7 @@ class Following:
         finally:
             self._tail.leave(owner, inbox)
             self._inboxes.discard(inbox)
+            inbox.close()
         yield inbox.ending or Ending.REVOKED
 
     async def _joined(self, owner: bytes, inbox: Inbox) -> dict[Place, int]:

@@ -9,7 +9,7 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from typing import Annotated, Final, Generic
 
 import orjson
@@ -19,6 +19,7 @@ from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import Response
 
 from pipeline.contracts.instants import format_ms
+from pipeline.contracts.limits import MB
 from pipeline.kafka.state_topics import state_records
 from pipeline.kafka.topics import TopicsError
 from pipeline.observe.asked import figures
@@ -52,17 +53,26 @@ TENANTS: Final = 32
 """Whose tables are kept, those who asked last."""
 NEWEST: Final = 20_000
 """Offsets of each partition of a state topic that a table is made of at least, the last ones; `hmx table` reads all."""
+TABLES_BYTES: Final = 64 * MB
+"""Of a stage's tables that are kept; for more, those go whose tenants have not asked for the longest time."""
+ROW: Final = 400
+"""About what a row takes beside its texts."""
 ROWS: Final = 500
 JSON: Final = "application/json"
 
 router: Final = APIRouter(prefix="/v1/hmx", tags=["operating"])
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Table(Generic[R]):
     rows: list[R]
     left_out: int
     """At most so many records of the state topic, the oldest: where there are any, it may not be whole."""
+
+    @cached_property
+    def nbytes(self) -> int:
+        """About what it takes in memory."""
+        return sum(ROW + sum(map(len, row.name)) + len(getattr(row, "title", "")) for row in self.rows)
 
     def answer(self, sort: SessionSort | PatternSort, totals: Callable[[list[R]], dict[str, int]], limit: int) -> bytes:
         rows = [row.as_json() for row in in_order(self.rows, sort)[:limit]]
@@ -79,20 +89,29 @@ class Tables(Generic[R]):
         self._rows: Callable[[Iterable[StateRecord], str], list[R]] = rows
         self._turn = asyncio.Lock()
         self._kept: OrderedDict[str, Kept[Table[R]]] = OrderedDict()
+        self._sizes: dict[str, int] = {}
 
     async def get(self, tenant: str) -> Table[R]:
         """Raises ProblemError where Kafka does not answer."""
-        kept = self._kept.setdefault(tenant, Kept(partial(self._read, tenant), TABLE_KEPT_S, TABLE_KEPT_TIMES))
-        self._kept.move_to_end(tenant)
-        if len(self._kept) > TENANTS:
-            self._kept.popitem(last=False)
         try:
             async with self._turn:
-                return await kept.get()
+                kept = self._kept.setdefault(tenant, Kept(partial(self._read, tenant), TABLE_KEPT_S, TABLE_KEPT_TIMES))
+                self._kept.move_to_end(tenant)
+                while len(self._kept) > TENANTS:
+                    self._forget()
+                table = await kept.get()
+                self._sizes[tenant] = table.nbytes
+                while sum(self._sizes.values()) > TABLES_BYTES:
+                    self._forget()
+                return table
         except KafkaException as error:
             raise unavailable(Kind.KAFKA_UNAVAILABLE, f"the state topic can't be read: {error.args[0].str()}") from None
         except (TopicsError, TimeoutError) as error:
             raise unavailable(Kind.KAFKA_UNAVAILABLE, str(error)) from None
+
+    def _forget(self) -> None:
+        tenant, _ = self._kept.popitem(last=False)
+        self._sizes.pop(tenant, None)
 
     def _read(self, tenant: str) -> Table[R]:
         left_out: list[int] = []

@@ -16,9 +16,10 @@ from hiredis import pack_command
 from redis import exceptions
 from redis.exceptions import ResponseError
 
+from pipeline.observe.metrics import METRICS
 from pipeline.retrieval.completeness import Completeness
 from pipeline.settings import SettingsError
-from pipeline.store.changes import Command
+from pipeline.store.changes import ROWS, Command
 from pipeline.store.filling import begun, completeness, questions
 from pipeline.store.keys import Keys
 
@@ -187,6 +188,8 @@ class Blocks:
             if failed := [answer for answer in answers[-1] if isinstance(answer, ResponseError)]:
                 _answers(connection, [(b"HSET", self._keys.positions, name, _TORN)])
                 raise TornStateError(f"{_ANEW}: {failed[0]}")
+        said = zip(commands, answers[-1], strict=False)
+        METRICS.unsearched.inc(sum(left for command, left in said if command[:2] == ROWS[:2]))
         return Stands(new, ours=True)
 
     def read_again(self) -> None:

@@ -34,10 +34,11 @@ twice as much, and the server a little less."""
 PUT: Final = (b"EVAL", _IF_ROOM + b"if not full then call(ARGV[2], KEYS[2], unpack(ARGV, 3)) end", b"2")
 ROWS: Final = (
     b"EVAL",
-    _IF_ROOM + b"if full then call('INCRBY', KEYS[2], ARGV[3]) else call('APPEND', KEYS[1], ARGV[2]) end",
+    _IF_ROOM + b"if not full then call('APPEND', KEYS[1], ARGV[2]) return 0 end "
+    b"call('INCRBY', KEYS[2], ARGV[3]) return tonumber(ARGV[3])",
     b"2",
 )
-"""The last of a block's, for the others go by it."""
+"""The last of a block's, for the others go by it. Answers how many documents there was no room for."""
 _TRIM_PATTERNS: Final = (
     b"EVAL",
     b"""

@@ -2,6 +2,7 @@
 
 import pytest
 
+from pipeline.observe.metrics import METRICS
 from pipeline.retrieval.postings import ROW, document_number
 from pipeline.store import changes
 from pipeline.store.fetch import Store
@@ -16,12 +17,14 @@ def test_a_full_index_takes_no_more_episodes_and_everything_else_goes_on(
     monkeypatch.setattr(changes, "SEARCHED", 30)
     writer, tenant = Writer(7), memory.keys.tenant("acme")
     said = writer.episodes(80)
+    before = METRICS.unsearched._value.get()
     for start in range(0, 80, 10):
         memory.write(*said[start : start + 10])
     searched = memory.client.strlen(tenant.rows) // ROW.itemsize
     assert 20 < searched <= 30
     assert memory.client.hlen(tenant.documents) == searched
     assert int(memory.client.get(tenant.unsearched)) == 80 - searched
+    assert METRICS.unsearched._value.get() - before == 80 - searched
     last = writer.episodes(1, tenant="other")
     memory.write(*last)
     assert int(memory.client.exists(memory.keys.tenant("other").unsearched)) == 0, "another tenant has room of its own"

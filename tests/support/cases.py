@@ -295,7 +295,7 @@ CASES = (
         "episodes without end in Redis",
         f"a tenant's index has {SEARCHED:,} episodes, for a string of Redis ends at 512 MB: what comes then is found "
         "by its id and in its session, and no search finds it",
-        "the tenant's key …:unsearched in Redis counts them",
+        "`hmx_materialiser_unsearched`; the tenant's key …:unsearched in Redis counts its own",
         "give what is searched apart a tenant of its own",
         {"stack/test_full_index.py": ("test_a_full_index_takes_no_more_episodes_and_everything_else_goes_on",)},
     ),

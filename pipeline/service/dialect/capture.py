@@ -41,6 +41,7 @@ from pipeline.store.fetch import Store
 
 BATCH_EVENTS: Final = 1_000
 REMEMBERED: Final = 65_536
+"""Ids made of keys, each of 36 characters and of a tenant's own: some 15 MB. Of others Redis is asked."""
 AGENT: Final = "default"
 _AGENT: Final = ("agentId", "agent_id", "agent_name", "agentName")
 _KEY: Final = ("idempotencyKey", "idempotency_key")
@@ -114,19 +115,19 @@ class Captures:
         self._reading = reading
         self._capturing = store.capturing(EPOCH_MS)
         self._holds = Holds(self._capturing, reading)
-        self._known: OrderedDict[tuple[str, str], None] = OrderedDict()
-        self._appending: dict[tuple[str, str], asyncio.Future[None]] = {}
+        self._known: OrderedDict[str, None] = OrderedDict()
+        self._appending: dict[str, asyncio.Future[None]] = {}
 
     async def take(self, tenant: str, sent: Sequence[bytes], trace: bytes = b"") -> list[Capture]:
         """What became of each. Raises ProblemError where Kafka does not take them."""
         parts = [await self._parsing.run(tenant, _checked, tenant, part) for part in slices(sent)]
         captures = [capture for part in parts for capture in part]
-        to_append = self._chosen(tenant, captures)
+        to_append = self._chosen(captures)
         try:
             if to_append:
                 await self._append(tenant, to_append, trace)
         finally:
-            self._finish(tenant, to_append)
+            self._finish(to_append)
         for capture in captures:
             if capture.under_way is not None:
                 await asyncio.shield(capture.under_way)
@@ -144,14 +145,14 @@ class Captures:
         except (StoreUnavailableError, TamperedError):
             return [False] * len(captures)
 
-    def _chosen(self, tenant: str, captures: Sequence[Capture]) -> list[Capture]:
+    def _chosen(self, captures: Sequence[Capture]) -> list[Capture]:
         """Those to append; the first of several with one key, unless another request is at it."""
         chosen = []
         for capture in captures:
             if capture.refused is not None or capture.duplicate:
                 continue
             if capture.keyed:
-                name = tenant, capture.event_id
+                name = capture.event_id
                 capture.under_way = self._appending.get(name)
                 capture.duplicate = capture.under_way is not None or name in self._known
                 if capture.duplicate:
@@ -184,14 +185,14 @@ class Captures:
                     names = [capture.event_id for capture in keyed]
                     await self._reading.run(tenant, self._capturing.appended, tenant, names)
         for capture in keyed:
-            self._known[tenant, capture.event_id] = None
+            self._known[capture.event_id] = None
         while len(self._known) > REMEMBERED:
             self._known.popitem(last=False)
 
-    def _finish(self, tenant: str, captures: Sequence[Capture]) -> None:
+    def _finish(self, captures: Sequence[Capture]) -> None:
         """Whoever waits for one of these is told whether it stands in the log."""
         for capture in captures:
-            name = tenant, capture.event_id
+            name = capture.event_id
             waited_for = self._appending.pop(name, None) if capture.keyed else None
             if waited_for is None:
                 continue

@@ -52,6 +52,30 @@ def test_a_table_decodes_no_other_tenant_s_records_is_kept_and_says_what_it_left
     assert nothing.rows == []
 
 
+def test_tables_of_more_bytes_than_are_kept_are_read_again_those_first_that_nobody_has_asked_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    records, asked = patterns_of_acme(), []
+
+    def state(_: Settings, __: Stage, tenant: str, **___: Any) -> Any:
+        asked.append(tenant)
+        return iter([record._replace(key=record.key.replace("/acme/", f"/{tenant}/")) for record in records])
+
+    monkeypatch.setattr(overview, "state_records", state)
+    rows = pattern_rows(records)
+    tables = overview.Tables(Settings(), PATTERNS, lambda *_: rows)
+    size = overview.Table(rows, 0).nbytes
+    assert size > len(rows) * overview.ROW
+    monkeypatch.setattr(overview, "TABLES_BYTES", 2 * size)
+
+    async def looks() -> None:
+        for tenant in ("a", "b", "a", "c", "a", "b"):
+            assert (await tables.get(tenant)).rows == rows
+
+    asyncio.run(looks())
+    assert asked == ["a", "b", "c", "b"]
+
+
 def test_what_took_long_is_kept_long(monkeypatch: pytest.MonkeyPatch) -> None:
     now = 0.0
     times: Iterator[int] = iter(range(9))
