@@ -1,18 +1,12 @@
 """`hmx worker`, `hmx materialise`, `hmx serve`: the long-running processes."""
 
-import ctypes
 import signal
 import threading
-from typing import Any, Final
+from typing import Any
 
 import typer
 
 from pipeline.settings import Settings
-
-_M_MMAP_THRESHOLD: Final = -3
-LARGE: Final = 128 * 1024
-"""Bytes from which on a piece of memory is mapped by itself, and given back when it is free. glibc raises that to 32 MB
-as pieces are freed: then they lie among small ones that stay, and a service that held 46 MB took 111 MB."""
 
 
 def register(app: typer.Typer) -> None:
@@ -28,7 +22,6 @@ def worker() -> None:
     """
     from pipeline.worker.main import run_worker
 
-    give_back()
     run_worker(Settings.load())
 
 
@@ -41,7 +34,6 @@ def materialise() -> None:
     from pipeline.observe.logs import configure_logs
     from pipeline.store.materialiser import Materialiser
 
-    give_back()
     settings = Settings.load()
     configure_logs(settings.log_level, settings.log)
     stop = threading.Event()
@@ -62,12 +54,4 @@ def serve() -> None:
     """
     from pipeline.service.main import run_service
 
-    give_back()
     run_service(Settings.load())
-
-
-def give_back() -> None:
-    """Free memory to the system, from now on. Other C libraries than glibc do it by themselves."""
-    mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
-    if mallopt is not None:
-        mallopt(_M_MMAP_THRESHOLD, LARGE)

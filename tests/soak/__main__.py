@@ -119,6 +119,7 @@ class Soak:
                         if path != "/v1/capture" or tenant.startswith("tenant-"):
                             self._count(client, "POST", path, headers, orjson.dumps(body))
                     self._count(client, "GET", f"/v1/hmx/events/{traffic.word()}", headers)
+                self._count(client, "GET", "/v1/hmx/tables/sessions", {"X-HMX-Tenant": traffic.tenant()})
 
     def _count(self, client: httpx.Client, method: str, path: str, headers: dict[str, str], body: bytes = b"") -> None:
         sent = {**headers, "Content-Type": "application/json"} if body else headers

@@ -9,6 +9,7 @@ from typing import Final
 
 from pipeline.cli.app import main
 from pipeline.contracts.limits import MB
+from pipeline.service import inbox, overview
 from pipeline.service.dialect import usage
 from pipeline.stages import pattern_state, sessions
 from pipeline.store import changes, sources, views
@@ -22,11 +23,13 @@ SEARCHED: Final = 500
 def lower() -> None:
     sessions.SESSIONS_LIVE = SESSIONS  # type: ignore[misc]
     sessions.PARTITION_WAITING_BYTES = 2 * MB  # type: ignore[misc]
+    sessions.PARTITION_SESSION_BYTES = MB // 2  # type: ignore[misc]
     pattern_state.PATTERN_CONTRIBUTIONS = 64  # type: ignore[misc]
     pattern_state.TENANT_CONTRIBUTIONS = 250  # type: ignore[misc]
     changes.PATTERN_SAMPLE, changes.TENANT_SAMPLE, changes.SEARCHED = 128, 500, SEARCHED  # type: ignore[misc]
     sources.SOURCES_BYTES = 8 * MB  # type: ignore[misc]
     views.Views.__init__.__defaults__ = (8 * MB,)  # type: ignore[misc]
+    inbox.ALL_BYTES, overview.TABLES_BYTES = 4 * MB, 2 * MB  # type: ignore[misc]
     usage.FIGURES = 5_000  # type: ignore[misc]
 
 
