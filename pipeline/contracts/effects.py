@@ -6,6 +6,7 @@ from pipeline.contracts.limits import (
     CONTRIBUTION_BYTES,
     KB,
     MB,
+    PARTITION_CONTRIBUTION_BYTES,
     PARTITION_SESSION_BYTES,
     PATTERN_CONTRIBUTIONS,
     RECORD_BYTES,
@@ -73,6 +74,10 @@ class Effect(Explained):
     CONTRIBUTION_OUT_OF_TENANT_SAMPLE = (
         "contribution_out_of_tenant_sample",
         f"a tenant's patterns together keep an even sample of {TENANT_CONTRIBUTIONS:,} contributions",
+    )
+    CONTRIBUTION_OUT_OF_PARTITION = (
+        "contribution_out_of_partition",
+        f"a partition keeps {PARTITION_CONTRIBUTION_BYTES // MB:,} MB of contributions: who has most has lost one",
     )
     OUTPUT_LEFT_OUT = (
         "output_left_out",

@@ -125,6 +125,11 @@ class Contribution(Model):
         return Pattern(self.pattern_type, self.pattern_key)
 
     @cached_property
+    def size(self) -> int:
+        """Bytes as it is written."""
+        return len(self.to_json())
+
+    @cached_property
     def nbytes(self) -> int:
         """About what it takes in memory."""
         return 2_000 + nbytes(self.source_events) + nbytes(self.tags) + nbytes(self.body)

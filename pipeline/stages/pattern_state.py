@@ -24,11 +24,13 @@ from pipeline.contracts.keys import join_key, split_key
 from pipeline.contracts.knowledge import KnowledgeRecord
 from pipeline.contracts.limits import (
     CONTRIBUTION_DEBOUNCE_MS,
+    PARTITION_CONTRIBUTION_BYTES,
     PATTERN_CONTRIBUTIONS,
     PATTERN_DEBOUNCE_MS,
     TENANT_CONTRIBUTIONS,
 )
 from pipeline.contracts.model import Model
+from pipeline.stages.shares import Shares
 
 
 class PatternState(Model):
@@ -133,7 +135,8 @@ class Maps:
 
     Two bounds hold: of a pattern, and of what all patterns of a tenant have together, the lowest ranks are kept of all
     that ever came. A withdrawn contribution keeps its place for that: what was turned away for it does not come again.
-    So what is kept at a bound is an even sample of the segments, whatever came first.
+    So what is kept at a bound is an even sample of the segments, whatever came first. A third one is of a partition's
+    bytes: beyond it the tenant that has the most loses its highest ranks, and no tenant within its share loses any.
     """
 
     def __init__(self) -> None:
@@ -141,6 +144,8 @@ class Maps:
         self._ranks: dict[str, list[tuple[int, str]]] = {}
         self._kept: Counter[str] = Counter()
         """Contributions by tenant."""
+        self._bytes = Shares()
+        """Likewise theirs."""
         self._highest: dict[str, list[tuple[int, str]]] = {}
         """Of tenants at their bound, a heap of negated ranks; what has left the map is still in it."""
         self.pending: set[str] = set()
@@ -169,6 +174,12 @@ class Maps:
             # What one segment says of several patterns has one rank: then the first key goes, whichever came first.
             return Surplus(min(self._highest_of(tenant), (-mine[0], key))[1], "contribution_out_of_tenant_sample")
         return None
+
+    def too_much(self) -> str | None:
+        """What there is no place for in the partition, now that it has come or grown: perhaps itself."""
+        if self._bytes.total <= PARTITION_CONTRIBUTION_BYTES:
+            return None
+        return self._highest_of(self._bytes.most())[1]
 
     def _highest_of(self, tenant: str) -> tuple[int, str]:
         """With its rank negated."""
@@ -199,6 +210,9 @@ class Maps:
 
     def _follow(self, pattern: str, key: str, old: Contribution | None, new: Contribution | None) -> None:
         entries, ranks = self._maps.setdefault(pattern, {}), self._ranks.setdefault(pattern, [])
+        for one, by in ((old, -1), (new, 1)):
+            if one is not None:
+                self._bytes.add(one.tenant_id, by * one.size)
         if old is not None and new is None:
             del entries[key]
             ranks.remove((rank(old), key))

@@ -112,6 +112,10 @@ class PatternsFold:
             self._speak_later(tx, pattern_of(surplus.key), trace)
         tx.put(key, contribution)
         self._speak_later(tx, pattern, trace)
+        while (gone := self._maps.too_much()) is not None:
+            tx.count("contribution_out_of_partition")
+            tx.put(gone, None)
+            self._speak_later(tx, pattern_of(gone), trace)
 
     def _speak_later(self, tx: Tx, pattern: str, trace: str) -> None:
         if not speaks(split_pattern(pattern)[1].type):

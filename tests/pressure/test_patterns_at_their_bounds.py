@@ -1,6 +1,7 @@
 """Evidence without end: what a pattern, a tenant and a chain of versions keep, and what is counted where they stop."""
 
 import random
+from collections import Counter
 from collections.abc import Sequence
 from itertools import pairwise
 
@@ -61,6 +62,44 @@ def test_a_flood_of_one_tenants_patterns_takes_no_place_from_another(monkeypatch
     assert {k: v for k, v in kept(beside).items() if v.tenant_id == "globex"} == kept(alone)
     assert len(kept(beside)) == 16 + 12
     assert beside.counts["contribution_out_of_tenant_sample"] == 200 - 16
+
+
+@settings(max_examples=15)
+@given(seed=st.integers(0, 2**32))
+def test_contributions_of_a_partition_are_bounded_in_bytes_and_no_tenant_within_its_share_loses_any(seed: int) -> None:
+    dice, bound, before = random.Random(seed), 20_000, Counter[str]()
+    told = [success(n, pattern=f"p {n % 7}", tenant_id=dice.choice(("a", "b", "b", "b"))) for n in range(90)]
+    told += [success(n, tenant_id="quiet") for n in range(3)]
+    dice.shuffle(told)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("pipeline.stages.pattern_state.PARTITION_CONTRIBUTION_BYTES", bound)
+        executor = Executor(PatternsFold(), 0)
+        for record in records(told):
+            executor.run([record])
+            have: Counter[str] = Counter()
+            for key, value in executor.state.items():
+                if key.startswith("m/"):
+                    have[value.tenant_id] += len(value.to_json())
+            assert have.total() <= bound
+            lost = [tenant for tenant in before if have[tenant] < before[tenant]]
+            assert all(before[tenant] + 2_000 > bound / 3 for tenant in lost)
+            before = have
+    assert executor.counts["contribution_out_of_partition"] > 20
+    quiet = [contribution.segment_id for contribution in told if contribution.tenant_id == "quiet"]
+    found = [value.segment_id for value in executor.state.values() if getattr(value, "tenant_id", "") == "quiet"]
+    assert sorted(found) == sorted(quiet)
+
+
+def test_which_contributions_go_does_not_depend_on_batches_and_restarts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pipeline.stages.pattern_state.PARTITION_CONTRIBUTION_BYTES", 20_000)
+    for seed in range(3):
+        dice = random.Random(seed)
+        told = [success(n, pattern=f"p {n % 5}", tenant_id=dice.choice("abc")) for n in range(80)]
+        evidence = records([*told, *dice.sample(told, 20)])
+        whole = run(PatternsFold, evidence)
+        assert whole.counts["contribution_out_of_partition"] > 10
+        cut = run(PatternsFold, evidence, cut=lambda left, dice=dice: dice.randint(1, min(left, 9)), restores=True)
+        assert (cut.outputs, cut.state, cut.counts) == (whole.outputs, whole.state, whole.counts)
 
 
 def test_what_says_who_goes_next_is_no_longer_than_twice_what_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,6 +10,7 @@ from pipeline.contracts.limits import (
     MB,
     PART_BYTES,
     PART_STEPS,
+    PARTITION_CONTRIBUTION_BYTES,
     PARTITION_SESSION_BYTES,
     PARTITION_WAITING_BYTES,
     PATTERN_COMPILED,
@@ -161,6 +162,20 @@ CASES = (
                 "test_at_its_bound_a_tenant_keeps_the_same_sample_whatever_came_first",
                 "test_a_flood_of_one_tenants_patterns_takes_no_place_from_another",
                 "test_a_pattern_that_a_flood_leaves_no_evidence_is_forgotten_with_all_its_versions",
+            ),
+        },
+    ),
+    Case(
+        "contributions of many bytes, or of many tenants",
+        f"a partition keeps {PARTITION_CONTRIBUTION_BYTES // MB:,} MB of them as they are written: beyond it the "
+        "highest ranks of the tenant that has the most go; no tenant within its share loses one, however many there "
+        "are",
+        "`contribution_out_of_partition`, `pattern_forgotten`",
+        "more partitions, in a `v2` topic and a replay",
+        {
+            "pressure/test_patterns_at_their_bounds.py": (
+                "test_contributions_of_a_partition_are_bounded_in_bytes_and_no_tenant_within_its_share_loses_any",
+                "test_which_contributions_go_does_not_depend_on_batches_and_restarts",
             ),
         },
     ),

@@ -24,6 +24,7 @@ from pipeline.contracts.keys import join_key, split_key
 from pipeline.contracts.limits import (
     BARRIER_KEPT_MS,
     CONTRIBUTION_DEBOUNCE_MS,
+    PARTITION_CONTRIBUTION_BYTES,
     PATTERN_CONTRIBUTIONS,
     PATTERN_DEBOUNCE_MS,
     TENANT_CONTRIBUTIONS,
@@ -120,6 +121,10 @@ class Patterns:
         self.counts: Counter[str] = Counter()
         self._kept: Counter[str] = Counter()
         """Contributions of each tenant."""
+        self._sizes: dict[str, int] = {}
+        """Bytes of each contribution that is kept."""
+        self._bytes: Counter[str] = Counter()
+        """Of each tenant's."""
         self._ranks: dict[str, list[tuple[int, str, Pattern]]] = {}
         """As of a pattern, of each tenant."""
         self._timers: list[tuple[int, str]] = []
@@ -154,14 +159,31 @@ class Patterns:
         if key not in pattern.kept and (loser := self._loser(pattern, key)) is not None:
             if loser[1] == key:
                 return
-            loser[0].kept.remove(loser[1])
-            loser[0].heard.append((row.offset, loser[1], None))
-            self._kept[pattern.tenant_id] -= 1
-            self._speak_later(loser[0])
+            self._lose(row.offset, *loser)
         pattern.heard.append((row.offset, key, row.value or b""))
         if key not in pattern.kept:
             self._place(pattern, key)
+        self._bytes[pattern.tenant_id] += len(contribution.to_json()) - self._sizes.get(key, 0)
+        self._sizes[key] = len(contribution.to_json())
         self._speak_later(pattern)
+        while self._bytes.total() > PARTITION_CONTRIBUTION_BYTES:
+            self.counts["contribution_out_of_partition"] += 1
+            fullest = min(self._bytes, key=lambda tenant: (-self._bytes[tenant], tenant))
+            _, highest, owner = self._highest(fullest)
+            self._lose(row.offset, owner, highest)
+
+    def _lose(self, offset: int, pattern: Pattern, key: str) -> None:
+        pattern.kept.remove(key)
+        pattern.heard.append((offset, key, None))
+        self._kept[pattern.tenant_id] -= 1
+        self._bytes[pattern.tenant_id] -= self._sizes.pop(key)
+        self._speak_later(pattern)
+
+    def _highest(self, tenant: str) -> "tuple[int, str, Pattern]":
+        ranks = self._ranks[tenant]
+        while ranks[0][1] not in ranks[0][2].kept:
+            heapq.heappop(ranks)
+        return ranks[0]
 
     def _loser(self, pattern: Pattern, key: str) -> tuple[Pattern, str] | None:
         """Of a full pattern, else of a full tenant, whose place there is none for: the highest rank, perhaps the new
@@ -174,10 +196,7 @@ class Patterns:
             return pattern, max((-number, highest), (_rank(key), key))[1]
         if self._kept[pattern.tenant_id] >= TENANT_CONTRIBUTIONS:
             self.counts["contribution_out_of_tenant_sample"] += 1
-            ranks = self._ranks[pattern.tenant_id]
-            while ranks[0][1] not in ranks[0][2].kept:
-                heapq.heappop(ranks)
-            number, highest, owner = ranks[0]
+            number, highest, owner = self._highest(pattern.tenant_id)
             return (owner, highest) if (number, highest) < (-_rank(key), key) else (pattern, key)
         return None
 

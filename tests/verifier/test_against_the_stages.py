@@ -1,6 +1,7 @@
 """The reference and the stages, written apart from each other, agree on what comes of any traffic. No Kafka here."""
 
 import random
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -22,10 +23,12 @@ from tests.support.sessions import interleaved, session
 from tests.support.traffic import Sent, controls, lay_out, returning, traffic
 from tests.verifier import Fault, Report, Rules, Snapshot, compare
 from tests.verifier.log import Part, Row
+from tests.verifier.patterns import Patterns
 from tests.verifier.rules import EVENTS, EVIDENCE, PATTERN_STATE, SESSION_STATE, TOPICS
 
 PARTITIONS = 4
 BOTH = pytest.mark.parametrize("strict", [False, True], ids=["eager", "strict"])
+LOSE = Patterns._lose
 Logs = Mapping[int, Sequence[LogRecord]]
 
 
@@ -175,3 +178,20 @@ def test_they_agree_where_a_window_is_full(strict: bool) -> None:
     report = verified(laid_out(sent, random.Random(1)), random.Random(1), strict=strict)
     assert report.outcomes["released_late"] > 100
     assert not report.faults
+
+
+def test_they_agree_where_a_partition_keeps_no_more_contributions(monkeypatch: pytest.MonkeyPatch) -> None:
+    lost: Counter[str] = Counter()
+    for module in ("pipeline.stages.pattern_state", "tests.verifier.patterns"):
+        monkeypatch.setattr(f"{module}.PARTITION_CONTRIBUTION_BYTES", 30_000)
+    monkeypatch.setattr(Patterns, "_lose", lambda self, *given: (lost.update("x"), LOSE(self, *given)))
+    dice = random.Random(4)
+    told = [session(n, dice.choice(("acme", "acme", "globex", "initech"))) for n in range(60)]
+    events = interleaved(told, dice)
+    sent = [Sent(150 * n, orjson.dumps(item), item) for n, item in enumerate(events)]
+    sent += [Sent(150 * n, control="barrier") for n in range(0, len(events) + 90, 90)]
+    sent.append(Sent(150 * len(events) + BARRIER_KEPT_MS, control="tick"))
+    report = verified(laid_out(sorted(sent, key=lambda record: record.at), dice), dice)
+    assert not report.faults
+    assert lost["x"] > 20
+    assert report.compared["artifact records"] > 2
