@@ -7,19 +7,22 @@ Enters: settings, a stage. Leaves: its records, tombstones too, in their order. 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing
 from functools import partial
-from itertools import islice
+from typing import Final
 
 from confluent_kafka import Message
 
 from pipeline.contracts.keys import tenant_partition
+from pipeline.contracts.limits import MB
 from pipeline.kafka.clients import Cluster, Watermarks, read_partition
 from pipeline.kafka.reach import existing_topics
+from pipeline.kafka.stretches import BOUNDED
 from pipeline.kafka.transaction import KEY_ERRORS
 from pipeline.settings import Settings
 from pipeline.stages.tables import StateRecord
 from pipeline.topology import EVIDENCE, Stage
 
 Progress = Callable[[str], None]
+BEFORE_BYTES: Final = 16 * MB
 
 
 def state_records(
@@ -33,7 +36,7 @@ def state_records(
 ) -> Iterator[StateRecord]:
     """`tenant`: of a stage whose state lies by tenant only its partition, in which others are too. `newest`: of each
     partition the last so many offsets, and what is before them if that is no more records than these; else at most how
-    many of them are left out is told."""
+    many of them are left out is told. Then no more than BEFORE_BYTES of that are held, and little is fetched ahead."""
     partitions = existing_topics(settings, stage.state)[stage.state]
     found: Iterable[int] = range(partitions)
     if tenant is not None and stage.source == EVIDENCE:
@@ -42,18 +45,34 @@ def state_records(
     with closing(Cluster(settings.require_kafka())) as cluster:
         for partition in found:
             on_progress(f"{name} {partition + 1}/{partitions}")
-            read = partial(read_partition, cluster.bootstrap, name, partition)
+            read = partial(_read, cluster.bootstrap, name, partition)
             low, high = cluster.watermarks(name, partition)
             if newest is not None and high - low > newest:
                 # Compaction leaves holes: of many offsets there may be few records.
                 start = high - newest
-                before = list(islice(read(Watermarks(low, start)), newest + 1))
-                if len(before) > newest:
+                before = _all(read(Watermarks(low, start)), newest)
+                if before is None:
                     on_left_out(start - low)
                 else:
-                    yield from map(_record, before)
+                    yield from before
                 low = start
             yield from map(_record, read(Watermarks(low, high)))
+
+
+def _read(bootstrap: str, topic: str, partition: int, marks: Watermarks) -> Iterator[Message]:
+    return read_partition(bootstrap, topic, partition, marks, **BOUNDED)
+
+
+def _all(messages: Iterable[Message], most: int) -> list[StateRecord] | None:
+    """None where there are more, or more bytes."""
+    found: list[StateRecord] = []
+    size = 0
+    for record in map(_record, messages):
+        found.append(record)
+        size += len(record.value or b"")
+        if len(found) > most or size > BEFORE_BYTES:
+            return None
+    return found
 
 
 def _record(message: Message) -> StateRecord:

@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass
 from enum import StrEnum
 from typing import Any, NamedTuple, TypeVar
 
-from pipeline.contracts.evidence import Contribution, Pattern
+from pipeline.contracts.evidence import Pattern
 from pipeline.contracts.instants import format_ms
 from pipeline.contracts.keys import join_key, split_key
 from pipeline.contracts.limits import INTEGER_MAX
@@ -142,7 +142,7 @@ def latest(records: Iterable[StateRecord], prefixes: tuple[str, ...], tenant: st
         if record.value is None:
             found.pop(record.key, None)
         else:
-            found[record.key] = record
+            found[record.key] = record if record.key[0] != "w" else record._replace(value=b"")  # it is only counted
     return found
 
 
@@ -172,7 +172,7 @@ def session_rows(records: Iterable[StateRecord], tenant: str | None = None) -> l
 
 def pattern_rows(records: Iterable[StateRecord], tenant: str | None = None) -> list[PatternRow]:
     patterns: dict[Key, PatternState] = {}
-    maps: dict[Key, list[Contribution]] = {}
+    maps: dict[Key, list[str]] = {}
     changed: dict[Key, int] = {}
     for key, record in latest(records, ("p/", "m/"), tenant).items():
         value, name = _decoded(pattern_state.decode_state, record), _parts(key)[:2]
@@ -182,7 +182,7 @@ def pattern_rows(records: Iterable[StateRecord], tenant: str | None = None) -> l
         if isinstance(value, PatternState):
             patterns[name] = value
         elif not value.withdrawn:
-            maps.setdefault(name, []).append(value)
+            maps.setdefault(name, []).append(value.session_id)
     return [
         _pattern_row(name, patterns.get(name, PatternState()), changed[name], maps.get(name, []))
         for name in patterns | maps
@@ -197,15 +197,15 @@ def _decoded(decode: Callable[[str, bytes], Any], record: StateRecord) -> Any:
         return None
 
 
-def _pattern_row(name: Key, state: PatternState, changed: int, entries: list[Contribution]) -> PatternRow:
+def _pattern_row(name: Key, state: PatternState, changed: int, sessions: list[str]) -> PatternRow:
     pattern = Pattern(*split_key(name[1]))
     said = state.said.artifact if state.said is not None else None
     return PatternRow(
         tenant=name[0],
         type=pattern.type,
         key=pattern.key,
-        contributions=len(entries),
-        sessions=len({entry.session_id for entry in entries}),
+        contributions=len(sessions),
+        sessions=len(set(sessions)),
         status=said.status.value if said is not None else "",
         artifact=said.artifact_id if said is not None else "",
         version=str(said.version) if said is not None else "",
