@@ -40,7 +40,7 @@ _TYPES: Final = frozenset(
     """.split()  # noqa: SIM905  a hundred quoted words would be no easier to read
 )
 _TYPE: Final = re.compile(
-    r"(?:[A-Za-z_][\w.]{0,40})?[\[(<].*|[A-Z][A-Za-z]*(?:Str|String|Bytes|Type|Config|Options?|Props|Provider|Service"
+    r"(?:[A-Za-z_][\w.]{0,40})?[\[(<].*|[A-Z][A-Za-z]*(?:Str|String|Bytes|Types?|Config|Options?|Props|Provider|Service"
     r"|Manager|Handler|Credentials?|Token|Secret|Password|Key|Store|Source|Factory|Client|Request|Response|Input|Field"
     r"|Schema|Error)\??",
     re.ASCII,
@@ -155,7 +155,7 @@ def may_be_keyed(key: str) -> bool:
 
 def is_keyed(key: str, value: str) -> bool:
     """Whether a value is a secret by what it is made of, under such a name."""
-    if len(value) > _LONGEST or not may_be_keyed(key) or is_blank(value):
+    if len(value) > _LONGEST or not may_be_keyed(key) or is_blank(value) or _TYPE.fullmatch(value.rpartition(".")[2]):
         return False
     if key.lower().endswith("auth") and len(value) % 4 == 0 and _BASE64.fullmatch(value):
         return True

@@ -92,6 +92,7 @@ _ENDS: Final = r"(?=[ \t\r]*(?:\n|\\n|\Z))"
 _SECRETIVE: Final = r"(?=\S{0,64}?[0-9])(?=\S{0,64}?[A-Za-z])\S{6}|\S{20}"
 _OWN: Final = rf"(?P<key>{_ANY_WORD}(?:_?[0-9]{{1,4}})?)"  # not TokenUsage: what follows is a name of a program
 _GENERIC: Final = r"(?P<key>[kKaAsSpP](?i:ey|uth|pi|alt|w)[\w-]{0,32}+)"
+_DASHES: Final = r"(?:(?<![\w-])|(?<=\\[abfnrtv]))--?"
 _TYPED: Final = r"(?:\s{0,4}:\s{0,4}[A-Za-z][\w.|]{0,32}(?:\[[\w., |\[\]]{0,32}\])?\s{0,4}(?==))?"
 _EQUALS: Final = rf"{_QUOTE}?\]?{_TYPED}\s*(?:[:!]?={{1,3}}>?|:)\s*[bBfFuUrRN@$]{{0,2}}(?P<q>{_QUOTE})"
 _ASSIGNED: Final = [
@@ -117,12 +118,12 @@ _ASSIGNED: Final = [
     ),
     _named(  # --password x
         rf"-[A-Za-z0-9_-]*{_SHAPED_KEY}[ \t]",
-        rf"(?P<before>(?<![\w-])--?[\w-]{{0,32}}?{_KEY}[ \t]+){NEW}(?P<value>[^\s\"'`$-][^\s\"'`]*+)",
+        rf"(?P<before>{_DASHES}[\w-]{{0,32}}?{_KEY}[ \t]+){NEW}(?P<value>[^\s\"'`$-][^\s\"'`]*+)",
         _bare_secret,
     ),
     _named(  # --password "x"
         rf"-[A-Za-z0-9_-]*{_SHAPED_KEY}[ \t]+\\*[\"']",
-        rf"(?P<before>(?<![\w-])--?[\w-]{{0,32}}?{_KEY}[ \t]+(?P<q>\\{{0,8}}[\"'])){NEW}(?P<value>[^\n]+?)(?=(?P=q)|\n|\Z)",
+        rf"(?P<before>{_DASHES}[\w-]{{0,32}}?{_KEY}[ \t]+(?P<q>\\{{0,8}}[\"'])){NEW}(?P<value>[^\n]+?)(?=(?P=q)|\n|\Z)",
         _quoted_secret,
     ),
     _named(  # a line that ends in `password: x`, or one that goes on behind what looks secret; not `password: see below`
@@ -182,7 +183,7 @@ _NEEDLES: Final = (
 )
 """What a text in lower case holds where it holds the word."""
 may_assign: Final = finder(
-    rf"{_SHAPED_KEY}(?:(?:[^A-Za-z0-9\n]|&quot;|&#3[49];){{0,6}}[:=>,]|\\*[\"'][^<>\n]*(?i-u:value)|[ \t]*\n?[:=>,]|[^<>\n]*>)"
+    rf"{_SHAPED_KEY}(?:(?:[^A-Za-z0-9\n]|&quot;|&#3[49];){{0,24}}[:=>,]|\\*[\"'][^<>\n]*(?i-u:value)|[ \t]*\n?[:=>,]|[^<>\n]*>)"
     rf"|-[A-Za-z0-9_-]*{_SHAPED_KEY}[ \t]",
     strict=True,
 )

@@ -13,7 +13,7 @@ from typing import Final
 from pipeline.intake.named import WORDS, is_blank, is_code, is_keyed, is_random, is_sentence
 from pipeline.intake.scan import NEW, REDACTED, Rule, any_case, finder, literal, rule
 from pipeline.intake.secret_names import UNNAMED_ROUGHLY, assigned, may_assign, unnamed
-from pipeline.intake.secret_tokens import ANCHORS, holds_token_in, without_tokens
+from pipeline.intake.secret_tokens import SHORTER_ANCHORS, holds_token_in, without_tokens
 from pipeline.intake.spoken import CARD, CARD_SHAPE, PIN_SHAPE, SECRET, SECRET_SHAPE, is_card, is_told
 from pipeline.intake.spoken import WORDS as SPOKEN_WORDS
 
@@ -65,7 +65,7 @@ _CARRIED: Final = [
     ),
     rule(  # curl -u name:x
         r"curl[^\n]*\s-(?:u|U|-user|-proxy-user)",
-        r"(?P<before>\bcurl\b[^\n|;]{0,600}?\s(?:-u|-U|--user|--proxy-user)[ =]{0,8}[\"']?[^\s:\"']{1,200}:)" + NEW + r"(?P<value>[^\s\"'`$]+)",
+        r"(?P<before>\bcurl\b[^\n|;]{0,600}?\s(?:-u|-U|--user|--proxy-user)[ =]{0,16}\\{0,8}[\"']?[^\s:\"']{1,200}:)" + NEW + r"(?P<value>[^\s\"'`$][^\s\"'`]*)",
         _given,
     ),
     rule(  # mysql -px, sshpass -p x, docker login -p x, redis-cli -a x, ldapsearch -w x, smbclient -U name%x
@@ -105,10 +105,11 @@ _CARRIED: Final = [
 _COMMANDS: Final = (
     "-----BEGIN", "---- BEGIN", "PuTTY", "sig=", "ignature=", "curl ", "sshpass", "edis-cli", "docker login", "podman login", "helm registry",
     "mysql -", "mysqldump -", "mysqladmin -", "mariadb -", "mongo -", "mongosh -", "ldapsearch -", "smbclient", "IDENTIFIED BY", "identified by", "SecureString",
-    "ntlm ", "NTLM ", "egotiate ", "/p:", "-pass ", "-auth ", "-auth=", "-key ", "-pw ", "_PASS:", "pass:", "Pass:", "pass :", "PASS :",
-    *(f"{word}{end}" for word in ("pass", "Pass", "PASS") for end in ("=", " =", '"', "'", ">", '\\"', "\\\\")),
+    "ntlm ", "NTLM ", "egotiate ", "/p:",
 )  # fmt: skip
 """What commands and statements that carry a secret hold."""
+_PASSED: Final = r"(?i-u:pass)(?:[0-9_-][A-Za-z0-9_-]*)?(?:[ \]]*=|\\*[\"'>\]]|\\\\)|(?:_PASS|[pP]ass)[ \]]*:|PASS[ \]]+:|-(?:pass|auth|key|pw)[ =]"
+"""`DB_PASS=x`, `"pass2": "x"`, `--pass x`; not `PASS: test_login`."""
 
 
 # --- whether there is anything to do -------------------------------------------------------------------------------
@@ -125,6 +126,7 @@ _TOLD: Final = [rule(SECRET_SHAPE, SECRET, is_told), rule(CARD_SHAPE, CARD, is_c
 SUSPICIOUS: Final = (
     *(f"(?i-u:{word})" for word in (*WORDS, *SPOKEN_WORDS)),
     *map(literal, _COMMANDS),
+    _PASSED,
     UNNAMED_ROUGHLY,
     r"[bB]asic [A-Za-z0-9+/]{8}",
     _AUTHORITY,
@@ -135,12 +137,11 @@ SUSPICIOUS: Final = (
 )
 suspicious: Final = finder(*SUSPICIOUS)
 """Whether an event's dump, with no escapes but the necessary ones, might hold another secret; most events' doesn't."""
-_BESIDE_WORDS: Final = ("pass", "_PASS", "Pass", "PASS", "-auth", "-key", "-pw", "-pass")
 FIRST_LOOK: Final = (
-    r"(?i-u:key|auth|api|salt|pw|pass(?:[cpw]| ?[=:\"'>\\])|secret|token|cred[es]|cookie|bearer|contrasena)|-pass ",
-    f"({'|'.join(literal(word) for word in _COMMANDS if not word.startswith(_BESIDE_WORDS))})",
+    r"(?i-u:key|auth|api|salt|pw|pass(?:[cpw0-9_-]|[ \]]*[=:\"'>\\\]])|secret|token|cred[es]|cookie|bearer|contrasena)|-pass ",
+    f"({'|'.join(map(literal, _COMMANDS))})",
     r"[bB]asic [A-Za-z0-9+/]{8}", _AUTHORITY, f"[{_WIDE}{_INVISIBLE}]", PIN_SHAPE, CARD_SHAPE, r"\\\\u",
-    *ANCHORS,
+    *SHORTER_ANCHORS,
 )  # fmt: skip
 """What an event's dump holds where one of the two looks, `suspicious` and `holds_token`, finds something: one scan tells
 that most events need neither. Its patterns remember little of what they have read, or the engine, which keeps the
@@ -156,7 +157,7 @@ def doubtful(text: str, *, tokens: bool = True) -> bool:
 
 _may_carry: Final = finder(
     *map(literal, (*_COMMANDS, "bearer", "Bearer", "BEARER", "SSWORD", "ssword", "secret ", "SECRET ", "p:", "pass:", "PASS:")),
-    r"[bB]asic[ \t]", r"(?i-u:ntlm|negotiate|identified)\s", _AUTHORITY, strict=True,
+    r"-(?:pass|auth|key|pw)[ =]", r"[bB]asic[ \t]", r"(?i-u:ntlm|negotiate|identified)\s", _AUTHORITY, strict=True,
 )  # fmt: skip
 """The same of commands, statements and protocols."""
 

@@ -71,10 +71,14 @@ class _Taker:
         return "".join(parts) + text[last:]
 
 
-ANCHORS: Final = _anchors(KINDS)
-holds_token: Final = finder(*ANCHORS)
+_ANCHORS: Final = _anchors(KINDS)
+_COUNTED: Final = re.compile(r"\{([0-9]+)\}")
+_ENOUGH: Final = 9
+SHORTER_ANCHORS: Final = tuple(_COUNTED.sub(lambda n: f"{{{min(int(n[1]), _ENOUGH)}}}", one) for one in _ANCHORS)
+"""The same, roughly: the engine remembers how far it is in each repetition."""
+holds_token: Final = finder(*_ANCHORS)
 """Whether an event's dump might hold a credential of the table."""
-holds_token_in: Final = finder(*ANCHORS, strict=True)
+holds_token_in: Final = finder(*_ANCHORS, strict=True)
 """The same of a text."""
 TAKERS: Final = [_Taker(kind) for kind in KINDS]
 _GROUP: Final = 12

@@ -19,6 +19,16 @@ _LETTERS = {
     "U": string.ascii_uppercase + "234567", "l": string.ascii_lowercase + string.digits, "w": string.ascii_letters + string.digits,
 }  # fmt: skip
 V = "Zq7Xw2Lk9Tb4Vn8Rc5Jm"
+SECRETLINT = (
+    "1password", "aws", "azure", "cloudflare", "databricks", "docker", "figma", "github", "gitlab", "grafana", "groq", "vault",
+    "huggingface", "linear", "notion", "npm", "openai", "sendgrid", "shopify", "slack", "stripe", "tailscale", "vercel",
+)  # fmt: skip
+"""Its rules that know credentials by their shape."""
+SECRETLINT_FORMS = [
+    "sk-ant-api03-{}", "https://bot:{}@example.org/", "mongodb+srv://app:{}@db/shop", '"private_key": "{}"', "-----BEGIN PRIVATE KEY-----\n{}",
+    "ETH_PRIVATE_KEY=0x{}",
+]  # fmt: skip
+"""Its other rules: basicauth, database-connection-string, gcp, privatekey, secp256k1-privatekey."""
 
 
 def spelled(template: str) -> str:
@@ -51,6 +61,13 @@ class TestKinds:
         assert not kind.keywords or any(
             re.search(word.removeprefix("~"), spelled(kind.example)) for word in kind.keywords.split()
         )
+
+    def test_include_those_that_secretlint_knows(self) -> None:
+        assert not [name for name in SECRETLINT if not any(kind.id.startswith(name) for kind in KINDS)]
+
+    @pytest.mark.parametrize("text", SECRETLINT_FORMS)
+    def test_of_secretlint_that_have_no_shape_of_their_own_are_found_by_their_names(self, text: str) -> None:
+        assert V not in redacted(text=text.format(V))["text"]
 
     def test_have_names_of_their_own(self) -> None:
         assert len({kind.id for kind in KINDS}) == len(KINDS)
