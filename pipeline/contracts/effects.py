@@ -13,6 +13,7 @@ from pipeline.contracts.limits import (
     SESSION_SEGMENTS,
     SESSIONS_LIVE,
     TENANT_CONTRIBUTIONS,
+    TENANT_DECISIONS,
     WITHDRAWN_RECORDS,
 )
 
@@ -78,6 +79,10 @@ class Effect(Explained):
     CONTRIBUTION_OUT_OF_PARTITION = (
         "contribution_out_of_partition",
         f"a partition keeps {PARTITION_CONTRIBUTION_BYTES // MB:,} MB of contributions: who has most has lost one",
+    )
+    DECISION_OUT_OF_ROOM = (
+        "decision_out_of_room",
+        f"operators have archived or imported {TENANT_DECISIONS:,} patterns of the tenant: one more was not taken",
     )
     OUTPUT_LEFT_OUT = (
         "output_left_out",

@@ -72,6 +72,7 @@ TENANT_CONTRIBUTIONS: Final = (
     262_144  # kept per tenant likewise, withdrawn ones too: also the most patterns it can have
 )
 PARTITION_CONTRIBUTION_BYTES: Final = 1_024 * MB  # of all tenants; beyond it who has most loses the highest ranks
+TENANT_DECISIONS: Final = 65_536  # patterns that operators have archived or imported; one more is not taken
 CONTRIBUTION_BYTES: Final = 128 * KB  # with its key; a usual one has one or two
 PATTERN_DEBOUNCE_MS: Final = 1_000
 CONTRIBUTION_DEBOUNCE_MS: Final = 40  # more for each contribution a pattern has: compiling a full one waits 82 s

@@ -28,6 +28,7 @@ from pipeline.contracts.limits import (
     PATTERN_CONTRIBUTIONS,
     PATTERN_DEBOUNCE_MS,
     TENANT_CONTRIBUTIONS,
+    TENANT_DECISIONS,
 )
 from pipeline.contracts.model import Model
 from pipeline.stages.shares import Shares
@@ -85,6 +86,10 @@ def pattern_of(map_key: str) -> str:
     """The key of the pattern that a map's entry belongs to."""
     _, tenant, pattern, *_ = map_key.split("/")
     return f"p/{tenant}/{pattern}"
+
+
+def _tenant_of(key: str) -> str:
+    return key.split("/", 2)[1]
 
 
 def split_pattern(key: str) -> tuple[str, Pattern]:
@@ -148,6 +153,8 @@ class Maps:
         """Likewise theirs."""
         self._highest: dict[str, list[tuple[int, str]]] = {}
         """Of tenants at their bound, a heap of negated ranks; what has left the map is still in it."""
+        self._decided: Counter[str] = Counter()
+        """Patterns by tenant, as the key has it."""
         self.pending: set[str] = set()
         self.barrier: tuple[str, BarrierState] | None = None
         """For which the patterns speak."""
@@ -155,6 +162,10 @@ class Maps:
     def of(self, pattern: str) -> dict[str, Contribution]:
         """`pattern` is a `p/…` key; the result is not to be changed."""
         return self._maps.get(pattern, {})
+
+    def may_decide(self, pattern: str, state: PatternState) -> bool:
+        """Whether its tenant has room for one more decision, or this is no new one."""
+        return state.decided or self._decided[_tenant_of(pattern)] < TENANT_DECISIONS
 
     def pause_ms(self, pattern: str) -> int:
         """From a change to when the pattern is compiled. What that costs grows with the map, and so does the pause."""
@@ -198,6 +209,7 @@ class Maps:
             case "m":
                 self._follow(pattern_of(key), key, old, new)
             case "p":
+                self._decided[_tenant_of(key)] += (new is not None and new.decided) - (old is not None and old.decided)
                 if new is not None and new.speak_at is not None:
                     self.pending.add(key)
                 else:

@@ -196,6 +196,9 @@ class PatternsFold:
         """Also a pattern that has nothing active now: in a rebuild the decision may come before the evidence."""
         key = decided_key(archived)
         state: PatternState = tx.get(key) or PatternState()
+        if not self._maps.may_decide(key, state):
+            tx.count("decision_out_of_room")
+            return
         if state.said is None or state.said.artifact.status is not Status.ACTIVE:
             tx.count("archived_inactive")
         self._speak(tx, key, state.model_copy(update={"archived": state.archived or archived.cause}))
@@ -203,9 +206,12 @@ class PatternsFold:
     def _import(self, tx: Tx, given: Import) -> None:
         """It stands at once, unless the pattern's own evidence knows better."""
         tx.count("control")
-        tx.count("imported")
         key = decided_key(given)
         state: PatternState = tx.get(key) or PatternState()
+        if not self._maps.may_decide(key, state):
+            tx.count("decision_out_of_room")
+            return
+        tx.count("imported")
         self._speak(tx, key, state.model_copy(update={"imported": added(state.imported, given)}))
 
     def _barrier(self, tx: Tx, control: EvidenceControl) -> None:

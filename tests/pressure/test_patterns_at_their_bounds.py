@@ -17,7 +17,7 @@ from pipeline.stages.executor import Executor
 from pipeline.stages.pattern_state import pattern_of
 from pipeline.stages.patterns import PatternsFold
 from pipeline.topology import ARTIFACTS
-from tests.support.evidence import control, histories, records, success
+from tests.support.evidence import control, gift_of, histories, import_record, records, success
 from tests.support.inprocess import Ran, law_five, run
 from tests.support.records import START_MS, LogRecord
 from tests.support.sessions import interleaved
@@ -163,3 +163,14 @@ def test_a_barrier_that_never_came_from_every_partition_is_counted_when_it_is_fo
     assert (lost.counts["barrier_lost"], lost.state) == (1, {})
     passed = run(PatternsFold, [control("barrier", 0, 0), later])
     assert passed.counts["barrier_forgotten"] == 1
+
+
+def test_a_tenants_decisions_are_bounded_and_take_no_room_of_another(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pipeline.stages.pattern_state.TENANT_DECISIONS", 2)
+    gifts = [gift_of(f"task_schema/p{n}", tenant_id=tenant) for tenant in ("a", "b") for n in (1, 2, 3, 1)]
+    evidence = [import_record(gift, 10 * n, n) for n, gift in enumerate(gifts)]
+    whole = run(PatternsFold, evidence)
+    assert sum(key.startswith("p/a/") for key in whole.state) == sum(key.startswith("p/b/") for key in whole.state) == 2
+    assert (whole.counts["imported"], whole.counts["decision_out_of_room"]) == (6, 2)
+    cut = run(PatternsFold, evidence, cut=lambda _: 1, restores=True)
+    assert (cut.outputs, cut.state, cut.counts) == (whole.outputs, whole.state, whole.counts)

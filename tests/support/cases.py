@@ -19,6 +19,7 @@ from pipeline.contracts.limits import (
     SESSION_SEGMENTS,
     SESSIONS_LIVE,
     TENANT_CONTRIBUTIONS,
+    TENANT_DECISIONS,
     UNPACKED_BYTES,
     WAITING_BYTES,
     WAITING_EVENTS,
@@ -176,6 +177,18 @@ CASES = (
             "pressure/test_patterns_at_their_bounds.py": (
                 "test_contributions_of_a_partition_are_bounded_in_bytes_and_no_tenant_within_its_share_loses_any",
                 "test_which_contributions_go_does_not_depend_on_batches_and_restarts",
+            ),
+        },
+    ),
+    Case(
+        "decisions of operators without number",
+        f"of a tenant {TENANT_DECISIONS:,} patterns may be archived or imported, each as often as anybody likes: one "
+        "more pattern is not taken, and another tenant's room is its own",
+        "`decision_out_of_room`",
+        "a tenant of its own for what is imported",
+        {
+            "pressure/test_patterns_at_their_bounds.py": (
+                "test_a_tenants_decisions_are_bounded_and_take_no_room_of_another",
             ),
         },
     ),

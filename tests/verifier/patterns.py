@@ -28,6 +28,7 @@ from pipeline.contracts.limits import (
     PATTERN_CONTRIBUTIONS,
     PATTERN_DEBOUNCE_MS,
     TENANT_CONTRIBUTIONS,
+    TENANT_DECISIONS,
 )
 from pipeline.contracts.rejections import Reason, Rejection
 from tests.verifier.log import Row
@@ -117,6 +118,8 @@ class Patterns:
         self.passages: dict[str, Passage] = {}
         self.decisions = 0
         """Of operators; each archives an artifact, or comes to a pattern that has nothing active."""
+        self._decided: dict[str, set[str]] = {}
+        """By tenant, the patterns that operators have decided on."""
         self.letters: list[Letter] = []
         self.counts: Counter[str] = Counter()
         self._kept: Counter[str] = Counter()
@@ -229,11 +232,22 @@ class Patterns:
             self._barrier(row, control)
         return None
 
+    def _may_decide(self, tenant_id: str, name: str) -> bool:
+        """Of a tenant so many patterns may be archived or imported, each as often as operators like."""
+        decided = self._decided.setdefault(tenant_id, set())
+        if name not in decided and len(decided) >= TENANT_DECISIONS:
+            self.counts["decision_out_of_room"] += 1
+            return False
+        decided.add(name)
+        return True
+
     def _decision(self, row: Row, archived: Archive) -> None:
         """Whatever the pattern has said: it is compiled no more, and what was live of it is not."""
-        self.decisions += 1
         name = join_key(archived.tenant_id, archived.pattern)
+        if not self._may_decide(archived.tenant_id, name):
+            return
         pattern = self.patterns.setdefault(name, Pattern(archived.tenant_id, archived.pattern))
+        self.decisions += 1
         cause = "archived by an operator" + (f": {archived.reason}" if archived.reason else "")
         pattern.archived = pattern.archived or Silence(row.offset, cause, row.offset in pattern.spoke)
         self._speak(name, row.offset)
@@ -241,8 +255,10 @@ class Patterns:
     def _gift(self, row: Row, given: Import) -> None:
         """Own evidence that is enough, or speaks against it, goes before."""
         self.counts["control"] += 1
-        self.counts["imported"] += 1
         name = join_key(given.tenant_id, given.pattern)
+        if not self._may_decide(given.tenant_id, name):
+            return
+        self.counts["imported"] += 1
         pattern = self.patterns.setdefault(name, Pattern(given.tenant_id, given.pattern))
         pattern.gifts.append((row.offset, row.offset in pattern.spoke, given))
         self._speak(name, row.offset)

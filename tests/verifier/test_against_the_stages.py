@@ -195,3 +195,10 @@ def test_they_agree_where_a_partition_keeps_no_more_contributions(monkeypatch: p
     assert not report.faults
     assert lost["x"] > 20
     assert report.compared["artifact records"] > 2
+
+
+def test_they_agree_where_operators_decide_on_more_than_there_is_room_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in ("pipeline.stages.pattern_state", "tests.verifier.patterns"):
+        monkeypatch.setattr(f"{module}.TENANT_DECISIONS", 2)
+    test_they_agree_on_what_operators_archive(strict=False)
+    test_they_agree_on_what_operators_import(strict=False)
