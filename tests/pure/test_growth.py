@@ -3,11 +3,15 @@
 Steps are counted and no time is measured (tests.support.steps).
 """
 
+import importlib
+import inspect
 import json
 import re
 import subprocess
 import sys
-from typing import Any
+from pathlib import Path
+from types import CodeType
+from typing import Any, get_type_hints
 
 import orjson
 import pytest
@@ -17,7 +21,7 @@ from hypothesis import strategies as st
 from pipeline.contracts.limits import CONTENT_BYTES, WORK_STEPS
 from pipeline.contracts.rejections import Reason, Rejection
 from pipeline.intake.decode import Accepted, decode
-from tests.support.growth import EVENT, contents
+from tests.support.growth import EVENT, contents, of_events, of_texts, texts
 from tests.support.records import event
 from tests.support.steps import Backtracking
 
@@ -46,6 +50,57 @@ def test_what_reads_text_or_json_takes_at_most_five_times_the_steps_for_four_tim
         if large > GROWTH * small
     }
     assert worst == {}
+
+
+ROOMS = ("intake", "segments", "compiler/knowledge", "retrieval", "packs")
+OWN = {"intake.scan.any_case", "intake.scan.finder", "intake.scan.literal", "intake.scan.rule"}
+"""Given what stands in the program."""
+FIXED = {
+    *(f"intake.control.{name}" for name in ("authentic", "barrier", "is_rerouted_copy", "reroute_header", "signature")),
+    *(f"retrieval.postings.{name}" for name in ("pack_row", "unpack_postings", "unpack_rows")),
+    *(f"retrieval.vectors.{name}" for name in ("best_of_both", "document_vectors", "pack_vector", "vector")),
+    "retrieval.rerank.reranked", "intake.ranges.is_out_of_range", "intake.view.usable_tags",
+    "intake.projecting.projected",
+}  # fmt: skip
+"""Numbers, headers and tags, whose lengths have bounds of their own."""
+WORDS = {
+    *(f"intake.named.{name}" for name in ("is_keyed", "is_mixed", "is_random", "names_next")),
+    *(f"segments.happenings.{name}" for name in ("cause_words", "effect_words", "verb_in")),
+    "intake.secret_rules.as_read", "packs.render.workflow",
+}  # fmt: skip
+"""Asked by measured functions, of texts that no shape here has."""
+SEARCHED = {"packs.render.cut"}
+"""A binary search: n log n of a text that a pack's entry bounds."""
+NOT_MEASURED = OWN | FIXED | WORDS | SEARCHED
+
+
+def taking_text() -> dict[CodeType, str]:
+    """Public functions of these rooms with a text, bytes or JSON among their arguments, by their code."""
+    found = {}
+    for path in (path for room in ROOMS for path in sorted(Path("pipeline", room).glob("[a-z]*.py"))):
+        module = importlib.import_module(".".join(path.with_suffix("").parts))
+        for name, function in inspect.getmembers(module, inspect.isroutine):
+            plain = inspect.unwrap(function)
+            if name.startswith("_") or getattr(plain, "__module__", "") != module.__name__:
+                continue
+            arguments = {name: kind for name, kind in get_type_hints(plain).items() if name != "return"}
+            if any(kind in (str, bytes, bytes | None, dict[str, Any], Any, list[str]) for kind in arguments.values()):
+                found[plain.__code__] = f"{path.parent.name}.{path.stem}.{name}"
+    return found
+
+
+def test_every_public_function_that_takes_text_is_measured() -> None:
+    called: set[CodeType] = set()
+    sys.setprofile(lambda frame, event, _: called.add(frame.f_code) if event == "call" else None)
+    try:
+        for measured, shapes, size in ((of_texts(), texts, 60), (of_events(), contents, 400)):
+            for function in measured.values():
+                for number, (_, given) in enumerate(shapes(size)):  # type: ignore[operator]
+                    if number % 3 == 0:
+                        function(given)
+    finally:
+        sys.setprofile(None)
+    assert {name for code, name in taking_text().items() if code not in called} == NOT_MEASURED
 
 
 def encoded(content: dict[str, Any], **fields: Any) -> bytes:

@@ -16,6 +16,7 @@ import orjson
 import pydantic  # noqa: F401
 import rfc8785  # noqa: F401
 
+from pipeline.contracts import remembered as remembering
 from tests.support.steps import STEPS, install
 
 SIZE: Final = 200
@@ -62,18 +63,18 @@ def contents(size: int) -> Iterator[tuple[str, dict[str, Any]]]:
     for shape in SECRETS:
         made = [shape % number for number in range(size // (len(shape) + 9))]
         yield f"keys {shape}", dict.fromkeys(made, 1)
-        yield f"values {shape}", {f"k{number}": text for number, text in enumerate(made)}
+        yield f"values {shape}", {f"k{number:05}": text for number, text in enumerate(made)}
         yield f"items {shape}", {"items": made}
         yield f"words {shape}", {"role": "user", "text": " ".join(made)}
         yield f"run {shape}", {"role": "user", "text": "".join(made)}
         yield f"JSON in a text {shape}", {"text": orjson.dumps(dict.fromkeys(made, 1)).decode()}
     yield "numbers", {"items": [1] * (size // 2)}
     yield "floats", {"items": [1.0] * (size // 4)}
-    yield "keys", {f"k{number}": 1 for number in range(size // 9)}
+    yield "keys", {f"k{number:05}": 1 for number in range(size // 9)}
     yield "empty lists", {"items": [[]] * (size // 3)}
     yield "objects", {"items": [{"a": 1}] * (size // 8)}
     yield "names and values", {"items": [{"name": "cookie", "value": "x"}] * (size // 32)}
-    yield "counts of tokens", {"tokens_used": {f"k{number}": 1 for number in range(size // 9)}}
+    yield "counts of tokens", {"tokens_used": {f"k{number:05}": 1 for number in range(size // 9)}}
     yield "deep lists", {"items": [reduce(lambda inner, _: [inner], range(150), [1])] * (size // 300)}
     yield "wrong attachments", {"role": "user", "text": "x", "attachments": [1] * (size // 2)}
     yield "JSON with escapes", {"text": '["' + "\\u0070" * (size // 7) + '"]'}
@@ -99,7 +100,9 @@ def of_events() -> dict[str, Callable[[dict[str, Any]], Any]]:
         fields = event()
         record = {
             "id": fields["event_id"], "eventType": "message", "sessionId": "s", "timestamp": fields["timestamp"],
-            "payload": content, "metadata": {"hmx": {"tenant_id": "t", "agent_id": "a", "sequence": 0}},
+            "payload": content, "metadata": {
+                "hmx": {"tenant_id": "t", "agent_id": "a", "origin": {"log_time": 0}, "release": {"index": 0}}
+            },
         }  # fmt: skip
         return document(record, episode_step(record))
 
@@ -120,6 +123,7 @@ def of_texts() -> dict[str, Callable[[str], Any]]:
     from pipeline.contracts.event_types import Role
     from pipeline.contracts.evidence import Segment, Step
     from pipeline.intake import echo
+    from pipeline.packs import render, sameness, shown, strategies, tokens
     from pipeline.retrieval import documents, plan, terms, times
     from pipeline.segments import intent, lexicon, masking, places, segmenter, speakers, targets
     from pipeline.segments import naming as verbs
@@ -151,6 +155,7 @@ def of_texts() -> dict[str, Callable[[str], Any]]:
         clauses.spelt_out, clauses.clauses, clauses.without_trail, forms.negation_first, naming.value_of,
         policies.policy,
         claims.policy_claim, documents.is_courtesy, terms.words, terms.terms, times.mention, echo.own_words,
+        render.marked, sameness.mark, sameness.words, tokens.estimate,
     )  # fmt: skip
     return {
         **{f"{one.__module__.removeprefix('pipeline.')}.{one.__name__}": whole(one) for one in plain},
@@ -170,6 +175,8 @@ def of_texts() -> dict[str, Callable[[str], Any]]:
             segmenter.open_head(said("go on")), said(text), lambda _: text
         ),
         "extract.contributions": learnt,
+        "shown.shown": lambda text: shown.shown(text, text),
+        "strategies.favoured": lambda text: strategies.favoured({"terms": {"deploi": 0.5}}, 1.0, "p", text),
     }
 
 
@@ -185,6 +192,7 @@ def _steps(function: Callable[[Any], Any], given: Any) -> int:
 
 def main(names: list[str]) -> None:
     install()
+    remembering.remembered = lambda *_: lambda function: function  # type: ignore[assignment]
     number = count()
 
     def other(given: Any) -> Any:

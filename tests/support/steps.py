@@ -91,10 +91,10 @@ STEPS = Steps()
 
 
 class Counting(ast.NodeTransformer):
-    """Calls of `_steps` around what takes steps."""
+    """Calls of `__counted__` around what takes steps."""
 
     def _around(self, name: str, *arguments: ast.expr) -> ast.Call:
-        return ast.Call(ast.Attribute(ast.Name("_steps", ast.Load()), name, ast.Load()), list(arguments), [])
+        return ast.Call(ast.Attribute(ast.Name("__counted__", ast.Load()), name, ast.Load()), list(arguments), [])
 
     def visit_Call(self, node: ast.Call) -> ast.AST:
         self.generic_visit(node)
@@ -180,7 +180,7 @@ class Loader(importlib.machinery.SourceFileLoader):
         return self.source_to_code(self.get_data(path), path)
 
     def exec_module(self, module: ModuleType) -> None:
-        module.__dict__["_steps"] = STEPS
+        module.__dict__["__counted__"] = STEPS
         super().exec_module(module)
 
 
@@ -456,5 +456,5 @@ def install() -> Steps:
     for name in [name for name in sys.modules if name.startswith("pipeline.")]:
         del sys.modules[name]
     re.compile = counted  # type: ignore[assignment]
-    builtins.__dict__.setdefault("_steps", STEPS)
+    builtins.__dict__.setdefault("__counted__", STEPS)
     return STEPS
