@@ -19,6 +19,7 @@ INTEGER_MAX: Final = 2**64 - 1  # what a JSON parser here keeps exact
 NESTING: Final = 200  # objects and arrays in each other; parsers and writers here stop at 254
 WORK_STEPS: Final = 400_000  # of looking for secrets in one event; one that takes more is refused as `too_costly`
 TEXT_STEPS: Final = 16  # a text that is searched takes so many, and one more for as many characters; a value takes one
+RULE_CHARACTERS: Final = 32  # of a searched text: one step more for so many, for each rule that may match in it
 
 # What an episode says of its event
 NOTES: Final = 16

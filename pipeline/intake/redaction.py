@@ -15,7 +15,15 @@ from typing import Any, Final
 import orjson
 
 from pipeline.contracts.event import Event
-from pipeline.contracts.limits import MB, NESTING, REDACTED_PATH, REDACTED_PATHS, TEXT_STEPS, WORK_STEPS
+from pipeline.contracts.limits import (
+    MB,
+    NESTING,
+    REDACTED_PATH,
+    REDACTED_PATHS,
+    RULE_CHARACTERS,
+    TEXT_STEPS,
+    WORK_STEPS,
+)
 from pipeline.contracts.remembered import remembered
 from pipeline.intake.named import bears_secret, is_blank, is_keyed, may_be_keyed, names_next
 from pipeline.intake.paths import path_of
@@ -67,6 +75,9 @@ class _Found:
         self.work(_steps(text) if searched else 1)
         return searched
 
+    def reads(self, text: str) -> None:
+        self.work(len(text) // RULE_CHARACTERS)
+
     def here(self) -> None:
         if len(self.paths) < REDACTED_PATHS:
             self.paths.append(path_of(self.trail)[:REDACTED_PATH])
@@ -110,7 +121,10 @@ def _lines(value: list[str], items: list[str], found: _Found) -> list[str]:
     ended = all(item.endswith("\n") for item in value[:-1])
     between = "" if ended else "\n"
     text = between.join(value)
-    if not found.searched(text) or (new := without_secrets(text, tokens=found.tokens)) in (text, between.join(items)):
+    if not found.searched(text) or (new := without_secrets(text, tokens=found.tokens, work=found.reads)) in (
+        text,
+        between.join(items),
+    ):
         return items
     found.here()
     return [_string(line, found, 0) for line in (new.splitlines(keepends=True) if ended else new.split("\n"))]
@@ -212,7 +226,7 @@ def _string(value: str, found: _Found, depth: int) -> str:
     if inner is not None:
         new = _nested(inner, value, found, depth)
     else:
-        new = without_secrets(value, tokens=found.tokens)
+        new = without_secrets(value, tokens=found.tokens, work=found.reads)
         if new != value:
             found.here()
     return value if new == value else new

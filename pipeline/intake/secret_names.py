@@ -19,7 +19,7 @@ from pipeline.intake.named import (
     is_mixed,
     is_sentence,
 )
-from pipeline.intake.scan import NEW, any_case, finder, rule, value_if
+from pipeline.intake.scan import NEW, Work, any_case, finder, rule, value_if
 
 METRIC: Final = re.compile(
     r"tokens\Z|tokens?[_-]?(?:used|count|usage|limit|budget|estimate|remaining|total|details|per[_-]?second)", re.ASCII
@@ -190,11 +190,12 @@ may_assign: Final = finder(
 """Whether a rule of names might match: one look for all of them."""
 
 
-def assigned(text: str) -> str:
+def assigned(text: str, work: Work) -> str:
     asked = [rule for rule in _ASSIGNED if rule.holds(text)]
     low = text.lower() if asked else ""
     for needle, holds, word in _NEEDLES:
         if needle in low and holds(text):
             for rule in asked:
+                work(text)
                 text = _of_word(rule.pattern, word).sub(rule.replacement, text)
     return text

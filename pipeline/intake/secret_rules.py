@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from pipeline.intake.named import WORDS, is_blank, is_code, is_keyed, is_random, is_sentence
-from pipeline.intake.scan import NEW, REDACTED, Rule, any_case, finder, literal, rule
+from pipeline.intake.scan import NEW, REDACTED, Rule, Work, any_case, finder, free, literal, rule
 from pipeline.intake.secret_names import UNNAMED_ROUGHLY, assigned, may_assign, unnamed
 from pipeline.intake.secret_tokens import SHORTER_ANCHORS, holds_token_in, without_tokens
 from pipeline.intake.spoken import CARD, CARD_SHAPE, PIN_SHAPE, SECRET, SECRET_SHAPE, is_card, is_told
@@ -43,6 +43,12 @@ def _given(match: re.Match[str]) -> bool:
     return not is_blank(match["value"]) and not is_code(match["value"])
 
 
+def _of_curl(before: str) -> bool:
+    """Whether an option behind this text is curl's. Looked for backwards: the command may stand there without end."""
+    return _CURL.search(before, 1 + max(map(before.rfind, "\n|;"))) is not None
+
+
+_CURL: Final = re.compile(r"\bcurl\b", re.ASCII)
 _AUTHORITY: Final = r":\\*/\\*/[^ \n/@\"'<>]*@"
 """Of a URL that names a user."""
 _HEADERS: Final = [*map(_header, ("authorization", "cookie", "api-key"))]
@@ -65,8 +71,8 @@ _CARRIED: Final = [
     ),
     rule(  # curl -u name:x
         r"curl[^\n]*\s-(?:u|U|-user|-proxy-user)",
-        r"(?P<before>\bcurl\b[^\n|;]{0,600}?\s(?:-u|-U|--user|--proxy-user)[ =]{0,16}\\{0,8}[\"']?[^\s:\"']{1,200}:)" + NEW + r"(?P<value>[^\s\"'`$][^\s\"'`]*)",
-        _given,
+        r"(?P<before>\s(?:-u|-U|--user|--proxy-user)[ =]{0,16}\\{0,8}[\"']?[^\s:\"']{1,200}:)" + NEW + r"(?P<value>[^\s\"'`$][^\s\"'`]*)",
+        lambda match: _given(match) and _of_curl(match.string[max(0, match.start() - 600) : match.start()]),
     ),
     rule(  # mysql -px, sshpass -p x, docker login -p x, redis-cli -a x, ldapsearch -w x, smbclient -U name%x
         r"(?:(?:mysql|mariadb)[^\n]*\s-p[^ ]|sshpass\s|(?:docker|podman|helm)[^\n]* login [^\n]*-p|(?:mongo|az )[^\n]*\s-p|redis-cli[^\n]*\s-a|ldap[a-z]+\s[^\n]*\s-w|(?:smb|rpc|winexe|psexec)[^\n]*\s-U)",
@@ -162,12 +168,12 @@ _may_carry: Final = finder(
 """The same of commands, statements and protocols."""
 
 
-def without_secrets(text: str, *, tokens: bool = True) -> str:
+def without_secrets(text: str, *, tokens: bool = True, work: Work = free) -> str:
     """Text in other letters is read as it looks; where only that shows a secret, what is left is as it looks too."""
-    cleaned = _clean(text, tokens)
+    cleaned = _clean(text, tokens, work)
     if not text.isascii() and _spelled_oddly(text):
         plain = as_read(cleaned)
-        if plain != cleaned and (found := _clean(plain, True)) != plain:
+        if plain != cleaned and (found := _clean(plain, True, work)) != plain:
             return found
     return cleaned
 
@@ -177,24 +183,24 @@ def as_read(text: str) -> str:
     return unicodedata.normalize("NFKC", text.translate(_UNSEEN))
 
 
-def _clean(text: str, tokens: bool) -> str:
+def _clean(text: str, tokens: bool, work: Work) -> str:
     """Once more as long as something changes: what was taken out may have hidden where the next secret begins."""
     for _ in range(_PASSES):
         before = text
         if may_assign(text):
-            text = assigned(_applied(_HEADERS, text))
-        text = unnamed.applied(text)
+            text = assigned(_applied(_HEADERS, text, work), work)
+        text = unnamed.applied(text, work)
         if _may_carry(text):
-            text = _applied(_CARRIED, text)
+            text = _applied(_CARRIED, text, work)
         if tokens:
-            text = without_tokens(text)
-        text = _applied(_TOLD, text)
+            text = without_tokens(text, work)
+        text = _applied(_TOLD, text, work)
         if text == before:
             return text
     return REDACTED
 
 
-def _applied(rules: Iterable[Rule], text: str) -> str:
+def _applied(rules: Iterable[Rule], text: str, work: Work) -> str:
     for one in rules:
-        text = one.applied(text)
+        text = one.applied(text, work)
     return text

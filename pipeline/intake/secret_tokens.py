@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from itertools import chain
 from typing import Final
 
-from pipeline.intake.scan import NEW, REDACTED, finder
+from pipeline.intake.scan import NEW, REDACTED, Work, finder
 from pipeline.intake.secret_kinds import KINDS, Kind
 
 _ESCAPED: Final = "|".join(
@@ -57,9 +57,10 @@ class _Taker:
         self.starts = None if inside else re.compile("|".join(starts), re.ASCII)
         self.whole = re.compile(rf"(?:(?<![A-Za-z0-9])|{_ESCAPED}){NEW}(?:{kind.pattern}){end}", re.ASCII)
 
-    def applied(self, text: str) -> str:
+    def applied(self, text: str, work: Work) -> str:
         if not self.holds(text):
             return text
+        work(text)
         if self.starts is None:
             return self.whole.sub(REDACTED, text)
         parts, last, at = [], 0, 0
@@ -89,11 +90,11 @@ _GROUPS: Final = [
 """So that a text is not asked about each kind by itself."""
 
 
-def without_tokens(text: str) -> str:
+def without_tokens(text: str, work: Work) -> str:
     if not holds_token_in(text):
         return text
     for holds, kinds in _GROUPS:
         if holds(text):
             for kind in kinds:
-                text = kind.applied(text)
+                text = kind.applied(text, work)
     return text

@@ -7,9 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pipeline.contracts.rejections import Reason, Rejection
 from pipeline.intake.decode import Accepted, decode
 from pipeline.intake.redaction import redact
-from pipeline.intake.scan import REDACTED, finder
+from pipeline.intake.scan import REDACTED, finder, free
 from pipeline.intake.secret_kinds import KINDS, Kind
 from pipeline.intake.secret_rules import FIRST_LOOK, suspicious
 from pipeline.intake.secret_tokens import TAKERS, holds_token, without_tokens
@@ -91,7 +92,7 @@ def tried(text: str) -> str:
 
 @given(texts)
 def test_each_kind_that_a_text_holds_is_asked(text: str) -> None:
-    assert without_tokens(text) == tried(text)
+    assert without_tokens(text, free) == tried(text)
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=[kind.id for kind in KINDS])
@@ -100,7 +101,7 @@ def test_each_kind_that_a_text_holds_is_asked(text: str) -> None:
 )
 def test_each_kind_is_seen_behind_whatever_stands_before_it(kind: Kind, before: str) -> None:
     example = spelled(kind.example)
-    assert tried(before + example) == without_tokens(before + example)
+    assert tried(before + example) == without_tokens(before + example, free)
     if tried(before + example) != before + example:
         assert holds_token(json.dumps(before + example, ensure_ascii=False).encode())
 
@@ -117,3 +118,14 @@ def test_an_event_keeps_no_secret_that_the_search_of_all_its_texts_finds(content
     assert isinstance(outcome, Accepted)
     searched, paths = redact(fields)
     assert (outcome.fields, outcome.redacted) == (searched, paths)
+
+
+def test_a_text_in_which_every_kind_has_to_be_looked_for_is_refused() -> None:
+    """The work counts, not only the characters: each kind means another pass."""
+    kinds = " ".join(spelled(kind.example) for kind in KINDS)
+    filled = "the quick brown fox jumps " * 18_000
+    assert isinstance(decode(encoded(event(content={"text": kinds}))), Accepted)
+    assert isinstance(decode(encoded(event(content={"text": filled + spelled(KINDS[0].example)}))), Accepted)
+    refused = decode(encoded(event(content={"text": filled + kinds})))
+    assert isinstance(refused, Rejection)
+    assert refused.reason is Reason.TOO_COSTLY
