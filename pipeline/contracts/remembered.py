@@ -7,7 +7,7 @@ remembered then. Threads may share one: at worst an answer is worked out twice.
 import sys
 from collections.abc import Callable
 from functools import wraps
-from typing import Any, Final, ParamSpec, TypeVar
+from typing import Any, Final, ParamSpec, TypeVar, cast
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -26,29 +26,30 @@ def remembered(most: int, weigh: Callable[[Any], int] | None = None) -> Callable
     measure = weigh or nbytes
 
     def decorated(function: Callable[P, R]) -> Callable[P, R]:
-        newer: dict[Any, R] = {}
-        older: dict[Any, R] = {}
+        answer = cast("Callable[..., Any]", function)
+        newer: dict[Any, Any] = {}
+        older: dict[Any, Any] = {}
         left = most // 2
 
-        @wraps(function)
-        def asked(*args: Any) -> R:
+        @wraps(answer)
+        def asked(*args: Any) -> Any:
             nonlocal newer, older, left
-            known: Any = newer.get(args, _MISSING)
+            known = newer.get(args, _MISSING)
             if known is not _MISSING:
-                return known  # type: ignore[no-any-return]
+                return known
             known = older.get(args, _MISSING)
             if known is _MISSING:
-                known = function(*args)  # type: ignore[call-arg]
+                known = answer(*args)
             size = ENTRY + sum(map(measure, args)) + measure(known)
             if size > left:
                 if size > most // 2:
-                    return known  # type: ignore[no-any-return]
+                    return known
                 newer, older, left = {}, newer, most // 2
             left -= size
             newer[args] = known
-            return known  # type: ignore[no-any-return]
+            return known
 
-        return asked  # type: ignore[return-value]
+        return cast("Callable[P, R]", asked)
 
     return decorated
 
