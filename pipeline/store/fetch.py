@@ -29,7 +29,7 @@ from pipeline.retrieval.vectors import Embed
 from pipeline.settings import Settings
 from pipeline.store.blocks import Blocks, Client, TamperedError, connect, reachable, refuse_eviction
 from pipeline.store.capturing import Capturing
-from pipeline.store.digests import are_sound
+from pipeline.store.digests import digest_of_events
 from pipeline.store.keys import Keys, TenantKeys
 from pipeline.store.learnt import read_learnt
 from pipeline.store.noted import Lost
@@ -44,10 +44,12 @@ EARLIER: Final = 8
 SOURCES: Final = 256
 """Events that something rests on whose time is looked at, the newest."""
 
-SAME_ID: Final = 1_000_000
-"""Among so many episodes of an event id, the newest, a session's is looked for: that holds Redis up for 40 ms."""
 NAMED: Final = 32
-"""Of so many, the newest, the sessions are named."""
+"""Of so many episodes of an event id, the newest, the sessions are named."""
+SAME_ID: Final = 2 * NAMED
+"""Parts of an event id's list that are read at once: of each episode its session and itself."""
+LOOKED_FOR: Final = 1_000_000
+"""Among so many episodes of an event id, the newest, a session's is looked for: that holds Redis up for 40 ms."""
 
 Json = dict[str, Any]
 Rests = TypeVar("Rests", Artifact, KnowledgeRecord, Contribution)
@@ -133,35 +135,39 @@ class Store:
         question goes on meanwhile."""
         tenant = self._keys.tenant(plan.request.tenant_id)
         fetched, expiring = self._search.fetch(plan)
+        failed: list[Lost] = []
         with reachable():
             if plan.earlier:
-                fetched = replace(fetched, artifacts=self._with_earlier(tenant, fetched.artifacts, plan.as_of))
+                fetched = replace(fetched, artifacts=self._with_earlier(tenant, fetched.artifacts, plan.as_of, failed))
             if plan.request.strategy is Strategy.FINGERPRINT_GUIDED:
-                fetched = replace(fetched, priors=self._priors(tenant, plan.request.agent_id))
+                fetched = replace(fetched, priors=self._priors(tenant, plan.request.agent_id, failed))
+            if failed:
+                fetched = replace(fetched, failed=tuple(sorted({*fetched.failed, *map(str, failed)})))
             return self._with_soundness(tenant, fetched) if expiring else fetched
 
     def get_event(self, tenant_id: str, event_id: str, session_id: str | None = None) -> Json | Ambiguous | None:
         """The episode; of a session that has used the id again the last. Raises TamperedError."""
         lost = Lost(self._keys.tenant(tenant_id), "event", event_id)
         with reachable(), self._client.pipeline(transaction=True) as pipe:
-            pipe.llen(lost.key).lrange(lost.key, -2 * NAMED, -1).hget(lost.tenant.digests("event"), encoded(event_id))
+            pipe.llen(lost.key).lrange(lost.key, -SAME_ID, -1).hget(lost.tenant.digests("event"), encoded(event_id))
             length, parts, wanted = pipe.execute(raise_on_error=False)
         if not parts and wanted is None:
             return None
-        if isinstance(parts, Exception) or (length == len(parts) and not are_sound(parts, wanted)):
+        if isinstance(parts, Exception) or length % 2:
             raise self._tampered(lost)
-        sessions = parts[-2::-2]
-        if session_id is None:
-            named = sorted({unquote(name.decode()) for name in sessions})
-            return Ambiguous(tuple(named)) if len(named) > 1 else _json(parts[-1])
-        asked = encoded(session_id).encode()
-        if asked in sessions:
-            return _json(parts[-1 - 2 * sessions.index(asked)])
-        with reachable():
-            at = None
-            if length > len(parts):
-                at = self._client.lpos(lost.key, asked, rank=-1, maxlen=2 * SAME_ID)
-            return None if at is None else _json(self._client.lindex(lost.key, at + 1))
+        asked = None if session_id is None else encoded(session_id).encode()
+        total, found = 0, parts[-1] if asked is None and parts else None
+        for start in range(0, length, SAME_ID):  # the digest is of all of them, so all are read
+            with reachable():
+                page = parts if length <= SAME_ID else self._client.lrange(lost.key, start, start + SAME_ID - 1)
+            page = page[: length - start]
+            total += digest_of_events(page)
+            if asked in page[::2]:
+                found = page[-1 - 2 * page[-2::-2].index(asked)]
+        if not length or b"%d" % total != wanted:
+            raise self._tampered(lost)
+        named = sorted({unquote(name.decode()) for name in parts[-2::-2]})
+        return Ambiguous(tuple(named)) if asked is None and len(named) > 1 else _json(found)
 
     def get_artifact(self, tenant_id: str, artifact_id: str) -> Json | None:
         """In whatever status. Raises TamperedError."""
@@ -188,8 +194,9 @@ class Store:
             raise self._tampered(lost)
         return _json(answers[0])
 
-    def _sound(self, asked: Sequence[Lost]) -> list[bytes | None]:
-        """What stands there, None for what does not or is not as it was written; one round trip."""
+    def _sound(self, asked: Sequence[Lost], failed: list[Lost] | None = None) -> list[bytes | None]:
+        """What stands there, None for what does not or is not as it was written, which `failed` names too; one round
+        trip."""
         with reachable(), self._client.pipeline(transaction=True) as pipe:
             for each in asked:
                 each.questions(pipe)
@@ -200,6 +207,8 @@ class Store:
             sound = each.is_sound([value, wanted])
             if not sound:
                 self._search.noted.note(each)
+                if failed is not None:
+                    failed.append(each)
             found.append(value if sound else None)
         return found
 
@@ -216,7 +225,7 @@ class Store:
         keys = self._keys.tenant(tenant_id)
         with reachable(), self._client.pipeline(transaction=False) as pipe:
             for session, event in events:
-                pipe.lpos(keys.event(event), encoded(session), rank=-1, maxlen=2 * SAME_ID)
+                pipe.lpos(keys.event(event), encoded(session), rank=-1, maxlen=2 * LOOKED_FOR)
             held = pipe.execute(raise_on_error=False)
             if wrong := next((at for at in held if isinstance(at, Exception) and "WRONGTYPE" not in str(at)), None):
                 raise wrong
@@ -269,16 +278,18 @@ class Store:
         page = tuple(fields for value in found if (fields := _json(value)) is not None)
         return ArtifactPage(page, rest[limit - 1] if len(rest) > limit else None, len(ids))
 
-    def _priors(self, tenant: TenantKeys, agent_id: str | None) -> Mapping[str, Mapping[str, float]] | None:
+    def _priors(
+        self, tenant: TenantKeys, agent_id: str | None, failed: list[Lost]
+    ) -> Mapping[str, Mapping[str, float]] | None:
         """Those imported for the agent, else for everybody; None where there are none."""
         listed = self._client.hgetall(tenant.artifacts(Status.ACTIVE))
         ids = sorted(name.decode() for name, kind in listed.items() if kind == PRIORS_TYPE.encode())
-        found = self._client.mget([tenant.artifact(each) for each in ids]) if ids else []
+        found = self._sound([Lost(tenant, "artifact", each) for each in ids], failed) if ids else []
         by_pattern = {fields["metadata"]["pattern"]: fields["content"] for value in found if (fields := _json(value))}
         return by_pattern.get(priors_pattern(agent_id or "")) or by_pattern.get(priors_pattern(""))
 
     def _with_earlier(
-        self, tenant: TenantKeys, found: Sequence[Found[Artifact]], until: int | None
+        self, tenant: TenantKeys, found: Sequence[Found[Artifact]], until: int | None, failed: list[Lost]
     ) -> tuple[Found[Artifact], ...]:
         """Each followed by the versions before it, which are as relevant; back to the one that stood at `until`."""
         reached = {each.source.artifact_id: [each] for each in found}
@@ -290,7 +301,8 @@ class Store:
             }
             if not behind:
                 break
-            for record, chain in zip(self._client.mget(map(tenant.artifact, behind)), behind.values(), strict=True):
+            records = self._sound([Lost(tenant, "artifact", each) for each in behind], failed)
+            for record, chain in zip(records, behind.values(), strict=True):
                 one, sound = read_artifact(record) if record else (None, False)
                 chain.append(
                     Found(one, chain[0].bm25, sound)

@@ -145,6 +145,8 @@ class Materialiser:
         """Kinds of keys for whose damage memory is to be forgotten and built anew."""
         self._rebuilt: set[str] = set()
         """Kinds that memory was built anew for since a round found nothing: twice would be our defect."""
+        self._sound_round = True
+        """Nothing was found so far in the sweep's round."""
         self._evicted: tuple[Any, int] | None = None
         self._sweep = Sweep(self._client, self._keys)
         self._policy_asked = 0.0
@@ -402,19 +404,21 @@ class Materialiser:
                 raise _Restart("the ids of the topics are not those that Redis was filled from")
             if self._client.type(self._keys.filling) != b"string" and any(map(_is_stored, self._partitions.values())):
                 self._client.set(self._keys.filling, os.urandom(16))  # what readers remember may be of any filling
-        evicted = evictions(self._client)
-        if self._evicted and evicted[0] == self._evicted[0] and evicted[1] > self._evicted[1]:
-            self._build_anew({"evicted"}, f"{evicted[1] - self._evicted[1]} keys")
-        self._evicted = evicted
+        before, self._evicted = self._evicted, evictions(self._client)
+        if before and self._evicted[0] == before[0] and self._evicted[1] > before[1]:
+            self._build_anew({"evicted"}, f"{self._evicted[1] - before[1]} keys")
         if sum(p.waiting for p in self._partitions.values()) >= BLOCK_RECORDS:
             return
         until = time.monotonic() + SWEPT_S
         while time.monotonic() < until:
             found = self._sweep.step()
             if found is None:
-                self._rebuilt = set()
-                self._client.delete(self._keys.damaged)
+                if self._sound_round:
+                    self._rebuilt = set()
+                    self._client.delete(self._keys.damaged)
+                self._sound_round = True
                 return
+            self._sound_round = self._sound_round and not (found.lost or found.broken)
             if found.broken - self._rebuilt:
                 self._rebuilt |= found.broken
                 self._build_anew(found.broken, "what the records imply is not there")

@@ -138,12 +138,14 @@ class Captures:
         """Which of them any process has appended lately, or memory holds; without Redis none."""
         try:
             known = self._capturing.known(tenant, [capture.event_id for capture in captures])
-            return [
-                found or self._store.get_event(tenant, capture.event_id, capture.session_id) is not None
-                for capture, found in zip(captures, known, strict=True)
-            ]
-        except (StoreUnavailableError, TamperedError):
+            return [found or self._holds_event(tenant, capture) for capture, found in zip(captures, known, strict=True)]
+        except StoreUnavailableError:
             return [False] * len(captures)
+
+    def _holds_event(self, tenant: str, capture: Capture) -> bool:
+        with suppress(TamperedError):  # the stage recognises it
+            return self._store.get_event(tenant, capture.event_id, capture.session_id) is not None
+        return False
 
     def _chosen(self, captures: Sequence[Capture]) -> list[Capture]:
         """Those to append; the first of several with one key, unless another request is at it."""
