@@ -70,7 +70,7 @@ def contents(size: int) -> Iterator[tuple[str, dict[str, Any]]]:
         yield f"JSON in a text {shape}", {"text": orjson.dumps(dict.fromkeys(made, 1)).decode()}
     yield "numbers", {"items": [1] * (size // 2)}
     yield "floats", {"items": [1.0] * (size // 4)}
-    yield "keys", {f"k{number:05}": 1 for number in range(size // 9)}
+    yield "keys", {f"n{number:05}": 1 for number in range(size // 9)}
     yield "empty lists", {"items": [[]] * (size // 3)}
     yield "objects", {"items": [{"a": 1}] * (size // 8)}
     yield "names and values", {"items": [{"name": "cookie", "value": "x"}] * (size // 32)}
