@@ -5,6 +5,7 @@ A key joins percent-encoded parts with `/`, so `a/b`+`c` and `a`+`b/c` stay apar
 
 import re
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Final, NamedTuple
 from urllib.parse import quote, unquote
 
@@ -87,7 +88,7 @@ class Place(NamedTuple):
     partition: int
 
 
-@remembered(8 * REMEMBERED)
+@lru_cache(maxsize=8_192)  # ids end at 512 bytes: at most 64 MB
 def session_place(tenant_id: str, session_id: str, partitions: int) -> Place:
     """Asked for every event: what it answers costs ten times as much as to remember it."""
     key = join_key(tenant_id, session_id)

@@ -178,7 +178,7 @@ class Executor:
                     whole_fold.reject(tx, record, Rejection(Reason.OUTPUT_REFUSED))
                 else:
                     fold(tx, record)
-                    if tx.largest_output() > RECORD_BYTES:
+                    if tx.largest > RECORD_BYTES // 2 and tx.largest_output() > RECORD_BYTES:
                         tx.undo()
                         whole_fold.reject(tx, record, Rejection(Reason.OUTPUT_REFUSED))
             except (MemoryError, OSError):

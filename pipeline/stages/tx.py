@@ -56,8 +56,8 @@ class Codec(Protocol):
 class Tx:
     __slots__ = (
         "_appended", "_begun", "_changed", "_codec", "_deadline", "_dirty", "_journals", "_packed_at", "_removed",
-        "_scheduled", "_state", "_undo", "_warm", "_warm_before", "_written", "appends", "clock", "counted", "offset",
-        "outputs", "partition", "refused", "timers", "trims",
+        "_scheduled", "_state", "_undo", "_warm", "_warm_before", "_written", "appends", "clock", "counted", "largest",
+        "offset", "outputs", "partition", "refused", "timers", "trims",
     )  # fmt: skip
 
     def __init__(self, partition: int, codec: Codec) -> None:
@@ -71,6 +71,8 @@ class Tx:
         """Keys that were looked at since the last packing; journals by the name of their blocks."""
         self._warm_before: dict[str, None] = {}
         self._packed_at = 0
+        self.largest = 0
+        """Bytes of the batch's largest value so far, so that few records are asked for theirs."""
         self.clock = 0
         """The partition's time: its highest append time so far, milliseconds."""
         self.offset = -1
@@ -129,6 +131,8 @@ class Tx:
 
     def emit(self, output: Output) -> None:
         self.outputs.append(output)
+        if output.value is not None and len(output.value) > self.largest:
+            self.largest = len(output.value)
 
     def append(self, record: Output) -> None:
         """Appends to the log itself: before the transaction and outside of it, so perhaps twice after a crash."""
@@ -144,6 +148,7 @@ class Tx:
 
     def start_batch(self) -> None:
         self.outputs: list[Output] = []
+        self.largest = 0
         self.appends: list[Output] = []
         self.counted: list[str] = []
         self._dirty: dict[str, None] = {}

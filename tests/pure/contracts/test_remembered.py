@@ -124,6 +124,7 @@ def test_more_weighs_more(value: Any) -> None:
 SHORT = {
     "contracts.headers._of_partition": "a topic of ours",
     "contracts.instants._minute": "17 characters",
+    "contracts.keys.session_place": "ids of an accepted event",
     "contracts.versions.parse_version": "eight of them",
     "intake.projecting._parts": "a template of the table",
     "packs.sections._provenance": "how a source is called",
