@@ -43,7 +43,7 @@ from pipeline.store.blocks import (
 )
 from pipeline.store.changes import Changes, Command
 from pipeline.store.keys import Keys
-from pipeline.store.mending import Spans, restored, spans, whole
+from pipeline.store.mending import Spans, restored, spans, unlisted, whole
 from pipeline.store.noted import Lost
 from pipeline.store.origin import appended_ms, owner
 from pipeline.store.projection import ProjectionError, Record, project
@@ -145,6 +145,8 @@ class Materialiser:
         """Kinds of keys for whose damage memory is to be forgotten and built anew."""
         self._rebuilt: set[str] = set()
         """Kinds that memory was built anew for since a round found nothing: twice would be our defect."""
+        self._left = set[str]()
+        """Kinds of keys that stay damaged, as Kafka no longer holds all that memory was made of."""
         self._sound_round = True
         """Nothing was found so far in the sweep's round."""
         self._evicted: tuple[Any, int] | None = None
@@ -211,6 +213,8 @@ class Materialiser:
     def ready(self) -> Answer:
         if self._trouble:
             return False, self._trouble
+        if self._left:
+            return False, self._advice(self._left)
         return verdict(list(self._behind().values()), self._most_behind_s)
 
     def refresh(self) -> None:
@@ -246,11 +250,13 @@ class Materialiser:
         names = [f"{topic}/{number}" for topic, number in places]
         if not self._damaged and self._blocks.unguarded(names):
             self._damaged = {"positions", "guard"}
-        if self._damaged:
+        kinds, self._damaged = self._damaged, set()
+        if kinds:
+            if self._is_deleted(places):
+                raise StoreUnavailableError(self._advice(kinds))
             LOG.error("memory in Redis is damaged: it is forgotten, and built anew from the topics")
-            forget_damaged(self._client, self._keys, self._topic_ids, names, self._damaged)
+            forget_damaged(self._client, self._keys, self._topic_ids, names, kinds)
             METRICS.memory_mended.labels("all").inc()
-            self._damaged = set()
         for topic in forget_recreated(self._client, self._keys, self._topic_ids):
             LOG.error("another topic stands here now: what came from the old one is forgotten", extra=logs.at(topic))
             METRICS.materialiser_recreated.labels(topic).inc()
@@ -414,7 +420,7 @@ class Materialiser:
             found = self._sweep.step()
             if found is None:
                 if self._sound_round:
-                    self._rebuilt = set()
+                    self._rebuilt, self._left = set(), set()
                     self._client.delete(self._keys.damaged)
                 self._sound_round = True
                 return
@@ -429,20 +435,51 @@ class Materialiser:
     def _build_anew(self, kinds: set[str], why: str) -> None:
         for kind in sorted(kinds):
             METRICS.provenance_failed.labels(kind).inc()
+        if kinds.isdisjoint({"positions", "guard"}) and self._is_deleted(self._partitions):
+            self._left |= kinds
+            LOG.error(self._advice(self._left))
+            return
         self._damaged = kinds
         raise _Restart(f"keys of kind {', '.join(sorted(kinds))} in Redis are damaged ({why}): memory is built anew")
+
+    def _is_deleted(self, places: Iterable[tuple[str, int]]) -> bool:
+        """Whether Kafka has deleted something that memory was made of."""
+        return any(self._cluster.watermarks(self._prefix + topic, number).low for topic, number in places)
+
+    def _advice(self, kinds: Iterable[str]) -> str:
+        return (
+            f"keys of kind {', '.join(sorted(kinds))} in Redis are damaged, and Kafka has deleted by retention a part "
+            "of what memory was made of: it is left as it is. To build it from what the topics still hold, run: "
+            f"redis-cli --scan --pattern '{self._keys.root}:*' | xargs redis-cli UNLINK"
+        )
 
     def _restore(self, lost: Sequence[Lost]) -> None:
         """Each from its topic, as far as Redis has read it."""
         stored = {place: p.stored for place, p in self._partitions.items() if p.stored is not None}
         everything = whole(lost, stored)
-        commands, found = restored(self._keys, lost, self._read_again(spans(self._client, lost, stored)))
-        if not found:  # what memory says of its place may be damaged too
-            commands, _ = restored(self._keys, lost, self._read_again(everything))
-        if self._blocks.mend({self._partitions[place].name: stored[place] for place in everything}, commands):
-            for each in lost:
+        found = restored(self._keys, lost, self._read_again(spans(self._client, lost, stored)))
+        if found.missing:  # what memory says of its place may be damaged too
+            found = restored(self._keys, lost, self._read_again(everything))
+        for each in set(lost) - found.missing:
+            if self._mend(each, {place: stored[place] for place in found.places}, found.commands[each]):
                 METRICS.memory_mended.labels(each.kind).inc()
                 LOG.error("%s was lost or altered in Redis: it is restored from its topic", each)
+        for each in found.missing:
+            if self._mend(
+                each,
+                {place: stored[place] for place in everything},
+                [*found.commands[each], *unlisted(self._client, each)],
+            ):
+                LOG.error("%s was lost or altered in Redis, and its topic no longer holds it: it is forgotten", each)
+        if found.missing:
+            self._blocks.read_again()
+
+    def _mend(self, lost: Lost, stored: Mapping[tuple[str, int], int], commands: list[Command]) -> bool:
+        positions = {self._partitions[place].name: at for place, at in stored.items()}
+        mended = self._blocks.mend(positions, commands)
+        if not mended:
+            LOG.error("%s is lost or altered in Redis, and not mended: a block came meanwhile; it is tried again", lost)
+        return mended
 
     def _read_again(self, wanted: Spans) -> Iterator[Record]:
         for (topic, number), (start, end) in wanted.items():

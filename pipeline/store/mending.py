@@ -1,14 +1,15 @@
 """Records that were lost or altered in Redis, read once more from their topics.
 
 Enters: which records, and how far each partition stands in Redis. Leaves: the commands that restore them, idempotent as
-all projections are. Fails as reading Kafka and Redis does. Of a document, an artifact and a record of knowledge memory
-knows the offset, so only what stands from there to the last such offset is read. Of events and contributions a topic is
-read once from its start for all that were found together, up to 50: this takes seconds for a million records.
+all projections are; what its topic holds no longer, as after retention, is forgotten wherever it is listed. Fails as
+reading Kafka and Redis does. Of a document, an artifact and a record of knowledge memory knows the offset, so only what
+stands from there to the last such offset is read. Of events and contributions a topic is read once from its start for
+all that were found together, up to 50: this takes seconds for a million records.
 """
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Final
+from typing import Final, NamedTuple
 
 import orjson
 
@@ -17,7 +18,7 @@ from pipeline.contracts.keys import encoded, split_key
 from pipeline.retrieval.postings import OFFSET_BITS, document_number
 from pipeline.store.blocks import Client, kind_of, reachable
 from pipeline.store.changes import PUT, Command
-from pipeline.store.digests import digest_of_events
+from pipeline.store.digests import checked, digest_of_events
 from pipeline.store.keys import Keys
 from pipeline.store.noted import DOCUMENT, Lost
 from pipeline.store.projection import Record, commands_of
@@ -32,6 +33,7 @@ _TOPIC: Final[Mapping[str, str]] = {
 }
 
 
+SCANNED: Final = 1_000
 Spans = Mapping[tuple[str, int], tuple[int, int]]
 """Topic and partition → from which offset to below which one it is read."""
 
@@ -67,15 +69,38 @@ def _offset(client: Client, lost: Lost, partition: int) -> int:
     return int(score) if isinstance(score, float) else -1
 
 
-def restored(keys: Keys, lost: Iterable[Lost], records: Iterable[Record]) -> tuple[list[Command], bool]:
-    """And whether each was found. `records`: what stands in spans of the topics of what is lost, by partition."""
+class Restored(NamedTuple):
+    commands: Mapping[Lost, list[Command]]
+    places: set[tuple[str, int]]
+    """Topics and partitions of the records found."""
+    missing: set[Lost]
+    """What no record was found of: its commands forget it."""
+
+
+def restored(keys: Keys, lost: Iterable[Lost], records: Iterable[Record]) -> Restored:
+    """`records`: what stands in spans of the topics of what is lost, by partition."""
     wanted, found = set(lost), defaultdict[Lost, list[Record]](list)
+    places = set[tuple[str, int]]()
     for record in records:
         for name in _names(keys, record):
             if name in wanted:
                 found[name].append(record)
-    commands = [command for name in wanted for command in _commands(keys, name, found[name])]
-    return commands, all(found[name] for name in wanted)
+                places.add((record.topic, record.partition))
+    commands = {name: list(_commands(keys, name, found[name])) for name in wanted}
+    return Restored(commands, places, {name for name in wanted if not found[name]})
+
+
+def unlisted(client: Client, lost: Lost) -> list[Command]:
+    """What takes a contribution that is forgotten out of its samples, which its own record named."""
+    if lost.kind != "contribution":
+        return []
+    name, samples = encoded(lost.name).encode(), lost.tenant.samples
+    with reachable():
+        listed = [member for member, _ in client.zscan_iter(samples, match=b"*:" + name, count=SCANNED)]
+    listed = [member for member in listed if member.endswith(b":" + name)]  # a name may hold what a match means more by
+    patterns = [lost.tenant.sample("") + member.partition(b":")[0] for member in listed]
+    taken = [(b"ZREM", pattern, name) for pattern in patterns]
+    return [*taken, *((b"ZREM", samples, member) for member in listed), (b"HDEL", lost.tenant.precedent_cards, name)]
 
 
 def _names(keys: Keys, record: Record) -> Iterator[Lost]:
@@ -100,8 +125,10 @@ def _names(keys: Keys, record: Record) -> Iterator[Lost]:
 def _commands(keys: Keys, lost: Lost, records: list[Record]) -> Iterator[Command]:
     field = encoded(lost.name).encode()
     if lost.kind == DOCUMENT:
-        made = commands_of(keys, records[-1:]) if records else []
-        for each in made:
+        if not records:  # its row and its postings stay, and find nothing
+            yield (b"HSET", lost.tenant.documents, field, checked(int(lost.name), b""))
+            return
+        for each in commands_of(keys, records[-1:]):
             if each[:2] == PUT[:2] and each[4] == lost.tenant.documents:
                 yield (b"HSET", each[4], *each[7:])
         return
@@ -112,9 +139,14 @@ def _commands(keys: Keys, lost: Lost, records: list[Record]) -> Iterator[Command
             yield (b"RPUSH", lost.key, *parts)
             yield (b"HSET", lost.tenant.digests("event"), field, b"%d" % digest_of_events(parts))
             return
+        yield (b"ZREM", lost.tenant.expiring, lost.name.encode())
     elif records:
         yield from (each for each in commands_of(keys, records[-1:]) if kind_of(each[1]) != "version")
         return
+    elif lost.kind != "contribution":  # as of a record that was erased, but for what tells when
+        key = f"{lost.tenant.root.rpartition('{')[2].rstrip('}')}/{encoded(lost.name)}".encode()
+        erased = commands_of(keys, [Record(_TOPIC[lost.kind], 0, 0, key, None)])
+        yield from (each for each in erased if each[0] == b"HDEL")
     yield (b"HDEL", lost.tenant.digests(lost.kind), field)
 
 

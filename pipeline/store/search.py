@@ -284,7 +284,7 @@ class Search:
             episodes=tuple(
                 Found(source.model, score, made=source.made)
                 for source, (_, score) in zip(documents, places.episodes, strict=True)
-                if source is not None
+                if source is not None and source.model is not None
             ),
             artifacts=_scored(places.artifacts, found),
             knowledge=(*knowledge, *altered),

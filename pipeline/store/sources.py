@@ -104,7 +104,8 @@ class Sources:
         for place, body in zip(unread, bodies, strict=True):
             packed = None if body is None else unchecked(place[2], body)
             if packed is not None:
-                read[place] = self._keep(place, (_DOCUMENT.decode(packed), True), _DOCUMENT_BYTES, packed)
+                said = _DOCUMENT.decode(packed) if packed else None  # one that is forgotten
+                read[place] = self._keep(place, (said, True), _DOCUMENT_BYTES, packed)
         altered: dict[Hashable, Source] = {}
         for each, value in zip(lacking, answers, strict=True):
             if each.is_in(value):

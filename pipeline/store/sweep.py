@@ -21,7 +21,7 @@ from pipeline.retrieval.documents import Document
 from pipeline.retrieval.postings import OFFSET_BITS, POSTING, ROW
 from pipeline.store.blocks import Client, kind_of, reachable, snapshot
 from pipeline.store.changes import APPEND, CHANGES, PUT, ROWS, SESSION_MESSAGES, SESSION_STEPS, Command
-from pipeline.store.digests import are_sound, unchecked
+from pipeline.store.digests import unchecked
 from pipeline.store.keys import KINDS, Keys, TenantKeys
 from pipeline.store.noted import DOCUMENT, Lost, looked_at
 from pipeline.store.projection import ProjectionError, Record, commands_of
@@ -201,7 +201,7 @@ class Sweep:
             answers = iter(pipe.execute(raise_on_error=False))
         for (number, row, document), event in zip(said, events, strict=True):
             parts, wanted = next(answers), next(answers)
-            if not are_sound(parts, wanted):
+            if not event.is_sound([parts, wanted]):
                 lost.append(event)
             elif parts.count(session := encoded(document.session_id).encode()) == 1:
                 value = parts[parts.index(session) + 1]

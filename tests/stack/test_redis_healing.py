@@ -1,16 +1,19 @@
 """What heals memory does so once, by itself, and at the cost of what was damaged: no more is lost, and nobody waits."""
 
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
+from pipeline.kafka.clients import Watermarks
 from pipeline.service.dialect.capture import Capture, Captures
 from pipeline.store import materialiser as materialising
 from pipeline.store.blocks import TamperedError
-from pipeline.store.materialiser import Materialiser, _Restart
-from pipeline.store.sweep import Found
+from pipeline.store.materialiser import Materialiser, _Partition, _Restart
+from pipeline.store.mending import restored, unlisted
+from pipeline.store.noted import Lost
+from pipeline.store.sweep import Found, Sweep
 from pipeline.topology import EPISODES
-from tests.support.memory import Memory, artifact, artifact_as_read, episode, episode_as_read
+from tests.support.memory import Memory, artifact, artifact_as_read, contribution_as_read, episode, episode_as_read
 from tests.support.pipeline import new_settings
 
 
@@ -102,3 +105,68 @@ def test_an_altered_earlier_version_is_in_no_pack(memory: Memory) -> None:
     pack = memory.pack("deploy staging", include=["superseded"])
     assert [entry.source_id for entry in pack.entries] == ["a2"]
     assert pack.metadata["provenance_failed"] == ["artifact a1"]
+
+
+class Deleted:
+    """A cluster whose topics have lost their beginning."""
+
+    def watermarks(self, topic: str, partition: int) -> Watermarks:
+        return Watermarks(5, 9)
+
+
+def test_what_kafka_no_longer_holds_is_never_forgotten_by_itself_but_named(
+    healer: Materialiser, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(materialising, "evictions", lambda _: (None, 0))
+    healer._cluster, healer._trouble = cast("Any", Deleted()), ""
+    healer._partitions = {(EPISODES, 0): _Partition(EPISODES, 0, None, 0, 0)}
+    healer._sweep = sweep_of(Found([], {"rows"}), None, Found([], {"rows"}), None)
+    assert looks(healer, 2) == [False, False]
+    ready, why = healer.ready()
+    assert not ready
+    assert "kind rows" in why
+    assert "redis-cli" in why
+    assert looks(healer, 1) == [False]
+    assert "damaged" not in healer.ready()[1], "a round has found nothing"
+
+
+def swept(memory: Memory) -> tuple[set[Lost], set[str]]:
+    found = list(iter(Sweep(memory.client, memory.keys).step, None))
+    return {lost for each in found for lost in each.lost}, {kind for each in found for kind in each.broken}
+
+
+@pytest.mark.parametrize("kind", ["document", "event", "contribution", "artifact"])
+def test_a_damaged_entry_that_its_topic_no_longer_holds_is_forgotten_wherever_it_is_listed(
+    memory: Memory, kind: str
+) -> None:
+    memory.write(*(episode_as_read(episode(f"e{n}", f"deploy staging {n}", index=n), n) for n in range(3)))
+    memory.write(*(contribution_as_read(f"c{n}", n) for n in range(3)))
+    memory.write(*(artifact_as_read(artifact(f"a{n}", f"Deploy staging {n}"), n) for n in range(3)))
+    tenant = memory.keys.tenant("acme")
+    lost = Lost(tenant, kind, "1" if kind == "document" else f"{kind[0]}1")
+    if kind == "document":
+        memory.client.hset(lost.key, "1", b"junk")
+    elif kind == "event":
+        memory.client.lset(lost.key, 1, b"junk")
+    else:
+        memory.client.set(lost.key, b"junk")
+    assert swept(memory)[0] == {lost}
+    found = restored(memory.keys, [lost], [])
+    assert found.missing == {lost}
+    commands = [*found.commands[lost], *unlisted(memory.client, lost)]
+    assert memory.blocks.mend(memory.store.positions(), commands)
+    memory.blocks.read_again()
+    assert swept(memory) == (set(), set())
+    pack = memory.pack("deploy staging")
+    assert "provenance_failed" not in pack.metadata
+    assert {"e0", "e2", "a0"} <= {entry.source_id for entry in pack.entries}
+
+
+def test_a_record_is_mended_while_another_process_writes_other_partitions(memory: Memory) -> None:
+    first, other = episode("e1"), episode("e2", session="s2")
+    memory.write(episode_as_read(first, 0), episode_as_read(other, 0, partition=1))
+    lost = Lost(memory.keys.tenant("acme"), "event", "e1")
+    memory.client.lset(lost.key, 1, b"junk")
+    found = restored(memory.keys, [lost], [episode_as_read(first, 0), episode_as_read(other, 0, partition=1)])
+    assert found.places == {(EPISODES, 0)}
+    assert not found.missing
