@@ -13,7 +13,7 @@ import random
 import sys
 import threading
 import time
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
@@ -143,8 +143,12 @@ class Materialiser:
         self._began = False
         self._damaged = set[str]()
         """Kinds of keys for whose damage memory is to be forgotten and built anew."""
-        self._rebuilt: set[str] = set()
-        """Kinds that memory was built anew for since a round found nothing: twice would be our defect."""
+        self._rebuilt: Counter[str] = Counter()
+        """How often memory was built anew for a kind, round after round."""
+        self._resting: Counter[str] = Counter()
+        """Rounds until it may be again: one, two, four, ... A kind that is damaged all the same may be our defect."""
+        self._broken: set[str] = set()
+        """Kinds that were found damaged in the sweep's round."""
         self._left = set[str]()
         """Kinds of keys that stay damaged, as Kafka no longer holds all that memory was made of."""
         self._sound_round = True
@@ -419,18 +423,25 @@ class Materialiser:
         while time.monotonic() < until:
             found = self._sweep.step()
             if found is None:
-                if self._sound_round:
-                    self._rebuilt, self._left = set(), set()
-                    self._client.delete(self._keys.damaged)
-                self._sound_round = True
+                self._end_round()
                 return
+            self._broken |= found.broken
             self._sound_round = self._sound_round and not (found.lost or found.broken)
-            if found.broken - self._rebuilt:
-                self._rebuilt |= found.broken
+            if due := found.broken - self._resting.keys():
+                self._rebuilt.update(due)
+                self._resting.update({kind: 2 ** (self._rebuilt[kind] - 1) for kind in due})
                 self._build_anew(found.broken, "what the records imply is not there")
             if found.lost:
                 self._restore(found.lost)
                 return
+
+    def _end_round(self) -> None:
+        if self._sound_round:
+            self._left = set()
+            self._client.delete(self._keys.damaged)
+        self._rebuilt = Counter({kind: times for kind, times in self._rebuilt.items() if kind in self._broken})
+        self._resting = Counter({kind: n - 1 for kind, n in self._resting.items() if n > 1 and kind in self._rebuilt})
+        self._broken, self._sound_round = set(), True
 
     def _build_anew(self, kinds: set[str], why: str) -> None:
         for kind in sorted(kinds):

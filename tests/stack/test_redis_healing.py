@@ -59,13 +59,16 @@ def test_an_eviction_lets_memory_be_built_anew_once(healer: Materialiser, monkey
     assert looks(healer, 5) == [False, True, False, False, False]
 
 
-def test_a_kind_that_stays_damaged_lets_memory_be_built_anew_once(
+def test_a_kind_that_stays_damaged_lets_memory_be_built_anew_ever_more_seldom(
     healer: Materialiser, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(materialising, "evictions", lambda _: (None, 0))
     rows = Found([], {"rows"})
-    healer._sweep = sweep_of(rows, None, rows, None, rows, None, None, rows)
-    assert looks(healer, 8) == [True, False, False, False, False, True, False, False]
+    rounds = [rows, None] * 17
+    healer._sweep = sweep_of(*rounds, None, rows)
+    asked = looks(healer, 17 + 5 + 2)
+    assert asked.count(True) == 5 + 1
+    assert asked[-1]
 
 
 def test_of_a_batch_only_the_capture_whose_record_is_altered_is_unknown(memory: Memory) -> None:
