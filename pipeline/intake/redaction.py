@@ -121,10 +121,10 @@ def _lines(value: list[str], items: list[str], found: _Found) -> list[str]:
     ended = all(item.endswith("\n") for item in value[:-1])
     between = "" if ended else "\n"
     text = between.join(value)
-    if not found.searched(text) or (new := without_secrets(text, tokens=found.tokens, work=found.reads)) in (
-        text,
-        between.join(items),
-    ):
+    if not found.searched(text):
+        return items
+    new = without_secrets(text, tokens=found.tokens, work=found.reads)
+    if new in (text, between.join(items)):
         return items
     found.here()
     return [_string(line, found, 0) for line in (new.splitlines(keepends=True) if ended else new.split("\n"))]

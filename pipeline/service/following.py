@@ -169,11 +169,8 @@ class Following:
 
     async def follow(self, tenant: str, topics: Sequence[str], start: Start, may_go_on: GoOn) -> AsyncGenerator[Step]:
         """Without end but for an `Ending`. `start.positions` move along."""
-        inbox, owner, positions = (
-            Inbox(frozenset(topics), tenant, self._room),
-            join_key(tenant).encode(),
-            start.positions,
-        )
+        inbox = Inbox(frozenset(topics), tenant, self._room)
+        owner, positions = join_key(tenant).encode(), start.positions
         places = [place for place in sorted(positions) if place[0] in topics]
 
         def own(key: bytes) -> bool:
