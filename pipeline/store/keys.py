@@ -213,6 +213,11 @@ class Keys:
         return f"{self.root}:topics".encode()
 
     @property
+    def forgetting(self) -> bytes:
+        """String: the token of the process that forgets what came from topics that are no more (see recreated)."""
+        return f"{self.root}:forgetting".encode()
+
+    @property
     def capturing(self) -> bytes:
         """String: from when on captures are taken, microseconds; absent where Redis was emptied (see capturing)."""
         return f"{self.root}:capturing".encode()

@@ -1,54 +1,84 @@
 """Which topics memory was filled from: their ids stand beside the positions. A topic that was deleted and created again
 begins anew under the same name, and may be longer than the old one by now.
 
-Enters: topics and their ids as the cluster has them. Leaves: memory without what came from a topic that is no more, in
-one go, as if Redis had been emptied of it: whoever writes a block at that moment changes nothing, and reads again from
-the start. Fails: StoreUnavailableError.
+Enters: topics and their ids as the cluster has them. Leaves: memory without what came from a topic that is no more, as
+if Redis had been emptied of it: whoever writes a block meanwhile changes nothing, and reads again from the start. Keys
+go a page at a time, so that Redis goes on answering, and under a lock, as nothing may be written of such a topic before
+the last page. A process that ends half-way leaves the rest to the next one. Fails: StoreUnavailableError, also while
+another process holds the lock.
 """
 
+import os
 from collections.abc import Iterable, Mapping
-from typing import Final
+from typing import Any, Final
 
-from pipeline.store.blocks import Client, reachable
+from pipeline.store.blocks import Client, StoreUnavailableError, reachable
 from pipeline.store.keys import KINDS, Keys
 
-# KEYS: topics, positions, tenants, filling. ARGV: topic, its id now, root of all keys, the kinds of keys that it fills.
-# The server answers nobody meanwhile, some seconds where memory is large: this happens when somebody deletes a topic.
-_SCRIPT: Final = """
-local known = redis.call('HGET', KEYS[1], ARGV[1])
-redis.call('HSET', KEYS[1], ARGV[1], ARGV[2])
-if not known or known == ARGV[2] then return 0 end
+LOCK_S: Final = 30
+"""So long after its last page a process that forgets counts as gone."""
+PAGE: Final = 1_000
+"""Keys looked at in one go: some milliseconds."""
+_CLEARING: Final = b"clearing"
+"""Stands for the id of a topic of which something may still be here."""
+
+# KEYS: lock, topics, positions, filling. ARGV: token, seconds that the lock holds, root of all keys, topics.
+# Their positions go first and together: from then on readers are told that memory lacks something.
+_BEGIN: Final = """
+if redis.call('GET', KEYS[1]) ~= ARGV[1] then return -1 end
+redis.call('EXPIRE', KEYS[1], ARGV[2])
 redis.call('DEL', KEYS[4])
-local own, from, root = {}, ARGV[1] .. '/', ARGV[3] .. ':'
-for i = 4, #ARGV do own[ARGV[i]] = true end
-local function drop(hash)
-  if redis.call('TYPE', hash).ok ~= 'hash' then return redis.call('UNLINK', hash) end
-  for _, field in ipairs(redis.call('HKEYS', hash)) do
-    if field:sub(1, #from) == from then
-      redis.call('HDEL', hash, field)
-      if hash == KEYS[2] then redis.call('DEL', root .. 'guard:' .. field) end
+local found = 0
+if redis.call('TYPE', KEYS[3]).ok ~= 'hash' then redis.call('UNLINK', KEYS[3]) end
+for _, field in ipairs(redis.call('HKEYS', KEYS[3])) do
+  for i = 4, #ARGV do
+    if field:sub(1, #ARGV[i] + 1) == ARGV[i] .. '/' then
+      redis.call('HDEL', KEYS[3], field)
+      redis.call('DEL', ARGV[3] .. ':guard:' .. field)
+      found = found + 1
     end
   end
 end
-drop(KEYS[2])
-local cursor = '0'
-repeat
-  local found = redis.call('SCAN', cursor, 'MATCH', root .. '{*', 'COUNT', 1000)
-  cursor = found[1]
-  for _, key in ipairs(found[2]) do
-    local tenant, kind = key:sub(#root + 1):match('^{([^}]*)}:([^:]*)')
-    if own[kind] then
-      redis.call('UNLINK', key)
-    elseif kind == 'version' then
-      drop(key)
-      if redis.call('EXISTS', key) == 0 then
-        local name = tenant:gsub('%%(%x%x)', function(code) return string.char(tonumber(code, 16)) end)
-        redis.call('SREM', KEYS[3], name)
-      end
+for i = 4, #ARGV do redis.call('HSET', KEYS[2], ARGV[i], 'clearing') end
+return found
+"""
+
+# KEYS: lock, tenants. ARGV: token, seconds that the lock holds, root, page, cursor, number of topics, topics, kinds.
+_CLEAR: Final = """
+if redis.call('GET', KEYS[1]) ~= ARGV[1] then return -1 end
+redis.call('EXPIRE', KEYS[1], ARGV[2])
+local root, kinds = ARGV[3] .. ':', {}
+for i = 7 + ARGV[6], #ARGV do kinds[ARGV[i]] = true end
+local function drop(hash)
+  if redis.call('TYPE', hash).ok ~= 'hash' then return redis.call('UNLINK', hash) end
+  for _, field in ipairs(redis.call('HKEYS', hash)) do
+    for i = 7, 6 + ARGV[6] do
+      if field:sub(1, #ARGV[i] + 1) == ARGV[i] .. '/' then redis.call('HDEL', hash, field) end
     end
   end
-until cursor == '0'
-return 1
+end
+local found = redis.call('SCAN', ARGV[5], 'MATCH', root .. '{*', 'COUNT', ARGV[4])
+for _, key in ipairs(found[2]) do
+  local tenant, kind = key:sub(#root + 1):match('^{([^}]*)}:([^:]*)')
+  if kinds[kind] then
+    redis.call('UNLINK', key)
+  elseif kind == 'version' then
+    drop(key)
+    if redis.call('EXISTS', key) == 0 then
+      local name = tenant:gsub('%%(%x%x)', function(code) return string.char(tonumber(code, 16)) end)
+      redis.call('SREM', KEYS[2], name)
+    end
+  end
+end
+return found[1]
+"""
+
+# KEYS: lock, topics. ARGV: token, topic, id, topic, id, ...
+_END: Final = """
+if redis.call('GET', KEYS[1]) ~= ARGV[1] then return -1 end
+redis.call('HSET', KEYS[2], unpack(ARGV, 2))
+redis.call('DEL', KEYS[1])
+return 0
 """
 
 
@@ -59,7 +89,7 @@ def forget_damaged(
     kinds of keys were damaged."""
     with reachable(), client.pipeline(transaction=True) as pipe:
         pipe.delete(keys.goals, keys.positions, keys.topics, keys.tenants, *map(keys.guard, partitions))
-        pipe.hset(keys.topics, mapping=dict.fromkeys(topic_ids, b"damaged"))
+        pipe.hset(keys.topics, mapping=dict.fromkeys(topic_ids, _CLEARING))
         pipe.delete(keys.damaged).sadd(keys.damaged, *kinds)
         pipe.execute()
     forget_recreated(client, keys, topic_ids)
@@ -67,11 +97,43 @@ def forget_damaged(
 
 def forget_recreated(client: Client, keys: Keys, topic_ids: Mapping[str, str]) -> list[str]:
     """The topics that memory was filled from another one of, of which nothing is left now."""
-    script = client.register_script(_SCRIPT)
-    own = [keys.topics, keys.positions, keys.tenants, keys.filling]
     with reachable():
-        return [
-            topic
-            for topic, topic_id in topic_ids.items()
-            if script(keys=own, args=[topic, topic_id, keys.root, *KINDS[topic]])
-        ]
+        for topic, topic_id in topic_ids.items():
+            client.hsetnx(keys.topics, topic, topic_id)
+        if not _others(client, keys, topic_ids):
+            return []
+        token = os.urandom(16).hex().encode()
+        if not client.set(keys.forgetting, token, nx=True, ex=LOCK_S):
+            raise StoreUnavailableError("another process forgets what came from topics that were created again")
+        gone = _others(client, keys, topic_ids)  # another process may have been quicker
+        _forget(client, keys, token, gone)
+        return list(gone)
+
+
+def _others(client: Client, keys: Keys, topic_ids: Mapping[str, str]) -> dict[str, str]:
+    known = client.hgetall(keys.topics)
+    return {topic: topic_id for topic, topic_id in topic_ids.items() if known[topic.encode()] != topic_id.encode()}
+
+
+def _forget(client: Client, keys: Keys, token: bytes, gone: Mapping[str, str]) -> None:
+    begin, clear, end = map(client.register_script, (_BEGIN, _CLEAR, _END))
+    kinds = [kind for topic in gone for kind in KINDS[topic]]
+    marked = [keys.forgetting, keys.topics, keys.positions, keys.filling]
+    found = 1
+    # A process that knows of no forgetting may have written its first block meanwhile: what it wrote goes too.
+    _held(begin(marked, [token, LOCK_S, keys.root, *gone]))
+    while found:
+        cursor = b"0"
+        while True:
+            page = [token, LOCK_S, keys.root, PAGE, cursor, len(gone), *gone, *kinds]
+            cursor = _held(clear([keys.forgetting, keys.tenants], page))
+            if cursor == b"0":
+                break
+        found = _held(begin(marked, [token, LOCK_S, keys.root, *gone]))
+    _held(end([keys.forgetting, keys.topics], [token, *(part for pair in gone.items() for part in pair)]))
+
+
+def _held(answer: Any) -> Any:
+    if answer == -1:
+        raise StoreUnavailableError("another process goes on forgetting what came from topics that were created again")
+    return answer
