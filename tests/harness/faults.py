@@ -31,8 +31,7 @@ from tests.harness.site import EXTRA, Site
 
 RECOVERED_S = 120.0
 SHIFTS_S = (-600, -30, -5, 5, 30, 600)
-ABORTING_S = 3.0
-MARKER_BYTES = "150"  # a marker fits, or transactions could not even be aborted; no episode does
+REFUSING_S = 3.0
 SURGE_S = 0.6
 
 
@@ -167,21 +166,24 @@ def fenced(crash: Crash, dice: random.Random) -> None:
         usurper.close()
 
 
-def transactions_aborted(crash: Crash, dice: random.Random) -> None:
-    """The brokers refuse the episodes for a while, so that no transaction can be committed."""
+def replicas_lacking(crash: Crash, dice: random.Random) -> None:
+    """The episodes ask for more replicas than there are brokers for a while, so that no transaction can be committed.
+
+    No bound on bytes does for this: what Kafka refuses for its size is that record's outcome.
+    """
     with crash.measured(crash.site.everywhere):
-        before = _limit_episodes(crash.site, MARKER_BYTES)
-        time.sleep(ABORTING_S)
-        _limit_episodes(crash.site, before)
+        before = _ask_for_replicas(crash.site, str(len(crash.fleet.names("kafka")) + 1))
+        time.sleep(REFUSING_S)
+        _ask_for_replicas(crash.site, before)
 
 
-def _limit_episodes(site: Site, limit: str) -> str:
-    """The limit before."""
-    admin, setting = connect(site.settings.kafka_bootstrap), "max.message.bytes"
+def _ask_for_replicas(site: Site, number: str) -> str:
+    """How many were asked for before."""
+    admin, setting = connect(site.settings.kafka_bootstrap), "min.insync.replicas"
     topic = site.settings.topic_prefix + EPISODES
     plain = ConfigResource(ResourceType.TOPIC, topic)
     before = admin.describe_configs([plain])[plain].result()[setting].value
-    entry = ConfigEntry(setting, limit, incremental_operation=AlterConfigOpType.SET)
+    entry = ConfigEntry(setting, number, incremental_operation=AlterConfigOpType.SET)
     changed = ConfigResource(ResourceType.TOPIC, topic, incremental_configs=[entry])
     admin.incremental_alter_configs([changed])[changed].result()
     return str(before)
@@ -324,7 +326,7 @@ KINDS: dict[str, Callable[[Crash, random.Random], None]] = {
     "worker removed": worker_removed,
     "worker's clock shifted": worker_clock_shifted,
     "transactional id taken": fenced,
-    "transactions aborted": transactions_aborted,
+    "replicas lacking": replicas_lacking,
     "leading broker killed": broker_killed,
     "broker paused": broker_paused,
     "broker's clock shifted": broker_clock_shifted,
