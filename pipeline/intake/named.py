@@ -17,8 +17,12 @@ WORDS: Final = (
     "passwd", "pwd", "contrasena", "passwort", "private[_-]?key", "secret", "token", f"(?:{OWNERS})[_-]?key",
 )  # fmt: skip
 """Parts of names, in lower case."""
-PASS: Final = r"[pP](?:(?<=(?<![A-Za-z])[pP])[aA][sS][sS]|(?<=[a-z]P)ass|(?<=(?<![A-Za-z])P)W)(?![A-Za-z])"
-"""`DB_PASS`, `smtpPass`; not `passed`, `bypass`."""
+_OF: Final = "|".join(
+    f"(?<=(?i:{words})[pP])"
+    for words in ("db|my", "api|app|ftp|web", "user|root|smtp|mail|wifi", "admin|login|proxy|redis")
+)
+PASS: Final = rf"[pP](?:(?:(?<=(?<![A-Za-z])[pP])|{_OF})[aA][sS][sS]|(?<=[a-z]P)ass|(?<=(?<![A-Za-z])P)W)(?![A-Za-z])"
+"""`DB_PASS`, `smtpPass`, `dbpass`; not `passed`, `bypass`."""
 _BEARS: Final = re.compile("|".join(f"(?i:{word})" for word in WORDS) + f"|{PASS}", re.ASCII)
 _OPTION: Final = re.compile(r"--?[A-Za-z][\w-]{0,64}", re.ASCII)
 _INNOCENT: Final = re.compile(r"(?i:tokeni[sz]|cookiecutter|secretar|passwordless)", re.ASCII)
@@ -40,7 +44,7 @@ _TYPES: Final = frozenset(
     """.split()  # noqa: SIM905  a hundred quoted words would be no easier to read
 )
 _TYPE: Final = re.compile(
-    r"(?:[A-Za-z_][\w.]{0,40})?[\[(<].*|[A-Z][A-Za-z]*(?:Str|String|Bytes|Types?|Config|Options?|Props|Provider|Service"
+    r"(?:[A-Za-z_][\w.]{0,40})?[\[(<].*|[A-Z][A-Za-z0-9]*(?:Str|String|Bytes|Types?|Config|Options?|Props|Provider|Service"
     r"|Manager|Handler|Credentials?|Token|Secret|Password|Key|Store|Source|Factory|Client|Request|Response|Input|Field"
     r"|Schema|Error)\??",
     re.ASCII,
@@ -144,6 +148,9 @@ _KEYED: Final = re.compile(r"(?:[kK](?i:ey)|[aA](?i:uth|pi)|[sS](?i:alt)|[pP][wW
 _BASE64: Final = re.compile(r"(?=.*[A-Z])(?=.*[a-z])[A-Za-z0-9+/]{12,}={0,2}", re.ASCII)
 _AUTH: Final = re.compile(r"(?i:(?:\b|_)(?:auth|pw)\Z)", re.ASCII)
 _ID: Final = re.compile(r"\A(?:[A-Za-z._/:-]*|[0-9.:_-]*|[0-9a-f-]*|[A-Za-z]+[._-]?[0-9.]+)\Z", re.ASCII)
+_NAMED: Final = r"[A-Za-z_]+(?:[0-9]{1,5}[A-Za-z_]*)?"
+_DOTTED: Final = re.compile(rf"{_NAMED}(?:\.{_NAMED}){{1,4}}", re.ASCII)
+"""`oauth2.auth.name`, `ed25519.PrivateKey`."""
 _AUTH_LENGTH: Final = 10
 _LONGEST: Final = 4096
 
@@ -156,6 +163,8 @@ def may_be_keyed(key: str) -> bool:
 def is_keyed(key: str, value: str) -> bool:
     """Whether a value is a secret by what it is made of, under such a name."""
     if len(value) > _LONGEST or not may_be_keyed(key) or is_blank(value) or _TYPE.fullmatch(value.rpartition(".")[2]):
+        return False
+    if _DOTTED.fullmatch(value) is not None:
         return False
     if key.lower().endswith("auth") and len(value) % 4 == 0 and _BASE64.fullmatch(value):
         return True

@@ -53,7 +53,7 @@ def _of_word(pattern: str, word: str) -> re.Pattern[str]:
 
 _ANY_WORD: Final = "(?#word)"
 _KEY: Final = rf"(?P<key>{_ANY_WORD}[\w-]{{0,64}}+)"  # a bound, lest a text of nothing but words takes for ever
-_QUOTE: Final = r"(?:\\{0,8}[\"']|&quot;|&#3[49];)"
+_QUOTE: Final = r"(?:\\{0,8}[\"']|&quot;|&apos;|&#3[49];)"
 _VALUE: Final = r"[^\s\"'`$,;&|<>()\[\]{}\\]++"
 _SHAPED_WORD: Final = "(?i-u:" + "|".join((*WORDS, "pass", r"\bpw")) + ")"
 _SHAPED_KEY: Final = rf"{_SHAPED_WORD}[A-Za-z0-9_-]*"
@@ -75,6 +75,8 @@ def _bare_secret(match: re.Match[str]) -> bool:
     if _counts(match) or is_about(key) or is_blank(value) or is_code(value):
         return False
     follows = match.string[match.end() : match.end() + 1]
+    if follows == "[":  # a name of program text, subscripted
+        return not value.isidentifier()
     return not (follows in (",", ")") and follows and value.isidentifier() and not is_mixed(value))
 
 
@@ -94,16 +96,18 @@ _OWN: Final = rf"(?P<key>{_ANY_WORD}(?:_?[0-9]{{1,4}})?)"  # not TokenUsage: wha
 _GENERIC: Final = r"(?P<key>[kKaAsSpP](?i:ey|uth|pi|alt|w)[\w-]{0,32}+)"
 _DASHES: Final = r"(?:(?<![\w-])|(?<=\\[abfnrtv]))--?"
 _TYPED: Final = r"(?:\s{0,4}:\s{0,4}[A-Za-z][\w.|]{0,32}(?:\[[\w., |\[\]]{0,32}\])?\s{0,4}(?==))?"
-_EQUALS: Final = rf"{_QUOTE}?\]?{_TYPED}\s*(?:[:!]?={{1,3}}>?|:)\s*[bBfFuUrRN@$]{{0,2}}(?P<q>{_QUOTE})"
+_OPENS: Final = rf"(?P<q>\"\"\"|'''|{_QUOTE})(?!(?P=q))(?:{_QUOTE}){{0,3}}"
+"""One or several quotes, not an empty value's two."""
+_EQUALS: Final = rf"{_QUOTE}?\]?{_TYPED}\s*(?:[:!]?={{1,3}}>?|::?)\s*[bBfFuUrRN@$]{{0,2}}{_OPENS}"
 _ASSIGNED: Final = [
     _named(  # "password": "x", password = 'x', password: str = "x", &quot;password&quot;: &quot;x&quot;
-        rf"{_SHAPED_KEY}(?:\\*[\"']|&quot;|&#3[49];)?\]?[^\n\"'=]*[:=][:=>]*\s*[A-Za-z@$]*(?:\\*[\"']|&quot;|&#3[49];)",
+        rf"{_SHAPED_KEY}(?:\\*[\"']|&quot;|&apos;|&#3[49];)?\]?[^\n\"'=]*[:=][:=>]*\s*[A-Za-z@$]*(?:\\*[\"']|&quot;|&apos;|&#3[49];)",
         rf"(?P<before>{_KEY}{_EQUALS}){NEW}(?P<value>[^\n]+?)(?=(?P=q)|\n|\Z)",
         _quoted_secret,
     ),
     _named(  # setenv("DB_PASSWORD", "x1y2z3")
         rf"{_SHAPED_KEY}\\*[\"']?\s*,\s*\\*[\"']",
-        rf"(?P<before>{_KEY}\\{{0,8}}[\"']?\s*,\s*(?P<q>\\{{0,8}}[\"'])){NEW}(?P<value>[^\s\"'\\]+)(?=(?P=q)|\n|\Z)",
+        rf"(?P<before>{_KEY}\\{{0,8}}[\"']?\s*,\s*(?P<q>\\{{0,8}}[\"'])){NEW}(?P<value>[^\s\"'\\]+)(?=\\{{0,8}}[\"']|\n|\Z)",
         _mixed_secret,
     ),
     _named(  # PASSWORD=x; not =$PASSWORD, not =read()
@@ -123,7 +127,7 @@ _ASSIGNED: Final = [
     ),
     _named(  # --password "x"
         rf"-[A-Za-z0-9_-]*{_SHAPED_KEY}[ \t]+\\*[\"']",
-        rf"(?P<before>{_DASHES}[\w-]{{0,32}}?{_KEY}[ \t]+(?P<q>\\{{0,8}}[\"'])){NEW}(?P<value>[^\n]+?)(?=(?P=q)|\n|\Z)",
+        rf"(?P<before>{_DASHES}[\w-]{{0,32}}?{_KEY}[ \t]+{_OPENS}){NEW}(?P<value>[^\n]+?)(?=(?P=q)|\n|\Z)",
         _quoted_secret,
     ),
     _named(  # a line that ends in `password: x`, or one that goes on behind what looks secret; not `password: see below`
@@ -158,14 +162,16 @@ _ASSIGNED: Final = [
 def _unnamed(blank: str) -> str:
     """What is made as secrets are, of the length that it has under such names."""
     value = "[A-Za-z0-9+/=_.~!@#$%^&*-]"
-    ends = rf"[A-Za-z0-9_-]*\\*[\"']?(?:: ?str ?)?{blank}[:=][:=>]*{blank}\\*[\"'`]?{value}"
+    ends = rf"(?:[A-Za-z0-9_-]*(?:\\*[\"']?(?:: ?str ?)?{blank}[:=][:=>]*{blank}\\*[\"'`]?|\\*[\"'] value=\\*[\"'])|>|: [|>](?:\n|\\n) *){value}"
     return rf"(?i-u:key|api|salt){ends}{{16}}|(?i-u:auth|pw){ends}{{10}}"
 
 
 UNNAMED_SHAPE: Final = _unnamed("[ \\t\\r\\n\\f\\v]*")
 unnamed: Final = rule(
     UNNAMED_SHAPE,
-    rf"(?P<before>{_GENERIC}\\{{0,8}}[\"']?{_TYPED}\s*(?::?={{1,2}}>?|:)\s*\\{{0,8}}[\"'`]?){NEW}(?P<value>[\w+/=.~!@#$%^&*-]{{10,}}+)(?!\()",
+    rf"(?P<before>{_GENERIC}(?:\\{{0,8}}[\"']?{_TYPED}\s*(?::?={{1,2}}>?|:)\s*\\{{0,8}}[\"'`]?"
+    r"|\\{0,8}[\"']\svalue=\\{0,8}[\"']|>|: [|>]\n\s{1,40}))"  # <add key="auth" value="x">, <auth>x, auth: |\n  x
+    rf"{NEW}(?P<value>[\w+/=.~!@#$%^&*-]{{10,}}+)(?!\()",
     lambda match: is_keyed(match["key"], match["value"]),
 )
 UNNAMED_ROUGHLY: Final = _unnamed(r"(?:[ \t\r\n\f\v]|\\[nt])?")
@@ -183,7 +189,7 @@ _NEEDLES: Final = (
 )
 """What a text in lower case holds where it holds the word."""
 may_assign: Final = finder(
-    rf"{_SHAPED_KEY}(?:(?:[^A-Za-z0-9\n]|&quot;|&#3[49];){{0,24}}[:=>,]|\\*[\"'][^<>\n]*(?i-u:value)|[ \t]*\n?[:=>,]|[^<>\n]*>)"
+    rf"{_SHAPED_KEY}(?:(?:[^A-Za-z0-9\n]|&quot;|&apos;|&#3[49];){{0,24}}[:=>,]|\\*[\"'][^<>\n]*(?i-u:value)|[ \t]*\n?[:=>,]|[^<>\n]*>)"
     rf"|-[A-Za-z0-9_-]*{_SHAPED_KEY}[ \t]",
     strict=True,
 )

@@ -71,7 +71,7 @@ _CARRIED: Final = [
     ),
     rule(  # curl -u name:x
         r"curl[^\n]*\s-(?:u|U|-user|-proxy-user)",
-        r"(?P<before>\s(?:-u|-U|--user|--proxy-user)[ =]{0,16}\\{0,8}[\"']?[^\s:\"']{1,200}:)" + NEW + r"(?P<value>[^\s\"'`$][^\s\"'`]*)",
+        r"(?P<before>\s(?:-u|-U|--user|--proxy-user)[ =]{0,16}(?:\\{0,8}[\"']){0,4}[^\s:\"'\\]{0,200}:)" + NEW + r"(?P<value>[^\s\"'`$][^\s\"'`]*)",
         lambda match: _given(match) and _of_curl(match.string[max(0, match.start() - 600) : match.start()]),
     ),
     rule(  # mysql -px, sshpass -p x, docker login -p x, redis-cli -a x, ldapsearch -w x, smbclient -U name%x
@@ -97,10 +97,10 @@ _CARRIED: Final = [
         _given,
     ),
     rule(  # ALTER USER n PASSWORD 'x', IDENTIFIED BY 'x'
-        r"(?i-u:password|identified\s+(?:with\s+[A-Za-z0-9_]+\s+)?by(?:\s+password)?)(?:\s|=|\()+N?\\*[\"']",
-        r"(?P<before>(?i:\bpassword|\bidentified\s{1,4}(?:with\s{1,4}\w{1,40}\s{1,4})?by(?:\s{1,4}password)?)[\s=(]{1,4}N?\\{0,8}(?P<q>[\"']))"
+        r"(?i-u:password|identified\s+(?:with\s+[!-~]+\s+)?(?:by|as)(?:\s+password)?)(?:\s|=|\()+N?(?:\\*[\"']|&#3[49];|&quot;|&apos;)",
+        r"(?P<before>(?i:\bpassword|\bidentified\s{1,9}(?:with\s{1,9}[!-~]{1,40}\s{1,9})?(?:by|as)(?:\s{1,9}password)?)[\s=(]{1,16}N?\\{0,16}(?P<q>[\"']|&#3[49];|&quot;|&apos;))"
         + NEW
-        + r"(?P<value>[^\n\"']+?)(?=\\{0,8}(?P=q))",
+        + r"(?P<value>[^\n\"']+?)(?=\\{0,16}(?P=q))",
         lambda match: not (is_blank(match["value"]) or is_sentence(match["value"])),
     ),
     rule(
@@ -110,7 +110,7 @@ _CARRIED: Final = [
 ]  # fmt: skip
 _COMMANDS: Final = (
     "-----BEGIN", "---- BEGIN", "PuTTY", "sig=", "ignature=", "curl ", "sshpass", "edis-cli", "docker login", "podman login", "helm registry",
-    "mysql -", "mysqldump -", "mysqladmin -", "mariadb -", "mongo -", "mongosh -", "ldapsearch -", "smbclient", "IDENTIFIED BY", "identified by", "SecureString",
+    "mysql -", "mysqldump -", "mysqladmin -", "mariadb -", "mongo -", "mongosh -", "ldapsearch -", "smbclient", "IDENTIFIED ", "identified by", "identified with", "SecureString",
     "ntlm ", "NTLM ", "egotiate ", "/p:",
 )  # fmt: skip
 """What commands and statements that carry a secret hold."""

@@ -60,6 +60,16 @@ IN_TEXT = [
     f"the api key for the shop is {BODY}, do not share it",
     f"My passphrase was {BODY} before",
     f"PASSPHRASE={BODY}",
+    f"dbpass = '{BODY}'",
+    f"smtppass={BODY}",
+    f'<add key="auth" value="{BODY}"/>',
+    f"<auth>{BODY}</auth>",
+    f"auth: |\n  {BODY}",
+    f"--password '\"{BODY}\"'",
+    f'password = """{BODY}"""',
+    f"curl -u :{BODY} http://x",
+    f"ALTER USER x IDENTIFIED WITH some_plugin AS '{BODY}'",
+    f"CREATE LOGIN x PASSWORD  =  ( &apos;{BODY}&apos;",
 ]
 TOLD = [
     "The db password for prod is {tr0ub4dor}.", "My password is {Sommer2026}.", "Our admin password is {Sommer2026}",
@@ -89,6 +99,9 @@ STATED = [
     "the password is ****", "Our token budget is 4000.",
     "1790000000000", "1790000000000000000", "2019 2020 2021 2022", "4111 1111 1111 1112", "0.4111111111111111",
     "4111111111111111a", "4111-1111-1111",
+    'password="", user="x"', '{\\"token\\": \\"\\", \\"user\\": \\"bob smith\\"}', "token = ''; name = 'bob'",
+    'class Password:\n    """\n    Asks for it."""', "username=info[0], password=info[2]", "{auth: oauth2.auth, a: 1}",
+    "private_key: ed25519.Ed25519PrivateKey, a: b", "bypass=Abc123xyz", 'compass: "x1y2z3w4"',
 ]  # fmt: skip
 """What is said of secrets, and numbers in a row, that give nothing away."""
 KEYS = [
@@ -246,10 +259,10 @@ class TestSecrets:
     @pytest.mark.parametrize(
         "hostile",
         [
-            lambda n: {f"sk-a{at:07}": 1 for at in range(n)},
-            lambda n: {f"{REDACTED}+{at}": 1 for at in range(n)} | {f"sk-a{at:07}": 1 for at in range(n)},
+            lambda n: {f"sk-q{n}x{at:07}": 1 for at in range(n)},
+            lambda n: {f"{REDACTED}+{at}": 1 for at in range(n)} | {f"sk-r{n}x{at:07}": 1 for at in range(n)},
             lambda n: reduce(
-                lambda inner, at: {f"level{at:060}": inner}, range(150), [f"sk-a{at:07}" for at in range(n)]
+                lambda inner, at: {f"level{at:060}": inner}, range(150), [f"sk-s{n}x{at:07}" for at in range(n)]
             ),
         ],
     )
