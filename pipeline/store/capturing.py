@@ -27,13 +27,15 @@ local now = time[1] * 1000000 + time[2]
 local me, held, waited, emptied = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
 redis.call('SET', KEYS[1], string.format('%.0f', now + emptied), 'NX')
 if now < tonumber(redis.call('GET', KEYS[1])) then return {} end
-local busy, awaited = false, false
+local busy, awaited, mine = false, false, true
 for i = 2, #KEYS do
   local had = redis.call('HMGET', KEYS[i], 'by', 'until', 'next', 'next_until')
-  busy = busy or (had[1] and had[1] ~= me and tonumber(had[2]) > now)
+  local held_by = had[1] and tonumber(had[2]) > now and had[1]
+  busy = busy or (held_by and held_by ~= me)
   awaited = awaited or (had[3] and had[3] ~= me and tonumber(had[4]) > now)
+  mine = mine and held_by == me
 end
-if busy or awaited then
+if busy or (awaited and not mine) then
   for i = 2, #KEYS do
     if not awaited then redis.call('HSET', KEYS[i], 'next', me, 'next_until', string.format('%.0f', now + waited)) end
     redis.call('PEXPIRE', KEYS[i], ARGV[6])
@@ -73,7 +75,8 @@ class Capturing:
         self._leave = client.register_script(_LEAVE)
 
     def enter(self, tenant_id: str, token: str, sessions: Sequence[str]) -> dict[str, int]:
-        """The first sequence of each session; nothing while another process appends to one of them."""
+        """The first sequence of each session; nothing while another process appends to one of them. Who holds them all
+        holds them from now on."""
         tenant = self._keys.tenant(tenant_id)
         keys = [self._keys.capturing, *map(tenant.captures, sessions)]
         times = (HELD_MS * _US, WAITED_MS * _US, EMPTIED_MS * _US, self._epoch_ms, SESSION_FORGOTTEN_MS)

@@ -84,3 +84,14 @@ def test_what_was_appended_is_known_to_all(memory: Memory, shared: Capturing) ->
     other = Capturing(memory.client, memory.keys, EPOCH_MS)
     assert other.known("acme", ["e1", "e3", "e 2"]) == [True, False, True]
     assert other.known("globex", ["e1"]) == [False]
+
+
+def test_whoever_holds_a_session_may_go_on_holding_it_though_others_wait(
+    shared: Capturing, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(capturing, "WAITED_MS", 60_000)
+    monkeypatch.setattr(capturing, "HELD_MS", 60_000)
+    assert shared.enter("acme", "a", ["s", "t"])
+    assert shared.enter("acme", "b", ["s"]) == {}
+    assert shared.enter("acme", "a", ["s", "t"]).keys() == {"s", "t"}
+    assert shared.enter("acme", "b", ["s"]) == {}

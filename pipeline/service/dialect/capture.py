@@ -171,6 +171,7 @@ class Captures:
                 found = await self._reading.run(tenant, self._in_memory, tenant, keyed)
                 for capture, duplicate in zip(keyed, found, strict=True):
                     capture.duplicate = duplicate
+            await self._holds.renew(tenant, holds)
             records = []
             for capture in captures:
                 if capture.duplicate:

@@ -27,6 +27,8 @@ EPOCH_MS: Final = 1_577_836_800_000
 COUNTER_BITS: Final = 12
 HOLD_S: Final = 0.05
 """A process that has held a session for so long lets another one have it."""
+RENEW_S: Final = 1.0
+"""Of a hold that is older nobody knows whether it lasts until what is minted now stands in the log."""
 WAIT_S: Final = 10.0
 LOOK_S: Final = (0.002, 0.02)
 AWAY_S: Final = 0.5
@@ -51,12 +53,20 @@ class Hold:
         self.last = first - 1
         self.users = 0
         self.left = asyncio.Event()
-        self._until = time.monotonic() + HOLD_S
+        self._since = time.monotonic()
 
     @property
     def open(self) -> bool:
         """Further captures may join."""
-        return time.monotonic() < self._until
+        return time.monotonic() < self._since + HOLD_S
+
+    @property
+    def old(self) -> bool:
+        return time.monotonic() > self._since + RENEW_S
+
+    def renew(self, first: int) -> None:
+        self.last = max(self.last, first - 1)
+        self._since = time.monotonic()
 
     def next(self) -> Minted:
         """After every one before in the session."""
@@ -86,7 +96,9 @@ class Holds:
                 for hold in held:  # who waits for a session holds none, or two processes could wait for each other
                     if hold is not None:
                         await hold.left.wait()
-                self._held.update(await self._enter(tenant, sorted(sessions)))
+                token = secrets.token_hex(8)
+                for session, first in (await self._enter(tenant, token, sorted(sessions))).items():
+                    self._held[tenant, session] = Hold(first, token)
             for session in sessions:
                 holds[session] = self._held[tenant, session]
                 holds[session].users += 1
@@ -95,8 +107,15 @@ class Holds:
         finally:
             await asyncio.shield(self._leave(tenant, holds))
 
-    async def _enter(self, tenant: str, sessions: list[str]) -> dict[tuple[str, str], Hold]:
-        token = secrets.token_hex(8)
+    async def renew(self, tenant: str, holds: Mapping[str, Hold]) -> None:
+        """Before something is minted: a hold may have ended since it was entered. Raises as `of`."""
+        while old := {session: hold for session, hold in holds.items() if hold.old}:
+            token = next(iter(old.values())).token
+            same = sorted(session for session, hold in old.items() if hold.token == token)
+            for session, first in (await self._enter(tenant, token, same)).items():
+                holds[session].renew(first)
+
+    async def _enter(self, tenant: str, token: str, sessions: list[str]) -> dict[str, int]:
         deadline, pause = time.monotonic() + WAIT_S, LOOK_S[0]
         while True:
             why_not = ProblemError(Kind.BUSY, "another process appends to the session; send it again", RETRY)
@@ -106,7 +125,7 @@ class Holds:
                 detail = f"{error}: who appends to the session is not known, so nothing was taken; send it again"
                 first, why_not, pause = {}, unavailable(Kind.REDIS_UNAVAILABLE, detail), AWAY_S
             if first:
-                return {(tenant, session): Hold(at, token) for session, at in first.items()}
+                return first
             if time.monotonic() + pause > deadline:
                 raise why_not
             await asyncio.sleep(pause)

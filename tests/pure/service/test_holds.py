@@ -29,7 +29,7 @@ class Shared:
     def enter(self, tenant: str, token: str, sessions: Sequence[str]) -> dict[str, int]:
         if self.away:
             raise StoreUnavailableError("away")
-        if any(session in self.by for session in sessions):
+        if any(self.by.get(session, token) != token for session in sessions):
             return {}
         self.entered += 1
         self.by |= dict.fromkeys(sessions, token)
@@ -149,3 +149,24 @@ def test_a_capture_waits_for_a_redis_that_is_soon_back(monkeypatch: pytest.Monke
         assert await waiting == {"s": 1}
 
     asyncio.run(test())
+
+
+def test_a_hold_that_may_have_ended_is_renewed_before_anything_is_minted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(minting, "RENEW_S", 0.0)
+
+    async def test() -> None:
+        shared = Shared()
+        process = holds(shared)
+        async with process.of("acme", ["s", "t"]) as held:
+            shared.by.clear()  # the hold ends
+            shared.enter("acme", "another", ["s"])
+            waits = asyncio.create_task(process.renew("acme", held))
+            await asyncio.sleep(0.02)
+            assert not waits.done(), "another process appends"
+            shared.leave("acme", "another", {"s": 70})
+            monkeypatch.setattr(minting, "RENEW_S", 60.0)
+            await waits
+            assert held["s"].next().sequence == 71
+            assert held["t"].next().sequence == 1
+
+    asyncio.run(asyncio.wait_for(test(), 30))
