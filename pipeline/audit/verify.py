@@ -114,7 +114,7 @@ def verify(settings: Settings, on_progress: Progress = silent) -> Report:
 
 def _audited(settings: Settings, log: Log, stood: list[Stood], on_progress: Progress) -> list[PartitionReport]:
     sizes = [log.size(partition) for partition in range(len(stood))]
-    total, processes = sum(sizes), min(len(os.sched_getaffinity(0)), len(stood))
+    total, processes = sum(sizes), min(_cores(), len(stood))
     if processes > 1 and total >= SEVERAL_FROM:
         return audited(settings, stood, sizes, processes, lambda done: on_progress(EVENTS, done, total))
 
@@ -157,3 +157,8 @@ def _count_evidence(log: Log, partition: int, report: Report) -> None:
             detail = f"a {kind} without its origin"
             if report.nameless <= VIOLATIONS_KEPT:
                 report.nameless_evidence.append(Violation(Fault.NAMELESS, EVIDENCE, partition, row.offset, detail))
+
+
+def _cores() -> int:
+    """That this process may use; macOS does not say, so all there are."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

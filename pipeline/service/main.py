@@ -13,6 +13,7 @@ from typing import Any, Final, Self
 import uvicorn
 from fastapi import FastAPI
 
+from pipeline.observe.allocator import keep_little
 from pipeline.observe.ending import end_in_time
 from pipeline.observe.logs import configure_logs
 from pipeline.service.app import create_app
@@ -34,6 +35,7 @@ COLLECT: Final = (50_000, 20, 50)
 def run_service(settings: Settings) -> None:
     """Until SIGTERM or SIGINT; requests under way are finished. Raises SettingsError, also for a Redis that may evict
     keys, and SystemExit for a taken port."""
+    keep_little()
     configure_logs(settings.log_level, settings.log)
     with suppress(StoreUnavailableError):  # the service starts without Redis, and /readyz goes on asking
         refuse_eviction(connect(settings.require_redis()))

@@ -6,7 +6,6 @@ service that holds 46 MB in such pieces took 111 MB, and more every minute.
 """
 
 import asyncio
-import ctypes
 import itertools
 import time
 from collections.abc import Sequence
@@ -14,6 +13,7 @@ from typing import Final
 
 from fastapi.concurrency import run_in_threadpool
 
+from pipeline.observe.allocator import give_back
 from pipeline.observe.metrics import METRICS
 from pipeline.service.turns import Turns
 
@@ -24,13 +24,6 @@ LATE_S: Final = 5.0
 """Requests that wait so long for a thread are as good as not answered."""
 STUCK_S: Final = 60.0
 """No work takes so long: what is bounded ends sooner, what waits for Redis or Kafka gives up sooner."""
-
-
-def give_back() -> None:
-    """What is free, to the system. Other C libraries than glibc do it by themselves."""
-    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
-    if trim is not None:
-        trim(0)
 
 
 class Pulse:

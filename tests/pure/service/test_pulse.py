@@ -9,7 +9,7 @@ import pytest
 PIECES = """
 import os
 from pathlib import Path
-from pipeline.service.pulse import give_back
+from pipeline.observe.allocator import give_back
 def resident():
     return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 pieces = [b"x" * 1_000 + b"%d" % n for n in range(100_000)]
