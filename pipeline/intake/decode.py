@@ -179,6 +179,7 @@ def _decode(value: bytes | None) -> Accepted:
         _check_sizes(parsed, len(value))
     fields, paths = _redacted(parsed, dump)
     if paths:
+        _check_inner_ids(fields)  # a mark may be longer than what it stands for
         dump = _dump(fields)
         odd = _odd_numbers(dump)
     if unknown:

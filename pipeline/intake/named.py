@@ -10,6 +10,7 @@ from typing import Final
 
 from pipeline.contracts.limits import MB
 from pipeline.contracts.remembered import remembered
+from pipeline.intake.scan import REDACTED
 
 OWNERS: Final = "access|account|auth|client|consumer|database|db|deploy|decryption|encryption|hmac|master|priv|service|shared|signing|ssh|storage|subscription"
 WORDS: Final = (
@@ -104,9 +105,14 @@ def is_about(key: str) -> bool:
 
 def is_blank(value: str) -> bool:
     """Whether a value, under whatever name, is a type, a place, a blank to fill in or a word that says there is none."""
-    if len(value) > _LONGEST_NAME:
+    if _length(value) > _LONGEST_NAME:
         return False
     return value.lower() in _TYPES or _BLANK.fullmatch(value) is not None or is_path(value)
+
+
+def _length(value: str) -> int:
+    """Without the marks of what was taken out: a second look must not judge otherwise."""
+    return len(value) if len(value) <= _LONGEST_NAME else len(value.replace(REDACTED, ""))
 
 
 def is_path(value: str) -> bool:
@@ -115,7 +121,7 @@ def is_path(value: str) -> bool:
 
 def is_code(value: str) -> bool:
     """Whether a bare value of program text names another value, or a type."""
-    return len(value) <= _LONGEST_NAME and (
+    return _length(value) <= _LONGEST_NAME and (
         _CODE.fullmatch(value) is not None
         or _TYPE.fullmatch(value) is not None
         or (_WORDY.fullmatch(value.rstrip("0123456789")) is not None and _NAMED_SO.search(value) is not None)

@@ -15,6 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pipeline.contracts.limits import REDACTED_PATH, REDACTED_PATHS
+from pipeline.contracts.rejections import Reason, Rejection
 from pipeline.intake.decode import Accepted, decode
 from pipeline.intake.redaction import redact
 from pipeline.intake.scan import REDACTED
@@ -389,3 +390,18 @@ class TestRedacting:
         once, _ = redact(event(content={"x": "".join(parts)}))
         twice, paths = redact(once)
         assert (twice, paths) == (once, ())
+
+    def test_of_a_value_near_a_bound_twice_changes_nothing_more(self) -> None:
+        """A mark is longer than what it stands for."""
+        for size in range(480, 513):
+            value = "xxxxxx://u:p@" + "x" * (size - 13)
+            once, _ = redact(event(content={"token": value}))
+            assert redact(once) == (once, ())
+
+    def test_leaves_no_id_beyond_its_bound(self) -> None:
+        for size in range(500, 513):
+            outcome = decode(encoded(event(event_type="tool_call", content={"call_id": "://u:p@" + "x" * (size - 7)})))
+            if isinstance(outcome, Rejection):
+                assert outcome.reason is Reason.ID_TOO_LONG
+            else:
+                assert isinstance(decode(outcome.value), Accepted)
