@@ -154,7 +154,7 @@ KINDS: Final = tuple(
         ("openai-style-key", r"sk-[A-Za-z0-9_-]{8}", r"sk-(?=[A-Za-z_-]{0,80}[0-9])[A-Za-z0-9_-]{8,}", "sk-<a48>",
          "sk-estimator-doc-link"),
         ("openshift-token", "sha256~", r"sha256~[A-Za-z0-9_-]{43}", "sha256~<a43>", "sha256~<a9>"),
-        ("otp-secret", "[A-Z2-7]{16}", r"(?=[A-Z]{0,31}[2-7][A-Z]{0,31}[2-7])(?=[2-7]{0,31}[A-Z])[A-Z2-7]{16}(?:[A-Z2-7]{16})?", "<U32>", "<U9>"),
+        ("otp-secret", "[A-Z2-7]{16,}", r"(?=[A-Z]{0,31}[2-7][A-Z]{0,31}[2-7])(?=[2-7]{0,31}[A-Z])[A-Z2-7]{16}(?:[A-Z2-7]{16})?", "<U32>", "<U9>"),
         ("paserk",
          r"k[1-4]\.(?:local|secret|seal)",
          r"k[1-4]\.(?:local|secret|seal|secret-pw|local-pw|secret-wrap|local-wrap)\.[A-Za-z0-9_.-]{16,}",
