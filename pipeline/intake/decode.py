@@ -45,7 +45,7 @@ from pipeline.intake.paths import path_of
 from pipeline.intake.ranges import INTEGER_MIN, is_out_of_range, out_of_range_path
 from pipeline.intake.redaction import TooCostlyError, redact
 from pipeline.intake.scan import finder
-from pipeline.intake.secret_rules import FIRST_LOOK, suspicious
+from pipeline.intake.secret_rules import FIRST_LOOK, in_other_letters, suspicious
 from pipeline.intake.secret_tokens import holds_token
 
 _FIELDS: Final = {name: index for index, name in enumerate(Event.model_fields)}
@@ -144,7 +144,7 @@ def _plain(value: bytes | None) -> Accepted | None:
         return None
     dump, odd = _dump(fields), False
     paths: tuple[str, ...] = ()
-    if _wants_a_look(dump):
+    if _wants_a_look(dump) or in_other_letters(dump):
         odd = _odd_numbers(dump)
         if _may_be_inexact(value, dump, odd):
             return None

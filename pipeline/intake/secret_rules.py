@@ -146,12 +146,19 @@ suspicious: Final = finder(*SUSPICIOUS)
 FIRST_LOOK: Final = (
     r"(?i-u:key|auth|api|salt|pw|pass(?:[cpw0-9_-]|[ \]]*[=:\"'>\\\]])|secret|token|cred[es]|cookie|bearer|contrasena)|-pass ",
     f"({'|'.join(map(literal, _COMMANDS))})",
-    r"[bB]asic [A-Za-z0-9+/]{8}", _AUTHORITY, f"[{_WIDE}{_INVISIBLE}]", PIN_SHAPE, CARD_SHAPE, r"\\\\u",
-    *SHORTER_ANCHORS,
+    r"[bB]asic [A-Za-z0-9+/]{8}", _AUTHORITY, PIN_SHAPE, CARD_SHAPE, r"\\\\u", *SHORTER_ANCHORS,
 )  # fmt: skip
 """What an event's dump holds where one of the two looks, `suspicious` and `holds_token`, finds something: one scan tells
 that most events need neither. Its patterns remember little of what they have read, or the engine, which keeps the
 states that it meets in 2 MB, would make them anew for each event."""
+_other_letters: Final = finder(f"[{_WIDE}{_INVISIBLE}]")
+
+
+def in_other_letters(dump: bytes) -> bool:
+    """The same of spelling. Most events are ASCII, which takes no scan to see."""
+    return not dump.isascii() and _other_letters(dump)
+
+
 _odd: Final = finder(*SUSPICIOUS[:-1], r"\\u", strict=True)
 _SHORTEST: Final = 6
 
