@@ -60,7 +60,6 @@ FIXED = {
     *(f"retrieval.postings.{name}" for name in ("pack_row", "unpack_postings", "unpack_rows")),
     *(f"retrieval.vectors.{name}" for name in ("best_of_both", "document_vectors", "pack_vector", "vector")),
     "retrieval.rerank.reranked", "intake.ranges.is_out_of_range", "intake.view.usable_tags",
-    "intake.projecting.projected",
 }  # fmt: skip
 """Numbers, headers and tags, whose lengths have bounds of their own."""
 WORDS = {

@@ -122,7 +122,7 @@ def of_texts() -> dict[str, Callable[[str], Any]]:
     from pipeline.compiler.knowledge import claims, clauses, forms, naming, policies
     from pipeline.contracts.event_types import Role
     from pipeline.contracts.evidence import Segment, Step
-    from pipeline.intake import echo
+    from pipeline.intake import echo, secret_rules
     from pipeline.packs import render, sameness, shown, strategies, tokens
     from pipeline.retrieval import documents, plan, terms, times
     from pipeline.segments import intent, lexicon, masking, places, segmenter, speakers, targets
@@ -175,6 +175,9 @@ def of_texts() -> dict[str, Callable[[str], Any]]:
             segmenter.open_head(said("go on")), said(text), lambda _: text
         ),
         "extract.contributions": learnt,
+        "secret_rules.in_other_letters": lambda text: secret_rules.in_other_letters(
+            text.encode(errors="surrogatepass")
+        ),
         "shown.shown": lambda text: shown.shown(text, text),
         "strategies.favoured": lambda text: strategies.favoured({"terms": {"deploi": 0.5}}, 1.0, "p", text),
     }
