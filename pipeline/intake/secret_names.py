@@ -53,7 +53,9 @@ def _of_word(pattern: str, word: str) -> re.Pattern[str]:
 
 _ANY_WORD: Final = "(?#word)"
 _KEY: Final = rf"(?P<key>{_ANY_WORD}[\w-]{{0,64}}+)"  # a bound, lest a text of nothing but words takes for ever
-_QUOTE: Final = r"(?:\\{0,8}[\"']|&quot;|&apos;|&#3[49];)"
+ENTITIES: Final = "&quot;|&apos;|&#3[49];"
+"""Quotes as HTML and XML write them."""
+_QUOTE: Final = rf"(?:\\{{0,8}}[\"']|{ENTITIES})"
 _VALUE: Final = r"[^\s\"'`$,;&|<>()\[\]{}\\]++"
 _SHAPED_WORD: Final = "(?i-u:" + "|".join((*WORDS, "pass", r"\bpw")) + ")"
 _SHAPED_KEY: Final = rf"{_SHAPED_WORD}[A-Za-z0-9_-]*"
@@ -101,7 +103,7 @@ _OPENS: Final = rf"(?P<q>\"\"\"|'''|{_QUOTE})(?!(?P=q))(?:{_QUOTE}){{0,3}}"
 _EQUALS: Final = rf"{_QUOTE}?\]?{_TYPED}\s*(?:[:!]?={{1,3}}>?|::?)\s*[bBfFuUrRN@$]{{0,2}}{_OPENS}"
 _ASSIGNED: Final = [
     _named(  # "password": "x", password = 'x', password: str = "x", &quot;password&quot;: &quot;x&quot;
-        rf"{_SHAPED_KEY}(?:\\*[\"']|&quot;|&apos;|&#3[49];)?\]?[^\n\"'=]*[:=][:=>]*\s*[A-Za-z@$]*(?:\\*[\"']|&quot;|&apos;|&#3[49];)",
+        rf"{_SHAPED_KEY}(?:\\*[\"']|{ENTITIES})?\]?[^\n\"'=]*[:=][:=>]*\s*[A-Za-z@$]*(?:\\*[\"']|{ENTITIES})",
         rf"(?P<before>{_KEY}{_EQUALS}){NEW}(?P<value>[^\n]+?)(?=(?P=q)|\n|\Z)",
         _quoted_secret,
     ),
@@ -189,7 +191,7 @@ _NEEDLES: Final = (
 )
 """What a text in lower case holds where it holds the word."""
 may_assign: Final = finder(
-    rf"{_SHAPED_KEY}(?:(?:[^A-Za-z0-9\n]|&quot;|&apos;|&#3[49];){{0,24}}[:=>,]|\\*[\"'][^<>\n]*(?i-u:value)|[ \t]*\n?[:=>,]|[^<>\n]*>)"
+    rf"{_SHAPED_KEY}(?:(?:[^A-Za-z0-9\n]|{ENTITIES}){{0,24}}[:=>,]|\\*[\"'][^<>\n]*(?i-u:value)|[ \t]*\n?[:=>,]|[^<>\n]*>)"
     rf"|-[A-Za-z0-9_-]*{_SHAPED_KEY}[ \t]",
     strict=True,
 )

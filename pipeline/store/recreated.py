@@ -105,8 +105,11 @@ def forget_recreated(client: Client, keys: Keys, topic_ids: Mapping[str, str]) -
         token = os.urandom(16).hex().encode()
         if not client.set(keys.forgetting, token, nx=True, ex=LOCK_S):
             raise StoreUnavailableError("another process forgets what came from topics that were created again")
-        gone = _others(client, keys, topic_ids)  # another process may have been quicker
-        _forget(client, keys, token, gone)
+        gone = _others(client, keys, topic_ids)
+        if gone:
+            _forget(client, keys, token, gone)
+        else:  # another process was quicker
+            client.delete(keys.forgetting)
         return list(gone)
 
 
@@ -118,18 +121,23 @@ def _others(client: Client, keys: Keys, topic_ids: Mapping[str, str]) -> dict[st
 def _forget(client: Client, keys: Keys, token: bytes, gone: Mapping[str, str]) -> None:
     begin, clear, end = map(client.register_script, (_BEGIN, _CLEAR, _END))
     kinds = [kind for topic in gone for kind in KINDS[topic]]
-    marked = [keys.forgetting, keys.topics, keys.positions, keys.filling]
-    found = 1
-    # A process that knows of no forgetting may have written its first block meanwhile: what it wrote goes too.
-    _held(begin(marked, [token, LOCK_S, keys.root, *gone]))
-    while found:
-        cursor = b"0"
-        while True:
-            page = [token, LOCK_S, keys.root, PAGE, cursor, len(gone), *gone, *kinds]
-            cursor = _held(clear([keys.forgetting, keys.tenants], page))
-            if cursor == b"0":
-                break
-        found = _held(begin(marked, [token, LOCK_S, keys.root, *gone]))
+
+    def begin_again() -> int:
+        marked = [keys.forgetting, keys.topics, keys.positions, keys.filling]
+        return int(_held(begin(marked, [token, LOCK_S, keys.root, *gone])))
+
+    def clear_page(cursor: bytes) -> bytes:
+        page = [token, LOCK_S, keys.root, PAGE, cursor, len(gone), *gone, *kinds]
+        return bytes(_held(clear([keys.forgetting, keys.tenants], page)))
+
+    begin_again()
+    while True:
+        cursor = clear_page(b"0")
+        while cursor != b"0":
+            cursor = clear_page(cursor)
+        # A process that knows of no forgetting may have written its first block meanwhile: what it wrote goes too.
+        if not begin_again():
+            break
     _held(end([keys.forgetting, keys.topics], [token, *(part for pair in gone.items() for part in pair)]))
 
 

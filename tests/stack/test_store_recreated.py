@@ -84,3 +84,14 @@ def test_one_that_lost_its_lock_stops_and_the_next_one_ends_what_it_began(
     memory.client.delete(memory.keys.forgetting)
     assert forget_recreated(memory.client, memory.keys, IDS) == [EPISODES]
     assert left(memory) == []
+
+
+def test_one_that_finds_all_done_once_it_has_the_lock_gives_it_back(
+    memory: Memory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fill(memory)
+    found = iter([{EPISODES: "new"}, {}])
+    monkeypatch.setattr(recreated, "_others", lambda *_: next(found))
+    before = memory.dump()
+    assert forget_recreated(memory.client, memory.keys, IDS) == []
+    assert memory.dump() == before
