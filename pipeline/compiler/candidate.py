@@ -59,9 +59,10 @@ def alone(names: Iterable[str]) -> str:
     return one if len(one) <= TAG else ""
 
 
-def candidate(contributions: Sequence[Contribution]) -> Candidate | None:
+def candidate(contributions: Sequence[Contribution], kind: str = "") -> Candidate | None:
+    """`kind`: what they are to be compiled to; else what they are."""
     kept = counted = counting(contributions)
-    compiled = KINDS[kept[0].pattern_type].compile if kept else None
+    compiled = KINDS[kind or kept[0].pattern_type].compile if kept else None
     found = compiled(kept) if compiled is not None else None
     if found is None:
         return None

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from pipeline.compiler.confidence import Verdict
 from pipeline.contracts.artifact import Status, ValidityScope
-from pipeline.contracts.evidence import Contribution, Segment, SegmentOutcome
+from pipeline.contracts.evidence import Contribution, Pattern, Segment, SegmentOutcome
 from pipeline.contracts.pack import Section
 from pipeline.segments.pairing import Action
 
@@ -91,6 +91,12 @@ class Need(NamedTuple):
 
 Extract = Callable[[Segment, SegmentOutcome, Sequence[Action]], list[Extracted]]
 Compile = Callable[[Sequence[Contribution]], Finding | None]
+Group = Callable[[Sequence[Contribution]], Mapping[Pattern, list[Contribution]]]
+
+
+def nothing(_segment: Segment, _outcome: SegmentOutcome, _actions: Sequence[Action]) -> list[Extracted]:
+    """Of a type that is made of what other kinds extract."""
+    return []
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +105,10 @@ class Kind:
     extract: Extract
     compile: Compile | None
     """None: its contributions are kept for advice, and make nothing that is published."""
+    group: Group | None = field(default=None, kw_only=True)
+    """Where one segment cannot know what it is about: the patterns that all of them make, of other kinds."""
+    made_of: str = field(default="", kw_only=True)
+    """The kind whose `group` makes its patterns."""
 
 
 @dataclass(frozen=True, slots=True)

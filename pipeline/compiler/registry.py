@@ -16,11 +16,15 @@ from pipeline.compiler import (
 from pipeline.compiler.knowledge import corrections, facts, graph
 from pipeline.compiler.knowledge.model import KnowledgeKind
 from pipeline.compiler.model import ArtifactType, Kind
+from pipeline.compiler.tasks import own_values, runs
+from pipeline.contracts.evidence import Pattern
 
 KINDS: Final[Mapping[str, Kind]] = {
     kind.name: kind
     for kind in (
+        runs.KIND,
         task_schema.TYPE,
+        own_values.KIND,
         failure_playbook.TYPE,
         decision_policy.TYPE,
         causal_pattern.TYPE,
@@ -40,6 +44,11 @@ ARTIFACT_TYPES: Final[Mapping[str, ArtifactType]] = {
 }
 
 
+def whole(kind: str) -> Pattern:
+    """The one pattern of a kind whose contributions make those of others."""
+    return Pattern(kind, runs.KEY)
+
+
 def knows(name: str) -> bool:
     """Whether patterns of this kind say knowledge records instead of an artifact."""
     return isinstance(KINDS.get(name), KnowledgeKind)
@@ -47,4 +56,5 @@ def knows(name: str) -> bool:
 
 def speaks(name: str) -> bool:
     """Whether patterns of this kind, one of `KINDS`, are ever compiled."""
-    return KINDS[name].compile is not None or knows(name)
+    kind = KINDS[name]
+    return kind.compile is not None or kind.group is not None or knows(name)

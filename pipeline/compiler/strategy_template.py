@@ -15,12 +15,13 @@ from pipeline.compiler import task_schema
 from pipeline.compiler.confidence import contradicted, outcomes, recent, verdicts
 from pipeline.compiler.mining import Mined, mine, share_with
 from pipeline.compiler.model import ArtifactType, Extracted, Finding, Need
+from pipeline.compiler.tasks import runs
 from pipeline.compiler.wording import listed, most_frequent, or_list, plural
 from pipeline.contracts.artifact import Status
 from pipeline.contracts.event_types import Role
 from pipeline.contracts.evidence import Contribution, Segment, SegmentOutcome
 from pipeline.contracts.pack import Section
-from pipeline.segments.intent import content_words, goal_messages, stem
+from pipeline.segments.intent import content_words, goal_intent, goal_messages, intent_key, stem
 from pipeline.segments.lexicon import LEXICON_VERSION
 from pipeline.segments.masking import sentence, shorten
 from pipeline.segments.naming import phase_of, phrase_of, silent, tool_of
@@ -39,20 +40,16 @@ _LOOKS: Final = ("inspect", "plan")
 
 
 def extract(segment: Segment, outcome: SegmentOutcome, actions: Sequence[Action]) -> list[Extracted]:
-    said = task_schema.extract(segment, outcome, actions)
-    if not said:
+    goal = goal_messages(segment.steps)
+    said = goal_intent(goal)
+    task, ran = intent_key(said.classes, goal), runs.extract(segment, outcome, actions)
+    if not task or not ran:
         return []
-    (schema,) = said
-    wanted = content_words(goal_messages(segment.steps)[0].text)
-    kind = schema.tags[0].split(".")[0] if schema.tags else stem(wanted[0])
-    verb = schema.body["phrases"][0].split()[0] if schema.body["phrases"] else wanted[0]
-    return [
-        replace(
-            schema,
-            key=f"{LEXICON_VERSION}:{kind}",
-            body={**schema.body, "task": schema.key, "verb": verb, "phases": _phases(actions)},
-        )
-    ]
+    wanted = content_words(goal[0].text)
+    kind = said.classes[0].split(".")[0] if said.classes else stem(wanted[0])
+    verb = said.phrases[0].split()[0] if said.phrases else wanted[0]
+    told = {"task": task, "verb": verb, "phrases": list(said.phrases), "phases": _phases(actions)}
+    return [replace(ran[0], key=f"{LEXICON_VERSION}:{kind}", body={**ran[0].body, **told})]
 
 
 def _phases(actions: Sequence[Action]) -> list[list[Any]]:
@@ -112,7 +109,7 @@ def compile_(contributions: Sequence[Contribution]) -> Finding | None:
         status=Status.ACTIVE if active else Status.DRAFT,
         success_rate=counts.rate,
         checked={
-            "tasks": {task: found.checked["enough"] for task, found in schemas.items()},
+            "tasks": {task: found.status is Status.ACTIVE for task, found in schemas.items()},
             "successes": len(good),
             "bound": counts.bound,
             "support": {step.verb: step.support for step in mined.steps},

@@ -21,7 +21,7 @@ from pipeline.contracts.knowledge import Memory
 from pipeline.contracts.limits import CLOCK_SKEW_MS, STEP_TEXT, TAG
 from pipeline.intake.view import step_of, usable_tags
 from pipeline.retrieval.catalogue import Corrected
-from pipeline.retrieval.terms import terms
+from pipeline.retrieval.terms import shapes, terms
 from pipeline.segments.lexicon import PLEASANTRIES
 
 TEXT: Final = 2_000
@@ -150,7 +150,7 @@ def session_step(step: Step) -> Step | None:
     if step.role not in _DONE:
         return None
     ok = False if step.role is Role.ERROR else step.ok
-    return msgspec.structs.replace(step, values=(), tags=(), ok=ok, text=step.text[:SESSION_TEXT])
+    return msgspec.structs.replace(step, values=(), arguments=(), tags=(), ok=ok, text=step.text[:SESSION_TEXT])
 
 
 def spoken_step(step: Step) -> Step | None:
@@ -163,9 +163,10 @@ def spoken_step(step: Step) -> Step | None:
 
 
 def artifact_terms(record: Mapping[str, Any]) -> list[str]:
-    """Of title, summary, tags and every text in the content."""
+    """Of title, summary, tags and every text in the content; and how the ids look that it takes."""
     texts = [record["title"], record["summary"], *(record.get("tags") or ()), *_strings(record["content"])]
-    return terms("\n".join(texts)[:ARTIFACT_TEXT])
+    text = "\n".join(texts)[:ARTIFACT_TEXT]
+    return [*terms(text), *dict.fromkeys(shapes(text))]
 
 
 def is_searched(record: Mapping[str, Any]) -> bool:

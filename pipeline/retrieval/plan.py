@@ -12,7 +12,7 @@ from pipeline.contracts.pack import Past, QueryClassification
 from pipeline.retrieval.documents import label
 from pipeline.retrieval.related import Related, related
 from pipeline.retrieval.request import Lineage, PackRequest
-from pipeline.retrieval.terms import stems, words
+from pipeline.retrieval.terms import shapes, stems, words
 from pipeline.retrieval.times import mention
 from pipeline.retrieval.vectors import Embed, Vector, vector
 
@@ -93,7 +93,7 @@ def plan(request: PackRequest, embed: Embed | None = None) -> Plan:
     found = list(dict.fromkeys(words(request.query)))
     # The rarest words are unknown here; longer ones are likelier to be among them.
     kept = sorted(found, key=lambda word: (-len(word), word))[:QUERY_TERMS]
-    asked = tuple(sorted(set(stems(kept))))
+    asked = tuple(sorted({*stems(kept), *shapes(request.query)[:QUERY_TERMS]}))
     as_of = None if request.as_of is None else milliseconds(request.as_of)
     return Plan(
         request,

@@ -11,7 +11,7 @@ from typing import Final
 
 import Stemmer
 
-VERSION: Final = 2
+VERSION: Final = 3
 _WORD_CHARACTERS: Final = 64
 REMEMBERED: Final = 32_768
 """Runs of letters and digits whose terms are remembered: most text is made of few."""
@@ -21,6 +21,8 @@ _SPACED: Final = bytes(ord(c) if c.isascii() and c.isalnum() else ord(" ") for c
 """What each byte of ASCII becomes: what is in no run, a blank."""
 _HUMP: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 # Scripts without spaces between words: kana, Han, Hangul.
+_ID: Final = re.compile(r"(?<![\w-])[^\W\d_][^\W\d]*+[\w-]*?\d[\w-]*+")
+_BEGINS: Final = re.compile(r"[^\W\d_]+(?:[-_]|(?=\d))")
 _UNSPACED: Final = re.compile("[\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff\uac00-\ud7af]+")
 STOP_WORDS: Final = frozenset(
     re.findall(
@@ -50,6 +52,18 @@ def stems(found: list[str]) -> list[str]:
 def terms(text: str) -> list[str]:
     """Stems of the text's words, repeats included."""
     return list(chain.from_iterable(map(_KNOWN.__getitem__, _runs(text))))
+
+
+def shapes(text: str) -> list[str]:
+    """What ids in a text look like: how they begin, then `x` and `0` for letters and digits, such as `=dev-0000`."""
+    return [f"={_shape(found[0])}" for found in _ID.finditer(text)]
+
+
+def _shape(written: str) -> str:
+    begins, rest = _BEGINS.match(written), written
+    kept = begins[0] if begins is not None else ""
+    rest = written[len(kept) :][:_WORD_CHARACTERS]
+    return kept.casefold()[:_WORD_CHARACTERS] + "".join("0" if c.isdigit() else "x" if c.isalpha() else c for c in rest)
 
 
 def _runs(text: str) -> list[str]:

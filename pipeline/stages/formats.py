@@ -95,5 +95,5 @@ def _stepped(step: Step, key: str, value: bytes) -> bytes | None:
         raise UnreadableStateError(key, f"it can't be migrated: {type(error).__name__}") from error
 
 
-FORMATS: Final = Formats(oldest=4)
+FORMATS: Final = Formats(oldest=5)
 STATE_FORMAT: Final = FORMATS.current

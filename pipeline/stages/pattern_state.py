@@ -44,6 +44,8 @@ class PatternState(Model):
     """Its records in the topic that it no longer says, by id, oldest first."""
     older: list[str] = Field(default_factory=list)
     """Its artifacts in the topic that are no longer live, by id, oldest first."""
+    evidence: str = ""
+    """Of a pattern that others' contributions make: a digest of those that it was compiled from."""
     trace: str = ""
     """traceparent of the last contribution that had one since the pattern spoke; what it says next carries it."""
     imported: Imported | None = None
@@ -75,6 +77,10 @@ def map_key(contribution: Contribution) -> str:
 
 def pattern_key(contribution: Contribution) -> str:
     return f"p/{join_key(contribution.tenant_id, contribution.pattern.text)}"
+
+
+def state_key(tenant_id: str, pattern: Pattern) -> str:
+    return f"p/{join_key(tenant_id, pattern.text)}"
 
 
 def decided_key(decided: Archive | Import) -> str:
@@ -155,6 +161,8 @@ class Maps:
         """Of tenants at their bound, a heap of negated ranks; what has left the map is still in it."""
         self._decided: Counter[str] = Counter()
         """Patterns by tenant, as the key has it."""
+        self._made: dict[str, set[str]] = {}
+        """By tenant, as the key has it: patterns that others' contributions have made."""
         self.pending: set[str] = set()
         self.barrier: tuple[str, BarrierState] | None = None
         """For which the patterns speak."""
@@ -162,6 +170,19 @@ class Maps:
     def of(self, pattern: str) -> dict[str, Contribution]:
         """`pattern` is a `p/…` key; the result is not to be changed."""
         return self._maps.get(pattern, {})
+
+    def made(self, pattern: str) -> set[str]:
+        """The keys of the patterns that the contributions of this one, or of another of its tenant, have made."""
+        return self._made.get(_tenant_of(pattern), set())
+
+    def _follow_made(self, key: str, state: PatternState | None) -> None:
+        own = self._made.setdefault(_tenant_of(key), set())
+        if state is not None:
+            own.add(key)
+            return
+        own.discard(key)
+        if not own:
+            del self._made[_tenant_of(key)]
 
     def may_decide(self, pattern: str, state: PatternState) -> bool:
         """Whether its tenant has room for one more decision, or this is no new one."""
@@ -210,6 +231,8 @@ class Maps:
                 self._follow(pattern_of(key), key, old, new)
             case "p":
                 self._decided[_tenant_of(key)] += (new is not None and new.decided) - (old is not None and old.decided)
+                if (new or old).evidence:
+                    self._follow_made(key, new)
                 if new is not None and new.speak_at is not None:
                     self.pending.add(key)
                 else:

@@ -6,18 +6,19 @@ and whenever a barrier passes. Contributions of a kind that is never compiled ar
 about them.
 """
 
+from collections.abc import Mapping
 from typing import Any, Final
 
 import msgspec
 from pydantic import ValidationError
 
-from pipeline.compiler.candidate import candidate
+from pipeline.compiler.candidate import candidate, counting
 from pipeline.compiler.imported import added, believed
 from pipeline.compiler.knowledge.records import Known, difference, records
 from pipeline.compiler.lifecycle import Said, step
-from pipeline.compiler.registry import KINDS, knows, speaks
+from pipeline.compiler.registry import KINDS, knows, speaks, whole
 from pipeline.contracts.artifact import Artifact, Status, is_type
-from pipeline.contracts.evidence import Archive, Contribution, EvidenceControl
+from pipeline.contracts.evidence import Archive, Contribution, EvidenceControl, Pattern
 from pipeline.contracts.fingerprint import Import
 from pipeline.contracts.headers import (
     ARTIFACT,
@@ -49,6 +50,7 @@ from pipeline.stages.pattern_state import (
     pattern_of,
     split_pattern,
     state_deadline,
+    state_key,
 )
 from pipeline.stages.turns import Turns
 from pipeline.topology import ARTIFACTS, EVIDENCE, EVIDENCE_DLQ, KNOWLEDGE
@@ -130,30 +132,62 @@ class PatternsFold:
     def _speak(self, tx: Tx, key: str, state: PatternState) -> None:
         """Emits the difference between what the map now says and what the pattern last said."""
         tenant_id, pattern = split_pattern(key)
+        kind = KINDS.get(pattern.type)
+        if kind is not None and kind.group is not None:
+            self._say_what_they_make(tx, key, tenant_id, state)
+        elif kind is not None and kind.made_of:
+            made = self._made(tx, state_key(tenant_id, whole(kind.made_of)))
+            if made is not None:
+                self._say(tx, key, state, made.get(pattern, []), state.trace)
+        else:
+            self._say(tx, key, state, list(self._maps.of(key).values()), state.trace)
+
+    def _say_what_they_make(self, tx: Tx, key: str, tenant_id: str, state: PatternState) -> None:
+        """Each pattern that the contributions make by now, and each that they made before."""
+        tx.put(key, None)
+        made = self._made(tx, key)
+        if made is None:
+            return
+        evidence = {state_key(tenant_id, pattern): own for pattern, own in made.items()}
+        for each in sorted(evidence.keys() | self._maps.made(key)):
+            own = evidence.get(each, [])
+            known: PatternState = tx.get(each) or PatternState()
+            digest = fingerprint(b"".join(c.digest for c in own)) if own else ""
+            if digest != known.evidence:
+                self._say(tx, each, known.model_copy(update={"evidence": digest}), own, state.trace)
+
+    def _made(self, tx: Tx, key: str) -> Mapping[Pattern, list[Contribution]] | None:
+        """The patterns that the contributions of another make; None where that cannot be told."""
+        group = KINDS[split_pattern(key)[1].type].group
+        assert group is not None
+        return attempt(tx, "pattern_not_compiled", None, group, counting(list(self._maps.of(key).values())))
+
+    def _say(self, tx: Tx, key: str, state: PatternState, evidence: list[Contribution], trace: str) -> None:
+        tenant_id, pattern = split_pattern(key)
         if knows(pattern.type):
-            self._say_what_is_known(tx, key, tenant_id, state)
+            self._say_what_is_known(tx, key, state, evidence, trace)
             return
         unchanged: tuple[Said | None, list[Artifact]] = (state.said, [])
 
         def compiled() -> tuple[Said | None, list[Artifact]]:
-            own = candidate(list(self._maps.of(key).values())) if state.archived is None else None
+            own = candidate(evidence, pattern.type) if state.archived is None else None
             return step(state.said, believed(own, state.imported), tenant_id, pattern, tx.clock, state.archived)
 
         said, artifacts = attempt(tx, "pattern_not_compiled", unchanged, compiled)
         for artifact in artifacts:
-            self._publish(tx, ARTIFACTS, tenant_id, artifact.artifact_id, artifact.to_json(), state.trace)
+            self._publish(tx, ARTIFACTS, tenant_id, artifact.artifact_id, artifact.to_json(), trace)
             tx.count(f"artifact_{artifact.status}")
         older = list(state.older)
         if state.said is not None and said is not None and state.said.artifact.artifact_id != said.artifact.artifact_id:
             older.append(state.said.artifact.artifact_id)
-        if (said is not None and self._maps.of(key)) or state.decided:
-            self._erase(tx, tenant_id, older[:-ARTIFACT_VERSIONS], state.trace)
+        if (said is not None and evidence) or state.decided:
+            self._erase(tx, tenant_id, older[:-ARTIFACT_VERSIONS], trace)
             left = {"said": said, "older": older[-ARTIFACT_VERSIONS:], "speak_at": None, "trace": ""}
             tx.put(key, state.model_copy(update=left))
             return
         tx.put(key, None)
         if said is not None:
-            self._erase(tx, tenant_id, [*older, said.artifact.artifact_id], state.trace)
+            self._erase(tx, tenant_id, [*older, said.artifact.artifact_id], trace)
             tx.count("pattern_forgotten")
 
     def _erase(self, tx: Tx, tenant_id: str, artifact_ids: list[str], trace: str) -> None:
@@ -161,23 +195,27 @@ class PatternsFold:
             self._publish(tx, ARTIFACTS, tenant_id, artifact_id, None, trace)
             tx.count("artifact_erased")
 
-    def _say_what_is_known(self, tx: Tx, key: str, tenant_id: str, state: PatternState) -> None:
+    def _say_what_is_known(
+        self, tx: Tx, key: str, state: PatternState, evidence: list[Contribution], trace: str
+    ) -> None:
+        tenant_id, pattern = split_pattern(key)
         unchanged: tuple[Known, list[KnowledgeRecord], list[str]] = (Known(state.records, state.withdrawn), [], [])
 
         def compiled() -> tuple[Known, list[KnowledgeRecord], list[str]]:
-            now = records(list(self._maps.of(key).values()))
+            now = records(evidence, pattern)
             return difference(Known(state.records, state.withdrawn), now, tx.clock)
 
         known, published, erased = attempt(tx, "pattern_not_compiled", unchanged, compiled)
-        left = bool(self._maps.of(key))
+        left = bool(evidence)
         for record in published:
-            self._publish(tx, KNOWLEDGE, tenant_id, record.record_id, record.to_json(), state.trace)
+            self._publish(tx, KNOWLEDGE, tenant_id, record.record_id, record.to_json(), trace)
             tx.count(f"knowledge_{record.status}")
         for record_id in erased if left else [*erased, *known.withdrawn]:
-            self._publish(tx, KNOWLEDGE, tenant_id, record_id, None, state.trace)
+            self._publish(tx, KNOWLEDGE, tenant_id, record_id, None, trace)
             tx.count("knowledge_erased")
         said = left and (known.records or known.withdrawn)
-        tx.put(key, PatternState(records=known.records, withdrawn=known.withdrawn) if said else None)
+        kept = PatternState(records=known.records, withdrawn=known.withdrawn, evidence=state.evidence)
+        tx.put(key, kept if said else None)
 
     def _publish(self, tx: Tx, topic: str, tenant_id: str, name: str, value: bytes | None, trace: str) -> None:
         key = join_key(tenant_id, name).encode()

@@ -11,7 +11,7 @@ from pipeline.compiler.candidate import alone, counting
 from pipeline.compiler.knowledge.model import KnowledgeKind, Statement
 from pipeline.compiler.registry import KINDS
 from pipeline.contracts.artifact import TimeRange
-from pipeline.contracts.evidence import Contribution
+from pipeline.contracts.evidence import Contribution, Pattern
 from pipeline.contracts.ids import content_id
 from pipeline.contracts.instants import format_ms
 from pipeline.contracts.knowledge import KnowledgeRecord, Standing
@@ -21,26 +21,29 @@ _TIMELESS: Final = 0
 """An id must not move when earlier evidence comes later."""
 
 
-def records(contributions: Sequence[Contribution]) -> list[KnowledgeRecord]:
-    """Of one pattern's map, in any order; by id."""
+def records(contributions: Sequence[Contribution], pattern: Pattern | None = None) -> list[KnowledgeRecord]:
+    """Of one pattern's map, in any order; by id. `pattern`: what they make, else what they are of."""
     kept = counting(contributions)
-    kind = KINDS[kept[0].pattern_type] if kept else None
+    if not kept:
+        return []
+    about = pattern or kept[0].pattern
+    kind = KINDS[about.type]
     if not isinstance(kind, KnowledgeKind):
         return []
-    found = [_record(kept[0], statement) for statement in kind.state(kept)]
+    found = [_record(kept[0].tenant_id, about, statement) for statement in kind.state(kept)]
     return sorted(found, key=lambda record: record.record_id)
 
 
-def _record(about: Contribution, said: Statement) -> KnowledgeRecord:
+def _record(tenant_id: str, about: Pattern, said: Statement) -> KnowledgeRecord:
     events = list(dict.fromkeys(said.source_events))
     body = dict(said.body)
     if len(events) > KNOWLEDGE_SOURCES:
         body["source_events_omitted"] = len(events) - KNOWLEDGE_SOURCES
     return KnowledgeRecord(
-        record_id=_id(about, said.name),
+        record_id=_id(tenant_id, about, said.name),
         kind=said.kind,
-        tenant_id=about.tenant_id,
-        pattern=about.pattern.text,
+        tenant_id=tenant_id,
+        pattern=about.text,
         text=said.text,
         body=body,
         confidence=said.confidence,
@@ -52,12 +55,12 @@ def _record(about: Contribution, said: Statement) -> KnowledgeRecord:
         agent_id=alone(c.agent_id for c in said.sources) or None,
         created_at=format_ms(said.start),
         validity=TimeRange(start=format_ms(said.start), end=None if said.end is None else format_ms(said.end)),
-        superseded_by=_id(about, said.superseded_by) if said.superseded_by else None,
+        superseded_by=_id(tenant_id, about, said.superseded_by) if said.superseded_by else None,
     )
 
 
-def _id(about: Contribution, name: str) -> str:
-    return content_id(_TIMELESS, "knowledge", about.tenant_id, about.pattern_type, about.pattern_key, name)
+def _id(tenant_id: str, about: Pattern, name: str) -> str:
+    return content_id(_TIMELESS, "knowledge", tenant_id, about.type, about.key, name)
 
 
 class Known(NamedTuple):

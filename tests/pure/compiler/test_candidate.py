@@ -13,9 +13,11 @@ from pipeline.contracts.evidence import Contribution, Pattern, SegmentOutcome
 from pipeline.contracts.limits import ARTIFACT_BYTES, ARTIFACT_SOURCES, PATTERN_COMPILED, PATTERN_CONTRIBUTIONS
 from tests.pure.compiler.test_planted import deployments
 from tests.pure.segments.test_pairing import STEPS
+from tests.support.runs import run_of, schema, tasks
 from tests.support.segments import Script
 
-ONE = contributions(deployments(1)[0].segment())[0]
+ONE = run_of(deployments(1)[0].segment())
+TASK = Pattern("task_schema", "deploy")
 
 
 def many(count: int, sources: int = 3, id_length: int = 8) -> list[Contribution]:
@@ -38,7 +40,7 @@ def many(count: int, sources: int = 3, id_length: int = 8) -> list[Contribution]
 @pytest.mark.requirement("A-30")
 def test_a_sample_says_of_about_how_many_it_is_one_and_counts_itself_only() -> None:
     everything = sorted(many(5 * PATTERN_CONTRIBUTIONS, sources=1), key=rank)
-    whole, sampled = candidate(everything[:PATTERN_COMPILED]), candidate(everything[:PATTERN_CONTRIBUTIONS])
+    whole, sampled = schema(everything[:PATTERN_COMPILED]), schema(everything[:PATTERN_CONTRIBUTIONS])
     assert whole is not None
     assert sampled is not None
     assert "sampled" not in whole.checked
@@ -50,13 +52,13 @@ def test_a_sample_says_of_about_how_many_it_is_one_and_counts_itself_only() -> N
 @pytest.mark.parametrize(("sources", "length"), [(40, 36), (5, 200)])
 def test_an_artifact_of_very_much_evidence_keeps_every_limit(sources: int, length: int) -> None:
     evidence = many(PATTERN_CONTRIBUTIONS, sources, length)
-    found = candidate(evidence)
+    found = schema(evidence)
     assert found is not None
-    assert found == candidate(evidence[::-1])
+    assert found == schema(evidence[::-1])
     assert 0 < len(found.source_events) <= ARTIFACT_SOURCES
     omitted = found.checked["source_events_omitted"]
     assert omitted + len(found.source_events) == sources * PATTERN_COMPILED
-    _, (artifact,) = step(None, found, "acme", ONE.pattern, 0)
+    _, (artifact,) = step(None, found, "acme", TASK, 0)
     assert len(artifact.to_json()) <= ARTIFACT_BYTES
 
 
@@ -65,8 +67,11 @@ def test_withdrawn_contributions_count_for_nothing() -> None:
     gone = [
         one.model_copy(update={"withdrawn": True, "contribution_id": f"w-{n}"}) for n, one in enumerate(many(9)[6:])
     ]
-    assert candidate(evidence + gone) == candidate(evidence)
-    assert candidate(gone) is None
+    assert schema(evidence) is not None
+    assert schema(evidence + gone) == schema(evidence)
+    assert tasks(evidence + gone) == tasks(evidence)
+    assert schema(gone) is None
+    assert tasks(gone) == {}
 
 
 def test_the_bound_is_wilsons() -> None:
@@ -96,9 +101,11 @@ def test_any_segment_can_be_told_and_compiled(steps: list) -> None:  # type: ign
             one.model_copy(update={"session_id": str(n), "segment_id": str(n), "outcome": SegmentOutcome.SUCCESS})
             for n in range(6)
         ]
-        found = candidate(copies)
-        if found is not None:
-            _, published = step(None, found, "acme", Pattern(one.pattern_type, one.pattern_key), 0)
+        made = tasks(copies) if one.pattern_type == "run" else {one.pattern: candidate(copies)}
+        for pattern, found in made.items():
+            if found is None:
+                continue
+            _, published = step(None, found, "acme", pattern, 0)
             assert len(published) == (not found.contradicted)
             for artifact in published:
                 assert Artifact.model_validate_json(artifact.to_json()) == artifact
@@ -114,7 +121,7 @@ def by_agents(*runs: tuple[str, SegmentOutcome]) -> list[Contribution]:
 @pytest.mark.requirement("Y04")
 def test_agents_are_named_only_where_it_works_for_them_and_has_failed_for_the_others() -> None:
     well, badly = SegmentOutcome.SUCCESS, SegmentOutcome.FAILURE
-    apart = candidate(by_agents(*[("able", well)] * 5, *[("other", badly)] * 3))
+    apart = schema(by_agents(*[("able", well)] * 5, *[("other", badly)] * 3))
     assert apart is not None
     assert apart.validity_scope is not None
     assert apart.validity_scope.agent_ids == ["able"]
@@ -125,5 +132,5 @@ def test_agents_are_named_only_where_it_works_for_them_and_has_failed_for_the_ot
         [*[("able", well)] * 2, *[("other", badly)] * 3],
         [("able", well)] * 8,
     ):
-        found = candidate(by_agents(*runs))
+        found = schema(by_agents(*runs))
         assert found is None or found.validity_scope is None

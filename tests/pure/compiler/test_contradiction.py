@@ -13,8 +13,9 @@ from pipeline.compiler.extract import contributions
 from pipeline.compiler.lifecycle import Said, step
 from pipeline.contracts.artifact import Artifact, Status
 from pipeline.contracts.evidence import Contribution, SegmentOutcome
-from tests.pure.compiler.test_candidate import by_agents, many
+from tests.pure.compiler.test_candidate import TASK, by_agents, many
 from tests.pure.compiler.test_planted import script
+from tests.support.runs import schema
 
 GOOD, BAD, UNKNOWN = SegmentOutcome.SUCCESS, SegmentOutcome.FAILURE, SegmentOutcome.UNKNOWN
 
@@ -42,8 +43,8 @@ def lived(*maps: Sequence[Contribution]) -> list[Artifact]:
     said: Said | None = None
     log: list[Artifact] = []
     for now, known in enumerate(maps):
-        found = candidate(known)
-        said, out = step(said, found, "acme", known[0].pattern, now)
+        pattern = TASK if known[0].pattern_type == "run" else known[0].pattern
+        said, out = step(said, candidate(known, pattern.type), "acme", pattern, now)
         log += out
     return log
 
@@ -82,7 +83,7 @@ def test_a_draft_that_is_contradicted_is_deprecated_and_opens_again_only_when_it
 
 
 def test_unknown_ends_speak_neither_for_nor_against_it() -> None:
-    found = candidate(ended([GOOD] * 6 + [UNKNOWN] * 30))
+    found = schema(ended([GOOD] * 6 + [UNKNOWN] * 30))
     assert found is not None
     assert not found.contradicted
 
@@ -90,12 +91,12 @@ def test_unknown_ends_speak_neither_for_nor_against_it() -> None:
 @given(st.lists(st.sampled_from([GOOD, BAD]), min_size=6, max_size=25), st.randoms(use_true_random=False))
 def test_whether_it_is_contradicted_does_not_depend_on_arrival(outcomes: list[SegmentOutcome], dice: Random) -> None:
     told = ended(outcomes)
-    assert candidate(dice.sample(told, len(told))) == candidate(told)
+    assert schema(dice.sample(told, len(told))) == schema(told)
 
 
 @pytest.mark.requirement("Y04")
 def test_the_failures_of_agents_that_it_is_not_for_do_not_speak_against_it() -> None:
-    found = candidate(by_agents(*[("able", GOOD)] * 6, *[("other", BAD)] * 8))
+    found = schema(by_agents(*[("able", GOOD)] * 6, *[("other", BAD)] * 8))
     assert found is not None
     assert found.validity_scope is not None
     assert not found.contradicted

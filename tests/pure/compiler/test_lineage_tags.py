@@ -3,32 +3,26 @@
 import msgspec
 import pytest
 
-from pipeline.compiler import task_schema
-from pipeline.compiler.candidate import candidate
-from pipeline.compiler.extract import contributions
 from pipeline.compiler.lifecycle import step
 from pipeline.compiler.model import Candidate
-from pipeline.contracts.evidence import Contribution, Segment
+from pipeline.contracts.evidence import Pattern, Segment
+from tests.support.runs import COMMANDS, HOUR, run_of, schema
 from tests.support.segments import START, Script
 
-HOUR = 3_600_000
+TASK = Pattern("task_schema", "deploy")
 
 
 def deployment(number: int, *tags: str) -> Segment:
     made = Script(f"session-{number}", start=START + number * HOUR, tags=tags)
     made.user("Deploy the checkout service to staging")
-    made.tools(("get_manifest", "check_namespace", "apply_manifest"))
+    for line in COMMANDS:
+        made.command(line)
     made.feedback("positive")
     return made.segment()
 
 
-def said(segment: Segment) -> Contribution:
-    (one,) = (c for c in contributions(segment) if c.pattern_type == task_schema.NAME)
-    return one
-
-
 def compiled(*tags: tuple[str, ...]) -> Candidate:
-    found = candidate([said(deployment(number, *carried)) for number, carried in enumerate(tags)])
+    found = schema([run_of(deployment(number, *carried)) for number, carried in enumerate(tags)])
     assert found is not None
     return found
 
@@ -36,13 +30,13 @@ def compiled(*tags: tuple[str, ...]) -> Candidate:
 @pytest.mark.requirement("E-17")
 def test_a_contribution_has_the_tags_that_each_of_its_events_carries() -> None:
     whole = deployment(0, "staging", "eu")
-    assert said(whole).lineage_tags == ["eu", "staging"]
-    used = said(whole).source_events
+    assert run_of(whole).lineage_tags == ["eu", "staging"]
+    used = run_of(whole).source_events
     for i, event in enumerate(whole.steps):
         steps = list(whole.steps)
         steps[i] = msgspec.structs.replace(event, tags=("staging",))
         kept = ["staging"] if event.event_id in used else ["eu", "staging"]
-        assert said(msgspec.structs.replace(whole, steps=tuple(steps))).lineage_tags == kept
+        assert run_of(msgspec.structs.replace(whole, steps=tuple(steps))).lineage_tags == kept
 
 
 @pytest.mark.requirement("E-17")
@@ -51,10 +45,10 @@ def test_an_artifact_has_the_tags_of_all_its_lineage() -> None:
     assert list(compiled(one, other, one).lineage_tags) == ["staging"]
     assert list(compiled(one, other, ()).lineage_tags) == []
     found = compiled(one, one, one)
-    _, (artifact,) = step(None, found, "acme", said(deployment(0)).pattern, 0)
+    _, (artifact,) = step(None, found, "acme", TASK, 0)
     assert artifact.metadata["lineage_tags"] == ["eu", "staging"]
     assert artifact.tags == ["eu", "staging", *compiled((), (), ()).tags]
-    _, (bare,) = step(None, compiled((), (), ()), "acme", said(deployment(0)).pattern, 0)
+    _, (bare,) = step(None, compiled((), (), ()), "acme", TASK, 0)
     assert "lineage_tags" not in bare.metadata
 
 
@@ -63,5 +57,5 @@ def test_what_the_users_words_were_is_told_whatever_the_tags() -> None:
 
 
 def test_lineage_tags_do_not_depend_on_the_order_of_contributions() -> None:
-    several = [said(deployment(n, *tags)) for n, tags in enumerate([("b", "a"), ("a", "b", "c"), ("c", "a", "b")])]
-    assert candidate(several) == candidate(several[::-1])
+    several = [run_of(deployment(n, *tags)) for n, tags in enumerate([("b", "a"), ("a", "b", "c"), ("c", "a", "b")])]
+    assert schema(several) == schema(several[::-1])

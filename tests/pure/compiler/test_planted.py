@@ -10,11 +10,14 @@ from pipeline.compiler.candidate import candidate
 from pipeline.compiler.extract import contributions
 from pipeline.compiler.model import Candidate
 from pipeline.contracts.artifact import Status
+from pipeline.contracts.event_types import Role
 from pipeline.contracts.evidence import Contribution
+from tests.support.runs import run_of, schema, tasks
 from tests.support.segments import START, Script
 
 PROCEDURE = ("get_manifest", "check_namespace", "build_image", "apply_manifest", "run_smoke_test", "notify_team")
 OPTIONAL = "run_smoke_test"
+SERVICE = (("service", "checkout"),)
 HOUR = 3_600_000
 
 
@@ -33,6 +36,10 @@ def compiled(scripts: list[Script], kind: str) -> list[Candidate]:
     return [found for key in sorted(said) if (found := candidate(said[key])) is not None]
 
 
+def procedures(scripts: list[Script]) -> list[Candidate]:
+    return list(tasks([run_of(made.segment()) for made in scripts]).values())
+
+
 def deployments(count: int, noise: float = 0.0, good: int | None = None) -> list[Script]:
     """Runs of the six steps, one of them in 60 %, with stray steps and the feedback of an evaluator."""
     chance = random.Random(7)
@@ -41,9 +48,9 @@ def deployments(count: int, noise: float = 0.0, good: int | None = None) -> list
         one = script(number)
         for step in PROCEDURE:
             if chance.random() < noise:
-                one.tool(f"stray_{chance.randrange(30)}")
+                one.tool(f"stray_{chance.randrange(30)}", arguments=SERVICE)
             if step != OPTIONAL or number % 5 < 3:
-                one.tool(step)
+                one.tool(step, arguments=SERVICE)
         one.feedback("positive" if good is None or number < good else "negative")
         made.append(one)
     return made
@@ -52,8 +59,10 @@ def deployments(count: int, noise: float = 0.0, good: int | None = None) -> list
 @pytest.mark.requirement("A-09", "A-11")
 @pytest.mark.parametrize("noise", [0.0, 0.3])
 def test_a_planted_procedure_is_recovered_with_its_optional_step(noise: float) -> None:
-    (found,) = compiled(deployments(20, noise), "task_schema")
+    (found,) = procedures(deployments(20, noise))
     steps = found.content["steps"]
+    assert [step["description"] for step in steps] == [f"Run `{tool}(service=checkout)`" for tool in PROCEDURE]
+    assert [(step["tool_name"], step["arguments"]) for step in steps] == [(tool, dict(SERVICE)) for tool in PROCEDURE]
     assert [step["tools_used"] for step in steps] == [[tool] for tool in PROCEDURE]
     assert [step["order"] for step in steps] == [1, 2, 3, 4, 5, 6]
     assert [step["tools_used"][0] for step in steps if step["optional"]] == [OPTIONAL]
@@ -64,57 +73,92 @@ def test_a_planted_procedure_is_recovered_with_its_optional_step(noise: float) -
 
 
 @pytest.mark.requirement("A-11")
-def test_a_check_that_failures_skipped_is_a_precondition_and_changes_are_postconditions() -> None:
-    runs = deployments(10)
-    for number in range(10, 14):
-        one = script(number)
-        one.tools(("get_manifest", "build_image", "apply_manifest"))
-        one.feedback("negative")
+def test_states_that_most_good_runs_have_reached_are_postconditions() -> None:
+    runs = []
+    for number, one in enumerate(deployments(10)):
+        one.add(Role.STATE, text="The service is healthy")
+        one.add(Role.STATE, text=f"Build {number} is live")
         runs.append(one)
-    (found,) = compiled(runs, "task_schema")
-    assert found.content["preconditions"] == ["Check namespace before the first change"]
-    assert "Apply manifest has succeeded" in found.content["postconditions"]
-    assert "Get manifest has succeeded" not in found.content["postconditions"]
+    (found,) = procedures(runs)
+    assert found.content["postconditions"] == ["State: The service is healthy"]
+    assert found.content["preconditions"] == []
+
+
+@pytest.mark.requirement("A-11")
+def test_what_differs_from_case_to_case_is_a_slot_and_stands_for_it_in_the_wish_too() -> None:
+    services = ["checkout", "billing", "search", "stock", "mail", "login", "export", "feed"]
+    runs = []
+    for number, service in enumerate(services):
+        one = script(number, f"Deploy the service {service} to staging")
+        one.command(f"kube build {service}")
+        one.command(f"kube apply --target staging {service}-image")
+        one.feedback("positive")
+        runs.append(one)
+    (found,) = procedures(runs)
+    commands = [step["command"] for step in found.content["steps"]]
+    assert commands == ["kube build <service>", "kube apply --target staging <service>-image"]
+    assert found.content["goals"] == ["Deploy the service <service> to staging"]
+    assert {name: slot["source"] for name, slot in found.content["slots"].items()} == {"service": "goal"}
+
+
+@pytest.mark.requirement("A-06")
+def test_only_bad_runs_that_followed_the_steps_speak_against_them() -> None:
+    def bad(number: int, *steps: str, failing: str = "") -> Script:
+        one = script(number)
+        for step in steps:
+            one.tool(step, arguments=SERVICE)
+        if failing:
+            one.tool(failing, ok=False, error="refused", arguments=SERVICE)
+        one.feedback("negative")
+        return one
+
+    def sure(*more: Script) -> float:
+        (found,) = procedures([*deployments(10), *more])
+        return found.confidence
+
+    alone = sure()
+    assert sure(bad(10, "get_manifest", "apply_manifest"), bad(11, "get_manifest")) == alone
+    assert sure(bad(10, *PROCEDURE)) < alone
+    assert sure(bad(10, *PROCEDURE[:3], failing=PROCEDURE[3])) < alone
 
 
 @pytest.mark.requirement("A-16")
 @pytest.mark.parametrize(("count", "status"), [(2, None), (3, Status.DRAFT), (4, Status.DRAFT), (5, Status.ACTIVE)])
 def test_few_successes_make_a_draft_at_most(count: int, status: Status | None) -> None:
-    found = compiled(deployments(count), "task_schema")
+    found = procedures(deployments(count))
     assert [one.status for one in found] == ([] if status is None else [status])
 
 
 @pytest.mark.requirement("A-16")
 def test_one_session_is_not_enough_however_often_it_repeats() -> None:
-    parts = [one for run in deployments(8) for one in contributions(run.segment())]
-    schema = [part for part in parts if part.pattern_type == "task_schema"]
-    same = [part.model_copy(update={"session_id": "the-only-one"}) for part in schema]
-    found = candidate(same)
+    parts = [run_of(made.segment()) for made in deployments(8)]
+    found = schema([part.model_copy(update={"session_id": "the-only-one"}) for part in parts])
     assert found is not None
     assert found.status is Status.DRAFT
 
 
 @pytest.mark.requirement("A-06")
 def test_identical_successes_raise_confidence_and_failures_lower_it() -> None:
-    rising = [compiled(deployments(n), "task_schema")[0].confidence for n in range(3, 11)]
+    rising = [procedures(deployments(n))[0].confidence for n in range(3, 11)]
     assert rising == sorted(set(rising))
-    falling = [compiled(deployments(n, good=10), "task_schema")[0].confidence for n in range(10, 16)]
+    falling = [procedures(deployments(n, good=10))[0].confidence for n in range(10, 16)]
     assert falling == sorted(set(falling), reverse=True)
 
 
 @pytest.mark.requirement("A-09")
 @pytest.mark.parametrize("seed", range(5))
-def test_shuffled_noise_is_no_procedure(seed: int) -> None:
+def test_noise_is_no_procedure(seed: int) -> None:
     chance = random.Random(seed)
-    tools = [f"tool_{n}" for n in range(8)]
     runs = []
     for number in range(20):
         one = script(number)
-        chance.shuffle(tools)
-        one.tools(tools)
+        for tool in chance.sample([f"tool_{n}" for n in range(30)], 6):
+            one.tool(tool, arguments=SERVICE)
         one.feedback("positive")
         runs.append(one)
-    assert compiled(runs, "task_schema") == []
+    told = [run_of(made.segment()) for made in runs]
+    assert schema(told) is None
+    assert tasks(told) == {}
 
 
 @pytest.mark.requirement("A-09")
@@ -213,6 +257,11 @@ def test_arrival_order_decides_nothing(arrived: list[Contribution]) -> None:
     for key in sorted({one.pattern for one in EVIDENCE}):
         told = candidate([one for one in arrived if one.pattern == key])
         assert told == candidate([one for one in EVIDENCE if one.pattern == key])
+    assert tasks(runs_of(arrived)) == tasks(runs_of(EVIDENCE))
+
+
+def runs_of(told: list[Contribution]) -> list[Contribution]:
+    return [one for one in told if one.pattern_type == "run"]
 
 
 @pytest.mark.requirement("A-04", "A-05")

@@ -4,6 +4,8 @@ from pipeline.compiler.candidate import candidate
 from pipeline.compiler.extract import contributions
 from pipeline.compiler.model import Candidate
 from pipeline.contracts.event_types import Role
+from pipeline.contracts.evidence import Pattern
+from tests.support.runs import run, run_of, tasks
 from tests.support.segments import Script
 
 
@@ -84,32 +86,31 @@ def test_a_playbook_rests_on_one_way_out_that_has_helped_twice() -> None:
     assert statuses == [["draft"], ["active"]]
 
 
-def procedure(number: int, *tools: str) -> Script:
-    one = Script(f"s{number}")
-    one.user("Please merge")
-    for tool in tools:
-        one.tool(tool)
-    one.feedback("positive")
-    return one
+def test_that_something_was_looked_at_is_no_procedure() -> None:
+    """One could not do it from what stands there."""
+
+    def found(*more: str) -> dict[Pattern, Candidate]:
+        runs = []
+        for number in range(6):
+            one = Script(f"s{number}")
+            one.user("Please merge")
+            one.tool("Read")
+            for line in more:
+                one.command(line)
+            one.feedback("positive")
+            runs.append(one)
+        return tasks([run_of(one.segment()) for one in runs])
+
+    assert found() == {}
+    assert found("ls") == {}
+    (merged,) = found("git merge main").values()
+    assert [step["description"] for step in merged.content["steps"]] == ["Run `Read()`", "Run `git merge main`"]
 
 
-def test_that_files_are_read_and_edited_is_no_procedure() -> None:
-    runs = []
-    for number in range(6):
-        one = Script(f"s{number}")
-        one.user("Please merge")
-        one.tool("Read")
-        one.add(Role.ACTION, name="edit", text="a.go", ok=True)
-        one.feedback("positive")
-        runs.append(one)
-    assert compiled(runs, "task_schema") == []
-
-
-def test_a_wish_of_one_word_is_titled_with_the_steps_that_tell_most() -> None:
-    (found,) = compiled([procedure(n, "open_branch", "merge_request") for n in range(6)], "task_schema")
-    assert found.title == "Merge request"
-    (found,) = compiled([procedure(n, "open_branch", "close_request") for n in range(6)], "task_schema")
-    assert found.title == "Merge: close request"
+def test_a_procedure_is_titled_with_the_users_own_words() -> None:
+    wishes = ["please merge my branch", "merge my branch", "Hello, merge my branch!"] * 2
+    (found,) = tasks([run(n, ("git merge main",), goal=wish) for n, wish in enumerate(wishes)]).values()
+    assert found.title == "Merge my branch"
 
 
 def test_what_was_done_long_before_the_next_try_is_no_way_out() -> None:
@@ -208,20 +209,3 @@ def test_to_give_up_what_was_wanted_is_no_way_out() -> None:
         runs.append(one)
     (found,) = compiled(runs, "failure_playbook")
     assert [step.split(" (")[0] for step in found.content["recovery_steps"]] == ["Repair order"]
-
-
-def test_a_procedure_for_two_wishes_has_a_step_for_each_where_steps_are_named_for_wishes() -> None:
-    def status(*steps: str) -> str:
-        runs = []
-        for number in range(6):
-            one = Script(f"s{number}")
-            one.user("I want to cancel an order and return another one")
-            one.tools(["get_order", *steps])
-            one.feedback("positive")
-            runs.append(one)
-        (found,) = compiled(runs, "task_schema")
-        return found.status.value
-
-    assert status("return_order", "cancel_order") == "active"
-    assert status("return_order", "notify_user") == "draft"
-    assert status("apply_wish", "notify_user") == "active"

@@ -24,7 +24,8 @@ TASKS = {
 def told(goal: str, number: int, good: bool = True, tests: bool = True) -> list[Contribution]:
     made = Script(f"{goal}-{number}", start=START + number * HOUR)
     made.user(goal)
-    made.tools(TASKS[goal])
+    for tool in TASKS[goal]:
+        made.tool(tool, arguments=(("kind", "order"),))
     if tests:
         made.add(Role.TEST, name="pytest", ok=True)
     made.tool("send_receipt")

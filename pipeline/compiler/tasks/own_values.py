@@ -1,0 +1,61 @@
+"""own_value: what a task takes that depends on whom it is done for, such as somebody's home depot or cost centre.
+
+Of the runs of one task: for each slot whose value is its user's own, each user's value by the last run that had one.
+Nothing fails.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from pipeline.compiler.knowledge.model import KnowledgeKind, Statement, sureness
+from pipeline.compiler.model import nothing
+from pipeline.compiler.tasks.procedure import Procedure, procedure
+from pipeline.compiler.tasks.run import run_of
+from pipeline.contracts.evidence import Contribution
+from pipeline.contracts.knowledge import Kind, Memory
+
+NAME: Final = "own_value"
+
+
+def state(contributions: Sequence[Contribution]) -> list[Statement]:
+    found = procedure([run_of(c) for c in contributions])
+    return [] if found is None else list(_statements(found, contributions))
+
+
+def _statements(found: Procedure, contributions: Sequence[Contribution]) -> Iterator[Statement]:
+    by_run = {(c.session_id, c.segment_id): c for c in contributions}
+    for name, group in sorted(found.slots.items()):
+        if group[0].source != "user":
+            continue
+        said: dict[str, list[tuple[str, Contribution]]] = {}
+        for value, one in sorted(group[0].pairs, key=lambda pair: (pair[1].run.at, pair[1].run.name)):
+            if one.run.subject:
+                said.setdefault(one.run.subject, []).append((value, by_run[one.run.session, one.run.name]))
+        for subject, own in sorted(said.items()):
+            last = own[-1][0]
+            sources = [c for value, c in own if value == last]
+            yield _statement(name, subject, last, sources)
+
+
+def _statement(name: str, subject: str, value: str, sources: Sequence[Contribution]) -> Statement:
+    return Statement(
+        name=f"{name} {subject}",
+        kind=Kind.MEMORY,
+        text=f"{subject}: {name.replace('_', ' ')} is {value}",
+        body={
+            "memory": Memory.FACT.value,
+            "subject": subject,
+            "predicate": name,
+            "object": value,
+            "negated": False,
+            "said_by": [],
+            "sessions": len({c.session_id for c in sources}),
+        },
+        confidence=round(sureness(len({c.session_id for c in sources})), 4),
+        source_events=list(dict.fromkeys(event for c in sources for event in c.source_events)),
+        sources=sources,
+        start=sources[0].first_at,
+    )
+
+
+KIND: Final = KnowledgeKind(NAME, nothing, None, state, made_of="run")
