@@ -10,7 +10,7 @@ COMPILE := $(BIN)/uv pip compile --universal --python-version 3.11 --generate-ha
 SIDE_BY_SIDE := -n 2 --dist loadfile --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-web test-slow bench quality conformance crash soak fuzz reference secrets lint lock venv clean
+.PHONY: help demo test test-web test-slow bench quality act conformance crash soak fuzz reference secrets lint lock venv clean
 
 help:  ## list these commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s  %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -34,6 +34,9 @@ bench: venv  ## what it costs, each figure beside a baseline of the same run (LI
 
 quality: venv  ## whether what is compiled is any good, on held-out real sessions and planted truth (TASKS="…" HMX_DATA=dir)
 	@$(BIN)/python -m tests.quality
+
+act: venv  ## whether an agent can act on packs alone, in the worlds of HMX_ACT (SEEDS="…" FAMILIES="…" BUDGET=n)
+	@$(BIN)/python -m tests.act
 
 conformance: venv  ## every requirement of the specifications, the tests that prove it, and what is still open
 	@$(BIN)/python -m tests.support.conformance
