@@ -63,6 +63,10 @@ class Step(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """The ids in the first list of a structured result: what may be looked at one after the other."""
     projected: Projected | None = None
     """Of a type whose row says so."""
+    arguments: tuple[tuple[str, str], ...] = ()
+    """Of a call: the paths of its plain arguments, as `a.b` and `list[]`, and their values."""
+    subject: str = ""
+    """Whose event it is: the person that it speaks for."""
 
 
 class SegmentOutcome(StrEnum):
@@ -128,6 +132,11 @@ class Contribution(Model):
     def size(self) -> int:
         """Bytes as it is written."""
         return len(self.to_json())
+
+    @cached_property
+    def digest(self) -> bytes:
+        """Of the whole value."""
+        return hashlib.sha256(self.to_json()).digest()
 
     @cached_property
     def nbytes(self) -> int:

@@ -63,6 +63,10 @@ STEP_VALUE: Final = 80
 STEP_FOUND: Final = 8  # of what a structured result says in words
 STEP_FOUND_CHARACTERS: Final = 48  # of each
 STEP_LISTED: Final = 12  # of the ids that a structured result lists
+STEP_ARGUMENTS: Final = 16  # of a call, with their keys, to learn what calls have in common
+STEP_ARGUMENT: Final = 200  # characters; what is longer is no constant of a call
+ACTION_COMMANDS: Final = 8  # simple commands of one command line
+ACTION_WORDS: Final = 24  # words and options of each
 STEP_TAGS: Final = 16  # of an event's tags that artifacts can be filtered by
 TAG: Final = 128  # characters; a longer tag stays in its episode, but nothing is filtered by it
 

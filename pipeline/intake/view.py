@@ -19,6 +19,8 @@ from pipeline.contracts.evidence import Step
 from pipeline.contracts.limits import (
     EVENT_BYTES,
     MB,
+    STEP_ARGUMENT,
+    STEP_ARGUMENTS,
     STEP_FOUND,
     STEP_FOUND_CHARACTERS,
     STEP_LISTED,
@@ -34,6 +36,9 @@ from pipeline.intake.projecting import projected
 
 _SORTED: Final = orjson.OPT_SORT_KEYS
 _digit: Final = re.compile(r"[0-9]").search
+SUBJECTS: Final = ("subject_id", "user_id", "userId")
+"""Where metadata names whose event it is, the first before the others."""
+_CALL: Final = Role.CALL
 _FOUND_LEVELS: Final = 3
 _FOUND_BREADTH: Final = 8
 _ENDED: Final = {
@@ -108,6 +113,8 @@ def step_of(fields: dict[str, Any], at_ms: int, index: int, characters: int = ST
         usable_tags(fields["tags"])[:STEP_TAGS] if "tags" in fields else (),
         *(_found(said) if type(said) is dict or type(said) is list else ((), ())),
         projected(projection, fields) if projection is not None and "session_id" in fields else None,
+        _arguments(_first(content, arguments)) if role is _CALL else (),
+        _subject(fields["metadata"]) if "metadata" in fields else "",
     )
 
 
@@ -170,6 +177,27 @@ def _values(arguments: Any) -> tuple[str, ...]:
         elif type(value) is int or type(value) is float:
             found[_text(value)] = None
     return tuple(found)
+
+
+def _arguments(arguments: Any) -> tuple[tuple[str, str], ...]:
+    """The first plain arguments by the order of their paths; all items of a list have one path."""
+    found: list[tuple[str, str]] = []
+    rest: list[tuple[str, Any]] = [("", _parsed(arguments))]
+    while rest and len(found) < STEP_ARGUMENTS:
+        path, value = rest.pop()
+        if type(value) is dict:
+            before = f"{path}." if path else ""
+            rest.extend((f"{before}{key}", value[key]) for key in sorted(value, reverse=True))
+        elif type(value) is list:
+            rest.extend((f"{path}[]", item) for item in reversed(value[:STEP_ARGUMENTS]))
+        elif path and value is not None:
+            found.append((path[:STEP_ARGUMENT], _text(value, STEP_ARGUMENT)))
+    return tuple(found)
+
+
+def _subject(metadata: dict[str, Any]) -> str:
+    """The first of its names that is there."""
+    return next((name for key in SUBJECTS if type(name := metadata.get(key)) is str and name), "")
 
 
 def _about(fields: dict[str, Any], paths: Paths) -> tuple[str, ...]:

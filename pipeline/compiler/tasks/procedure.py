@@ -1,0 +1,175 @@
+"""How a task is done: the steps that its good runs have in common, in the order that ends well, with whole actions.
+
+In: the runs of one task. Out: a procedure, or None where the good runs have no step in common. What counts of a run is
+the last of each act that worked: what was tried before, refused, corrected or done again is how it learnt. A step that
+has taken another's place from some day on stands alone. A function of the set of runs; nothing fails.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from itertools import combinations
+from typing import Final, NamedTuple
+
+from pipeline.compiler.tasks.goals import goals
+from pipeline.compiler.tasks.remedies import Remedy, remedies
+from pipeline.compiler.tasks.run import Deed, Run
+from pipeline.compiler.tasks.slots import Instance, Slot, common_start, goal_of, unified
+from pipeline.compiler.tasks.templates import Template, switches, templates
+from pipeline.compiler.tasks.turning import share_now
+from pipeline.segments.commands import Simple, within, wordlike
+
+_OFTEN: Final = 0.5
+_MOST: Final = 0.8
+_WORSE: Final = 0.3
+_FEW: Final = 2
+_PART: Final = 100  # simple commands of one line, by their place
+_SHAPES: Final = 2
+_SHOWN_FROM: Final = 3  # values of so many sessions show what they begin with
+_DIGIT: Final = re.compile(r"\d")
+_LETTER: Final = re.compile(r"[^\W\d_]")
+
+
+class Step(NamedTuple):
+    template: Template
+    share: float
+    """Of the good runs, since it came up."""
+
+
+class Procedure(NamedTuple):
+    goals: tuple[str, ...]
+    """In the users' words with `<slots>`, the most frequent first."""
+    steps: tuple[Step, ...]
+    remedies: tuple[Remedy, ...]
+    slots: Mapping[str, Sequence[Slot]]
+
+    def like(self, name: str) -> list[str]:
+        """Values of a slot: those of several subjects, else their shapes with `x` and `0` for letters and digits."""
+        slot = self.slots[name][0]
+        if slot.source == "user":
+            return []
+        values = sorted({value for value, _ in slot.pairs if _DIGIT.search(value)})
+        if slot.choices and not values:
+            return list(slot.choices)
+        shapes = Counter(map(_shape, values))
+        first = sorted(shapes, key=lambda shape: (-shapes[shape], shape))[:_SHAPES]
+        return [_masked([value for value in values if _shape(value) == shape]) for shape in first]
+
+
+def procedure(runs: Sequence[Run]) -> Procedure | None:
+    runs = sorted(runs, key=lambda run: (run.at, run.name))
+    good = [run for run in runs if run.good]
+    options, goals_said = switches(runs), tuple(map(goal_of, runs))
+    acts = [instance for run in good for instance in last_of(run, options)]
+    found = [(template, _share(template, good)) for template in templates(acts, goals_said)]
+    often = (Step(template, share) for template, share in found if share >= _OFTEN)
+    kept = [step for step in often if step.share >= _MOST or not _unclear(step.template)]
+    steps = _in_order([step for step in kept if not _brings_trouble(step, kept, runs, options)], good)
+    if not steps:
+        return None
+    for step in steps:
+        step.template.fill(runs, options)
+    ways = remedies(runs, options, [step.template for step in steps], goals_said)
+    every = [step.template for step in steps] + [way.template for remedy in ways for way in remedy.ways]
+    slots = unified(slot for template in every for slot in template.slots)
+    return Procedure(tuple(goals(runs, slots)), tuple(steps), tuple(ways), slots)
+
+
+def verdict(found: Procedure, run: Run) -> bool | None:
+    """Whether a run speaks for the procedure: it went well; or against it: the steps were done in their order up to one
+    that failed, or all of them. None: it went otherwise, which says nothing of what these steps lead to."""
+    if run.good:
+        return True
+    options = frozenset[str]()
+    at = 0
+    for deed in run.deeds:
+        for simple in deed.parts(options):
+            done = next((i for i, step in enumerate(found.steps) if step.template.covers(simple)), None)
+            if done is None:
+                continue
+            if done > at and any(step.share >= _MOST for step in found.steps[at:done]):
+                return None
+            if deed.ok is not False:
+                at = max(at, done + 1)
+    last = [deed for deed in run.deeds if any(s.template.covers(p) for s in found.steps for p in deed.parts(options))]
+    stuck = bool(last) and last[-1].ok is False
+    return False if stuck or at == len(found.steps) else None
+
+
+def last_of(run: Run, options: frozenset[str]) -> list[Instance]:
+    """Of each act of the run that worked the last one."""
+    last: dict[tuple[str, ...], Instance] = {}
+    goal = goal_of(run)
+    for i, deed in enumerate(run.deeds):
+        if deed.ok is False:
+            continue
+        for k, simple in enumerate(deed.parts(options)):
+            last[_head(simple, deed.seen, goal)] = Instance(run, deed, simple, _PART * i + k)
+    return list(last.values())
+
+
+def _head(simple: Simple, seen: frozenset[str], goal: str) -> tuple[str, ...]:
+    """The program with the words that name what it is to do."""
+    named = (word for word in simple.words if wordlike(word) and word not in seen and not within(word, goal))
+    return (simple.program, *named)
+
+
+def _share(template: Template, good: Sequence[Run]) -> float:
+    having = {one.run.name for one in template.instances}
+    return share_now([run.name in having for run in good])
+
+
+def _unclear(template: Template) -> bool:
+    """Whether nobody could do it from what stands there."""
+    return any(slot.source == "unknown" for slot in template.slots)
+
+
+def _brings_trouble(step: Step, steps: Sequence[Step], runs: Sequence[Run], options: frozenset[str]) -> bool:
+    """Whether runs do without it, and fail more often after it than without it: an option that turned out badly."""
+    if step.share >= _MOST:
+        return False
+    others = [each.template for each in steps if each is not step]
+    after: dict[bool, list[bool]] = {True: [], False: []}
+    for run in runs:
+        at = next((i for i, deed in enumerate(run.deeds) if _does(step.template, deed, options)), None)
+        rest = run.deeds[at or 0 :]
+        after[at is not None].append(any(d.ok is False and any(_does(o, d, options) for o in others) for d in rest))
+    return all(after.values()) and _share_of(after[True]) - _share_of(after[False]) >= _WORSE
+
+
+def _does(template: Template, deed: Deed, options: frozenset[str]) -> bool:
+    return any(template.covers(simple) for simple in deed.parts(options))
+
+
+def _share_of(seen: Sequence[bool]) -> float:
+    return sum(seen) / len(seen)
+
+
+def _in_order(steps: list[Step], good: Sequence[Run]) -> list[Step]:
+    """Each before those that it mostly comes before: over the runs that have both and in which nothing failed, for what
+    is done once more comes late; where these are too few, over all."""
+    smooth = {run.name for run in good if all(deed.ok is not False for deed in run.deeds)}
+    places = [{one.run.name: one.place for one in step.template.instances} for step in steps]
+    wins: Counter[int] = Counter()
+    early: Counter[int] = Counter()
+    for a, b in combinations(range(len(steps)), 2):
+        both = places[a].keys() & places[b].keys()
+        told = both & smooth if len(both & smooth) >= _FEW else both
+        ahead = [places[a][run] < places[b][run] for run in told]
+        lead = 2 * sum(ahead) - len(ahead)
+        wins[a] += (lead > 0) - (lead < 0)
+        wins[b] += (lead < 0) - (lead > 0)
+        early[a] += sum(ahead)
+        early[b] += len(ahead) - sum(ahead)
+    order = sorted(range(len(steps)), key=lambda i: (-wins[i], -early[i], steps[i].template.text))
+    return [steps[i] for i in order]
+
+
+def _shape(value: str) -> str:
+    return _LETTER.sub("x", _DIGIT.sub("0", value))
+
+
+def _masked(values: Sequence[str]) -> str:
+    """Values of one shape: what all begin with stays."""
+    kept = len(common_start(values)) if len(values) >= _SHOWN_FROM else 0
+    return values[0][:kept] + _shape(values[0])[kept:]

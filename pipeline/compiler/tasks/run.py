@@ -1,0 +1,162 @@
+"""One segment as a run of some task: what was asked, what was done with which arguments, and how each act ended.
+
+Enters: a segment's steps and actions. Leaves: the body of its contribution, and that body read again. What a run is
+known by (`said`, `done`) is worked out here once and for all: it says so at every level, and what is rare gets its
+weight where runs are compared. Nothing fails.
+"""
+
+import re
+import unicodedata
+from collections.abc import Iterator, Sequence
+from typing import Any, Final, NamedTuple
+
+from pipeline.contracts.event_types import ACTS, Role
+from pipeline.contracts.evidence import Contribution, Segment, SegmentOutcome, Step
+from pipeline.contracts.limits import MB, STEP_TEXT
+from pipeline.contracts.remembered import remembered
+from pipeline.segments.commands import Simple, call, simple_commands, within, wordlike
+from pipeline.segments.masking import shorten
+from pipeline.segments.naming import silent
+from pipeline.segments.pairing import Action
+
+GOAL_MESSAGES: Final = 3
+ACTIONS: Final = 64
+_GOAL: Final = 400
+_LINE: Final = 400
+_ERROR: Final = 160
+_SEEN: Final = 12
+_FEATURES: Final = 256
+_LEVELS: Final = 3
+_STEM: Final = 5
+_WORD: Final = re.compile(r"[^\W\d_]+")
+_UNSPACED: Final = re.compile("[\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]+")
+_AROUND: Final = ".,!?:;()'\"`"
+
+
+class Deed(NamedTuple):
+    """One act of a run: a command line or a call, whole."""
+
+    line: str
+    """Of a command; empty for a call."""
+    name: str
+    arguments: tuple[tuple[str, str], ...]
+    ok: bool | None
+    error: str
+    seen: frozenset[str]
+    """Values of it that an earlier result held."""
+
+    def parts(self, switches: frozenset[str]) -> Sequence[Simple]:
+        return simple_commands(self.line, switches) if self.line else (call(self.name, self.arguments),)
+
+
+class Run(NamedTuple):
+    name: str
+    """Its segment's id."""
+    session: str
+    subject: str
+    at: int
+    good: bool
+    asked: tuple[str, ...]
+    deeds: tuple[Deed, ...]
+
+
+def body(segment: Segment, actions: Sequence[Action]) -> dict[str, Any] | None:
+    """None where nothing was done."""
+    acted = [action for action in actions if action.role in ACTS and action.verb and not silent(action.verb)][:ACTIONS]
+    acts = [_act(segment.steps, action) for action in acted]
+    if not acts:
+        return None
+    asked = [shorten(step.text, _GOAL) for step in segment.steps if _is_wish(step)][:GOAL_MESSAGES]
+    values: set[str] = set()
+    done: dict[str, None] = {}
+    for action, act in zip(acted, acts, strict=True):
+        before = "\n".join(step.text for step in segment.steps[: action.position]).casefold()
+        earlier = "\n".join(s.text for s in segment.steps[: action.position] if not _is_wish(s)).casefold()
+        seen: dict[str, None] = {}
+        for simple in _read(act).parts(frozenset()):
+            done.update(dict.fromkeys(_features(simple, before)))
+            own = [*simple.words, *(value for _, value in simple.options if value)]
+            values.update(own)
+            seen.update((value, None) for value in own if within(value, earlier))
+        act.append(list(seen)[:_SEEN])
+    return {
+        "asked": asked,
+        "said": sorted(_said(asked, values))[:_FEATURES],
+        "done": sorted(done)[:_FEATURES],
+        "acts": acts,
+        "subject": next((step.subject for step in segment.steps if step.subject), ""),
+    }
+
+
+def _is_wish(step: Step) -> bool:
+    return step.role is Role.MESSAGE and step.actor == "user"
+
+
+def _act(steps: Sequence[Step], action: Action) -> list[Any]:
+    first = steps[action.position]
+    error = action.failure
+    message = shorten(" ".join(f"{error.type}: {error.message}".split()).strip(": "), _ERROR) if error else ""
+    ok = -1 if action.ok is None else int(action.ok)
+    if first.role is Role.CALL:
+        return ["", first.name, [list(pair) for pair in first.arguments], ok, message]
+    if first.values[:1] == (first.name[: len(first.values[0])],) if first.values else first.role is Role.TEST:
+        whole = len(first.name) <= _LINE  # a line that was cut is no line to run
+        return [first.name if whole else "", action.verb, [], ok, message]
+    return ["", action.verb, [["value", value] for value in first.values], ok, message]
+
+
+def _read(act: Sequence[Any]) -> Deed:
+    line, name, arguments, ok, error, *seen = act
+    known = tuple((key, value) for key, value in arguments)
+    return Deed(line, name, known, None if ok < 0 else bool(ok), error, frozenset(seen[0] if seen else ()))
+
+
+@remembered(64 * MB)
+def run_of(contribution: Contribution) -> Run:
+    body = contribution.body
+    return Run(
+        contribution.segment_id,
+        contribution.session_id,
+        body["subject"],
+        contribution.first_at,
+        contribution.outcome is SegmentOutcome.SUCCESS,
+        tuple(body["asked"]),
+        tuple(map(_read, body["acts"])),
+    )
+
+
+def _features(simple: Simple, before: str) -> Iterator[str]:
+    """At every level at once: `dw`, `dw load`, `dw load x`, `dw --region`. A value that a text before it holds is
+    copied, and tells nothing of the task."""
+
+    def telling(value: str | None) -> bool:
+        return value is not None and wordlike(value) and not within(value, before)
+
+    name = simple.program if simple.tool else simple.program.rstrip("/").rsplit("/", 1)[-1]
+    yield name
+    if simple.tool:
+        yield from (f"{name} {key}={value}" for key, value in simple.options if telling(value))
+        return
+    path = name
+    for word in simple.words[:_LEVELS]:
+        if not wordlike(word):
+            break
+        path = f"{path} {word}"
+        yield path
+    yield from (f"{name} {key}={value}" if telling(value) else f"{name} {key}" for key, value in simple.options)
+
+
+def _said(texts: Sequence[str], values: set[str]) -> set[str]:
+    """First letters of words, for inflection mostly changes ends; pairs of characters where no spaces are written. What
+    has a digit, and what an act takes as a value, is no part of what is wanted."""
+    found: set[str] = set()
+    for text in texts:
+        for token in unicodedata.normalize("NFKC", text).casefold()[:STEP_TEXT].split():
+            if token.strip(_AROUND) in values or (any(map(str.isdigit, token)) and not _UNSPACED.search(token)):
+                continue
+            for word in _WORD.findall(token):
+                pieces = _UNSPACED.findall(word)
+                found.update(piece[i : i + 2] for piece in pieces for i in range(len(piece) - 1))
+                if not pieces and len(word) > 1 and word not in values:
+                    found.add(word[:_STEM])
+    return found

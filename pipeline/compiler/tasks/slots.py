@@ -1,0 +1,264 @@
+"""What differs from run to run in one place of an act, and where its value comes from.
+
+In: the values that acts have in one place. Out: a constant, or a slot with its name and source. By counting alone, and
+a function of the set. What one session, or one subject, alone has used is never a constant. Nothing fails.
+"""
+
+import re
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple
+
+from pipeline.compiler.tasks.run import Deed, Run
+from pipeline.compiler.tasks.turning import turned
+from pipeline.contracts.limits import MB
+from pipeline.contracts.plain import as_data
+from pipeline.contracts.remembered import remembered
+from pipeline.segments.commands import Simple, within
+
+SESSIONS: Final = 2
+"""A constant takes so many sessions, and subjects where these are known."""
+_SAME: Final = 0.9  # one value in so many of the sessions is a constant
+_COPIED: Final = 0.6  # values found in a source in so many of the sessions come from there
+_CONTRAST: Final = 0.3  # at least so many of the other goals do not hold a value that comes from the goal
+_SURE: Final = 5  # what was always copied is a constant from so many sessions on
+_OWN: Final = 0.8  # a subject's values are its own where so many are the one it mostly has
+_NAMED: Final = 0.3  # the goal's word before a value names a slot where so many have it
+_CHOICES: Final = 5
+_SHORT: Final = 2  # letters of an option that is no name
+_SEPARATORS: Final = ("=:/,@.", "=:/,@._-")
+_BEFORE: Final = re.compile(r"([^\W\d_]{3,})\s+$")
+_SOURCES: Final = {"goal": 0, "user": 1, "earlier": 2}
+
+
+class Instance(NamedTuple):
+    run: Run
+    deed: Deed
+    simple: Simple
+    place: int
+    """In its run."""
+
+
+Pairs = Sequence[tuple[str, Instance]]
+Goals = tuple[str, ...]
+"""What was asked in each run of the task, in lower case."""
+
+
+@dataclass(slots=True, eq=False)
+class Slot:
+    name: str
+    source: str
+    """`goal`, `user`, `earlier`, `chosen` (one of few) or `unknown`."""
+    pairs: Pairs = field(repr=False)
+    choices: tuple[str, ...] = ()
+    before: str = ""
+    after: str = ""
+    keyed: bool = False
+    """Its name is that of an option or argument."""
+    elsewhere: dict[str, str] = field(default_factory=dict, repr=False)
+    """By run, also of runs that it was not learnt from."""
+
+    @property
+    def values(self) -> dict[str, str]:
+        """By run."""
+        return {**self.elsewhere, **{one.run.name: value for value, one in self.pairs}}
+
+    def inner(self, value: str) -> str:
+        """Without what all its values begin and end with; empty where it is none of them."""
+        if not (value.startswith(self.before) and value.endswith(self.after)):
+            return ""
+        return value[len(self.before) : len(value) - len(self.after)]
+
+    def __str__(self) -> str:
+        return f"{self.before}<{self.name}>{self.after}"
+
+
+Position = str | Slot
+
+
+def supported(pairs: Pairs) -> dict[str, int]:
+    """Sessions by value, of values of two sessions, and of two subjects where subjects are known."""
+    sessions: dict[str, set[str]] = defaultdict(set)
+    subjects: dict[str, set[str]] = defaultdict(set)
+    for value, one in pairs:
+        sessions[value].add(one.run.session)
+        subjects[value].add(one.run.subject)
+    known = any(one.run.subject for _, one in pairs)
+    return {
+        value: len(own)
+        for value, own in sessions.items()
+        if len(own) >= SESSIONS and (not known or len(subjects[value]) >= SESSIONS)
+    }
+
+
+def position(key: str, pairs: Pairs, goals: Goals) -> Position:
+    """What is the same is a constant, what varies a slot."""
+    lately = _lately(pairs)
+    shown = supported(lately)
+    many = len({(value, one.run.session) for value, one in lately})
+    if shown:
+        top = min(shown, key=lambda value: (-shown[value], value))
+        if shown[top] >= _SAME * many and not (shown[top] < _SURE and _by_chance(top, lately, goals)):
+            return top
+    source, before, after = source_of(pairs, goals), "", ""
+    for separators in _SEPARATORS if not source else ():
+        cut = _cut(pairs, separators)
+        if cut is not None and ((found := source_of(cut[2], goals)) or separators == _SEPARATORS[0]):
+            (before, after, pairs), source = cut, found
+            if source:
+                break
+    shown = supported(pairs)
+    few = tuple(sorted(shown, key=lambda value: (-shown[value], value))[:_CHOICES])
+    if not source:
+        source = "chosen" if sum(shown.values()) >= _COPIED * many else "unknown"
+    return named(Slot("", source, pairs, few, before, after), key)
+
+
+def _lately(pairs: Pairs) -> Pairs:
+    """Since one value has taken the place of another."""
+    ordered = sorted(pairs, key=lambda pair: (pair[1].run.at, pair[1].run.name, pair[1].place))
+    if not ordered or len({value for value, _ in ordered}) < 2:
+        return ordered
+    last = ordered[-1][0]
+    turn = turned([value == last for value, _ in ordered])
+    before = Counter(value for value, _ in ordered[:turn])
+    one_before = turn and before.most_common(1)[0][1] >= _SAME * turn
+    return ordered[turn:] if one_before and all(value == last for value, _ in ordered[turn:]) else ordered
+
+
+def source_of(pairs: Pairs, goals: Goals) -> str:
+    """Where the values come from: the first source that holds them in most sessions. Empty where from nowhere."""
+    if not pairs:
+        return ""
+    if sum(_copied(value, one, goals) for value, one in pairs) >= _COPIED * len(pairs):
+        return "goal"
+    if _of_users(pairs):
+        return "user"
+    return "earlier" if sum(value in one.deed.seen for value, one in pairs) >= _COPIED * len(pairs) else ""
+
+
+def _copied(value: str, one: Instance, goals: Goals) -> bool:
+    """Whether the goal holds it, as few of the others do: a value such as `1` stands in any text."""
+    return within(value, goal_of(one.run)) and _heard(value, goals) <= len(goals) * (1 - _CONTRAST)
+
+
+@remembered(8 * MB)
+def _heard(value: str, goals: Goals) -> int:
+    return sum(within(value, goal) for goal in goals)
+
+
+def goal_of(run: Run) -> str:
+    return "\n".join(run.asked).casefold()
+
+
+def _of_users(pairs: Pairs) -> bool:
+    """Whether it depends on the subject alone: each has a value of its own."""
+    by: dict[str, Counter[str]] = defaultdict(Counter)
+    for value, one in pairs:
+        if one.run.subject:
+            by[one.run.subject][value] += 1
+    mine = sum(own.most_common(1)[0][1] for own in by.values() if own.total() > 1)
+    several = sum(own.total() for own in by.values() if own.total() > 1)
+    tops = {min(own, key=lambda value: (-own[value], value)) for own in by.values()}
+    return len(by) >= SESSIONS and len(tops) == len(by) and several > len(by) and mine >= _OWN * several
+
+
+def _by_chance(value: str, pairs: Pairs, goals: Goals) -> bool:
+    """What each session took from a text before it is the same only by chance so far."""
+    own = [one for given, one in pairs if given == value]
+    if all(_copied(value, one, goals) for one in own):
+        return True
+    id_like = any(map(str.isdigit, value))
+    return id_like and all(value in one.deed.seen or within(value, goal_of(one.run)) for one in own)
+
+
+def _cut(pairs: Pairs, separators: str) -> tuple[str, str, Pairs] | None:
+    """`deploy/x`, `deploy/y` → `deploy/`, what all values begin and end with up to a separator, and what is between."""
+    subjects = {one.run.subject for _, one in pairs}
+    if len({one.run.session for _, one in pairs}) < SESSIONS or (any(subjects) and len(subjects) < SESSIONS):
+        return None
+    values = [value for value, _ in pairs]
+    separator = re.compile(f"[{re.escape(separators)}]")
+    before = _up_to(separator, common_start(values))
+    after = _up_to(separator, common_start([value[len(before) :][::-1] for value in values]))[::-1]
+    if not (before or after):
+        return None
+    return before, after, [(value[len(before) : len(value) - len(after)], one) for value, one in pairs]
+
+
+def common_start(values: Sequence[str]) -> str:
+    first, last = min(values), max(values)
+    return first[: next((i for i, (a, b) in enumerate(zip(first, last, strict=False)) if a != b), len(first))]
+
+
+def _up_to(separator: re.Pattern[str], text: str) -> str:
+    return text[: max((found.end() for found in separator.finditer(text)), default=0)]
+
+
+def named(slot: Slot, key: str = "") -> Slot:
+    """By its option or argument; else, of a value from the goal, by the goal's word that most often stands before it;
+    else by its shape."""
+    name = _key_name(key)
+    chosen = name or _goal_name(slot) or _shape(slot)
+    slot.name = chosen if as_data(f"<{chosen}>") == f"<{chosen}>" else f"the_{chosen}"  # `<table>` is no slot to a page
+    slot.keyed = bool(name)
+    return slot
+
+
+def _key_name(key: str) -> str:
+    """A word; two letters are seldom one."""
+    name = re.sub(r"\W+", "_", key.strip("-").rsplit(".", 1)[-1]).strip("_")
+    return name if len(name) > _SHORT else ""
+
+
+def _goal_name(slot: Slot) -> str:
+    if slot.source != "goal":
+        return ""
+    before: Counter[str] = Counter()
+    for value, one in slot.pairs:
+        goal = goal_of(one.run)
+        at = goal.find(value.casefold())
+        if at > 0 and (found := _BEFORE.search(goal[max(0, at - 40) : at])):
+            before[found[1]] += 1
+    if not before:
+        return ""
+    word = min(before, key=lambda each: (-before[each], each))
+    return word if before[word] >= _NAMED * len(slot.pairs) else ""
+
+
+def _shape(slot: Slot) -> str:
+    shapes = Counter(
+        "path" if "/" in value else "number" if value.lstrip("+-").isdigit() else "value" for value, _ in slot.pairs
+    )
+    return min(shapes, key=lambda each: (-shapes[each], each)) if shapes else "value"
+
+
+def unified(slots: Iterable[Slot]) -> Mapping[str, Sequence[Slot]]:
+    """Slots that have the same value in the same run get one name, and others names of their own. By name."""
+    groups: list[list[Slot]] = []
+    for slot in slots:
+        mine = slot.values
+        group = next((group for group in groups if _agree(mine, group[0].values)), None)
+        if group is None:
+            groups.append([slot])
+        else:
+            group.append(slot)
+    names: dict[str, Sequence[Slot]] = {}
+    for group in groups:
+        source = min((slot.source for slot in group), key=lambda each: (_SOURCES.get(each, len(_SOURCES)), each))
+        often = Counter(slot.name for slot in group if slot.keyed) or Counter(slot.name for slot in group)
+        first = min(often, key=lambda each: (-often[each], -len(each), each))
+        name, n = first, 1
+        while name in names:
+            n += 1
+            name = f"{first}_{n}"
+        names[name] = group
+        for slot in group:
+            slot.name, slot.source = name, source
+    return names
+
+
+def _agree(mine: Mapping[str, str], other: Mapping[str, str]) -> bool:
+    common = mine.keys() & other.keys()
+    return len(common) >= SESSIONS and sum(mine[run] == other[run] for run in common) >= _SAME * len(common)

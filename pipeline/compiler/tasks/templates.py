@@ -1,0 +1,179 @@
+"""What the acts of a task's runs have in common: whole actions, of constants and slots.
+
+In: acts that did not fail. Out: templates. By counting alone, and a function of the set: no program, option or value is
+known by name. Nothing fails.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from pipeline.compiler.tasks.run import Run
+from pipeline.compiler.tasks.slots import (
+    SESSIONS,
+    Goals,
+    Instance,
+    Position,
+    Slot,
+    named,
+    position,
+    source_of,
+    supported,
+)
+from pipeline.compiler.tasks.turning import share_now
+from pipeline.segments.commands import Simple, quoted, wordlike
+
+_OFTEN: Final = 0.5  # an option that so many have belongs to the template
+_FORMS: Final = 0.6
+
+
+@dataclass(slots=True, eq=False)
+class Template:
+    program: str
+    tool: bool
+    words: tuple[Position, ...]
+    options: tuple[tuple[str, Position | None], ...]
+    layout: tuple[str, ...]
+    instances: Sequence[Instance] = field(repr=False)
+    more: bool = False
+    """The last word stands for a list of any length."""
+
+    @property
+    def slots(self) -> list[Slot]:
+        every = (*self.words, *(value for _, value in self.options))
+        return [each for each in every if isinstance(each, Slot)]
+
+    def covers(self, simple: Simple) -> bool:
+        """Whether an act is this one with some values: as many words, its constants, and its options."""
+        if (self.program, self.tool, len(self.words)) != (simple.program, simple.tool, len(simple.words)):
+            return False
+        words = zip(self.words, simple.words, strict=True)
+        if any(isinstance(wanted, str) and wanted != given for wanted, given in words):
+            return False
+        given = dict(simple.options)
+        return all(key in given and (not isinstance(value, str) or given[key] == value) for key, value in self.options)
+
+    def fill(self, runs: Iterable[Run], options: frozenset[str]) -> None:
+        """Tells its slots their values in every run that has it."""
+        for run in runs:
+            for simple in (part for deed in run.deeds for part in deed.parts(options) if self.covers(part)):
+                given = dict(simple.options)
+                pairs = [*zip(self.words, simple.words, strict=True), *((s, given[key]) for key, s in self.options)]
+                for slot, value in pairs:
+                    if isinstance(slot, Slot) and value and (inner := slot.inner(value)):
+                        slot.elsewhere[run.name] = inner
+
+    @property
+    def text(self) -> str:
+        """As one would run it, its slots as `<name>`."""
+        if self.tool:
+            return f"{self.program}({', '.join(f'{key}={value}' for key, value in self.options)})"
+        said = {str(i): _shown(word) for i, word in enumerate(self.words)}
+        options = {key: key if value is None else f"{key} {_shown(value)}" for key, value in self.options}
+        order = [key for key in self.layout if key in said or key in options]
+        every = {**said, **options}
+        return " ".join([self.program, *(every[key] for key in dict.fromkeys([*order, *every]))])
+
+
+def _shown(position: Position) -> str:
+    return str(position) if isinstance(position, Slot) else quoted(position)
+
+
+def templates(instances: Sequence[Instance], goals: Goals) -> list[Template]:
+    """Of acts in which nothing failed."""
+    programs: dict[tuple[str, bool], list[Instance]] = defaultdict(list)
+    for one in instances:
+        programs[one.simple.program, one.simple.tool].append(one)
+    return [found for key in sorted(programs) for found in _learnt(programs[key], goals, 0)]
+
+
+def switches(runs: Iterable[Run]) -> frozenset[str]:
+    """Options that stood without a value, at the end or before another option, in two sessions and a fifth of those
+    that had them: also where they now and then stand before a word."""
+    bare: dict[str, set[str]] = defaultdict(set)
+    every: dict[str, set[str]] = defaultdict(set)
+    for run in runs:
+        for deed in run.deeds:
+            for simple in deed.parts(frozenset()) if deed.line else ():
+                for key, value in simple.options:
+                    (every if value is not None else bare)[f"{simple.program} {key}"].add(run.session)
+    return frozenset(
+        option for option, own in bare.items() if len(own) >= SESSIONS and 5 * len(own) >= len(own | every[option])
+    )
+
+
+def _learnt(instances: list[Instance], goals: Goals, at: int) -> list[Template]:
+    """Split where the values of a word name different things to do, and where some end."""
+    ends = [one for one in instances if len(one.simple.words) <= at]
+    here = [one for one in instances if len(one.simple.words) > at]
+    if not here:
+        return [_template(ends, goals)] if ends else []
+    branches, rest = _branches(here, goals, at)
+    if not branches:
+        lengths = {len(one.simple.words) for one in here}
+        if (ends and at) or (len(lengths) > 1 and not _named_later(here, at)):
+            return [_template(instances, goals, at)]
+    found = [_template(ends, goals)] if ends else []
+    for value in sorted(branches):
+        found += _learnt(branches[value], goals, at + 1)
+    return found + (_learnt(rest, goals, at + 1) if rest else [])
+
+
+def _branches(here: list[Instance], goals: Goals, at: int) -> tuple[dict[str, list[Instance]], list[Instance]]:
+    """By value, where values of two sessions name something else to do; and the rest, whose values fill one slot."""
+    by: dict[str, list[Instance]] = defaultdict(list)
+    for one in here:
+        by[one.simple.words[at]].append(one)
+    pairs = [(one.simple.words[at], one) for one in here]
+    named = {value: by[value] for value in supported(pairs) if wordlike(value)}
+    if len(by) > 1:
+        forms = Counter(map(_form, here)).most_common(1)[0][1]
+        if source_of(pairs, goals) and forms >= _FORMS * len(here):
+            return {}, here
+        if 2 * sum(map(len, named.values())) < len(here):
+            return {}, here
+    return named, [one for value, ones in sorted(by.items()) if value not in named for one in ones]
+
+
+def _named_later(here: Sequence[Instance], at: int) -> bool:
+    sessions = {one.run.session for one in here}
+    for place in range(at + 1, max(len(one.simple.words) for one in here)):
+        pairs = [(one.simple.words[place], one) for one in here if len(one.simple.words) > place]
+        if 2 * sum(n for value, n in supported(pairs).items() if wordlike(value)) >= len(sessions):
+            return True
+    return False
+
+
+def _form(one: Instance) -> tuple[int, tuple[str, ...]]:
+    return len(one.simple.words), tuple(sorted({key for key, _ in one.simple.options}))
+
+
+def _template(instances: Sequence[Instance], goals: Goals, tail: int | None = None) -> Template:
+    """`tail`: from this word on they are a list of any length."""
+    places = min(len(one.simple.words) for one in instances) if tail is None else tail
+    words = [position("", [(one.simple.words[i], one) for one in instances], goals) for i in range(places)]
+    rest = [(word, one) for one in instances for word in one.simple.words[places:]]
+    if tail is not None and rest:
+        words.append(named(Slot("", source_of(rest, goals) or "unknown", rest)))
+    keys: dict[str, list[tuple[str | None, Instance]]] = defaultdict(list)
+    for one in instances:
+        for key, value in one.simple.options:
+            keys[key].append((value, one))
+    options: list[tuple[str, Position | None]] = []
+    for key, own in sorted(keys.items()):
+        if _belongs(instances, {one.run.name for _, one in own}):
+            valued = [(value, one) for value, one in own if value is not None]
+            options.append((key, position(key, valued, goals) if valued else None))
+    layouts = Counter(one.simple.layout for one in instances)
+    layout = min(layouts, key=lambda each: (-layouts[each], each))
+    first = instances[0].simple
+    return Template(
+        first.program, first.tool, tuple(words), tuple(options), layout, instances, tail is not None and bool(rest)
+    )
+
+
+def _belongs(instances: Sequence[Instance], having: set[str]) -> bool:
+    """Whether what so many runs have is part of what is done by now."""
+    ordered = sorted(instances, key=lambda one: (one.run.at, one.run.name))
+    return share_now([one.run.name in having for one in ordered]) >= _OFTEN

@@ -1,0 +1,34 @@
+"""Whether things are otherwise since some time. In: how it was, time after time. Out: since when, and how it is by now.
+
+By counting alone: it has turned where two shares, before and after, tell what was seen clearly better than one.
+"""
+
+from collections.abc import Sequence
+from math import log
+from typing import Final
+
+_CLEARLY: Final = 2.8  # by so much, in nats, two shares must tell more than one
+_APART: Final = 0.5
+
+
+def share_now(seen: Sequence[bool]) -> float:
+    """How often it holds by now, of times in order: since it turned, where it clearly turned."""
+    turn = turned(seen)
+    lately = seen[turn:]
+    return sum(lately) / len(lately) if lately else 0.0
+
+
+def turned(seen: Sequence[bool]) -> int:
+    """Since when it is otherwise than before, by what two shares tell better than one; 0 where it has not turned."""
+    n, total, ahead, found = len(seen), sum(seen), 0, (_CLEARLY, 0)
+    for at in range(1, n - 1):
+        ahead += seen[at - 1]
+        if abs(ahead / at - (total - ahead) / (n - at)) >= _APART:
+            told = _told(ahead, at) + _told(total - ahead, n - at) - _told(total, n)
+            found = max(found, (round(told, 6), at))
+    return found[1]
+
+
+def _told(held: int, times: int) -> float:
+    """The logarithm of how likely so many are, if that is how often it holds."""
+    return sum(k * log(k / times) for k in (held, times - held) if k)
