@@ -125,7 +125,7 @@ def of_texts() -> dict[str, Callable[[str], Any]]:
     from pipeline.intake import echo, secret_rules
     from pipeline.packs import render, sameness, shown, strategies, tokens
     from pipeline.retrieval import documents, plan, terms, times
-    from pipeline.segments import intent, lexicon, masking, places, segmenter, speakers, targets
+    from pipeline.segments import commands, intent, lexicon, masking, places, segmenter, speakers, targets
     from pipeline.segments import naming as verbs
 
     def said(text: str) -> Step:
@@ -155,6 +155,7 @@ def of_texts() -> dict[str, Callable[[str], Any]]:
         clauses.spelt_out, clauses.clauses, clauses.without_trail, forms.negation_first, naming.value_of,
         policies.policy,
         claims.policy_claim, documents.is_courtesy, terms.words, terms.terms, times.mention, echo.own_words,
+        commands.simple_commands, commands.wordlike, commands.is_option, commands.quoted,
         render.marked, sameness.mark, sameness.words, tokens.estimate,
     )  # fmt: skip
     return {
@@ -162,6 +163,8 @@ def of_texts() -> dict[str, Callable[[str], Any]]:
         "claims.claims": lambda text: claims.claims(text, "user"),
         "naming.subject_of": lambda text: naming.subject_of(text, "user"),
         "naming.named": lambda text: naming.named(text, "user"),
+        "commands.within": lambda text: commands.within(text[:80], text),
+        "commands.call": lambda text: commands.call(text, [(text[:40], text)]),
         "masking.what_failed": lambda text: masking.what_failed(text, text),
         "masking.mask_ids of values": lambda text: masking.mask_ids(text, text.split()[:12]),
         "masking.shorten": lambda text: masking.shorten(text, 80),

@@ -1,0 +1,230 @@
+"""What a tenant's tasks are and how each is done, learnt from runs alone: no program, verb or language is known."""
+
+import random
+from collections.abc import Sequence
+
+import pytest
+
+from pipeline.compiler.tasks.likeness import known, tasks
+from pipeline.compiler.tasks.procedure import Procedure, procedure, verdict
+from pipeline.compiler.tasks.run import Deed, Run, body
+from pipeline.contracts.evidence import segment_rank
+from pipeline.segments.commands import wordlike
+from pipeline.segments.pairing import actions
+from tests.support.segments import Script
+
+DAY = 86_400_000
+USERS = ("ana", "bo", "cy")
+
+
+def deed(line: str, ok: bool = True, error: str = "") -> Deed:
+    return Deed(line, "", (), ok, error, frozenset())
+
+
+def called(name: str, **arguments: str) -> Deed:
+    return Deed("", name, tuple(sorted(arguments.items())), True, "", frozenset())
+
+
+def run(number: int, asked: str, *deeds: Deed | str, good: bool = True) -> Run:
+    """Session `number`, a day after the one before, of one of three users in turn."""
+    done = tuple(deed(each) if isinstance(each, str) else each for each in deeds)
+    return Run(f"e{number}", f"s{number}", USERS[number % 3], number * DAY, good, (asked,), done)
+
+
+def learnt(runs: Sequence[Run]) -> Procedure:
+    found = procedure(runs)
+    assert found is not None
+    return found
+
+
+def steps(found: Procedure) -> list[str]:
+    return [step.template.text for step in found.steps]
+
+
+ROOMS = ("b12", "c7", "a90", "d4", "e55", "f31")
+
+
+def booked(number: int, *more: Deed | str, good: bool = True) -> Run:
+    room = ROOMS[number % 6]
+    return run(
+        number,
+        f"Reserve room {room} for the board",
+        f"rooms check {room}",
+        called("calendar_hold", room=room, kind="board"),
+        *more,
+        f"rooms confirm {room} --deposit 20",
+        good=good,
+    )
+
+
+def test_every_step_is_a_whole_action_with_its_constants_and_a_slot_for_what_differs() -> None:
+    found = learnt([booked(n) for n in range(6)])
+    assert steps(found) == [
+        "rooms check <room>",
+        "calendar_hold(kind=board, room=<room>)",
+        "rooms confirm <room> --deposit 20",
+    ]
+    assert found.goals[0] == "Reserve room <room> for the board"
+    assert found.slots["room"][0].source == "goal"
+
+
+def test_what_a_slot_is_like_is_told_without_anybodys_value() -> None:
+    shown = learnt([booked(n) for n in range(6)]).like("room")
+    assert shown
+    assert not set(shown) & set(ROOMS)
+
+
+def test_what_only_one_subject_has_used_is_no_constant() -> None:
+    found = learnt([booked(n, f"note put --code {'k9' if USERS[n % 3] == 'ana' else n}") for n in range(6)])
+    assert not any("k9" in step for step in steps(found))
+
+
+def test_a_value_that_depends_on_the_subject_alone_is_the_users_own() -> None:
+    homes = {"ana": "north", "bo": "quay", "cy": "mill"}
+    runs = [
+        run(n, f"Send box {ROOMS[n % 6]} home", f"post {ROOMS[n % 6]} --to {homes[USERS[n % 3]]}") for n in range(6)
+    ]
+    found = learnt(runs)
+    assert [
+        group[0].source for name, group in found.slots.items() if name == "to" or "north" in group[0].values.values()
+    ] == ["user"]
+
+
+def test_an_option_that_came_up_some_day_and_stayed_belongs_to_the_step() -> None:
+    runs = [
+        run(n, f"Grant {ROOMS[n % 6]}", "look", f"grant {ROOMS[n % 6]}" + (" --by risk" if n >= 5 else ""))
+        for n in range(9)
+    ]
+    assert steps(learnt(runs))[-1].endswith("--by risk")
+
+
+def test_an_action_that_another_has_replaced_is_gone() -> None:
+    runs = [
+        run(n, f"Publish {ROOMS[n % 6]}", f"lint {ROOMS[n % 6]}", f"{'hub' if n >= 6 else 'portal'} add {ROOMS[n % 6]}")
+        for n in range(9)
+    ]
+    found = steps(learnt(runs))
+    assert any(step.startswith("hub add") for step in found)
+    assert not any(step.startswith("portal") for step in found)
+
+
+def test_an_option_that_turned_out_badly_is_left_out_however_often_it_was_chosen() -> None:
+    def drained(number: int) -> Run:
+        room = ROOMS[number % 6]
+        bad = [f"pump fast {room}", deed(f"seal {room}", ok=False, error="SealError: wet")] if number % 2 else []
+        return run(number, f"Drain {room}", f"look {room}", *bad, f"pump slow {room}", f"seal {room}")
+
+    found = steps(learnt([drained(n) for n in range(10)]))
+    assert [step.rsplit(" ", 1)[0] for step in found] == ["look", "pump slow", "seal"]
+
+
+def test_a_way_out_that_worked_is_told_with_what_it_is_run_with_and_one_that_did_not_is_not() -> None:
+    def opened(number: int) -> Run:
+        room = ROOMS[number % 6]
+        stuck = deed(f"door open {room}", ok=False, error=f"LockError: {room} is held by the porter")
+        mended = [stuck, deed(f"door kick {room}", ok=False, error="no"), f"porter page --room {room} --tone soft"]
+        return run(
+            number, f"Open {room}", f"door look {room}", *(mended if number % 2 else []), f"door open {room}", "log"
+        )
+
+    (remedy,) = learnt([opened(n) for n in range(9)]).remedies
+    slot = remedy.step.text.rsplit(" ", 1)[1]
+    assert [way.template.text for way in remedy.ways] == [f"porter page --room {slot} --tone soft"]
+    assert "LockError" in remedy.error
+    assert not any(room in remedy.error for room in ROOMS)
+
+
+def test_steps_stand_in_the_order_in_which_nothing_failed() -> None:
+    def packed(number: int) -> Run:
+        room = ROOMS[number % 6]
+        right = [f"wrap {room}", f"lift {room}", f"ship {room}"]
+        wrong = [f"lift {room}", f"wrap {room}", deed(f"ship {room}", ok=False, error="ShipError: empty"), *right[::1]]
+        return run(number, f"Pack {room}", *(wrong if number % 3 == 0 else right))
+
+    assert [step.split()[0] for step in steps(learnt([packed(n) for n in range(9)]))] == ["wrap", "lift", "ship"]
+
+
+def test_a_run_that_gave_up_says_nothing_of_the_steps_and_one_that_failed_on_them_does() -> None:
+    runs = [booked(n) for n in range(6)]
+    found = learnt(runs)
+    gave_up = run(7, "Reserve room b12 for the board", "rooms check b12", good=False)
+    held, refused = called("calendar_hold", room="b12", kind="board"), deed("rooms confirm b12 --deposit 20", ok=False)
+    failed = run(8, "Reserve room b12 for the board", "rooms check b12", held, refused, good=False)
+    assert [verdict(found, each) for each in (runs[0], gave_up, failed)] == [True, None, False]
+
+
+def test_the_order_in_which_runs_come_decides_nothing() -> None:
+    runs = [booked(n, *(["rooms air --hours 2"] if n % 2 else []), good=n != 4) for n in range(12)]
+    wanted = learnt(runs)
+    for seed in range(5):
+        found = learnt(random.Random(seed).sample(runs, len(runs)))
+        assert (steps(found), found.goals, found.remedies) == (steps(wanted), wanted.goals, wanted.remedies)
+        assert {name: found.like(name) for name in found.slots} == {name: wanted.like(name) for name in wanted.slots}
+
+
+def test_no_good_run_makes_no_procedure() -> None:
+    assert procedure([booked(n, good=False) for n in range(6)]) is None
+    assert procedure([]) is None
+
+
+KINDS = {
+    "renew a licence": (
+        ["Renew the licence of the scanner {x}", "{x} needs its licence renewed", "The licence of {x} has run out"],
+        ["licq find {x}", "licq extend {x} --years 2"],
+    ),
+    "rotate a certificate": (
+        ["Renew the certificate of the scanner {x}", "{x} needs it", "The certificate of {x} ran out"],
+        ["openssl req {x}", "kubectl rollout restart {x}"],
+    ),
+    "block a customer": (
+        ["Sperre den Kunden {x}", "Kunde {x} zahlt nicht, sperre ihn", "Bitte {x} sperren"],
+        ["crm konto {x}", "crm sperre {x} --stufe 3"],
+    ),
+    "move a container": (
+        ["コンテナ{x}を港へ移動して", "{x}を別の港に移動", "港の変更をお願い: コンテナ{x}"],
+        ["yard find {x}", "crane move {x} --to quay"],
+    ),
+}  # fmt: skip
+
+
+def segments() -> list[tuple[str, dict[str, object], str]]:
+    dice = random.Random(7)
+    found = []
+    for kind, (goals, lines) in KINDS.items():
+        for n in range(9):
+            value = f"{dice.choice('abcdefgh')}{dice.randrange(100, 999)}"
+            script = Script(f"{kind}-{n}")
+            script.user(dice.choice(goals).format(x=value))
+            for line in lines:
+                script.command(line.format(x=value))
+            made = body(script.segment(), actions(script.segment()))
+            assert made is not None
+            found.append((f"{kind}-{n}", made, kind))
+    return found
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_like_words_without_a_common_action_are_two_tasks_and_one_task_in_other_words_is_one(seed: int) -> None:
+    told = random.Random(seed).sample(segments(), 36)
+    kinds = {name: kind for name, _, kind in told}
+    found = tasks([known(name, segment_rank(name, "e"), made["said"], made["done"]) for name, made, _ in told])
+    assert sorted(sorted({kinds[name] for name in own}) for own in found if len(own) > 1) == [
+        [k] for k in sorted(KINDS)
+    ]
+    assert sum(len(own) for own in found if len(own) >= 8) >= 34
+
+
+def test_a_segment_in_which_nothing_was_done_is_no_run() -> None:
+    script = Script("s")
+    script.user("Thanks a lot")
+    assert body(script.segment(), actions(script.segment())) is None
+
+
+def test_a_line_that_is_not_whole_is_no_line_to_run() -> None:
+    script = Script("s")
+    script.user("Do it")
+    script.command("echo " + "x" * 500)
+    made = body(script.segment(), actions(script.segment()))
+    assert made is not None
+    assert made["acts"][0][0] == ""
+    assert wordlike("echo")
