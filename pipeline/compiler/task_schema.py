@@ -72,7 +72,7 @@ def _needs(contributions: Sequence[Contribution], found: Procedure | None) -> li
         Need("sessions with a success", len({c.session_id for c in good}), _ACTIVE_SESSIONS),
         Need("bound of success where it was followed", bound, _ACTIVE_BOUND),
         Need("steps that the runs have in common", len(steps), 1),
-        Need("steps that say more than that something was looked at", sum(map(_telling, steps)), 1),
+        Need("steps that could be done from what is known", sum(map(_telling, steps)), 1),
     ]
 
 
@@ -83,8 +83,8 @@ def _verdicts(contributions: Sequence[Contribution], found: Procedure) -> list[V
 
 
 def _telling(step: Step) -> bool:
-    """Whether one could do it from what stands there: it names something beside the program."""
-    return bool(step.template.words or step.template.options)
+    """Whether one could do it from what stands there."""
+    return not any(slot.source == "unknown" for slot in step.template.slots)
 
 
 def _content(found: Procedure, good: Sequence[Contribution]) -> dict[str, Any]:

@@ -1,0 +1,158 @@
+"""A tenant's runs, grouped into tasks in the patterns stage: what is published of them, and when nothing is."""
+
+import random
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import orjson
+import pytest
+
+from pipeline.contracts.evidence import Contribution, SegmentOutcome, evidence_key
+from pipeline.contracts.headers import KIND
+from pipeline.stages.executor import Effects, Executor
+from pipeline.stages.fold import POSITION_KEY, Output
+from pipeline.stages.patterns import PatternsFold
+from pipeline.topology import ARTIFACTS
+from tests.support.records import START_MS, LogRecord
+from tests.support.runs import run
+
+LOAD = ("dw describe t_{n}", "dw load t_{n} --region north")
+ROTATE = ("vault read k{n}", "vault write k{n} --days 30")
+
+
+def told(tenant: str = "acme") -> list[Contribution]:
+    found = []
+    for n in range(7):
+        lines = [line.format(n=n) for line in LOAD]
+        found.append(run(n, lines, f"Refresh the table t_{n}", tenant=tenant, subject=f"u{n % 3}"))
+        lines = [line.format(n=n) for line in ROTATE]
+        found.append(run(20 + n, lines, f"Rotate the key k{n}", tenant=tenant, subject=f"u{n % 3}"))
+    return found
+
+
+def record(offset: int, contribution: Contribution, at: int) -> LogRecord:
+    key = evidence_key(contribution).encode()
+    return LogRecord(0, offset, at, key, contribution.to_json(), [(KIND, b"contribution")])
+
+
+class Stage:
+    """One partition, to which contributions come, each followed by a pause in which all is compiled."""
+
+    def __init__(self) -> None:
+        self.executor = Executor(PatternsFold(), 0)
+        self.outputs: list[Output] = []
+        self.state: dict[str, bytes | None] = {}
+        self.counts: Counter[str] = Counter()
+        self.offset, self.at = 0, START_MS
+
+    def take(self, contributions: Iterable[Contribution], pause_ms: int = 1) -> list[Output]:
+        records = []
+        for one in contributions:
+            self.at += pause_ms
+            records.append(record(self.offset, one, self.at))
+            self.offset += 1
+        return self._ran(self.executor.run(records))
+
+    def rest(self) -> list[Output]:
+        """An hour without evidence but for a withdrawal of what never was: time goes on with the log alone."""
+        self.at += 3_600_000
+        nobody = run(999, ["x"], "x", tenant="nobody").model_copy(update={"withdrawn": True})
+        return self.take([nobody])
+
+    def _ran(self, effects: Effects) -> list[Output]:
+        self.outputs += effects.outputs
+        self.counts.update(effects.counts)
+        self.state.update(effects.changes)
+        return list(effects.outputs)
+
+    def live(self) -> dict[str, dict[str, Any]]:
+        """What each pattern's newest artifact says, of those that are active."""
+        newest: dict[bytes, dict[str, Any]] = {}
+        for output in self.outputs:
+            if output.topic == ARTIFACTS and output.key is not None:
+                if output.value is None:
+                    newest.pop(output.key, None)
+                else:
+                    newest[output.key] = orjson.loads(output.value)
+        return {f"{a['tenant_id']} {a['metadata']['pattern']}": a for a in newest.values() if a["status"] == "active"}
+
+
+SAID = ("content_hash", "confidence", "status", "source_events", "observed_count", "success_rate", "title", "summary")
+
+
+def said(live: dict[str, dict[str, Any]]) -> dict[str, tuple[Any, ...]]:
+    return {pattern: tuple(artifact[name] for name in SAID) for pattern, artifact in live.items()}
+
+
+def stage(contributions: Sequence[Contribution], pause_ms: int = 1) -> Stage:
+    made = Stage()
+    made.take(contributions, pause_ms)
+    made.rest()
+    return made
+
+
+def test_each_task_of_a_tenant_has_an_artifact_of_its_own() -> None:
+    live = stage(told()).live()
+    steps = sorted(step["command"] for artifact in live.values() for step in artifact["content"]["steps"])
+    assert [step.split(" ")[:2] for step in steps] == [
+        ["dw", "describe"],
+        ["dw", "load"],
+        ["vault", "read"],
+        ["vault", "write"],
+    ]
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("pause_ms", [1, 2_000])
+def test_the_order_and_the_pace_in_which_runs_come_decide_nothing(seed: int, pause_ms: int) -> None:
+    mixed = random.Random(seed).sample(told(), 14)
+    assert said(stage(mixed, pause_ms).live()) == said(stage(told()).live())
+
+
+def test_a_task_that_nothing_is_new_of_is_not_published_again() -> None:
+    made = stage(told())
+    before = made.live()
+    made.take([run(50, ["vault read k50", "vault write k50 --days 30"], "Rotate the key k50", subject="u1")])
+    changed = {output.key for output in made.rest() if output.topic == ARTIFACTS}
+    names = {pattern: artifact["artifact_id"].encode() for pattern, artifact in before.items()}
+    assert len(changed) == 2  # the version before, and the new one
+    assert sum(any(name in (key or b"") for key in changed) for name in names.values()) == 1
+
+
+def test_a_task_whose_runs_are_withdrawn_goes_and_the_others_stay() -> None:
+    made = stage(told())
+    made.take([one.model_copy(update={"withdrawn": True, "body": {}}) for one in told() if "vault" in str(one.body)])
+    made.rest()
+    (left,) = made.live().values()
+    assert all("dw" in step["command"] for step in left["content"]["steps"])
+
+
+def test_a_task_without_success_has_no_artifact() -> None:
+    failed = [one.model_copy(update={"outcome": SegmentOutcome.FAILURE}) for one in told()]
+    assert stage(failed).live() == {}
+
+
+def test_tenants_learn_apart() -> None:
+    made = stage([*told("acme"), *told("zeta")])
+    by_tenant = Counter(artifact["tenant_id"] for artifact in made.live().values())
+    assert by_tenant == {"acme": 2, "zeta": 2}
+    alone = stage(told("acme"))
+    assert said(alone.live()).items() <= said(made.live()).items()
+
+
+def test_a_stage_that_was_restored_says_what_one_that_went_on_says() -> None:
+    runs = told()
+    whole, first = Stage(), Stage()
+    whole.take(runs[:9])
+    whole.rest()
+    first.take(runs[:9])
+    first.rest()
+    first.state[POSITION_KEY] = first.executor.position_record(first.offset, "id", ())
+    again = Stage()
+    assert again.executor.restore(first.state.items()) is not None
+    again.offset, again.at, again.outputs = first.offset, first.at, list(first.outputs)
+    for each in (whole, again):
+        each.take(runs[9:])
+        each.rest()
+    assert said(again.live()) == said(whole.live())
