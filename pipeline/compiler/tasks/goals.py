@@ -17,6 +17,8 @@ _SHOWN: Final = 4
 _LONGEST: Final = 160
 _SOME: Final = 0.2
 _SLOT: Final = re.compile(r"<[^<>]*>")
+_OPENING: Final = re.compile(r"(?:[^\W\d_]+ ?){1,3}[!,.:]\s+")
+"""A clause of a few words, such as a greeting, in front of what is wished for."""
 _WORD: Final = re.compile(r"\w+")
 _FROM_OUTSIDE: Final = ("goal", "user")
 
@@ -88,7 +90,9 @@ def _form(text: str, values: Mapping[str, str]) -> str:
     form = " ".join(text.split())
     for value in sorted(values, key=lambda each: (-len(each), each)):
         form = re.sub(rf"(?<![\w<-]){re.escape(value)}(?![\w>-])", f"<{values[value]}>", form, flags=re.IGNORECASE)
-    return form.rstrip(" .!?")
+    opening = _OPENING.match(form)
+    rest = form[opening.end() :] if opening is not None else form
+    return (rest if rest.count("<") == form.count("<") and " " in rest else form).rstrip(" .!?")
 
 
 def _without_opening(form: str, forms: Mapping[str, object]) -> str:

@@ -162,6 +162,14 @@ def test_the_order_in_which_runs_come_decides_nothing() -> None:
         assert {name: found.like(name) for name in found.slots} == {name: wanted.like(name) for name in wanted.slots}
 
 
+@pytest.mark.parametrize("opening", ["Hi! ", "Good morning, ", "Servus. "])
+def test_a_greeting_is_no_part_of_what_is_wished_for(opening: str) -> None:
+    runs = [
+        run(n, f"{opening if n % 2 else ''}Open {ROOMS[n % 6]} for me", f"door open {ROOMS[n % 6]}") for n in range(6)
+    ]
+    assert learnt(runs).goals == ("Open <open> for me",)
+
+
 def test_no_good_run_makes_no_procedure() -> None:
     assert procedure([booked(n, good=False) for n in range(6)]) is None
     assert procedure([]) is None
