@@ -16,7 +16,7 @@ from pipeline.compiler.confidence import contradicted, outcomes, recent, verdict
 from pipeline.compiler.mining import Mined, mine, share_with
 from pipeline.compiler.model import ArtifactType, Extracted, Finding, Need
 from pipeline.compiler.tasks import runs
-from pipeline.compiler.wording import listed, most_frequent, or_list, plural
+from pipeline.compiler.wording import and_list, listed, most_frequent, or_list, plural
 from pipeline.contracts.artifact import Status
 from pipeline.contracts.event_types import Role
 from pipeline.contracts.evidence import Contribution, Segment, SegmentOutcome
@@ -102,7 +102,7 @@ def compile_(contributions: Sequence[Contribution]) -> Finding | None:
         content={
             "goal": goal,
             "phases": [_phase(order, name, good) for order, name in enumerate(names, 1)],
-            "applicability_conditions": [found.title for found in used.values()][:_CONDITIONS],
+            "applicability_conditions": [_wish(good, task) for task in used][:_CONDITIONS],
             "estimated_complexity": task_schema.complexity(good),
         },
         confidence=counts.bound,
@@ -146,6 +146,12 @@ def _goal(tasks: Sequence[Sequence[Contribution]]) -> str:
     about = [most_frequent(_object(c) for c in own if _object(c))[0] for own in tasks]
     names = list(dict.fromkeys(name for name in about if name))
     return sentence(f"{verb} {or_list(names[:_SHOWN])}".strip())
+
+
+def _wish(good: Sequence[Contribution], task: str) -> str:
+    """What is wanted, not in the words of one session: all that have this task share the classes or stems of these."""
+    own = (c.body for c in good if c.body["task"] == task)
+    return sentence(most_frequent(and_list(b["phrases"]) or " ".join(content_words(b["goal"])[:2]) for b in own)[0])
 
 
 def _object(c: Contribution) -> str:

@@ -79,6 +79,7 @@ TENANT_CONTRIBUTIONS: Final = (
 PARTITION_CONTRIBUTION_BYTES: Final = 1_024 * MB  # of all tenants; beyond it who has most loses the highest ranks
 TENANT_DECISIONS: Final = 65_536  # patterns that operators have archived or imported; one more is not taken
 CONTRIBUTION_BYTES: Final = 128 * KB  # with its key; a usual one has one or two
+TASKS_GONE: Final = 256  # tasks of a tenant that no run is left of and whose deprecated artifacts stay, the last
 PATTERN_DEBOUNCE_MS: Final = 1_000
 CONTRIBUTION_DEBOUNCE_MS: Final = 40  # more for each contribution a pattern has: compiling a full one waits 82 s
 ARTIFACT_VERSIONS: Final = 256  # that are no longer live and stay in the topic, per pattern; older ones are erased

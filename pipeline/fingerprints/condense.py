@@ -8,12 +8,11 @@ from pipeline.compiler.wording import and_list
 from pipeline.contracts.artifact import Artifact
 from pipeline.contracts.canonical import content_hash
 from pipeline.contracts.fingerprint import ArtifactSummary
-from pipeline.contracts.keys import split_key
 from pipeline.fingerprints.learnt import SHARED
-from pipeline.segments.intent import names_classes
-from pipeline.segments.masking import mask, readable, sentence
+from pipeline.segments.masking import mask, readable, sentence, shorten
 
 _TITLE_STEPS: Final = 3
+_TITLE: Final = 120
 _SUPPORT: Final = 5
 """An artifact observed this often weighs half of what one can."""
 
@@ -32,13 +31,19 @@ def _alike(symptoms: list[str]) -> list[str]:
     return list(dict.fromkeys(filter(None, (sentence(readable(mask(symptom))) for symptom in symptoms))))
 
 
+def _without_examples(slots: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
+    return {name: {**slot, "like": []} for name, slot in slots.items()}
+
+
 _CONDENSED: Final[Mapping[tuple[str, str], Callable[[Any], Any]]] = {
     (decision_policy.NAME, "outcomes"): lambda _: [],
     (decision_policy.NAME, "alternatives"): _chosen,
     (causal_pattern.NAME, "counterexamples"): lambda _: [],
     (failure_playbook.NAME, "symptoms"): _alike,
+    (task_schema.NAME, "goals"): lambda _: [],
+    (task_schema.NAME, "slots"): _without_examples,
 }
-"""Fields that quote single sessions, by type; the rest of a content is what sessions have in common."""
+"""Fields that quote single sessions or users, by type; the rest of a content is what sessions have in common."""
 
 
 def condensed(artifact: Artifact) -> ArtifactSummary:
@@ -68,11 +73,11 @@ def _same(value: Any) -> Any:
 
 
 def _told(artifact: Artifact, content: dict[str, Any]) -> tuple[str, str]:
-    """Title and summary. A goal without a class is titled by somebody's words, and a decision's summary tells of what
-    was tried once."""
+    """Title and summary. A task's title is in its users' words; a decision's summary tells of what was tried once."""
     title, summary = artifact.title, artifact.summary
-    if artifact.artifact_type == task_schema.NAME and not names_classes(split_key(artifact.metadata["pattern"])[1]):
-        title = sentence(and_list([step["description"].lower() for step in content["steps"][:_TITLE_STEPS]]))
+    if artifact.artifact_type == task_schema.NAME and content["steps"]:
+        steps = [step["description"] for step in content["steps"][:_TITLE_STEPS]]
+        title = shorten(sentence(and_list([f"{step[:1].lower()}{step[1:]}" for step in steps])), _TITLE)
     if artifact.artifact_type == decision_policy.NAME:
         chosen = [option["outcome"] for option in content["alternatives"][:1]]
         summary = f"{': '.join([content['recommendation'], *chosen])}."

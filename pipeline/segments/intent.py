@@ -60,7 +60,6 @@ _LIGHT: Final = _classes(LIGHT_VERBS.items())
 _WEAK: Final = _classes(WEAK.items())
 _OBJECT: Final = _classes(OBJECTS.items())
 _CLASS_OF: Final = {**_OBJECT, **_LIGHT, **_STRONG}
-_KNOWN: Final = frozenset({**_CLASS_OF, **_WEAK}.values())
 _NOUNS: Final = frozenset(  # what Snowball takes for a verb: a reservation is no wish to reserve
     form for words in OBJECTS.values() for word in words.split() if stem(word) in _STRONG for form in (word, f"{word}s")
 )
@@ -167,11 +166,6 @@ def intent_key(classes: Iterable[str], messages: Sequence[Step]) -> str:
     if not names and messages:
         names = [stem(word) for word in content_words(messages[0].text)[:2]]
     return f"{LEXICON_VERSION}:{'+'.join(names)}" if names else ""
-
-
-def names_classes(key: str) -> bool:
-    """Whether an intent's key is made of the lexicon's classes, and not of the words of a goal that says none."""
-    return all(name in _KNOWN for name in key.partition(":")[2].replace("+", ".").split("."))
 
 
 def question_key(question: str) -> str:

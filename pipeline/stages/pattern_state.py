@@ -27,11 +27,15 @@ from pipeline.contracts.limits import (
     PARTITION_CONTRIBUTION_BYTES,
     PATTERN_CONTRIBUTIONS,
     PATTERN_DEBOUNCE_MS,
+    TASKS_GONE,
     TENANT_CONTRIBUTIONS,
     TENANT_DECISIONS,
 )
 from pipeline.contracts.model import Model
 from pipeline.stages.shares import Shares
+
+GONE: Final = "gone"
+"""Instead of a digest, where nothing is left of a pattern that others' contributions have made."""
 
 
 class PatternState(Model):
@@ -163,6 +167,8 @@ class Maps:
         """Patterns by tenant, as the key has it."""
         self._made: dict[str, set[str]] = {}
         """By tenant, as the key has it: patterns that others' contributions have made."""
+        self._gone: dict[str, dict[str, str]] = {}
+        """Likewise those that nothing is left of, and since when."""
         self.pending: set[str] = set()
         self.barrier: tuple[str, BarrierState] | None = None
         """For which the patterns speak."""
@@ -175,14 +181,22 @@ class Maps:
         """The keys of the patterns that the contributions of this one, or of another of its tenant, have made."""
         return self._made.get(_tenant_of(pattern), set())
 
+    def gone(self, pattern: str) -> list[str]:
+        """Of those patterns the ones that nothing is left of, but for the last that went."""
+        left = sorted(self._gone.get(_tenant_of(pattern), {}).items(), key=lambda one: (one[1], one[0]))
+        return [key for key, _ in left[:-TASKS_GONE]]
+
     def _follow_made(self, key: str, state: PatternState | None) -> None:
-        own = self._made.setdefault(_tenant_of(key), set())
-        if state is not None:
+        own, gone = self._made.setdefault(_tenant_of(key), set()), self._gone.setdefault(_tenant_of(key), {})
+        gone.pop(key, None)
+        if state is not None and state.evidence == GONE and state.said is not None:
+            gone[key] = state.said.artifact.updated_at or ""
+        if state is not None and state.evidence:
             own.add(key)
             return
         own.discard(key)
         if not own:
-            del self._made[_tenant_of(key)]
+            del self._made[_tenant_of(key)], self._gone[_tenant_of(key)]
 
     def may_decide(self, pattern: str, state: PatternState) -> bool:
         """Whether its tenant has room for one more decision, or this is no new one."""
@@ -231,7 +245,7 @@ class Maps:
                 self._follow(pattern_of(key), key, old, new)
             case "p":
                 self._decided[_tenant_of(key)] += (new is not None and new.decided) - (old is not None and old.decided)
-                if (new or old).evidence:
+                if (old is not None and old.evidence) or (new is not None and new.evidence):
                     self._follow_made(key, new)
                 if new is not None and new.speak_at is not None:
                     self.pending.add(key)

@@ -38,6 +38,7 @@ from pipeline.contracts.rejections import UNREADABLE, Reason, Rejection
 from pipeline.stages.dead_letters import dead_letter
 from pipeline.stages.fold import Output, Record, Tx, attempt
 from pipeline.stages.pattern_state import (
+    GONE,
     BarrierState,
     Maps,
     PatternState,
@@ -152,9 +153,11 @@ class PatternsFold:
         for each in sorted(evidence.keys() | self._maps.made(key)):
             own = evidence.get(each, [])
             known: PatternState = tx.get(each) or PatternState()
-            digest = fingerprint(b"".join(c.digest for c in own)) if own else ""
+            digest = fingerprint(b"".join(c.digest for c in own)) if own else GONE
             if digest != known.evidence:
                 self._say(tx, each, known.model_copy(update={"evidence": digest}), own, state.trace)
+        for each in self._maps.gone(key):
+            self._say(tx, each, tx.get(each).model_copy(update={"evidence": ""}), [], state.trace)
 
     def _made(self, tx: Tx, key: str) -> Mapping[Pattern, list[Contribution]] | None:
         """The patterns that the contributions of another make; None where that cannot be told."""
@@ -180,7 +183,7 @@ class PatternsFold:
         older = list(state.older)
         if state.said is not None and said is not None and state.said.artifact.artifact_id != said.artifact.artifact_id:
             older.append(state.said.artifact.artifact_id)
-        if (said is not None and evidence) or state.decided:
+        if (said is not None and (evidence or state.evidence == GONE)) or state.decided:
             self._erase(tx, tenant_id, older[:-ARTIFACT_VERSIONS], trace)
             left = {"said": said, "older": older[-ARTIFACT_VERSIONS:], "speak_at": None, "trace": ""}
             tx.put(key, state.model_copy(update=left))

@@ -7,15 +7,15 @@ from typing import Any
 
 import orjson
 
-from pipeline.contracts.evidence import Archive, Contribution, EvidenceControl, SegmentOutcome, evidence_key
+from pipeline.compiler import task_schema
+from pipeline.compiler.tasks import runs
+from pipeline.contracts.evidence import Archive, Contribution, EvidenceControl, Pattern, SegmentOutcome, evidence_key
 from pipeline.contracts.fingerprint import Import
 from pipeline.contracts.headers import KIND
 from pipeline.topology import EVIDENCE
 from tests.support.inprocess import barrier_record, run, sessions_fold
 from tests.support.records import START_MS, LogRecord, log
 from tests.support.sessions import interleaved, session
-
-_BODY: dict[str, Any] = {"goal": "Deploy", "phrases": ["deploy"], "actions": 3, "passed": [], "states": []}
 
 
 def evidence() -> list[LogRecord]:
@@ -41,9 +41,10 @@ def control(kind: str, at: int, offset: int, partition: int = 0, partitions: int
     return LogRecord(0, offset, START_MS + at, kind.encode(), value, [(KIND, kind.encode())])
 
 
-def archive_record(about: Contribution, at: int, offset: int, reason: str = "") -> LogRecord:
-    """An operator's decision on the contribution's pattern, as the sessions stage passes it on."""
-    archived = Archive(tenant_id=about.tenant_id, pattern=about.pattern.text, artifact_id="seen", reason=reason)
+def archive_record(about: Contribution | str, at: int, offset: int, reason: str = "") -> LogRecord:
+    """An operator's decision on the task that begins with this run, or on a pattern, as the sessions stage passes it on."""
+    pattern = about if isinstance(about, str) else task_of(about).text
+    archived = Archive(tenant_id="acme", pattern=pattern, artifact_id="seen", reason=reason)
     value = EvidenceControl(kind="archive", archived=archived).to_json()
     return LogRecord(0, offset, START_MS + at, archived.key.encode(), value, [(KIND, b"archive")])
 
@@ -65,23 +66,32 @@ def import_record(imported: Import | dict[str, Any], at: int, offset: int) -> Lo
     return LogRecord(0, offset, START_MS + at, b"key", value, [(KIND, b"import")])
 
 
-def success(number: int, pattern: str = "deploy", tenant_id: str = "acme") -> Contribution:
-    """Session `number` did what the pattern says, and it worked."""
+def success(number: int, task: str = "deploy", tenant_id: str = "acme") -> Contribution:
+    """Session `number` did what the task says, and it worked."""
+    tools = [f"{task}_build", f"{task}_check", f"{task}_apply"]
     return Contribution(
-        contribution_id=f"c-{pattern}-{number}",
+        contribution_id=f"c-{task}-{number}",
         tenant_id=tenant_id,
-        pattern_type="task_schema",
-        pattern_key=pattern,
+        pattern_type=runs.NAME,
+        pattern_key=runs.KEY,
         session_id=f"session-{number}",
-        segment_id=f"segment-{number}",
+        segment_id=f"{task}-{number}",
         agent_id="agent",
         outcome=SegmentOutcome.SUCCESS,
         first_at=START_MS + number,
         last_at=START_MS + number,
         source_events=[f"{number}-{n}" for n in range(3)],
-        tags=["deploy"],
-        body={**_BODY, "steps": ["build_image", "check_namespace", "apply_manifest"]},
-    )
+        body={
+            "goal": f"Please {task} the service", "asked": [f"Please {task} the service"],
+            "said": [task, "service"], "done": tools, "acts": [["", tool, [], 1, "", []] for tool in tools],
+            "subject": "", "actions": 3, "states": [],
+        },
+    )  # fmt: skip
+
+
+def task_of(first: Contribution) -> Pattern:
+    """The task that is called after its first run."""
+    return next(pattern for pattern in runs.group([first]) if pattern.type == task_schema.NAME)
 
 
 def records(contributions: Iterable[Contribution], pace_ms: int = 0) -> list[LogRecord]:

@@ -148,7 +148,7 @@ def of_texts() -> dict[str, Callable[[str], Any]]:
         masking.mask_ids, masking.mask, masking.mask_code, masking.telling_line, masking.found_fault,
         masking.unlabelled, masking.readable,
         masking.sentence, intent.stem, intent.verb_class, intent.content_words, intent.plain_stems,
-        intent.plain_words, intent.intent, intent.names_classes, intent.question_key, intent.option_key, verbs.tool_of,
+        intent.plain_words, intent.intent, intent.question_key, intent.option_key, verbs.tool_of,
         verbs.words_of, verbs.phrase_of, verbs.mutates, verbs.checks, verbs.phase_of, verbs.silent, places.file_named,
         places.files_in, places.files_removed, places.located_lines, places.identifiers, places.dotted_names,
         places.name_parts, targets.names_in, speakers.speaker_of, lexicon.word_set, clauses.sentences,

@@ -132,7 +132,14 @@ def test_few_successes_make_a_draft_at_most(count: int, status: Status | None) -
 @pytest.mark.requirement("A-16")
 def test_one_session_is_not_enough_however_often_it_repeats() -> None:
     parts = [run_of(made.segment()) for made in deployments(8)]
-    found = schema([part.model_copy(update={"session_id": "the-only-one"}) for part in parts])
+    assert schema([part.model_copy(update={"session_id": "the-only-one"}) for part in parts]) is None
+    bare = []
+    for number in range(8):
+        one = script(number)
+        one.tools(PROCEDURE)
+        one.feedback("positive")
+        bare.append(run_of(one.segment()).model_copy(update={"session_id": "the-only-one"}))
+    found = schema(bare)
     assert found is not None
     assert found.status is Status.DRAFT
 

@@ -86,15 +86,16 @@ def test_a_playbook_rests_on_one_way_out_that_has_helped_twice() -> None:
     assert statuses == [["draft"], ["active"]]
 
 
-def test_that_something_was_looked_at_is_no_procedure() -> None:
+def test_what_takes_values_from_nowhere_is_no_procedure() -> None:
     """One could not do it from what stands there."""
+    places = ["here", "there", "left", "right", "above", "below"]
 
     def found(*more: str) -> dict[Pattern, Candidate]:
         runs = []
-        for number in range(6):
+        for number, place in enumerate(places):
             one = Script(f"s{number}")
             one.user("Please merge")
-            one.tool("Read")
+            one.command(f"cat {place}/{number}.txt")
             for line in more:
                 one.command(line)
             one.feedback("positive")
@@ -102,9 +103,8 @@ def test_that_something_was_looked_at_is_no_procedure() -> None:
         return tasks([run_of(one.segment()) for one in runs])
 
     assert found() == {}
-    assert found("ls") == {}
     (merged,) = found("git merge main").values()
-    assert [step["description"] for step in merged.content["steps"]] == ["Run `Read()`", "Run `git merge main`"]
+    assert [step["description"] for step in merged.content["steps"]][-1] == "Run `git merge main`"
 
 
 def test_a_procedure_is_titled_with_the_users_own_words() -> None:

@@ -25,12 +25,15 @@ LETTERS = "bcdfghjklmnpqrstvwxz"
 
 
 def whispered(events: list[dict[str, Any]], number: int, canaries: list[str]) -> list[dict[str, Any]]:
-    """The same events, each with a word of its own wherever it has words."""
+    """The same events, each with a word of its own wherever it has words, but for the service, which the goal names as
+    well: what a call takes from nowhere makes no procedure. Every third session's calls say something more."""
     dice = random.Random(number)
 
     def marked(value: Any) -> Any:
         if isinstance(value, dict):
-            kept = ("tool_name", "error_type", "call_id", "role", "signal", "command", "outcome")
+            kept = ("tool_name", "error_type", "call_id", "role", "signal", "command", "outcome", "service")
+            if "service" in value and number % 3 == 0:
+                value = {**value, "note": "As always"}
             return {key: inner if key in kept else marked(inner) for key, inner in value.items()}
         if isinstance(value, list):
             return [marked(inner) for inner in value]
@@ -121,7 +124,7 @@ def test_a_fingerprint_that_was_changed_is_no_fingerprint(made: dict[Tier, Finge
 @pytest.mark.parametrize("tier", Tier)
 def test_no_word_of_a_single_session_is_in_it(tier: Tier) -> None:
     canaries: list[str] = []
-    sessions = [whispered([*session(n), *decided(n)], n, canaries) for n in range(40)]
+    sessions = [whispered([*session(n), *decided(n)], n, canaries) for n in range(60)]
     told = fingerprint(learnt_of(interleaved(sessions, 1))[0], tier)
     assert told.artifact_summaries.artifacts or tier is Tier.MINIMAL
     text = told.to_json().decode()
@@ -137,7 +140,7 @@ def odd(number: int) -> list[dict[str, Any]]:
         ("decision", {"question": "How shall we zorgle?", "chosen_option": way, "alternatives": [WAYS[number]]}),
     ]
     for tool in ("open_frob", "zorgle_frob", "close_frob"):
-        said.append(("tool_call", {"tool_name": tool, "arguments": {}, "call_id": tool}))
+        said.append(("tool_call", {"tool_name": tool, "arguments": {"place": "the yard"}, "call_id": tool}))
         said.append(("tool_result", {"tool_name": tool, "call_id": tool, "success": True}))
     said.append(("feedback", {"signal": "positive" if well else "negative"}))
     at = START_MS - 86_400_000 + 600_000 * number
@@ -157,7 +160,9 @@ def test_goals_and_options_in_anybodys_own_words_are_not_in_it(tier: Tier) -> No
     told = fingerprint(learnt, tier)
     kinds = {one.artifact_type for one in told.artifact_summaries.artifacts if one.status == "active"}
     assert kinds >= {"task_schema", "decision_policy"} or tier is Tier.MINIMAL
-    assert [way for way in WAYS if way in "\n".join(a.to_json().decode() for a in learnt.artifacts)]
+    for kind in ("task_schema", "decision_policy"):
+        known = "\n".join(one.to_json().decode() for one in learnt.artifacts if one.artifact_type == kind)
+        assert [way for way in WAYS if way in known]
     assert [way for way in WAYS if way in told.to_json().decode()] == []
 
 

@@ -12,11 +12,11 @@ from pipeline.contracts.headers import REASON, header
 from pipeline.contracts.keys import join_key
 from pipeline.stages.patterns import PatternsFold
 from pipeline.topology import ARTIFACTS, EVIDENCE_DLQ
-from tests.support.evidence import archive_record, control, gift_of, import_record, records, success
+from tests.support.evidence import archive_record, control, gift_of, import_record, records, success, task_of
 from tests.support.inprocess import Ran, run
 from tests.support.records import LogRecord
 
-PATTERN = "task_schema/deploy"
+PATTERN = task_of(success(0)).text
 Json = dict[str, Any]
 
 
@@ -118,9 +118,7 @@ def test_a_custom_type_is_kept_and_can_be_archived() -> None:
     one = import_record(gift_of("x-acme-runbook/failover", content=content), 0, 0)
     (kept,) = artifacts(ran(one))
     assert (kept["artifact_type"], kept["content"]) == ("x-acme-runbook", content)
-    decided = archive_record(
-        success(0).model_copy(update={"pattern_type": "x-acme-runbook", "pattern_key": "failover"}), 1, 0
-    )
+    decided = archive_record("x-acme-runbook/failover", 1, 0)
     assert [a["status"] for a in newest(ran(one, decided))] == ["archived"]
 
 

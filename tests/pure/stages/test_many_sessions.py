@@ -35,7 +35,7 @@ def one() -> dict[str, Any]:
     records = log(list(enumerate(session(0))))
     for output in run(sessions_fold, [*records, barrier_record(9_000, offset=len(records))]).on(EVIDENCE):
         found: dict[str, Any] = orjson.loads(output.value or b"")
-        if found.get("pattern_type") == "task_schema":
+        if found.get("pattern_type") == "run":
             return found
     raise AssertionError("the session shows no procedure")
 

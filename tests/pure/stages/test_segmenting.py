@@ -15,6 +15,9 @@ WISH = {"role": "user", "text": "Please deploy the payments service to staging"}
 TOOL = {"tool_name": "build_image", "call_id": "1", "success": True}
 
 
+DONE = {"command": "deploy billing --to staging", "exit_code": 0}
+
+
 def barred(*events: dict[str, Any]) -> Ran:
     """The events, each followed by a barrier."""
     records: list[LogRecord] = []
@@ -30,7 +33,7 @@ def test_a_withdrawal_has_the_id_of_what_it_withdraws_also_where_clocks_run_back
     other = {"role": "user", "text": "And rotate the database credentials of the billing service"}
     result = barred(
         event(sequence=0, content=WISH),
-        event(sequence=1, event_type="tool_result", content=TOOL),
+        event(sequence=1, event_type="command_exec", content=DONE),
         event(sequence=2, content=other, timestamp=format_ms(START_MS - 60_000)),
     )
     told = [((c["pattern_type"], c["pattern_key"]), c) for c in result.contributions]
@@ -56,7 +59,7 @@ def test_feedback_that_keeps_coming_does_not_make_a_closed_segment_grow(monkeypa
     later = START_MS + pause
     events = [
         event(sequence=0, content=WISH),
-        event(sequence=1, event_type="tool_result", content=TOOL),
+        event(sequence=1, event_type="command_exec", content=DONE),
         event(sequence=2, at=later, content={"role": "user", "text": "Now roll back the search service"}),
         *(
             event(sequence=3 + n, at=later, event_type="feedback", content={"signal": signal, "target_event_id": "s-1"})
@@ -66,7 +69,7 @@ def test_feedback_that_keeps_coming_does_not_make_a_closed_segment_grow(monkeypa
     result = run(sessions_fold, log([(n if n < 2 else pause + n, item) for n, item in enumerate(events)]))
     assert len(result.state["g/acme/s/000000000000"].segment.steps) == 8 + LATE_FEEDBACK
     assert result.counts["feedback_replaced"] > 0
-    schema = [c for c in result.contributions if c["pattern_type"] == "task_schema"]
+    schema = [c for c in result.contributions if c["pattern_type"] == "run"]
     spoken = [c["outcome"] for c in schema if c["segment_id"] == "s-0"]
     assert spoken == ["success", *["failure"] * (2 * LATE_FEEDBACK), "success"]
 

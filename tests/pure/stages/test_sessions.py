@@ -360,7 +360,7 @@ def stamped(events: list[dict[str, Any]], at: int = 0) -> list[tuple[int, dict[s
 
 
 def outcomes(result: Ran) -> list[str]:
-    return [c["outcome"] for c in result.contributions if c["pattern_type"] == "task_schema"]
+    return [c["outcome"] for c in result.contributions if c["pattern_type"] == "run"]
 
 
 def test_an_open_segment_contributes_at_a_barrier_and_not_again_unchanged() -> None:
@@ -382,7 +382,7 @@ def test_late_feedback_makes_a_closed_segment_speak_again() -> None:
         "s", 7, at=START_MS + 3_601_000, event_type="feedback", content={"signal": "negative", "target_event_id": "s-5"}
     )
     result = ran(*stamped(first), (3_600_000, later), (3_601_000, verdict))
-    spoken = [c for c in result.contributions if c["segment_id"] == "s-0" and c["pattern_type"] == "task_schema"]
+    spoken = [c for c in result.contributions if c["segment_id"] == "s-0" and c["pattern_type"] == "run"]
     assert [c["outcome"] for c in spoken] == ["success", "failure"]
     assert len({c["contribution_id"] for c in spoken}) == 1
 
