@@ -1,6 +1,6 @@
 """How a task is done: the steps that its good runs have in common, in the order that ends well, with whole actions.
 
-In: the runs of one task. Out: a procedure, or None where the good runs have no step in common. What counts of a run is
+In: the runs of one task. Out: a procedure, or None where most good runs have no step in common. What counts of a run is
 the last of each act that worked: what was tried before, refused, corrected or done again is how it learnt. A step that
 has taken another's place from some day on stands alone. A function of the set of runs; nothing fails.
 """
@@ -61,11 +61,12 @@ def procedure(runs: Sequence[Run]) -> Procedure | None:
     good = [run for run in runs if run.good]
     options, goals_said = switches(runs), tuple(map(goal_of, runs))
     acts = [instance for run in good for instance in last_of(run, options)]
-    found = [(template, _share(template, good)) for template in templates(acts, goals_said)]
+    every_act = templates(acts, goals_said)
+    found = [(template, _share(template, good, len(every_act))) for template in every_act]
     often = (Step(template, share) for template, share in found if share >= _OFTEN)
     kept = [step for step in often if step.share >= _MOST or not _unclear(step.template)]
     steps = _in_order([step for step in kept if not _brings_trouble(step, kept, runs, options)], good)
-    if not steps:
+    if not any(step.share >= _MOST for step in steps):
         return None
     for step in steps:
         step.template.fill(runs, options)
@@ -114,9 +115,9 @@ def _head(simple: Simple, seen: frozenset[str], goal: str) -> tuple[str, ...]:
     return (simple.program, *named)
 
 
-def _share(template: Template, good: Sequence[Run]) -> float:
+def _share(template: Template, good: Sequence[Run], among: int) -> float:
     having = {one.run.name for one in template.instances}
-    return share_now([run.name in having for run in good])
+    return share_now([run.name in having for run in good], among)
 
 
 def _unclear(template: Template) -> bool:

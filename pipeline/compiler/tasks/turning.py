@@ -1,6 +1,7 @@
 """Whether things are otherwise since some time. In: how it was, time after time. Out: since when, and how it is by now.
 
-By counting alone: it has turned where two shares, before and after, tell what was seen clearly better than one.
+By counting alone: it has turned where two shares, before and after, tell what was seen clearly better than one. Of many
+things that are looked at some look turned by luck; so each has to tell the more, the more there are.
 """
 
 from collections.abc import Sequence
@@ -9,19 +10,21 @@ from typing import Final
 
 _CLEARLY: Final = 2.8  # by so much, in nats, two shares must tell more than one
 _APART: Final = 0.5
+_SINCE: Final = 2  # fewer times may be luck
 
 
-def share_now(seen: Sequence[bool]) -> float:
-    """How often it holds by now, of times in order: since it turned, where it clearly turned."""
-    turn = turned(seen)
+def share_now(seen: Sequence[bool], among: int = 1) -> float:
+    """How often it holds by now, of times in order: since it turned, where it clearly turned. `among`: so many things
+    are looked at."""
+    turn = turned(seen, among)
     lately = seen[turn:]
     return sum(lately) / len(lately) if lately else 0.0
 
 
-def turned(seen: Sequence[bool]) -> int:
+def turned(seen: Sequence[bool], among: int = 1) -> int:
     """Since when it is otherwise than before, by what two shares tell better than one; 0 where it has not turned."""
-    n, total, ahead, found = len(seen), sum(seen), 0, (_CLEARLY, 0)
-    for at in range(1, n - 1):
+    n, total, ahead, found = len(seen), sum(seen), 0, (_CLEARLY + log(among), 0)
+    for at in range(1, n - _SINCE + 1):
         ahead += seen[at - 1]
         if abs(ahead / at - (total - ahead) / (n - at)) >= _APART:
             told = _told(ahead, at) + _told(total - ahead, n - at) - _told(total, n)
