@@ -6,20 +6,20 @@ finds.
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
 from pipeline.audit.lineage import Json
-from pipeline.compiler.candidate import candidate, in_order
+from pipeline.compiler.candidate import candidate, counting, in_order
 from pipeline.compiler.lifecycle import decayed
 from pipeline.compiler.model import Need
-from pipeline.compiler.registry import ARTIFACT_TYPES
+from pipeline.compiler.registry import ARTIFACT_TYPES, KINDS
 from pipeline.contracts.artifact import Artifact, Status
 from pipeline.contracts.evidence import Contribution, Pattern
 from pipeline.contracts.instants import format_ms
 from pipeline.retrieval.terms import terms
-from pipeline.stages.pattern_state import PatternState, decode_state, pattern_of, split_pattern
+from pipeline.stages.pattern_state import PatternState, decode_state, pattern_of, split_pattern, state_key
 from pipeline.stages.tables import StateRecord, latest
 
 FITTING: Final = 5
@@ -140,16 +140,28 @@ def missing(words: str, records: Iterable[StateRecord], tenant: str) -> list[Abs
         value: Any = decode_state(key, record.value or b"")
         if isinstance(value, PatternState):
             states[key] = value
-        elif value.pattern_type in ARTIFACT_TYPES and not value.withdrawn:
+        elif not value.withdrawn:
             maps[pattern_of(key)].append(value)
+    evidence = _evidence(maps)
     fitting = []
-    for key, contributions in maps.items():
+    for key, contributions in evidence.items():
         found = len(wanted & _words(contributions))
         if found and 2 * found >= len(wanted):
             fitting.append((-found, -len(contributions), key))
     return [
-        _absence(key, in_order(maps[key]), states.get(key, PatternState())) for *_, key in sorted(fitting)[:FITTING]
+        _absence(key, in_order(evidence[key]), states.get(key, PatternState())) for *_, key in sorted(fitting)[:FITTING]
     ]
+
+
+def _evidence(maps: Mapping[str, Sequence[Contribution]]) -> dict[str, Sequence[Contribution]]:
+    """What the artifacts of each pattern are compiled from: its own contributions, or those that make it."""
+    found: dict[str, Sequence[Contribution]] = {}
+    for key, told in maps.items():
+        tenant_id, pattern = split_pattern(key)
+        group = KINDS[pattern.type].group
+        made = group(counting(told)) if group is not None else {pattern: told}
+        found |= {state_key(tenant_id, each): own for each, own in made.items() if each.type in ARTIFACT_TYPES}
+    return found
 
 
 def _words(contributions: Sequence[Contribution]) -> set[str]:
@@ -167,7 +179,7 @@ def _texts(value: Any) -> list[str]:
 def _absence(key: str, contributions: Sequence[Contribution], state: PatternState) -> Absence:
     pattern = split_pattern(key)[1]
     needs = ARTIFACT_TYPES[pattern.type].needs(contributions)
-    found = candidate(contributions)
+    found = candidate(contributions, pattern.type)
     newest = state.said.artifact if state.said is not None else None
     return Absence(
         pattern=pattern,

@@ -42,8 +42,8 @@ def control(kind: str, at: int, offset: int, partition: int = 0, partitions: int
 
 
 def archive_record(about: Contribution | str, at: int, offset: int, reason: str = "") -> LogRecord:
-    """An operator's decision on the task that begins with this run, or on a pattern, as the sessions stage passes it on."""
-    pattern = about if isinstance(about, str) else task_of(about).text
+    """An operator's decision as the sessions stage passes it on: on a pattern, or on what a contribution is about."""
+    pattern = about if isinstance(about, str) else made_by(about).text
     archived = Archive(tenant_id="acme", pattern=pattern, artifact_id="seen", reason=reason)
     value = EvidenceControl(kind="archive", archived=archived).to_json()
     return LogRecord(0, offset, START_MS + at, archived.key.encode(), value, [(KIND, b"archive")])
@@ -87,6 +87,11 @@ def success(number: int, task: str = "deploy", tenant_id: str = "acme") -> Contr
             "subject": "", "actions": 3, "states": [],
         },
     )  # fmt: skip
+
+
+def made_by(told: Contribution) -> Pattern:
+    """The pattern that something is published of: a contribution's own, of a run the task that begins with it."""
+    return task_of(told) if told.pattern_type == runs.NAME else told.pattern
 
 
 def task_of(first: Contribution) -> Pattern:

@@ -4,7 +4,7 @@ put them, with `<slots>` for what differs from case to case, the most frequent f
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from typing import Final
 
 from pipeline.compiler.tasks.run import Run
@@ -37,8 +37,20 @@ def goals(runs: Sequence[Run], slots: Mapping[str, Sequence[Slot]]) -> list[str]
     for form, own_sessions in sessions.items():
         forms[_without_opening(_filled(form, sessions), sessions)] += len(own_sessions)
     most = _most_slots(forms)
-    told = [form for form in forms if len(form) <= _LONGEST and form.count("<") >= most and not _varies(form)]
-    return sorted(told, key=lambda form: (-forms[form], len(form), form))[:_SHOWN]
+    told = [form for form in forms if len(form) <= _LONGEST and form.count("<") >= most]
+    whole = {form: forms[form] for form in told if not _varies(form)} or _masked(told, forms, slots)
+    return sorted(whole, key=lambda form: (-whole[form], len(form), form))[:_SHOWN]
+
+
+def _masked(told: Sequence[str], forms: Mapping[str, int], names: Container[str]) -> Counter[str]:
+    """Where each wish holds what belongs to one case: with names for it that no slot has."""
+    found: Counter[str] = Counter()
+    for form in told:
+        masked = mask(form)
+        added = Counter(_SLOT.findall(masked)) - Counter(_SLOT.findall(form))
+        if not any(name[1:-1] in names for name in added):
+            found[masked] += forms[form]
+    return found
 
 
 def _most_slots(forms: Counter[str]) -> int:

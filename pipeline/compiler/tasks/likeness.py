@@ -41,6 +41,8 @@ class _Side(NamedTuple):
     done: Weights
     said_weight: float
     done_weight: float
+    did: bool
+    """Something, be it what no other run did."""
 
 
 class _Cluster(NamedTuple):
@@ -63,7 +65,7 @@ class _Likeness:
         self.runs = sorted(runs, key=lambda run: (run.rank, run.name))
         self.frequency = Counter(f for run in self.runs for f in (*run.said, *run.done))
         self.weight = {f: _weight(n, len(self.runs)) for f, n in self.frequency.items() if n > 1}
-        self.sides = [self._side(run.said, run.done) for run in self.runs]
+        self.sides = [self._side(run.said, run.done, bool(run.done)) for run in self.runs]
         self.index: dict[str, list[int]] = defaultdict(list)
         for i, run in enumerate(self.runs):
             for f in (*run.said, *run.done):
@@ -84,10 +86,10 @@ class _Likeness:
             found[c].append(run.name)
         return list(found.values())
 
-    def _side(self, said: Iterable[str], done: Iterable[str]) -> _Side:
+    def _side(self, said: Iterable[str], done: Iterable[str], did: bool) -> _Side:
         a = {f: self.weight[f] for f in said if f in self.weight}
         b = {f: self.weight[f] for f in done if f in self.weight}
-        return _Side(a, b, sum(a.values()), sum(b.values()))
+        return _Side(a, b, sum(a.values()), sum(b.values()), did)
 
     def _uphill(self) -> list[int]:
         """Each run points to the densest of its neighbours and itself."""
@@ -116,6 +118,7 @@ class _Likeness:
             side = self._side(
                 (f for f, n in said.items() if n >= _COMMON_SAID * len(own)),
                 (f for f, n in done.items() if n >= _COMMON_DONE * len(own)),
+                bool(done),
             )
             found[own[0]] = _Cluster(side, len(own), own[0])
             for i in own:
@@ -149,11 +152,11 @@ def _weight(n: int, runs: int) -> float:
 def _likeness(a: _Side, b: _Side) -> float:
     """Of what was said the weighted cosine, of what was done the weighted Jaccard index."""
     common = _common(a.done, b.done)
-    if a.done and b.done and not common:
+    if a.did and b.did and not common:
         return 0.0
     goal = _common(a.said, b.said) / sqrt(a.said_weight * b.said_weight) if a.said and b.said else 0.0
-    if not (a.done and b.done):
-        return _GOAL * goal if a.done or b.done else goal
+    if not common:
+        return _GOAL * goal if a.did or b.did else goal
     return _GOAL * goal + (1 - _GOAL) * common / (a.done_weight + b.done_weight - common)
 
 

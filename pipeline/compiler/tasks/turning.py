@@ -10,7 +10,8 @@ from typing import Final
 
 _CLEARLY: Final = 2.8  # by so much, in nats, two shares must tell more than one
 _APART: Final = 0.5
-_SINCE: Final = 2  # fewer times may be luck
+_SINCE: Final = 2
+_SINCE_AMONG_MANY: Final = 3  # twice in a row some of many things are seen by luck
 
 
 def share_now(seen: Sequence[bool], among: int = 1) -> float:
@@ -24,7 +25,7 @@ def share_now(seen: Sequence[bool], among: int = 1) -> float:
 def turned(seen: Sequence[bool], among: int = 1) -> int:
     """Since when it is otherwise than before, by what two shares tell better than one; 0 where it has not turned."""
     n, total, ahead, found = len(seen), sum(seen), 0, (_CLEARLY + log(among), 0)
-    for at in range(1, n - _SINCE + 1):
+    for at in range(1, n - (_SINCE if among == 1 else _SINCE_AMONG_MANY) + 1):
         ahead += seen[at - 1]
         if abs(ahead / at - (total - ahead) / (n - at)) >= _APART:
             told = _told(ahead, at) + _told(total - ahead, n - at) - _told(total, n)

@@ -18,7 +18,7 @@ from pipeline.contracts.limits import BARRIER_KEPT_MS, PATTERN_DEBOUNCE_MS, SESS
 from pipeline.stages.fold import Fold
 from pipeline.stages.patterns import PatternsFold
 from pipeline.topology import EVIDENCE
-from tests.support.evidence import archive_record, gift_of, import_record
+from tests.support.evidence import archive_record, gift_of, import_record, made_by
 from tests.support.inprocess import Fate, barrier_record, run, run_through, sessions_fold
 from tests.support.records import START_MS, LogRecord, log
 from tests.support.scripts import FATES, Line, bounds, logs, records, show, show_fates
@@ -65,7 +65,7 @@ def _evidence(at: int, offset: int, kind: str, which: int) -> LogRecord:
     if kind == "archive":
         return archive_record(Contribution.model_validate_json(said.value or b""), at - START_MS, offset)
     if kind == "import":
-        pattern = Contribution.model_validate_json(said.value or b"").pattern.text
+        pattern = made_by(Contribution.model_validate_json(said.value or b"")).text
         custom = gift_of("x-acme-runbook/deploy", agent_id=f"agent-{which}")
         about = gift_of(pattern) if pattern.startswith("task_schema") else custom
         return import_record(about, at - START_MS, offset)

@@ -19,7 +19,7 @@ from pipeline.contracts.fingerprint import Import
 from pipeline.contracts.headers import KIND
 from pipeline.contracts.limits import PATTERN_DEBOUNCE_MS, SEGMENT_IDLE_MS
 from pipeline.topology import EVIDENCE
-from tests.support.evidence import archive_record, gift_of, import_record
+from tests.support.evidence import archive_record, gift_of, import_record, made_by
 from tests.support.inprocess import artifacts_of, evidence_logs, law_five, published, run, sessions_fold
 from tests.support.records import START_MS, LogRecord
 from tests.support.scripts import TASK, Line, partitioned, records, show
@@ -108,7 +108,7 @@ def corrected(which: int, kind: str) -> LogRecord:
     )
 
 
-PATTERNS = sorted({Contribution.model_validate_json(record.value or b"").pattern.text for record in SAID})
+PATTERNS = sorted({made_by(Contribution.model_validate_json(record.value or b"")).text for record in SAID})
 LEARNT = [pattern for pattern in PATTERNS if pattern.startswith("task_schema")]
 
 

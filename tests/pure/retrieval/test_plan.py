@@ -45,6 +45,11 @@ def test_terms_are_distinct_stems_whatever_the_order() -> None:
 
 
 def test_a_long_query_keeps_its_longest_words() -> None:
-    many = planned(" ".join(f"w{i}" for i in range(500)) + " extraordinarily")
+    many = planned(" ".join(f"w{chr(97 + i % 26)}{chr(97 + i // 26)}" for i in range(500)) + " extraordinarily")
     assert len(many.terms) == 64
     assert "extraordinarili" in many.terms
+
+
+def test_an_id_asks_for_what_takes_ids_that_look_like_it() -> None:
+    assert planned("lost dev-4711").terms == ("4711", "=dev-0000", "dev", "lost")
+    assert len([term for term in planned(" ".join(f"a{'b' * i}-1" for i in range(99))).terms if term[0] == "="]) <= 64

@@ -30,9 +30,10 @@ def barred(*events: dict[str, Any]) -> Ran:
 
 
 def test_a_withdrawal_has_the_id_of_what_it_withdraws_also_where_clocks_run_backwards() -> None:
+    """What the segment was about is told by its second message, and it has another strategy."""
     other = {"role": "user", "text": "And rotate the database credentials of the billing service"}
     result = barred(
-        event(sequence=0, content=WISH),
+        event(sequence=0, content={"role": "user", "text": "The payments service at night"}),
         event(sequence=1, event_type="command_exec", content=DONE),
         event(sequence=2, content=other, timestamp=format_ms(START_MS - 60_000)),
     )
