@@ -1,6 +1,6 @@
 """`hmx demo`: sample sessions through the whole pipeline on a stack of its own, and what came out of them.
 
-Enters: the samples. Leaves: printed outcomes, artifacts, one playbook, one context pack; and nothing running, after ^C
+Enters: the samples. Leaves: printed outcomes, artifacts, one artifact, one context pack; and nothing running, after ^C
 or a failure too, unless it is asked to stay.
 """
 
@@ -190,7 +190,7 @@ def _show(settings: Settings) -> None:
     answering = next((entry.source_id for entry in made.entries if entry.source_type == "artifact"), None)
     found = answering and store.get_artifact(TENANT, answering)
     if found:
-        _heading("One failure playbook, in full")
+        _heading("One artifact, in full")
         show_artifact(found)
     _heading("A context pack: what an agent that asks is told")
     show_pack(made.model_copy(update={"dropped_entries": None}))

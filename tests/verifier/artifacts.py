@@ -58,11 +58,13 @@ def compare_artifacts(report: Report, part: Part, number: int, patterns: Pattern
     """The versions by artifact_id."""
     where = f"{ARTIFACTS}/{number}"
     versions = _versions(report, where, part)
-    for artifact_id, version in versions.items():
-        _check_version(report, f"{where} {artifact_id}", version, patterns)
     by_pattern: dict[str, list[Version]] = defaultdict(list)
     for version in versions.values():
         by_pattern[join_key(version.last["tenant_id"], version.last["metadata"]["pattern"])].append(version)
+    for name in sorted(by_pattern.keys() - patterns.patterns.keys()):
+        patterns.vanished(name, min(v.records[0][0].number("hmx-origin-offset") for v in by_pattern[name]))
+    for artifact_id, version in versions.items():
+        _check_version(report, f"{where} {artifact_id}", version, patterns)
     for name in sorted(by_pattern.keys() | patterns.patterns.keys()):
         place = f"{where} pattern {name}"
         pattern = patterns.patterns.get(name)
@@ -108,6 +110,23 @@ def count_statuses(part: Part) -> tuple[Counter[str], bool]:
     return counted, compacted(part)
 
 
+def count_forgotten(part: Part) -> tuple[Counter[str], bool]:
+    """Likewise, how often the last artifact of a pattern went."""
+    there: dict[str, set[bytes | None]] = defaultdict(set)
+    of: dict[bytes | None, str] = {}
+    counted: Counter[str] = Counter()
+    for row in part.rows:
+        if row.value is not None:
+            with suppress(ValueError, KeyError, TypeError):
+                artifact = orjson.loads(row.value)
+                of[row.key] = join_key(artifact["tenant_id"], artifact["metadata"]["pattern"])
+                there[of[row.key]].add(row.key)
+        elif row.key in of:
+            there[of[row.key]].discard(row.key)
+            counted["pattern_forgotten"] += not there[of[row.key]]
+    return counted, compacted(part)
+
+
 def compacted(part: Part) -> bool:
     """May compaction have taken some?"""
     return sum(len(row.value or b"") for row in part.rows) > ROLLED_BYTES
@@ -140,7 +159,7 @@ def _check_version(report: Report, where: str, version: Version, patterns: Patte
     before: Artifact | None = None
     for row, artifact in version.records:
         pattern = patterns.patterns.get(join_key(artifact["tenant_id"], artifact["metadata"]["pattern"]))
-        clock = pattern.spoke.get(row.number("hmx-origin-offset")) if pattern is not None else None
+        clock = pattern.times.get(row.number("hmx-origin-offset")) if pattern is not None else None
         if pattern is not None and clock is None:
             report.add(Kind.UNFOUNDED, f"{where} offset {row.offset}", "said when its pattern spoke", "at another time")
         elif "updated_at" in artifact and clock is not None:

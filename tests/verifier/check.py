@@ -131,6 +131,7 @@ def _compare_patterns(report: Report, snapshot: Snapshot, number: int, part: Par
     patterns = Patterns()
     for row in part.rows:
         patterns.take(row)
+    patterns.add_made()
     artifacts, before = snapshot.topics[ARTIFACTS][number], len(report.faults)
     versions = compare_artifacts(report, artifacts, number, patterns)
     if len(report.faults) == before and not count_statuses(artifacts)[1]:

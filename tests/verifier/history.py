@@ -13,7 +13,6 @@ import orjson
 from pipeline.compiler.candidate import candidate
 from pipeline.compiler.imported import Imported, believed
 from pipeline.compiler.lifecycle import Said, step
-from pipeline.contracts.evidence import Contribution
 from pipeline.contracts.evidence import Pattern as Name
 from pipeline.contracts.keys import join_key, split_key
 from tests.verifier.faults import Item, Report, align, difference
@@ -40,7 +39,8 @@ def compare_history(report: Report, part: Part, number: int, patterns: Patterns)
 
 
 def _work(pattern: Pattern) -> int:
-    return len(pattern.heard) * len(pattern.spoke)
+    told = pattern if pattern.maker is None else pattern.maker
+    return len(told.heard) * len(pattern.times)
 
 
 def _published(part: Part) -> dict[str, list[Item]]:
@@ -59,19 +59,16 @@ def _published(part: Part) -> dict[str, list[Item]]:
 def _compiled(pattern: Pattern) -> list[Item]:
     items: list[Item] = []
     said: Said | None = None
-    known: dict[bytes, Contribution] = {}
-    for offset, clock in pattern.spoke.items():
-        values = pattern.last(offset).values()
-        for value in set(values) - known.keys():
-            known[value] = Contribution.model_validate_json(value)
+    for offset, clock in pattern.times.items():
+        evidence = pattern.evidence(offset)
         for cause, imported in _turns(pattern, offset):
-            own = candidate([known[value] for value in values]) if cause is None else None
+            own = candidate(evidence, split_key(pattern.text)[0]) if cause is None else None
             found = believed(own, imported)
             said, artifacts = step(said, found, pattern.tenant_id, Name(*split_key(pattern.text)), clock, cause)
             for artifact in artifacts:
                 about = artifact.artifact_id, str(artifact.status)
                 items.append(Item(about, (offset, artifact.to_json()), " ".join(about)))
-            if not values and cause is None and imported is None:
+            if not evidence and cause is None and imported is None and pattern.maker is None:
                 said = None
     return items
 

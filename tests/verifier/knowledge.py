@@ -13,7 +13,7 @@ import orjson
 
 from pipeline.compiler.knowledge.records import records
 from pipeline.compiler.registry import knows
-from pipeline.contracts.evidence import Contribution
+from pipeline.contracts.evidence import Pattern as Name
 from pipeline.contracts.keys import join_key, split_key
 from pipeline.contracts.limits import WITHDRAWN_RECORDS
 from tests.verifier.faults import Kind, Report, difference
@@ -51,7 +51,8 @@ def compare_knowledge(report: Report, part: Part, number: int, patterns: Pattern
         by_pattern[name][record_id] = entry
     known = {name for name, pattern in patterns.patterns.items() if knows(split_key(pattern.text)[0])}
     for name in sorted(known | by_pattern.keys()):
-        pattern, entries = patterns.patterns.get(name), by_pattern.get(name, {})
+        entries = by_pattern.get(name, {})
+        pattern = patterns.patterns.get(name) or patterns.vanished(name, _first(entries))
         if pattern is None:
             report.add(Kind.UNFOUNDED, f"{where} pattern {name}", "nothing: no evidence speaks of it", len(entries))
             continue
@@ -60,6 +61,11 @@ def compare_knowledge(report: Report, part: Part, number: int, patterns: Pattern
         report.compared["patterns of knowledge"] += 1
     report.compared["knowledge records"] += len(part.rows)
     return counts
+
+
+def _first(entries: dict[str, Entry]) -> int:
+    """Offset of the record that made it speak first."""
+    return min(entry.rows[0][0].number("hmx-origin-offset") for entry in entries.values())
 
 
 def _entries(report: Report, where: str, part: Part, counts: Counter[str]) -> dict[str, Entry]:
@@ -93,7 +99,7 @@ def _compare(report: Report, where: str, pattern: Pattern, entries: dict[str, En
         entry, expected = entries.get(record_id), said.get(record_id)
         standing = entry is not None and not entry.erased and entry.last["status"] != WITHDRAWN
         for row, _ in entry.rows if entry is not None else ():
-            if row.number("hmx-origin-offset") not in pattern.spoke:
+            if row.number("hmx-origin-offset") not in pattern.times:
                 report.add(Kind.UNFOUNDED, f"{where} {record_id}", "said when its pattern spoke", "at another time")
         if expected is None:
             if standing and entry is not None:
@@ -106,10 +112,9 @@ def _compare(report: Report, where: str, pattern: Pattern, entries: dict[str, En
 
 def _said(pattern: Pattern) -> dict[str, bytes]:
     """When it spoke last."""
-    if not pattern.spoke:
+    if not pattern.times:
         return {}
-    last = pattern.last(max(pattern.spoke)).values()
-    found = records([Contribution.model_validate_json(value) for value in last])
+    found = records(pattern.evidence(max(pattern.times)), Name(*split_key(pattern.text)))
     return {record.record_id: record.to_json() for record in found}
 
 

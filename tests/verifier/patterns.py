@@ -13,10 +13,10 @@ from typing import NamedTuple
 
 from pydantic import ValidationError
 
-from pipeline.compiler.candidate import candidate
+from pipeline.compiler.candidate import candidate, counting
 from pipeline.compiler.imported import Imported, added, believed
 from pipeline.compiler.model import Candidate
-from pipeline.compiler.registry import KINDS, speaks
+from pipeline.compiler.registry import KINDS, speaks, whole
 from pipeline.contracts.artifact import is_type
 from pipeline.contracts.evidence import Archive, Contribution, EvidenceControl, evidence_key
 from pipeline.contracts.fingerprint import Import
@@ -27,6 +27,7 @@ from pipeline.contracts.limits import (
     PARTITION_CONTRIBUTION_BYTES,
     PATTERN_CONTRIBUTIONS,
     PATTERN_DEBOUNCE_MS,
+    TASKS_GONE,
     TENANT_CONTRIBUTIONS,
     TENANT_DECISIONS,
 )
@@ -62,6 +63,36 @@ class Pattern:
     """What was imported: the record's offset, and whether it made the pattern speak before."""
     forgotten: bool = False
     """It has once spoken with nothing left in its map."""
+    maker: "Pattern | None" = None
+    """Whose contributions make it; it has none of its own."""
+    _makes: dict[int, dict[str, list[Contribution]]] = field(default_factory=dict)
+    """What its contributions made of other patterns, by the offset before which they came."""
+    _read: dict[bytes, Contribution] = field(default_factory=dict)
+
+    @property
+    def times(self) -> dict[int, int]:
+        """Offset of each record that may have made it speak → the clock then, in order."""
+        every = self.spoke if self.maker is None else {**self.maker.spoke, **self.spoke}
+        return dict(sorted(every.items()))
+
+    def evidence(self, before: int) -> list[Contribution]:
+        """What it is compiled from, of all that came before that offset."""
+        if self.maker is not None:
+            return self.maker.makes(before).get(self.text, [])
+        values = self.last(before).values()
+        for value in values:
+            if value not in self._read:
+                self._read[value] = Contribution.model_validate_json(value)
+        return [self._read[value] for value in values]
+
+    def makes(self, before: int) -> dict[str, list[Contribution]]:
+        """By the text of each pattern that its contributions make, those that it is made of."""
+        if before not in self._makes:
+            group = KINDS[split_key(self.text)[0]].group
+            assert group is not None
+            made = group(counting(self.evidence(before)))
+            self._makes[before] = {pattern.text: own for pattern, own in made.items()}
+        return self._makes[before]
 
     def last(self, before: int | None = None) -> dict[str, bytes]:
         """Evidence key → what counts, of all that came before that offset."""
@@ -84,12 +115,16 @@ class Pattern:
 
     def says(self) -> Candidate | None:
         """When it spoke last."""
-        if not self.spoke or self.archived is not None:
+        if not self.times or self.archived is not None:
             return None
-        spoke = max(self.spoke)
-        own = candidate([Contribution.model_validate_json(value) for value in self.last(spoke).values()])
+        spoke = max(self.times)
+        own = candidate(self.evidence(spoke), split_key(self.text)[0])
         said = believed(own, self.imported(spoke + 1))
         return None if said is not None and said.contradicted else said
+
+
+def _makes(text: str) -> bool:
+    return KINDS[split_key(text)[0]].group is not None if split_key(text)[0] in KINDS else False
 
 
 def _rank(key: str) -> int:
@@ -131,6 +166,8 @@ class Patterns:
         self._ranks: dict[str, list[tuple[int, str, Pattern]]] = {}
         """As of a pattern, of each tenant."""
         self._timers: list[tuple[int, str]] = []
+        self._gone: Counter[str] = Counter()
+        """Patterns by tenant that others' contributions make no more."""
 
     def take(self, row: Row) -> None:
         self.clock = max(self.clock, row.at)
@@ -139,6 +176,35 @@ class Patterns:
         if rejection is not None:
             self.letters.append(Letter(row, rejection))
             self.counts[f"rejected.{rejection.reason}"] += 1
+
+    def add_made(self) -> None:
+        """The patterns that contributions of others make by now, once all is read."""
+        for pattern in [one for one in self.patterns.values() if one.spoke and _makes(one.text)]:
+            for text in pattern.makes(max(pattern.spoke)):
+                self._pattern(pattern.tenant_id, text)
+
+    def vanished(self, name: str, offset: int) -> Pattern | None:
+        """A pattern that contributions of others had made before that offset, and make no more."""
+        tenant_id, text = split_key(name)
+        kind = KINDS.get(split_key(text)[0])
+        if kind is None or not kind.made_of:
+            return None
+        maker = self._pattern(tenant_id, whole(kind.made_of).text)
+        if offset not in maker.spoke or text not in maker.makes(offset):
+            return None
+        self._gone[tenant_id] += 1
+        pattern = self._pattern(tenant_id, text)
+        pattern.forgotten = self._gone[tenant_id] > TASKS_GONE
+        return pattern
+
+    def _pattern(self, tenant_id: str, text: str) -> Pattern:
+        name = join_key(tenant_id, text)
+        if name not in self.patterns:
+            kind = KINDS.get(split_key(text)[0])
+            made = kind is not None and kind.made_of
+            maker = self._pattern(tenant_id, whole(kind.made_of).text) if kind is not None and made else None
+            self.patterns[name] = Pattern(tenant_id, text, maker=maker)
+        return self.patterns[name]
 
     def _read(self, row: Row) -> Rejection | None:
         if row.value is None:
@@ -155,8 +221,7 @@ class Patterns:
         return None
 
     def _contribution(self, row: Row, contribution: Contribution) -> None:
-        name = join_key(contribution.tenant_id, contribution.pattern.text)
-        pattern = self.patterns.setdefault(name, Pattern(contribution.tenant_id, contribution.pattern.text))
+        pattern = self._pattern(contribution.tenant_id, contribution.pattern.text)
         key = evidence_key(contribution)
         self.counts["withdrawn" if contribution.withdrawn else "contributed"] += 1
         if key not in pattern.kept and (loser := self._loser(pattern, key)) is not None:
@@ -246,10 +311,10 @@ class Patterns:
         name = join_key(archived.tenant_id, archived.pattern)
         if not self._may_decide(archived.tenant_id, name):
             return
-        pattern = self.patterns.setdefault(name, Pattern(archived.tenant_id, archived.pattern))
+        pattern = self._pattern(archived.tenant_id, archived.pattern)
         self.decisions += 1
         cause = "archived by an operator" + (f": {archived.reason}" if archived.reason else "")
-        pattern.archived = pattern.archived or Silence(row.offset, cause, row.offset in pattern.spoke)
+        pattern.archived = pattern.archived or Silence(row.offset, cause, row.offset in pattern.times)
         self._speak(name, row.offset)
 
     def _gift(self, row: Row, given: Import) -> None:
@@ -259,8 +324,8 @@ class Patterns:
         if not self._may_decide(given.tenant_id, name):
             return
         self.counts["imported"] += 1
-        pattern = self.patterns.setdefault(name, Pattern(given.tenant_id, given.pattern))
-        pattern.gifts.append((row.offset, row.offset in pattern.spoke, given))
+        pattern = self._pattern(given.tenant_id, given.pattern)
+        pattern.gifts.append((row.offset, row.offset in pattern.times, given))
         self._speak(name, row.offset)
 
     def _barrier(self, row: Row, control: EvidenceControl) -> None:

@@ -11,7 +11,7 @@ from typing import Any, Final
 import orjson
 
 from pipeline.contracts.keys import join_key
-from tests.verifier.artifacts import Version, compacted, count_statuses
+from tests.verifier.artifacts import Version, compacted, count_forgotten, count_statuses
 from tests.verifier.faults import Kind, Report
 from tests.verifier.log import Part, Row
 from tests.verifier.patterns import Patterns
@@ -122,7 +122,8 @@ def _compare_said(report: Report, where: str, found: Table, patterns: Patterns, 
 
 def compare_artifact_counts(report: Report, number: int, found: Table, part: Part) -> Counts:
     """The counters of what was said, as the table has them, which must be what the topic holds."""
-    return _compare_counts(report, number, found, "artifact_", *count_statuses(part))
+    said = _compare_counts(report, number, found, "artifact_", *count_statuses(part))
+    return said | _compare_counts(report, number, found, "pattern_forgotten", *count_forgotten(part))
 
 
 def compare_knowledge_counts(report: Report, number: int, found: Table, counted: Counter[str], part: Part) -> Counts:
