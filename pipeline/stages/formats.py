@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping
 from typing import Final, NamedTuple
 
 import msgspec
+import orjson
 
 from pipeline.stages.fold import POSITION_KEY
 
@@ -95,5 +96,23 @@ def _stepped(step: Step, key: str, value: bytes) -> bytes | None:
         raise UnreadableStateError(key, f"it can't be migrated: {type(error).__name__}") from error
 
 
-FORMATS: Final = Formats(oldest=5)
+_PROCEDURE: Final = "task_schema%2F"
+
+
+def _is_procedure(key: str) -> bool:
+    """Of a key m/tenant/pattern/… or p/tenant/pattern."""
+    return key.split("/")[2].startswith(_PROCEDURE)
+
+
+def _without_old_evidence(key: str, value: bytes) -> bytes | None:
+    """What sessions said of a procedure by its wish; what they say of it now stands elsewhere."""
+    return None if _is_procedure(key) else value
+
+
+def _to_speak(key: str, value: bytes) -> bytes:
+    """A procedure that was known by its wish has to say that it is no more."""
+    return orjson.dumps({**orjson.loads(value), "speak_at": 0}) if _is_procedure(key) else value
+
+
+FORMATS: Final = Formats(4, ({"m": _without_old_evidence, "p": _to_speak},))
 STATE_FORMAT: Final = FORMATS.current

@@ -113,15 +113,16 @@ def _read(act: Sequence[Any]) -> Deed:
 
 @remembered(64 * MB)
 def run_of(contribution: Contribution) -> Run:
+    """Without acts where an earlier release has read the segment."""
     body = contribution.body
     return Run(
         contribution.segment_id,
         contribution.session_id,
-        body["subject"],
+        body.get("subject", ""),
         contribution.first_at,
         contribution.outcome is SegmentOutcome.SUCCESS,
-        tuple(body["asked"]),
-        tuple(map(_read, body["acts"])),
+        tuple(body.get("asked", ())),
+        tuple(map(_read, body.get("acts", ()))),
     )
 
 

@@ -9,15 +9,21 @@ import lzma
 from collections.abc import Callable
 from functools import cache
 from typing import Any
+from urllib.parse import quote
 
+import orjson
 import pytest
 
+from pipeline.contracts.evidence import evidence_key
+from pipeline.contracts.keys import join_key
 from pipeline.stages.executor import Executor
 from pipeline.stages.fold import Fold, Output
 from pipeline.stages.formats import FORMATS
 from pipeline.stages.patterns import PatternsFold
+from pipeline.topology import ARTIFACTS, EPISODES
 from tests.support.documents import ROOT
-from tests.support.inprocess import sessions_fold
+from tests.support.evidence import control, records, success
+from tests.support.inprocess import run, sessions_fold
 from tests.support.records import LogRecord
 
 FOLDS: dict[str, Callable[[], Fold]] = {"sessions": sessions_fold, "patterns": PatternsFold}
@@ -48,8 +54,10 @@ def uninterrupted(format_: int, stage: str) -> list[Output]:
 
 
 READ = range(FORMATS.oldest, FORMATS.current + 1)
+SAME = [5]
+"""Of these releases the same log still makes the same outputs."""
 CASES = [
-    (format_, stage, cut) for format_ in READ for stage in FOLDS for cut in range(len(written(format_)[stage]["cuts"]))
+    (format_, stage, cut) for format_ in SAME for stage in FOLDS for cut in range(len(written(format_)[stage]["cuts"]))
 ]
 
 
@@ -65,6 +73,36 @@ def test_state_of_an_earlier_release_goes_on_with_the_outputs_of_a_run_that_was_
     went_on = executor.run(log(format_, stage)[at["next"] :]).outputs
     assert len(went_on) > 10
     assert went_on == uninterrupted(format_, stage)[at["published"] :]
+
+
+@pytest.mark.parametrize("cut", range(2))
+def test_episodes_go_on_where_an_earlier_release_stopped(cut: int) -> None:
+    at = written(4)["sessions"]["cuts"][cut]
+    executor = Executor(sessions_fold(), 0)
+    executor.restore((key, unpacked(value)) for key, value in at["state"].items())
+    went_on = executor.run(log(4, "sessions")[at["next"] :]).outputs
+    expected, found = (
+        [o for o in outputs if o.topic == EPISODES] for outputs in (uninterrupted(4, "sessions"), went_on)
+    )
+    assert len(found) > 10
+    assert found == expected[-len(found) :]
+
+
+def test_a_procedure_that_an_earlier_release_knew_by_its_wish_is_deprecated_and_forgotten() -> None:
+    ran = run(PatternsFold, [*records(map(success, range(6))), control("barrier", 1, 6)])
+    (live,) = (orjson.loads(output.value or b"") for output in ran.on(ARTIFACTS))
+    spoken = ran.state[f"p/acme/{quote(live['metadata']['pattern'], safe='')}"].model_copy(update={"evidence": ""})
+    old = join_key("acme", join_key("task_schema", "1:deploy"))
+    said = success(1).model_copy(update={"pattern_type": "task_schema", "pattern_key": "1:deploy"})
+    state = {f"p/{old}": spoken.to_json(), f"m/{evidence_key(said)}": said.to_json()}
+    executor = Executor(PatternsFold(), 0)
+    position = orjson.dumps(orjson.loads(executor.position_record(7, "topic", ())) | {"format": 4})
+    assert executor.restore({**state, "!": position}.items()) is not None
+    effects = executor.run([control("tick", 2, 7)])
+    ended, erased = [output for output in effects.outputs if output.topic == ARTIFACTS]
+    assert orjson.loads(ended.value or b"")["status"] == "deprecated"
+    assert (erased.key, erased.value) == (ended.key, None)
+    assert not [key for key, value in effects.changes.items() if value is not None]
 
 
 @pytest.mark.parametrize("stage", FOLDS)
