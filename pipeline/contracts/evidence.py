@@ -128,6 +128,11 @@ class Contribution(Model):
     def pattern(self) -> Pattern:
         return Pattern(self.pattern_type, self.pattern_key)
 
+    def saying(self, **more: Any) -> "Contribution":
+        """A copy with more in its body."""
+        fields = {name: getattr(self, name) for name in type(self).model_fields}
+        return Contribution.model_construct(**{**fields, "body": {**self.body, **more}})
+
     @cached_property
     def size(self) -> int:
         """Bytes as it is written."""

@@ -8,7 +8,7 @@ from collections.abc import Container, Mapping, Sequence
 from typing import Final
 
 from pipeline.compiler.tasks.run import Run
-from pipeline.compiler.tasks.slots import Slot
+from pipeline.compiler.tasks.slots import FROM_OUTSIDE, Slot
 from pipeline.contracts.limits import MB
 from pipeline.contracts.remembered import remembered
 from pipeline.segments.masking import mask
@@ -20,7 +20,6 @@ _SLOT: Final = re.compile(r"<[^<>]*>")
 _OPENING: Final = re.compile(r"(?:[^\W\d_]+ ?){1,3}[!,.:]\s+")
 """A clause of a few words, such as a greeting, in front of what is wished for."""
 _WORD: Final = re.compile(r"\w+")
-_FROM_OUTSIDE: Final = ("goal", "user")
 
 
 def goals(runs: Sequence[Run], slots: Mapping[str, Sequence[Slot]]) -> list[str]:
@@ -77,7 +76,7 @@ def _values(slots: Mapping[str, Sequence[Slot]]) -> dict[str, dict[str, str]]:
     found: dict[str, dict[str, str]] = defaultdict(dict)
     for name, group in slots.items():
         for slot in group:
-            if slot.source in _FROM_OUTSIDE:
+            if slot.source in FROM_OUTSIDE:
                 for run, value in slot.values.items():
                     found[run].setdefault(value, name)
     return found

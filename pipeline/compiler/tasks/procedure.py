@@ -7,7 +7,7 @@ has taken another's place from some day on stands alone. A function of the set o
 
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from itertools import combinations
 from typing import Final, NamedTuple
 
@@ -62,7 +62,8 @@ def procedure(runs: Sequence[Run]) -> Procedure | None:
     options, goals_said = switches(runs), tuple(map(goal_of, runs))
     acts = [instance for run in good for instance in last_of(run, options)]
     every_act = templates(acts, goals_said)
-    found = [(template, _share(template, good, len(every_act))) for template in every_act]
+    since = _since_something_ended(every_act, runs, options)
+    found = [(template, _share(template, good, len(every_act), since)) for template in every_act]
     often = (Step(template, share) for template, share in found if share >= _OFTEN)
     kept = [step for step in often if step.share >= _MOST or not _unclear(step.template)]
     steps = _in_order([step for step in kept if not _brings_trouble(step, kept, runs, options)], good)
@@ -115,9 +116,25 @@ def _head(simple: Simple, seen: frozenset[str], goal: str) -> tuple[str, ...]:
     return (simple.program, *named)
 
 
-def _share(template: Template, good: Sequence[Run], among: int) -> float:
+def _share(template: Template, good: Sequence[Run], among: int, since: Collection[int]) -> float:
     having = {one.run.name for one in template.instances}
-    return share_now([run.name in having for run in good], among)
+    return share_now([run.name in having for run in good], among, since)
+
+
+def _since_something_ended(found: Sequence[Template], runs: Sequence[Run], options: frozenset[str]) -> set[int]:
+    """From which good run on something that had worked is refused for good: of each act the first run in which it
+    failed, where it works in none from then on."""
+    ended = set()
+    for template in found:
+        worked = {one.run.name for one in template.instances}
+        ends = 0
+        for at in range(len(runs) - 1, -1, -1):
+            if runs[at].name in worked:
+                break
+            if any(deed.ok is False and _does(template, deed, options) for deed in runs[at].deeds):
+                ends = at
+        ended.add(sum(run.good for run in runs[:ends]))
+    return ended
 
 
 def _unclear(template: Template) -> bool:

@@ -58,6 +58,14 @@ class Run(NamedTuple):
     good: bool
     asked: tuple[str, ...]
     deeds: tuple[Deed, ...]
+    common: frozenset[str] = frozenset()
+    """Values of it that are no single person's: two subjects of the tenant have used them, in whatever task."""
+
+    @property
+    def values(self) -> set[str]:
+        """Whatever stood in an act beside its program and the names of its options."""
+        parts = [part for deed in self.deeds for part in deed.parts(frozenset())]
+        return {value for part in parts for value in (*part.words, *(v for _, v in part.options)) if value}
 
 
 def body(segment: Segment, actions: Sequence[Action]) -> dict[str, Any] | None:
@@ -123,6 +131,7 @@ def run_of(contribution: Contribution) -> Run:
         contribution.outcome is SegmentOutcome.SUCCESS,
         tuple(body.get("asked", ())),
         tuple(map(_read, body.get("acts", ()))),
+        frozenset(body.get("common", ())),
     )
 
 

@@ -6,14 +6,16 @@ its runs: that one stays the first as others come. Nothing fails.
 """
 
 import hashlib
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 from pipeline.compiler import task_schema
 from pipeline.compiler.model import Extracted, Kind
 from pipeline.compiler.tasks import own_values
 from pipeline.compiler.tasks.likeness import known, tasks
-from pipeline.compiler.tasks.run import body
+from pipeline.compiler.tasks.run import body, run_of
+from pipeline.compiler.tasks.slots import SESSIONS
 from pipeline.contracts.event_types import Role
 from pipeline.contracts.evidence import Contribution, Pattern, Segment, SegmentOutcome, segment_rank
 from pipeline.contracts.keys import join_key
@@ -53,7 +55,7 @@ def extract(segment: Segment, outcome: SegmentOutcome, actions: Sequence[Action]
 
 def group(contributions: Sequence[Contribution]) -> dict[Pattern, list[Contribution]]:
     """The patterns of a tenant's tasks, each with the runs that it is learnt from, in event-time order."""
-    by_name = {join_key(c.session_id, c.segment_id): c for c in contributions}
+    by_name = {join_key(c.session_id, c.segment_id): c for c in _with_common_values(contributions)}
     runs = [
         known(name, segment_rank(c.session_id, c.segment_id), c.body["said"], c.body["done"])
         for name, c in by_name.items()
@@ -64,6 +66,18 @@ def group(contributions: Sequence[Contribution]) -> dict[Pattern, list[Contribut
         task = _task(own[0])
         found[Pattern(task_schema.NAME, task)] = found[Pattern(own_values.NAME, task)] = own
     return found
+
+
+def _with_common_values(contributions: Sequence[Contribution]) -> Iterator[Contribution]:
+    """Each with those of its values that are no single person's: two sessions have used them, and two subjects."""
+    values = [run_of(c).values for c in contributions]
+    used: dict[str, set[str]] = defaultdict(set)
+    for c, own in zip(contributions, values, strict=True):
+        for value in own:
+            used[value].add(c.body["subject"] or c.session_id)
+    for c, own in zip(contributions, values, strict=True):
+        common = sorted(value for value in own if len(used[value]) >= SESSIONS)
+        yield c.saying(common=common) if common else c
 
 
 def _task(first: Contribution) -> str:

@@ -25,10 +25,11 @@ _CONTRAST: Final = 0.3  # at least so many of the other goals do not hold a valu
 _SURE: Final = 5  # what was always copied is a constant from so many sessions on
 _OWN: Final = 0.8  # a subject's values are its own where so many are the one it mostly has
 _NAMED: Final = 0.3  # the goal's word before a value names a slot where so many have it
-_CHOICES: Final = 5
+_CHOICES: Final = 8
 _SHORT: Final = 2  # letters of an option that is no name
 _SEPARATORS: Final = ("=:/,@.", "=:/,@._-")
 _BEFORE: Final = re.compile(r"([^\W\d_]{3,})\s+$")
+FROM_OUTSIDE: Final = ("goal", "user")
 _SOURCES: Final = {"goal": 0, "user": 1, "earlier": 2}
 
 
@@ -77,18 +78,22 @@ class Slot:
 Position = str | Slot
 
 
-def supported(pairs: Pairs) -> dict[str, int]:
-    """Sessions by value, of values of two sessions, and of two subjects where subjects are known."""
+def supported(pairs: Pairs, least: int = SESSIONS) -> dict[str, int]:
+    """Sessions by value, of values of two sessions, and of two subjects where subjects are known. `least`: of so many
+    sessions, where the value is no single person's."""
     sessions: dict[str, set[str]] = defaultdict(set)
     subjects: dict[str, set[str]] = defaultdict(set)
+    common: set[str] = set()
     for value, one in pairs:
         sessions[value].add(one.run.session)
         subjects[value].add(one.run.subject)
+        common.update(one.run.common)
     known = any(one.run.subject for _, one in pairs)
     return {
         value: len(own)
         for value, own in sessions.items()
-        if len(own) >= SESSIONS and (not known or len(subjects[value]) >= SESSIONS)
+        if (len(own) >= least and value in common)
+        or (len(own) >= SESSIONS and (not known or len(subjects[value]) >= SESSIONS))
     }
 
 
@@ -108,7 +113,7 @@ def position(key: str, pairs: Pairs, goals: Goals) -> Position:
             (before, after, pairs), source = cut, found
             if source:
                 break
-    shown = supported(pairs)
+    shown = supported(pairs, 1)
     few = tuple(sorted(shown, key=lambda value: (-shown[value], value))[:_CHOICES])
     if not source:
         source = "chosen" if sum(shown.values()) >= _COPIED * many else "unknown"

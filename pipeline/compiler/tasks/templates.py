@@ -11,6 +11,7 @@ from typing import Final
 
 from pipeline.compiler.tasks.run import Run
 from pipeline.compiler.tasks.slots import (
+    FROM_OUTSIDE,
     SESSIONS,
     Goals,
     Instance,
@@ -117,7 +118,16 @@ def _learnt(instances: list[Instance], goals: Goals, at: int) -> list[Template]:
     found = [_template(ends, goals)] if ends else []
     for value in sorted(branches):
         found += _learnt(branches[value], goals, at + 1)
-    return found + (_learnt(rest, goals, at + 1) if rest else [])
+    return found + [_unnamed(one, at) if branches else one for one in (_learnt(rest, goals, at + 1) if rest else [])]
+
+
+def _unnamed(template: Template, at: int) -> Template:
+    """Where others name what is to be done, and this one's values are too rarely used to be shown: nobody could say
+    which one is meant, whatever text holds it."""
+    word = template.words[at] if at < len(template.words) else ""
+    if isinstance(word, Slot) and word.source == "earlier" and all(wordlike(value) for value, _ in word.pairs):
+        word.source = "unknown"
+    return template
 
 
 def _branches(here: list[Instance], goals: Goals, at: int) -> tuple[dict[str, list[Instance]], list[Instance]]:
@@ -129,7 +139,7 @@ def _branches(here: list[Instance], goals: Goals, at: int) -> tuple[dict[str, li
     named = {value: by[value] for value in supported(pairs) if wordlike(value)}
     if len(by) > 1:
         forms = Counter(map(_form, here)).most_common(1)[0][1]
-        if source_of(pairs, goals) and forms >= _FORMS * len(here):
+        if source_of(pairs, goals) in FROM_OUTSIDE and forms >= _FORMS * len(here):
             return {}, here
         if 2 * sum(map(len, named.values())) < len(here):
             return {}, here

@@ -4,7 +4,7 @@ By counting alone: it has turned where two shares, before and after, tell what w
 things that are looked at some look turned by luck; so each has to tell the more, the more there are.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from math import log
 from typing import Final
 
@@ -14,22 +14,25 @@ _SINCE: Final = 2
 _SINCE_AMONG_MANY: Final = 3  # twice in a row some of many things are seen by luck
 
 
-def share_now(seen: Sequence[bool], among: int = 1) -> float:
+def share_now(seen: Sequence[bool], among: int = 1, known: Collection[int] = ()) -> float:
     """How often it holds by now, of times in order: since it turned, where it clearly turned. `among`: so many things
-    are looked at."""
-    turn = turned(seen, among)
+    are looked at; `known`: from these times on something is otherwise, as is known from elsewhere."""
+    turn = turned(seen, among, known)
     lately = seen[turn:]
     return sum(lately) / len(lately) if lately else 0.0
 
 
-def turned(seen: Sequence[bool], among: int = 1) -> int:
+def turned(seen: Sequence[bool], among: int = 1, known: Collection[int] = ()) -> int:
     """Since when it is otherwise than before, by what two shares tell better than one; 0 where it has not turned."""
-    n, total, ahead, found = len(seen), sum(seen), 0, (_CLEARLY + log(among), 0)
-    for at in range(1, n - (_SINCE if among == 1 else _SINCE_AMONG_MANY) + 1):
+    n, total, ahead, found = len(seen), sum(seen), 0, (0.0, 0)
+    since = _SINCE if among == 1 else _SINCE_AMONG_MANY
+    for at in range(1, n):
         ahead += seen[at - 1]
-        if abs(ahead / at - (total - ahead) / (n - at)) >= _APART:
+        least = _CLEARLY if at in known else _CLEARLY + log(among)
+        if (at in known or n - at >= since) and abs(ahead / at - (total - ahead) / (n - at)) >= _APART:
             told = _told(ahead, at) + _told(total - ahead, n - at) - _told(total, n)
-            found = max(found, (round(told, 6), at))
+            if told >= least:
+                found = max(found, (round(told, 6), at))
     return found[1]
 
 

@@ -108,6 +108,43 @@ def test_an_action_that_another_has_replaced_is_gone() -> None:
     assert not any(step.startswith("portal") for step in found)
 
 
+def test_an_action_that_is_refused_from_some_day_on_is_gone_as_soon_as_another_has_worked_twice() -> None:
+    def published(number: int) -> Run:
+        room = ROOMS[number % 6]
+        refused = deed(f"portal add {room}", ok=False, error="deprecated, use hub")
+        done: list[Deed | str] = [f"portal add {room}"] if number < 7 else [refused, f"hub add {room} --sla gold"]
+        return run(number, f"Publish {room}", f"lint {room}", *done)
+
+    found = steps(learnt([published(n) for n in range(9)]))
+    assert not any(step.startswith("portal") for step in found)
+    assert found[-1].startswith("hub add")
+
+
+def test_an_action_that_failed_once_and_works_again_stays() -> None:
+    def published(number: int) -> Run:
+        room = ROOMS[number % 6]
+        done: list[Deed | str] = [f"portal add {room}"]
+        if number == 5:
+            done = [deed(f"portal add {room}", ok=False, error="busy"), f"hub add {room}"]
+        return run(number, f"Publish {room}", f"lint {room}", *done)
+
+    assert steps(learnt([published(n) for n in range(9)]))[-1].startswith("portal add")
+
+
+def test_what_is_to_be_done_is_never_a_slot_filled_with_what_an_earlier_text_says() -> None:
+    """A subcommand that one subject alone has used is not shown, and no other value fits there either."""
+
+    def helped(number: int) -> Run:
+        room = ROOMS[number % 6]
+        odd = number in (1, 4)  # `bo` alone
+        way = Deed(f"help {'crane' if odd else 'tow'} {room}", "", (), True, "", frozenset(["crane", "tow"]))
+        return run(number, f"Stuck: {room}", f"look {room}", way, f"free {room}")
+
+    looked, way, freed = steps(learnt([helped(n) for n in range(9)]))
+    assert way == f"help tow {looked.split()[1]}"
+    assert freed
+
+
 def test_an_option_that_turned_out_badly_is_left_out_however_often_it_was_chosen() -> None:
     def drained(number: int) -> Run:
         room = ROOMS[number % 6]

@@ -15,7 +15,7 @@ from pipeline.stages.fold import POSITION_KEY, Output
 from pipeline.stages.patterns import PatternsFold
 from pipeline.topology import ARTIFACTS
 from tests.support.records import START_MS, LogRecord
-from tests.support.runs import run
+from tests.support.runs import run, tasks
 
 LOAD = ("dw describe t_{n}", "dw load t_{n} --region north")
 ROTATE = ("vault read k{n}", "vault write k{n} --days 30")
@@ -156,3 +156,16 @@ def test_a_stage_that_was_restored_says_what_one_that_went_on_says() -> None:
         each.take(runs[9:])
         each.rest()
     assert said(again.live()) == said(whole.live())
+
+
+def test_values_that_two_subjects_use_in_whatever_tasks_are_shown_and_one_subjects_never() -> None:
+    """Each port is taken by one subject in the one task; two of them another subject takes in the other."""
+    ports = ("Emden", "Kiel", "Wismar")
+    move = [run(n, [f"tms look sn-{n}", f"tms move sn-{n} --port {ports[n % 3]}"], f"Move sn-{n} to {ports[n % 3]}",
+                subject=f"u{n % 3}") for n in range(9)]  # fmt: skip
+    clear = [run(20 + n, [f"zoll look sn-{n}", f"zoll clear sn-{n} --port {ports[n % 2]}"],
+                 f"Clear sn-{n} in {ports[n % 2]}", subject=f"u{(n + 1) % 2}") for n in range(6)]  # fmt: skip
+    moving = next(found for found in tasks([*move, *clear]).values() if "move" in str(found.content))
+    shown = next(slot["like"] for name, slot in moving.content["slots"].items() if name == "port")
+    assert set(shown) == {"Emden", "Kiel"}
+    assert "Wismar" not in str(moving.content)
