@@ -111,7 +111,7 @@ def _step(order: int, step: Step) -> dict[str, Any]:
         "description": f"Run `{step.template.text}`",
         **_action(step.template),
         "tools_used": [step.template.program],
-        "optional": step.share < _MOST,
+        "optional": step.optional,
     }
 
 

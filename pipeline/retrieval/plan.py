@@ -67,6 +67,8 @@ class Plan:
     request: PackRequest
     terms: tuple[str, ...]
     """Distinct stems, sorted."""
+    shapes: tuple[str, ...]
+    """How the ids look that it names, likewise: what takes such ids is found by it."""
     classification: QueryClassification
     related: tuple[Related, ...] = ()
     """Stems near to them, the nearest first; episodes that have these are found too."""
@@ -93,11 +95,12 @@ def plan(request: PackRequest, embed: Embed | None = None) -> Plan:
     found = list(dict.fromkeys(words(request.query)))
     # The rarest words are unknown here; longer ones are likelier to be among them.
     kept = sorted(found, key=lambda word: (-len(word), word))[:QUERY_TERMS]
-    asked = tuple(sorted({*stems(kept), *shapes(request.query)[:QUERY_TERMS]}))
+    asked = tuple(sorted(set(stems(kept))))
     as_of = None if request.as_of is None else milliseconds(request.as_of)
     return Plan(
         request,
         asked,
+        tuple(sorted(set(shapes(request.query)))[:QUERY_TERMS]),
         classify(request.query, found),
         related(asked),
         artifacts=ARTIFACTS if as_of is None else LOOKED_AT,

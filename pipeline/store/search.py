@@ -228,7 +228,7 @@ class Search:
         corrected = view.knowledge.corrections.best(plan)
         return (
             episodes,
-            artifacts.best(plan.terms, plan.artifacts, plan.labels),
+            artifacts.best((*plan.terms, *plan.shapes), plan.artifacts, plan.labels),
             [*knowledge.best(plan.terms, plan.knowledge, plan.labels), *corrected],
             knowledge.newest(Kind.POLICY, plan.policies, plan.labels),
         )

@@ -14,6 +14,7 @@ from typing import Any
 
 import orjson
 
+from pipeline.compiler.registry import KINDS
 from pipeline.contracts.evidence import Contribution, EvidenceControl, evidence_key
 from pipeline.contracts.headers import KIND
 from pipeline.contracts.keys import tenant_partition
@@ -135,12 +136,13 @@ def _renamed(text: bytes, model: int, number: int) -> bytes:
 
 
 def _templates() -> list[list[dict[str, Any]]]:
-    """What the samples' sessions say, by pattern; those that one segment only speaks of last."""
+    """What the samples' sessions say, by pattern; those that one segment only speaks of last. Runs are left out: only
+    all of a tenant's together make patterns."""
     events = chain.from_iterable(by_session(sample_events()))
     ran = run(sessions_fold, events_log(events, 1)[0])
     found: dict[tuple[str, ...], dict[str, dict[str, Any]]] = defaultdict(dict)
     for said in ran.contributions:
-        if not said.get("withdrawn"):
+        if not said.get("withdrawn") and KINDS[said["pattern_type"]].group is None:
             pattern = said["tenant_id"], said["pattern_type"], said["pattern_key"]
             found[pattern][said["segment_id"]] = said
     full = [list(segments.values()) for segments in found.values() if len(segments) >= COMMON]

@@ -17,7 +17,7 @@ from pipeline.stages.executor import Executor
 from pipeline.stages.pattern_state import pattern_of
 from pipeline.stages.patterns import PatternsFold
 from pipeline.topology import ARTIFACTS
-from tests.support.evidence import control, gift_of, histories, import_record, records, success
+from tests.support.evidence import control, gift_of, histories, import_record, records, recovered, success
 from tests.support.inprocess import Ran, law_five, run
 from tests.support.records import START_MS, LogRecord
 from tests.support.sessions import interleaved
@@ -57,7 +57,7 @@ def test_at_its_bound_a_tenant_keeps_the_same_sample_whatever_came_first(dice: r
 def test_a_flood_of_one_tenants_patterns_takes_no_place_from_another(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("pipeline.stages.pattern_state.TENANT_CONTRIBUTIONS", 16)
     theirs = [success(n, tenant_id="globex") for n in range(12)]
-    flood = [success(n, pattern=f"one-off {n}") for n in range(200)]
+    flood = [recovered(n, f"one-off {n}") for n in range(200)]
     alone, beside = spoken(records(theirs)), spoken(records([*flood[:100], *theirs, *flood[100:]]))
     assert {k: v for k, v in kept(beside).items() if v.tenant_id == "globex"} == kept(alone)
     assert len(kept(beside)) == 16 + 12
@@ -68,7 +68,7 @@ def test_a_flood_of_one_tenants_patterns_takes_no_place_from_another(monkeypatch
 @given(seed=st.integers(0, 2**32))
 def test_contributions_of_a_partition_are_bounded_in_bytes_and_no_tenant_within_its_share_loses_any(seed: int) -> None:
     dice, bound, before = random.Random(seed), 20_000, Counter[str]()
-    told = [success(n, pattern=f"p {n % 7}", tenant_id=dice.choice(("a", "b", "b", "b"))) for n in range(90)]
+    told = [recovered(n, f"p {n % 7}", dice.choice(("a", "b", "b", "b"))) for n in range(90)]
     told += [success(n, tenant_id="quiet") for n in range(3)]
     dice.shuffle(told)
     with pytest.MonkeyPatch.context() as patch:
@@ -94,7 +94,7 @@ def test_which_contributions_go_does_not_depend_on_batches_and_restarts(monkeypa
     monkeypatch.setattr("pipeline.stages.pattern_state.PARTITION_CONTRIBUTION_BYTES", 20_000)
     for seed in range(3):
         dice = random.Random(seed)
-        told = [success(n, pattern=f"p {n % 5}", tenant_id=dice.choice("abc")) for n in range(80)]
+        told = [recovered(n, f"p {n % 5}", dice.choice("abc")) for n in range(80)]
         evidence = records([*told, *dice.sample(told, 20)])
         whole = run(PatternsFold, evidence)
         assert whole.counts["contribution_out_of_partition"] > 10
@@ -108,8 +108,8 @@ def test_what_says_who_goes_next_is_no_longer_than_twice_what_is_kept(monkeypatc
     monkeypatch.setattr("pipeline.stages.pattern_state._LEFT", 8)
     fold = PatternsFold()
     executor = Executor(fold, 0)
-    full = [success(n, pattern=f"pattern {n % 5}") for n in range(60)]
-    better = sorted((success(n, pattern="pattern 0") for n in range(100, 600)), key=rank, reverse=True)
+    full = [recovered(n, f"pattern {n % 5}") for n in range(60)]
+    better = sorted((recovered(n, "pattern 0") for n in range(100, 600)), key=rank, reverse=True)
     for record in records([*full, *better]):
         executor.run([record])
         assert len(fold._maps._highest.get("acme", ())) <= 2 * 16 + 8
@@ -120,8 +120,8 @@ def test_a_pattern_that_a_flood_leaves_no_evidence_is_forgotten_with_all_its_ver
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("pipeline.stages.pattern_state.TENANT_CONTRIBUTIONS", 16)
-    learnt = [success(n) for n in range(6)]
-    flood = [success(n, pattern=f"one-off {n}") for n in range(100, 2_100)]
+    learnt = [recovered(n, "timeout") for n in range(6)]
+    flood = [recovered(n, f"one-off {n}") for n in range(100, 2_100)]
     before = run(PatternsFold, [*records(learnt), control("tick", PATTERN_DEBOUNCE_MS, 6)])
     assert len(after_compaction(before)) == 1
     after = spoken([*records(learnt), control("tick", PATTERN_DEBOUNCE_MS, 6), *records([*learnt, *flood])[6:]])

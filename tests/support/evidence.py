@@ -7,7 +7,8 @@ from typing import Any
 
 import orjson
 
-from pipeline.compiler import task_schema
+from pipeline.compiler import failure_playbook, task_schema
+from pipeline.compiler.extract import contributions
 from pipeline.compiler.tasks import runs
 from pipeline.contracts.evidence import Archive, Contribution, EvidenceControl, Pattern, SegmentOutcome, evidence_key
 from pipeline.contracts.fingerprint import Import
@@ -15,6 +16,7 @@ from pipeline.contracts.headers import KIND
 from pipeline.topology import EVIDENCE
 from tests.support.inprocess import barrier_record, run, sessions_fold
 from tests.support.records import START_MS, LogRecord, log
+from tests.support.segments import Script
 from tests.support.sessions import interleaved, session
 
 
@@ -89,6 +91,17 @@ def success(number: int, task: str = "deploy", tenant_id: str = "acme") -> Contr
     )  # fmt: skip
 
 
+def recovered(number: int, pattern_key: str, tenant_id: str = "acme") -> Contribution:
+    """In session `number` a step failed, and worked once something else was done."""
+    made = Script(f"session-{number}", tenant=tenant_id)
+    made.user("Deploy the service")
+    made.tool("apply", ok=False, error="timed out", kind="Timeout")
+    made.tool("restart")
+    made.tool("apply")
+    (one,) = (c for c in contributions(made.segment()) if c.pattern_type == failure_playbook.NAME)
+    return one.model_copy(update={"pattern_key": pattern_key})
+
+
 def made_by(told: Contribution) -> Pattern:
     """The pattern that something is published of: a contribution's own, of a run the task that begins with it."""
     return task_of(told) if told.pattern_type == runs.NAME else told.pattern
@@ -99,9 +112,9 @@ def task_of(first: Contribution) -> Pattern:
     return next(pattern for pattern in runs.group([first]) if pattern.type == task_schema.NAME)
 
 
-def records(contributions: Iterable[Contribution], pace_ms: int = 0) -> list[LogRecord]:
+def records(said: Iterable[Contribution], pace_ms: int = 0) -> list[LogRecord]:
     """One after the other, so many milliseconds apart."""
     return [
         LogRecord(0, n, START_MS + n * pace_ms, evidence_key(one).encode(), one.to_json(), [(KIND, b"contribution")])
-        for n, one in enumerate(contributions)
+        for n, one in enumerate(said)
     ]

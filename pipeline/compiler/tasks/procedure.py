@@ -20,7 +20,7 @@ from pipeline.compiler.tasks.turning import share_now
 from pipeline.segments.commands import Simple, within, wordlike
 
 _OFTEN: Final = 0.5
-_MOST: Final = 0.8
+MOST: Final = 0.8
 _WORSE: Final = 0.3
 _FEW: Final = 2
 _PART: Final = 100  # simple commands of one line, by their place
@@ -34,6 +34,12 @@ class Step(NamedTuple):
     template: Template
     share: float
     """Of the good runs, since it came up."""
+    told: bool
+    """Users have asked for it."""
+
+    @property
+    def optional(self) -> bool:
+        return self.share < MOST and not self.told
 
 
 class Procedure(NamedTuple):
@@ -63,11 +69,13 @@ def procedure(runs: Sequence[Run]) -> Procedure | None:
     acts = [instance for run in good for instance in last_of(run, options)]
     every_act = templates(acts, goals_said)
     since = _since_something_ended(every_act, runs, options)
-    found = [(template, _share(template, good, len(every_act), since)) for template in every_act]
-    often = (Step(template, share) for template, share in found if share >= _OFTEN)
-    kept = [step for step in often if step.share >= _MOST or not _unclear(step.template)]
+    told = tuple(text for run in runs for text in run.told)
+    often = [
+        step for step in (_step(each, good, len(every_act), since, told) for each in every_act) if step.share >= _OFTEN
+    ]
+    kept = [step for step in often if step.share >= MOST or not _unclear(step.template)]
     steps = _in_order([step for step in kept if not _brings_trouble(step, kept, runs, options)], good)
-    if not any(step.share >= _MOST for step in steps):
+    if not any(step.share >= MOST for step in steps):
         return None
     for step in steps:
         step.template.fill(runs, options)
@@ -89,7 +97,7 @@ def verdict(found: Procedure, run: Run) -> bool | None:
             done = next((i for i, step in enumerate(found.steps) if step.template.covers(simple)), None)
             if done is None:
                 continue
-            if done > at and any(step.share >= _MOST for step in found.steps[at:done]):
+            if done > at and any(step.share >= MOST for step in found.steps[at:done]):
                 return None
             if deed.ok is not False:
                 at = max(at, done + 1)
@@ -116,9 +124,12 @@ def _head(simple: Simple, seen: frozenset[str], goal: str) -> tuple[str, ...]:
     return (simple.program, *named)
 
 
-def _share(template: Template, good: Sequence[Run], among: int, since: Collection[int]) -> float:
+def _step(template: Template, good: Sequence[Run], among: int, since: Collection[int], told: Sequence[str]) -> Step:
+    """What users have asked for came up by no chance."""
     having = {one.run.name for one in template.instances}
-    return share_now([run.name in having for run in good], among, since)
+    seen = [run.name in having for run in good]
+    wanted = any(template.meant_by(text) for text in told)
+    return Step(template, share_now(seen, among, {*since, seen.index(True)} if wanted else since), wanted)
 
 
 def _since_something_ended(found: Sequence[Template], runs: Sequence[Run], options: frozenset[str]) -> set[int]:
@@ -144,7 +155,7 @@ def _unclear(template: Template) -> bool:
 
 def _brings_trouble(step: Step, steps: Sequence[Step], runs: Sequence[Run], options: frozenset[str]) -> bool:
     """Whether runs do without it, and fail more often after it than without it: an option that turned out badly."""
-    if step.share >= _MOST:
+    if not step.optional:
         return False
     others = [each.template for each in steps if each is not step]
     after: dict[bool, list[bool]] = {True: [], False: []}

@@ -25,6 +25,7 @@ _GOAL: Final = 400
 _LINE: Final = 400
 _ERROR: Final = 160
 _SEEN: Final = 12
+_TOLD: Final = 4
 _FEATURES: Final = 256
 _LEVELS: Final = 3
 _STEM: Final = 5
@@ -58,6 +59,8 @@ class Run(NamedTuple):
     good: bool
     asked: tuple[str, ...]
     deeds: tuple[Deed, ...]
+    told: tuple[str, ...] = ()
+    """What users said to what was being done, in lower case."""
     common: frozenset[str] = frozenset()
     """Values of it that are no single person's: two subjects of the tenant have used them, in whatever task."""
 
@@ -92,8 +95,15 @@ def body(segment: Segment, actions: Sequence[Action]) -> dict[str, Any] | None:
         "said": sorted(_said(asked, values))[:_FEATURES],
         "done": sorted(done)[:_FEATURES],
         "acts": acts,
+        "told": [shorten(text, _GOAL) for text in _told(segment.steps, acted[0].position)][:_TOLD],
         "subject": next((step.subject for step in segment.steps if step.subject), ""),
     }
+
+
+def _told(steps: Sequence[Step], first: int) -> list[str]:
+    """What users said to what was being done."""
+    texts = (step.text for step in steps[first:] if step.role is Role.FEEDBACK or _is_wish(step))
+    return list(dict.fromkeys(text for text in texts if text))
 
 
 def _is_wish(step: Step) -> bool:
@@ -131,6 +141,7 @@ def run_of(contribution: Contribution) -> Run:
         contribution.outcome is SegmentOutcome.SUCCESS,
         tuple(body.get("asked", ())),
         tuple(map(_read, body.get("acts", ()))),
+        tuple(text.casefold() for text in body.get("told", ())),
         frozenset(body.get("common", ())),
     )
 
