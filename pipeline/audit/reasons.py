@@ -156,10 +156,16 @@ def missing(words: str, records: Iterable[StateRecord], tenant: str) -> list[Abs
 def _evidence(maps: Mapping[str, Sequence[Contribution]]) -> dict[str, Sequence[Contribution]]:
     """What the artifacts of each pattern are compiled from: its own contributions, or those that make it."""
     found: dict[str, Sequence[Contribution]] = {}
+    making: dict[tuple[str, str], list[Contribution]] = defaultdict(list)
     for key, told in maps.items():
         tenant_id, pattern = split_pattern(key)
-        group = KINDS[pattern.type].group
-        made = group(counting(told)) if group is not None else {pattern: told}
+        if KINDS[pattern.type].group is not None:
+            making[tenant_id, pattern.type] += counting(told)
+        elif pattern.type in ARTIFACT_TYPES:
+            found[key] = told
+    for (tenant_id, kind), told in making.items():
+        group = KINDS[kind].group
+        made = group(told) if group is not None else {}
         found |= {state_key(tenant_id, each): own for each, own in made.items() if each.type in ARTIFACT_TYPES}
     return found
 

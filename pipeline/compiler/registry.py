@@ -44,9 +44,9 @@ ARTIFACT_TYPES: Final[Mapping[str, ArtifactType]] = {
 }
 
 
-def whole(kind: str) -> Pattern:
-    """The one pattern of a kind whose contributions make those of others."""
-    return Pattern(kind, runs.KEY)
+def whole(kind: str) -> list[Pattern]:
+    """The patterns of a kind whose contributions together make those of others; the first one speaks for all."""
+    return [Pattern(kind, key) for key in runs.KEYS]
 
 
 def knows(name: str) -> bool:

@@ -42,7 +42,10 @@ _LOOKS: Final = ("inspect", "plan")
 def extract(segment: Segment, outcome: SegmentOutcome, actions: Sequence[Action]) -> list[Extracted]:
     goal = goal_messages(segment.steps)
     said = goal_intent(goal)
-    task, ran = intent_key(said.classes, goal), runs.extract(segment, outcome, actions)
+    task, ran = (
+        intent_key(said.classes, goal),
+        [one for one in runs.extract(segment, outcome, actions) if one.key == runs.KEY],
+    )
     if not task or not ran:
         return []
     wanted = content_words(goal[0].text)

@@ -121,8 +121,11 @@ class PatternsFold:
             self._speak_later(tx, pattern_of(gone), trace)
 
     def _speak_later(self, tx: Tx, pattern: str, trace: str) -> None:
-        if not speaks(split_pattern(pattern)[1].type):
+        tenant_id, (kind, _) = split_pattern(pattern)
+        if not speaks(kind):
             return
+        if KINDS[kind].group is not None:
+            pattern = state_key(tenant_id, whole(kind)[0])
         state: PatternState = tx.get(pattern) or PatternState()
         if state.speak_at is None:
             speak_at = tx.clock + self._maps.pause_ms(pattern)
@@ -137,7 +140,7 @@ class PatternsFold:
         if kind is not None and kind.group is not None:
             self._say_what_they_make(tx, key, tenant_id, state)
         elif kind is not None and kind.made_of:
-            made = self._made(tx, state_key(tenant_id, whole(kind.made_of)))
+            made = self._made(tx, tenant_id, kind.made_of)
             if made is not None:
                 self._say(tx, key, state, made.get(pattern, []), state.trace)
         else:
@@ -146,7 +149,7 @@ class PatternsFold:
     def _say_what_they_make(self, tx: Tx, key: str, tenant_id: str, state: PatternState) -> None:
         """Each pattern that the contributions make by now, and each that they made before."""
         tx.put(key, None)
-        made = self._made(tx, key)
+        made = self._made(tx, tenant_id, split_pattern(key)[1].type)
         if made is None:
             return
         evidence = {state_key(tenant_id, pattern): own for pattern, own in made.items()}
@@ -159,11 +162,13 @@ class PatternsFold:
         for each in self._maps.gone(key):
             self._say(tx, each, tx.get(each).model_copy(update={"evidence": ""}), [], state.trace)
 
-    def _made(self, tx: Tx, key: str) -> Mapping[Pattern, list[Contribution]] | None:
-        """The patterns that the contributions of another make; None where that cannot be told."""
-        group = KINDS[split_pattern(key)[1].type].group
+    def _made(self, tx: Tx, tenant_id: str, kind: str) -> Mapping[Pattern, list[Contribution]] | None:
+        """The patterns that a kind's contributions make; None where that cannot be told."""
+        group = KINDS[kind].group
         assert group is not None
-        return attempt(tx, "pattern_not_compiled", None, group, counting(list(self._maps.of(key).values())))
+        maps = (self._maps.of(state_key(tenant_id, pattern)) for pattern in whole(kind))
+        told = [each for entries in maps for each in counting(list(entries.values()))]
+        return attempt(tx, "pattern_not_compiled", None, group, told)
 
     def _say(self, tx: Tx, key: str, state: PatternState, evidence: list[Contribution], trace: str) -> None:
         tenant_id, pattern = split_pattern(key)

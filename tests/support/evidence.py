@@ -86,7 +86,7 @@ def success(number: int, task: str = "deploy", tenant_id: str = "acme") -> Contr
         body={
             "goal": f"Please {task} the service", "asked": [f"Please {task} the service"],
             "said": [task, "service"], "done": tools, "acts": [["", tool, [], 1, "", []] for tool in tools],
-            "subject": "", "actions": 3, "states": [],
+            "told": [], "subject": "", "actions": 3, "states": [],
         },
     )  # fmt: skip
 

@@ -65,6 +65,8 @@ class Pattern:
     """It has once spoken with nothing left in its map."""
     maker: "Pattern | None" = None
     """Whose contributions make it; it has none of its own."""
+    beside: "list[Pattern]" = field(default_factory=list)
+    """Of one that makes others: whose contributions it takes as well."""
     _makes: dict[int, dict[str, list[Contribution]]] = field(default_factory=dict)
     """What its contributions made of other patterns, by the offset before which they came."""
     _read: dict[bytes, Contribution] = field(default_factory=dict)
@@ -90,7 +92,8 @@ class Pattern:
         if before not in self._makes:
             group = KINDS[split_key(self.text)[0]].group
             assert group is not None
-            made = group(counting(self.evidence(before)))
+            told = [each for one in (self, *self.beside) for each in counting(one.evidence(before))]
+            made = group(told)
             self._makes[before] = {pattern.text: own for pattern, own in made.items()}
         return self._makes[before]
 
@@ -180,6 +183,7 @@ class Patterns:
     def add_made(self) -> None:
         """The patterns that contributions of others make by now, once all is read."""
         for pattern in [one for one in self.patterns.values() if one.spoke and _makes(one.text)]:
+            self._maker(pattern.tenant_id, split_key(pattern.text)[0])
             for text in pattern.makes(max(pattern.spoke)):
                 self._pattern(pattern.tenant_id, text)
 
@@ -189,7 +193,7 @@ class Patterns:
         kind = KINDS.get(split_key(text)[0])
         if kind is None or not kind.made_of:
             return None
-        maker = self._pattern(tenant_id, whole(kind.made_of).text)
+        maker = self._maker(tenant_id, kind.made_of)
         if offset not in maker.spoke or text not in maker.makes(offset):
             return None
         self._gone[tenant_id] += 1
@@ -201,10 +205,14 @@ class Patterns:
         name = join_key(tenant_id, text)
         if name not in self.patterns:
             kind = KINDS.get(split_key(text)[0])
-            made = kind is not None and kind.made_of
-            maker = self._pattern(tenant_id, whole(kind.made_of).text) if kind is not None and made else None
+            maker = self._maker(tenant_id, kind.made_of) if kind is not None and kind.made_of else None
             self.patterns[name] = Pattern(tenant_id, text, maker=maker)
         return self.patterns[name]
+
+    def _maker(self, tenant_id: str, kind: str) -> Pattern:
+        first, *beside = (self._pattern(tenant_id, pattern.text) for pattern in whole(kind))
+        first.beside = beside
+        return first
 
     def _read(self, row: Row) -> Rejection | None:
         if row.value is None:
@@ -277,8 +285,11 @@ class Patterns:
 
     def _speak_later(self, pattern: Pattern) -> None:
         """After a pause, the longer the more contributions it has with this one; never where it is not compiled."""
-        if not speaks(split_key(pattern.text)[0]):
+        kind = split_key(pattern.text)[0]
+        if not speaks(kind):
             return
+        if KINDS[kind].group is not None:
+            pattern = self._maker(pattern.tenant_id, kind)
         if pattern.speak_at is None:
             pattern.speak_at = self.clock + max(PATTERN_DEBOUNCE_MS, CONTRIBUTION_DEBOUNCE_MS * len(pattern.kept))
             heapq.heappush(self._timers, (pattern.speak_at, f"p/{join_key(pattern.tenant_id, pattern.text)}"))

@@ -69,10 +69,9 @@ def procedure(runs: Sequence[Run]) -> Procedure | None:
     acts = [instance for run in good for instance in last_of(run, options)]
     every_act = templates(acts, goals_said)
     since = _since_something_ended(every_act, runs, options)
-    told = tuple(text for run in runs for text in run.told)
-    often = [
-        step for step in (_step(each, good, len(every_act), since, told) for each in every_act) if step.share >= _OFTEN
-    ]
+    told = [run for run in runs if run.told]
+    found = [_step(each, good, len(every_act), since, told) for each in every_act]
+    often = [step for step in found if step.share >= _OFTEN]
     kept = [step for step in often if step.share >= MOST or not _unclear(step.template)]
     steps = _in_order([step for step in kept if not _brings_trouble(step, kept, runs, options)], good)
     if not any(step.share >= MOST for step in steps):
@@ -124,12 +123,19 @@ def _head(simple: Simple, seen: frozenset[str], goal: str) -> tuple[str, ...]:
     return (simple.program, *named)
 
 
-def _step(template: Template, good: Sequence[Run], among: int, since: Collection[int], told: Sequence[str]) -> Step:
-    """What users have asked for came up by no chance."""
+def _step(template: Template, good: Sequence[Run], among: int, since: Collection[int], told: Sequence[Run]) -> Step:
+    """What users have told to do, and what has been done since then, is a step however seldom that was; what they spoke
+    of and nobody has done since then is none."""
     having = {one.run.name for one in template.instances}
-    seen = [run.name in having for run in good]
-    wanted = any(template.meant_by(text) for text in told)
-    return Step(template, share_now(seen, among, {*since, seen.index(True)} if wanted else since), wanted)
+    told = [run for run in told if any(map(template.meant_by, run.told))]
+    spoken_of = {sum(run.at < each.at for run in good) for each in told}
+    share = share_now([run.name in having for run in good], among, {*since, *spoken_of})
+    if not told:
+        return Step(template, share, told=False)
+    corrected = {run.name for run in told} - having
+    obeyed = [run.name in having for run in good if run.at >= told[0].at and run.name not in corrected]
+    now = _share_of(obeyed) if obeyed else 0.0
+    return Step(template, max(share, now), told=now >= _OFTEN)
 
 
 def _since_something_ended(found: Sequence[Template], runs: Sequence[Run], options: frozenset[str]) -> set[int]:

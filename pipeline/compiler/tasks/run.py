@@ -7,7 +7,7 @@ weight where runs are compared. Nothing fails.
 
 import re
 import unicodedata
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final, NamedTuple
 
 from pipeline.contracts.event_types import ACTS, Role
@@ -26,12 +26,17 @@ _LINE: Final = 400
 _ERROR: Final = 160
 _SEEN: Final = 12
 _TOLD: Final = 4
+_THANKS: Final = 2  # words
+MEANT: Final = 2
+"""Who says so many of an act's words speaks of it."""
 _FEATURES: Final = 256
 _LEVELS: Final = 3
 _STEM: Final = 5
 _WORD: Final = re.compile(r"[^\W\d_]+")
 _UNSPACED: Final = re.compile("[\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]+")
-_AROUND: Final = ".,!?:;()'\"`"
+_SPOKEN: Final = re.compile(r"\w\w+")
+_SPELT: Final = str.maketrans({"ä": "ae", "ö": "oe", "ü": "ue", "å": "aa", "æ": "ae", "ø": "oe"})
+AROUND: Final = ".,!?:;()'\"`"
 
 
 class Deed(NamedTuple):
@@ -62,13 +67,21 @@ class Run(NamedTuple):
     told: tuple[str, ...] = ()
     """What users said to what was being done, in lower case."""
     common: frozenset[str] = frozenset()
-    """Values of it that are no single person's: two subjects of the tenant have used them, in whatever task."""
+    """Values of it that are no single person's: two of the tenant's subjects have used or named them."""
+    named: frozenset[str] = frozenset()
+    """Of these the ones that somebody has named when telling what to do."""
 
     @property
     def values(self) -> set[str]:
         """Whatever stood in an act beside its program and the names of its options."""
         parts = [part for deed in self.deeds for part in deed.parts(frozenset())]
         return {value for part in parts for value in (*part.words, *(v for _, v in part.options)) if value}
+
+
+def told(segment: Segment) -> dict[str, Any] | None:
+    """The body of a segment in which nothing was done: what users said. None where they said nothing."""
+    texts = _told(segment.steps, 0)
+    return {"told": texts, "subject": _subject(segment)} if texts else None
 
 
 def body(segment: Segment, actions: Sequence[Action]) -> dict[str, Any] | None:
@@ -95,15 +108,32 @@ def body(segment: Segment, actions: Sequence[Action]) -> dict[str, Any] | None:
         "said": sorted(_said(asked, values))[:_FEATURES],
         "done": sorted(done)[:_FEATURES],
         "acts": acts,
-        "told": [shorten(text, _GOAL) for text in _told(segment.steps, acted[0].position)][:_TOLD],
-        "subject": next((step.subject for step in segment.steps if step.subject), ""),
+        "told": _told(segment.steps, acted[0].position),
+        "subject": _subject(segment),
     }
 
 
 def _told(steps: Sequence[Step], first: int) -> list[str]:
-    """What users said to what was being done."""
-    texts = (step.text for step in steps[first:] if step.role is Role.FEEDBACK or _is_wish(step))
-    return list(dict.fromkeys(text for text in texts if text))
+    """What users said from this step on: neither a question nor a word of thanks."""
+    texts = (step.text.strip() for step in steps[first:] if step.role is Role.FEEDBACK or _is_wish(step))
+    told = dict.fromkeys(text for text in texts if not text.endswith("?") and len(_WORD.findall(text)) > _THANKS)
+    return [shorten(text, _GOAL) for text in told][:_TOLD]
+
+
+def spoken_words(texts: Iterable[str]) -> set[str]:
+    """In lower case, and as who has no other letters writes them: `rücksprache`, `ruecksprache`."""
+    words = {word for text in texts for word in _SPOKEN.findall(text.casefold())}
+    return words | {word.translate(_SPELT) for word in words if not word.isascii()}
+
+
+def act_words(act: Simple) -> set[str]:
+    """By which one would speak of it."""
+    values = (value for _, value in act.options if value)
+    return spoken_words((act.program, *act.words, *(key for key, _ in act.options), *values))
+
+
+def _subject(segment: Segment) -> str:
+    return next((step.subject for step in segment.steps if step.subject), "")
 
 
 def _is_wish(step: Step) -> bool:
@@ -143,6 +173,7 @@ def run_of(contribution: Contribution) -> Run:
         tuple(map(_read, body.get("acts", ()))),
         tuple(text.casefold() for text in body.get("told", ())),
         frozenset(body.get("common", ())),
+        frozenset(body.get("named", ())),
     )
 
 
@@ -173,7 +204,7 @@ def _said(texts: Sequence[str], values: set[str]) -> set[str]:
     found: set[str] = set()
     for text in texts:
         for token in unicodedata.normalize("NFKC", text).casefold()[:STEP_TEXT].split():
-            if token.strip(_AROUND) in values or (any(map(str.isdigit, token)) and not _UNSPACED.search(token)):
+            if token.strip(AROUND) in values or (any(map(str.isdigit, token)) and not _UNSPACED.search(token)):
                 continue
             for word in _WORD.findall(token):
                 pieces = _UNSPACED.findall(word)

@@ -6,7 +6,7 @@ its runs: that one stays the first as others come. Nothing fails.
 """
 
 import hashlib
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from typing import Final
 
@@ -14,7 +14,7 @@ from pipeline.compiler import task_schema
 from pipeline.compiler.model import Extracted, Kind
 from pipeline.compiler.tasks import own_values
 from pipeline.compiler.tasks.likeness import known, tasks
-from pipeline.compiler.tasks.run import body, run_of
+from pipeline.compiler.tasks.run import AROUND, MEANT, act_words, body, run_of, spoken_words, told
 from pipeline.compiler.tasks.slots import SESSIONS
 from pipeline.contracts.event_types import Role
 from pipeline.contracts.evidence import Contribution, Pattern, Segment, SegmentOutcome, segment_rank
@@ -26,14 +26,19 @@ from pipeline.segments.pairing import Action
 NAME: Final = task_schema.MADE_OF
 KEY: Final = "1"
 """The form of the body, for contributions of another form would have another key."""
+TOLD: Final = f"{KEY}:told"
+"""Of segments in which nothing was done: users may have said how it is to be done. They take no place of a run."""
+KEYS: Final = (KEY, TOLD)
 _STATES: Final = 4
 
 
 def extract(segment: Segment, outcome: SegmentOutcome, actions: Sequence[Action]) -> list[Extracted]:
+    goal = goal_messages(segment.steps)
     run = body(segment, actions)
     if run is None:
-        return []
-    goal = goal_messages(segment.steps)
+        said = told(segment)
+        source = [m.event_id for m in goal]
+        return [Extracted(key=TOLD, source_events=source, outcome=outcome, tags=[], body=said)] if said else []
     states = (step.text for step in segment.steps if step.role is Role.STATE and step.text)
     done = [action.events[0] for action in actions if action.verb]
     heard = [step.event_id for step in segment.steps if step.role is Role.FEEDBACK]
@@ -55,29 +60,67 @@ def extract(segment: Segment, outcome: SegmentOutcome, actions: Sequence[Action]
 
 def group(contributions: Sequence[Contribution]) -> dict[Pattern, list[Contribution]]:
     """The patterns of a tenant's tasks, each with the runs that it is learnt from, in event-time order."""
-    by_name = {join_key(c.session_id, c.segment_id): c for c in _with_common_values(contributions)}
+    told = [c for c in contributions if c.pattern_key == TOLD]
+    done = [c for c in contributions if c.pattern_key == KEY]
+    by_name = {join_key(c.session_id, c.segment_id): c for c in _with_common_values(done, told)}
     runs = [
         known(name, segment_rank(c.session_id, c.segment_id), c.body["said"], c.body["done"])
         for name, c in by_name.items()
     ]
     found = {}
+    meant = _Meant(told)
     for names in tasks(runs):
-        own = sorted((by_name[name] for name in names), key=lambda c: (c.first_at, c.contribution_id))
+        own = sorted((by_name[name] for name in names), key=in_time)
         task = _task(own[0])
-        found[Pattern(task_schema.NAME, task)] = found[Pattern(own_values.NAME, task)] = own
+        found[Pattern(own_values.NAME, task)] = own
+        found[Pattern(task_schema.NAME, task)] = sorted([*own, *meant.by(own)], key=in_time)
     return found
 
 
-def _with_common_values(contributions: Sequence[Contribution]) -> Iterator[Contribution]:
-    """Each with those of its values that are no single person's: two sessions have used them, and two subjects."""
+def in_time(c: Contribution) -> tuple[int, str]:
+    return c.first_at, c.contribution_id
+
+
+class _Meant:
+    """What was told, by the words of it."""
+
+    def __init__(self, told: Sequence[Contribution]) -> None:
+        self._told = told
+        self._by_word: dict[str, list[int]] = defaultdict(list)
+        for number, c in enumerate(told):
+            for word in spoken_words(c.body["told"]):
+                self._by_word[word].append(number)
+
+    def by(self, runs: Sequence[Contribution]) -> list[Contribution]:
+        """What has two words in common with something that was done in these runs."""
+        acts = {part for c in runs for deed in run_of(c).deeds for part in deed.parts(frozenset())}
+        found: set[int] = set()
+        for act in acts:
+            shared = Counter(number for word in act_words(act) for number in self._by_word.get(word, ()))
+            found.update(number for number, words in shared.items() if words >= MEANT)
+        return [self._told[number] for number in sorted(found)]
+
+
+def _with_common_values(contributions: Sequence[Contribution], told: Sequence[Contribution]) -> Iterator[Contribution]:
+    """Each with those of its values that are no single person's: two subjects have used them, or named them when they
+    told what to do; two sessions where no subjects are known."""
     values = [run_of(c).values for c in contributions]
     used: dict[str, set[str]] = defaultdict(set)
     for c, own in zip(contributions, values, strict=True):
         for value in own:
             used[value].add(c.body["subject"] or c.session_id)
+    named: dict[str, set[str]] = defaultdict(set)
+    for c in (*contributions, *told):
+        for value in used.keys() & _values_in(c.body["told"]):
+            named[value].add(c.body["subject"] or c.session_id)
     for c, own in zip(contributions, values, strict=True):
-        common = sorted(value for value in own if len(used[value]) >= SESSIONS)
-        yield c.saying(common=common) if common else c
+        common = sorted(value for value in own if len(used[value] | named[value]) >= SESSIONS)
+        by_others = [value for value in common if named[value]]
+        yield c.saying(common=common, named=by_others) if common else c
+
+
+def _values_in(texts: Sequence[str]) -> set[str]:
+    return spoken_words(texts) | {token.strip(AROUND) for text in texts for token in text.split()}
 
 
 def _task(first: Contribution) -> str:

@@ -84,15 +84,17 @@ def supported(pairs: Pairs, least: int = SESSIONS) -> dict[str, int]:
     sessions: dict[str, set[str]] = defaultdict(set)
     subjects: dict[str, set[str]] = defaultdict(set)
     common: set[str] = set()
+    named: set[str] = set()
     for value, one in pairs:
         sessions[value].add(one.run.session)
         subjects[value].add(one.run.subject)
         common.update(one.run.common)
+        named.update(one.run.named)
     known = any(one.run.subject for _, one in pairs)
     return {
         value: len(own)
         for value, own in sessions.items()
-        if (len(own) >= least and value in common)
+        if (len(own) + (value in named) >= least and value in common)
         or (len(own) >= SESSIONS and (not known or len(subjects[value]) >= SESSIONS))
     }
 
@@ -266,4 +268,5 @@ def unified(slots: Iterable[Slot]) -> Mapping[str, Sequence[Slot]]:
 
 def _agree(mine: Mapping[str, str], other: Mapping[str, str]) -> bool:
     common = mine.keys() & other.keys()
-    return len(common) >= SESSIONS and sum(mine[run] == other[run] for run in common) >= _SAME * len(common)
+    enough = min(SESSIONS, len(mine), len(other))
+    return len(common) >= max(enough, 1) and sum(mine[run] == other[run] for run in common) >= _SAME * len(common)

@@ -4,13 +4,12 @@ In: acts that did not fail. Out: templates. By counting alone, and a function of
 known by name. Nothing fails.
 """
 
-import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from pipeline.compiler.tasks.run import Run
+from pipeline.compiler.tasks.run import MEANT, Run, spoken_words
 from pipeline.compiler.tasks.slots import (
     FROM_OUTSIDE,
     SESSIONS,
@@ -28,9 +27,7 @@ from pipeline.segments.commands import Simple, quoted, within, wordlike
 
 _OFTEN: Final = 0.5  # an option that so many have belongs to the template
 _FORMS: Final = 0.6
-_MEANT: Final = 2
 _LETTER: Final = 2  # `-n` is in many a text
-_PARTS: Final = re.compile(r"\w+")
 
 
 @dataclass(slots=True, eq=False)
@@ -60,15 +57,14 @@ class Template:
         return all(key in given and (not isinstance(value, str) or given[key] == value) for key, value in self.options)
 
     def meant_by(self, text: str) -> bool:
-        """Whether a text, in lower case, speaks of it: names two of its words or one option as it is written."""
-        words = [self.program, *(word for word in self.words if isinstance(word, str))]
+        """Whether a text, in lower case, speaks of it: has two of its words, or an option as it is written."""
+        words = (word for word in self.words if isinstance(word, str))
+        constants = (value for _, value in self.options if isinstance(value, str))
         keys = [key for key, _ in self.options]
-        values = [value for _, value in self.options if isinstance(value, str)]
-        plain = {" ".join(_PARTS.findall(word.casefold())) for word in (*words, *keys, *values)} - {""}
-        said = " ".join(_PARTS.findall(text))
-        return sum(within(word, said) for word in plain) >= _MEANT or any(
-            len(key) > _LETTER and within(key, text) for key in keys if not self.tool
-        )
+        own = spoken_words((self.program, *words, *keys, *constants))
+        if len(own & spoken_words([text])) >= MEANT:
+            return True
+        return not self.tool and any(len(key) > _LETTER and within(key, text) for key in keys)
 
     def fill(self, runs: Iterable[Run], options: frozenset[str]) -> None:
         """Tells its slots their values in every run that has it."""

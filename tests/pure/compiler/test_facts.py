@@ -194,7 +194,7 @@ def test_a_withdrawn_statement_gets_an_end() -> None:
 
 
 def withdrawn_later(log: Any) -> dict[str, Any]:
-    first, end = log[0]
+    *_, first, end = log[0]
     value = first.value.replace(b'"withdrawn":false', b'"withdrawn":true')
     assert value != first.value
     again = type(first)(0, 2, end.timestamp + 5_000, first.key, value, first.headers)

@@ -145,6 +145,39 @@ def test_what_is_to_be_done_is_never_a_slot_filled_with_what_an_earlier_text_say
     assert freed
 
 
+def blocked(number: int, *before: str, told: str = "") -> Run:
+    """A customer is blocked, and somebody says something to it."""
+    room = ROOMS[number % 6]
+    made = run(number, f"Block {room}", f"crm show {room}", *before, f"crm block {room} --level 2")
+    return made._replace(told=(told,) if told else ())
+
+
+def test_what_users_told_to_do_is_a_step_once_it_was_done_though_the_other_runs_forgot_it() -> None:
+    def asked(number: int) -> str:
+        return f"crm ask {ROOMS[number % 6]} --via phone"
+
+    plain = [blocked(n) for n in range(6)]
+    rule = run(6, "", good=False)._replace(told=("please ask via phone before you block anybody",))
+    later = [
+        blocked(7, asked(7)),
+        blocked(8, told="blocked without asking! run crm ask via phone first"),
+        blocked(9, asked(9)),
+        blocked(10, told="you forgot to ask via phone"),
+    ]
+    assert [step.split()[:2] for step in steps(learnt([*plain, rule, *later]))] == [
+        ["crm", "show"], ["crm", "ask"], ["crm", "block"],
+    ]  # fmt: skip
+    assert not any(step.optional for step in learnt([*plain, rule, *later]).steps)
+    assert not any(step.startswith("crm ask") for step in steps(learnt([*plain, *later[:1]])))
+
+
+def test_what_users_told_not_to_do_and_nobody_does_any_more_is_no_step() -> None:
+    shouted = [blocked(n, f"crm shout {ROOMS[n % 6]} --via phone") for n in range(5)]
+    rule = run(6, "", good=False)._replace(told=("never again use crm shout via phone",))
+    found = steps(learnt([*shouted, rule, blocked(7), blocked(8)]))
+    assert not any(step.startswith("crm shout") for step in found)
+
+
 def test_an_option_that_turned_out_badly_is_left_out_however_often_it_was_chosen() -> None:
     def drained(number: int) -> Run:
         room = ROOMS[number % 6]

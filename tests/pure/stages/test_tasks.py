@@ -8,6 +8,7 @@ from typing import Any
 import orjson
 import pytest
 
+from pipeline.compiler.extract import contributions
 from pipeline.contracts.evidence import Contribution, SegmentOutcome, evidence_key
 from pipeline.contracts.headers import KIND
 from pipeline.stages.executor import Effects, Executor
@@ -15,7 +16,8 @@ from pipeline.stages.fold import POSITION_KEY, Output
 from pipeline.stages.patterns import PatternsFold
 from pipeline.topology import ARTIFACTS
 from tests.support.records import START_MS, LogRecord
-from tests.support.runs import run, tasks
+from tests.support.runs import HOUR, run, tasks
+from tests.support.segments import START, Script
 
 LOAD = ("dw describe t_{n}", "dw load t_{n} --region north")
 ROTATE = ("vault read k{n}", "vault write k{n} --days 30")
@@ -169,3 +171,19 @@ def test_values_that_two_subjects_use_in_whatever_tasks_are_shown_and_one_subjec
     shown = next(slot["like"] for name, slot in moving.content["slots"].items() if name == "port")
     assert set(shown) == {"Emden", "Kiel"}
     assert "Wismar" not in str(moving.content)
+
+
+def test_what_is_said_where_nothing_is_done_counts_for_the_task_that_it_speaks_of() -> None:
+    """Also a constant that one subject alone has used since: another one has named it."""
+    runs = [run(n, [f"crm show c{n}", f"crm block c{n}"], f"Block c{n}", subject=f"u{n % 3}") for n in range(6)]
+    later = ["crm show c9", "crm ask c9 --via phone", "crm block c9"]
+    runs += [run(8, later, "Block c9", subject="u1")]
+    chat = Script("chat", start=START + 7 * HOUR, subject="u2")
+    chat.user("Ask via phone with `crm ask` before you block anybody")
+    (rule,) = (c for c in contributions(chat.segment()) if c.pattern_type == "run")
+    assert rule.body["told"]
+    (alone,), (found,) = tasks(runs).values(), tasks([*runs, rule]).values()
+    assert not any("ask" in step["command"] for step in alone.content["steps"])
+    assert [step["command"].split()[1] for step in found.content["steps"]] == ["show", "ask", "block"]
+    assert "--via phone" in found.content["steps"][1]["command"]
+    assert rule.source_events[0] in found.source_events
