@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 PAGE: Final = 100
 SHORT: Final = 8
 BAR: Final = 40
+NOTHING: Final = "memory holds nothing that answers this"
 DROPS: Final = 10
 WIDTH: Final = 80
 _USUAL: Final = (Status.ACTIVE, Status.DRAFT)
@@ -96,6 +97,7 @@ def pack(
     ] = None,
     model: Annotated[str | None, typer.Option(help="The model that has made it.")] = None,
     explain: Annotated[bool, typer.Option("--explain", help="Say why entries are in and drops are out.")] = False,
+    text: Annotated[bool, typer.Option("--text", help="As Markdown of some 150 words, to paste.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Assembles the context pack for a question.
@@ -123,6 +125,7 @@ def pack(
                 include=include or None,
                 as_of=as_of,
                 explain=explain,
+                as_text=text,
                 query_vector=None if vector is None else _numbers(vector),
                 query_model=model,
             )
@@ -132,6 +135,8 @@ def pack(
         made = make_pack(store, request)
     if as_json:
         print_json(orjson.loads(made.to_json()))
+    elif text:
+        OUT.print(plain(made.metadata["as_text"]) or NOTHING, soft_wrap=True)
     else:
         show_pack(made)
 
@@ -295,7 +300,7 @@ def show_pack(made: ContextPack) -> None:
     for section in Section:
         _show_section(made, section, reasons)
     if not made.entries:
-        OUT.print("\nmemory holds nothing that answers this")
+        OUT.print(f"\n{NOTHING}")
     if made.decision_constraints:
         OUT.print("\n[bold cyan]rules[/]")
     for rule in made.decision_constraints or ():

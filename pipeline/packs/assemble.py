@@ -31,6 +31,7 @@ from pipeline.packs.budget import Allocation, Offer, allocate
 from pipeline.packs.candidates import Candidate, duplicates
 from pipeline.packs.constraints import decision_constraints
 from pipeline.packs.explain import Drop, Offered, explained
+from pipeline.packs.prose import as_text
 from pipeline.packs.sections import SECTIONS, SectionRule
 from pipeline.packs.strategies import fill_of, section_weight
 from pipeline.packs.view import LOW_RELEVANCE, Asked, View, asked, view
@@ -197,6 +198,8 @@ class _Draft:
         if self.view.precedents:
             named = sorted(self.view.precedents.items())
             metadata["precedents"] = {name: {"session_id": session} for name, session in named}
+        if self.ask.request.as_text:
+            metadata["as_text"] = as_text(placed)
         if self.ask.request.explain:
             query, near = frozenset(self.plan.terms), frozenset(each.stem for each in self.plan.related)
             why = explained(placed, shown, self.offered, self.ask.weights, query, near)

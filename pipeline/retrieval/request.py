@@ -50,6 +50,8 @@ class PackRequest(Model):
     strategy: Annotated[Strategy, Field(strict=False)] = Strategy.RANKED
     explain: bool = False
     """`metadata.explained` says why each entry is in, why each drop is out, and at what budget it would be in."""
+    as_text: Annotated[bool, Field(exclude_if=lambda asked: not asked)] = False
+    """`metadata.as_text` is the answer in Markdown, some 150 words that one would paste."""
     vocabulary: Annotated[Vocabulary, Field(strict=False)] = Vocabulary.HMX_C
     """In whose words source types are named."""
     query_vector: Annotated[list[float] | None, Field(min_length=1, max_length=EMBEDDING_DIMENSIONS)] = None
