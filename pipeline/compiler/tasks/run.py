@@ -126,10 +126,11 @@ def spoken_words(texts: Iterable[str]) -> set[str]:
     return words | {word.translate(_SPELT) for word in words if not word.isascii()}
 
 
-def act_words(act: Simple) -> set[str]:
+@remembered(16 * MB)
+def act_words(act: Simple) -> frozenset[str]:
     """By which one would speak of it."""
     values = (value for _, value in act.options if value)
-    return spoken_words((act.program, *act.words, *(key for key, _ in act.options), *values))
+    return frozenset(spoken_words((act.program, *act.words, *(key for key, _ in act.options), *values)))
 
 
 def _subject(segment: Segment) -> str:

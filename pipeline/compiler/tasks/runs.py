@@ -105,18 +105,25 @@ def _with_common_values(contributions: Sequence[Contribution], told: Sequence[Co
     """Each with those of its values that are no single person's: two subjects have used them, or named them when they
     told what to do; two sessions where no subjects are known."""
     values = [run_of(c).values for c in contributions]
+    known = any(c.body["subject"] for c in contributions)
     used: dict[str, set[str]] = defaultdict(set)
     for c, own in zip(contributions, values, strict=True):
         for value in own:
-            used[value].add(c.body["subject"] or c.session_id)
+            used[value].add(_whose(c, known))
     named: dict[str, set[str]] = defaultdict(set)
     for c in (*contributions, *told):
         for value in used.keys() & _values_in(c.body["told"]):
-            named[value].add(c.body["subject"] or c.session_id)
+            named[value].add(_whose(c, known))
     for c, own in zip(contributions, values, strict=True):
-        common = sorted(value for value in own if len(used[value] | named[value]) >= SESSIONS)
+        common = sorted(value for value in own if len((used[value] | named[value]) - {""}) >= SESSIONS)
         by_others = [value for value in common if named[value]]
         yield c.saying(common=common, named=by_others) if common else c
+
+
+def _whose(c: Contribution, known: bool) -> str:
+    """Where subjects are known, a session without one is nobody's: it could be anybody's."""
+    subject: str = c.body["subject"]
+    return subject if known else c.session_id
 
 
 def _values_in(texts: Sequence[str]) -> set[str]:

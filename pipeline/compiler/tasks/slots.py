@@ -87,7 +87,8 @@ def supported(pairs: Pairs, least: int = SESSIONS) -> dict[str, int]:
     named: set[str] = set()
     for value, one in pairs:
         sessions[value].add(one.run.session)
-        subjects[value].add(one.run.subject)
+        if one.run.subject:  # a session without one could be anybody's
+            subjects[value].add(one.run.subject)
         common.update(one.run.common)
         named.update(one.run.named)
     known = any(one.run.subject for _, one in pairs)

@@ -187,3 +187,15 @@ def test_what_is_said_where_nothing_is_done_counts_for_the_task_that_it_speaks_o
     assert [step["command"].split()[1] for step in found.content["steps"]] == ["show", "ask", "block"]
     assert "--via phone" in found.content["steps"][1]["command"]
     assert rule.source_events[0] in found.source_events
+
+
+def test_a_session_without_a_subject_makes_no_ones_value_everybodys() -> None:
+    """It may be the same person's."""
+
+    def booked(number: int, subject: str, centre: str) -> Contribution:
+        lines = [f"quota show i{number}", f"quota raise i{number} --charge {centre}"]
+        return run(number, lines, f"More compute for i{number}", subject=subject)
+
+    mine = [booked(n, "lotte", "cc-lotte") for n in range(3)] + [booked(3, "", "cc-lotte")]
+    theirs = [booked(4 + n, f"u{n}", f"cc-{n}") for n in range(4)]
+    assert "cc-lotte" not in "".join(str(found.content) for found in tasks([*mine, *theirs]).values())
