@@ -19,6 +19,7 @@ from pipeline.compiler.tasks.slots import SESSIONS
 from pipeline.contracts.event_types import Role
 from pipeline.contracts.evidence import Contribution, Pattern, Segment, SegmentOutcome, segment_rank
 from pipeline.contracts.keys import join_key
+from pipeline.segments.commands import wordlike
 from pipeline.segments.intent import goal_messages, goal_title
 from pipeline.segments.masking import shorten
 from pipeline.segments.pairing import Action
@@ -30,6 +31,7 @@ TOLD: Final = f"{KEY}:told"
 """Of segments in which nothing was done: users may have said how it is to be done. They take no place of a run."""
 KEYS: Final = (KEY, TOLD)
 _STATES: Final = 4
+_A_TOOL: Final = "\n"
 
 
 def extract(segment: Segment, outcome: SegmentOutcome, actions: Sequence[Action]) -> list[Extracted]:
@@ -103,7 +105,7 @@ class _Meant:
 
 def _with_common_values(contributions: Sequence[Contribution], told: Sequence[Contribution]) -> Iterator[Contribution]:
     """Each with those of its values that are no single person's: two subjects have used them, or named them when they
-    told what to do; two sessions where no subjects are known."""
+    told what to do; two sessions where no subjects are known. A word that a refusal names is the tools' own."""
     values = [run_of(c).values for c in contributions]
     known = any(c.body["subject"] for c in contributions)
     used: dict[str, set[str]] = defaultdict(set)
@@ -114,6 +116,10 @@ def _with_common_values(contributions: Sequence[Contribution], told: Sequence[Co
     for c in (*contributions, *told):
         for value in used.keys() & _values_in(c.body["told"]):
             named[value].add(_whose(c, known))
+    for c in contributions:
+        for value in used.keys() & _values_in([deed.error for deed in run_of(c).deeds if deed.error]):
+            if wordlike(value):
+                named[value].add(_A_TOOL)
     for c, own in zip(contributions, values, strict=True):
         common = sorted(value for value in own if len((used[value] | named[value]) - {""}) >= SESSIONS)
         by_others = [value for value in common if named[value]]

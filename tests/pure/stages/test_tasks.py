@@ -16,7 +16,7 @@ from pipeline.stages.fold import POSITION_KEY, Output
 from pipeline.stages.patterns import PatternsFold
 from pipeline.topology import ARTIFACTS
 from tests.support.records import START_MS, LogRecord
-from tests.support.runs import HOUR, run, tasks
+from tests.support.runs import HOUR, run, run_of, tasks
 from tests.support.segments import START, Script
 
 LOAD = ("dw describe t_{n}", "dw load t_{n} --region north")
@@ -199,3 +199,19 @@ def test_a_session_without_a_subject_makes_no_ones_value_everybodys() -> None:
     mine = [booked(n, "lotte", "cc-lotte") for n in range(3)] + [booked(3, "", "cc-lotte")]
     theirs = [booked(4 + n, f"u{n}", f"cc-{n}") for n in range(4)]
     assert "cc-lotte" not in "".join(str(found.content) for found in tasks([*mine, *theirs]).values())
+
+
+def test_a_subcommand_that_a_refusal_names_is_shown_though_one_subject_alone_has_used_it() -> None:
+    def assigned(number: int) -> Contribution:
+        made = Script(f"tour-{number}", start=START + number * HOUR, subject=f"u{number % 3 if number < 6 else 1}")
+        made.user(f"Give lorry l-{number} to the night tour")
+        made.command(f"tms show l-{number}")
+        if number < 6:
+            made.command(f"tour set l-{number} --shift night")
+        else:
+            made.command(f"tour set l-{number} --shift night", ok=False, error="tour set is outdated, use roster plan")
+            made.command(f"roster plan l-{number} --shift night")
+        return run_of(made.segment()).model_copy(update={"outcome": SegmentOutcome.SUCCESS})
+
+    (found,) = tasks([assigned(n) for n in range(8)]).values()
+    assert [step["command"].split()[:2] for step in found.content["steps"]] == [["tms", "show"], ["roster", "plan"]]
