@@ -24,6 +24,7 @@ from pipeline.packs.candidates import Bar
 from pipeline.packs.hints import workflow_hints
 from pipeline.packs.strategies import Priors, favoured, weights_of
 from pipeline.retrieval.documents import Document
+from pipeline.retrieval.fit import filled
 from pipeline.retrieval.plan import ARTIFACTS, CORRECTIONS, EPISODES, KNOWLEDGE, POLICIES
 from pipeline.retrieval.request import PackRequest
 from pipeline.retrieval.rerank import reranked
@@ -39,7 +40,7 @@ from pipeline.retrieval.score import (
     knowledge_components,
     shares,
 )
-from pipeline.retrieval.terms import terms
+from pipeline.retrieval.terms import shapes, terms
 from pipeline.retrieval.times import Span, time_reference
 
 LOW_RELEVANCE: Final = 0.1
@@ -70,6 +71,10 @@ class Scored(msgspec.Struct, Generic[Source], frozen=True, gc=False):
     @property
     def relevance(self) -> float:
         return self.parts.relevance
+
+
+_UNFIT: Final = 0.3
+_WORD: Final = re.compile(r"[\w-]+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,15 +173,29 @@ def _artifacts(ask: Asked, fetched: Fetched) -> tuple[Scored[Artifact], ...]:
     ]
     standing = ask.best(standing, ARTIFACTS)
     forbidden = _forbidden(ask, fetched.policies)
-    highest, focus = max((found.bm25 for found, *_ in standing), default=1), ask.focus
+    fits = _fits(ask, [found.source for found, *_ in standing])
+    bests = [found.bm25 * fit for (found, *_), fit in zip(standing, fits, strict=True)]
+    highest, focus = max(bests, default=1.0), ask.focus
     scored = []
-    for found, barred, past in standing:
-        source, parts = found.source, artifact_components(found, highest, focus)
+    for (found, barred, past), best in zip(standing, bests, strict=True):
+        source, parts = found.source, artifact_components(found.source, best / highest, focus)
         why = barred or _against(source, forbidden)
         pattern = str(source.metadata.get("pattern", ""))
         score = ask.score(parts, pattern, f"{source.title} {source.summary}")
         scored.append(Scored(source, parts, score, why, found.made, past))
     return tuple(scored)
+
+
+def _fits(ask: Asked, artifacts: Sequence[Artifact]) -> list[float]:
+    """By how much each counts: of procedures those more that the question has the values for."""
+    words, looks = set(_WORD.findall(ask.request.query.casefold())), set(shapes(ask.request.query))
+    told = [filled(each.content.get("slots", {}), words, looks) for each in artifacts]
+    procedures = [told[i] for i, each in enumerate(artifacts) if each.artifact_type == task_schema.NAME]
+    most = max(procedures, default=0.0)
+    return [
+        1 - _UNFIT * (most - share) if each.artifact_type == task_schema.NAME else 1.0
+        for each, share in zip(artifacts, told, strict=True)
+    ]
 
 
 def _forbidden(ask: Asked, policies: Iterable[KnowledgeRecord]) -> list[tuple[str, frozenset[str]]]:

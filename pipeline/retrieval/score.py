@@ -114,11 +114,10 @@ def document_components(found: Found[Document], highest: int, focus: Span) -> Co
     return Components(found.bm25 / highest, recency(source.at, focus), 1.0, min(1.0, max(0.0, source.salience)))
 
 
-def artifact_components(found: Found[Artifact], highest: int, focus: Span) -> Components:
-    source = found.source
+def artifact_components(source: Artifact, relevance: float, focus: Span) -> Components:
     seen = source.observed_count if source.observed_count is not None else len(source.source_events)
     at = _ms(source.created_at)
-    return Components(found.bm25 / highest, recency(at, focus), source.confidence, seen / (seen + _SUPPORT))
+    return Components(relevance, recency(at, focus), source.confidence, seen / (seen + _SUPPORT))
 
 
 def knowledge_components(found: Found[KnowledgeRecord], highest: int, focus: Span) -> Components:

@@ -51,12 +51,13 @@ class Procedure(NamedTuple):
 
     def like(self, name: str) -> list[str]:
         """Values of a slot: those of several subjects, else their shapes with `x` and `0` for letters and digits."""
-        slot = self.slots[name][0]
-        if slot.source == "user":
+        group = self.slots[name]
+        if group[0].source == "user":
             return []
-        values = sorted({value for value, _ in slot.pairs if _DIGIT.search(value)})
-        if slot.choices and not values:
-            return list(slot.choices)
+        values = sorted({value for slot in group for value, _ in slot.pairs if _DIGIT.search(value)})
+        choices = next((slot.choices for slot in group if slot.choices), ())
+        if choices and not values:
+            return list(choices)
         shapes = Counter(map(_shape, values))
         first = sorted(shapes, key=lambda shape: (-shapes[shape], shape))[:_SHAPES]
         return [_masked([value for value in values if _shape(value) == shape]) for shape in first]

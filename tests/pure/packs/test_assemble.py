@@ -308,3 +308,18 @@ def test_once_a_session_has_begun_the_pack_says_what_is_next() -> None:
     assert [(e.section.value, e.content) for e in entries][1:] == [
         ("workflow", "[hmx] Next in Deploy staging (step 2 of 3): 2. apply manifests; 3. verify rollout")
     ]
+
+
+def test_of_procedures_that_answer_about_as_well_the_one_comes_first_that_the_question_has_the_values_for() -> None:
+    def asking(step: str, *like: str) -> dict[str, Any]:
+        slots = {f"s{n}": {"source": "goal", "like": [each]} for n, each in enumerate(like)}
+        return {**procedure(step, f"{step} again"), "slots": slots}
+
+    made = [
+        artifact("a1", "Move a device", content=asking("relocate", "dev-0000", "r000")),
+        artifact("a2", "Retire a scanner", content=asking("wipe", "dev-0000")),
+    ]
+    both = ask(fetched([], made), query="deploy staging dev-4711")
+    assert [entry.source_id for entry in both.entries] == ["a2", "a1"]
+    with_room = ask(fetched([], made), query="deploy staging dev-4711 r101")
+    assert [entry.source_id for entry in with_room.entries] == ["a1", "a2"]

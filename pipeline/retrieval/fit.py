@@ -1,0 +1,33 @@
+"""How well a question fills what a procedure has to be told. Pure; nothing fails.
+
+Enters: a question's words and the shapes of its ids, and a procedure's slots. Leaves: which share of the values that
+come from the wish the question seems to hold, 0 to 1.
+"""
+
+from collections.abc import Collection, Mapping
+from typing import Any, Final
+
+from pipeline.contracts.limits import MB
+from pipeline.contracts.remembered import remembered
+from pipeline.retrieval.terms import shapes
+
+_UNKNOWN: Final = 0.5
+
+
+def filled(slots: Mapping[str, Any], words: Collection[str], looks: Collection[str]) -> float:
+    """1 where nothing has to be told. `words` in lower case."""
+    needed = [slot["like"] for slot in slots.values() if slot["source"] == "goal"]
+    held = sum(_held(like, words, looks) for like in needed)
+    return held / len(needed) if needed else 1.0
+
+
+def _held(like: Collection[str], words: Collection[str], looks: Collection[str]) -> float:
+    """A name that is in no list may be one all the same; an id that looks otherwise is none."""
+    if any(value.casefold() in words or not _looks(value).isdisjoint(looks) for value in like):
+        return 1.0
+    return 0.0 if any(map(_looks, like)) else _UNKNOWN
+
+
+@remembered(MB)
+def _looks(value: str) -> frozenset[str]:
+    return frozenset(shapes(value))
