@@ -24,7 +24,7 @@ from pipeline.packs.candidates import Bar
 from pipeline.packs.hints import workflow_hints
 from pipeline.packs.strategies import Priors, favoured, weights_of
 from pipeline.retrieval.documents import Document
-from pipeline.retrieval.fit import filled
+from pipeline.retrieval.fit import fit
 from pipeline.retrieval.plan import ARTIFACTS, CORRECTIONS, EPISODES, KNOWLEDGE, POLICIES
 from pipeline.retrieval.request import PackRequest
 from pipeline.retrieval.rerank import reranked
@@ -187,9 +187,9 @@ def _artifacts(ask: Asked, fetched: Fetched) -> tuple[Scored[Artifact], ...]:
 
 
 def _fits(ask: Asked, artifacts: Sequence[Artifact]) -> list[float]:
-    """By how much each counts: of procedures those more that the question has the values for."""
+    """By how much each counts: of procedures those more that fit the values in the question."""
     words, looks = set(_WORD.findall(ask.request.query.casefold())), set(shapes(ask.request.query))
-    told = [filled(each.content.get("slots", {}), words, looks) for each in artifacts]
+    told = [fit(each.content.get("slots", {}), words, looks) for each in artifacts]
     procedures = [told[i] for i, each in enumerate(artifacts) if each.artifact_type == task_schema.NAME]
     most = max(procedures, default=0.0)
     return [

@@ -1,7 +1,7 @@
-"""How well a question fills what a procedure has to be told. Pure; nothing fails.
+"""How well a question and what a procedure has to be told fit each other. Pure; nothing fails.
 
 Enters: a question's words and the shapes of its ids, and a procedure's slots. Leaves: which share of the values that
-come from the wish the question seems to hold, 0 to 1.
+come from the wish the question seems to hold, times which share of its ids the procedure takes; 0 to 1.
 """
 
 from collections.abc import Collection, Mapping
@@ -14,11 +14,12 @@ from pipeline.retrieval.terms import shapes
 _UNKNOWN: Final = 0.5
 
 
-def filled(slots: Mapping[str, Any], words: Collection[str], looks: Collection[str]) -> float:
-    """1 where nothing has to be told. `words` in lower case."""
+def fit(slots: Mapping[str, Any], words: Collection[str], looks: Collection[str]) -> float:
+    """`words` in lower case, `looks` as `retrieval.terms.shapes` has them."""
     needed = [slot["like"] for slot in slots.values() if slot["source"] == "goal"]
-    held = sum(_held(like, words, looks) for like in needed)
-    return held / len(needed) if needed else 1.0
+    held = sum(_held(like, words, looks) for like in needed) / len(needed) if needed else 1.0
+    taken = {look for like in needed for value in like for look in _looks(value)}
+    return held * (sum(look in taken for look in looks) / len(looks) if looks else 1.0)
 
 
 def _held(like: Collection[str], words: Collection[str], looks: Collection[str]) -> float:

@@ -21,7 +21,8 @@ _SPACED: Final = bytes(ord(c) if c.isascii() and c.isalnum() else ord(" ") for c
 """What each byte of ASCII becomes: what is in no run, a blank."""
 _HUMP: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 # Scripts without spaces between words: kana, Han, Hangul.
-_ID: Final = re.compile(r"(?<![\w-])[^\W\d_][^\W\d]*+[\w-]*?\d[\w-]*+")
+_TOKEN: Final = re.compile(r"[\w-]+")
+_IS_ID: Final = re.compile(r"(?=.*\d)(?=.*[^\W\d_]).|\d{5}", re.DOTALL)
 _BEGINS: Final = re.compile(r"[^\W\d_]+(?:[-_]|(?=\d))")
 _UNSPACED: Final = re.compile("[\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff\uac00-\ud7af]+")
 STOP_WORDS: Final = frozenset(
@@ -33,9 +34,28 @@ STOP_WORDS: Final = frozenset(
         m ma may me might more most must my myself no nor not now of off on once only or other our ours ourselves
         out over own please re s same shan she should shouldn so some such t than that the their theirs them
         themselves then there these they this those through to too under until up us ve very was wasn we were weren
-        what when where which while who whom why will with won would wouldn y you your yours yourself yourselves""",
+        what when where which while who whom why will with won would wouldn y you your yours yourself yourselves
+
+        der dem den des das ein eine einem einen einer eines und oder aber nicht kein keine keinen ist sind wird
+        werden wurde haben hatte kann kannst können muss müssen soll sollte ich du er sie es wir ihr mich mir dich
+        sich uns euch mein meine dein deine sein seine ihre unser auf aus bei bitte für mit nach seit vom von vor
+        zu zum zur über unter durch im ins wie wo wenn weil dass ob noch schon nur sehr auch dann da hier jetzt
+
+        el la los las lo un una unos unas y o u pero del al con sin por para que qué de en su sus mi mis tu tus me te
+        se le les nos yo él ellos nosotros usted ustedes este esta esto ese esa eso es está están
+        ser estar fue hay han he hemos si sí ya muy más como cómo cuando cuándo donde dónde quien también aquí
+        porque favor
+
+        le les une du et ou mais ne pas de en dans sur sous avec sans par chez ce cet cette ces ça mon ma mes
+        ta tes sa ses notre nos votre vos leur leurs je il nous vous ils elles qui que quoi dont où sont
+        était être avoir as ont été fait très plus aussi déjà comme quand si au aux merci
+
+        o uma uns umas e ou mas do da dos das no na nos nas ao aos à às sem por pra para pelo pela que não
+        seu sua seus suas meu minha eu ele ela nós vocês este esta isto esse essa isso é são está estão ser foi
+        tem têm já muito mais também quando onde quem""",
     )
 )
+"""Of English, German, Spanish, French and Portuguese, but for words that mean something in another of them."""
 
 
 def words(text: str) -> list[str]:
@@ -56,7 +76,7 @@ def terms(text: str) -> list[str]:
 
 def shapes(text: str) -> list[str]:
     """What ids in a text look like: how they begin, then `x` and `0` for letters and digits, such as `=dev-0000`."""
-    return [f"={_shape(found[0])}" for found in _ID.finditer(text)]
+    return [f"={_shape(found)}" for found in _TOKEN.findall(text) if _IS_ID.match(found)]
 
 
 def _shape(written: str) -> str:

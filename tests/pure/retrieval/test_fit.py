@@ -2,7 +2,7 @@
 
 import pytest
 
-from pipeline.retrieval.fit import filled
+from pipeline.retrieval.fit import fit
 from pipeline.retrieval.terms import shapes
 
 LORRY = {"source": "goal", "like": ["lkw-xxx0"]}
@@ -13,6 +13,8 @@ DRIVER = {"source": "goal", "like": ["meinert", "yilmaz"]}
     ("slots", "query", "share"),
     [
         ({}, "anything", 1.0),
+        ({}, "dev-8812 has stopped", 0.0),
+        ({"lorry": LORRY}, "lkw-fwu8 goes with dev-8812", 0.5),
         ({"own": {"source": "user", "like": []}}, "anything", 1.0),
         ({"lorry": LORRY}, "lkw-fwu8 has stopped", 1.0),
         ({"lorry": LORRY}, "dev-8812 has stopped", 0.0),
@@ -20,5 +22,7 @@ DRIVER = {"source": "goal", "like": ["meinert", "yilmaz"]}
         ({"lorry": LORRY, "driver": DRIVER}, "lkw-fwu8 has stopped", 0.75),  # somebody may be named who is in no list
     ],
 )
-def test_the_share_of_values_from_the_wish_that_a_question_holds(slots: dict, query: str, share: float) -> None:  # type: ignore[type-arg]
-    assert filled(slots, set(query.casefold().split()), set(shapes(query))) == share
+def test_a_question_fits_a_procedure_as_far_as_either_has_what_the_other_takes(
+    slots: dict, query: str, share: float
+) -> None:  # type: ignore[type-arg]
+    assert fit(slots, set(query.casefold().split()), set(shapes(query))) == share
