@@ -40,7 +40,8 @@ def extract(segment: Segment, outcome: SegmentOutcome, actions: Sequence[Action]
     if run is None:
         said = told(segment)
         source = [m.event_id for m in goal]
-        return [Extracted(key=TOLD, source_events=source, outcome=outcome, tags=[], body=said)] if said else []
+        none = SegmentOutcome.UNKNOWN  # of a talk, whatever was thought of it
+        return [Extracted(key=TOLD, source_events=source, outcome=none, tags=[], body=said)] if said else []
     states = (step.text for step in segment.steps if step.role is Role.STATE and step.text)
     done = [action.events[0] for action in actions if action.verb]
     heard = [step.event_id for step in segment.steps if step.role is Role.FEEDBACK]

@@ -180,8 +180,10 @@ def test_what_is_said_where_nothing_is_done_counts_for_the_task_that_it_speaks_o
     runs += [run(8, later, "Block c9", subject="u1")]
     chat = Script("chat", start=START + 7 * HOUR, subject="u2")
     chat.user("Ask via phone with `crm ask` before you block anybody")
+    chat.feedback("positive", "Thank you, that is how it should be")
     (rule,) = (c for c in contributions(chat.segment()) if c.pattern_type == "run")
     assert rule.body["told"]
+    assert rule.outcome is SegmentOutcome.UNKNOWN, "a talk that went well is no run that did"
     (alone,), (found,) = tasks(runs).values(), tasks([*runs, rule]).values()
     assert not any("ask" in step["command"] for step in alone.content["steps"])
     assert [step["command"].split()[1] for step in found.content["steps"]] == ["show", "ask", "block"]
