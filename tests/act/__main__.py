@@ -52,7 +52,11 @@ def _asked(arguments: Sequence[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser("python -m tests.act", description="does memory let an agent act?")
     named = os.environ.get
     parser.add_argument("--act", type=Path, default=FOLDER, help="the folder of the benchmark (HMX_ACT)")
-    parser.add_argument("--families", default=named("FAMILIES", ""), help="all unless named (FAMILIES)")
+    parser.add_argument(
+        "--families",
+        default=named("FAMILIES", ""),
+        help="all of the benchmark's unless named; `own`: the project's (FAMILIES)",
+    )
     parser.add_argument("--seeds", type=_numbers, default=named("SEEDS") or _SEEDS, help=f"{_SEEDS} unless given")
     parser.add_argument("--budget", type=int, default=named("BUDGET") or _BUDGET, help="tokens of a pack (BUDGET)")
     parser.add_argument("--world", nargs="+", default=[], help="only these: spedition, spedition-1, the whole name")
@@ -71,7 +75,8 @@ def _numbers(text: str) -> list[int]:
 
 
 def _worlds(benchmark: Benchmark, asked: argparse.Namespace) -> list[World]:
-    families = asked.families.replace(",", " ").split() or benchmark.families()
+    own = asked.families == "own"
+    families = benchmark.families(own) if own or not asked.families else asked.families.replace(",", " ").split()
     worlds = benchmark.worlds(families, asked.seeds)
     chosen = [world for world in worlds if not asked.world or any(map(world.is_called, asked.world))]
     if not chosen:

@@ -16,6 +16,8 @@ from pathlib import Path
 from typing import Any, Final
 
 ROOT: Final = Path(__file__).parents[2]
+OWN: Final = Path(__file__).parent / "families"
+"""Vocabulary of further organisations, by people who had not seen the pipeline."""
 FOLDER: Final = Path(os.environ.get("HMX_ACT") or ROOT.parent / "shared" / "act")
 
 
@@ -58,8 +60,9 @@ class Benchmark:
         if not (folder / "run.py").exists():
             raise MissingError(f"{folder / 'run.py'} is not there: set HMX_ACT to the folder of the benchmark")
 
-    def families(self) -> list[str]:
-        return sorted(file.stem for file in (self.folder / "families").glob("*.json"))
+    def families(self, own: bool = False) -> list[str]:
+        """The benchmark's, or the project's own."""
+        return sorted(file.stem for file in (OWN if own else self.folder / "families").glob("*.json"))
 
     def worlds(self, families: Sequence[str], seeds: Sequence[int]) -> list[World]:
         """One for each family and seed."""
@@ -83,7 +86,9 @@ class Benchmark:
     def _world(self, family: str, seed: int) -> World:
         out = self._kept / self._version() / f"{family}-{seed}"
         if not list(out.glob("*/tasks.json")):  # what is written last
-            made = self.run("worlds", "--family", family, "--seed", str(seed), "--out", str(out))
+            file = OWN / f"{family}.json"
+            named = str(file) if file.exists() else family
+            made = self.run("worlds", "--family", named, "--seed", str(seed), "--out", str(out))
             if made.returncode:
                 raise MissingError(f"{self.folder / 'run.py'} makes no world of {family}, seed {seed}:\n{made.stderr}")
         (tasks,) = out.glob("*/tasks.json")
@@ -91,5 +96,5 @@ class Benchmark:
 
     def _version(self) -> str:
         """Worlds of another benchmark are other worlds."""
-        files = sorted([*self.folder.glob("*.py"), *self.folder.glob("families/*.json")])
+        files = sorted([*self.folder.glob("*.py"), *self.folder.glob("families/*.json"), *OWN.glob("*.json")])
         return hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()[:12]

@@ -15,7 +15,7 @@ from pipeline.compiler.tasks.goals import goals
 from pipeline.compiler.tasks.remedies import Remedy, remedies
 from pipeline.compiler.tasks.run import Deed, Run
 from pipeline.compiler.tasks.slots import Instance, Slot, common_start, goal_of, unified
-from pipeline.compiler.tasks.templates import Template, switches, templates
+from pipeline.compiler.tasks.templates import Template, share_obeyed, switches, templates, with_told_options
 from pipeline.compiler.tasks.turning import share_now
 from pipeline.segments.commands import Simple, within, wordlike
 
@@ -68,9 +68,9 @@ def procedure(runs: Sequence[Run]) -> Procedure | None:
     good = [run for run in runs if run.good]
     options, goals_said = switches(runs), tuple(map(goal_of, runs))
     acts = [instance for run in good for instance in last_of(run, options)]
-    every_act = templates(acts, goals_said)
-    since = _since_something_ended(every_act, runs, options)
     told = [run for run in runs if run.told]
+    every_act = [with_told_options(each, told, goals_said) for each in templates(acts, goals_said)]
+    since = _since_something_ended(every_act, runs, options)
     found = [_step(each, good, len(every_act), since, told) for each in every_act]
     often = [step for step in found if step.share >= _OFTEN]
     kept = [step for step in often if step.share >= MOST or not _unclear(step.template)]
@@ -133,9 +133,7 @@ def _step(template: Template, good: Sequence[Run], among: int, since: Collection
     share = share_now([run.name in having for run in good], among, {*since, *spoken_of})
     if not told:
         return Step(template, share, told=False)
-    corrected = {run.name for run in told} - having
-    obeyed = [run.name in having for run in good if run.at >= told[0].at and run.name not in corrected]
-    now = _share_of(obeyed) if obeyed else 0.0
+    now = share_obeyed(good, having, told)
     return Step(template, max(share, now), told=now >= _OFTEN)
 
 

@@ -5,11 +5,11 @@ known by name. Nothing fails.
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Sequence, Set
 from dataclasses import dataclass, field
 from typing import Final
 
-from pipeline.compiler.tasks.run import MEANT, Run, spoken_words
+from pipeline.compiler.tasks.run import MEANT, Run, act_words, spoken_words
 from pipeline.compiler.tasks.slots import (
     FROM_OUTSIDE,
     SESSIONS,
@@ -98,6 +98,36 @@ def templates(instances: Sequence[Instance], goals: Goals) -> list[Template]:
     for one in instances:
         programs[one.simple.program, one.simple.tool].append(one)
     return [found for key in sorted(programs) for found in _learnt(programs[key], goals, 0)]
+
+
+def with_told_options(template: Template, told: Sequence[Run], goals: Goals) -> Template:
+    """With the options that users have told to give, and that have been given since then, however seldom that was."""
+    given: dict[str, list[tuple[str | None, Instance]]] = defaultdict(list)
+    for one in template.instances:
+        for key, value in one.simple.options:
+            given[key].append((value, one))
+    added: list[tuple[str, Position | None]] = []
+    for key in sorted(given.keys() - {key for key, _ in template.options}):
+        valued = [(value, one) for value, one in given[key] if value is not None]
+        words = act_words(Simple(template.program, (), tuple((key, value) for value, _ in valued), False, ()))
+        own = words - spoken_words([template.program])
+        asked = [run for run in told if any(_names(key, own, text) for text in run.told)]
+        having = {one.run.name for _, one in given[key]}
+        if asked and share_obeyed([one.run for one in template.instances], having, asked) >= _OFTEN:
+            added.append((key, position(key, valued, goals) if valued else None))
+    template.options = tuple(sorted((*template.options, *added), key=lambda option: option[0]))
+    return template
+
+
+def _names(key: str, words: Set[str], text: str) -> bool:
+    return within(key, text) or len(words & spoken_words([text])) >= MEANT
+
+
+def share_obeyed(runs: Iterable[Run], having: Set[str], asked: Sequence[Run]) -> float:
+    """How many have done since then what was asked for, but for those that had to be told. `asked`: in order."""
+    corrected = {run.name for run in asked} - having
+    since = [run.name in having for run in runs if run.at >= asked[0].at and run.name not in corrected]
+    return sum(since) / len(since) if since else 0.0
 
 
 def switches(runs: Iterable[Run]) -> frozenset[str]:

@@ -171,6 +171,21 @@ def test_what_users_told_to_do_is_a_step_once_it_was_done_though_the_other_runs_
     assert not any(step.startswith("crm ask") for step in steps(learnt([*plain, *later[:1]])))
 
 
+def test_an_option_that_users_told_to_give_belongs_to_the_step_once_it_was_given() -> None:
+    def raised(number: int, *more: str, told: str = "") -> Run:
+        room = ROOMS[number % 6]
+        done = [f"limits show {room}", " ".join([f"limits set {room} --to {number}00", *more])]
+        return run(number, f"Raise {room} to {number}00", *done)._replace(told=(told,) if told else ())
+
+    named = frozenset(["form-19"])
+    rule = run(6, "", good=False)._replace(told=("nobody gets more unless we put --evidence form-19 on it",))
+    later = raised(8, "--evidence form-19")._replace(common=named, named=named)
+    forgot = raised(7, told="what about the evidence? redo it with form-19")
+    runs = [*(raised(n) for n in range(1, 6)), rule, forgot, later]
+    assert steps(learnt(runs))[-1].endswith("--evidence form-19")
+    assert not steps(learnt([one for one in runs if not one.told]))[-1].endswith("form-19")
+
+
 def test_what_users_told_not_to_do_and_nobody_does_any_more_is_no_step() -> None:
     shouted = [blocked(n, f"crm shout {ROOMS[n % 6]} --via phone") for n in range(5)]
     rule = run(6, "", good=False)._replace(told=("never again use crm shout via phone",))
