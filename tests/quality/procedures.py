@@ -1,7 +1,7 @@
 """Does memory know how it is done? Asked by a goal alone, against what the successful session that had it did.
 
 Beside the sequence most successful sessions ran, and that of the successful session whose goal is nearest by BM25. The
-compiled procedure alone is asked too: that of the same intent, or else of the intent that has most in common with it.
+compiled procedure alone is asked too: that of the task which the session with the nearest goal is a run of.
 """
 
 from collections import Counter, defaultdict
@@ -15,6 +15,7 @@ from pipeline.advice.experience import Experience, Variant, variant_of
 from pipeline.advice.procedure import f1, order_shared, procedure
 from pipeline.compiler import task_schema
 from pipeline.compiler.candidate import candidate
+from pipeline.compiler.tasks import runs
 from pipeline.contracts.evidence import Contribution
 from tests.quality.desks import DESKS, FILE, splits
 from tests.quality.figures import Bar, Case, Figure, paired
@@ -36,18 +37,18 @@ BARS: Final = {
 def task(sessions: Sessions) -> Iterator[Figure]:
     for desk in DESKS:
         cases: dict[tuple[str, str, str], list[Case]] = defaultdict(list)
-        schemas = [c for c in sessions.of(FILE).of_kind(task_schema.NAME) if c.tenant_id == DESKS[desk]]
+        told = [c for c in sessions.of(FILE).of_kind(runs.NAME) if c.tenant_id == DESKS[desk]]
         for train, test in splits(sessions, desk):
             known = Experience(train)
             good = [course for course in train if course.success and variant_of(course)]
             nearest, usual = Nearest(good), modal(good)
-            compiled = Compiled(schemas, {course.session_id for course in train})
+            compiled = Compiled(told, train)
             for asked in test:
                 done = variant_of(asked.course)
                 if not asked.success or not done:
                     continue
                 goal, classes = asked.course.goal, asked.course.classes
-                advised = {TASK: procedure(known, goal, classes), ALONE: compiled.variant(classes)}
+                advised = {TASK: procedure(known, goal, classes), ALONE: compiled.variant(goal)}
                 for name, sequence in (("nearest", nearest.variant(goal)), ("modal", usual)):
                     baseline = scores(sequence, done)
                     for task_name, variant in advised.items():
@@ -69,27 +70,20 @@ def modal(good: Iterable[Course]) -> Variant:
 
 
 class Compiled:
-    """The procedures that the task schemas of these sessions show."""
+    """The procedures that the runs of these sessions are compiled to."""
 
-    def __init__(self, schemas: Iterable[Contribution], known: set[str]) -> None:
-        patterns: dict[str, list[Contribution]] = defaultdict(list)
-        for contribution in schemas:
-            if contribution.session_id in known:
-                patterns[contribution.pattern_key].append(contribution)
-        self.found: list[tuple[frozenset[str], int, Variant]] = []
-        for _, contributions in sorted(patterns.items()):
-            made = candidate(contributions)
-            if made is not None:
-                tools = (step["tools_used"] for step in made.content["steps"])
-                steps = tuple(tool for used in tools for tool in used)
-                self.found.append((frozenset(contributions[0].tags), len(contributions), steps))
+    def __init__(self, told: Iterable[Contribution], known: Sequence[Course]) -> None:
+        names = {course.session_id for course in known}
+        self._of: dict[str, Variant] = {}
+        for pattern, own in runs.group([c for c in told if c.session_id in names]).items():
+            made = candidate(own, pattern.type) if pattern.type == task_schema.NAME else None
+            steps = made.content["steps"] if made is not None else ()
+            variant = tuple(tool for step in steps for tool in step["tools_used"])
+            self._of.update({c.session_id: variant for c in own if variant})
+        self._nearest = Nearest([course for course in known if course.session_id in self._of])
 
-    def variant(self, classes: frozenset[str]) -> Variant:
-        def fits(entry: tuple[frozenset[str], int, Variant]) -> tuple[float, int, Variant]:
-            shared, either = len(entry[0] & classes), len(entry[0] | classes)
-            return shared / max(either, 1), entry[1], entry[2]
-
-        return max(self.found, key=fits)[2] if self.found else ()
+    def variant(self, goal: Iterable[str]) -> Variant:
+        return self._of[self._nearest.course(goal).session_id] if self._of else ()
 
 
 class Nearest:
@@ -98,12 +92,14 @@ class Nearest:
     def __init__(self, good: Sequence[Course]) -> None:
         self.good = good
         self.spread = Counter(word for course in good for word in course.goal)
-        self.length = sum(len(course.goal) for course in good) / len(good)
+        self.length = sum(len(course.goal) for course in good) / max(len(good), 1)
 
     def variant(self, goal: Iterable[str]) -> Variant:
+        return variant_of(self.course(goal))
+
+    def course(self, goal: Iterable[str]) -> Course:
         words = sorted(goal)
-        best = max(self.good, key=lambda course: (self._score(words, course.goal), course.session_id))
-        return variant_of(best)
+        return max(self.good, key=lambda course: (self._score(words, course.goal), course.session_id))
 
     def _score(self, words: Sequence[str], document: frozenset[str]) -> float:
         norm = 2.2 / (1 + 1.2 * (0.25 + 0.75 * len(document) / self.length))
