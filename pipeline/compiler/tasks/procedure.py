@@ -138,8 +138,8 @@ def _step(template: Template, good: Sequence[Run], among: int, since: Collection
 
 
 def _since_something_ended(found: Sequence[Template], runs: Sequence[Run], options: frozenset[str]) -> set[int]:
-    """From which good run on something that had worked is refused for good: of each act the first run in which it
-    failed, where it works in none from then on."""
+    """From which good run on a step that had worked is refused for good: of each act that most runs had till then the
+    first run in which it failed, where it works in none from then on."""
     ended = set()
     for template in found:
         worked = {one.run.name for one in template.instances}
@@ -149,7 +149,9 @@ def _since_something_ended(found: Sequence[Template], runs: Sequence[Run], optio
                 break
             if any(deed.ok is False and _does(template, deed, options) for deed in runs[at].deeds):
                 ends = at
-        ended.add(sum(run.good for run in runs[:ends]))
+        before = [run.name in worked for run in runs[:ends] if run.good]
+        if before and _share_of(before) >= _OFTEN:
+            ended.add(len(before))
     return ended
 
 
