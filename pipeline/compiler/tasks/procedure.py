@@ -16,7 +16,7 @@ from pipeline.compiler.tasks.remedies import Remedy, remedies
 from pipeline.compiler.tasks.run import Deed, Run
 from pipeline.compiler.tasks.slots import Instance, Slot, common_start, goal_of, unified
 from pipeline.compiler.tasks.templates import Template, share_obeyed, switches, templates, with_told_options
-from pipeline.compiler.tasks.turning import share_now
+from pipeline.compiler.tasks.turning import share_now, turned
 from pipeline.segments.commands import Simple, within, wordlike
 
 _OFTEN: Final = 0.5
@@ -70,7 +70,7 @@ def procedure(runs: Sequence[Run]) -> Procedure | None:
     acts = [instance for run in good for instance in last_of(run, options)]
     told = [run for run in runs if run.told]
     every_act = [with_told_options(each, told, goals_said) for each in templates(acts, goals_said)]
-    since = _since_something_ended(every_act, runs, options)
+    since = _since_something_ended(every_act, runs, options) | _since_given_up(every_act, good)
     found = [_step(each, good, len(every_act), since, told) for each in every_act]
     often = [step for step in found if step.share >= _OFTEN]
     kept = [step for step in often if step.share >= MOST or not _unclear(step.template)]
@@ -135,6 +135,18 @@ def _step(template: Template, good: Sequence[Run], among: int, since: Collection
         return Step(template, share, told=False)
     now = share_obeyed(good, having, told)
     return Step(template, max(share, now), told=now >= _OFTEN)
+
+
+def _since_given_up(found: Sequence[Template], good: Sequence[Run]) -> set[int]:
+    """From which good run on nobody does what nearly all had done till then: then something has taken its place."""
+    turns = set()
+    for template in found:
+        having = {one.run.name for one in template.instances}
+        seen = [run.name in having for run in good]
+        at = turned(seen)
+        if at and _share_of(seen[:at]) >= MOST and _share_of(seen[at:]) <= 1 - MOST:
+            turns.add(at)
+    return turns
 
 
 def _since_something_ended(found: Sequence[Template], runs: Sequence[Run], options: frozenset[str]) -> set[int]:

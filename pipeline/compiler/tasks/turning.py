@@ -1,7 +1,7 @@
 """Whether things are otherwise since some time. In: how it was, time after time. Out: since when, and how it is by now.
 
 By counting alone: it has turned where two shares, before and after, tell what was seen clearly better than one. Of many
-things that are looked at some look turned by luck; so each has to tell the more, the more there are.
+things that are looked at, over many times, some look turned by luck; so each has to tell the more, the more there are.
 """
 
 from collections.abc import Collection, Sequence
@@ -28,8 +28,8 @@ def turned(seen: Sequence[bool], among: int = 1, known: Collection[int] = ()) ->
     since = _SINCE if among == 1 else _SINCE_AMONG_MANY
     for at in range(1, n):
         ahead += seen[at - 1]
-        least = _CLEARLY if at in known else _CLEARLY + log(among)
-        if (at in known or n - at >= since) and abs(ahead / at - (total - ahead) / (n - at)) >= _APART:
+        least = _CLEARLY if at in known or among == 1 else _CLEARLY + log(among * n)
+        if n - at >= (_SINCE if at in known else since) and abs(ahead / at - (total - ahead) / (n - at)) >= _APART:
             told = _told(ahead, at) + _told(total - ahead, n - at) - _told(total, n)
             if told >= least:
                 found = max(found, (round(told, 6), at))
