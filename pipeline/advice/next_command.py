@@ -12,7 +12,6 @@ from math import exp, log
 from typing import Final
 
 from pipeline.advice.courses import Act, Advised, Course
-from pipeline.advice.next_step import START
 from pipeline.segments.naming import silent
 
 _OWN: Final = 0.5
@@ -21,10 +20,10 @@ _WORDS: Final = 0.6
 """The power of the words: they are not independent."""
 _PRIOR: Final = 3.0
 _SELDOM: Final = 2
+START: Final = "*start"
+"""Stands before a session's first action."""
 
 Context = tuple[object, ...]
-
-
 Counts = defaultdict[str, float]
 """Who only asks uses `get`: what is looked up otherwise is there from then on, and changes the next answer."""
 

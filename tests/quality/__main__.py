@@ -17,14 +17,10 @@ from rich.console import Console
 from tests.quality import (
     corrections,
     facts,
-    files,
     needles,
-    next_steps,
-    outlooks,
     procedures,
     reading,
     recall,
-    recovery,
     served,
     truth,
 )
@@ -36,10 +32,6 @@ Task = Callable[[Sessions], Iterable[Figure]]
 
 TASKS: Mapping[str, Task] = {
     "procedures": procedures.task,
-    "next": next_steps.task,
-    "outcome": outlooks.task,
-    "recovery": recovery.task,
-    "files": files.task,
     "served": served.task,
     "recall": recall.task,
     "semantic": recall.semantic,

@@ -150,3 +150,20 @@ def _totals(cases: Iterable[Case]) -> "np.ndarray[Any, np.dtype[np.float64]]":
 def _spread(values: "np.ndarray[Any, np.dtype[np.float64]]") -> tuple[float, float]:
     low, high = np.percentile(values, [LOW, HIGH])
     return round(float(low), 4), round(float(high), 4)
+
+
+def area(scores: Sequence[tuple[float, bool]]) -> float:
+    """The share of pairs of a success and a failure in which the success has the higher score; ties count half."""
+    ordered = sorted(scores)
+    good = sum(success for _, success in ordered)
+    won = lost = place = 0
+    while place < len(ordered):
+        end = place
+        while end < len(ordered) and ordered[end][0] == ordered[place][0]:
+            end += 1
+        successes = sum(success for _, success in ordered[place:end])
+        failures = end - place - successes
+        won += successes * (2 * lost + failures)
+        lost += failures
+        place = end
+    return won / (2 * good * lost) if good and lost else 0.5

@@ -1,13 +1,10 @@
-"""E6: are the files that a session will change among the first that its first message makes likely? Known are the
-sessions that were over when it began, of the same tenant. Asked for are all files of sessions that have such a past, or
-those of them that the past had changed: of the one set the one, of the other the other has the baseline that the bars
-were set beside. The shares of other files stand below. Baseline: what the sessions with the most similar messages
-changed, by BM25, the most similar first.
+"""The files that a session will change, and the baseline: what the sessions with the most similar messages changed, by
+BM25, the most similar first. Known are the sessions of the same tenant that were over when it began.
 """
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from pipeline.advice.files import Files, sessions
 from pipeline.advice.files import Session as Past
@@ -15,14 +12,7 @@ from pipeline.advice.ranking import Ranking
 from pipeline.contracts.event_types import Role
 from pipeline.contracts.evidence import Contribution
 from pipeline.segments.intent import plain_stems
-from tests.quality.figures import Bar, Case, Figure, paired
-from tests.quality.sessions import Recorded, Session, Sessions
-
-_RANKS: Final = (5, 10)
-_BARS: Final = {
-    "claude_code": ("changed before", {5: Bar(least=0.32, proven=True), 10: Bar(least=0.43, proven=True)}),
-    "swe": ("with a past", {5: Bar(least=0.32, proven=True), 10: Bar(least=0.39, proven=True)}),
-}
+from tests.quality.sessions import Recorded, Session
 
 
 class Asked(NamedTuple):
@@ -31,7 +21,6 @@ class Asked(NamedTuple):
     files: set[str]
     met: set[str]
     changed: set[str]
-    advised: list[str]
     usual: list[str]
 
     @property
@@ -39,28 +28,8 @@ class Asked(NamedTuple):
         return self.now.session_id
 
     def wanted(self) -> dict[str, set[str]]:
-        return {
-            "changed before": self.files & self.changed,
-            "met before": self.files & self.met,
-            "with a past": self.files if self.met else set(),
-            "of all files": self.files,
-        }
-
-
-def task(asked: Sessions) -> Iterator[Figure]:
-    for name, (barred, bars) in _BARS.items():
-        found = list(cases(asked.of(name)))
-        for of in ("changed before", "met before", "with a past", "of all files"):
-            for rank in _RANKS:
-                recalls = [_recall(case, wanted, rank) for case in found if (wanted := case.wanted()[of])]
-                yield paired(
-                    "files", f"{name} by time", f"R@{rank} {of}", recalls, bars[rank] if of == barred else None
-                )
-
-
-def _recall(case: Asked, wanted: set[str], rank: int) -> Case:
-    advised, usual = (len(wanted.intersection(named[:rank])) / len(wanted) for named in (case.advised, case.usual))
-    return Case(case.session_id, advised, usual)
+        """All files of sessions that have a past, and those of them that the past had changed."""
+        return {"changed before": self.files & self.changed, "with a past": self.files if self.met else set()}
 
 
 def cases(recorded: Recorded) -> Iterator[Asked]:
@@ -75,8 +44,7 @@ def cases(recorded: Recorded) -> Iterator[Asked]:
         past = _over(recorded, now)
         over = sessions(c for one in past for c in touched[now.tenant_id, one.session_id])
         files = Files(over)
-        advised = [file.path for file in files.likely(request, now.agent_id)[: _RANKS[-1]]]
-        yield Asked(now, past, wanted, set(files.files), set(files.changed_by), advised, _usual(over, request))
+        yield Asked(now, past, wanted, set(files.files), set(files.changed_by), _usual(over, request))
 
 
 def _over(recorded: Recorded, now: Session) -> list[Session]:

@@ -1,8 +1,9 @@
 """Advice as packs give it: from the precedents that are found for the session, and from what memory keeps of it, its
 last steps and what was said last. The question is what the user first asked for.
 
-The same cases and baselines as for advice from everything that is known (`next`, `recovery`, `files`), but of long
-series of commands every fourth.
+Beside: what followed most often after the last two actions; what came most often after the same error; the files of the
+nearest sessions. Of long series of commands every fourth is asked about. A file's sessions are one team, since each
+tenant alone has few.
 """
 
 from collections import Counter, defaultdict
@@ -12,9 +13,10 @@ from typing import Final
 
 import orjson
 
-from pipeline.advice.courses import courses
+from pipeline.advice.courses import courses, under_way
 from pipeline.advice.guide import FILES, Guidance, guide
 from pipeline.advice.precedents import precedent_terms, sought
+from pipeline.advice.recovery import steps_of
 from pipeline.contracts.event_types import Role
 from pipeline.contracts.evidence import Contribution, Segment, Step
 from pipeline.retrieval.catalogue import Card, Catalogue
@@ -25,13 +27,25 @@ from pipeline.segments.intent import GOAL_TURNS
 from pipeline.segments.naming import silent
 from pipeline.segments.pairing import actions
 from pipeline.store.changes import SESSION_MESSAGES, SESSION_STEPS
-from tests.quality import files, next_steps, recovery
+from tests.quality import files, recovery
 from tests.quality.desks import DESKS, FILE, splits
-from tests.quality.figures import Case, Figure, paired
+from tests.quality.figures import Bar, Case, Figure, paired
 from tests.quality.sessions import Recorded, Session, Sessions, held_out
+from tests.quality.trigrams import MOST, Trigrams, verbs_of
 
 TASK: Final = "as served"
 _EVERY: Final = 4
+RANKS: Final = (1, MOST)
+BARS: Final = {
+    ("retail", "before a call", 1): Bar(least=0.78),
+    ("airline", "before a call", 1): Bar(least=0.69),
+    ("swe", "next command", 1): Bar(least=0.59),
+    ("claude_code", "next command", 1): Bar(least=0.43),
+    ("swe", "after an error", 1): Bar(least=0.43, proven=True),
+    ("claude_code", "after an error", 1): Bar(least=0.33),
+    ("swe", "with a past", FILES): Bar(least=0.32, proven=True),
+    ("claude_code", "changed before", FILES): Bar(least=0.24, over=0.0),
+}
 
 
 class Memory:
@@ -90,10 +104,10 @@ Asked = tuple[str, str, Sequence[str], Sequence[str]]
 def _hits(name: str, when: str, asked: Iterable[Asked]) -> Iterator[Figure]:
     cases: dict[int, list[Case]] = defaultdict(list)
     for session_id, done, advised, usual in asked:
-        for rank in next_steps.RANKS:
+        for rank in RANKS:
             cases[rank].append(Case(session_id, done in advised[:rank], done in usual[:rank]))
     for rank, measured in cases.items():
-        yield paired(TASK, name, f"{when}, hit@{rank}", measured)
+        yield paired(TASK, name, f"{when}, hit@{rank}", measured, BARS.get((name, when, rank)))
 
 
 def _acts(session: Session, every: int = 1) -> Iterator[tuple[int, str, list[str]]]:
@@ -108,16 +122,16 @@ def _desk(sessions: Sessions, desk: str) -> Iterator[Asked]:
     told = _by_session(sessions.of(FILE), "course")
     for train, test in splits(sessions, desk):
         memory = Memory(chain.from_iterable(told[course.session_id] for course in train))
-        trigrams = next_steps.Trigrams(ending=False)
+        trigrams = Trigrams()
         for course in train:
-            trigrams.learn(next_steps.verbs_of(course))
+            trigrams.learn(verbs_of(course))
         for one in test:
             for at, verb, before in _acts(one.session):
                 advised = memory.verbs(one.session.steps[:at], one.session.agent_id)
                 yield one.session.session_id, verb, advised, trigrams.following(before)
 
 
-Known = tuple[Memory, next_steps.Trigrams, Session]
+Known = tuple[Memory, Trigrams, Session]
 
 
 def _commands(known: Iterable[Known]) -> Iterator[Asked]:
@@ -131,7 +145,7 @@ def _other_folds(recorded: Recorded) -> Iterator[Known]:
     told = _by_session(recorded, "course")
     asked = [session for session in recorded.sessions if session.session_id in told]
     for train, test in held_out(asked, lambda session: session.session_id):
-        memory, trigrams = Memory(), next_steps.Trigrams(ending=False)
+        memory, trigrams = Memory(), Trigrams()
         for name in sorted(train):
             _learn(memory, trigrams, told[name])
         yield from ((memory, trigrams, session) for session in test)
@@ -139,7 +153,7 @@ def _other_folds(recorded: Recorded) -> Iterator[Known]:
 
 def _finished_before(recorded: Recorded) -> Iterator[Known]:
     told = _by_session(recorded, "course")
-    memory, trigrams = Memory(), next_steps.Trigrams(ending=False)
+    memory, trigrams = Memory(), Trigrams()
     asked = [session for session in recorded.sessions if session.session_id in told]
     over = sorted(asked, key=lambda session: (session.last_at, session.session_id), reverse=True)
     for session in asked:
@@ -148,17 +162,17 @@ def _finished_before(recorded: Recorded) -> Iterator[Known]:
         yield memory, trigrams, session
 
 
-def _learn(memory: Memory, trigrams: next_steps.Trigrams, told: Sequence[Contribution]) -> None:
+def _learn(memory: Memory, trigrams: Trigrams, told: Sequence[Contribution]) -> None:
     memory.add(told)
     for course in courses(told):
-        trigrams.learn(next_steps.verbs_of(course))
+        trigrams.learn(verbs_of(course))
 
 
 def _errors(recorded: Recorded) -> Iterator[Asked]:
     """At each error event, with what was over when the session began."""
     for memory, past, now in _past(recorded):
         for steps, done in recovery.errors(now):
-            usual = past.usual(recovery.steps_of(recovery.under_way(steps)))
+            usual = past.usual(steps_of(under_way(steps)))
             yield now.session_id, done, memory.verbs(steps, now.agent_id), usual
 
 
@@ -189,7 +203,7 @@ def _files(recorded: Recorded) -> Iterator[Figure]:
                 shares = [len(wanted.intersection(paths)) / len(wanted) for paths in (named, case.usual[:FILES])]
                 found[of].append(Case(case.session_id, *shares))
     for of, measured in found.items():
-        yield paired(TASK, recorded.name, f"files, R@{FILES} {of}", measured)
+        yield paired(TASK, recorded.name, f"files, R@{FILES} {of}", measured, BARS.get((recorded.name, of, FILES)))
 
 
 def _by_session(recorded: Recorded, kind: str) -> dict[str, list[Contribution]]:

@@ -15,8 +15,7 @@ from rich.console import Console
 
 from tests.quality import __main__ as quality
 from tests.quality import reading
-from tests.quality.figures import Bar, Case, Figure, drawn, mean, paired
-from tests.quality.outlooks import area
+from tests.quality.figures import Bar, Case, Figure, area, drawn, mean, paired
 from tests.quality.report import WIDTH, show
 from tests.quality.sessions import MissingError, Sessions, recorded
 from tests.support.sessions import session
@@ -129,7 +128,7 @@ def test_what_nobody_has_read_counts_as_no_good_and_numbers_do_not_matter(monkey
 
 def test_missing_data_is_said_plainly(tmp_path: Path) -> None:
     """Of the tasks that need it; the others plant what they ask for."""
-    wanted = ("procedures", "next", "outcome", "recovery", "files", "recall", "corrections")
+    wanted = ("procedures", "served", "recall", "corrections")
     told = subprocess.run(
         [sys.executable, "-m", "tests.quality", *wanted, "--data", str(tmp_path), "--out", str(tmp_path / "q.json")],
         capture_output=True,
@@ -144,20 +143,14 @@ def test_missing_data_is_said_plainly(tmp_path: Path) -> None:
 
 _SAYS = """
 from pipeline.advice.courses import courses
-from pipeline.advice.experience import Experience
 from pipeline.advice.next_command import Habits, next_command
-from pipeline.advice.next_step import Steps, next_step
-from pipeline.advice.outlook import outlook
-from pipeline.advice.procedure import procedure
 from tests.quality.sessions import recorded
 from tests.support.sessions import session
 
 made = recorded("made", [event for number in range(30) for event in session(number)])
 told = courses(made.of_kind("course"))
-known = Experience(told[5:])
 for asked in told[:5]:
-    print(procedure(known, asked.goal, asked.classes), outlook(known, asked))
-    print(next_step(Steps(known), asked._replace(acts=asked.acts[:2])), next_command(Habits(told[5:]), asked))
+    print(next_command(Habits(told[5:]), asked))
 """
 
 

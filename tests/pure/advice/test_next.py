@@ -6,11 +6,8 @@ from collections.abc import Sequence
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.advice.courses import Act, Course, under_way
-from pipeline.advice.experience import Experience
+from pipeline.advice.courses import Act, Course
 from pipeline.advice.next_command import Habits, next_command
-from pipeline.advice.next_step import END, Steps, next_step
-from tests.support.segments import Script
 
 
 def course(number: int, verbs: Sequence[str], goal: str = "return", success: bool | None = True) -> Course:
@@ -20,55 +17,6 @@ def course(number: int, verbs: Sequence[str], goal: str = "return", success: boo
 
 def first(advised: Sequence[tuple[str, float]]) -> str:
     return advised[0][0]
-
-
-def test_what_followed_the_same_actions_is_next_and_then_the_end() -> None:
-    steps = Steps(Experience([course(n, ["find", "look", "return"]) for n in range(4)]))
-    assert first(next_step(steps, course(9, []))) == "find"
-    assert first(next_step(steps, course(9, ["find", "look"]))) == "return"
-    assert first(next_step(steps, course(9, ["find", "look", "return"]))) == END
-    assert END not in [one.verb for one in next_step(steps, course(9, ["find", "look", "return"]), acting=True)]
-
-
-def test_the_goal_decides_where_the_actions_were_the_same() -> None:
-    known = [course(n, ["find", "return"], "return lamp") for n in range(5)]
-    known += [course(10 + n, ["find", "cancel"], "cancel order") for n in range(5)]
-    steps = Steps(Experience(known))
-    assert first(next_step(steps, course(99, ["find"], "return chair"))) == "return"
-    assert first(next_step(steps, course(99, ["find"], "cancel it"))) == "cancel"
-
-
-def shopping(number: int, status: str, then: str, orders: int) -> Script:
-    made = Script(f"session-{number}")
-    made.user("I have something to ask about my orders")
-    ids = tuple(f"W{number}{n}" for n in range(orders))
-    made.tool("get_user", listed=ids)
-    for name in ids:
-        made.tool("get_order", values=(name,), found=(f"status={status}",))
-    made.tool(then)
-    made.feedback("positive")
-    return made
-
-
-def known_shopping() -> Steps:
-    scripts = [shopping(n, *("delivered", "return") if n % 2 else ("pending", "cancel"), 1 + n % 3) for n in range(12)]
-    courses = [under_way(made.steps)._replace(session_id=made.session, success=True) for made in scripts]
-    return Steps(Experience(courses))
-
-
-def test_what_the_last_result_says_decides_where_the_goals_are_the_same() -> None:
-    steps = known_shopping()
-    for status, then in (("delivered", "return"), ("pending", "cancel")):
-        so_far = shopping(20, status, "?", 1).steps[:-3]
-        assert first(next_step(steps, under_way(so_far))) == then
-
-
-def test_a_list_is_looked_through_to_its_end() -> None:
-    steps = known_shopping()
-    whole = shopping(20, "pending", "?", 3).steps
-    ends = [place + 1 for place, step in enumerate(whole) if step.name == "get_order" and step.ok is not None]
-    said = [first(next_step(steps, under_way(whole[:end]))) for end in ends]
-    assert said == ["get_order", "get_order", "cancel"]
 
 
 def worded(number: int) -> Course:
@@ -113,7 +61,6 @@ def test_advice_does_not_depend_on_the_order_in_which_it_was_learnt(
     runs: list[Course], done: list[str], dice: random.Random
 ) -> None:
     mixed, now = dice.sample(runs, len(runs)), course(10_000, done)
-    assert next_step(Steps(Experience(mixed)), now) == next_step(Steps(Experience(runs)), now)
     assert next_command(Habits(mixed), now) == next_command(Habits(runs), now)
     shares = [one.share for one in next_command(Habits(runs), now)]
     assert not shares or abs(sum(shares) - 1) < 1e-3
