@@ -21,6 +21,7 @@ from pipeline.segments.places import files_in, identifiers, name_parts
 COURSE: Final = Pattern(course.NAME, course.KEY)
 TOUCHED: Final = Pattern(touched.NAME, touched.KEY)
 PRECEDENTS: Final = (COURSE, TOUCHED)
+_GOAL_AFTER_ERROR: Final = 4
 
 
 class Sought(NamedTuple):
@@ -41,13 +42,17 @@ def precedent_terms(contribution: Mapping[str, Any]) -> list[str]:
 
 
 def sought(question: str, session: Sequence[Step]) -> Sought:
-    """Who asks wants what the question says, and has done these steps."""
+    """Who asks has done these steps, and wants what the question says. After an error the goal says less about what to
+    do than the error: a few of its words find like sessions where none failed so."""
     course = course_so_far(question, session)
     verbs = [act.verb for act in course.acts if not silent(act.verb)]
-    did = [*_goal(course.goal), *(f"did {verb}" for verb in verbs[-1:]), *_in_turn(verbs[-2:])]
+    did = [*(f"did {verb}" for verb in verbs[-1:]), *_in_turn(verbs[-2:])]
     failed = failure(course)
-    if failed is not None:
-        did += _failed(failed.error or "", failed.verb)
+    if failed is None:
+        did += _goal(course.goal)
+    else:
+        longest = sorted(course.goal, key=lambda word: (-len(word), word))[:_GOAL_AFTER_ERROR]
+        did += [*_failed(failed.error or "", failed.verb), *_goal(longest)]
     names = [*identifiers(question), *files_in(question)]
     return Sought(sorted(set(did)), sorted(set(_of_files(plain_stems(question), names))))
 

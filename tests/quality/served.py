@@ -42,7 +42,7 @@ BARS: Final = {
     ("swe", "next command", 1): Bar(least=0.59),
     ("claude_code", "next command", 1): Bar(least=0.43),
     ("swe", "after an error", 1): Bar(least=0.43, proven=True),
-    ("claude_code", "after an error", 1): Bar(least=0.33),
+    ("claude_code", "after an error", 1): Bar(least=0.33, proven=True),
     ("swe", "with a past", FILES): Bar(least=0.32, proven=True),
     ("claude_code", "changed before", FILES): Bar(least=0.24, over=0.0),
 }
