@@ -23,7 +23,7 @@ from pipeline.stages.patterns import PatternsFold
 from pipeline.store.projection import Record
 from pipeline.store.semantic import Semantic
 from pipeline.topology import ARTIFACTS, EPISODES, EVIDENCE, KNOWLEDGE
-from tests.quality.sessions import published
+from tests.quality.sessions import happened, published
 from tests.support.inprocess import run
 from tests.support.memory import Memory
 from tests.support.records import START_MS, LogRecord
@@ -34,9 +34,11 @@ _PREFIX: Final = "quality-"
 
 def both_stages(events: Iterable[dict[str, Any]]) -> list[Record]:
     """Episodes, artifacts and knowledge, each topic's in the order of their publication."""
-    made = list(published(events))
+    said = list(events)
+    made = list(published(said))
+    after = max([START_MS, *map(happened, said)])  # what is learnt is appended when all of it has happened
     evidence = [
-        LogRecord(0, offset, START_MS + offset, output.key, output.value, output.headers)
+        LogRecord(0, offset, after + offset, output.key, output.value, output.headers)
         for offset, output in enumerate(output for output in made if output.topic == EVIDENCE)
     ]
     return [*as_read(made, EPISODES), *as_read(run(PatternsFold, evidence).outputs, ARTIFACTS, KNOWLEDGE)]
@@ -51,6 +53,12 @@ def as_read(outputs: Iterable[Output], *topics: str) -> list[Record]:
             found.append(Record(output.topic, 0, offsets[output.topic], output.key, output.value, output.headers))
             offsets[output.topic] += 1
     return found
+
+
+def newest(records: Iterable[Record], topic: str) -> list[bytes]:
+    """What a compacted topic holds in the end, by key."""
+    held = {record.key: record.value for record in records if record.topic == topic}
+    return [value for _, value in sorted(held.items()) if value is not None]
 
 
 class Remembered(Memory):

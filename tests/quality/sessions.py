@@ -130,13 +130,14 @@ def recorded(name: str, events: Iterable[dict[str, Any]], labels: dict[str, dict
 
 def published(events: Iterable[dict[str, Any]]) -> Iterator[Output]:
     """By the sessions stage. Events are appended when they happened."""
-    records = _log(sorted(events, key=lambda e: (_at(e), e["tenant_id"], e["session_id"], e["sequence"])))
+    records = _log(sorted(events, key=lambda e: (happened(e), e["tenant_id"], e["session_id"], e["sequence"])))
     executor = Executor(sessions_fold(), 0)
     for start in range(0, len(records), _BATCH):
         yield from executor.run(records[start : start + _BATCH]).outputs
 
 
-def _at(event: dict[str, Any]) -> int:
+def happened(event: dict[str, Any]) -> int:
+    """In milliseconds."""
     instant = parse_instant(event["timestamp"])
     assert instant is not None, event["event_id"]
     return instant // NS_PER_MS
@@ -146,7 +147,7 @@ def _log(events: Sequence[dict[str, Any]]) -> list[LogRecord]:
     records: list[LogRecord] = []
     at = 0
     for item in events:
-        at = max(at, _at(item))
+        at = max(at, happened(item))
         key = session_key(item["tenant_id"], item["session_id"]).encode()
         records.append(LogRecord(0, len(records), at, key, orjson.dumps(item)))
     end = at - START_MS
