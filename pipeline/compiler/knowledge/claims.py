@@ -13,6 +13,7 @@ from pipeline.compiler.knowledge import forms
 from pipeline.compiler.knowledge.clauses import clauses, sentences, spelt_out, without_trail
 from pipeline.compiler.knowledge.naming import REDACTED, TEAM, TEAMS, USER, named, subject_of, value_of
 from pipeline.compiler.knowledge.policies import Policy, policy
+from pipeline.compiler.knowledge.updates import says_changed
 from pipeline.compiler.knowledge.words import ANYTHING, HANGING, NO_SUBJECT, PASSING, VAGUE
 from pipeline.contracts.knowledge import Memory
 from pipeline.contracts.limits import MB
@@ -39,6 +40,9 @@ _GENERALLY: Final = re.compile("always|usually|generally|typically|mostly", re.I
 _REFUSES: Final = re.compile("(?:please )?(?:do not|never) ", re.IGNORECASE)
 
 
+_CORRECTS: Final = re.compile(r"\W*(?:update|correction|edit)\b", re.IGNORECASE)
+
+
 class Claim(NamedTuple):
     memory: Memory
     subject: str
@@ -51,6 +55,8 @@ class Claim(NamedTuple):
     plural: bool
     """Of this predicate several values may hold at once."""
     text: str
+    updates: bool = False
+    """It says that this was otherwise before."""
 
 
 class _Clause(NamedTuple):
@@ -78,12 +84,16 @@ def claims(text: str, by: str) -> tuple[Claim, ...]:
     if by != USER and not any(verb in text for verb in _TOLD):
         return ()
     found = list(_settings(text)) if by == USER else []
+    corrects = _CORRECTS.match(text) is not None
     for said in sentences(text, () if by == USER else _TOLD):
         wanted = policy(said) if by == USER and not who else None
         if wanted is not None:
             found.append(_instruction(wanted))
             continue
-        found += (claim for clause in clauses(said) if (claim := _read(_Clause(clause, who), by)) is not None)
+        changed = corrects or says_changed(said)
+        for clause in clauses(said):
+            if (claim := _read(_Clause(clause, who), by)) is not None:
+                found.append(claim._replace(updates=changed) if changed else claim)
     return tuple(dict.fromkeys(found))
 
 
