@@ -6,19 +6,22 @@ form, or whose subject could be anything (`it`, `the problem`), gives nothing.
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
 from pipeline.compiler.knowledge import forms
 from pipeline.compiler.knowledge.clauses import clauses, sentences, spelt_out, without_trail
 from pipeline.compiler.knowledge.naming import REDACTED, TEAM, TEAMS, USER, named, subject_of, value_of
 from pipeline.compiler.knowledge.policies import Policy, policy
+from pipeline.compiler.knowledge.stated import Stated, stated
+from pipeline.compiler.knowledge.tongue import TONGUES, Tongue
 from pipeline.compiler.knowledge.updates import says_changed
 from pipeline.compiler.knowledge.words import ANYTHING, HANGING, NO_SUBJECT, PASSING, VAGUE
 from pipeline.contracts.knowledge import Memory
 from pipeline.contracts.limits import MB
 from pipeline.contracts.remembered import remembered
 from pipeline.intake.spoken import names_credential
+from pipeline.languages.detect import language_of
 from pipeline.segments.intent import intent
 from pipeline.segments.lexicon import word_set
 from pipeline.segments.masking import sentence as with_capital
@@ -31,6 +34,7 @@ _SETTINGS: Final = 3
 _LIKED_WORDS: Final = 5
 _NAMED_WORDS: Final = 4
 _KIND_WORDS: Final = 2
+_REMARK: Final = 4
 _FULL_NAME: Final = re.compile("[A-Z][a-z]+ [A-Z][a-z]+")
 _OF_THE_MOMENT: Final = ("id", "ids", "number", "code", "name", "address")
 """Of what `the` number is the number, the sentence does not say."""
@@ -83,18 +87,51 @@ def claims(text: str, by: str) -> tuple[Claim, ...]:
         text, by = text[len(who) + 1 :].lstrip(), USER
     if by != USER and not any(verb in text for verb in _TOLD):
         return ()
+    tongue = TONGUES[language_of(text)]
     found = list(_settings(text)) if by == USER else []
     corrects = _CORRECTS.match(text) is not None
-    for said in sentences(text, () if by == USER else _TOLD):
+    for said in sentences(text, () if by == USER else _TOLD, tongue):
         wanted = policy(said) if by == USER and not who else None
         if wanted is not None:
             found.append(_instruction(wanted))
             continue
-        changed = corrects or says_changed(said)
-        for clause in clauses(said):
-            if (claim := _read(_Clause(clause, who), by)) is not None:
-                found.append(claim._replace(updates=changed) if changed else claim)
+        changed = corrects or says_changed(said, tongue)
+        found += (claim._replace(updates=True) if changed else claim for claim in _claims_of(said, who, by, tongue, changed))
     return tuple(dict.fromkeys(found))
+
+
+def _claims_of(said: str, who: str, by: str, tongue: Tongue, changed: bool) -> Sequence[Claim]:
+    untrue = tongue.says["untrue"].match(said)
+    if tongue.code == "en":
+        plain = said[untrue.end() :] if untrue is not None else said
+        read = [claim for clause in clauses(plain) if (claim := _read(_Clause(clause, who), by)) is not None]
+        if untrue is not None:
+            return [claim._replace(denies=not claim.denies, text=with_capital(shorten(said, _TEXT))) for claim in read]
+        if read or by != USER or who:
+            return read
+    one = stated(said, tongue, changed=changed)
+    claim = _from(one, who, tongue) if one is not None and by == USER else None
+    return [claim] if claim is not None else []
+
+
+def _from(one: Stated, who: str, tongue: Tongue) -> Claim | None:
+    """Of a language's own forms. What one is said to be is one thing at a time; English has forms of its own for that."""
+    copula = tongue.says["copula"].match(one.predicate) is not None
+    if copula and not one.subject.startswith((TEAM, USER)) and not forms.NAMED.match(one.value):
+        return None
+    if tongue.code == "en" and (_hangs(one.value) or not _specific(one)):
+        return None
+    plural = tongue.code == "en" or tongue.says["plural"].match(one.predicate) is not None
+    subject = one.subject.replace(USER, who, 1) if who and one.subject.startswith(USER) else one.subject
+    return _Clause(one.text, who).claims(
+        Memory.FACT, subject, one.predicate, one.value, denies=one.denies, plural=plural
+    )
+
+
+def _specific(one: Stated) -> bool:
+    """Does it name something, or say enough to be no remark?"""
+    said = f"{one.subject} {one.value}".split()
+    return len(said) > _REMARK or any(forms.NAMED.fullmatch(word) for word in said[1:])
 
 
 def policy_claim(instruction: str) -> Claim:

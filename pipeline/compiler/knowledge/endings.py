@@ -11,18 +11,15 @@ from typing import Any, Final, NamedTuple
 
 from pipeline.compiler.knowledge.claims import Claim
 from pipeline.compiler.knowledge.model import Under
-from pipeline.compiler.knowledge.normal import family, of_slot, of_thing, of_value, stems, thing, words_of
-from pipeline.compiler.knowledge.updates import DEED, NAME, PLACE, VALUE, VERSION, Update
+from pipeline.compiler.knowledge.normal import family, of_slot, of_thing, of_value, stems, thing, words_of, words_within
+from pipeline.compiler.knowledge.tongue import DEED, TONGUES, VALUE, VERSION
+from pipeline.compiler.knowledge.updates import Update
 from pipeline.contracts.evidence import Contribution
 from pipeline.contracts.knowledge import Memory
 from pipeline.contracts.limits import KNOWLEDGE_BESIDE, KNOWLEDGE_CHAIN, KNOWLEDGE_ENDINGS
 
 ENDING: Final = "ending"
 _SLOT: Final = "slot"
-_PLACES: Final = frozenset(
-    ("runs on", "is hosted in", "lives in", "is in", "is", "stores data in", "moved to", "is defined in", "is on")
-)
-_NAMES: Final = frozenset(("is", "is called"))
 Body = Mapping[str, Any]
 
 
@@ -40,6 +37,8 @@ class Ending(NamedTuple):
     """It ends what is nobody's own."""
     about: Sequence[str]
     """Words of the thing that it is about; empty: of whatever has the value."""
+    old: str
+    """As it was said; empty where it says only what has come."""
     new: str
     same: str
     """The normal form of `new`."""
@@ -55,25 +54,31 @@ class Ending(NamedTuple):
             case "slot":
                 return True
             case "place":
-                return predicate in _PLACES
+                return _any("places", predicate)
             case "name":
-                return predicate in _NAMES
+                return _any("names", predicate)
             case "version":
                 return family(value) == self.key or (value[:1].isdigit() and bool(self.new))
             case "deed":
                 return body["memory"] == Memory.POLICY and words_of(body["subject"]).issuperset(self.about)
         named = body["memory"] == Memory.POLICY or self.key in (*of_value(value), thing(body["subject"]))
-        return named and (not self.about or not words_of(body["subject"]).isdisjoint(self.about))
+        return named and (not self.about or not words_within(body["subject"]).isdisjoint(self.about))
+
+
+def _any(name: str, predicate: str) -> bool:
+    """In whatever language it was said."""
+    return any(tongue.says[name].match(predicate) for tongue in TONGUES.values())
 
 
 def of_update(update: Update, person: str) -> Iterator[tuple[str, dict[str, Any]]]:
     """The keys that it ends something under, and what is said there, but when and where."""
-    about = sorted(words_of(update.subject))
+    about = sorted(words_within(update.subject))
     said = {
         "how": update.how,
         "own": "" if update.ours or update.subject else person,
         "shared": not update.mine,
         "about": about,
+        "old": update.old,
         "new": update.new,
         "same": stems(update.new) if update.new else "",
         "states": False,
@@ -83,6 +88,9 @@ def of_update(update: Update, person: str) -> Iterator[tuple[str, dict[str, Any]
         yield words[0], {**said, "about": words}
     elif update.old:
         yield stems(update.old), {**said, "how": VALUE}
+        name, *kind = update.old.split()
+        if len(kind) == 1 and not about:  # `the batch operator`: what is called batch, of operators
+            yield stems(name), {**said, "how": VALUE, "old": name, "about": [stems(kind[0])]}
     elif update.how == VERSION:
         name = family(update.new)
         if name:
@@ -99,7 +107,7 @@ def of_claim(claim: Claim, own: str) -> Iterator[tuple[str, dict[str, Any]]]:
         yield (
             of_slot(claim.subject, claim.predicate),
             {
-                "how": _SLOT, "own": own, "shared": not own, "about": [], "new": claim.value,
+                "how": _SLOT, "own": own, "shared": not own, "about": [], "old": "", "new": claim.value,
                 "same": stems(claim.value), "states": True,
             },
         )  # fmt: skip

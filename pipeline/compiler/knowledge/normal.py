@@ -18,8 +18,11 @@ _SMALL: Final = word_set(
 )
 _EDGES: Final = ".,:;!?()'\"`«»„“”「」『』。、"
 _VERSIONED: Final = re.compile(r"(?P<name>[^\W\d][\w+#.-]*?)[ -]?v?(?P<number>\d[\w.]*)")
+_WITHIN: Final = re.compile(r"[\W_]+")
 _NAMED_WORDS: Final = 6
-_NAMED: Final = re.compile(r"[^\W\d_]*[A-Z0-9_/.@:#+-]")
+_NAMED: Final = re.compile(r"[^\W\d_]*[A-ZÄÖÜ0-9_/.@:#+-]|[ァ-ヴ一-鿿]")
+_UNSPACED: Final = re.compile(r"[A-Za-z0-9_./@#+-]+|[ァ-ヴー]+|[一-鿿]{2,}|[^\W\d_]+")
+"""The words of a text that may be written without blanks."""
 
 
 def stems(text: str) -> str:
@@ -33,6 +36,11 @@ def _kept(text: str) -> list[str]:
 
 def words_of(text: str) -> frozenset[str]:
     return frozenset(_kept(text))
+
+
+def words_within(text: str) -> frozenset[str]:
+    """Those within identifiers as well."""
+    return words_of(_WITHIN.sub(" ", text))
 
 
 def thing(subject: str) -> str:
@@ -57,7 +65,8 @@ def family(value: str) -> str:
 
 def of_value(value: str) -> list[str]:
     """The value, and each name in it."""
-    named = [word for word in value.split() if _NAMED.match(word)][:_NAMED_WORDS]
+    words = _UNSPACED.findall(value) if not value.isascii() else value.split()
+    named = [word for word in words if _NAMED.match(word)][:_NAMED_WORDS]
     return list(dict.fromkeys(stems(one) for one in (value, *named)))
 
 

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 from pipeline.compiler.knowledge.endings import Ending
+from pipeline.compiler.knowledge.normal import stems
 from pipeline.contracts.evidence import Contribution
 from pipeline.contracts.limits import KNOWLEDGE_VALUES
 from pipeline.segments.masking import shorten
@@ -152,11 +153,12 @@ def _successor(ending: Ending, last: Heard) -> Heard | None:
     """The claim with what has come in the value's place; None where the ending does not say, or its own claim does."""
     if not ending.new or not last.value or (ending.states and last.about.body.get("plural")):
         return None
-    text = re.sub(re.escape(last.value), lambda _: ending.new, last.text, count=1, flags=re.IGNORECASE)
+    instead = re.compile(re.escape(ending.old or last.value), re.IGNORECASE)
+    text, value = (instead.sub(lambda _: ending.new, said, count=1) for said in (last.text, last.value))
     if text == last.text:
         return None
     return last._replace(
-        at=ending.at, event=ending.event, by=USER, same=ending.same, value=ending.new, text=shorten(text, _TEXT),
+        at=ending.at, event=ending.event, by=USER, same=stems(value), value=value, text=shorten(text, _TEXT),
         source=ending.source, who="", updates=True, since=None, until=None,
     )  # fmt: skip
 
