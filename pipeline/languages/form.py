@@ -38,7 +38,7 @@ def form(text: str) -> Form:
     first, *rest = _HOLE.split(text)
     holes, between = rest[::2], rest[1::2]
     last = between.pop()
-    words = [first, *between, f"(?:{last})$" if last else ""]
+    words = [first, *between, f"(?:{last})$" if last.strip(".*") else ""]
     return Form(tuple(holes), tuple(re.compile(one, re.IGNORECASE) if one else None for one in words))
 
 

@@ -15,7 +15,7 @@ from pipeline.compiler.knowledge.naming import REDACTED, TEAM, TEAMS, USER, name
 from pipeline.compiler.knowledge.policies import Policy, policy
 from pipeline.compiler.knowledge.stated import Stated, stated
 from pipeline.compiler.knowledge.tongue import TONGUES, Tongue
-from pipeline.compiler.knowledge.updates import says_changed
+from pipeline.compiler.knowledge.updates import says_changed, updates
 from pipeline.compiler.knowledge.words import ANYTHING, HANGING, NO_SUBJECT, PASSING, VAGUE
 from pipeline.contracts.knowledge import Memory
 from pipeline.contracts.limits import MB
@@ -40,11 +40,11 @@ _OF_THE_MOMENT: Final = ("id", "ids", "number", "code", "name", "address")
 """Of what `the` number is the number, the sentence does not say."""
 _FOR_NOW: Final = word_set("now already still currently also later")
 """With one of these an assistant speaks of its work, not of how things are."""
+_NOW: Final = re.compile(r"\b(?:now|currently|already|finally|recently|still) ", re.IGNORECASE)
 _GENERALLY: Final = re.compile("always|usually|generally|typically|mostly", re.IGNORECASE)
 _REFUSES: Final = re.compile("(?:please )?(?:do not|never) ", re.IGNORECASE)
 
 
-_CORRECTS: Final = re.compile(r"\W*(?:update|correction|edit)\b", re.IGNORECASE)
 
 
 class Claim(NamedTuple):
@@ -89,7 +89,7 @@ def claims(text: str, by: str) -> tuple[Claim, ...]:
         return ()
     tongue = TONGUES[language_of(text)]
     found = list(_settings(text)) if by == USER else []
-    corrects = _CORRECTS.match(text) is not None
+    corrects = tongue.says["corrects"].match(text) is not None
     for said in sentences(text, () if by == USER else _TOLD, tongue):
         wanted = policy(said) if by == USER and not who else None
         if wanted is not None:
@@ -104,11 +104,14 @@ def _claims_of(said: str, who: str, by: str, tongue: Tongue, changed: bool) -> S
     untrue = tongue.says["untrue"].match(said)
     if tongue.code == "en":
         plain = said[untrue.end() :] if untrue is not None else said
+        plain = tongue.says["leads"].sub("", plain) if changed else plain
         read = [claim for clause in clauses(plain) if (claim := _read(_Clause(clause, who), by)) is not None]
         if untrue is not None:
             return [claim._replace(denies=not claim.denies, text=with_capital(shorten(said, _TEXT))) for claim in read]
         if read or by != USER or who:
             return read
+    if tongue.code != "en" and any(update.old for update in updates(said)):
+        return []  # what it ends says what comes instead
     one = stated(said, tongue, changed=changed)
     claim = _from(one, who, tongue) if one is not None and by == USER else None
     return [claim] if claim is not None else []
@@ -119,7 +122,7 @@ def _from(one: Stated, who: str, tongue: Tongue) -> Claim | None:
     copula = tongue.says["copula"].match(one.predicate) is not None
     if copula and not one.subject.startswith((TEAM, USER)) and not forms.NAMED.match(one.value):
         return None
-    if tongue.code == "en" and (_hangs(one.value) or not _specific(one)):
+    if tongue.code == "en" and (one.value.split()[-1].lower() in HANGING or not _specific(one)):
         return None
     plural = tongue.code == "en" or tongue.says["plural"].match(one.predicate) is not None
     subject = one.subject.replace(USER, who, 1) if who and one.subject.startswith(USER) else one.subject
@@ -274,7 +277,7 @@ def _moved(clause: _Clause) -> Claim | None:
 def _relation(clause: _Clause) -> Claim | None:
     turned = forms.FOR_WE.fullmatch(clause.text)
     text = f"{turned['rest']} for {turned['purpose']}" if turned is not None else clause.text
-    text = forms.negation_first(text)
+    text = forms.negation_first(_NOW.sub("", text))
     found = forms.RELATED.search(text)
     match = forms.RELATES.fullmatch(forms.ADVERBS.sub("", text[: found.start()])) if found is not None else None
     if found is None or match is None:
@@ -282,6 +285,8 @@ def _relation(clause: _Clause) -> Claim | None:
     denies, do = bool(match["not"]), (match["do"] or "").lower()
     verb = forms.VERBS[int((found.lastgroup or "v0")[1:])]
     said, after = found[0].split()[0].lower(), text[found.end() :]
+    if verb.predicate == "moved to":
+        after = after.partition(" from ")[0]
     subject, value = subject_of(match["subject"], clause.who), value_of(after)
     if do in ("can", "will") or (do == "did" and not denies) or not _agrees(subject, said, do) or _hangs(value):
         return None

@@ -55,7 +55,7 @@ _MAY: Final = re.compile(r"\bmay (?!\d)[a-z]")
 _LEAD: Final = re.compile(
     r"(?:(?:just )?so you know|fyi|heads[ -]?up|by the way|btw|for (?:the record|your information|context|reference)"
     r"|(?:please )?(?:note|remember|keep in mind|be aware|bear in mind)(?: that\b|(?=\s*[:,]))"
-    r"|(?:quick )?(?:note|reminder)|correction(?=\s*:)"
+    r"|(?:quick )?(?:note|reminder)|(?:correction|update|edit)(?=\s*:)"
     r"|oh|ok(?:ay)?|so|well|honestly|actually|basically|frankly|obviously|also|and|but|hi|hello|hey|hmm+|ah|yes|yeah|yep"
     r"|no(?=,)|sorry|to be clear|in fact|again|anyway|right|sure|thanks|thank you|now(?=,)|first(?=,)|because|since"
     r"|as (?:i said|you know|always)|of course|important|one more thing|fwiw|imo|that said|though)\b\s*[,:;!.–—-]*\s*",

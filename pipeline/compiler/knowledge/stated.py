@@ -38,7 +38,7 @@ def stated(said: str, tongue: Tongue, *, changed: bool = False) -> Stated | None
     plain = text[untrue.end() :] if untrue is not None else text
     plain = tongue.says["here"].sub("the ", plain)
     if changed:
-        plain = tongue.says["leads"].sub("", plain)
+        plain = tongue.says["leads"].sub("", plain).strip()
         cut = tongue.says["instead"].search(plain)
         plain = text = plain[: cut.start()] if cut is not None else plain
     labelled = tongue.says["labelled"].match(plain)
@@ -52,7 +52,11 @@ def stated(said: str, tongue: Tongue, *, changed: bool = False) -> Stated | None
     if found is None:
         return whole(text, tongue) if tongue.says["bare"].match(plain) else None
     subject, predicate = _subject(tongue, plain[: found.start()], found[0].strip()), found[0].strip(" '")
-    return _of(subject, predicate, plain[found.end() :], text, denies=denies != (untrue is not None))
+    value = plain[found.end() :].strip(_EDGES)
+    tail = tongue.says["tail"].search(value)
+    if tail is not None and tail.start():  # where the verb comes last
+        value, predicate = value[: tail.start()], f"{predicate} {tail[0]}"
+    return _of(subject, predicate, value, text, denies=denies != (untrue is not None))
 
 
 def whole(said: str, tongue: Tongue) -> Stated | None:

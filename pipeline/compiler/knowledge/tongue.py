@@ -17,9 +17,9 @@ DEED: Final = "deed"
 _KINDS: Final = (VALUE, PLACE, NAME, VERSION, DEED)
 _STATED: Final = (
     "silent", "subject", "no_subject", "denies", "drops", "untrue", "bare", "generic", "labelled", "our", "my", "first_we",
-    "first_i", "plural", "copula", "places", "names", "instead", "here",
+    "first_i", "plural", "copula", "places", "names", "instead", "here", "tail",
 )  # fmt: skip
-_CHANGED: Final = ("fillers", "ends", "articles", "leads", "markers", "beside", "unreal")
+_CHANGED: Final = ("fillers", "ends", "articles", "leads", "markers", "beside", "unreal", "corrects")
 _NOTHING: Final = re.compile(r"(?!)")
 
 
@@ -38,11 +38,11 @@ class Tongue(NamedTuple):
 
 
 def _tongue(code: str, stated: Mapping[str, Any], changed: Mapping[str, Any]) -> Tongue:
-    named = changed.get("named", {})
+    named, rest = changed.get("named", {}), ".*" if changed.get("open") else ""
     given = {**{name: stated.get(name, "") for name in _STATED}, **{name: changed.get(name, "") for name in _CHANGED}}
     return Tongue(
         code,
-        tuple((kind, one) for kind in _KINDS for one in forms(changed.get(kind, ()), named)),
+        tuple((kind, one) for kind in _KINDS for one in forms((f"{text}{rest}" for text in changed.get(kind, ())), named)),
         frozenset((*stated.get("ours", ()), *changed.get("ours", ()))),
         frozenset((*stated.get("mine", ()), *changed.get("mine", ()))),
         {name: re.compile(text, re.IGNORECASE) if text else _NOTHING for name, text in given.items()},
