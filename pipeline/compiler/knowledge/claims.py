@@ -45,8 +45,6 @@ _GENERALLY: Final = re.compile("always|usually|generally|typically|mostly", re.I
 _REFUSES: Final = re.compile("(?:please )?(?:do not|never) ", re.IGNORECASE)
 
 
-
-
 class Claim(NamedTuple):
     memory: Memory
     subject: str
@@ -96,7 +94,9 @@ def claims(text: str, by: str) -> tuple[Claim, ...]:
             found.append(_instruction(wanted))
             continue
         changed = corrects or says_changed(said, tongue)
-        found += (claim._replace(updates=True) if changed else claim for claim in _claims_of(said, who, by, tongue, changed))
+        found += (
+            claim._replace(updates=True) if changed else claim for claim in _claims_of(said, who, by, tongue, changed)
+        )
     return tuple(dict.fromkeys(found))
 
 
@@ -105,8 +105,15 @@ def _claims_of(said: str, who: str, by: str, tongue: Tongue, changed: bool) -> S
     if tongue.code == "en":
         plain = said[untrue.end() :] if untrue is not None else said
         plain = tongue.says["leads"].sub("", plain) if changed else plain
-        read = [claim for clause in clauses(plain) if (claim := _read(_Clause(clause, who), by)) is not None]
-        if untrue is not None:
+        neither = forms.NEITHER.fullmatch(plain)
+        parts = [plain] if neither is None else [f"{neither['said']} {neither[value]}" for value in ("one", "other")]
+        read = [
+            claim
+            for part in parts
+            for clause in clauses(part)
+            if (claim := _read(_Clause(clause, who), by)) is not None
+        ]
+        if untrue is not None or neither is not None:
             return [claim._replace(denies=not claim.denies, text=with_capital(shorten(said, _TEXT))) for claim in read]
         if read or by != USER or who:
             return read

@@ -33,7 +33,7 @@ class Stated(NamedTuple):
 def stated(said: str, tongue: Tongue, *, changed: bool = False) -> Stated | None:
     """A plain statement of how things are, by the language's own forms. `changed`: it says that they were otherwise, so
     what it names beside the value is no more."""
-    text = _BLANKS.sub(" ", said).strip(" .")
+    text = _BLANKS.sub(" ", said).strip(" .。")
     untrue = tongue.says["untrue"].match(text)
     plain = text[untrue.end() :] if untrue is not None else text
     plain = tongue.says["here"].sub("the ", plain)
@@ -55,14 +55,14 @@ def stated(said: str, tongue: Tongue, *, changed: bool = False) -> Stated | None
     value = plain[found.end() :].strip(_EDGES)
     tail = tongue.says["tail"].search(value)
     if tail is not None and tail.start():  # where the verb comes last
-        value, predicate = value[: tail.start()], f"{predicate} {tail[0]}"
+        value, predicate = value[: tail.start()], f"{predicate} {tongue.says['polite'].sub('', tail[0], count=1)}"
     return _of(subject, predicate, value, text, denies=denies != (untrue is not None))
 
 
 def whole(said: str, tongue: Tongue) -> Stated | None:
     """A sentence that is known to state a fact, whatever its form: the place where a classifier's word comes in. Of what
     has no form, the subject is its beginning."""
-    text = _BLANKS.sub(" ", said).strip(" .")
+    text = _BLANKS.sub(" ", said).strip(" .。")
     found = tongue.says["generic"].search(text)
     subject = _subject(tongue, text[: found.start()], found[0].strip()) if found is not None else ""
     if found is not None and subject:
@@ -89,7 +89,9 @@ def _subject(tongue: Tongue, said: str, verb: str) -> str:
         return TEAM if tongue.says["first_we"].match(verb) else ""
     if words[-1] in tongue.ours or words[-1] in tongue.mine:
         return TEAM if words[-1] in tongue.ours else USER
-    if len(words) > _SUBJECT_WORDS or (tongue.says["subject"].pattern != "(?!)" and not tongue.says["subject"].match(said)):
+    if len(words) > _SUBJECT_WORDS or (
+        tongue.says["subject"].pattern != "(?!)" and not tongue.says["subject"].match(said)
+    ):
         return ""
     if tongue.says["our"].match(said):
         return f"{TEAM}'s {tongue.without('our', said)}"

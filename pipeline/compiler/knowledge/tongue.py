@@ -17,7 +17,7 @@ DEED: Final = "deed"
 _KINDS: Final = (VALUE, PLACE, NAME, VERSION, DEED)
 _STATED: Final = (
     "silent", "subject", "no_subject", "denies", "drops", "untrue", "bare", "generic", "labelled", "our", "my", "first_we",
-    "first_i", "plural", "copula", "places", "names", "instead", "here", "tail",
+    "first_i", "plural", "copula", "places", "names", "instead", "here", "tail", "polite",
 )  # fmt: skip
 _CHANGED: Final = ("fillers", "ends", "articles", "leads", "markers", "beside", "unreal", "corrects")
 _NOTHING: Final = re.compile(r"(?!)")
@@ -42,7 +42,9 @@ def _tongue(code: str, stated: Mapping[str, Any], changed: Mapping[str, Any]) ->
     given = {**{name: stated.get(name, "") for name in _STATED}, **{name: changed.get(name, "") for name in _CHANGED}}
     return Tongue(
         code,
-        tuple((kind, one) for kind in _KINDS for one in forms((f"{text}{rest}" for text in changed.get(kind, ())), named)),
+        tuple(
+            (kind, one) for kind in _KINDS for one in forms((f"{text}{rest}" for text in changed.get(kind, ())), named)
+        ),
         frozenset((*stated.get("ours", ()), *changed.get("ours", ()))),
         frozenset((*stated.get("mine", ()), *changed.get("mine", ()))),
         {name: re.compile(text, re.IGNORECASE) if text else _NOTHING for name, text in given.items()},

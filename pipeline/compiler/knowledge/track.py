@@ -123,7 +123,9 @@ class Track:
 
     @property
     def newest(self) -> list[Held]:
-        ordered = sorted(self.values.values(), key=lambda held: (held.end is None, held.end or 0, held.start, held.name))
+        ordered = sorted(
+            self.values.values(), key=lambda held: (held.end is None, held.end or 0, held.start, held.name)
+        )
         return ordered[-KNOWLEDGE_VALUES:]
 
 
@@ -169,7 +171,11 @@ def _differ(one: Heard, other: Heard) -> bool:
         return False
     if one.by == ASSISTANT:
         return True
-    return one.by != other.by and ASSISTANT not in (one.by, other.by) or bool(one.who and other.who != one.who and other.who)
+    return (
+        (one.by != other.by
+        and ASSISTANT not in (one.by, other.by))
+        or bool(one.who and other.who != one.who and other.who)
+    )
 
 
 def _excludes(one: Heard, held: Held) -> bool:

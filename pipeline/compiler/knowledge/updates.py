@@ -9,7 +9,8 @@ from collections.abc import Iterator, Mapping
 from typing import Final, NamedTuple
 
 from pipeline.compiler.knowledge.clauses import sentences
-from pipeline.compiler.knowledge.tongue import NAME, PLACE, TONGUES, Tongue
+from pipeline.compiler.knowledge.normal import of_value
+from pipeline.compiler.knowledge.tongue import NAME, PLACE, TONGUES, VALUE, Tongue
 from pipeline.compiler.knowledge.words import ANYTHING, VAGUE
 from pipeline.contracts.limits import MB
 from pipeline.contracts.remembered import remembered
@@ -45,7 +46,10 @@ def says_changed(said: str, tongue: Tongue) -> bool:
 
 
 def _read(tongue: Tongue, said: str) -> Iterator[Update]:
-    if tongue.says["untrue"].match(said) or tongue.says["unreal"].search(said):
+    untrue = tongue.says["untrue"].match(said)
+    if untrue is not None:
+        yield from _denied(tongue, said[untrue.end() :].strip(_EDGES))
+    if untrue is not None or tongue.says["unreal"].search(said):
         return
     plain = tongue.without("fillers", tongue.says["leads"].sub("", said.strip(_EDGES), count=1))
     for kind, one in tongue.updates:
@@ -53,6 +57,14 @@ def _read(tongue: Tongue, said: str) -> Iterator[Update]:
         if holes is not None and (update := _update(tongue, kind, holes)) is not None:
             yield update
             return
+
+
+def _denied(tongue: Tongue, said: str) -> Iterator[Update]:
+    """Of what is said not to be so each name, of whatever else the sentence names."""
+    words = said.lower().split()
+    ours, mine = not tongue.ours.isdisjoint(words), not tongue.mine.isdisjoint(words)
+    for value in of_value(said)[1:]:
+        yield Update(VALUE, "" if ours or mine else said, value, "", ours, mine)
 
 
 def _update(tongue: Tongue, how: str, holes: Mapping[str, str]) -> Update | None:

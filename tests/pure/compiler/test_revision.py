@@ -30,7 +30,9 @@ def pairs() -> Iterator[Pair]:
             inside = renewed.rstrip(".。")
             lowered = inside if (mine and code == "en") or code in ("ja", "zh") else inside[:1].lower() + inside[1:]
             for update in (*language.own, *(language.mine if mine else language.any)):
-                after = update.format(n=now.format(b=new), s=inside if update.startswith("{") else lowered, a=old, b=new)
+                after = update.format(
+                    n=now.format(b=new), s=inside if update.startswith("{") else lowered, a=old, b=new
+                )
                 yield Pair(code, states, after, old, new)
 
 
