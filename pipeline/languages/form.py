@@ -1,4 +1,4 @@
-"""A form in which a language says something, as its file has it: words with holes, such as `<s> moved from <old> to <new>`.
+"""A form in which a language says something, as its file has it: words with holes, `<s> moved from <old> to <new>`.
 
 Enters: a form, or a clause. Leaves: what stands in the holes. A form whose words are no expression fails at import.
 
@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple
 
 _HOLE: Final = re.compile("<([a-z]+)>")
+_NAMED: Final = re.compile(r"\{([a-z]+)\}")
 
 
 class Form(NamedTuple):
@@ -44,9 +45,5 @@ def form(text: str) -> Form:
 
 def forms(texts: Iterable[str], named: Mapping[str, str] | None = None) -> tuple[Form, ...]:
     """`named`: what `{name}` stands for in them."""
-    filled = []
-    for text in texts:
-        for name, words in (named or {}).items():
-            text = text.replace(f"{{{name}}}", words)
-        filled.append(form(text))
-    return tuple(filled)
+    known = named or {}
+    return tuple(form(_NAMED.sub(lambda match: known[match[1]], text)) for text in texts)

@@ -53,7 +53,7 @@ class Reach:
         return sorted(self._patterns.get(form, ()))
 
     def of(self, ending: str) -> Iterator[str]:
-        """The keys of the patterns that are compiled together with this one of endings, directly or one after another."""
+        """The keys of the patterns that are compiled together with this one of endings, also one after another."""
         tenant, text = split_key(ending.removeprefix("p/"))
         keys, seen = [split_key(text)[1]], {ending}
         for _ in range(KNOWLEDGE_CHAIN):

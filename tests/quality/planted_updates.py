@@ -1,7 +1,7 @@
 """Statements and what later replaces them, in seven languages: every affirmative form beside every form of update.
 
-`{a}` is the value that was, `{b}` the one that is. `own` replaces in the statement's own words; `any` names both values and
-nothing else, so it replaces whatever had the old one.
+`{a}` is the value that was, `{b}` the one that is. `own` replaces in the statement's own words; `any` names both values
+and nothing else, so it replaces whatever had the old one.
 """
 
 from typing import Final, NamedTuple

@@ -80,12 +80,12 @@ class _Clause(NamedTuple):
 def claims(text: str, by: str) -> tuple[Claim, ...]:
     """`by`: `user` or `assistant`. A name before the first colon is who speaks. What assistants say of themselves and
     what they are told to do is no claim."""
-    who = speaker_of(text)
+    tongue = TONGUES[language_of(text)]
+    who = speaker_of(text) if tongue.says["slots"].match(text.strip()) is None else ""
     if who:
         text, by = text[len(who) + 1 :].lstrip(), USER
     if by != USER and not any(verb in text for verb in _TOLD):
         return ()
-    tongue = TONGUES[language_of(text)]
     found = list(_settings(text)) if by == USER else []
     corrects = tongue.says["corrects"].match(text) is not None
     for said in sentences(text, () if by == USER else _TOLD, tongue):
@@ -125,13 +125,13 @@ def _claims_of(said: str, who: str, by: str, tongue: Tongue, changed: bool) -> S
 
 
 def _from(one: Stated, who: str, tongue: Tongue) -> Claim | None:
-    """Of a language's own forms. What one is said to be is one thing at a time; English has forms of its own for that."""
+    """Of a language's own forms. What one is said to be is one thing at a time: English has forms of its own for it."""
     copula = tongue.says["copula"].match(one.predicate) is not None
     if copula and not one.subject.startswith((TEAM, USER)) and not forms.NAMED.match(one.value):
         return None
     if tongue.code == "en" and (one.value.split()[-1].lower() in HANGING or not _specific(one)):
         return None
-    plural = tongue.code == "en" or tongue.says["plural"].match(one.predicate) is not None
+    plural = (tongue.code == "en" and not copula) or tongue.says["plural"].match(one.predicate) is not None
     subject = one.subject.replace(USER, who, 1) if who and one.subject.startswith(USER) else one.subject
     return _Clause(one.text, who).claims(
         Memory.FACT, subject, one.predicate, one.value, denies=one.denies, plural=plural

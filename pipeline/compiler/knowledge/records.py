@@ -28,8 +28,8 @@ def _none(_: str, __: bool) -> Sequence[Contribution]:
 def records(
     contributions: Sequence[Contribution], pattern: Pattern | None = None, under: Under = _none
 ) -> list[KnowledgeRecord]:
-    """Of one pattern's map, in any order; by id. `pattern`: what they make, else what they are of. `under`: the tenant's
-    endings by their form."""
+    """Of one pattern's map, in any order; by id. `pattern`: what they make, else what they are of. `under`: the
+    tenant's endings by their form."""
     kept = counting(contributions)
     if not kept:
         return []

@@ -14,6 +14,7 @@ from pipeline.compiler.knowledge.words import ANYTHING, VAGUE
 _SUBJECT_WORDS: Final = 7
 _SUBJECT: Final = 60
 _VALUE: Final = 160
+_LABELLED: Final = "is for"
 _STATES: Final = "states"
 _EDGES: Final = " \t`'\"«»„“”「」『』,;:。、()"
 _NO_NAME: Final = re.compile(r"[=:;,(\"—]| [-–](?: |$)")
@@ -43,7 +44,10 @@ def stated(said: str, tongue: Tongue, *, changed: bool = False) -> Stated | None
         plain = text = plain[: cut.start()] if cut is not None else plain
     labelled = tongue.says["labelled"].match(plain)
     if labelled is not None:
-        return _of(labelled["s"], "is", labelled["v"], text, denies=False)
+        return _of(labelled["s"], _LABELLED, labelled["v"], text, denies=False)
+    slot = tongue.says["slots"].match(plain)
+    if slot is not None:
+        return _of(slot["s"], "is", slot["v"], text, denies=False)
     if tongue.says["silent"].search(plain) or tongue.says["no_subject"].match(plain):
         return None
     denies = tongue.says["denies"].search(plain) is not None
@@ -60,8 +64,8 @@ def stated(said: str, tongue: Tongue, *, changed: bool = False) -> Stated | None
 
 
 def whole(said: str, tongue: Tongue) -> Stated | None:
-    """A sentence that is known to state a fact, whatever its form: the place where a classifier's word comes in. Of what
-    has no form, the subject is its beginning."""
+    """A sentence that is known to state a fact, whatever its form: here a classifier's word comes in. What has no form is
+    said of the team."""
     text = _BLANKS.sub(" ", said).strip(" .。")
     found = tongue.says["generic"].search(text)
     subject = _subject(tongue, text[: found.start()], found[0].strip()) if found is not None else ""

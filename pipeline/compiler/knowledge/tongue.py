@@ -1,5 +1,6 @@
-"""How a language states things and says that they have changed: its file's `[statements]` and `[updates]`, compiled. In:
-nothing. Out: one `Tongue` a language. A form that is no expression fails at import.
+"""How a language states things and says that they have changed: its file's `[statements]` and `[updates]`, compiled.
+
+In: nothing. Out: one `Tongue` a language. A form that is no expression fails at import.
 """
 
 import re
@@ -16,8 +17,9 @@ VERSION: Final = "version"
 DEED: Final = "deed"
 _KINDS: Final = (VALUE, PLACE, NAME, VERSION, DEED)
 _STATED: Final = (
-    "silent", "subject", "no_subject", "denies", "drops", "untrue", "bare", "generic", "labelled", "our", "my", "first_we",
-    "first_i", "plural", "copula", "places", "names", "instead", "here", "tail", "polite",
+    "silent", "subject", "no_subject", "denies", "drops", "untrue", "bare", "generic", "labelled",
+    "slots", "our", "my",
+    "first_we", "first_i", "plural", "copula", "places", "names", "instead", "here", "tail", "polite",
 )  # fmt: skip
 _CHANGED: Final = ("fillers", "ends", "articles", "leads", "markers", "beside", "unreal", "corrects")
 _NOTHING: Final = re.compile(r"(?!)")

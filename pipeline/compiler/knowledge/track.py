@@ -171,10 +171,8 @@ def _differ(one: Heard, other: Heard) -> bool:
         return False
     if one.by == ASSISTANT:
         return True
-    return (
-        (one.by != other.by
-        and ASSISTANT not in (one.by, other.by))
-        or bool(one.who and other.who != one.who and other.who)
+    return (one.by != other.by and ASSISTANT not in (one.by, other.by)) or bool(
+        one.who and other.who != one.who and other.who
     )
 
 

@@ -36,7 +36,7 @@ class Update(NamedTuple):
 @remembered(4 * MB)
 def updates(text: str) -> tuple[Update, ...]:
     tongue = TONGUES[language_of(text)]
-    found = (update for said in sentences(text, tongue=tongue) for update in _read(tongue, said))
+    found = (update for said in sentences(text, tongue=tongue) for update in read(tongue, said))
     return tuple(dict.fromkeys(found))
 
 
@@ -45,7 +45,8 @@ def says_changed(said: str, tongue: Tongue) -> bool:
     return tongue.says["markers"].search(said) is not None and tongue.says["beside"].search(said) is None
 
 
-def _read(tongue: Tongue, said: str) -> Iterator[Update]:
+def read(tongue: Tongue, said: str) -> Iterator[Update]:
+    """Of one sentence."""
     untrue = tongue.says["untrue"].match(said)
     if untrue is not None:
         yield from _denied(tongue, said[untrue.end() :].strip(_EDGES))
