@@ -117,17 +117,25 @@ def _claims_of(said: str, who: str, by: str, tongue: Tongue, changed: bool) -> S
             return [claim._replace(denies=not claim.denies, text=with_capital(shorten(said, _TEXT))) for claim in read]
         if read or by != USER or who:
             return read
-    if tongue.code != "en" and any(update.old for update in updates(said)):
-        return []  # what it ends says what comes instead
     one = stated(said, tongue, changed=changed)
-    claim = _from(one, who, tongue) if one is not None and by == USER else None
+    if one is None or by != USER or _has_ended(one, said):
+        return []
+    claim = _from(one, who, tongue)
     return [claim] if claim is not None else []
+
+
+def _has_ended(one: Stated, said: str) -> bool:
+    """Does it name what it says to be no more? What has come instead is said where the old one stood."""
+    olds = (re.escape(update.old) for update in updates(said) if update.old)
+    return any(re.search(rf"(?a:(?<![\w-]){old}(?![\w-]))", one.value) for old in olds)
 
 
 def _from(one: Stated, who: str, tongue: Tongue) -> Claim | None:
     """Of a language's own forms. What one is said to be is one thing at a time: English has forms of its own for it."""
     copula = tongue.says["copula"].match(one.predicate) is not None
-    if copula and not one.subject.startswith((TEAM, USER)) and not forms.NAMED.match(one.value):
+    if copula and not one.subject.startswith((TEAM, USER)) and not (
+        forms.NAMED.match(one.value) or tongue.says["lasting"].match(one.value)
+    ):
         return None
     if tongue.code == "en" and (one.value.split()[-1].lower() in HANGING or not _specific(one)):
         return None

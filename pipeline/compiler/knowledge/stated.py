@@ -13,12 +13,14 @@ from pipeline.compiler.knowledge.words import ANYTHING, VAGUE
 
 _SUBJECT_WORDS: Final = 7
 _SUBJECT: Final = 60
+_CLEAR: Final = 3
+"""Words of a subject that says what it is, whatever its last one."""
 _VALUE: Final = 160
 _LABELLED: Final = "is for"
 _STATES: Final = "states"
 _EDGES: Final = " \t`'\"«»„“”「」『』,;:。、()"
 _NO_NAME: Final = re.compile(r"[=:;,(\"—]| [-–](?: |$)")
-_HANGING: Final = frozenset(("to", "and", "or", "of", "for", "with", "in", "on", "that", "which", "not", "never"))
+_HANGING: Final = frozenset(("to", "and", "or", "of", "for", "with", "in", "on", "that", "which", "not", "never", "the", "a", "an", "do", "does", "basically"))
 _EACH: Final = frozenset(("all", "each", "both", "most"))
 _BLANKS: Final = re.compile(r"\s+")
 
@@ -48,7 +50,8 @@ def stated(said: str, tongue: Tongue, *, changed: bool = False) -> Stated | None
     slot = tongue.says["slots"].match(plain)
     if slot is not None:
         return _of(slot["s"], "is", slot["v"], text, denies=False)
-    if tongue.says["silent"].search(plain) or tongue.says["no_subject"].match(plain):
+    plain = tongue.says["label"].sub("", plain)
+    if tongue.says["silent"].search(_main(plain, tongue)) or tongue.says["no_subject"].match(plain):
         return None
     denies = tongue.says["denies"].search(plain) is not None
     plain = _BLANKS.sub(" ", tongue.without("drops", tongue.without("denies", plain))).strip()
@@ -61,6 +64,13 @@ def stated(said: str, tongue: Tongue, *, changed: bool = False) -> Stated | None
     if tail is not None and tail.start():  # where the verb comes last
         value, predicate = value[: tail.start()], f"{predicate} {tongue.says['polite'].sub('', tail[0], count=1)}"
     return _of(subject, predicate, value, text, denies=denies != (untrue is not None))
+
+
+def _main(plain: str, tongue: Tongue) -> str:
+    """Without what follows from it."""
+    verb = tongue.says["generic"].search(plain)
+    cut = tongue.says["subordinate"].search(plain, verb.end()) if verb is not None else None
+    return plain[: cut.start()] if cut is not None else plain
 
 
 def whole(said: str, tongue: Tongue) -> Stated | None:
@@ -104,4 +114,5 @@ def _subject(tongue: Tongue, said: str, verb: str) -> str:
     bare = tongue.says["articles"].sub("", said, count=1)
     if words[-1] in _HANGING or words[0] in ANYTHING - _EACH:
         return ""
-    return "" if len(words) < 3 and {words[0], words[-1]} & (ANYTHING | VAGUE) - _EACH else bare
+    vague = ANYTHING if said.split()[-1][0].isupper() and len(words) > 1 else ANYTHING | VAGUE
+    return "" if len(words) < _CLEAR and {words[0], words[-1]} & vague - _EACH else bare

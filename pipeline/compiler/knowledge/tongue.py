@@ -18,7 +18,7 @@ DEED: Final = "deed"
 _KINDS: Final = (VALUE, PLACE, NAME, VERSION, DEED)
 _STATED: Final = (
     "silent", "subject", "no_subject", "denies", "drops", "untrue", "bare", "generic", "labelled",
-    "slots", "our", "my",
+    "slots", "label", "subordinate", "lasting", "our", "my",
     "first_we", "first_i", "plural", "copula", "places", "names", "instead", "here", "tail", "polite",
 )  # fmt: skip
 _CHANGED: Final = ("fillers", "ends", "articles", "leads", "markers", "beside", "unreal", "corrects")
