@@ -114,7 +114,8 @@ def _claims_of(said: str, who: str, by: str, tongue: Tongue, changed: bool) -> S
             if (claim := _read(_Clause(clause, who), by)) is not None
         ]
         if untrue is not None or neither is not None:
-            return [claim._replace(denies=not claim.denies, text=with_capital(shorten(said, _TEXT))) for claim in read]
+            text = with_capital(shorten(said, _TEXT))
+            return [claim._replace(denies=True, text=text) for claim in read if not claim.denies]
         if read or by != USER or who:
             return read
     one = stated(said, tongue, changed=changed)
@@ -133,8 +134,10 @@ def _has_ended(one: Stated, said: str) -> bool:
 def _from(one: Stated, who: str, tongue: Tongue) -> Claim | None:
     """Of a language's own forms. What one is said to be is one thing at a time: English has forms of its own for it."""
     copula = tongue.says["copula"].match(one.predicate) is not None
-    if copula and not one.subject.startswith((TEAM, USER)) and not (
-        forms.NAMED.match(one.value) or tongue.says["lasting"].match(one.value)
+    if (
+        copula
+        and not one.subject.startswith((TEAM, USER))
+        and not (forms.NAMED.match(one.value) or tongue.says["lasting"].match(one.value))
     ):
         return None
     if tongue.code == "en" and (one.value.split()[-1].lower() in HANGING or not _specific(one)):

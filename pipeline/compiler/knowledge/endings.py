@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple
 from pipeline.compiler.knowledge.claims import Claim
 from pipeline.compiler.knowledge.model import Under
 from pipeline.compiler.knowledge.normal import family, of_slot, of_thing, of_value, stems, thing, words_of, words_within
-from pipeline.compiler.knowledge.tongue import DEED, TONGUES, VALUE, VERSION
+from pipeline.compiler.knowledge.tongue import DEED, LEAVE, TONGUES, VALUE, VERSION
 from pipeline.compiler.knowledge.updates import Update
 from pipeline.contracts.evidence import Contribution
 from pipeline.contracts.knowledge import Memory
@@ -46,7 +46,9 @@ class Ending(NamedTuple):
     """Its own message states the new value too."""
     source: Contribution
 
-    def reaches(self, body: Body, value: str) -> bool:
+    def reaches(self, body: Body, value: str, *, denies: bool) -> bool:
+        if denies != (self.how == LEAVE):
+            return False
         own, predicate = body.get("own", ""), body["predicate"]
         if (own != self.own if own else not self.shared) or (self.same and stems(value) == self.same):
             return False
@@ -56,13 +58,18 @@ class Ending(NamedTuple):
             case "place":
                 return _any("places", predicate)
             case "name":
-                return _any("names", predicate)
+                return names_it(predicate)
             case "version":
                 return family(value) == self.key or (value[:1].isdigit() and bool(self.new))
-            case "deed":
+            case "deed" | "leave":
                 return body["memory"] == Memory.POLICY and words_of(body["subject"]).issuperset(self.about)
         named = body["memory"] == Memory.POLICY or self.key in (*of_value(value), thing(body["subject"]))
         return named and (not self.about or not words_within(body["subject"]).isdisjoint(self.about))
+
+
+def names_it(predicate: str) -> bool:
+    """Does it say what something is called?"""
+    return _any("names", predicate)
 
 
 def _any(name: str, predicate: str) -> bool:
@@ -83,7 +90,7 @@ def of_update(update: Update, person: str) -> Iterator[tuple[str, dict[str, Any]
         "same": stems(update.new) if update.new else "",
         "states": False,
     }
-    if update.how == DEED:
+    if update.how in (DEED, LEAVE):
         words = sorted(words_of(update.old))
         yield words[0], {**said, "about": words}
     elif update.old:

@@ -20,7 +20,28 @@ _LABELLED: Final = "is for"
 _STATES: Final = "states"
 _EDGES: Final = " \t`'\"«»„“”「」『』,;:。、()"
 _NO_NAME: Final = re.compile(r"[=:;,(\"—]| [-–](?: |$)")
-_HANGING: Final = frozenset(("to", "and", "or", "of", "for", "with", "in", "on", "that", "which", "not", "never", "the", "a", "an", "do", "does", "basically"))
+_HANGING: Final = frozenset(
+    (
+        "to",
+        "and",
+        "or",
+        "of",
+        "for",
+        "with",
+        "in",
+        "on",
+        "that",
+        "which",
+        "not",
+        "never",
+        "the",
+        "a",
+        "an",
+        "do",
+        "does",
+        "basically",
+    )
+)
 _EACH: Final = frozenset(("all", "each", "both", "most"))
 _BLANKS: Final = re.compile(r"\s+")
 
@@ -74,7 +95,7 @@ def _main(plain: str, tongue: Tongue) -> str:
 
 
 def whole(said: str, tongue: Tongue) -> Stated | None:
-    """A sentence that is known to state a fact, whatever its form: here a classifier's word comes in. What has no form is
+    """A sentence that is known to state a fact, whatever its form: here a classifier comes in. What has no form is
     said of the team."""
     text = _BLANKS.sub(" ", said).strip(" .。")
     found = tongue.says["generic"].search(text)

@@ -15,7 +15,9 @@ PLACE: Final = "place"
 NAME: Final = "name"
 VERSION: Final = "version"
 DEED: Final = "deed"
-_KINDS: Final = (VALUE, PLACE, NAME, VERSION, DEED)
+LEAVE: Final = "leave"
+"""To do what was never to be done."""
+_KINDS: Final = (VALUE, PLACE, NAME, VERSION, DEED, LEAVE)
 _STATED: Final = (
     "silent", "subject", "no_subject", "denies", "drops", "untrue", "bare", "generic", "labelled",
     "slots", "label", "subordinate", "lasting", "our", "my",

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
-from pipeline.compiler.knowledge.endings import Ending
+from pipeline.compiler.knowledge.endings import Ending, names_it
 from pipeline.compiler.knowledge.normal import stems
 from pipeline.contracts.evidence import Contribution
 from pipeline.contracts.limits import KNOWLEDGE_VALUES
@@ -111,7 +111,7 @@ class Track:
 
     def _closes(self, ending: Ending, held: Held) -> bool:
         last = held.last
-        return not last.denies and last.event != ending.event and ending.reaches(last.about.body, last.value)
+        return last.event != ending.event and ending.reaches(last.about.body, last.value, denies=last.denies)
 
     def _settle(self, at: int) -> None:
         if self.disputed and sum(other in self.disputed for other in self.open) < 2:
@@ -155,7 +155,8 @@ def _successor(ending: Ending, last: Heard) -> Heard | None:
     """The claim with what has come in the value's place; None where the ending does not say, or its own claim does."""
     if not ending.new or not last.value or (ending.states and last.about.body.get("plural")):
         return None
-    instead = re.compile(re.escape(ending.old or last.value), re.IGNORECASE)
+    renamed = names_it(last.about.body["predicate"]) and ending.old.lower() not in last.value.lower()
+    instead = re.compile(re.escape(last.value if renamed else ending.old or last.value), re.IGNORECASE)
     text, value = (instead.sub(lambda _: ending.new, said, count=1) for said in (last.text, last.value))
     if text == last.text:
         return None

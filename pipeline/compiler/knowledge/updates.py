@@ -10,13 +10,14 @@ from typing import Final, NamedTuple
 
 from pipeline.compiler.knowledge.clauses import sentences
 from pipeline.compiler.knowledge.normal import of_value
-from pipeline.compiler.knowledge.tongue import NAME, PLACE, TONGUES, VALUE, Tongue
+from pipeline.compiler.knowledge.tongue import DEED, LEAVE, NAME, PLACE, TONGUES, VALUE, Tongue
 from pipeline.compiler.knowledge.words import ANYTHING, VAGUE
 from pipeline.contracts.limits import MB
 from pipeline.contracts.remembered import remembered
 from pipeline.languages.detect import language_of
 
 _WORDS: Final = 5
+_DEED_WORDS: Final = 10
 _CHARACTERS: Final = 60
 _EDGES: Final = " \t`'\"«»„“”「」『』.,;:!?。、！？()"
 
@@ -48,10 +49,13 @@ def says_changed(said: str, tongue: Tongue) -> bool:
 def read(tongue: Tongue, said: str) -> Iterator[Update]:
     """Of one sentence."""
     untrue = tongue.says["untrue"].match(said)
-    if untrue is not None:
+    if untrue is None and tongue.says["unreal"].search(said) is None:
+        yield from _changed(tongue, said)
+    elif untrue is not None and not any(_changed(tongue, said[untrue.end() :])):
         yield from _denied(tongue, said[untrue.end() :].strip(_EDGES))
-    if untrue is not None or tongue.says["unreal"].search(said):
-        return
+
+
+def _changed(tongue: Tongue, said: str) -> Iterator[Update]:
     plain = tongue.without("fillers", tongue.says["leads"].sub("", said.strip(_EDGES), count=1))
     for kind, one in tongue.updates:
         holes = one.read(plain)
@@ -69,7 +73,10 @@ def _denied(tongue: Tongue, said: str) -> Iterator[Update]:
 
 
 def _update(tongue: Tongue, how: str, holes: Mapping[str, str]) -> Update | None:
-    old, new = (named(tongue, holes.get(hole, "")) for hole in ("old", "new"))
+    if how in (DEED, LEAVE):
+        deed = holes["old"].strip(_EDGES)
+        return Update(how, "", deed, "", False, False) if deed and len(deed.split()) <= _DEED_WORDS else None
+    old, new = named(tongue, holes.get("old", "")), named(tongue, holes.get("new", ""), ANYTHING)
     said = holes.get("s", "")
     last = said.lower().replace("'", " ").split()[-1:] or [""]
     ours, mine = last[0] in tongue.ours, last[0] in tongue.mine
@@ -83,7 +90,7 @@ def _update(tongue: Tongue, how: str, holes: Mapping[str, str]) -> Update | None
     return Update(how, subject, old, new, ours, mine)
 
 
-def named(tongue: Tongue, said: str) -> str:
+def named(tongue: Tongue, said: str, nothing: frozenset[str] = ANYTHING | VAGUE) -> str:
     """Without what it begins and trails off with; empty where it could be anything, or is no name of something."""
     found = tongue.says["ends"].search(said)
     kept = said[: found.start()] if found is not None else said
@@ -91,4 +98,4 @@ def named(tongue: Tongue, said: str) -> str:
     words = kept.lower().split()
     if not words or len(words) > _WORDS or len(kept) > _CHARACTERS:
         return ""
-    return "" if {words[0], words[-1]} & (ANYTHING | VAGUE) else kept
+    return "" if {words[0], words[-1]} & nothing else kept

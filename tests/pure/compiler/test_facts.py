@@ -2,6 +2,7 @@
 
 import random
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 from hypothesis import given, settings
@@ -12,6 +13,7 @@ from pipeline.compiler.knowledge.claims import claims
 from pipeline.compiler.knowledge.records import records
 from pipeline.contracts.knowledge import Memory
 from pipeline.contracts.limits import KNOWLEDGE_VALUES
+from pipeline.stages import reach
 from tests.support.inprocess import events_log, evidence_logs
 from tests.support.segments import Script
 from tests.support.sessions import interleaved
@@ -207,6 +209,8 @@ SAYINGS = (
     "Our database is Postgres.", "Our database is MySQL.", "Our database is not MySQL.", "We use Redis.",
     "We don't use Redis.", "Always run the linter before committing.", "Never run the linter before committing.",
     "I prefer tabs over spaces.", "I prefer spaces over tabs.", "My goal is to ship version 2 in May.",
+    "We switched from Postgres to MySQL.", "We switched from MySQL to CockroachDB.", "We now use Kafka.",
+    "We no longer use Redis.", "We replaced Redis with Valkey.", "Please don't run the linter anymore.",
 )  # fmt: skip
 TURNS = st.sampled_from(SAYINGS) | st.tuples(
     st.just("assistant"), st.sampled_from(["The api runs on Nomad.", "The api runs on Mesos."])
@@ -214,16 +218,21 @@ TURNS = st.sampled_from(SAYINGS) | st.tuples(
 
 
 @pytest.mark.requirement("E-27")
+@pytest.mark.parametrize("most", [256, 1])
 @settings(max_examples=settings().max_examples // 2)
 @given(
     told=st.lists(st.lists(TURNS, min_size=1, max_size=3), min_size=1, max_size=6),
     dice=st.randoms(use_true_random=False),
 )
-def test_any_interleaving_leaves_the_same_knowledge_to_the_byte(told: list[list[Turn]], dice: random.Random) -> None:
-    """Ids and times too: they are made from what was said, not from when it came."""
+def test_any_interleaving_leaves_the_same_knowledge_to_the_byte(
+    told: list[list[Turn]], dice: random.Random, most: int
+) -> None:
+    """Ids and times too: they are made from what was said, not from when it came. Also where a value is a word, as more
+    things have it than an ending may reach."""
     sessions = [said(f"s{n}", *turns, at=n) for n, turns in enumerate(told)]
     one_by_one = [e for session in sessions for e in session]
-    assert by_id(knowledge_of(interleaved(sessions, dice))) == by_id(knowledge_of(one_by_one))
+    with patch.dict(reach._MOST, {False: most, True: most}):
+        assert by_id(knowledge_of(interleaved(sessions, dice))) == by_id(knowledge_of(one_by_one))
 
 
 def by_id(records: list[dict[str, Any]]) -> list[dict[str, Any]]:
