@@ -81,7 +81,7 @@ def claims(text: str, by: str) -> tuple[Claim, ...]:
     """`by`: `user` or `assistant`. A name before the first colon is who speaks. What assistants say of themselves and
     what they are told to do is no claim."""
     tongue = TONGUES[language_of(text)]
-    who = speaker_of(text) if tongue.says["slots"].match(text.strip()) is None else ""
+    who = speaker(text)
     if who:
         text, by = text[len(who) + 1 :].lstrip(), USER
     if by != USER and not any(verb in text for verb in _TOLD):
@@ -98,6 +98,12 @@ def claims(text: str, by: str) -> tuple[Claim, ...]:
             claim._replace(updates=True) if changed else claim for claim in _claims_of(said, who, by, tongue, changed)
         )
     return tuple(dict.fromkeys(found))
+
+
+def speaker(text: str) -> str:
+    """The name of whoever says it; `Language: Rust` is said by nobody of that name."""
+    slots = TONGUES[language_of(text)].says["slots"]
+    return "" if slots.match(text.strip()) is not None else speaker_of(text)
 
 
 def _claims_of(said: str, who: str, by: str, tongue: Tongue, changed: bool) -> Sequence[Claim]:
@@ -134,19 +140,21 @@ def _has_ended(one: Stated, said: str) -> bool:
 def _from(one: Stated, who: str, tongue: Tongue) -> Claim | None:
     """Of a language's own forms. What one is said to be is one thing at a time: English has forms of its own for it."""
     copula = tongue.says["copula"].match(one.predicate) is not None
-    if (
-        copula
-        and not one.subject.startswith((TEAM, USER))
-        and not (forms.NAMED.match(one.value) or tongue.says["lasting"].match(one.value))
-    ):
-        return None
-    if tongue.code == "en" and (one.value.split()[-1].lower() in HANGING or not _specific(one)):
+    if not one.assigns and not _lasts(one, tongue, copula=copula):
         return None
     plural = (tongue.code == "en" and not copula) or tongue.says["plural"].match(one.predicate) is not None
     subject = one.subject.replace(USER, who, 1) if who and one.subject.startswith(USER) else one.subject
     return _Clause(one.text, who).claims(
         Memory.FACT, subject, one.predicate, one.value, denies=one.denies, plural=plural
     )
+
+
+def _lasts(one: Stated, tongue: Tongue, *, copula: bool) -> bool:
+    """What a thing is for now says nothing of it."""
+    told = forms.NAMED.match(one.value) or tongue.says["lasting"].match(one.value)
+    if copula and not told and not one.subject.startswith((TEAM, USER)):
+        return False
+    return tongue.code != "en" or (one.value.split()[-1].lower() not in HANGING and _specific(one))
 
 
 def _specific(one: Stated) -> bool:

@@ -1,9 +1,8 @@
 """Facts, preferences and goals that messages state, and the policies that users give: what holds, since when, who said
 so, and what it has replaced.
 
-A segment says its claims about one (subject, predicate). Of all segments' claims, read in event-time order: what a user
-states replaces what was stated before about the same; what assistants state never replaces what a user did, and where
-two of them differ, in different sessions and unsettled, both stand beside a conflict.
+A segment says its claims about one (subject, predicate), and under the name of a value or a thing what it says to have
+ended (`endings`). Both are read together, in event-time order (`track`).
 """
 
 import re
@@ -11,7 +10,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from typing import Any, Final, NamedTuple
 
-from pipeline.compiler.knowledge.claims import Claim, claims, policy_claim
+from pipeline.compiler.knowledge.claims import Claim, claims, policy_claim, speaker
 from pipeline.compiler.knowledge.endings import ENDING, beside, of_claim, of_update
 from pipeline.compiler.knowledge.model import KnowledgeKind, Statement, sureness
 from pipeline.compiler.knowledge.naming import USER
@@ -25,7 +24,6 @@ from pipeline.contracts.evidence import Contribution, Segment, SegmentOutcome, S
 from pipeline.contracts.knowledge import Kind, Memory, Standing
 from pipeline.contracts.limits import KNOWLEDGE_TOUCHES, KNOWLEDGE_VALUES, SEGMENT_STATEMENTS, STEP_TEXT
 from pipeline.segments.pairing import Action
-from pipeline.segments.speakers import speaker_of
 
 _SPEAKERS: Final = (USER, ASSISTANT)
 _SIGNS: Final = ("name", "full name", "username", "user ID", "user id", "ID", "email", "email address")
@@ -68,7 +66,7 @@ def _told(segment: Segment, actions: Sequence[Action]) -> _Told:
         [
             _Said(
                 step.at, step.event_id, by, _of(person, claim) if person else claim, step.subject,
-                _whose(claim.subject, speaker_of(step.text), person),
+                _whose(claim.subject, speaker(step.text), person),
             )
             for step, by, claim in made
         ],
@@ -94,9 +92,10 @@ def _not_found(actions: Sequence[Action]) -> frozenset[str]:
 def _read(step: Step) -> tuple[str, Iterable[Claim]]:
     """Who states something, and what: a message in plain words, a typed event in its fields."""
     if step.projected is not None:
-        return EVENT, (_typed(*said) for said in step.projected.says)
+        changes = step.role is Role.STATE
+        return EVENT, (_typed(*said)._replace(updates=changes) for said in step.projected.says)
     if step.role is Role.MESSAGE and step.actor in _SPEAKERS and len(step.text) < STEP_TEXT:
-        return USER if speaker_of(step.text) else step.actor, claims(step.text, step.actor)
+        return USER if speaker(step.text) else step.actor, claims(step.text, step.actor)
     return "", ()
 
 
@@ -186,7 +185,7 @@ def _extract_endings(segment: Segment, _: SegmentOutcome, actions: Sequence[Acti
         if _read(step)[0] != USER:
             continue
         for update in updates(step.text):
-            for key, what in of_update(update, speaker_of(step.text) or told.person or USER):
+            for key, what in of_update(update, speaker(step.text) or told.person or USER):
                 states = (step.event_id, what["same"]) in stated
                 found[key].append({"at": step.at, "event": step.event_id, **what, "states": states})
     return [

@@ -17,6 +17,8 @@ _CLEAR: Final = 3
 """Words of a subject that says what it is, whatever its last one."""
 _VALUE: Final = 160
 _LABELLED: Final = "is for"
+_ASSIGNING: Final = ("slots", "setting", "set")
+"""One thing, and its one value."""
 _STATES: Final = "states"
 _EDGES: Final = " \t`'\"«»„“”「」『』,;:。、()"
 _NO_NAME: Final = re.compile(r"[=:;,(\"—]| [-–](?: |$)")
@@ -52,6 +54,8 @@ class Stated(NamedTuple):
     value: str
     denies: bool
     text: str
+    assigns: bool = False
+    """It is a setting or the like, whatever its value."""
 
 
 def stated(said: str, tongue: Tongue, *, changed: bool = False) -> Stated | None:
@@ -65,12 +69,14 @@ def stated(said: str, tongue: Tongue, *, changed: bool = False) -> Stated | None
         plain = tongue.says["leads"].sub("", plain).strip()
         cut = tongue.says["instead"].search(plain)
         plain = text = plain[: cut.start()] if cut is not None else plain
+    for name in _ASSIGNING:
+        assigned = tongue.says[name].match(plain)
+        if assigned is not None:
+            found = _of(assigned["s"], "is", assigned["v"].removeprefix("set to "), text, denies=False)
+            return found and found._replace(assigns=True)
     labelled = tongue.says["labelled"].match(plain)
     if labelled is not None:
         return _of(labelled["s"], _LABELLED, labelled["v"], text, denies=False)
-    slot = tongue.says["slots"].match(plain)
-    if slot is not None:
-        return _of(slot["s"], "is", slot["v"], text, denies=False)
     plain = tongue.says["label"].sub("", plain)
     if tongue.says["silent"].search(_main(plain, tongue)) or tongue.says["no_subject"].match(plain):
         return None

@@ -15,6 +15,7 @@ from pipeline.contracts.knowledge import Memory
 from pipeline.contracts.limits import KNOWLEDGE_VALUES
 from pipeline.stages import reach
 from tests.support.inprocess import events_log, evidence_logs
+from tests.support.records import START_MS, event
 from tests.support.segments import Script
 from tests.support.sessions import interleaved
 from tests.support.talk import Turn, holding, knowledge_of, known, said
@@ -286,3 +287,52 @@ def test_what_was_looked_up_and_not_found_is_not_as_it_was_said(error: str, kept
 def test_a_step_of_an_assistants_argument_is_no_statement() -> None:
     assert claims("So the billing service uses Nomad.", "assistant") == ()
     assert [claim.text for claim in claims("The billing service uses Nomad.", "assistant")]
+
+
+def of_people(*told: tuple[str, str]) -> list[dict[str, Any]]:
+    """What each says in a session of its own, a minute apart."""
+    sessions = (said(f"s{n}", text, at=n, metadata={"user_id": who}) for n, (who, text) in enumerate(told))
+    return knowledge_of([event for session in sessions for event in session])
+
+
+def test_two_users_that_differ_leave_a_conflict_until_one_of_them_is_heard_again() -> None:
+    sides = (("ada", "The billing service runs on Nomad."), ("ben", "The billing service runs on Mesos."))
+    assert sorted(r["status"] for r in of_people(*sides)) == ["active", "active", "unresolved"]
+    settled = of_people(*sides, ("ada", "The billing service runs on Mesos."))
+    assert [r["status"] for r in settled if r["kind"] == "conflict"] == ["resolved"]
+    assert texts(holding(settled)) == ["The billing service runs on Mesos"]
+
+
+def test_a_user_who_says_that_something_has_changed_contradicts_nobody() -> None:
+    told = of_people(("ada", "The billing service runs on Nomad."), ("ben", "The billing service now runs on Mesos."))
+    assert texts(holding(told)) == ["The billing service now runs on Mesos"]
+
+
+def test_what_a_user_says_of_themselves_is_no_other_users() -> None:
+    told = of_people(("ada", "My editor is Kestrel."), ("ben", "My editor is Plover."))
+    assert texts(holding(told)) == ["ada: My editor is Kestrel", "ben: My editor is Plover"]
+
+
+def test_a_state_change_ends_what_was_said_and_a_user_who_differs_from_it_is_in_conflict() -> None:
+    def change(n: int, to: str) -> dict[str, Any]:
+        return event(f"c{n}", 0, at=START_MS - 86_400_000 + 60_000 * n, event_type="state_change",
+                     content={"key": "checkout flag", "to": to})  # fmt: skip
+
+    user = said("u", "The checkout flag is off.", at=1)
+    assert texts(holding(knowledge_of([*user, change(2, "on")]))) == ["checkout flag is on"]
+    differing = knowledge_of([change(0, "on"), *user])
+    assert [record["status"] for record in differing if record["kind"] == "conflict"] == ["unresolved"]
+
+
+@pytest.mark.parametrize(
+    ("text", "about"),
+    [
+        ("The checkout flag is now off.", ("checkout flag", "off")),
+        ("retention.days: set to 30", ("retention.days", "30")),
+        ("The request timeout is set to 30 seconds.", ("request timeout", "30 seconds")),
+        ("Language: `Rust` 1.93", ("Language", "Rust 1.93")),
+    ],
+)
+def test_a_setting_is_a_fact(text: str, about: tuple[str, str]) -> None:
+    (claim,) = claims(text, "user")
+    assert (claim.subject, claim.value) == about
