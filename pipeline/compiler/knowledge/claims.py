@@ -59,6 +59,8 @@ class Claim(NamedTuple):
     text: str
     updates: bool = False
     """It says that this was otherwise before."""
+    said: str = ""
+    """The whole sentence, where it says from when or until when."""
 
 
 class _Clause(NamedTuple):
@@ -94,9 +96,8 @@ def claims(text: str, by: str) -> tuple[Claim, ...]:
             found.append(_instruction(wanted))
             continue
         changed = corrects or says_changed(said, tongue)
-        found += (
-            claim._replace(updates=True) if changed else claim for claim in _claims_of(said, who, by, tongue, changed)
-        )
+        timed = said if tongue.says["since"].search(said) or tongue.says["until"].search(said) else ""
+        found += (one._replace(updates=changed, said=timed) for one in _claims_of(said, who, by, tongue, changed))
     return tuple(dict.fromkeys(found))
 
 

@@ -57,7 +57,8 @@ _LEAD: Final = re.compile(
     r"|(?:please )?(?:note|remember|keep in mind|be aware|bear in mind)(?: that\b|(?=\s*[:,]))"
     r"|(?:quick )?(?:note|reminder)|(?:correction|update|edit)(?=\s*:)"
     r"|oh|ok(?:ay)?|so|well|honestly|actually|basically|frankly|obviously|also|and|but|hi|hello|hey|hmm+|ah|yes|yeah|yep"
-    r"|no(?=,)|sorry|to be clear|in fact|again|anyway|right|sure|thanks|thank you|now(?=,)|first(?=,)|because|since"
+    r"|no(?=,)|sorry|to be clear|in fact|again|anyway|right|sure|thanks|thank you|now(?=,)|first(?=,)|because"
+    r"|since(?= (?:we|i|you|it|they|the|our|my|there|this|that)\b)"
     r"|as (?:i said|you know|always)|of course|important|one more thing|fwiw|imo|that said|though)\b\s*[,:;!.–—-]*\s*",
     re.IGNORECASE,
 )

@@ -17,6 +17,7 @@ from pipeline.compiler.knowledge.naming import USER
 from pipeline.compiler.knowledge.normal import stems, thing, touches, words_of
 from pipeline.compiler.knowledge.track import ASSISTANT, EVENT, Heard, Held, Track, track_of
 from pipeline.compiler.knowledge.updates import updates
+from pipeline.compiler.knowledge.validity import validity
 from pipeline.compiler.model import Extracted
 from pipeline.compiler.model import Kind as EvidenceKind
 from pipeline.contracts.event_types import Role
@@ -165,6 +166,7 @@ def _contribution(key: str, said: Sequence[_Said]) -> Extracted:
                     "text": one.claim.text,
                     "who": one.who,
                     "updates": one.claim.updates,
+                    **validity(one.claim.said, one.at)._asdict(),
                 }
                 for one in said
             ],
@@ -242,7 +244,7 @@ def _statement(held: Held, track: Track, names: set[str]) -> Statement:
         source_events=[one.event for one in held.heard],
         sources=_sources(held.heard),
         start=held.start,
-        end=held.end,
+        end=held.end if held.end is not None else last.until,
         standing=Standing.ACTIVE if held.end is None else Standing.SUPERSEDED,
         superseded_by=held.ended_by if held.ended_by in names else "",
     )

@@ -72,8 +72,8 @@ def stated(said: str, tongue: Tongue, *, changed: bool = False) -> Stated | None
     for name in _ASSIGNING:
         assigned = tongue.says[name].match(plain)
         if assigned is not None:
-            found = _of(assigned["s"], "is", assigned["v"].removeprefix("set to "), text, denies=False)
-            return found and found._replace(assigns=True)
+            setting = _of(assigned["s"], "is", assigned["v"].removeprefix("set to "), text, denies=False)
+            return setting and setting._replace(assigns=True)
     labelled = tongue.says["labelled"].match(plain)
     if labelled is not None:
         return _of(labelled["s"], _LABELLED, labelled["v"], text, denies=False)

@@ -336,3 +336,19 @@ def test_a_state_change_ends_what_was_said_and_a_user_who_differs_from_it_is_in_
 def test_a_setting_is_a_fact(text: str, about: tuple[str, str]) -> None:
     (claim,) = claims(text, "user")
     assert (claim.subject, claim.value) == about
+
+
+@pytest.mark.parametrize(
+    ("text", "start", "end"),
+    [
+        ("Since 2026-01-15 we deploy with Jenkins.", "2026-01-15", None),
+        ("We deploy with Jenkins until 2030-05-01.", None, "2030-05-02"),
+        ("Nous déployons avec Jenkins depuis 2026-01-15.", "2026-01-15", None),
+        ("The freeze flag is on until 2030-05-01.", None, "2030-05-02"),
+    ],
+)
+def test_a_statement_holds_from_when_and_until_when_it_says(text: str, start: str | None, end: str | None) -> None:
+    (record,) = of_turns((text,))
+    assert record["status"] == "active"
+    assert start is None or record["validity"]["start"].startswith(start)
+    assert (record["validity"].get("end") or "")[:10] == (end or "")
