@@ -34,6 +34,7 @@ KINDS: Final[Mapping[str, Kind]] = {
         conduct.KIND,
         facts.FACT,
         facts.POLICY,
+        facts.ENDINGS,
         corrections.CORRECTION,
         graph.ENTITY,
         graph.RELATION,
@@ -52,6 +53,11 @@ def whole(kind: str) -> list[Pattern]:
 def knows(name: str) -> bool:
     """Whether patterns of this kind say knowledge records instead of an artifact."""
     return isinstance(KINDS.get(name), KnowledgeKind)
+
+
+def ends(name: str) -> bool:
+    """Whether contributions of this kind are read beside those that they touch, and say nothing by themselves."""
+    return name == facts.ENDINGS.name
 
 
 def speaks(name: str) -> bool:

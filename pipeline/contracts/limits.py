@@ -87,6 +87,12 @@ BARRIER_KEPT_MS: Final = 3600 * 1000
 
 # Knowledge
 KNOWLEDGE_VALUES: Final = 32  # that one pattern's statements tell apart; those that ended first are not said any more
+KNOWLEDGE_TOUCHES: Final = 32  # normal forms by which an ending can reach a statement
+KNOWLEDGE_TOUCHED: Final = 256  # patterns that an ending can reach; what more of them have is a word and no name
+KNOWLEDGE_CHAIN: Final = 3  # endings one after the other of what nobody has stated again in between
+KNOWLEDGE_CHAINED: Final = 16  # forms whose endings have one value come instead; likewise
+KNOWLEDGE_BESIDE: Final = 64  # forms that one pattern looks for endings under, those of the newest statements
+KNOWLEDGE_ENDINGS: Final = 64  # contributions read of each such form, the newest
 KNOWLEDGE_CORRECTIONS: Final = 8  # texts about one target; the newest holds
 KNOWLEDGE_SOURCES: Final = 64  # events, and contributions, that a record names: the newest
 WITHDRAWN_RECORDS: Final = 16  # records per pattern that are no longer said and stay in the topic; older are erased

@@ -326,10 +326,9 @@ def _began(source: KnowledgeRecord) -> int:
 
 
 def _holds(ask: Asked, source: KnowledgeRecord) -> bool:
-    if not ask.looks_back:
-        return source.status in HOLDS
     end = source.validity.end if source.validity else None
-    return end is None or ask.now < milliseconds(end)
+    within = end is None or ask.now < milliseconds(end)
+    return within and (ask.looks_back or source.status in HOLDS)
 
 
 def _best_sides(holding: Sequence[KnowledgeRecord]) -> Mapping[str, float]:

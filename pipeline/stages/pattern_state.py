@@ -17,6 +17,7 @@ from pydantic import Field
 
 from pipeline.compiler.candidate import rank
 from pipeline.compiler.imported import Imported
+from pipeline.compiler.knowledge.model import Under
 from pipeline.compiler.lifecycle import Said
 from pipeline.contracts.evidence import Archive, Contribution, Pattern, evidence_key
 from pipeline.contracts.fingerprint import Import
@@ -32,6 +33,7 @@ from pipeline.contracts.limits import (
     TENANT_DECISIONS,
 )
 from pipeline.contracts.model import Model
+from pipeline.stages.reach import Reach, ending_key
 from pipeline.stages.shares import Shares
 
 GONE: Final = "gone"
@@ -169,6 +171,7 @@ class Maps:
         """By tenant, as the key has it: patterns that others' contributions have made."""
         self._gone: dict[str, dict[str, str]] = {}
         """Likewise those that nothing is left of, and since when."""
+        self.reach = Reach()
         self.pending: set[str] = set()
         self.barrier: tuple[str, BarrierState] | None = None
         """For which the patterns speak."""
@@ -176,6 +179,15 @@ class Maps:
     def of(self, pattern: str) -> dict[str, Contribution]:
         """`pattern` is a `p/…` key; the result is not to be changed."""
         return self._maps.get(pattern, {})
+
+    def under(self, tenant_id: str) -> Under:
+        """The tenant's endings by their form."""
+
+        def endings(form: str, chained: bool) -> list[Contribution]:
+            known = self.of(ending_key(tenant_id, form))
+            return list(known.values()) if known and self.reach.open((tenant_id, chained, form)) else []
+
+        return endings
 
     def made(self, pattern: str) -> set[str]:
         """The keys of the patterns that the contributions of this one, or of another of its tenant, have made."""
@@ -259,6 +271,7 @@ class Maps:
 
     def _follow(self, pattern: str, key: str, old: Contribution | None, new: Contribution | None) -> None:
         entries, ranks = self._maps.setdefault(pattern, {}), self._ranks.setdefault(pattern, [])
+        self.reach.change(pattern, old, new)
         for one, by in ((old, -1), (new, 1)):
             if one is not None:
                 self._bytes.add(one.tenant_id, by * one.size)

@@ -16,7 +16,7 @@ from pipeline.compiler.candidate import candidate, counting
 from pipeline.compiler.imported import added, believed
 from pipeline.compiler.knowledge.records import Known, difference, records
 from pipeline.compiler.lifecycle import Said, step
-from pipeline.compiler.registry import KINDS, knows, speaks, whole
+from pipeline.compiler.registry import KINDS, ends, knows, speaks, whole
 from pipeline.contracts.artifact import Artifact, Status, is_type
 from pipeline.contracts.evidence import Archive, Contribution, EvidenceControl, Pattern
 from pipeline.contracts.fingerprint import Import
@@ -47,7 +47,6 @@ from pipeline.stages.pattern_state import (
     decode_state,
     encode_state,
     map_key,
-    pattern_key,
     pattern_of,
     split_pattern,
     state_deadline,
@@ -104,24 +103,36 @@ class PatternsFold:
             self._speak(tx, key, value)
 
     def _take(self, tx: Tx, contribution: Contribution, trace: str) -> None:
-        key, pattern = map_key(contribution), pattern_key(contribution)
+        key = map_key(contribution)
         tx.count("withdrawn" if contribution.withdrawn else "contributed")
         surplus = self._maps.surplus(key, contribution)
         if surplus is not None:
             tx.count(surplus.bound)
-            tx.put(surplus.key, None)
             if surplus.key == key:
+                tx.put(key, None)
                 return
-            self._speak_later(tx, pattern_of(surplus.key), trace)
-        tx.put(key, contribution)
-        self._speak_later(tx, pattern, trace)
+            self._put(tx, surplus.key, None, trace)
+        self._put(tx, key, contribution, trace)
         while (gone := self._maps.too_much()) is not None:
             tx.count("contribution_out_of_partition")
-            tx.put(gone, None)
-            self._speak_later(tx, pattern_of(gone), trace)
+            self._put(tx, gone, None, trace)
+
+    def _put(self, tx: Tx, key: str, contribution: Contribution | None, trace: str) -> None:
+        """What follows from it is said later: by its pattern, and by those that a form reaches now, or no more."""
+        pattern, reach = pattern_of(key), self._maps.reach
+        forms = reach.forms(pattern, tx.get(key)) | reach.forms(pattern, contribution)
+        before = {form for form in forms if reach.open(form)}
+        tx.put(key, contribution)
+        self._speak_later(tx, pattern, trace)
+        for form in sorted(form for form in forms if reach.open(form) != (form in before)):
+            for each in reach.listing(form):
+                self._speak_later(tx, each, trace)
 
     def _speak_later(self, tx: Tx, pattern: str, trace: str) -> None:
         tenant_id, (kind, _) = split_pattern(pattern)
+        if ends(kind):
+            for each in self._maps.reach.of(pattern):
+                self._speak_later(tx, each, trace)
         if not speaks(kind):
             return
         if KINDS[kind].group is not None:
@@ -210,7 +221,7 @@ class PatternsFold:
         unchanged: tuple[Known, list[KnowledgeRecord], list[str]] = (Known(state.records, state.withdrawn), [], [])
 
         def compiled() -> tuple[Known, list[KnowledgeRecord], list[str]]:
-            now = records(evidence, pattern)
+            now = records(evidence, pattern, self._maps.under(tenant_id))
             return difference(Known(state.records, state.withdrawn), now, tx.clock)
 
         known, published, erased = attempt(tx, "pattern_not_compiled", unchanged, compiled)

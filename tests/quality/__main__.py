@@ -23,6 +23,7 @@ from tests.quality import (
     recall,
     served,
     truth,
+    updates,
 )
 from tests.quality.figures import Figure
 from tests.quality.report import WIDTH, show, write
@@ -38,6 +39,7 @@ TASKS: Mapping[str, Task] = {
     "needles": needles.task,
     "corrections": corrections.task,
     "facts": facts.task,
+    "updates": updates.task,
     "reading": reading.task,
     "planted": truth.task,
     "permuted": truth.control,

@@ -119,7 +119,8 @@ def of_events() -> dict[str, Callable[[dict[str, Any]], Any]]:
 
 def of_texts() -> dict[str, Callable[[str], Any]]:
     from pipeline.compiler.extract import contributions
-    from pipeline.compiler.knowledge import claims, clauses, forms, naming, policies
+    from pipeline.compiler.knowledge import claims, clauses, forms, naming, normal, policies, stated, updates, validity
+    from pipeline.compiler.knowledge.tongue import TONGUES
     from pipeline.contracts.event_types import Role
     from pipeline.contracts.evidence import Segment, Step
     from pipeline.intake import echo, secret_rules
@@ -153,13 +154,26 @@ def of_texts() -> dict[str, Callable[[str], Any]]:
         places.files_in, places.files_removed, places.located_lines, places.identifiers, places.dotted_names,
         places.name_parts, targets.names_in, speakers.speaker_of, lexicon.word_set, clauses.sentences,
         clauses.spelt_out, clauses.clauses, clauses.without_trail, forms.negation_first, naming.value_of,
-        policies.policy,
+        policies.policy, normal.words_within, normal.family, updates.updates,
         claims.policy_claim, documents.is_courtesy, terms.words, terms.terms, terms.shapes, times.mention,
         echo.own_words, commands.simple_commands, commands.wordlike, commands.is_option, commands.quoted,
         render.marked, sameness.mark, sameness.words, tokens.estimate,
     )  # fmt: skip
     return {
         **{f"{one.__module__.removeprefix('pipeline.')}.{one.__name__}": whole(one) for one in plain},
+        "normal.touches": lambda text: normal.touches(text, "uses", text, plural=True),
+        "validity.validity": lambda text: validity.validity(text, 10**12),
+        "updates.says_changed": lambda text: updates.says_changed(text, TONGUES["en"]),
+        "updates.named": lambda text: updates.named(TONGUES["de"], text),
+        "stated.whole": lambda text: stated.whole(text, TONGUES["ja"]),
+        **{
+            f"stated.stated in {code}": lambda text, tongue=tongue: stated.stated(text, tongue, changed=True)
+            for code, tongue in TONGUES.items()
+        },
+        **{
+            f"updates.read in {code}": lambda text, tongue=tongue: updates.read(tongue, text)
+            for code, tongue in TONGUES.items()
+        },
         "claims.claims": lambda text: claims.claims(text, "user"),
         "naming.subject_of": lambda text: naming.subject_of(text, "user"),
         "naming.named": lambda text: naming.named(text, "user"),

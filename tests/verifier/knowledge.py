@@ -56,7 +56,7 @@ def compare_knowledge(report: Report, part: Part, number: int, patterns: Pattern
         if pattern is None:
             report.add(Kind.UNFOUNDED, f"{where} pattern {name}", "nothing: no evidence speaks of it", len(entries))
             continue
-        _compare(report, f"{where} pattern {name}", pattern, entries)
+        _compare(report, f"{where} pattern {name}", patterns, pattern, entries)
         _compare_state(report, f"{where} pattern {name}", entries, state.get(name, {}))
         report.compared["patterns of knowledge"] += 1
     report.compared["knowledge records"] += len(part.rows)
@@ -93,8 +93,8 @@ def _entries(report: Report, where: str, part: Part, counts: Counter[str]) -> di
     return {record_id: entry for record_id, entry in entries.items() if entry.rows}
 
 
-def _compare(report: Report, where: str, pattern: Pattern, entries: dict[str, Entry]) -> None:
-    said = _said(pattern)
+def _compare(report: Report, where: str, patterns: Patterns, pattern: Pattern, entries: dict[str, Entry]) -> None:
+    said = _said(patterns, pattern)
     for record_id in sorted(said.keys() | entries.keys()):
         entry, expected = entries.get(record_id), said.get(record_id)
         standing = entry is not None and not entry.erased and entry.last["status"] != WITHDRAWN
@@ -110,11 +110,13 @@ def _compare(report: Report, where: str, pattern: Pattern, entries: dict[str, En
             report.add(Kind.DIFFERING, f"{where} {record_id}", *difference(expected, entry.value))
 
 
-def _said(pattern: Pattern) -> dict[str, bytes]:
+def _said(patterns: Patterns, pattern: Pattern) -> dict[str, bytes]:
     """When it spoke last."""
     if not pattern.times:
         return {}
-    found = records(pattern.evidence(max(pattern.times)), Name(*split_key(pattern.text)))
+    spoke = max(pattern.times)
+    under = patterns.under(pattern.tenant_id, spoke)
+    found = records(pattern.evidence(spoke), Name(*split_key(pattern.text)), under)
     return {record.record_id: record.to_json() for record in found}
 
 

@@ -15,6 +15,8 @@ from pydantic import ValidationError
 
 from pipeline.compiler.candidate import candidate, counting
 from pipeline.compiler.imported import Imported, added, believed
+from pipeline.compiler.knowledge.endings import ENDING, touched
+from pipeline.compiler.knowledge.model import Under
 from pipeline.compiler.model import Candidate
 from pipeline.compiler.registry import KINDS, speaks, whole
 from pipeline.contracts.artifact import is_type
@@ -24,6 +26,9 @@ from pipeline.contracts.keys import join_key, split_key
 from pipeline.contracts.limits import (
     BARRIER_KEPT_MS,
     CONTRIBUTION_DEBOUNCE_MS,
+    KNOWLEDGE_CHAIN,
+    KNOWLEDGE_CHAINED,
+    KNOWLEDGE_TOUCHED,
     PARTITION_CONTRIBUTION_BYTES,
     PATTERN_CONTRIBUTIONS,
     PATTERN_DEBOUNCE_MS,
@@ -126,6 +131,15 @@ class Pattern:
         return None if said is not None and said.contradicted else said
 
 
+Form = tuple[str, bool, str]
+"""Tenant, whether endings list it, form."""
+
+
+def _reaches(ends: bool, counts: list[int]) -> bool:
+    """A form that so many patterns list is a word and no name."""
+    return not counts or counts[-1] <= (KNOWLEDGE_CHAINED if ends else KNOWLEDGE_TOUCHED)
+
+
 def _makes(text: str) -> bool:
     return KINDS[split_key(text)[0]].group is not None if split_key(text)[0] in KINDS else False
 
@@ -171,6 +185,12 @@ class Patterns:
         self._timers: list[tuple[int, str]] = []
         self._gone: Counter[str] = Counter()
         """Patterns by tenant that others' contributions make no more."""
+        self._listed: dict[Form, dict[str, set[str]]] = {}
+        """By the form that contributions list: their patterns, and in each their evidence keys."""
+        self._lists: dict[str, set[Form]] = {}
+        """By evidence key, the forms that a contribution lists."""
+        self._counts: dict[Form, list[tuple[int, int]]] = {}
+        """Likewise how many patterns these were from which offset on."""
 
     def take(self, row: Row) -> None:
         self.clock = max(self.clock, row.at)
@@ -237,6 +257,7 @@ class Patterns:
                 return
             self._lose(row.offset, *loser)
         pattern.heard.append((row.offset, key, row.value or b""))
+        self._relist(row.offset, pattern, key, row.value)
         if key not in pattern.kept:
             self._place(pattern, key)
         self._bytes[pattern.tenant_id] += len(contribution.to_json()) - self._sizes.get(key, 0)
@@ -248,8 +269,48 @@ class Patterns:
             _, highest, owner = self._highest(fullest)
             self._lose(row.offset, owner, highest)
 
+    def under(self, tenant_id: str, before: int) -> Under:
+        """The endings by their form, as they stood before that offset."""
+
+        def endings(form: str, chained: bool) -> list[Contribution]:
+            pattern = self.patterns.get(join_key(tenant_id, join_key(ENDING, form)))
+            counts = [n for at, n in self._counts.get((tenant_id, chained, form), ()) if at < before]
+            return pattern.evidence(before) if pattern is not None and _reaches(chained, counts) else []
+
+        return endings
+
+    def _relist(self, offset: int, pattern: Pattern, key: str, value: bytes | None) -> None:
+        """Whoever lists a form that reached few enough and now reaches too many, or the reverse, speaks again."""
+        name, ends = join_key(pattern.tenant_id, pattern.text), split_key(pattern.text)[0] == ENDING
+        said = touched(Contribution.model_validate_json(value)) if value else ()
+        lists = {(pattern.tenant_id, ends, form) for form in said}
+        listed_before = self._lists.pop(key, frozenset())
+        if lists:
+            self._lists[key] = lists
+        for form in sorted(listed_before | lists):
+            patterns = self._listed.setdefault(form, {})
+            was, keys = _reaches(ends, [len(patterns)]), patterns.setdefault(name, set())
+            (keys.add if form in lists else keys.discard)(key)
+            if not keys:
+                del patterns[name]
+            self._counts.setdefault(form, []).append((offset, len(patterns)))
+            if was != _reaches(ends, [len(patterns)]):
+                for each in list(patterns):
+                    self._speak_later(self.patterns[each])
+
+    def _beside(self, tenant_id: str, form: str, left: int = KNOWLEDGE_CHAIN) -> set[str]:
+        """The patterns that are compiled together with the endings of a form."""
+        found: set[str] = set()
+        for ends in (False, True) if left else ():
+            listed = self._listed.get((tenant_id, ends, form), {})
+            for name in listed if _reaches(ends, [len(listed)]) else ():
+                text = self.patterns[name].text
+                found |= self._beside(tenant_id, split_key(text)[1], left - 1) if ends else {name}
+        return found
+
     def _lose(self, offset: int, pattern: Pattern, key: str) -> None:
         pattern.kept.remove(key)
+        self._relist(offset, pattern, key, None)
         pattern.heard.append((offset, key, None))
         self._kept[pattern.tenant_id] -= 1
         self._bytes[pattern.tenant_id] -= self._sizes.pop(key)
@@ -286,6 +347,9 @@ class Patterns:
     def _speak_later(self, pattern: Pattern) -> None:
         """After a pause, the longer the more contributions it has with this one; never where it is not compiled."""
         kind = split_key(pattern.text)[0]
+        if kind == ENDING:
+            for name in self._beside(pattern.tenant_id, split_key(pattern.text)[1]):
+                self._speak_later(self.patterns[name])
         if not speaks(kind):
             return
         if KINDS[kind].group is not None:

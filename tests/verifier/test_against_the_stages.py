@@ -20,6 +20,7 @@ from tests.support.inprocess import KEY, Ran, artifacts_of, run, sessions_fold
 from tests.support.records import START_MS, LogRecord, event
 from tests.support.scripts import Line, logs, partitioned, show
 from tests.support.sessions import interleaved, session
+from tests.support.talk import said
 from tests.support.traffic import Sent, controls, lay_out, returning, traffic
 from tests.verifier import Fault, Report, Rules, Snapshot, compare
 from tests.verifier.log import Part, Row
@@ -114,6 +115,13 @@ def test_they_agree_on_traffic_with_everything_that_may_happen(seed: int, strict
     assert {"released", "released_late", "duplicate", "rerouted", "control"} <= report.outcomes.keys()
 
 
+SAYINGS = (
+    "Our database is Postgres.", "Our database is MySQL.", "The billing service runs on Postgres.", "We use Redis.",
+    "We switched from Postgres to MySQL.", "We switched from MySQL to CockroachDB.", "We now use Kafka.",
+    "We no longer use Redis.", "We replaced Redis with Valkey.", "The cache is Redis.",
+)  # fmt: skip
+
+
 @BOTH
 def test_they_agree_on_what_sessions_teach(strict: bool) -> None:
     """Interleaved sessions, each event a little later than the last, with barriers between."""
@@ -195,6 +203,23 @@ def test_they_agree_where_a_partition_keeps_no_more_contributions(monkeypatch: p
     assert not report.faults
     assert lost["x"] > 20
     assert report.compared["artifact records"] > 2
+
+
+@pytest.mark.parametrize("most", [256, 1])
+def test_they_agree_on_what_ends_statements_of_others(most: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where a value is a word: more statements have it than an ending may reach."""
+    monkeypatch.setattr("pipeline.stages.reach._MOST", {False: most, True: most})
+    for name in ("KNOWLEDGE_TOUCHED", "KNOWLEDGE_CHAINED"):
+        monkeypatch.setattr(f"tests.verifier.patterns.{name}", most)
+    dice = random.Random(5)
+    told = [said(f"s{n}", dice.choice(SAYINGS), dice.choice(SAYINGS), at=n) for n in range(40)]
+    events = interleaved(told, dice)
+    sent = [Sent(150 * n, orjson.dumps(item), item) for n, item in enumerate(events)]
+    sent += [Sent(150 * n, control="barrier") for n in range(0, len(events), 30)]
+    sent.append(Sent(150 * len(events) + BARRIER_KEPT_MS, control="tick"))
+    report = verified(laid_out(sorted(sent, key=lambda record: record.at), dice), dice)
+    assert not report.faults
+    assert report.compared["patterns of knowledge"] > 8
 
 
 def test_they_agree_where_operators_decide_on_more_than_there_is_room_for(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,18 +6,22 @@ form, or whose subject could be anything (`it`, `the problem`), gives nothing.
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
 from pipeline.compiler.knowledge import forms
 from pipeline.compiler.knowledge.clauses import clauses, sentences, spelt_out, without_trail
 from pipeline.compiler.knowledge.naming import REDACTED, TEAM, TEAMS, USER, named, subject_of, value_of
 from pipeline.compiler.knowledge.policies import Policy, policy
+from pipeline.compiler.knowledge.stated import Stated, stated
+from pipeline.compiler.knowledge.tongue import TONGUES, Tongue
+from pipeline.compiler.knowledge.updates import says_changed, updates
 from pipeline.compiler.knowledge.words import ANYTHING, HANGING, NO_SUBJECT, PASSING, VAGUE
 from pipeline.contracts.knowledge import Memory
 from pipeline.contracts.limits import MB
 from pipeline.contracts.remembered import remembered
 from pipeline.intake.spoken import names_credential
+from pipeline.languages.detect import language_of
 from pipeline.segments.intent import intent
 from pipeline.segments.lexicon import word_set
 from pipeline.segments.masking import sentence as with_capital
@@ -30,11 +34,13 @@ _SETTINGS: Final = 3
 _LIKED_WORDS: Final = 5
 _NAMED_WORDS: Final = 4
 _KIND_WORDS: Final = 2
+_REMARK: Final = 4
 _FULL_NAME: Final = re.compile("[A-Z][a-z]+ [A-Z][a-z]+")
 _OF_THE_MOMENT: Final = ("id", "ids", "number", "code", "name", "address")
 """Of what `the` number is the number, the sentence does not say."""
 _FOR_NOW: Final = word_set("now already still currently also later")
 """With one of these an assistant speaks of its work, not of how things are."""
+_NOW: Final = re.compile(r"\b(?:now|currently|already|finally|recently|still) ", re.IGNORECASE)
 _GENERALLY: Final = re.compile("always|usually|generally|typically|mostly", re.IGNORECASE)
 _REFUSES: Final = re.compile("(?:please )?(?:do not|never) ", re.IGNORECASE)
 
@@ -51,6 +57,10 @@ class Claim(NamedTuple):
     plural: bool
     """Of this predicate several values may hold at once."""
     text: str
+    updates: bool = False
+    """It says that this was otherwise before."""
+    said: str = ""
+    """The whole sentence, where it says from when or until when."""
 
 
 class _Clause(NamedTuple):
@@ -72,19 +82,86 @@ class _Clause(NamedTuple):
 def claims(text: str, by: str) -> tuple[Claim, ...]:
     """`by`: `user` or `assistant`. A name before the first colon is who speaks. What assistants say of themselves and
     what they are told to do is no claim."""
-    who = speaker_of(text)
+    tongue = TONGUES[language_of(text)]
+    who = speaker(text)
     if who:
         text, by = text[len(who) + 1 :].lstrip(), USER
     if by != USER and not any(verb in text for verb in _TOLD):
         return ()
     found = list(_settings(text)) if by == USER else []
-    for said in sentences(text, () if by == USER else _TOLD):
+    corrects = tongue.says["corrects"].match(text) is not None
+    for said in sentences(text, () if by == USER else _TOLD, tongue):
         wanted = policy(said) if by == USER and not who else None
         if wanted is not None:
             found.append(_instruction(wanted))
             continue
-        found += (claim for clause in clauses(said) if (claim := _read(_Clause(clause, who), by)) is not None)
+        changed = corrects or says_changed(said, tongue)
+        timed = said if tongue.says["since"].search(said) or tongue.says["until"].search(said) else ""
+        found += (one._replace(updates=changed, said=timed) for one in _claims_of(said, who, by, tongue, changed))
     return tuple(dict.fromkeys(found))
+
+
+def speaker(text: str) -> str:
+    """The name of whoever says it; `Language: Rust` is said by nobody of that name."""
+    slots = TONGUES[language_of(text)].says["slots"]
+    return "" if slots.match(text.strip()) is not None else speaker_of(text)
+
+
+def _claims_of(said: str, who: str, by: str, tongue: Tongue, changed: bool) -> Sequence[Claim]:
+    untrue = tongue.says["untrue"].match(said)
+    if tongue.code == "en":
+        plain = said[untrue.end() :] if untrue is not None else said
+        plain = tongue.says["leads"].sub("", plain) if changed else plain
+        neither = forms.NEITHER.fullmatch(plain)
+        parts = [plain] if neither is None else [f"{neither['said']} {neither[value]}" for value in ("one", "other")]
+        read = [
+            claim
+            for part in parts
+            for clause in clauses(part)
+            if (claim := _read(_Clause(clause, who), by)) is not None
+        ]
+        if untrue is not None or neither is not None:
+            text = with_capital(shorten(said, _TEXT))
+            return [claim._replace(denies=True, text=text) for claim in read if not claim.denies]
+        if read or by != USER or who:
+            return read
+    one = stated(said, tongue, changed=changed)
+    if one is None or by != USER or _has_ended(one, said):
+        return []
+    claim = _from(one, who, tongue)
+    return [claim] if claim is not None else []
+
+
+def _has_ended(one: Stated, said: str) -> bool:
+    """Does it name what it says to be no more? What has come instead is said where the old one stood."""
+    olds = (re.escape(update.old) for update in updates(said) if update.old)
+    return any(re.search(rf"(?a:(?<![\w-]){old}(?![\w-]))", one.value) for old in olds)
+
+
+def _from(one: Stated, who: str, tongue: Tongue) -> Claim | None:
+    """Of a language's own forms. What one is said to be is one thing at a time: English has forms of its own for it."""
+    copula = tongue.says["copula"].match(one.predicate) is not None
+    if not one.assigns and not _lasts(one, tongue, copula=copula):
+        return None
+    plural = (tongue.code == "en" and not copula) or tongue.says["plural"].match(one.predicate) is not None
+    subject = one.subject.replace(USER, who, 1) if who and one.subject.startswith(USER) else one.subject
+    return _Clause(one.text, who).claims(
+        Memory.FACT, subject, one.predicate, one.value, denies=one.denies, plural=plural
+    )
+
+
+def _lasts(one: Stated, tongue: Tongue, *, copula: bool) -> bool:
+    """What a thing is for now says nothing of it."""
+    told = forms.NAMED.match(one.value) or tongue.says["lasting"].match(one.value)
+    if copula and not told and not one.subject.startswith((TEAM, USER)):
+        return False
+    return tongue.code != "en" or (one.value.split()[-1].lower() not in HANGING and _specific(one))
+
+
+def _specific(one: Stated) -> bool:
+    """Does it name something, or say enough to be no remark?"""
+    said = f"{one.subject} {one.value}".split()
+    return len(said) > _REMARK or any(forms.NAMED.fullmatch(word) for word in said[1:])
 
 
 def policy_claim(instruction: str) -> Claim:
@@ -227,7 +304,7 @@ def _moved(clause: _Clause) -> Claim | None:
 def _relation(clause: _Clause) -> Claim | None:
     turned = forms.FOR_WE.fullmatch(clause.text)
     text = f"{turned['rest']} for {turned['purpose']}" if turned is not None else clause.text
-    text = forms.negation_first(text)
+    text = forms.negation_first(_NOW.sub("", text))
     found = forms.RELATED.search(text)
     match = forms.RELATES.fullmatch(forms.ADVERBS.sub("", text[: found.start()])) if found is not None else None
     if found is None or match is None:
@@ -235,6 +312,8 @@ def _relation(clause: _Clause) -> Claim | None:
     denies, do = bool(match["not"]), (match["do"] or "").lower()
     verb = forms.VERBS[int((found.lastgroup or "v0")[1:])]
     said, after = found[0].split()[0].lower(), text[found.end() :]
+    if verb.predicate == "moved to":
+        after = after.partition(" from ")[0]
     subject, value = subject_of(match["subject"], clause.who), value_of(after)
     if do in ("can", "will") or (do == "did" and not denies) or not _agrees(subject, said, do) or _hangs(value):
         return None

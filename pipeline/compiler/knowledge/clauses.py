@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from pipeline.compiler.knowledge.forms import INSTEAD, NAMED, REPLACED
+from pipeline.compiler.knowledge.tongue import Tongue
 from pipeline.compiler.knowledge.words import (
     ASKING,
     ORDERING,
@@ -34,7 +35,9 @@ _NAME_WORDS: Final = 2
 """A quote of so many words may be a name; a longer one is a quotation."""
 _CODE_WORDS: Final = 4
 _BULLET: Final = re.compile(r"\s*(?:[-*•]|\d{1,2}[.)])\s+")
-_SENTENCE: Final = re.compile(r"[^.!?]+(?:[.!?](?=\S)[^.!?]*)*[.!?]*")
+_SENTENCE: Final = re.compile(r"[^.!?。！？]+(?:[.!?](?=\S)[^.!?。！？]*)*[.!?。！？]*")
+_ASKED: Final = ("?", "？")
+_ENGLISH: Final = "en"
 
 _CONTRACTED: Final = re.compile(
     r"\b(?:(?P<can>can'?t|cannot|can't)|(?P<will>won'?t)|(?P<not>do|does|did|is|are|was|were|have|has|had|could|would"
@@ -52,9 +55,10 @@ _MAY: Final = re.compile(r"\bmay (?!\d)[a-z]")
 _LEAD: Final = re.compile(
     r"(?:(?:just )?so you know|fyi|heads[ -]?up|by the way|btw|for (?:the record|your information|context|reference)"
     r"|(?:please )?(?:note|remember|keep in mind|be aware|bear in mind)(?: that\b|(?=\s*[:,]))"
-    r"|(?:quick )?(?:note|reminder)|correction(?=\s*:)"
+    r"|(?:quick )?(?:note|reminder)|(?:correction|update|edit)(?=\s*:)"
     r"|oh|ok(?:ay)?|so|well|honestly|actually|basically|frankly|obviously|also|and|but|hi|hello|hey|hmm+|ah|yes|yeah|yep"
-    r"|no(?=,)|sorry|to be clear|in fact|again|anyway|right|sure|thanks|thank you|now(?=,)|first(?=,)|because|since"
+    r"|no(?=,)|sorry|to be clear|in fact|again|anyway|right|sure|thanks|thank you|now(?=,)|first(?=,)|because"
+    r"|since(?= (?:we|i|you|it|they|the|our|my|there|this|that)\b)"
     r"|as (?:i said|you know|always)|of course|important|one more thing|fwiw|imo|that said|though)\b\s*[,:;!.–—-]*\s*",
     re.IGNORECASE,
 )
@@ -79,9 +83,10 @@ _WORDS_MOST: Final = 40
 _ORDERS: Final = frozenset(("always", "never", "not", "stop"))
 
 
-def sentences(text: str, telling: Sequence[str] = ()) -> Iterator[str]:
+def sentences(text: str, telling: Sequence[str] = (), tongue: Tongue | None = None) -> Iterator[str]:
     """Those that state or ask for something on their own account, without what they begin with for politeness. With
-    `telling`, only those that hold one of these and are no step of an argument."""
+    `telling`, only those that hold one of these and are no step of an argument. `tongue`: of another language than
+    English, where only what is asked and what is shown is left out."""
     if any(mark in text for mark in _FENCES):
         text = _FENCE.sub(f" {_HIDDEN} ", text)
     for line in text.split("\n"):
@@ -91,11 +96,12 @@ def sentences(text: str, telling: Sequence[str] = ()) -> Iterator[str]:
         bullet = _BULLET.match(plain)
         plain = plain[bullet.end() :] if bullet is not None else plain
         for found in _SENTENCE.findall(plain.replace("**", "")):
-            if found[-1] == "?" or _HIDDEN in found:
+            if found[-1] in _ASKED or _HIDDEN in found:
                 continue
             if telling and (_CONCLUDES.match(found) or not any(word in found for word in telling)):
                 continue
-            if said := _stated(found):
+            other = tongue is not None and tongue.code != _ENGLISH
+            if said := found.strip() if other else _stated(found):
                 yield said
 
 

@@ -149,7 +149,7 @@ class _Heard(NamedTuple):
     source: Contribution
 
 
-def _state(contributions: Sequence[Contribution]) -> list[Statement]:
+def _state(contributions: Sequence[Contribution], _: Sequence[Contribution] = ()) -> list[Statement]:
     """One for each text; of many those that were said last."""
     heard: dict[str, list[_Heard]] = defaultdict(list)
     for c in contributions:

@@ -1,43 +1,38 @@
 """Facts, preferences and goals that messages state, and the policies that users give: what holds, since when, who said
 so, and what it has replaced.
 
-A segment says its claims about one (subject, predicate). Of all segments' claims, read in event-time order: what a user
-states replaces what was stated before about the same; what assistants state never replaces what a user did, and where
-two of them differ, in different sessions and unsettled, both stand beside a conflict.
+A segment says its claims about one (subject, predicate), and under the name of a value or a thing what it says to have
+ended (`endings`). Both are read together, in event-time order (`track`).
 """
 
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
-from pipeline.compiler.knowledge.claims import Claim, claims, policy_claim
+from pipeline.compiler.knowledge.claims import Claim, claims, policy_claim, speaker
+from pipeline.compiler.knowledge.endings import ENDING, beside, of_claim, of_update
 from pipeline.compiler.knowledge.model import KnowledgeKind, Statement, sureness
-from pipeline.compiler.knowledge.naming import TEAM, USER
+from pipeline.compiler.knowledge.naming import USER
+from pipeline.compiler.knowledge.normal import stems, thing, touches, words_of
+from pipeline.compiler.knowledge.track import ASSISTANT, EVENT, Heard, Held, Track, track_of
+from pipeline.compiler.knowledge.updates import updates
+from pipeline.compiler.knowledge.validity import validity
 from pipeline.compiler.model import Extracted
+from pipeline.compiler.model import Kind as EvidenceKind
 from pipeline.contracts.event_types import Role
 from pipeline.contracts.evidence import Contribution, Segment, SegmentOutcome, Step
 from pipeline.contracts.knowledge import Kind, Memory, Standing
-from pipeline.contracts.limits import KNOWLEDGE_VALUES, SEGMENT_STATEMENTS, STEP_TEXT
-from pipeline.segments.intent import stem
-from pipeline.segments.lexicon import word_set
+from pipeline.contracts.limits import KNOWLEDGE_TOUCHES, KNOWLEDGE_VALUES, SEGMENT_STATEMENTS, STEP_TEXT
 from pipeline.segments.pairing import Action
-from pipeline.segments.speakers import speaker_of
 
-ASSISTANT: Final = "assistant"
-EVENT: Final = "event"
 _SPEAKERS: Final = (USER, ASSISTANT)
 _SIGNS: Final = ("name", "full name", "username", "user ID", "user id", "ID", "email", "email address")
 """What a user gives to say who they are."""
 _MISSED: Final = re.compile(r"not ?found|no such|(?:does|did) not exist|unknown|no match", re.IGNORECASE)
 _CLAIMS: Final = 8
 """Of one segment about one thing: the last."""
-_SURE: Final = {USER: 1.0, EVENT: 1.0, ASSISTANT: 0.5}
 _DISPUTED: Final = 0.5
-_SMALL: Final = word_set(
-    "the a an my our your its his her their to of in on at for and or please you we i is are be do"
-)
 
 
 class _Said(NamedTuple):
@@ -46,22 +41,43 @@ class _Said(NamedTuple):
     at: int
     event: str
     by: str
-    same: str
-    """What makes two values one."""
     claim: Claim
+    who: str
+    """The person that the event names as whose it is."""
+    own: str
+    """Whose the claim is, where it is somebody's own."""
 
 
-def _said(segment: Segment, actions: Sequence[Action]) -> list[_Said]:
+class _Told(NamedTuple):
+    """What the steps of a segment state, and who the user is."""
+
+    said: list[_Said]
+    person: str
+
+
+def _told(segment: Segment, actions: Sequence[Action]) -> _Told:
     """In the order of the segment. A text that was cut is somebody else's more often than not: pasted. What was looked
     up and not found is not as it was said."""
     made = [(step, by, claim) for step in segment.steps for by, read in (_read(step),) for claim in read]
     missed = _not_found(actions) if made else frozenset()
     made = [one for one in made if one[2].value.casefold() not in missed]
     person = _person([claim for _, by, claim in made if by == USER])
-    return [
-        _Said(step.at, step.event_id, by, _stems(claim.value), _of(person, claim) if person else claim)
-        for step, by, claim in made
-    ]
+    person = person or next((step.subject for step in segment.steps if step.subject), "")
+    return _Told(
+        [
+            _Said(
+                step.at, step.event_id, by, _of(person, claim) if person else claim, step.subject,
+                _whose(claim.subject, speaker(step.text), person),
+            )
+            for step, by, claim in made
+        ],
+        person,
+    )  # fmt: skip
+
+
+def _whose(subject: str, speaker: str, person: str) -> str:
+    owner = subject.partition("'s ")[0]
+    return person or USER if owner == USER else owner if owner == speaker else ""
 
 
 def _not_found(actions: Sequence[Action]) -> frozenset[str]:
@@ -77,9 +93,10 @@ def _not_found(actions: Sequence[Action]) -> frozenset[str]:
 def _read(step: Step) -> tuple[str, Iterable[Claim]]:
     """Who states something, and what: a message in plain words, a typed event in its fields."""
     if step.projected is not None:
-        return EVENT, (_typed(*said) for said in step.projected.says)
+        changes = step.role is Role.STATE
+        return EVENT, (_typed(*said)._replace(updates=changes) for said in step.projected.says)
     if step.role is Role.MESSAGE and step.actor in _SPEAKERS and len(step.text) < STEP_TEXT:
-        return USER if speaker_of(step.text) else step.actor, claims(step.text, step.actor)
+        return USER if speaker(step.text) else step.actor, claims(step.text, step.actor)
     return "", ()
 
 
@@ -108,11 +125,11 @@ def _of(person: str, claim: Claim) -> Claim:
 
 
 def _extract_facts(segment: Segment, _: SegmentOutcome, actions: Sequence[Action]) -> list[Extracted]:
-    return _extracted(said for said in _said(segment, actions) if said.claim.memory is not Memory.POLICY)
+    return _extracted(said for said in _told(segment, actions).said if said.claim.memory is not Memory.POLICY)
 
 
 def _extract_policies(segment: Segment, _: SegmentOutcome, actions: Sequence[Action]) -> list[Extracted]:
-    return _extracted(said for said in _said(segment, actions) if said.claim.memory is Memory.POLICY)
+    return _extracted(said for said in _told(segment, actions).said if said.claim.memory is Memory.POLICY)
 
 
 def _extracted(found: Iterable[_Said]) -> list[Extracted]:
@@ -124,6 +141,8 @@ def _extracted(found: Iterable[_Said]) -> list[Extracted]:
 
 def _contribution(key: str, said: Sequence[_Said]) -> Extracted:
     claim = said[-1].claim
+    policy = claim.memory is Memory.POLICY
+    reached = sorted(words_of(claim.subject)) if policy else touches(*claim[1:4], plural=claim.plural)
     return Extracted(
         key=key,
         source_events=list(dict.fromkeys(one.event for one in said)),
@@ -133,15 +152,21 @@ def _contribution(key: str, said: Sequence[_Said]) -> Extracted:
             "memory": claim.memory.value,
             "subject": claim.subject,
             "predicate": claim.predicate,
+            "plural": claim.plural,
+            "own": said[-1].own,
+            "touches": reached[:KNOWLEDGE_TOUCHES],
             "claims": [
                 {
                     "at": one.at,
                     "event": one.event,
                     "by": one.by,
-                    "same": one.same,
+                    "same": stems(one.claim.value),
                     "value": one.claim.value,
                     "denies": one.claim.denies,
                     "text": one.claim.text,
+                    "who": one.who,
+                    "updates": one.claim.updates,
+                    **validity(one.claim.said, one.at)._asdict(),
                 }
                 for one in said
             ],
@@ -149,100 +174,46 @@ def _contribution(key: str, said: Sequence[_Said]) -> Extracted:
     )
 
 
+def _extract_endings(segment: Segment, _: SegmentOutcome, actions: Sequence[Action]) -> list[Extracted]:
+    """Of what users say alone: assistants end nothing that anybody else has said."""
+    told = _told(segment, actions)
+    found: dict[str, list[dict[str, Any]]] = defaultdict(list)
+    for said in told.said:
+        if said.by == USER:
+            for key, what in of_claim(said.claim, said.own):
+                found[key].append({"at": said.at, "event": said.event, **what})
+    stated = {(said.event, stems(said.claim.value)) for said in told.said}
+    for step in segment.steps:
+        if _read(step)[0] != USER:
+            continue
+        for update in updates(step.text):
+            for key, what in of_update(update, speaker(step.text) or told.person or USER):
+                states = (step.event_id, what["same"]) in stated
+                found[key].append({"at": step.at, "event": step.event_id, **what, "states": states})
+    return [
+        Extracted(
+            key=key,
+            source_events=list(dict.fromkeys(one["event"] for one in said[-_CLAIMS:])),
+            outcome=SegmentOutcome.UNKNOWN,
+            tags=[],
+            body={
+                "touches": list(dict.fromkeys(one["same"] for one in said[-_CLAIMS:] if one["same"])),
+                "endings": said[-_CLAIMS:],
+            },
+        )
+        for key, said in list(found.items())[:SEGMENT_STATEMENTS]
+    ]
+
+
 def _key(claim: Claim) -> str:
-    """What two claims must have in common to be about the same thing; a tenant has one team: its database is `the`."""
-    about = [_stems(claim.subject.removeprefix(f"{TEAM}'s ")), _stems(claim.predicate)]
-    return " | ".join([*about, _stems(claim.value)] if claim.plural else about)
+    """What two claims must have in common to be about the same thing."""
+    about = [thing(claim.subject), stems(claim.predicate)]
+    return " | ".join([*about, stems(claim.value)] if claim.plural else about)
 
 
-def _stems(text: str) -> str:
-    words = [word.strip(".,:;!?()'\"") for word in text.lower().removesuffix("'s").replace("'s ", " ").split()]
-    kept = [stem(word) for word in words if word and word not in _SMALL]
-    return " ".join(kept) or text.lower()
-
-
-class _Heard(NamedTuple):
-    """A claim with where it comes from."""
-
-    at: int
-    event: str
-    by: str
-    same: str
-    value: str
-    denies: bool
-    text: str
-    source: Contribution
-
-
-@dataclass(slots=True)
-class _Held:
-    """A value, or the denial of one, and how it stands."""
-
-    name: str
-    """It says which of the two, so that no value has the name of another's denial, nor of the conflict."""
-    start: int
-    heard: list[_Heard] = field(default_factory=list)
-    end: int | None = None
-    ended_by: str = ""
-
-    @property
-    def weight(self) -> float:
-        return max(_SURE[one.by] for one in self.heard)
-
-
-@dataclass(slots=True)
-class _Track:
-    """The values of one thing over time."""
-
-    values: dict[str, _Held] = field(default_factory=dict)
-    open: dict[str, _Held] = field(default_factory=dict)
-    """Those that hold, the longest first; of what nobody settles the newest."""
-    disputed: dict[str, int] = field(default_factory=dict)
-    """Values that stood against another one, and since when."""
-    settled: int = 0
-
-    def hear(self, one: _Heard) -> None:
-        name = f"{'not' if one.denies else 'is'} {one.same}"
-        rivals = [held for held in self.open.values() if held.name != name and _excludes(one, held)]
-        weight = _SURE[one.by]
-        if any(weight < rival.weight for rival in rivals):
-            return
-        for rival in rivals:
-            if one.by == ASSISTANT and rival.heard[-1].source.session_id != one.source.session_id:
-                self.disputed.setdefault(rival.name, one.at)
-                self.disputed.setdefault(name, one.at)
-            else:
-                self._end(rival, one.at, name)
-        held = self.open.get(name)
-        if held is None:
-            if len(self.open) == KNOWLEDGE_VALUES:
-                self._end(next(iter(self.open.values())), one.at, "")
-            heard = self.values[name].heard if name in self.values else []
-            held = self.values[name] = self.open[name] = _Held(name, one.at, heard)
-        held.heard.append(one)
-        if self.disputed and sum(other in self.disputed for other in self.open) < 2:
-            self.settled = self.settled or one.at
-
-    def _end(self, held: _Held, at: int, by: str) -> None:
-        held.end, held.ended_by = at, by
-        del self.open[held.name]
-
-
-def _excludes(one: _Heard, held: _Held) -> bool:
-    """Of a thing with one value another value does; of a denial only what it denies, and what denies it."""
-    other = held.heard[-1]
-    if one.denies or other.denies:
-        return one.same == other.same
-    return True
-
-
-def _state(contributions: Sequence[Contribution]) -> list[Statement]:
-    heard = [_Heard(**claim, source=c) for c in contributions for claim in c.body["claims"]]
-    track = _Track()
-    for one in sorted(heard, key=lambda one: (one.at, one.event, one.same, one.denies)):
-        track.hear(one)
-    newest = sorted(track.values.values(), key=lambda held: (held.end is None, held.end or 0, held.start, held.name))
-    kept = newest[-KNOWLEDGE_VALUES:]
+def _state(contributions: Sequence[Contribution], ended: Sequence[Contribution]) -> list[Statement]:
+    track = track_of(contributions, ended)
+    kept = track.newest
     names = {held.name for held in kept}
     found = [_statement(held, track, names) for held in kept]
     if track.disputed:
@@ -250,9 +221,9 @@ def _state(contributions: Sequence[Contribution]) -> list[Statement]:
     return found
 
 
-def _statement(held: _Held, track: _Track, names: set[str]) -> Statement:
+def _statement(held: Held, track: Track, names: set[str]) -> Statement:
     last = held.heard[-1]
-    about = last.source.body
+    about = last.about.body
     memory = Memory(about["memory"])
     disputed = held.name in track.disputed and not track.settled
     body: dict[str, Any] = {
@@ -273,25 +244,25 @@ def _statement(held: _Held, track: _Track, names: set[str]) -> Statement:
         source_events=[one.event for one in held.heard],
         sources=_sources(held.heard),
         start=held.start,
-        end=held.end,
+        end=held.end if held.end is not None else last.until,
         standing=Standing.ACTIVE if held.end is None else Standing.SUPERSEDED,
         superseded_by=held.ended_by if held.ended_by in names else "",
     )
 
 
-def _confidence(held: _Held, *, disputed: bool) -> float:
+def _confidence(held: Held, *, disputed: bool) -> float:
     """By who said it and in how many independent sessions."""
     sessions = len({one.source.session_id for one in held.heard})
     sure = held.weight * sureness(sessions)
     return round(sure * (_DISPUTED if disputed else 1), 4)
 
 
-def _conflict(track: _Track) -> Statement:
+def _conflict(track: Track) -> Statement:
     """Of many sides those that were heard last."""
     disputed = sorted((track.values[name] for name in track.disputed), key=lambda side: (side.heard[-1].at, side.name))
     sides = sorted(disputed[-KNOWLEDGE_VALUES:], key=lambda side: side.name)
     heard = sorted((one for side in sides for one in side.heard), key=lambda one: (one.at, one.event, one.same))
-    about = heard[-1].source.body
+    about = heard[-1].about.body
     said = [side.heard[-1] for side in sides]
     return Statement(
         name="conflict",
@@ -311,10 +282,11 @@ def _conflict(track: _Track) -> Statement:
     )
 
 
-def _sources(heard: Iterable[_Heard]) -> list[Contribution]:
+def _sources(heard: Iterable[Heard]) -> list[Contribution]:
     """Each contribution once, in event-time order."""
     return list({one.source.contribution_id: one.source for one in heard}.values())
 
 
-FACT: Final = KnowledgeKind("fact", _extract_facts, None, _state)
-POLICY: Final = KnowledgeKind("policy", _extract_policies, None, _state)
+ENDINGS: Final = EvidenceKind(ENDING, _extract_endings, None)
+FACT: Final = KnowledgeKind("fact", _extract_facts, None, _state, beside=beside)
+POLICY: Final = KnowledgeKind("policy", _extract_policies, None, _state, beside=beside)

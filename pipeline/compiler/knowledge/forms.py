@@ -137,6 +137,8 @@ MOVED: Final = _form(
     [ ](?P<what>\S+(?: \S+){0,3}?) (?:from \S+(?: \S+){0,2}? )?(?:over )?to (?P<object>\S.*)
     """
 )
+NEITHER: Final = _form(r"(?P<said>[^,;]+?) neither (?P<one>[^,;]+?),? nor (?P<other>[^,;]+)")
+"""`we use neither this nor that`."""
 PLACED: Final = _form(
     r"""
     \b(?:warehouse|office|headquarters|hq|store|shop|factory|plant|lab|laboratory|studio|branch|data ?cent(?:er|re)

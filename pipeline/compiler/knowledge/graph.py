@@ -80,7 +80,7 @@ def _in_order(contributions: Sequence[Contribution]) -> list[Seen]:
     return sorted(seen, key=lambda one: (one["at"], one["event"]))
 
 
-def _entity(contributions: Sequence[Contribution]) -> list[Statement]:
+def _entity(contributions: Sequence[Contribution], _: Sequence[Contribution] = ()) -> list[Statement]:
     seen = _in_order(contributions)
     about = contributions[-1].body
     properties: dict[str, Any] = {}
@@ -97,7 +97,7 @@ def _entity(contributions: Sequence[Contribution]) -> list[Statement]:
     return [_statement(Kind.ENTITY, text, body, seen, contributions)]
 
 
-def _relation(contributions: Sequence[Contribution]) -> list[Statement]:
+def _relation(contributions: Sequence[Contribution], _: Sequence[Contribution] = ()) -> list[Statement]:
     seen = _in_order(contributions)
     about = {name: value for name, value in contributions[-1].body.items() if name != "seen"}
     summary = _summary(seen)

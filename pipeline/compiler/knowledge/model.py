@@ -1,7 +1,7 @@
 """What a kind of knowledge is: it says, of all that was taken for one pattern, what is known and what was known."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from pipeline.compiler.model import Kind
@@ -39,7 +39,17 @@ class Statement:
     """The name of the statement that does."""
 
 
+Under = Callable[[str, bool], Sequence[Contribution]]
+"""The endings that stand under a form; whether it is an ending itself that names it."""
+
+
+def _nothing(_: Sequence[Contribution], __: Under) -> list[Contribution]:
+    return []
+
+
 @dataclass(frozen=True, slots=True)
 class KnowledgeKind(Kind):
-    state: Callable[[Sequence[Contribution]], list[Statement]]
-    """A function of the contributions that stand, which it gets in event-time order."""
+    state: Callable[[Sequence[Contribution], Sequence[Contribution]], list[Statement]]
+    """A function of the contributions that stand, which it gets in event-time order, and of those beside them."""
+    beside: Callable[[Sequence[Contribution], Under], list[Contribution]] = field(default=_nothing, kw_only=True)
+    """What of another kind is read together with these."""

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from pipeline.compiler.candidate import alone, counting
-from pipeline.compiler.knowledge.model import KnowledgeKind, Statement
+from pipeline.compiler.knowledge.model import KnowledgeKind, Statement, Under
 from pipeline.compiler.registry import KINDS
 from pipeline.contracts.artifact import TimeRange
 from pipeline.contracts.evidence import Contribution, Pattern
@@ -21,8 +21,15 @@ _TIMELESS: Final = 0
 """An id must not move when earlier evidence comes later."""
 
 
-def records(contributions: Sequence[Contribution], pattern: Pattern | None = None) -> list[KnowledgeRecord]:
-    """Of one pattern's map, in any order; by id. `pattern`: what they make, else what they are of."""
+def _none(_: str, __: bool) -> Sequence[Contribution]:
+    return ()
+
+
+def records(
+    contributions: Sequence[Contribution], pattern: Pattern | None = None, under: Under = _none
+) -> list[KnowledgeRecord]:
+    """Of one pattern's map, in any order; by id. `pattern`: what they make, else what they are of. `under`: the
+    tenant's endings by their form."""
     kept = counting(contributions)
     if not kept:
         return []
@@ -30,7 +37,8 @@ def records(contributions: Sequence[Contribution], pattern: Pattern | None = Non
     kind = KINDS[about.type]
     if not isinstance(kind, KnowledgeKind):
         return []
-    found = [_record(kept[0].tenant_id, about, statement) for statement in kind.state(kept)]
+    beside = kind.beside(kept, lambda key, chained: counting(under(key, chained)))
+    found = [_record(kept[0].tenant_id, about, statement) for statement in kind.state(kept, beside)]
     return sorted(found, key=lambda record: record.record_id)
 
 

@@ -17,7 +17,7 @@ from pipeline.contracts.knowledge import Kind, Memory
 NAME: Final = "own_value"
 
 
-def state(contributions: Sequence[Contribution]) -> list[Statement]:
+def state(contributions: Sequence[Contribution], _: Sequence[Contribution] = ()) -> list[Statement]:
     found = procedure([run_of(c) for c in contributions])
     return [] if found is None else list(_statements(found, contributions))
 

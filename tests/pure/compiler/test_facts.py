@@ -2,6 +2,7 @@
 
 import random
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 from hypothesis import given, settings
@@ -12,7 +13,9 @@ from pipeline.compiler.knowledge.claims import claims
 from pipeline.compiler.knowledge.records import records
 from pipeline.contracts.knowledge import Memory
 from pipeline.contracts.limits import KNOWLEDGE_VALUES
+from pipeline.stages import reach
 from tests.support.inprocess import events_log, evidence_logs
+from tests.support.records import START_MS, event
 from tests.support.segments import Script
 from tests.support.sessions import interleaved
 from tests.support.talk import Turn, holding, knowledge_of, known, said
@@ -207,6 +210,8 @@ SAYINGS = (
     "Our database is Postgres.", "Our database is MySQL.", "Our database is not MySQL.", "We use Redis.",
     "We don't use Redis.", "Always run the linter before committing.", "Never run the linter before committing.",
     "I prefer tabs over spaces.", "I prefer spaces over tabs.", "My goal is to ship version 2 in May.",
+    "We switched from Postgres to MySQL.", "We switched from MySQL to CockroachDB.", "We now use Kafka.",
+    "We no longer use Redis.", "We replaced Redis with Valkey.", "Please don't run the linter anymore.",
 )  # fmt: skip
 TURNS = st.sampled_from(SAYINGS) | st.tuples(
     st.just("assistant"), st.sampled_from(["The api runs on Nomad.", "The api runs on Mesos."])
@@ -214,16 +219,21 @@ TURNS = st.sampled_from(SAYINGS) | st.tuples(
 
 
 @pytest.mark.requirement("E-27")
+@pytest.mark.parametrize("most", [256, 1])
 @settings(max_examples=settings().max_examples // 2)
 @given(
     told=st.lists(st.lists(TURNS, min_size=1, max_size=3), min_size=1, max_size=6),
     dice=st.randoms(use_true_random=False),
 )
-def test_any_interleaving_leaves_the_same_knowledge_to_the_byte(told: list[list[Turn]], dice: random.Random) -> None:
-    """Ids and times too: they are made from what was said, not from when it came."""
+def test_any_interleaving_leaves_the_same_knowledge_to_the_byte(
+    told: list[list[Turn]], dice: random.Random, most: int
+) -> None:
+    """Ids and times too: they are made from what was said, not from when it came. Also where a value is a word, as more
+    things have it than an ending may reach."""
     sessions = [said(f"s{n}", *turns, at=n) for n, turns in enumerate(told)]
     one_by_one = [e for session in sessions for e in session]
-    assert by_id(knowledge_of(interleaved(sessions, dice))) == by_id(knowledge_of(one_by_one))
+    with patch.dict(reach._MOST, {False: most, True: most}):
+        assert by_id(knowledge_of(interleaved(sessions, dice))) == by_id(knowledge_of(one_by_one))
 
 
 def by_id(records: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -277,3 +287,68 @@ def test_what_was_looked_up_and_not_found_is_not_as_it_was_said(error: str, kept
 def test_a_step_of_an_assistants_argument_is_no_statement() -> None:
     assert claims("So the billing service uses Nomad.", "assistant") == ()
     assert [claim.text for claim in claims("The billing service uses Nomad.", "assistant")]
+
+
+def of_people(*told: tuple[str, str]) -> list[dict[str, Any]]:
+    """What each says in a session of its own, a minute apart."""
+    sessions = (said(f"s{n}", text, at=n, metadata={"user_id": who}) for n, (who, text) in enumerate(told))
+    return knowledge_of([event for session in sessions for event in session])
+
+
+def test_two_users_that_differ_leave_a_conflict_until_one_of_them_is_heard_again() -> None:
+    sides = (("ada", "The billing service runs on Nomad."), ("ben", "The billing service runs on Mesos."))
+    assert sorted(r["status"] for r in of_people(*sides)) == ["active", "active", "unresolved"]
+    settled = of_people(*sides, ("ada", "The billing service runs on Mesos."))
+    assert [r["status"] for r in settled if r["kind"] == "conflict"] == ["resolved"]
+    assert texts(holding(settled)) == ["The billing service runs on Mesos"]
+
+
+def test_a_user_who_says_that_something_has_changed_contradicts_nobody() -> None:
+    told = of_people(("ada", "The billing service runs on Nomad."), ("ben", "The billing service now runs on Mesos."))
+    assert texts(holding(told)) == ["The billing service now runs on Mesos"]
+
+
+def test_what_a_user_says_of_themselves_is_no_other_users() -> None:
+    told = of_people(("ada", "My editor is Kestrel."), ("ben", "My editor is Plover."))
+    assert texts(holding(told)) == ["ada: My editor is Kestrel", "ben: My editor is Plover"]
+
+
+def test_a_state_change_ends_what_was_said_and_a_user_who_differs_from_it_is_in_conflict() -> None:
+    def change(n: int, to: str) -> dict[str, Any]:
+        return event(f"c{n}", 0, at=START_MS - 86_400_000 + 60_000 * n, event_type="state_change",
+                     content={"key": "checkout flag", "to": to})  # fmt: skip
+
+    user = said("u", "The checkout flag is off.", at=1)
+    assert texts(holding(knowledge_of([*user, change(2, "on")]))) == ["checkout flag is on"]
+    differing = knowledge_of([change(0, "on"), *user])
+    assert [record["status"] for record in differing if record["kind"] == "conflict"] == ["unresolved"]
+
+
+@pytest.mark.parametrize(
+    ("text", "about"),
+    [
+        ("The checkout flag is now off.", ("checkout flag", "off")),
+        ("retention.days: set to 30", ("retention.days", "30")),
+        ("The request timeout is set to 30 seconds.", ("request timeout", "30 seconds")),
+        ("Language: `Rust` 1.93", ("Language", "Rust 1.93")),
+    ],
+)
+def test_a_setting_is_a_fact(text: str, about: tuple[str, str]) -> None:
+    (claim,) = claims(text, "user")
+    assert (claim.subject, claim.value) == about
+
+
+@pytest.mark.parametrize(
+    ("text", "start", "end"),
+    [
+        ("Since 2026-01-15 we deploy with Jenkins.", "2026-01-15", None),
+        ("We deploy with Jenkins until 2030-05-01.", None, "2030-05-02"),
+        ("Nous déployons avec Jenkins depuis 2026-01-15.", "2026-01-15", None),
+        ("The freeze flag is on until 2030-05-01.", None, "2030-05-02"),
+    ],
+)
+def test_a_statement_holds_from_when_and_until_when_it_says(text: str, start: str | None, end: str | None) -> None:
+    (record,) = of_turns((text,))
+    assert record["status"] == "active"
+    assert start is None or record["validity"]["start"].startswith(start)
+    assert (record["validity"].get("end") or "")[:10] == (end or "")

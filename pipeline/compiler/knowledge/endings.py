@@ -1,0 +1,142 @@
+"""Endings: what a message says to be so no more, by the value or the thing that it names, whatever was said of it.
+
+A statement stands in the pattern of what it is about; whoever ends it may name its value alone: `we switched from
+Snowflake to BigQuery` ends `our warehouse is Snowflake`. So an ending is a contribution under the normal form of what
+it names. A statement's contribution lists the forms by which it can be reached (`touches`), and is compiled together
+with the endings under these. Nothing fails.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final, NamedTuple
+
+from pipeline.compiler.knowledge.claims import Claim
+from pipeline.compiler.knowledge.model import Under
+from pipeline.compiler.knowledge.normal import family, of_slot, of_thing, of_value, stems, thing, words_of, words_within
+from pipeline.compiler.knowledge.tongue import DEED, LEAVE, TONGUES, VALUE, VERSION
+from pipeline.compiler.knowledge.updates import Update
+from pipeline.contracts.evidence import Contribution
+from pipeline.contracts.knowledge import Memory
+from pipeline.contracts.limits import KNOWLEDGE_BESIDE, KNOWLEDGE_CHAIN, KNOWLEDGE_ENDINGS
+
+ENDING: Final = "ending"
+_SLOT: Final = "slot"
+Body = Mapping[str, Any]
+
+
+class Ending(NamedTuple):
+    """One that a segment has made, under its key."""
+
+    key: str
+    at: int
+    event: str
+    how: str
+    """What the key is a form of: a value, a version's name, a thing, or a thing with what is said of it."""
+    own: str
+    """Whose values it ends: a person's; empty: nobody's own."""
+    shared: bool
+    """It ends what is nobody's own."""
+    about: Sequence[str]
+    """Words of the thing that it is about; empty: of whatever has the value."""
+    old: str
+    """As it was said; empty where it says only what has come."""
+    new: str
+    same: str
+    """The normal form of `new`."""
+    states: bool
+    """Its own message states the new value too."""
+    source: Contribution
+
+    def reaches(self, body: Body, value: str, *, denies: bool) -> bool:
+        if denies != (self.how == LEAVE):
+            return False
+        own, predicate = body.get("own", ""), body["predicate"]
+        if (own != self.own if own else not self.shared) or (self.same and stems(value) == self.same):
+            return False
+        match self.how:
+            case "slot":
+                return True
+            case "place":
+                return _any("places", predicate)
+            case "name":
+                return names_it(predicate)
+            case "version":
+                return family(value) == self.key or (value[:1].isdigit() and bool(self.new))
+            case "deed" | "leave":
+                return body["memory"] == Memory.POLICY and words_of(body["subject"]).issuperset(self.about)
+        named = body["memory"] == Memory.POLICY or self.key in (*of_value(value), thing(body["subject"]))
+        return named and (not self.about or not words_within(body["subject"]).isdisjoint(self.about))
+
+
+def names_it(predicate: str) -> bool:
+    """Does it say what something is called?"""
+    return _any("names", predicate)
+
+
+def _any(name: str, predicate: str) -> bool:
+    """In whatever language it was said."""
+    return any(tongue.says[name].match(predicate) for tongue in TONGUES.values())
+
+
+def of_update(update: Update, person: str) -> Iterator[tuple[str, dict[str, Any]]]:
+    """The keys that it ends something under, and what is said there, but when and where."""
+    about = sorted(words_within(update.subject))
+    said = {
+        "how": update.how,
+        "own": "" if update.ours or update.subject else person,
+        "shared": not update.mine,
+        "about": about,
+        "old": update.old,
+        "new": update.new,
+        "same": stems(update.new) if update.new else "",
+        "states": False,
+    }
+    if update.how in (DEED, LEAVE):
+        words = sorted(words_of(update.old))
+        yield words[0], {**said, "about": words}
+    elif update.old:
+        yield stems(update.old), {**said, "how": VALUE}
+        name, *kind = update.old.split()
+        if len(kind) == 1 and not about:  # `the batch operator`: what is called batch, of operators
+            yield stems(name), {**said, "how": VALUE, "old": name, "about": [stems(kind[0])]}
+    elif update.how == VERSION:
+        name = family(update.new)
+        if name:
+            yield name, {**said, "about": []}
+        for one in (f"{name[2:]} version", name[2:]) if name else ():
+            yield f"@ {one}", {**said, "about": [], "new": update.new.split()[-1].lstrip("v")}
+    elif update.subject:
+        yield of_thing(update.subject), said
+
+
+def of_claim(claim: Claim, own: str) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Where several values may hold at once, a new one that is said to be instead ends the others."""
+    if claim.plural and claim.updates and not claim.denies:
+        yield (
+            of_slot(claim.subject, claim.predicate),
+            {
+                "how": _SLOT, "own": own, "shared": not own, "about": [], "old": "", "new": claim.value,
+                "same": stems(claim.value), "states": True,
+            },
+        )  # fmt: skip
+
+
+def touched(contribution: Contribution | None) -> Sequence[str]:
+    """The forms by which endings can reach what it says; of an ending, what it says comes instead."""
+    if contribution is None or contribution.withdrawn:
+        return ()
+    found: Sequence[str] = contribution.body.get("touches", ())
+    return found
+
+
+def beside(contributions: Sequence[Contribution], under: Under) -> list[Contribution]:
+    """The endings that can reach what these say, which are in event-time order, or what came in its place."""
+    found: list[Contribution] = []
+    seen: set[str] = set()
+    keys = [key for one in reversed(contributions) for key in touched(one)]
+    for number in range(KNOWLEDGE_CHAIN):
+        fresh = [key for key in dict.fromkeys(keys) if key not in seen][: KNOWLEDGE_BESIDE - len(seen)]
+        seen.update(fresh)
+        read = [one for key in fresh for one in under(key, number > 0)[-KNOWLEDGE_ENDINGS:]]
+        found += read
+        keys = [key for one in read for key in touched(one)]
+    return found

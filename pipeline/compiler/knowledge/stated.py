@@ -1,0 +1,145 @@
+"""What a sentence states, by the forms of its language (`[statements]`): who or what, what is said of it, and the rest.
+
+In: a sentence and its language. Out: a statement or None. Nothing fails. The same reader serves every language; English
+has a richer grammar beside it (`forms`).
+"""
+
+import re
+from typing import Final, NamedTuple
+
+from pipeline.compiler.knowledge.naming import REDACTED, TEAM, USER
+from pipeline.compiler.knowledge.tongue import Tongue
+from pipeline.compiler.knowledge.words import ANYTHING, VAGUE
+
+_SUBJECT_WORDS: Final = 7
+_SUBJECT: Final = 60
+_CLEAR: Final = 3
+"""Words of a subject that says what it is, whatever its last one."""
+_VALUE: Final = 160
+_LABELLED: Final = "is for"
+_ASSIGNING: Final = ("slots", "setting", "set")
+"""One thing, and its one value."""
+_STATES: Final = "states"
+_EDGES: Final = " \t`'\"«»„“”「」『』,;:。、()"
+_NO_NAME: Final = re.compile(r"[=:;,(\"—]| [-–](?: |$)")
+_HANGING: Final = frozenset(
+    (
+        "to",
+        "and",
+        "or",
+        "of",
+        "for",
+        "with",
+        "in",
+        "on",
+        "that",
+        "which",
+        "not",
+        "never",
+        "the",
+        "a",
+        "an",
+        "do",
+        "does",
+        "basically",
+    )
+)
+_EACH: Final = frozenset(("all", "each", "both", "most"))
+_BLANKS: Final = re.compile(r"\s+")
+
+
+class Stated(NamedTuple):
+    subject: str
+    predicate: str
+    value: str
+    denies: bool
+    text: str
+    assigns: bool = False
+    """It is a setting or the like, whatever its value."""
+
+
+def stated(said: str, tongue: Tongue, *, changed: bool = False) -> Stated | None:
+    """A plain statement of how things are, by the language's own forms. `changed`: it says that they were otherwise, so
+    what it names beside the value is no more."""
+    text = _BLANKS.sub(" ", said).strip(" .。")
+    untrue = tongue.says["untrue"].match(text)
+    plain = text[untrue.end() :] if untrue is not None else text
+    plain = tongue.says["here"].sub("the ", plain)
+    if changed:
+        plain = tongue.says["leads"].sub("", plain).strip()
+        cut = tongue.says["instead"].search(plain)
+        plain = text = plain[: cut.start()] if cut is not None else plain
+    for name in _ASSIGNING:
+        assigned = tongue.says[name].match(plain)
+        if assigned is not None:
+            setting = _of(assigned["s"], "is", assigned["v"].removeprefix("set to "), text, denies=False)
+            return setting and setting._replace(assigns=True)
+    labelled = tongue.says["labelled"].match(plain)
+    if labelled is not None:
+        return _of(labelled["s"], _LABELLED, labelled["v"], text, denies=False)
+    plain = tongue.says["label"].sub("", plain)
+    if tongue.says["silent"].search(_main(plain, tongue)) or tongue.says["no_subject"].match(plain):
+        return None
+    denies = tongue.says["denies"].search(plain) is not None
+    plain = _BLANKS.sub(" ", tongue.without("drops", tongue.without("denies", plain))).strip()
+    found = tongue.says["generic"].search(plain)
+    if found is None:
+        return whole(text, tongue) if tongue.says["bare"].match(plain) else None
+    subject, predicate = _subject(tongue, plain[: found.start()], found[0].strip()), found[0].strip(" '")
+    value = plain[found.end() :].strip(_EDGES)
+    tail = tongue.says["tail"].search(value)
+    if tail is not None and tail.start():  # where the verb comes last
+        value, predicate = value[: tail.start()], f"{predicate} {tongue.says['polite'].sub('', tail[0], count=1)}"
+    return _of(subject, predicate, value, text, denies=denies != (untrue is not None))
+
+
+def _main(plain: str, tongue: Tongue) -> str:
+    """Without what follows from it."""
+    verb = tongue.says["generic"].search(plain)
+    cut = tongue.says["subordinate"].search(plain, verb.end()) if verb is not None else None
+    return plain[: cut.start()] if cut is not None else plain
+
+
+def whole(said: str, tongue: Tongue) -> Stated | None:
+    """A sentence that is known to state a fact, whatever its form: here a classifier comes in. What has no form is
+    said of the team."""
+    text = _BLANKS.sub(" ", said).strip(" .。")
+    found = tongue.says["generic"].search(text)
+    subject = _subject(tongue, text[: found.start()], found[0].strip()) if found is not None else ""
+    if found is not None and subject:
+        return _of(subject, found[0].strip(), text[found.end() :], text, denies=False)
+    return _of(TEAM, _STATES, text, text, denies=False)
+
+
+def _of(subject: str, predicate: str, value: str, text: str, *, denies: bool) -> Stated | None:
+    value = value.strip(_EDGES)[:_VALUE]
+    if not subject or len(subject) > _SUBJECT or not value or REDACTED in text:
+        return None
+    return Stated(subject.strip(_EDGES), predicate.lower(), value, denies, text)
+
+
+def _subject(tongue: Tongue, said: str, verb: str) -> str:
+    """As it is shown; empty where it could be anything."""
+    if _NO_NAME.search(said):
+        return ""
+    said = said.strip(_EDGES)
+    words = said.lower().split()
+    if not said:
+        if tongue.says["first_i"].match(verb):
+            return USER
+        return TEAM if tongue.says["first_we"].match(verb) else ""
+    if words[-1] in tongue.ours or words[-1] in tongue.mine:
+        return TEAM if words[-1] in tongue.ours else USER
+    if len(words) > _SUBJECT_WORDS or (
+        tongue.says["subject"].pattern != "(?!)" and not tongue.says["subject"].match(said)
+    ):
+        return ""
+    if tongue.says["our"].match(said):
+        return f"{TEAM}'s {tongue.without('our', said)}"
+    if tongue.says["my"].match(said):
+        return f"{USER}'s {tongue.without('my', said)}"
+    bare = tongue.says["articles"].sub("", said, count=1)
+    if words[-1] in _HANGING or words[0] in ANYTHING - _EACH:
+        return ""
+    vague = ANYTHING if said.split()[-1][0].isupper() and len(words) > 1 else ANYTHING | VAGUE
+    return "" if len(words) < _CLEAR and {words[0], words[-1]} & vague - _EACH else bare

@@ -1,0 +1,60 @@
+"""How a language states things and says that they have changed: its file's `[statements]` and `[updates]`, compiled.
+
+In: nothing. Out: one `Tongue` a language. A form that is no expression fails at import.
+"""
+
+import re
+from collections.abc import Mapping
+from typing import Any, Final, NamedTuple
+
+from pipeline.languages import LANGUAGES
+from pipeline.languages.form import Form, forms
+
+VALUE: Final = "value"
+PLACE: Final = "place"
+NAME: Final = "name"
+VERSION: Final = "version"
+DEED: Final = "deed"
+LEAVE: Final = "leave"
+"""To do what was never to be done."""
+_KINDS: Final = (VALUE, PLACE, NAME, VERSION, DEED, LEAVE)
+_STATED: Final = (
+    "silent", "subject", "no_subject", "denies", "drops", "untrue", "bare", "generic", "labelled",
+    "slots", "since", "until", "setting", "set", "label", "subordinate", "lasting", "our", "my",
+    "first_we", "first_i", "plural", "copula", "places", "names", "instead", "here", "tail", "polite",
+)  # fmt: skip
+_CHANGED: Final = ("fillers", "ends", "articles", "leads", "markers", "beside", "unreal", "corrects")
+_NOTHING: Final = re.compile(r"(?!)")
+
+
+class Tongue(NamedTuple):
+    code: str
+    updates: tuple[tuple[str, Form], ...]
+    """The kind of each, and the form."""
+    ours: frozenset[str]
+    """Who speaks, with others."""
+    mine: frozenset[str]
+    says: Mapping[str, re.Pattern[str]]
+    """By the names that the file has for them; what it does not have matches nothing."""
+
+    def without(self, name: str, text: str) -> str:
+        return self.says[name].sub("", text)
+
+
+def _tongue(code: str, stated: Mapping[str, Any], changed: Mapping[str, Any]) -> Tongue:
+    named, rest = changed.get("named", {}), ".*" if changed.get("open") else ""
+    given = {**{name: stated.get(name, "") for name in _STATED}, **{name: changed.get(name, "") for name in _CHANGED}}
+    return Tongue(
+        code,
+        tuple(
+            (kind, one) for kind in _KINDS for one in forms((f"{text}{rest}" for text in changed.get(kind, ())), named)
+        ),
+        frozenset((*stated.get("ours", ()), *changed.get("ours", ()))),
+        frozenset((*stated.get("mine", ()), *changed.get("mine", ()))),
+        {name: re.compile(text, re.IGNORECASE) if text else _NOTHING for name, text in given.items()},
+    )
+
+
+TONGUES: Final = {
+    code: _tongue(code, table.get("statements", {}), table.get("updates", {})) for code, table in LANGUAGES.items()
+}

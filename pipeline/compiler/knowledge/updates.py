@@ -1,0 +1,101 @@
+"""What a message says to have changed. In: its text. Out: updates, with what was and what is, as far as it says.
+Nothing fails.
+
+The forms of each language are data (`[updates]`): `<s>` moved from `<old>` to `<new>`. A form that knows the old value
+ends it wherever it stands; one that knows the thing alone ends what is said of it in the same respect.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Final, NamedTuple
+
+from pipeline.compiler.knowledge.clauses import sentences
+from pipeline.compiler.knowledge.normal import of_value
+from pipeline.compiler.knowledge.tongue import DEED, LEAVE, NAME, PLACE, TONGUES, VALUE, Tongue
+from pipeline.compiler.knowledge.words import ANYTHING, VAGUE
+from pipeline.contracts.limits import MB
+from pipeline.contracts.remembered import remembered
+from pipeline.languages.detect import language_of
+
+_WORDS: Final = 5
+_DEED_WORDS: Final = 10
+_CHARACTERS: Final = 60
+_EDGES: Final = " \t`'\"«»„“”「」『』.,;:!?。、！？()"
+
+
+class Update(NamedTuple):
+    how: str
+    subject: str
+    """As it was said; empty where it names nobody and nothing."""
+    old: str
+    new: str
+    ours: bool
+    """The subject is who speaks, with others."""
+    mine: bool
+    """Who speaks alone."""
+
+
+@remembered(4 * MB)
+def updates(text: str) -> tuple[Update, ...]:
+    tongue = TONGUES[language_of(text)]
+    found = (update for said in sentences(text, tongue=tongue) for update in read(tongue, said))
+    return tuple(dict.fromkeys(found))
+
+
+def says_changed(said: str, tongue: Tongue) -> bool:
+    """Does a sentence say that it was otherwise before, and not that it holds beside what held?"""
+    return tongue.says["markers"].search(said) is not None and tongue.says["beside"].search(said) is None
+
+
+def read(tongue: Tongue, said: str) -> Iterator[Update]:
+    """Of one sentence."""
+    untrue = tongue.says["untrue"].match(said)
+    if untrue is None and tongue.says["unreal"].search(said) is None:
+        yield from _changed(tongue, said)
+    elif untrue is not None and not any(_changed(tongue, said[untrue.end() :])):
+        yield from _denied(tongue, said[untrue.end() :].strip(_EDGES))
+
+
+def _changed(tongue: Tongue, said: str) -> Iterator[Update]:
+    plain = tongue.without("fillers", tongue.says["leads"].sub("", said.strip(_EDGES), count=1))
+    for kind, one in tongue.updates:
+        holes = one.read(plain)
+        if holes is not None and (update := _update(tongue, kind, holes)) is not None:
+            yield update
+            return
+
+
+def _denied(tongue: Tongue, said: str) -> Iterator[Update]:
+    """Of what is said not to be so each name, of whatever else the sentence names."""
+    words = said.lower().split()
+    ours, mine = not tongue.ours.isdisjoint(words), not tongue.mine.isdisjoint(words)
+    for value in of_value(said)[1:]:
+        yield Update(VALUE, "" if ours or mine else said, value, "", ours, mine)
+
+
+def _update(tongue: Tongue, how: str, holes: Mapping[str, str]) -> Update | None:
+    if how in (DEED, LEAVE):
+        deed = holes["old"].strip(_EDGES)
+        return Update(how, "", deed, "", False, False) if deed and len(deed.split()) <= _DEED_WORDS else None
+    old, new = named(tongue, holes.get("old", "")), named(tongue, holes.get("new", ""), ANYTHING)
+    said = holes.get("s", "")
+    last = said.lower().replace("'", " ").split()[-1:] or [""]
+    ours, mine = last[0] in tongue.ours, last[0] in tongue.mine
+    subject = "" if ours or mine else named(tongue, said)
+    if said and not (ours or mine or subject):
+        return None
+    if how in (PLACE, NAME) and not subject:
+        return None
+    if not (old if "old" in holes else new):
+        return None
+    return Update(how, subject, old, new, ours, mine)
+
+
+def named(tongue: Tongue, said: str, nothing: frozenset[str] = ANYTHING | VAGUE) -> str:
+    """Without what it begins and trails off with; empty where it could be anything, or is no name of something."""
+    found = tongue.says["ends"].search(said)
+    kept = said[: found.start()] if found is not None else said
+    kept = tongue.says["articles"].sub("", kept.strip(_EDGES), count=1).strip(_EDGES)
+    words = kept.lower().split()
+    if not words or len(words) > _WORDS or len(kept) > _CHARACTERS:
+        return ""
+    return "" if {words[0], words[-1]} & nothing else kept

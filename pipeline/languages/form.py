@@ -1,0 +1,49 @@
+"""A form in which a language says something, as its file has it: words with holes, `<s> moved from <old> to <new>`.
+
+Enters: a form, or a clause. Leaves: what stands in the holes. A form whose words are no expression fails at import.
+
+What stands between two holes is an expression without capturing groups. Each is looked for from left to right and once,
+so a clause costs one pass for each of them, whatever it holds.
+"""
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import Final, NamedTuple
+
+_HOLE: Final = re.compile("<([a-z]+)>")
+_NAMED: Final = re.compile(r"\{([a-z]+)\}")
+
+
+class Form(NamedTuple):
+    holes: tuple[str, ...]
+    words: tuple[re.Pattern[str] | None, ...]
+    """One more than there are holes: before, between and behind them; None where nothing has to stand."""
+
+    def read(self, clause: str) -> dict[str, str] | None:
+        at, start, found = 0, 0, []
+        for number, words in enumerate(self.words):
+            if words is None:
+                continue
+            match = words.match(clause) if number == 0 else words.search(clause, start + 1)
+            if match is None:
+                return None
+            if number:
+                found.append(clause[at : match.start()].strip())
+            at = start = match.end()
+        if self.words[-1] is None:
+            found.append(clause[at:].strip())
+        return dict(zip(self.holes, found, strict=True)) if all(found) else None
+
+
+def form(text: str) -> Form:
+    first, *rest = _HOLE.split(text)
+    holes, between = rest[::2], rest[1::2]
+    last = between.pop()
+    words = [first, *between, f"(?:{last})$" if last.strip(".*") else ""]
+    return Form(tuple(holes), tuple(re.compile(one, re.IGNORECASE) if one else None for one in words))
+
+
+def forms(texts: Iterable[str], named: Mapping[str, str] | None = None) -> tuple[Form, ...]:
+    """`named`: what `{name}` stands for in them."""
+    known = named or {}
+    return tuple(form(_NAMED.sub(lambda match: known[match[1]], text)) for text in texts)

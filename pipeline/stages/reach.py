@@ -1,0 +1,75 @@
+"""Which patterns an ending reaches: an index of the maps by the forms that their contributions list (`touches`).
+
+It is a function of what stands in the maps. A form that too many patterns list is a word and no name, and reaches none;
+so what one ending wakes is bounded. Nothing fails.
+"""
+
+from collections import Counter
+from collections.abc import Iterator
+from typing import Final
+
+from pipeline.compiler.knowledge.endings import ENDING, touched
+from pipeline.contracts.evidence import Contribution, Pattern
+from pipeline.contracts.keys import join_key, split_key
+from pipeline.contracts.limits import KNOWLEDGE_CHAIN, KNOWLEDGE_CHAINED, KNOWLEDGE_TOUCHED
+
+_MOST: Final = {False: KNOWLEDGE_TOUCHED, True: KNOWLEDGE_CHAINED}
+Form = tuple[str, bool, str]
+"""Tenant, whether endings list it, form."""
+
+
+def is_ending(pattern: str) -> bool:
+    """`pattern` is a `p/…` key."""
+    return Pattern(*split_key(split_key(pattern.removeprefix("p/"))[1])).type == ENDING
+
+
+class Reach:
+    def __init__(self) -> None:
+        self._patterns: dict[Form, Counter[str]] = {}
+
+    def forms(self, pattern: str, contribution: Contribution | None) -> set[Form]:
+        if contribution is None or not touched(contribution):
+            return set()
+        ends = is_ending(pattern)
+        return {(contribution.tenant_id, ends, key) for key in touched(contribution)}
+
+    def change(self, pattern: str, old: Contribution | None, new: Contribution | None) -> None:
+        before, after = self.forms(pattern, old), self.forms(pattern, new)
+        for form in after - before:
+            self._patterns.setdefault(form, Counter())[pattern] += 1
+        for form in before - after:
+            listing = self._patterns[form]
+            listing[pattern] -= 1
+            if not listing[pattern]:
+                del listing[pattern]
+            if not listing:
+                del self._patterns[form]
+
+    def open(self, form: Form) -> bool:
+        return len(self._patterns.get(form, ())) <= _MOST[form[1]]
+
+    def listing(self, form: Form) -> list[str]:
+        """The keys of the patterns that list it, sorted."""
+        return sorted(self._patterns.get(form, ()))
+
+    def of(self, ending: str) -> Iterator[str]:
+        """The keys of the patterns that are compiled together with this one of endings, also one after another."""
+        tenant, text = split_key(ending.removeprefix("p/"))
+        keys, seen = [split_key(text)[1]], {ending}
+        for _ in range(KNOWLEDGE_CHAIN):
+            chained: list[str] = []
+            for key in keys:
+                for ends in _MOST:
+                    form = (tenant, ends, key)
+                    for pattern in self.listing(form) if self.open(form) else ():
+                        if pattern not in seen:
+                            seen.add(pattern)
+                            if ends:
+                                chained.append(split_key(split_key(pattern.removeprefix("p/"))[1])[1])
+                            else:
+                                yield pattern
+            keys = chained
+
+
+def ending_key(tenant_id: str, form: str) -> str:
+    return f"p/{join_key(tenant_id, Pattern(ENDING, form).text)}"

@@ -1,0 +1,92 @@
+"""Facts are revised by what they are about: after a statement and what replaces it, whichever came first, the new value
+holds and the old one does not.
+"""
+
+import pytest
+
+from tests.quality.planted_updates import LANGUAGES
+from tests.quality.updates import DAY, Pair, outcome, planted, states
+from tests.support.talk import holding, knowledge_of, said
+
+
+@pytest.mark.parametrize("late", [False, True])
+@pytest.mark.parametrize("code", LANGUAGES)
+def test_the_new_value_holds_and_the_old_one_does_not_whichever_came_first(code: str, late: bool) -> None:
+    wrong = [pair for pair in planted() if pair.language == code and outcome(pair, late=late) != (True, False, True)]
+    assert wrong == []
+
+
+@pytest.mark.parametrize("code", LANGUAGES)
+def test_a_denial_never_becomes_what_it_denies_and_ends_it(code: str) -> None:
+    language = LANGUAGES[code]
+    for number, (stated, denial) in enumerate(language.denies):
+        old, new = language.values[number % len(language.values)]
+        before, after = stated.format(a=old, b=new), denial.format(a=old, b=new)
+        assert not [record["text"] for record in knowledge_of(said("after", after)) if states(record, old)], after
+        records = holding(knowledge_of(said("before", before) + said("after", after, at=DAY)))
+        assert not [record["text"] for record in records if states(record, old)], (before, after)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "old", "new"),
+    [
+        ("Our warehouse is Snowflake.", "We switched from Snowflake to BigQuery.", "Snowflake", "BigQuery"),
+        ("Our database is Postgres 15.", "We upgraded to Postgres 16 yesterday.", "Postgres 15", "Postgres 16"),
+        ("The billing service is owned by Ana.", "Ben took over from Ana.", "Ana", "Ben"),
+        ("The frontend lives in web/.", "The frontend has moved to apps/web.", "web/", "apps/web"),
+        ("The default branch is called master.", "We renamed the default branch to main.", "master", "main"),
+    ],
+)
+def test_what_names_the_old_value_or_the_thing_ends_it(before: str, after: str, old: str, new: str) -> None:
+    for late in (False, True):
+        assert outcome(Pair("en", before, after, old, new), late=late) == (True, False, True)
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("Our alerts go to Sentry.", "We no longer use Sentry, alerts go to Honeycomb."),
+        ("Always squash commits before merging.", "Please don't squash commits anymore."),
+        ("Never commit directly to main.", "You can commit directly to main again, the freeze is over."),
+    ],
+)
+def test_an_end_is_known_where_what_comes_instead_is_not(before: str, after: str) -> None:
+    (first,) = said("before", before)
+    records = holding(knowledge_of([first, *said("after", after, at=DAY)]))
+    assert knowledge_of([first])
+    assert not [record for record in records if first["event_id"] in record["source_events"]]
+
+
+@pytest.mark.parametrize(
+    "after",
+    [
+        "Should we switch from Snowflake to BigQuery?", "If we switched from Snowflake to BigQuery, it would be slow.",
+        "We plan to move from Snowflake to BigQuery.", "It is not true that we switched from Snowflake to BigQuery.",
+        "He said we switched from Snowflake to BigQuery.", "We did not switch from Snowflake to BigQuery.",
+    ],
+)  # fmt: skip
+def test_what_is_asked_supposed_planned_or_denied_ends_nothing(after: str) -> None:
+    records = knowledge_of(said("before", "Our warehouse is Snowflake.") + said("after", after, at=DAY))
+    assert [r["text"] for r in holding(records) if states(r, "Snowflake")] == ["Our warehouse is Snowflake"]
+
+
+def test_what_one_person_changes_for_themselves_ends_nobody_elses() -> None:
+    ours, mine = said("ours", "Our editor is Kestrel."), said("mine", "I switched from Kestrel to Plover.", at=DAY)
+    assert "Our editor is Kestrel" in [record["text"] for record in holding(knowledge_of(ours + mine))]
+
+
+def test_what_holds_beside_something_ends_nothing() -> None:
+    records = knowledge_of(said("a", "We use Kestrel.") + said("b", "We now also use Plover.", at=DAY))
+    assert {"Kestrel", "Plover"} == {record["body"]["object"] for record in holding(records)}
+
+
+def test_of_three_moves_the_last_place_holds() -> None:
+    told = (
+        "Our warehouse is Redshift.",
+        "We moved from Redshift to Snowflake.",
+        "We moved from Snowflake to BigQuery.",
+    )
+    events = [event for n, text in enumerate(told) for event in said(f"s{n}", text, at=n)]
+    for order in (events, events[::-1]):
+        held = [record["text"] for record in holding(knowledge_of(order)) if "warehouse" in record["text"]]
+        assert held == ["Our warehouse is BigQuery"]
