@@ -10,9 +10,9 @@ from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 from pipeline.compiler.knowledge import forms
-from pipeline.compiler.knowledge.clauses import clauses, sentences, spelt_out, without_trail
+from pipeline.compiler.knowledge.clauses import clauses, spelt_out, spoken, stated, without_trail
 from pipeline.compiler.knowledge.naming import REDACTED, TEAM, TEAMS, USER, named, subject_of, value_of
-from pipeline.compiler.knowledge.policies import Policy, policy
+from pipeline.compiler.knowledge.policies import Policy, listed, policy
 from pipeline.compiler.knowledge.words import ANYTHING, HANGING, NO_SUBJECT, PASSING, VAGUE
 from pipeline.contracts.knowledge import Memory
 from pipeline.contracts.limits import MB
@@ -78,12 +78,13 @@ def claims(text: str, by: str) -> tuple[Claim, ...]:
     if by != USER and not any(verb in text for verb in _TOLD):
         return ()
     found = list(_settings(text)) if by == USER else []
-    for said in sentences(text, () if by == USER else _TOLD):
-        wanted = policy(said) if by == USER and not who else None
+    ruled = listed(text) if by == USER and not who else None
+    for said in spoken(text, () if by == USER else _TOLD):
+        wanted = policy(said, listed=said in ruled) if ruled is not None else None
         if wanted is not None:
             found.append(_instruction(wanted))
             continue
-        found += (claim for clause in clauses(said) if (claim := _read(_Clause(clause, who), by)) is not None)
+        found += (claim for clause in clauses(stated(said)) if (claim := _read(_Clause(clause, who), by)) is not None)
     return tuple(dict.fromkeys(found))
 
 
