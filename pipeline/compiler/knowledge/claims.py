@@ -10,10 +10,10 @@ from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
 from pipeline.compiler.knowledge import forms
-from pipeline.compiler.knowledge.clauses import clauses, sentences, spelt_out, without_trail
+from pipeline.compiler.knowledge.clauses import clauses, spelt_out, spoken, stated, without_trail
 from pipeline.compiler.knowledge.naming import REDACTED, TEAM, TEAMS, USER, named, subject_of, value_of
-from pipeline.compiler.knowledge.policies import Policy, policy
-from pipeline.compiler.knowledge.stated import Stated, stated
+from pipeline.compiler.knowledge.policies import Policy, listed, policy
+from pipeline.compiler.knowledge.stated import Stated, statement_of
 from pipeline.compiler.knowledge.tongue import TONGUES, Tongue
 from pipeline.compiler.knowledge.updates import says_changed, updates
 from pipeline.compiler.knowledge.words import ANYTHING, HANGING, NO_SUBJECT, PASSING, VAGUE
@@ -90,14 +90,17 @@ def claims(text: str, by: str) -> tuple[Claim, ...]:
         return ()
     found = list(_settings(text)) if by == USER else []
     corrects = tongue.says["corrects"].match(text) is not None
-    for said in sentences(text, () if by == USER else _TOLD, tongue):
-        wanted = policy(said) if by == USER and not who else None
+    ruled = listed(text) if by == USER and not who else None
+    for said in spoken(text, () if by == USER else _TOLD):
+        wanted = policy(said, listed=said in ruled) if ruled is not None else None
         if wanted is not None:
             found.append(_instruction(wanted))
             continue
-        changed = corrects or says_changed(said, tongue)
-        timed = said if tongue.says["since"].search(said) or tongue.says["until"].search(said) else ""
-        found += (one._replace(updates=changed, said=timed) for one in _claims_of(said, who, by, tongue, changed))
+        if not (plain := stated(said, tongue)):
+            continue
+        changed = corrects or says_changed(plain, tongue)
+        timed = plain if tongue.says["since"].search(plain) or tongue.says["until"].search(plain) else ""
+        found += (one._replace(updates=changed, said=timed) for one in _claims_of(plain, who, by, tongue, changed))
     return tuple(dict.fromkeys(found))
 
 
@@ -125,7 +128,7 @@ def _claims_of(said: str, who: str, by: str, tongue: Tongue, changed: bool) -> S
             return [claim._replace(denies=True, text=text) for claim in read if not claim.denies]
         if read or by != USER or who:
             return read
-    one = stated(said, tongue, changed=changed)
+    one = statement_of(said, tongue, changed=changed)
     if one is None or by != USER or _has_ended(one, said):
         return []
     claim = _from(one, who, tongue)

@@ -30,6 +30,11 @@ _SHOWN: Final = (">", "|", "#", "//", "$ ", "+++", "---", "@@", "⏺", "⎿", "�
 _CODE: Final = re.compile(r"`([^`\n]*)`")
 _QUOTE: Final = re.compile(r"\"([^\"\n]*)\"|“([^”\n]*)”|«([^»\n]*)»|(?<!\w)'([^'\n]*)'(?!\w)|(?<!\w)‘([^’\n]*)’(?!\w)")
 _QUOTES: Final = frozenset("\"“«'‘`")
+_WHOLE: Final = re.compile(rf"{_CODE.pattern}|{_QUOTE.pattern}")
+_KEPT: Final = "\2"
+_PUT: Final = re.compile("\2(\\d+)\2")
+_WIDE_END: Final = re.compile("(?<=[。！？])")
+"""A sentence ends there, whatever follows."""
 _HIDDEN: Final = "\0"
 _NAME_WORDS: Final = 2
 """A quote of so many words may be a name; a longer one is a quotation."""
@@ -83,31 +88,60 @@ _WORDS_MOST: Final = 40
 _ORDERS: Final = frozenset(("always", "never", "not", "stop"))
 
 
-def sentences(text: str, telling: Sequence[str] = (), tongue: Tongue | None = None) -> Iterator[str]:
-    """Those that state or ask for something on their own account, without what they begin with for politeness. With
-    `telling`, only those that hold one of these and are no step of an argument. `tongue`: of another language than
-    English, where only what is asked and what is shown is left out."""
+def spoken(text: str, telling: Sequence[str] = ()) -> Iterator[str]:
+    """The sentences that somebody says on their own account, none that asks; code and quotations stay in them. With
+    `telling`, only those that hold one of these and are no step of an argument."""
     if any(mark in text for mark in _FENCES):
         text = _FENCE.sub(f" {_HIDDEN} ", text)
     for line in text.split("\n"):
         if not line or line.startswith(_SHOWN) or (telling and not any(word in line for word in telling)):
             continue
-        plain = _QUOTE.sub(_named, _CODE.sub(_coded, line)) if not _QUOTES.isdisjoint(line) else line
-        bullet = _BULLET.match(plain)
-        plain = plain[bullet.end() :] if bullet is not None else plain
-        for found in _SENTENCE.findall(plain.replace("**", "")):
-            if found[-1] in _ASKED or _HIDDEN in found:
+        bullet = _BULLET.match(line)
+        plain = (line[bullet.end() :] if bullet is not None else line).replace("**", "").replace(_KEPT, "")
+        kept: list[str] = []
+        if not _QUOTES.isdisjoint(plain):
+            plain = _WHOLE.sub(lambda match: f"{_KEPT}{_put(kept, match[0])}{_KEPT}", plain)
+        for found in (one for part in _WIDE_END.split(plain) for one in _SENTENCE.findall(part)):
+            if found[-1] in "?？" or _HIDDEN in found:
                 continue
             if telling and (_CONCLUDES.match(found) or not any(word in found for word in telling)):
                 continue
-            other = tongue is not None and tongue.code != _ENGLISH
-            if said := found.strip() if other else _stated(found):
-                yield said
+            whole = _PUT.sub(lambda match: kept[int(match[1])], found) if kept else found
+            if whole.strip():
+                yield " ".join(whole.split())
 
 
-def _stated(found: str) -> str:
-    """The sentence, if it states or orders something."""
-    said = _without_lead(spelt_out(" ".join(found.split()).lstrip("(")))
+def _put(kept: list[str], text: str) -> int:
+    kept.append(text)
+    return len(kept) - 1
+
+
+def sentences(text: str, telling: Sequence[str] = (), tongue: Tongue | None = None) -> Iterator[str]:
+    """Those of them that state or ask for something, without what they begin with for politeness."""
+    return filter(None, (stated(found, tongue) for found in spoken(text, telling)))
+
+
+def stated(found: str, tongue: Tongue | None = None) -> str:
+    """The sentence, if it states or orders something. `tongue`: of another language than English only what is quoted and
+    shown is left out."""
+    if tongue is not None and tongue.code != _ENGLISH:
+        plain = _unquoted(found)
+        return "" if _HIDDEN in plain else plain.strip()
+    plain = plainly(found)
+    return _stated(plain) if plain else ""
+
+
+def plainly(found: str) -> str:
+    """Without marks of code and without what it begins with; empty if it quotes or shows more than a name."""
+    plain = _unquoted(found)
+    return "" if _HIDDEN in plain else _without_lead(spelt_out(" ".join(plain.split()).lstrip("(")))
+
+
+def _unquoted(found: str) -> str:
+    return found if _QUOTES.isdisjoint(found) else _QUOTE.sub(_named, _CODE.sub(_coded, found))
+
+
+def _stated(said: str) -> str:
     words = _WORD.findall(said.lower())
     if (
         not 1 < len(words) <= _WORDS_MOST

@@ -1,35 +1,49 @@
 """Standing instructions: what a user wants always or never done. In: a sentence. Out: a policy or None. Nothing fails.
 
-An order for the single case (`do not do that yet`) is none, and so is one that points at something outside the
-sentence (`always do it like this`): whoever reads it later cannot follow it.
+Which sentences are rules the classifier says, in anybody's words and several languages; in a list that is declared to
+hold rules less is enough. What is asked, supposed or told of others is none, and so is an order for the single case
+(`do not do that yet`) or one that points at something outside the sentence (`always do it like this`): whoever reads it
+later cannot follow it. The forms that say always, never or when are read exactly, for what two rules are about must
+come out alike.
 """
 
 import re
+from collections.abc import Iterable, Iterator
 from typing import Final, NamedTuple
 
-from pipeline.compiler.knowledge.clauses import without_trail
-from pipeline.compiler.knowledge.forms import (
-    ALWAYS,
-    DAY,
-    EVER,
-    EVERY_TIME,
-    FROM_NOW,
-    LIMIT,
-    NEVER,
-    NO,
-    POINTING,
-    RULE,
-    RULED,
-    STOP,
-)
-from pipeline.compiler.knowledge.words import ANYTHING, BASE_FORMS, BOUND, NO_VERB, VAGUE
+from pipeline.compiler.knowledge.classifier import scores
+from pipeline.compiler.knowledge.clauses import plainly, spoken, stated, without_trail
+from pipeline.compiler.knowledge.forms import ALWAYS, EVERY_TIME, FROM_NOW, NEVER, POINTING
+from pipeline.compiler.knowledge.words import ASKING, BASE_FORMS, BOUND, NO_VERB
+from pipeline.languages import of_all
+from pipeline.segments.lexicon import word_set
 from pipeline.segments.masking import sentence as with_capital
 
+RULED: Final = -13
+"""A sentence that scores as much is a rule by itself."""
+LISTED: Final = -40
+"""The same of one that stands in a declared list."""
 _LONGEST: Final = 24
-"""Words of an instruction."""
-_NO_LONGEST: Final = 8
-_NOT_RULED: Final = (ANYTHING | VAGUE | BOUND | {"i", "we"}) - {"all", "each", "our"}
+"""Words of an instruction that a form reads."""
+_SHORT: Final = 7
+"""Words of a sentence in which a word that points leaves nothing to follow."""
+_STATES: Final = re.compile(
+    r"(?:we|i) (?:(?:do not|don['’]t|never|no longer) )?(?:use|have|run|own|support|host|like|love|prefer|live|work)\b",
+    re.IGNORECASE,
+)
+"""So a fact begins, also one that has ended."""
+_POINTS: Final = word_set("this that these those it them here there him her they she he")
+_ASKING: Final = ASKING - {"when", "where", "any"}
+_BAN: Final = 8
+"""A ban is said within so many words."""
 _WORD: Final = re.compile(r"[a-z][a-z-]+", re.IGNORECASE)
+_WORDS: Final = re.compile(r"[^\W\d_]+(?:['’-][^\W\d_]+)*")
+_PLEASE: Final = re.compile(r"please,? ", re.IGNORECASE)
+_ENDS: Final = " .!。！"
+_BLANK: Final = re.compile(r"\s+")
+_ITEM: Final = re.compile(r"\s*(?:[-*•]|\d{1,2}[.)])\s")
+_WIDE: Final = re.compile(r"[぀-ヿ㐀-鿿]")
+_HEADING: Final = re.compile(r"\s*#|.{1,80}[:：]\s*\**\s*$")
 
 
 class Policy(NamedTuple):
@@ -39,22 +53,89 @@ class Policy(NamedTuple):
     text: str
 
 
-def policy(said: str) -> Policy | None:
+def _cue(kind: str) -> re.Pattern[str]:
+    """Any of the cues of a kind, in any language; where words stand apart, whole words."""
+    cues = sorted({cue for table in of_all("rules").values() for cue in str(table.get(kind, "")).split()})
+    apart = [re.escape(cue.replace("_", " ")) for cue in cues if cue.isascii() or not _WIDE.match(cue)]
+    pieces = [re.escape(cue) for cue in cues if _WIDE.match(cue)]
+    whole = "|".join(sorted(apart, key=lambda cue: (-len(cue), cue)))
+    return re.compile(rf"(?<![\w'])(?:{whole})(?![\w'])|{'|'.join(sorted(pieces, key=lambda c: (-len(c), c)))}", re.I)
+
+
+_DENY: Final = _cue("deny")
+_NEGATION: Final = _cue("negation")
+_ALWAYS: Final = _cue("always")
+_UNSURE: Final = _cue("unsure")
+_DECLARES: Final = _cue("declares")
+_MUST: Final = re.compile("なければ(?:なら|いけ)")
+"""Denied twice: it is asked for."""
+
+
+def policy(said: str, *, listed: bool = False) -> Policy | None:
+    plain = stated(said)
+    known = _in_form(plain) if plain else None
+    if known is not None:
+        return known
+    lasting = FROM_NOW.fullmatch(plain)
+    said = lasting["what"] or said if lasting is not None else said
+    if not _ordered(said) or scores(said).rule < (LISTED if listed else RULED):
+        return None
+    return _as_said(said)
+
+
+def listed(text: str) -> frozenset[str]:
+    """The sentences of items under a heading that declares rules."""
+    return frozenset(one for item in _items(text.split("\n")) for one in spoken(item))
+
+
+def _items(lines: Iterable[str]) -> Iterator[str]:
+    declared = False
+    for line in lines:
+        if _ITEM.match(line):
+            if declared:
+                yield line
+        elif line.strip():
+            declared = _HEADING.match(line) is not None and _DECLARES.search(line) is not None
+
+
+def _ordered(said: str) -> bool:
+    """Does it neither ask nor suppose, and can it be followed without what stood before?"""
+    words = _WORDS.findall(said[:400].lower())
+    if not words or words[0] in _ASKING or (words[0] in ("do", "have") and words[1:2] in (["you"], ["we"], ["i"])):
+        return False
+    if len(words) == 1 and not _WIDE.search(said):
+        return False
+    if words[0] == "stop" and not BOUND.isdisjoint(words[1:3]):
+        return False
+    if len(words) <= _SHORT and not _POINTS.isdisjoint(words):
+        return False
+    return _UNSURE.search(said) is None and _STATES.match(said) is None
+
+
+def _as_said(said: str) -> Policy:
+    """Which action it is, told without the words that ban or demand it."""
+    text = _without_please(plainly(said) or said).rstrip(_ENDS)
+    opening = " ".join(text.split()[:_BAN])
+    plain = _MUST.sub(" ", opening)
+    first = _NEGATION.match(text)
+    never = _DENY.search(plain) is not None or first is not None
+    action = _BLANK.sub(" ", _DENY.sub(" ", text) if never else text).strip(" ,:;")
+    while (lead := _ALWAYS.match(action)) and lead.end() < len(action):
+        action = action[lead.end() :].lstrip(" ,:;")
+    return Policy(action or text, never, with_capital(text))
+
+
+def _without_please(said: str) -> str:
+    asked = _PLEASE.match(said)
+    return said[asked.end() :] if asked is not None else said
+
+
+def _in_form(said: str) -> Policy | None:
     text, ended = without_trail(said), said.rstrip(" .!")
     for form in (ALWAYS, NEVER, FROM_NOW, EVERY_TIME):
         match = form.fullmatch(ended) or form.fullmatch(text)
         if match is not None:
-            if form is FROM_NOW and (ruled := _rule(next(filter(None, (match["what"], match["before"]))))) is not None:
-                return ruled
             return _instruction(match.groupdict(), never=form is NEVER)
-    if RULE.fullmatch(ended) is not None:
-        return _rule(ended)
-    match = STOP.fullmatch(text) or LIMIT.fullmatch(ended)
-    if match is not None and _general(match["what"]):
-        return Policy(match["what"], True, with_capital(f"{'stop' if match.re is STOP else 'do not'} {match['what']}"))
-    match = NO.fullmatch(text)
-    if match is not None and EVER.search(said) and len(match["what"].split()) <= _NO_LONGEST:
-        return Policy(match["what"], True, with_capital(f"no {match['what']}"))
     return None
 
 
@@ -67,26 +148,6 @@ def _instruction(found: dict[str, str | None], *, never: bool) -> Policy | None:
     if when:
         return Policy(f"{when}, {what}", never, with_capital(f"{when}, {'do not ' if never else ''}{what}"))
     return Policy(what, never, with_capital(f"{'never' if never else 'always'} {what}"))
-
-
-def _rule(said: str) -> Policy | None:
-    """What must be, of what it must be so."""
-    match = RULED.fullmatch(said)
-    words = match["subject"].lower().split() if match is not None else []
-    if match is None or POINTING.search(said) or DAY.search(said) or {words[0], words[-1]} & _NOT_RULED:
-        return None
-    return Policy(said, bool(match["not"]), with_capital(said))
-
-
-def _general(what: str) -> bool:
-    """Is it no single case: some verb, and a bare noun?"""
-    words = what.lower().split()
-    return (
-        1 < len(words) <= _LONGEST
-        and BOUND.isdisjoint(words[:2])
-        and words[0] not in NO_VERB
-        and not POINTING.search(what)
-    )
 
 
 def _acts(what: str) -> bool:

@@ -58,7 +58,7 @@ class Stated(NamedTuple):
     """It is a setting or the like, whatever its value."""
 
 
-def stated(said: str, tongue: Tongue, *, changed: bool = False) -> Stated | None:
+def statement_of(said: str, tongue: Tongue, *, changed: bool = False) -> Stated | None:
     """A plain statement of how things are, by the language's own forms. `changed`: it says that they were otherwise, so
     what it names beside the value is no more."""
     text = _BLANKS.sub(" ", said).strip(" .。")

@@ -1,0 +1,188 @@
+"""Whether a sentence lays down a rule, says how things are, or does neither: a linear model over what stands in it.
+
+In: a sentence. Out: two whole numbers, and the larger they are, the more it is a rule or a fact; below 0 it is more
+likely neither. Nothing fails. Features are words, pairs of words, pieces of Japanese and Chinese, and the cues that
+the language files name: with these, what was learnt of one language serves the others. A feature's bucket is its CRC-32,
+and weights are whole numbers, so the answer is the same everywhere. The weights (`classifier.xz`) come from
+`python -m tests.quality.train_statements`; `tests/quality/statements.md` names whose sentences it read.
+"""
+
+import lzma
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
+from importlib.resources import files
+from typing import Final, NamedTuple
+from zlib import crc32
+
+from pipeline.languages import of_all
+
+LONGEST: Final = 400
+"""Characters that are read."""
+BUCKETS: Final = 1 << 18
+_ENDS: Final = " .。"
+"""Whether somebody writes a full stop says nothing."""
+_MANY: Final = 60
+"""Words that are read."""
+_STEM: Final = 5
+_CODE: Final = re.compile(
+    r"`[^`]*`|\"[^\"]*\"|“[^”]*”|«[^»]*»|(?<!\w)'[^']*'(?!\w)|\S*\w[/_.:@=]+[\w/]\S*|\S+/(?=\s|$)|--?\w[\w-]*"
+)
+_NAMED: Final = " \x01 "
+"""In the place of code, quotations, paths and the like: what they are called says nothing."""
+_TOKEN: Final = re.compile(r"[぀-ヿ㐀-鿿々ー]+|[^\W\d_]+(?:['’][^\W\d_]+)*|\d+|[^\w\s]|\x01")
+_WIDE: Final = re.compile(r"[぀-ヿ㐀-鿿]")
+
+
+class Scores(NamedTuple):
+    rule: int
+    fact: int
+
+
+class _Cues(NamedTuple):
+    phrases: Mapping[str, Sequence[tuple[tuple[str, ...], str]]]
+    """First word → phrases that begin with it, with what they are cues of; the longest first."""
+    pieces: re.Pattern[str]
+    """Those of languages that write no blanks."""
+    kinds: Mapping[str, str]
+
+
+def scores(sentence: str) -> Scores:
+    of_rules, of_facts = weights()
+    rule = fact = 0
+    for bucket in set(buckets(sentence)):
+        rule += of_rules[bucket]
+        fact += of_facts[bucket]
+    return Scores(rule, fact)
+
+
+def buckets(sentence: str) -> Iterator[int]:
+    """One for each feature."""
+    for feature in features(sentence):
+        yield crc32(feature.encode()) % BUCKETS
+
+
+def features(sentence: str) -> Iterator[str]:
+    sentence = sentence[:LONGEST].rstrip(_ENDS)
+    text = _CODE.sub(_NAMED, sentence).lower().replace("’", "'")
+    tokens = _TOKEN.findall(text)[:_MANY]
+    yield "all"
+    yield f"long {min(len(tokens) // 4, 8)}"
+    yield from _shape(sentence, tokens)
+    wide = [token for token in tokens if _WIDE.match(token)]
+    yield from _cues(tokens)
+    if wide:
+        yield from _pieces(wide)
+    yield from _words(tokens)
+
+
+def _shape(sentence: str, tokens: Sequence[str]) -> Iterator[str]:
+    last = sentence.rstrip(" )\"'”»")[-1:]
+    if last in "!?:！？":
+        yield f"ends {last}"
+    if "\x01" in tokens:
+        yield "code"
+        yield "code first" if tokens[0] == "\x01" else "code later"
+    if sentence[:1].islower():
+        yield "small"
+    if any(word.isupper() and len(word) > 2 for word in sentence.split()[:_MANY]):
+        yield "loud"
+
+
+def _words(tokens: Sequence[str]) -> Iterator[str]:
+    before = "^"
+    for place, token in enumerate(tokens):
+        if _WIDE.match(token):
+            before = "~"
+            continue
+        token = "0" if token.isdecimal() else token
+        yield f"w {token}"
+        yield f"p {before} {token}"
+        if len(token) > _STEM:
+            yield f"s {token[:_STEM]}"
+        if place == 0:
+            yield f"f {token[-2:]}"
+            yield f"f {token[-3:]}"
+        before = token
+    yield f"p {before} $"
+    yield f"t {' '.join(tokens[:3])}"
+    for one, other in zip(tokens, tokens[2:], strict=False):
+        yield f"g {one} {other}"
+
+
+def _pieces(runs: Sequence[str]) -> Iterator[str]:
+    for run in runs:
+        for size in (1, 2, 3):
+            for at in range(len(run) - size + 1):
+                yield f"c {run[at : at + size]}"
+    for size in (1, 2, 3, 4, 5, 6):
+        yield f"e {runs[-1][-size:]}"
+    for size in (1, 2, 3):
+        yield f"b {runs[0][:size]}"
+
+
+def _cues(tokens: Sequence[str]) -> Iterator[str]:
+    """What they are cues of, where they stand, and which stand together."""
+    known = _known()
+    found: list[tuple[int, str]] = []
+    for place, token in enumerate(tokens):
+        if _WIDE.match(token):
+            found += [(place, kind) for piece in known.pieces.findall(token) for kind in known.kinds[piece].split()]
+        for phrase, kind in known.phrases.get(token, ()):
+            if tuple(tokens[place : place + len(phrase)]) == phrase:
+                found.append((place, kind))
+    kinds = sorted({kind for _, kind in found})
+    for kind in kinds:
+        yield f"k {kind}"
+        yield f"n {kind} {min(sum(one == kind for _, one in found), 4)}"
+    for at, kind in enumerate(kinds):
+        for other in kinds[at + 1 :]:
+            yield f"k {kind} {other}"
+    for kind in sorted({kind for place, kind in found if place == 0}):
+        yield f"first {kind}"
+        for other in kinds:
+            yield f"first {kind} {other}"
+    opening = [sorted(kind for at, kind in found if at == place) or ["-"] for place in range(min(len(tokens), 4))]
+    yield "q " + " ".join("+".join(those) for those in opening[:2])
+    yield "q " + " ".join("+".join(those) for those in opening[:3])
+    yield "q " + " ".join("+".join(those) for those in opening)
+    for kind in opening[0] if opening else ():
+        yield f"first {kind} {min(len(tokens) // 4, 5)}"
+        yield f"first {kind} {'code' if chr(1) in tokens else 'plain'}"
+    for kind in sorted({kind for place, kind in found if place == 1}):
+        yield f"second {kind}"
+    for kind in kinds:
+        yield f"x {tokens[0]} {kind}"
+    if not found:
+        yield "no cue"
+
+
+@cache
+def _known() -> _Cues:
+    pieces: dict[str, set[str]] = {}
+    listed: dict[str, dict[tuple[str, ...], set[str]]] = {}
+    for table in of_all("rules").values():
+        for kind, cues in table.items():
+            for cue in cues.split():
+                if _WIDE.match(cue):
+                    pieces.setdefault(cue, set()).add(kind)
+                    continue
+                phrase = tuple(_TOKEN.findall(cue.lower().replace("_", " ")))
+                listed.setdefault(phrase[0], {}).setdefault(phrase, set()).add(kind)
+    by_first = {
+        first: [(phrase, kind) for phrase, kinds in sorted(those.items()) for kind in sorted(kinds)]
+        for first, those in listed.items()
+    }
+    ordered = sorted(pieces, key=lambda piece: (-len(piece), piece))
+    return _Cues(
+        by_first,
+        re.compile("|".join(map(re.escape, ordered)) or r"(?!)"),
+        {piece: " ".join(sorted(kinds)) for piece, kinds in pieces.items()},
+    )
+
+
+@cache
+def weights() -> tuple[Sequence[int], Sequence[int]]:
+    table = lzma.decompress(files(__package__).joinpath("classifier.xz").read_bytes())
+    signed = memoryview(table).cast("b")
+    return signed[:BUCKETS].tolist(), signed[BUCKETS:].tolist()
