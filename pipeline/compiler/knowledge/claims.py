@@ -92,15 +92,15 @@ def claims(text: str, by: str) -> tuple[Claim, ...]:
     corrects = tongue.says["corrects"].match(text) is not None
     ruled = listed(text) if by == USER and not who else None
     for said in spoken(text, () if by == USER else _TOLD):
+        plain = stated(said, tongue)
+        changed = bool(plain) and (corrects or says_changed(plain, tongue))
         wanted = policy(said, listed=said in ruled) if ruled is not None else None
-        if wanted is not None:
+        # `Update: we deploy with Plover now` sounds like a rule, and says what a fact has become.
+        told = _claims_of(plain, who, by, tongue, changed) if plain and (changed or wanted is None) else ()
+        if wanted is not None and not told:
             found.append(_instruction(wanted))
-            continue
-        if not (plain := stated(said, tongue)):
-            continue
-        changed = corrects or says_changed(plain, tongue)
         timed = plain if tongue.says["since"].search(plain) or tongue.says["until"].search(plain) else ""
-        found += (one._replace(updates=changed, said=timed) for one in _claims_of(plain, who, by, tongue, changed))
+        found += (one._replace(updates=changed, said=timed) for one in told)
     return tuple(dict.fromkeys(found))
 
 
