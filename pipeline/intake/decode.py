@@ -76,6 +76,7 @@ _LONGER: Final = (r"[:,\[][ \t\r\n]*-?[0-9.]+[eE]", r"[:,\[][ \t\r\n]*-?[0-9.]{1
 _wants_a_look: Final = finder(*FIRST_LOOK, *_ODD, *_LONGER)
 _SHALLOW_BYTES: Final = 2 * NESTING
 """No value of up to this size is nested too deeply: each level takes two brackets."""
+_NESTED: Final = frozenset((dict, list))
 _PLAIN_BYTES: Final = METADATA_BYTES // 8
 """Of events up to this size no part can exceed its limit."""
 _validate = Event.__pydantic_validator__.validate_python
@@ -143,7 +144,7 @@ def _plain(value: bytes | None) -> Accepted | None:
         or event.salience is not ABSENT
         or event.ttl_seconds is not ABSENT
         or event.extensions is not ABSENT
-        or (len(parts) > _SHALLOW_BYTES and parts.count(b"{") + parts.count(b"[") >= NESTING)
+        or (len(parts) > _SHALLOW_BYTES and not (_is_flat(content) and _is_flat(metadata)) and _may_be_deep(parts))
         or (len(value) - len(parts) > ID_BYTES and _has_long_id(fields))
         or (instant := parse_instant(event.timestamp)) is None
     ):
@@ -174,6 +175,14 @@ def _plain(value: bytes | None) -> Accepted | None:
 def _parts(event: Envelope) -> bytes:
     """Content and metadata as they were sent: all that can be nested, and of most events all that can hold a secret."""
     return b"".join((event.content, event.metadata))
+
+
+def _is_flat(part: dict[str, Any]) -> bool:
+    return _NESTED.isdisjoint(map(type, part.values()))
+
+
+def _may_be_deep(parts: bytes) -> bool:
+    return parts.count(b"{") + parts.count(b"[") >= NESTING
 
 
 def _stands_in_parts(event: Envelope) -> bool:

@@ -38,6 +38,7 @@ _SORTED: Final = orjson.OPT_SORT_KEYS
 _digit: Final = re.compile(r"[0-9]").search
 SUBJECTS: Final = ("subject_id", "user_id", "userId")
 """Where metadata names whose event it is, the first before the others."""
+_SUBJECTS: Final = frozenset(SUBJECTS)
 _CALL: Final = Role.CALL
 _FOUND_LEVELS: Final = 3
 _FOUND_BREADTH: Final = 8
@@ -206,6 +207,8 @@ def _arguments(arguments: Any) -> tuple[tuple[str, str], ...]:
 
 def _subject(metadata: dict[str, Any]) -> str:
     """The first of its names that is there."""
+    if _SUBJECTS.isdisjoint(metadata):
+        return ""
     for key in SUBJECTS:
         name = metadata.get(key)
         if name and type(name) is str:
