@@ -40,7 +40,7 @@ APPENDED: Final = (
 
 
 def origin_of(record: Record) -> tuple[int, int] | None:
-    last = dict(record.headers)
+    last = dict(record.headers)  # of a name the last, as `header` has it
     partition, offset = last.get(names.ORIGIN_PARTITION), last.get(names.ORIGIN_OFFSET)
     if partition is None or offset is None or not partition.isdigit() or not offset.isdigit():
         return None
