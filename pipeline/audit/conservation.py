@@ -184,7 +184,7 @@ class PartitionReport:
 
 
 class _Open(msgspec.Struct, frozen=True, gc=False):
-    """A record that has no outcome yet."""
+    """A record that has no outcome yet, though outputs beyond it have been read."""
 
     accepted: bool
     belongs: int
@@ -204,6 +204,35 @@ class _Open(msgspec.Struct, frozen=True, gc=False):
     @property
     def identity(self) -> bytes:
         return self.digests[2 * SIZE : 3 * SIZE]
+
+
+class _Fresh(NamedTuple):
+    """A record whose output may come next. Most have theirs then, so only what that is compared with is worked out."""
+
+    record: Record
+    found: Accepted | None
+    belongs: int
+
+    @property
+    def accepted(self) -> bool:
+        return self.found is not None
+
+    @property
+    def log_time(self) -> int:
+        return self.record.timestamp
+
+    @property
+    def as_dead_letter(self) -> bytes:
+        return dead_letter_digest(self.record)
+
+    @property
+    def as_episode(self) -> bytes:
+        return expected_episode(self.record, self.found) if self.found is not None else b""
+
+    def kept(self) -> _Open:
+        identity = identity_of(self.found.event) if self.found is not None else b""
+        digests = b"".join((self.as_dead_letter, self.as_episode, identity))
+        return _Open(self.accepted, self.belongs, self.log_time, digests)
 
 
 def copies_of(records: Iterable[Record], control_key: str) -> Iterator[tuple[Place, Copy]]:
@@ -237,6 +266,7 @@ def conserve(
         audit.event(record)
         for feed in feeds:
             feed.up_to(record.offset)
+        audit.keep()
     for feed in feeds:
         feed.up_to(None)
     audit.settle(stood_still)
@@ -272,18 +302,21 @@ class _Feed:
         self._audit = audit
         self._topic = output.topic
         self._records: Iterator[Record] = iter(output.records)
-        self._head = next(self._records, None)
+        self._next()
         if output.trimmed:
-            first = origin_of(self._head) if self._head is not None else (0, audit.report.position)
+            first = self._origin if self._head is not None else (0, audit.report.position)
             audit.report.horizon = max(audit.report.horizon, first[1] if first is not None else 0)
+
+    def _next(self) -> None:
+        self._head = next(self._records, None)
+        self._origin = origin_of(self._head) if self._head is not None else None
 
     def up_to(self, offset: int | None) -> None:
         while self._head is not None:
-            origin = origin_of(self._head)
-            if offset is not None and origin is not None and origin[1] > offset:
+            if offset is not None and self._origin is not None and self._origin[1] > offset:
                 return
-            self._audit.output(self._topic, self._head, origin)
-            self._head = next(self._records, None)
+            self._audit.output(self._topic, self._head, self._origin)
+            self._next()
 
 
 class _Audit:
@@ -293,6 +326,8 @@ class _Audit:
         self._partitions = partitions
         self._control_key = control_key
         self._open: dict[int, _Open] = {}
+        self._fresh: tuple[int, _Fresh] | None = None
+        """The record read last, behind its offset, as long as it has no outcome."""
         self._exists = bytearray()
         """By offset: nothing, _THERE, or _REDACTED."""
         self._released_of_waiting: set[int] = set()
@@ -316,9 +351,7 @@ class _Audit:
         self._exists[at] = _THERE
         found = decode(record.value)
         if isinstance(found, Rejection) or (found.control and not self._is_own(record, found)):
-            self._open[record.offset] = _Open(
-                False, self.report.partition, record.timestamp, dead_letter_digest(record)
-            )
+            self._fresh = record.offset, _Fresh(record, None, self.report.partition)
         elif found.control:
             self.report.settle(Outcome.CONTROL, record.offset)
         else:
@@ -328,8 +361,19 @@ class _Audit:
             belongs = partition_of(session, self._partitions)
             if belongs != self.report.partition:
                 self.report.astray[record.offset] = Astray(belongs, copied_digest(record, session))
-            digests = dead_letter_digest(record), expected_episode(record, found), identity_of(found.event)
-            self._open[record.offset] = _Open(True, belongs, record.timestamp, b"".join(digests))
+            self._fresh = record.offset, _Fresh(record, found, belongs)
+
+    def keep(self) -> None:
+        """The outputs up to the record have been read."""
+        if self._fresh is not None:
+            offset, fresh = self._fresh
+            self._open[offset], self._fresh = fresh.kept(), None
+
+    def _take(self, offset: int) -> "_Open | _Fresh | None":
+        if self._fresh is not None and self._fresh[0] == offset:
+            fresh, self._fresh = self._fresh[1], None
+            return fresh
+        return self._open.pop(offset, None)
 
     def output(self, topic: str, record: Record, origin: Place | None) -> None:
         here = (record.partition, record.offset)
@@ -344,7 +388,7 @@ class _Audit:
             )
         if offset < self.report.low or offset >= self._standing.position:
             return None  # its origin is gone by retention, or was read after the state
-        event = self._open.pop(offset, None)
+        event = self._take(offset)
         self.report.astray.pop(offset, None)
         if event is None:
             if not self._was_there(offset):
@@ -358,7 +402,7 @@ class _Audit:
             self._dead_letter(record, here, event, origin)
         return None
 
-    def _episode(self, record: Record, here: Place, event: _Open, origin: Place) -> None:
+    def _episode(self, record: Record, here: Place, event: _Open | _Fresh, origin: Place) -> None:
         found = episode_digest(record)
         if not event.accepted:
             self.report.violate(Fault.WRONG_OUTCOME, EVENTS, origin, f"invalid, and an episode at {here[0]}:{here[1]}")
@@ -370,7 +414,7 @@ class _Audit:
         late = found is not None and found[1]
         self.report.settle(Outcome.RELEASED_LATE if late else Outcome.RELEASED, origin[1], here)
 
-    def _dead_letter(self, record: Record, here: Place, event: _Open, origin: Place) -> None:
+    def _dead_letter(self, record: Record, here: Place, event: _Open | _Fresh, origin: Place) -> None:
         reason = (header(record.headers, names.REASON) or b"").decode(errors="replace")
         refused = reason == Reason.OUTPUT_REFUSED
         if original_digest(record) != (refused_digest(event.log_time) if refused else event.as_dead_letter):

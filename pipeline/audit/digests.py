@@ -40,8 +40,8 @@ APPENDED: Final = (
 
 
 def origin_of(record: Record) -> tuple[int, int] | None:
-    partition = header(record.headers, names.ORIGIN_PARTITION)
-    offset = header(record.headers, names.ORIGIN_OFFSET)
+    last = dict(record.headers)  # of a name the last, as `header` has it
+    partition, offset = last.get(names.ORIGIN_PARTITION), last.get(names.ORIGIN_OFFSET)
     if partition is None or offset is None or not partition.isdigit() or not offset.isdigit():
         return None
     return int(partition), int(offset)

@@ -25,7 +25,7 @@ from pipeline.audit.conserved_log import Log, Progress, Stood, opened, silent
 from pipeline.audit.explanation import Explanation, Witness
 from pipeline.audit.explanation import explain as explained
 from pipeline.audit.processes import audited
-from pipeline.contracts.headers import KIND, ORIGIN_OFFSET, ORIGIN_PARTITION, header
+from pipeline.contracts.headers import KIND, ORIGIN_OFFSET, ORIGIN_PARTITION
 from pipeline.kafka.topics import TopicsError
 from pipeline.settings import Settings
 from pipeline.topology import EVENTS, EVIDENCE
@@ -149,9 +149,10 @@ def explain(settings: Settings, place: Place, on_progress: Progress = silent) ->
 def _count_evidence(log: Log, partition: int, report: Report) -> None:
     """Every contribution and every barrier names the record that it came with; a tick comes from no record."""
     for row in log.rows(EVIDENCE, partition, log.marks(EVIDENCE, partition)):
-        kind = (header(row.headers, KIND) or b"unknown").decode(errors="replace")
+        last = dict(row.headers)
+        kind = (last.get(KIND) or b"unknown").decode(errors="replace")
         report.evidence[kind] += 1
-        named = all(header(row.headers, name) is not None for name in (ORIGIN_PARTITION, ORIGIN_OFFSET))
+        named = all(last.get(name) is not None for name in (ORIGIN_PARTITION, ORIGIN_OFFSET))
         if kind != "tick" and not named:
             report.nameless += 1
             detail = f"a {kind} without its origin"

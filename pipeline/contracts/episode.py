@@ -143,7 +143,7 @@ def _with_reserved(metadata: bytes, carried: _Carried) -> bytes:
             members[RESERVED] = msgspec.Raw(_encode(carried))
             return _encode(members)
     start = metadata[:-1].rstrip()
-    return start + (b'"hmx":' if start == b"{" else b',"hmx":') + _encode(carried) + b"}"
+    return b"".join((start, b'"hmx":' if start == b"{" else b',"hmx":', _encode(carried), b"}"))
 
 
 def event_fields(record: dict[str, Any]) -> dict[str, Any]:

@@ -61,16 +61,22 @@ _OWN_REASON: Final = {
 _CALL_ID: Final = "call_id"
 """Where the content of every type that has one has the id that pairs a call with its result."""
 _SUBJECT: Final = "subject_id"
+_IDS: Final = (
+    "event_id", "event_type", "agent_id", "tenant_id", "session_id", "trace_id", "correlation_id", "parent_event_id",
+)  # fmt: skip
+"""Of an event itself, its type among them, which is as short."""
 _MINTED: Final = frozenset({"sequence", "timestamp"})
 _DUMP: Final = orjson.OPT_SORT_KEYS
 _ODD: Final = (r"\.0[,}\]]", r"e\+")
 _odd_numbers: Final = finder(*_ODD)
 """Whether a dump might hold a float that equals an integer, or that was one too large."""
-_LONGER: Final = (r"[:,\[]-?0\.00", r"[:,\[]-?[0-9](?:\.[0-9]+)?e")
-"""Where a dump might spell a number with more characters than a producer needs: 1e-3 is dumped as 0.001."""
+_LONGER: Final = (r"[:,\[][ \t\r\n]*-?[0-9.]+[eE]", r"[:,\[][ \t\r\n]*-?[0-9.]{17}")
+"""How a producer may have spelt a number that is dumped with more characters: 1e-3 as 0.001, 123456789012345678.0 as
+1.2345678901234568e17."""
 _wants_a_look: Final = finder(*FIRST_LOOK, *_ODD, *_LONGER)
 _SHALLOW_BYTES: Final = 2 * NESTING
 """No value of up to this size is nested too deeply: each level takes two brackets."""
+_NESTED: Final = frozenset((dict, list))
 _PLAIN_BYTES: Final = METADATA_BYTES // 8
 """Of events up to this size no part can exceed its limit."""
 _validate = Event.__pydantic_validator__.validate_python
@@ -128,39 +134,68 @@ def _plain(value: bytes | None) -> Accepted | None:
         event = read_envelope(value)
     except (orjson.JSONDecodeError, msgspec.MsgspecError):
         return None
-    content = fields["content"]
+    content, metadata, parts = fields["content"], fields["metadata"], _parts(event)
     if (
         type(content) is not dict
-        or type(fields["metadata"]) is not dict
+        or type(metadata) is not dict
         or event.hmx_version != HMX_VERSION
         or not 0 <= event.sequence <= INTEGER_MAX
         or event.embeddings is not ABSENT
         or event.salience is not ABSENT
         or event.ttl_seconds is not ABSENT
         or event.extensions is not ABSENT
-        or (len(value) > _SHALLOW_BYTES and value.count(b"{") + value.count(b"[") > NESTING)
+        or (len(parts) > _SHALLOW_BYTES and not (_is_flat(content) and _is_flat(metadata)) and _may_be_deep(parts))
+        or (len(value) - len(parts) > ID_BYTES and _has_long_id(fields))
         or (instant := parse_instant(event.timestamp)) is None
     ):
         return None
     dump, odd = _dump(fields), False
     paths: tuple[str, ...] = ()
-    if _wants_a_look(dump) or in_other_letters(dump):
+    same = len(dump) == len(value)
+    looked_at = dump if not same else parts if _stands_in_parts(event) else value
+    if _wants_a_look(looked_at) or in_other_letters(looked_at):
         odd = _odd_numbers(dump)
         if _may_be_inexact(value, dump, odd):
             return None
-        fields, paths = _redacted(fields, dump)
+        fields, paths = _redacted(fields, looked_at)
         if paths:
             value = orjson.dumps(fields)
-            event, content, dump = read_envelope(value), fields["content"], _dump(fields)
-            odd = _odd_numbers(dump)
-    elif len(value) != len(dump) and _may_be_inexact(value, dump, odd):
+            event, content, metadata, dump = read_envelope(value), fields["content"], fields["metadata"], _dump(fields)
+            odd, parts = _odd_numbers(dump), _parts(event)
+    elif not same and _may_be_inexact(value, dump, odd):
         return None
-    if _may_be_too_long(fields, content):
+    if len(parts) > ID_BYTES and (_is_long(content.get(_CALL_ID)) or _is_long(metadata.get(_SUBJECT))):
         return None
     return Accepted(
         event, fields, value, instant, _digest(dump, odd), paths, notes(event.event_type, content),
         _is_control(event),
     )  # fmt: skip
+
+
+def _parts(event: Envelope) -> bytes:
+    """Content and metadata as they were sent: all that can be nested, and of most events all that can hold a secret."""
+    return b"".join((event.content, event.metadata))
+
+
+def _is_flat(part: dict[str, Any]) -> bool:
+    return _NESTED.isdisjoint(map(type, part.values()))
+
+
+def _may_be_deep(parts: bytes) -> bool:
+    return parts.count(b"{") + parts.count(b"[") >= NESTING
+
+
+def _stands_in_parts(event: Envelope) -> bool:
+    """Whether nothing else of the event is searched for secrets."""
+    return event.source is ABSENT and event.tags is ABSENT and event.provenance_ref is ABSENT
+
+
+def _has_long_id(fields: dict[str, Any]) -> bool:
+    return any(too_long(fields[name]) for name in _IDS if name in fields)
+
+
+def _is_long(inner: Any) -> bool:
+    return type(inner) is str and too_long(inner)
 
 
 def _decode(value: bytes | None) -> Accepted:
@@ -192,18 +227,6 @@ def _decode(value: bytes | None) -> Accepted:
     clean = value if fields is parsed else orjson.dumps(fields)
     envelope = read_envelope(clean)
     return Accepted(envelope, fields, clean, instant, _digest(dump, odd), paths, noted, _is_control(envelope))
-
-
-def _may_be_too_long(fields: dict[str, Any], content: dict[str, Any]) -> bool:
-    """Whether an id or the type has too many bytes, asked of all of them at once where these are few."""
-    call_id, subject = content.get(_CALL_ID), fields["metadata"].get(_SUBJECT)
-    ids = (
-        fields["event_id"], fields["event_type"], fields["agent_id"], fields["tenant_id"], fields["session_id"],
-        fields.get("trace_id", ""), fields.get("correlation_id", ""), fields.get("parent_event_id", ""),
-        call_id if type(call_id) is str else "", subject if type(subject) is str else "",
-    )  # fmt: skip
-    together = "".join(ids)
-    return (len(together) > ID_BYTES or not together.isascii()) and any(map(too_long, ids))
 
 
 def _check_inner_ids(fields: dict[str, Any]) -> None:
@@ -286,8 +309,8 @@ def _may_be_inexact(value: bytes, dump: bytes, odd: bool) -> bool:
     """A lost key loses its two quotes, and only an escaped quote can make up for them in the dump; an integer beyond
     64 bits became a float, which is dumped as `…e+19` or higher.
 
-    Where the dump is as long as the value and nothing in it wants a look, none of this needs asking: a lost key makes
-    it shorter, and so does every other way to spell a text or a number, but for the odd and the longer ones.
+    Where the dump is as long as the value and nothing that was sent wants a look, none of this needs asking: a lost key
+    makes it shorter, and so does every other way to spell a text or a number, but for the odd and the longer ones.
     """
     return (odd and b"e+" in dump) or b"\\u0022" in value or value.count(b'"') != dump.count(b'"')
 

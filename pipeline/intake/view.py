@@ -14,7 +14,7 @@ from typing import Any, Final, NamedTuple
 import orjson
 
 from pipeline.contracts.event_rows import Places, Projection, Role
-from pipeline.contracts.event_types import event_type
+from pipeline.contracts.event_types import EVENT_TYPES, EventType, event_type
 from pipeline.contracts.evidence import Step
 from pipeline.contracts.limits import (
     EVENT_BYTES,
@@ -38,6 +38,7 @@ _SORTED: Final = orjson.OPT_SORT_KEYS
 _digit: Final = re.compile(r"[0-9]").search
 SUBJECTS: Final = ("subject_id", "user_id", "userId")
 """Where metadata names whose event it is, the first before the others."""
+_SUBJECTS: Final = frozenset(SUBJECTS)
 _CALL: Final = Role.CALL
 _FOUND_LEVELS: Final = 3
 _FOUND_BREADTH: Final = 8
@@ -69,7 +70,10 @@ class _Reader(NamedTuple):
 
 @remembered(MB // 2)
 def _reader(name: str) -> _Reader:
-    row = event_type(name)
+    return _of_row(event_type(name))
+
+
+def _of_row(row: EventType) -> _Reader:
     return _Reader(
         row.role,
         row.fixed_name,
@@ -90,12 +94,17 @@ def _split(places: Places) -> Paths:
     return tuple(place.split(".") if "." in place else place for place in places)
 
 
+_READERS: Final = {name: _of_row(row) for name, row in EVENT_TYPES.items()}
+
+
 def step_of(fields: dict[str, Any], at_ms: int, index: int, characters: int = STEP_TEXT) -> Step:
     """The step at `index` of its session, dated `at_ms`, with so many characters of text."""
-    kind = _reader(fields["event_type"])
+    kind = _READERS.get(fields["event_type"]) or _reader(fields["event_type"])
     role, fixed_name, actor, name, text, arguments, ok, exit_code, call_id, target, about, projection = kind
     content = fields["content"]
     said = _first(content, text) if text else None
+    found, listed = _found(said) if type(said) is dict or type(said) is list else ((), ())
+    asked = _parsed(_first(content, arguments)) if arguments else None
     return Step(
         fields["event_id"],
         at_ms,
@@ -104,16 +113,17 @@ def step_of(fields: dict[str, Any], at_ms: int, index: int, characters: int = ST
         _string(content, actor) if actor else "",
         fixed_name or (_text(_first(content, name)) if name else ""),
         _own(said, characters),
-        _values(_first(content, arguments)) if arguments else _about(fields, about) if about else (),
+        _values(asked) if arguments else _about(fields, about) if about else (),
         _ok(content, ok, exit_code) if ok or exit_code else None,
         _string(content, call_id) if call_id else "",
         fields.get("parent_event_id", ""),
         fields.get("correlation_id", ""),
         _string(content, target) if target else "",
         usable_tags(fields["tags"])[:STEP_TAGS] if "tags" in fields else (),
-        *(_found(said) if type(said) is dict or type(said) is list else ((), ())),
+        found,
+        listed,
         projected(projection, fields) if projection is not None and "session_id" in fields else None,
-        _arguments(_first(content, arguments)) if role is _CALL else (),
+        _arguments(asked) if role is _CALL else (),
         _subject(fields["metadata"]) if "metadata" in fields else "",
     )
 
@@ -155,7 +165,7 @@ def _text(value: Any, characters: int = STEP_TEXT) -> str:
 
 def _own(said: Any, characters: int) -> str:
     """The text without what packs have said."""
-    text = _text(said, characters)
+    text = said[:characters] if type(said) is str else _text(said, characters)
     return own_words(_text(said, EVENT_BYTES))[:characters] if echoes(text) else text
 
 
@@ -164,13 +174,13 @@ def _values(arguments: Any) -> tuple[str, ...]:
     if arguments is None:
         return ()
     found: dict[str, None] = {}
-    rest = [_parsed(arguments)]
+    rest = [arguments]
     while rest and len(found) < STEP_VALUES:
         value = rest.pop()
         if type(value) is dict:
-            rest.extend(value[key] for key in sorted(value, reverse=True))
+            rest += [value[key] for key in sorted(value, reverse=True)]
         elif type(value) is list:
-            rest.extend(reversed(value))
+            rest += reversed(value)
         elif type(value) is str:
             if value:
                 found[value[:STEP_VALUE]] = None
@@ -182,14 +192,14 @@ def _values(arguments: Any) -> tuple[str, ...]:
 def _arguments(arguments: Any) -> tuple[tuple[str, str], ...]:
     """The first plain arguments by the order of their paths; all items of a list have one path."""
     found: list[tuple[str, str]] = []
-    rest: list[tuple[str, Any]] = [("", _parsed(arguments))]
+    rest: list[tuple[str, Any]] = [("", arguments)]
     while rest and len(found) < STEP_ARGUMENTS:
         path, value = rest.pop()
         if type(value) is dict:
             before = f"{path}." if path else ""
-            rest.extend((f"{before}{key}", value[key]) for key in sorted(value, reverse=True))
+            rest += [(f"{before}{key}", value[key]) for key in sorted(value, reverse=True)]
         elif type(value) is list:
-            rest.extend((f"{path}[]", item) for item in reversed(value[:STEP_ARGUMENTS]))
+            rest += [(f"{path}[]", item) for item in reversed(value[:STEP_ARGUMENTS])]
         elif path and value is not None:
             found.append((path[:STEP_ARGUMENT], _text(value, STEP_ARGUMENT)))
     return tuple(found)
@@ -197,7 +207,13 @@ def _arguments(arguments: Any) -> tuple[tuple[str, str], ...]:
 
 def _subject(metadata: dict[str, Any]) -> str:
     """The first of its names that is there."""
-    return next((name for key in SUBJECTS if type(name := metadata.get(key)) is str and name), "")
+    if _SUBJECTS.isdisjoint(metadata):
+        return ""
+    for key in SUBJECTS:
+        name = metadata.get(key)
+        if name and type(name) is str:
+            return name
+    return ""
 
 
 def _about(fields: dict[str, Any], paths: Paths) -> tuple[str, ...]:

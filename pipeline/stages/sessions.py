@@ -205,8 +205,7 @@ class SessionsFold:
         if session is _NEW and self._indexes.sessions >= SESSIONS_LIVE:
             self._put_to_rest(tx, self._indexes.crowded(name))
             tx.count("session_forgotten_early")
-        accepted = arrival.accepted
-        verdict = self._judge(session.cursor, accepted, tx.clock)
+        verdict = self._judge(session.cursor, arrival.accepted, tx.clock)
         if verdict is _RELEASE:
             session = self._release(tx, name, session, arrival, tx.clock)
         else:
@@ -229,12 +228,11 @@ class SessionsFold:
         return self._hold(tx, name, session, arrival)
 
     def _judge(self, cursor: Cursor, accepted: Accepted, clock: int) -> Verdict:
-        sequence, instant = accepted.event.sequence, accepted.instant
         if accepted.arrival:
-            return judge_arrival(cursor, instant, self._window_ms * NS_PER_MS)
+            return judge_arrival(cursor, accepted.instant, self._window_ms * NS_PER_MS)
         if self._strict:
-            return judge_strictly(cursor, sequence, instant)
-        return judge(cursor, sequence, instant, clock)
+            return judge_strictly(cursor, accepted.event.sequence, accepted.instant)
+        return judge(cursor, accepted.event.sequence, accepted.instant, clock)
 
     def _hold(self, tx: Tx, name: str, session: Session, arrival: Arrival) -> Session:
         """Into the window; where that is full, its first entries go out as if their time had come."""

@@ -346,7 +346,7 @@ class TestRecords:
     @pytest.mark.parametrize(
         "number",
         ["1e5", "1E+5", "1e-3", "12e-8", "12E-4", "1e-400", "0.00001", "-0", "-0.0", "5E1", "0e5", "1.5e-5", "1e15",
-         "18446744073709551616", "123456789012345678.5"],
+         "18446744073709551616", "123456789012345678.5", "123456789012345678.0", " 1e5", "\n\t1E-3", "-10e4"],
     )  # fmt: skip
     def test_a_key_given_twice_is_found_however_short_numbers_are_written(self, number: str) -> None:
         """Dumped, such a number may be longer, and make up for what the lost key took."""
