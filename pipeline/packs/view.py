@@ -8,6 +8,7 @@ import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Final, Generic, TypeVar
 
 import msgspec
@@ -24,7 +25,7 @@ from pipeline.packs.candidates import Bar
 from pipeline.packs.hints import workflow_hints
 from pipeline.packs.strategies import Priors, favoured, weights_of
 from pipeline.retrieval.documents import Document
-from pipeline.retrieval.fit import fit
+from pipeline.retrieval.fit import WISHES, Bound, Question, bound
 from pipeline.retrieval.plan import ARTIFACTS, CORRECTIONS, EPISODES, KNOWLEDGE, POLICIES
 from pipeline.retrieval.request import PackRequest
 from pipeline.retrieval.rerank import reranked
@@ -40,7 +41,7 @@ from pipeline.retrieval.score import (
     knowledge_components,
     shares,
 )
-from pipeline.retrieval.terms import shapes, terms
+from pipeline.retrieval.terms import terms
 from pipeline.retrieval.times import Span, time_reference
 
 LOW_RELEVANCE: Final = 0.1
@@ -74,7 +75,6 @@ class Scored(msgspec.Struct, Generic[Source], frozen=True, gc=False):
 
 
 _UNFIT: Final = 0.3
-_WORD: Final = re.compile(r"[\w-]+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,6 +127,8 @@ class View:
     hints: WorkflowHints | None
     precedents: Mapping[str, str]
     """Contributions that hints name, and the session of each."""
+    bound: Mapping[str, Bound]
+    """By procedure what the question says of its slots."""
 
 
 def asked(request: PackRequest, fetched: Fetched) -> Asked:
@@ -143,7 +145,8 @@ def asked(request: PackRequest, fetched: Fetched) -> Asked:
 
 
 def view(ask: Asked, fetched: Fetched) -> View:
-    artifacts = _artifacts(ask, fetched)
+    values = _bound(ask, fetched)
+    artifacts = _artifacts(ask, fetched, values)
     shown = [
         found
         for found in artifacts
@@ -162,10 +165,17 @@ def view(ask: Asked, fetched: Fetched) -> View:
     known = _known(ask, fetched)
     told = (found.source for found in others)
     precedents = {one.contribution_id: one.session_id for one in told if one.contribution_id in named}
-    return View(artifacts, _episodes(ask, fetched, _outdated(ask, known)), known, schema, hints, precedents)
+    return View(artifacts, _episodes(ask, fetched, _outdated(ask, known)), known, schema, hints, precedents, values)
 
 
-def _artifacts(ask: Asked, fetched: Fetched) -> tuple[Scored[Artifact], ...]:
+def _bound(ask: Asked, fetched: Fetched) -> dict[str, Bound]:
+    procedures = [found.source for found in fetched.artifacts if found.source.artifact_type == task_schema.NAME]
+    wishes = (found.source.text for found in fetched.episodes if found.source.actor == "user")
+    question = Question(ask.request.query, list(islice(wishes, WISHES)) if procedures else ())
+    return {each.artifact_id: bound(each.content, question) for each in procedures}
+
+
+def _artifacts(ask: Asked, fetched: Fetched, values: Mapping[str, Bound]) -> tuple[Scored[Artifact], ...]:
     standing = [
         (found, _artifact_barred(ask, found, status), status is not Status.ACTIVE)
         for found, status in _statuses(ask, fetched.artifacts)
@@ -173,8 +183,8 @@ def _artifacts(ask: Asked, fetched: Fetched) -> tuple[Scored[Artifact], ...]:
     ]
     standing = ask.best(standing, ARTIFACTS)
     forbidden = _forbidden(ask, fetched.policies)
-    fits = _fits(ask, [found.source for found, *_ in standing])
-    bests = [found.bm25 * fit for (found, *_), fit in zip(standing, fits, strict=True)]
+    fits = _fits({found.source.artifact_id: values[found.source.artifact_id] for found, *_ in standing if found.source.artifact_id in values})
+    bests = [found.bm25 * fits.get(found.source.artifact_id, 1.0) for found, *_ in standing]
     highest, focus = max(bests, default=1.0), ask.focus
     scored = []
     for (found, barred, past), best in zip(standing, bests, strict=True):
@@ -186,16 +196,12 @@ def _artifacts(ask: Asked, fetched: Fetched) -> tuple[Scored[Artifact], ...]:
     return tuple(scored)
 
 
-def _fits(ask: Asked, artifacts: Sequence[Artifact]) -> list[float]:
-    """By how much each counts: of procedures those more that fit the values in the question."""
-    words, looks = set(_WORD.findall(ask.request.query.casefold())), set(shapes(ask.request.query))
-    told = [fit(each.content.get("slots", {}), words, looks) for each in artifacts]
-    procedures = [told[i] for i, each in enumerate(artifacts) if each.artifact_type == task_schema.NAME]
-    most = max(procedures, default=0.0)
-    return [
-        1 - _UNFIT * (most - share) if each.artifact_type == task_schema.NAME else 1.0
-        for each, share in zip(artifacts, told, strict=True)
-    ]
+def _fits(values: Mapping[str, Bound]) -> dict[str, float]:
+    """By how much each procedure counts: those more that fit the values in the question."""
+    claimed = len({word for each in values.values() for word in each.sure.values()})
+    shares = {name: each.share(claimed) for name, each in values.items()}
+    most = max(shares.values(), default=0.0)
+    return {name: 1 - _UNFIT * (most - share) for name, share in shares.items()}
 
 
 def _forbidden(ask: Asked, policies: Iterable[KnowledgeRecord]) -> list[tuple[str, frozenset[str]]]:

@@ -1,34 +1,129 @@
 """How well a question and what a procedure has to be told fit each other. Pure; nothing fails.
 
-Enters: a question's words and the shapes of its ids, and a procedure's slots. Leaves: which share of the values that
-come from the wish the question seems to hold, times which share of its ids the procedure takes; 0 to 1.
+Enters: a question as it is written, and a procedure's slots and goals. Leaves: which of the question's words stand for
+which slots, and how far the slots are filled. A word fills a slot if it is one of its values or looks like its ids, or
+if an earlier wish has it between the same words as a goal has the slot; else perhaps, if it stands beside such a word.
 """
 
-from collections.abc import Collection, Mapping
-from typing import Any, Final
+import re
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, NamedTuple
 
 from pipeline.contracts.limits import MB
 from pipeline.contracts.remembered import remembered
-from pipeline.retrieval.terms import shapes
+from pipeline.retrieval.terms import STOP_WORDS, shapes
 
+_WORDS: Final = 64
+"""Of a question that are looked at."""
+WISHES: Final = 64
 _UNKNOWN: Final = 0.5
+_LIKELY: Final = 0.75
+_WRITTEN: Final = re.compile(r"[^\W_](?:[\w./:@+-]*\w)?")
+_PIECES: Final = re.compile(rf"<[^<>]*>|{_WRITTEN.pattern}")
+_ID: Final = re.compile(r"\d")
 
 
-def fit(slots: Mapping[str, Any], words: Collection[str], looks: Collection[str]) -> float:
-    """`words` in lower case, `looks` as `retrieval.terms.shapes` has them."""
-    needed = [slot["like"] for slot in slots.values() if slot["source"] == "goal"]
-    held = sum(_held(like, words, looks) for like in needed) / len(needed) if needed else 1.0
-    taken = {look for like in needed for value in like for look in _looks(value)}
-    return held * (sum(look in taken for look in looks) / len(looks) if looks else 1.0)
+class Bound(NamedTuple):
+    sure: Mapping[str, str]
+    """By slot the word that memory knows as its value, or as an id that looks like its."""
+    likely: Mapping[str, str]
+    """By slot the word that stands where its values do."""
+    filled: float
+    """Of the slots, 0 to 1; what has none is filled."""
+
+    def share(self, claimed: int) -> float:
+        """How well it fits, where the procedures together are sure of so many of the question's words."""
+        return self.filled * (len(self.sure) / claimed if claimed else 1.0)
 
 
-def _held(like: Collection[str], words: Collection[str], looks: Collection[str]) -> float:
-    """A name that is in no list may be one all the same; an id that looks otherwise is none."""
-    if any(value.casefold() in words or not _looks(value).isdisjoint(looks) for value in like):
+Around = Mapping[str, frozenset[tuple[str, str]]]
+"""By word what has stood before and after it; at an end nothing."""
+_SURE: Final = 2
+
+
+class Question:
+    """A question's words as they are written, and between which words earlier wishes had them."""
+
+    def __init__(self, text: str, wishes: Sequence[str] = ()) -> None:
+        self.written = _WRITTEN.findall(text)[:_WORDS]
+        self.low = [word.casefold() for word in self.written]
+        names = {word for word in self.low if len(word) > 1 and word not in STOP_WORDS and not _ID.search(word)}
+        found: dict[str, set[tuple[str, str]]] = defaultdict(set)
+        for wish in wishes:
+            said = ["", *(word.casefold() for word in _WRITTEN.findall(wish)[:_WORDS]), ""]
+            for i in range(1, len(said) - 1):
+                if said[i] in names:
+                    found[said[i]].add((said[i - 1], said[i + 1]))
+        self.heard = found
+
+    def beside(self, at: int) -> tuple[str, str]:
+        return self.low[at - 1] if at else "", self.low[at + 1] if at + 1 < len(self.low) else ""
+
+
+def bound(content: Mapping[str, Any], question: Question) -> Bound:
+    slots = {name: slot["like"] for name, slot in content.get("slots", {}).items() if slot["source"] == "goal"}
+    if not slots:
+        return Bound({}, {}, 1.0)
+    around = _around(tuple(content.get("goals", ())))
+    pairs = sorted(
+        (-strength, at, place, name)
+        for place, (name, like) in enumerate(slots.items())
+        for at in range(len(question.written))
+        if (strength := _strength(question, at, like, around.get(name, frozenset())))
+    )
+    sure: dict[str, str] = {}
+    likely: dict[str, str] = {}
+    taken: set[int] = set()
+    for below, at, _, name in pairs:
+        if at not in taken and name not in sure and name not in likely:
+            taken.add(at)
+            (sure if -below >= _SURE else likely)[name] = question.written[at]
+    filled = sum(_filled(name, like, sure, likely) for name, like in slots.items())
+    return Bound(sure, likely, filled / len(slots))
+
+
+def _strength(question: Question, at: int, like: Sequence[str], around: frozenset[tuple[str, str]]) -> int:
+    word, (before, after) = question.low[at], question.beside(at)
+    stands = any((before and before == b) or (after and after == a) for b, a in around)
+    if any(looks_like(value, word) for value in like):
+        return _SURE + 1 + stands
+    if any(map(_ID.search, like)):
+        return 0
+    if not around.isdisjoint(question.heard.get(word, ())):
+        return _SURE
+    return int(stands and len(word) > 1 and word not in STOP_WORDS and not _ID.search(word))
+
+
+def _filled(name: str, like: Sequence[str], sure: Mapping[str, str], likely: Mapping[str, str]) -> float:
+    """A name that was never heard may be one all the same; an id that looks otherwise is none."""
+    if name in sure:
         return 1.0
-    return 0.0 if any(map(_looks, like)) else _UNKNOWN
+    if name in likely:
+        return _LIKELY
+    return 0.0 if any(map(_ID.search, like)) else _UNKNOWN
 
 
 @remembered(MB)
-def _looks(value: str) -> frozenset[str]:
-    return frozenset(shapes(value))
+def _around(goals: tuple[str, ...]) -> Around:
+    """By slot between which words it stands in the goals."""
+    found: dict[str, set[tuple[str, str]]] = defaultdict(set)
+    for goal in goals:
+        pieces = ["", *(piece if piece[0] == "<" else piece.casefold() for piece in _PIECES.findall(goal)), ""]
+        for before, piece, after in zip(pieces, pieces[1:], pieces[2:], strict=False):
+            if piece[:1] == "<" and (before or after):
+                found[piece[1:-1]].add((before, after))
+    return {name: frozenset(own) for name, own in found.items()}
+
+
+@remembered(2 * MB)
+def looks_like(value: str, word: str) -> bool:
+    """Whether a word is this value, or an id where the value says how ids look, with `x` and `0`."""
+    if value.casefold() == word.casefold():
+        return True
+    if not (_ID.search(value) and _ID.search(word)):
+        return False
+    if value.strip("0") == "" and word.isdecimal():
+        return True
+    looks = shapes(word)
+    return bool(looks) and shapes(value) == looks

@@ -70,6 +70,9 @@ class Run(NamedTuple):
     """Values of it that are no single person's: two of the tenant's subjects have used or named them."""
     named: frozenset[str] = frozenset()
     """Of these the ones that somebody has named when telling what to do."""
+    wished: frozenset[str] = frozenset()
+    """Values of it that the wishes of two sessions hold, and that nobody has told about themselves: anybody could ask
+    for them, but one may have had a habit of it."""
 
     @property
     def values(self) -> set[str]:
@@ -175,6 +178,7 @@ def run_of(contribution: Contribution) -> Run:
         tuple(text.casefold() for text in body.get("told", ())),
         frozenset(body.get("common", ())),
         frozenset(body.get("named", ())),
+        frozenset(body.get("wished", ())),
     )
 
 

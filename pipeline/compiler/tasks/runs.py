@@ -121,10 +121,16 @@ def _with_common_values(contributions: Sequence[Contribution], told: Sequence[Co
         for value in used.keys() & _values_in([deed.error for deed in run_of(c).deeds if deed.error]):
             if wordlike(value):
                 named[value].add(_A_TOOL)
+    wished: dict[str, set[str]] = defaultdict(set)
+    for c in contributions:
+        for value in used.keys() & _values_in(c.body["asked"]):
+            wished[value].add(c.session_id)
+    apart = {value for c in told for value in used.keys() & _values_in(c.body["told"])}
     for c, own in zip(contributions, values, strict=True):
         common = sorted(value for value in own if len((used[value] | named[value]) - {""}) >= SESSIONS)
         by_others = [value for value in common if named[value]]
-        yield c.saying(common=common, named=by_others) if common else c
+        asked = sorted(value for value in own - apart if len(wished[value]) >= SESSIONS)
+        yield c.saying(common=common, named=by_others, wished=asked) if common or asked else c
 
 
 def _whose(c: Contribution, known: bool) -> str:
