@@ -42,6 +42,7 @@ from pipeline.retrieval.score import (
     shares,
 )
 from pipeline.retrieval.terms import terms
+from pipeline.retrieval.wording import nearness
 from pipeline.retrieval.times import Span, time_reference
 
 LOW_RELEVANCE: Final = 0.1
@@ -74,7 +75,8 @@ class Scored(msgspec.Struct, Generic[Source], frozen=True, gc=False):
         return self.parts.relevance
 
 
-_UNFIT: Final = 0.3
+_UNFIT: Final = 0.85
+_SAID: Final = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,6 +177,14 @@ def _bound(ask: Asked, fetched: Fetched) -> dict[str, Bound]:
     return {each.artifact_id: bound(each.content, question) for each in procedures}
 
 
+def _wording(ask: Asked, artifacts: Sequence[Found[Artifact]]) -> dict[str, float]:
+    """Of procedures, as much as the best of them has by its terms for the one whose goals are nearest."""
+    procedures = [found for found in artifacts if found.source.artifact_type == task_schema.NAME]
+    most = max((found.bm25 for found in procedures), default=0)
+    near = nearness(ask.request.query, [found.source.content.get("goals", ()) for found in procedures])
+    return {found.source.artifact_id: most * share for found, share in zip(procedures, near, strict=True)}
+
+
 def _artifacts(ask: Asked, fetched: Fetched, values: Mapping[str, Bound]) -> tuple[Scored[Artifact], ...]:
     standing = [
         (found, _artifact_barred(ask, found, status), status is not Status.ACTIVE)
@@ -184,7 +194,11 @@ def _artifacts(ask: Asked, fetched: Fetched, values: Mapping[str, Bound]) -> tup
     standing = ask.best(standing, ARTIFACTS)
     forbidden = _forbidden(ask, fetched.policies)
     fits = _fits({found.source.artifact_id: values[found.source.artifact_id] for found, *_ in standing if found.source.artifact_id in values})
-    bests = [found.bm25 * fits.get(found.source.artifact_id, 1.0) for found, *_ in standing]
+    said = _wording(ask, [found for found, *_ in standing])
+    bests = [
+        (found.bm25 + _SAID * said.get(found.source.artifact_id, 0.0)) * fits.get(found.source.artifact_id, 1.0)
+        for found, *_ in standing
+    ]
     highest, focus = max(bests, default=1.0), ask.focus
     scored = []
     for (found, barred, past), best in zip(standing, bests, strict=True):

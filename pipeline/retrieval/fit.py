@@ -2,7 +2,7 @@
 
 Enters: a question as it is written, and a procedure's slots and goals. Leaves: which of the question's words stand for
 which slots, and how far the slots are filled. A word fills a slot if it is one of its values or looks like its ids, or
-if an earlier wish has it between the same words as a goal has the slot; else perhaps, if it stands beside such a word.
+if an earlier wish has it between the same words as a goal has the slot.
 """
 
 import re
@@ -18,7 +18,6 @@ _WORDS: Final = 64
 """Of a question that are looked at."""
 WISHES: Final = 64
 _UNKNOWN: Final = 0.5
-_LIKELY: Final = 0.75
 _WRITTEN: Final = re.compile(r"[^\W_](?:[\w./:@+-]*\w)?")
 _PIECES: Final = re.compile(rf"<[^<>]*>|{_WRITTEN.pattern}")
 _ID: Final = re.compile(r"\d")
@@ -27,8 +26,6 @@ _ID: Final = re.compile(r"\d")
 class Bound(NamedTuple):
     sure: Mapping[str, str]
     """By slot the word that memory knows as its value, or as an id that looks like its."""
-    likely: Mapping[str, str]
-    """By slot the word that stands where its values do."""
     filled: float
     """Of the slots, 0 to 1; what has none is filled."""
 
@@ -39,7 +36,6 @@ class Bound(NamedTuple):
 
 Around = Mapping[str, frozenset[tuple[str, str]]]
 """By word what has stood before and after it; at an end nothing."""
-_SURE: Final = 2
 
 
 class Question:
@@ -64,7 +60,7 @@ class Question:
 def bound(content: Mapping[str, Any], question: Question) -> Bound:
     slots = {name: slot["like"] for name, slot in content.get("slots", {}).items() if slot["source"] == "goal"}
     if not slots:
-        return Bound({}, {}, 1.0)
+        return Bound({}, 1.0)
     around = _around(tuple(content.get("goals", ())))
     pairs = sorted(
         (-strength, at, place, name)
@@ -73,34 +69,25 @@ def bound(content: Mapping[str, Any], question: Question) -> Bound:
         if (strength := _strength(question, at, like, around.get(name, frozenset())))
     )
     sure: dict[str, str] = {}
-    likely: dict[str, str] = {}
     taken: set[int] = set()
-    for below, at, _, name in pairs:
-        if at not in taken and name not in sure and name not in likely:
+    for _, at, _, name in pairs:
+        if at not in taken and name not in sure:
             taken.add(at)
-            (sure if -below >= _SURE else likely)[name] = question.written[at]
-    filled = sum(_filled(name, like, sure, likely) for name, like in slots.items())
-    return Bound(sure, likely, filled / len(slots))
+            sure[name] = question.written[at]
+    filled = sum(1.0 if name in sure else _unfilled(like) for name, like in slots.items())
+    return Bound(sure, filled / len(slots))
 
 
 def _strength(question: Question, at: int, like: Sequence[str], around: frozenset[tuple[str, str]]) -> int:
+    """0 where nothing tells that the word stands for the slot."""
     word, (before, after) = question.low[at], question.beside(at)
-    stands = any((before and before == b) or (after and after == a) for b, a in around)
     if any(looks_like(value, word) for value in like):
-        return _SURE + 1 + stands
-    if any(map(_ID.search, like)):
-        return 0
-    if not around.isdisjoint(question.heard.get(word, ())):
-        return _SURE
-    return int(stands and len(word) > 1 and word not in STOP_WORDS and not _ID.search(word))
+        return 2 + any((before and before == b) or (after and after == a) for b, a in around)
+    return int(not any(map(_ID.search, like)) and not around.isdisjoint(question.heard.get(word, ())))
 
 
-def _filled(name: str, like: Sequence[str], sure: Mapping[str, str], likely: Mapping[str, str]) -> float:
-    """A name that was never heard may be one all the same; an id that looks otherwise is none."""
-    if name in sure:
-        return 1.0
-    if name in likely:
-        return _LIKELY
+def _unfilled(like: Sequence[str]) -> float:
+    """A name that was never heard may stand there all the same; an id that looks otherwise is none."""
     return 0.0 if any(map(_ID.search, like)) else _UNKNOWN
 
 

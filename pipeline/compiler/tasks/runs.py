@@ -67,7 +67,7 @@ def group(contributions: Sequence[Contribution]) -> dict[Pattern, list[Contribut
     done = [c for c in contributions if c.pattern_key == KEY]
     by_name = {join_key(c.session_id, c.segment_id): c for c in _with_common_values(done, told)}
     runs = [
-        known(name, segment_rank(c.session_id, c.segment_id), c.body["said"], c.body["done"])
+        known(name, segment_rank(c.session_id, c.segment_id), c.body["said"], c.body["done"], _went_well(c))
         for name, c in by_name.items()
     ]
     found = {}
@@ -78,6 +78,10 @@ def group(contributions: Sequence[Contribution]) -> dict[Pattern, list[Contribut
         found[Pattern(own_values.NAME, task)] = own
         found[Pattern(task_schema.NAME, task)] = sorted([*own, *meant.by(own)], key=in_time)
     return found
+
+
+def _went_well(c: Contribution) -> int | None:
+    return c.first_at if c.outcome is SegmentOutcome.SUCCESS else None
 
 
 def in_time(c: Contribution) -> tuple[int, str]:
