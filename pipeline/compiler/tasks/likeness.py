@@ -23,7 +23,7 @@ _COMMON_SAID: Final = 0.25  # a cluster has the features that so many of its run
 _COMMON_DONE: Final = 0.5
 _ROUNDS: Final = 3
 _SEVERAL: Final = 3  # runs that went well, of a cluster that has an end and a beginning
-_SUCCEEDS: Final = 0.2  # of what was done; mutual neighbours that never overlap in time are seldom two tasks
+_SUCCEEDS: Final = 0.15  # of what was done; mutual neighbours that never overlap in time are seldom two tasks
 _LEAST_WEIGHT: Final = 0.25
 _TELLING: Final = 0.25  # of the heaviest feature's weight
 
@@ -100,10 +100,14 @@ class _Likeness:
             if run.at is not None:
                 times[c].append(run.at)
         several = {c: clusters[c] for c, own in times.items() if len(own) >= _SEVERAL}
-        index = _index(several)
+        index: dict[str, list[int]] = defaultdict(list)
+        for c, one in sorted(several.items()):
+            for f in one.side.done:
+                index[f].append(c)
         nearest = {}
         for c, one in several.items():
-            near = (d for d in _candidates(_probes(one.side), index) if d != c)
+            telling = [(weight, f) for f, weight in one.side.done.items() if len(index[f]) <= _LISTED]
+            near = (d for d in _candidates(telling, index) if d != c)
             likes = ((round(_done_alike(one.side, several[d].side), 6), -d) for d in near)
             like, below = max(likes, default=(0.0, 0))
             if like >= _SUCCEEDS:

@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 from pipeline.compiler.tasks.goals import goals
 from pipeline.compiler.tasks.remedies import Remedy, remedies
 from pipeline.compiler.tasks.run import Deed, Run
-from pipeline.compiler.tasks.slots import Instance, Slot, common_start, goal_of, unified
+from pipeline.compiler.tasks.slots import Goals, Instance, Slot, common_start, goal_of, unified
 from pipeline.compiler.tasks.templates import Template, share_obeyed, switches, templates, with_told_options
 from pipeline.compiler.tasks.turning import share_now, turned
 from pipeline.segments.commands import Simple, within, wordlike
@@ -70,8 +70,9 @@ def procedure(runs: Sequence[Run]) -> Procedure | None:
     acts = [instance for run in good for instance in last_of(run, options)]
     told = [run for run in runs if run.told]
     every_act = [with_told_options(each, told, goals_said) for each in templates(acts, goals_said)]
+    every_act += _told_elsewhere(runs, told, every_act, options, goals_said)
     since = _since_something_ended(every_act, runs, options) | _since_given_up(every_act, good)
-    found = [_step(each, good, len(every_act), since, told) for each in every_act]
+    found = [_step(each, runs, len(every_act), since, told) for each in every_act]
     often = [step for step in found if step.share >= _OFTEN]
     kept = [step for step in often if step.share >= MOST or not _unclear(step.template)]
     steps = _in_order([step for step in kept if not _brings_trouble(step, kept, runs, options)], good)
@@ -124,16 +125,26 @@ def _head(simple: Simple, seen: frozenset[str], goal: str) -> tuple[str, ...]:
     return (simple.program, *named)
 
 
-def _step(template: Template, good: Sequence[Run], among: int, since: Collection[int], told: Sequence[Run]) -> Step:
+def _told_elsewhere(
+    runs: Sequence[Run], told: Sequence[Run], known: Sequence[Template], options: frozenset[str], goals_said: Goals
+) -> list[Template]:
+    """What users have told to do, and what has worked, in no run that went well."""
+    acts = [one for run in runs if not run.good for one in last_of(run, options)]
+    new = [one for one in acts if not any(each.covers(one.simple) for each in known)]
+    return [each for each in templates(new, goals_said) if any(each.meant_by(text) for run in told for text in run.told)]
+
+
+def _step(template: Template, runs: Sequence[Run], among: int, since: Collection[int], told: Sequence[Run]) -> Step:
     """What users have told to do, and what has been done since then, is a step however seldom that was; what they spoke
     of and nobody has done since then is none."""
+    good = [run for run in runs if run.good]
     having = {one.run.name for one in template.instances}
     told = [run for run in told if any(map(template.meant_by, run.told))]
     spoken_of = {sum(run.at < each.at for run in good) for each in told}
     share = share_now([run.name in having for run in good], among, {*since, *spoken_of})
     if not told:
         return Step(template, share, told=False)
-    now = share_obeyed(good, having, told)
+    now = share_obeyed(runs, having, told)
     return Step(template, max(share, now), told=now >= _OFTEN)
 
 

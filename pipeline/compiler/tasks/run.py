@@ -124,9 +124,16 @@ def _told(steps: Sequence[Step], first: int) -> list[str]:
 
 
 def spoken_words(texts: Iterable[str]) -> set[str]:
-    """In lower case, and as who has no other letters writes them: `rücksprache`, `ruecksprache`."""
+    """In lower case, with the parts of `snake_case`, and as who has no other letters writes them: `rücksprache`,
+    `ruecksprache`; `identité`, `identite`."""
     words = {word for text in texts for word in _SPOKEN.findall(text.casefold())}
-    return words | {word.translate(_SPELT) for word in words if not word.isascii()}
+    words |= {part for word in words if "_" in word for part in word.split("_") if len(part) > 1}
+    other = [word for word in words if not word.isascii()]
+    return words | {word.translate(_SPELT) for word in other} | set(map(_plain, other))
+
+
+def _plain(word: str) -> str:
+    return "".join(c for c in unicodedata.normalize("NFKD", word) if not unicodedata.combining(c))
 
 
 @remembered(16 * MB)

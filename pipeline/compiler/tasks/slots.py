@@ -186,8 +186,11 @@ def _of_users(pairs: Pairs) -> bool:
 
 
 def _by_chance(value: str, pairs: Pairs, goals: Goals) -> bool:
-    """What each session took from a text before it is the same only by chance so far."""
+    """What each session took from a text before it is the same only by chance so far, unless users have told to give
+    it."""
     own = [one for given, one in pairs if given == value]
+    if all(value in one.run.named for one in own) and not any(_copied(value, one, goals) for one in own):
+        return False
     if all(_copied(value, one, goals) for one in own):
         return True
     id_like = any(map(str.isdigit, value))

@@ -124,9 +124,11 @@ def _names(key: str, words: Set[str], text: str) -> bool:
 
 
 def share_obeyed(runs: Iterable[Run], having: Set[str], asked: Sequence[Run]) -> float:
-    """How many have done since then what was asked for, but for those that had to be told. `asked`: in order."""
+    """How many do what is asked for, since it was first done or asked for, but for those that had to be told."""
+    runs = [run for run in runs if run.deeds]
     corrected = {run.name for run in asked} - having
-    since = [run.name in having for run in runs if run.at >= asked[0].at and run.name not in corrected]
+    begun = min(run.at for run in (*asked, *runs) if run in asked or run.name in having)
+    since = [run.name in having for run in runs if run.at >= begun and run.name not in corrected]
     return sum(since) / len(since) if since else 0.0
 
 
