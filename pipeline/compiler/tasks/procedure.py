@@ -75,7 +75,7 @@ def procedure(runs: Sequence[Run]) -> Procedure | None:
     found = [_step(each, runs, len(every_act), since, told) for each in every_act]
     often = [step for step in found if step.share >= _OFTEN]
     kept = [step for step in often if step.share >= MOST or not _unclear(step.template)]
-    steps = _in_order([step for step in kept if not _brings_trouble(step, kept, runs, options)], good)
+    steps = _in_order([step for step in kept if not _brings_trouble(step, kept, runs, options)], runs, options)
     if not any(step.share >= MOST for step in steps):
         return None
     for step in steps:
@@ -204,17 +204,21 @@ def _share_of(seen: Sequence[bool]) -> float:
     return sum(seen) / len(seen)
 
 
-def _in_order(steps: list[Step], good: Sequence[Run]) -> list[Step]:
-    """Each before those that it mostly comes before: over the runs that have both and in which nothing failed, for what
-    is done once more comes late; where these are too few, over all."""
-    smooth = {run.name for run in good if all(deed.ok is not False for deed in run.deeds)}
+def _in_order(steps: list[Step], runs: Sequence[Run], options: frozenset[str]) -> list[Step]:
+    """Each before those that it mostly comes before: over the good runs that have both and in which nothing failed, for
+    what is done once more comes late; where these are too few, over all good ones; else over all."""
+    smooth = {run.name for run in runs if run.good and all(deed.ok is not False for deed in run.deeds)}
     places = [{one.run.name: one.place for one in step.template.instances} for step in steps]
+    elsewhere = [one for run in runs if not run.good for one in last_of(run, options)]
+    others = [{one.run.name: one.place for one in elsewhere if step.template.covers(one.simple)} for step in steps]
     wins: Counter[int] = Counter()
     early: Counter[int] = Counter()
     for a, b in combinations(range(len(steps)), 2):
         both = places[a].keys() & places[b].keys()
         told = both & smooth if len(both & smooth) >= _FEW else both
         ahead = [places[a][run] < places[b][run] for run in told]
+        if not told:
+            ahead = [others[a][run] < others[b][run] for run in others[a].keys() & others[b].keys()]
         lead = 2 * sum(ahead) - len(ahead)
         wins[a] += (lead > 0) - (lead < 0)
         wins[b] += (lead < 0) - (lead > 0)

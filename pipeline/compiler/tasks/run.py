@@ -36,6 +36,7 @@ _WORD: Final = re.compile(r"[^\W\d_]+")
 _UNSPACED: Final = re.compile("[\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]+")
 _SPOKEN: Final = re.compile(r"\w\w+")
 _SPELT: Final = str.maketrans({"ä": "ae", "ö": "oe", "ü": "ue", "å": "aa", "æ": "ae", "ø": "oe"})
+_BEGINS: Final = re.compile(r"(\w*?[^\W_])[-_./:]\w")
 AROUND: Final = ".,!?:;()'\"`"
 
 
@@ -134,6 +135,16 @@ def spoken_words(texts: Iterable[str]) -> set[str]:
 
 def _plain(word: str) -> str:
     return "".join(c for c in unicodedata.normalize("NFKD", word) if not unicodedata.combining(c))
+
+
+def tokens(text: str) -> list[str]:
+    """As they are written, without the marks around them."""
+    return [token.strip(AROUND) for token in text.split()]
+
+
+def begins(values: Iterable[str]) -> set[str]:
+    """What stands before the first `-`, `_` and the like in values that have one."""
+    return {found[1] for value in values if (found := _BEGINS.match(value))}
 
 
 @remembered(16 * MB)

@@ -14,7 +14,7 @@ from pipeline.compiler import task_schema
 from pipeline.compiler.model import Extracted, Kind
 from pipeline.compiler.tasks import own_values
 from pipeline.compiler.tasks.likeness import known, tasks
-from pipeline.compiler.tasks.run import AROUND, MEANT, act_words, body, run_of, spoken_words, told
+from pipeline.compiler.tasks.run import MEANT, act_words, begins, body, run_of, spoken_words, told, tokens
 from pipeline.compiler.tasks.slots import SESSIONS
 from pipeline.contracts.event_types import Role
 from pipeline.contracts.evidence import Contribution, Pattern, Segment, SegmentOutcome, segment_rank
@@ -75,7 +75,7 @@ def group(contributions: Sequence[Contribution]) -> dict[Pattern, list[Contribut
     for names in tasks(runs):
         own = sorted((by_name[name] for name in names), key=in_time)
         task = _task(own[0])
-        found[Pattern(own_values.NAME, task)] = own
+        found[Pattern(own_values.NAME, task)] = sorted([*own, *meant.naming(own)], key=in_time)
         found[Pattern(task_schema.NAME, task)] = sorted([*own, *meant.by(own)], key=in_time)
     return found
 
@@ -94,9 +94,12 @@ class _Meant:
     def __init__(self, told: Sequence[Contribution]) -> None:
         self._told = told
         self._by_word: dict[str, list[int]] = defaultdict(list)
+        self._by_begin: dict[str, list[int]] = defaultdict(list)
         for number, c in enumerate(told):
             for word in spoken_words(c.body["told"]):
                 self._by_word[word].append(number)
+            for begin in begins(token for text in c.body["told"] for token in tokens(text)):
+                self._by_begin[begin].append(number)
 
     def by(self, runs: Sequence[Contribution]) -> list[Contribution]:
         """What has two words in common with something that was done in these runs."""
@@ -106,6 +109,11 @@ class _Meant:
             shared = Counter(number for word in act_words(act) for number in self._by_word.get(word, ()))
             found.update(number for number, words in shared.items() if words >= MEANT)
         return [self._told[number] for number in sorted(found)]
+
+    def naming(self, runs: Sequence[Contribution]) -> list[Contribution]:
+        """What names something that begins as a value of these runs does."""
+        values = begins(value for c in runs for value in run_of(c).values)
+        return [self._told[number] for number in sorted({n for begin in values for n in self._by_begin.get(begin, ())})]
 
 
 def _with_common_values(contributions: Sequence[Contribution], told: Sequence[Contribution]) -> Iterator[Contribution]:
@@ -144,7 +152,7 @@ def _whose(c: Contribution, known: bool) -> str:
 
 
 def _values_in(texts: Sequence[str]) -> set[str]:
-    return spoken_words(texts) | {token.strip(AROUND) for text in texts for token in text.split()}
+    return spoken_words(texts) | {token for text in texts for token in tokens(text)}
 
 
 def _task(first: Contribution) -> str:

@@ -189,10 +189,10 @@ def _by_chance(value: str, pairs: Pairs, goals: Goals) -> bool:
     """What each session took from a text before it is the same only by chance so far, unless users have told to give
     it."""
     own = [one for given, one in pairs if given == value]
-    if all(value in one.run.named for one in own) and not any(_copied(value, one, goals) for one in own):
-        return False
     if all(_copied(value, one, goals) for one in own):
         return True
+    if all(value in one.run.named for one in own):
+        return False
     id_like = any(map(str.isdigit, value))
     return id_like and all(value in one.deed.seen or within(value, goal_of(one.run)) for one in own)
 
@@ -214,6 +214,10 @@ def _cut(pairs: Pairs, separators: str) -> tuple[str, str, Pairs] | None:
 def common_start(values: Sequence[str]) -> str:
     first, last = min(values), max(values)
     return first[: next((i for i, (a, b) in enumerate(zip(first, last, strict=False)) if a != b), len(first))]
+
+
+def up_to_separator(text: str) -> str:
+    return _up_to(re.compile(f"[{re.escape(_SEPARATORS[-1])}]"), text)
 
 
 def _up_to(separator: re.Pattern[str], text: str) -> str:
