@@ -75,7 +75,7 @@ class Scored(msgspec.Struct, Generic[Source], frozen=True, gc=False):
         return self.parts.relevance
 
 
-_UNFIT: Final = 0.85
+_UNFIT: Final = 0.95
 _SAID: Final = 1.0
 
 
@@ -215,7 +215,7 @@ def _fits(values: Mapping[str, Bound]) -> dict[str, float]:
     claimed = len({word for each in values.values() for word in each.sure.values()})
     shares = {name: each.share(claimed) for name, each in values.items()}
     most = max(shares.values(), default=0.0)
-    return {name: 1 - _UNFIT * (most - share) for name, share in shares.items()}
+    return {name: 1 - _UNFIT * (most - share) / most if most else 1.0 for name, share in shares.items()}
 
 
 def _forbidden(ask: Asked, policies: Iterable[KnowledgeRecord]) -> list[tuple[str, frozenset[str]]]:
