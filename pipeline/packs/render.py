@@ -39,7 +39,9 @@ def artifact(source: Artifact, given: Mapping[str, str] = MappingProxyType({})) 
     kind = ARTIFACT_TYPES.get(source.artifact_type)
     content = source.content
     if given:
-        slots = {name: {**slot, "like": [given[name]]} if name in given else slot for name, slot in content["slots"].items()}
+        slots = {
+            name: {**slot, "like": [given[name]]} if name in given else slot for name, slot in content["slots"].items()
+        }
         content = {**content, "slots": slots}
     lines = [source.title, *(kind.lines(content) if kind else ())]
     return "\n".join(map(as_data, lines if len(lines) > 1 else [source.title, source.summary]))

@@ -42,8 +42,8 @@ from pipeline.retrieval.score import (
     shares,
 )
 from pipeline.retrieval.terms import terms
-from pipeline.retrieval.wording import nearness
 from pipeline.retrieval.times import Span, time_reference
+from pipeline.retrieval.wording import nearness
 
 LOW_RELEVANCE: Final = 0.1
 """Of the best match; what answers the query less is dropped."""
@@ -76,7 +76,6 @@ class Scored(msgspec.Struct, Generic[Source], frozen=True, gc=False):
 
 
 _UNFIT: Final = 0.95
-_SAID: Final = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,12 +176,20 @@ def _bound(ask: Asked, fetched: Fetched) -> dict[str, Bound]:
     return {each.artifact_id: bound(each.content, question) for each in procedures}
 
 
-def _wording(ask: Asked, artifacts: Sequence[Found[Artifact]]) -> dict[str, float]:
-    """Of procedures, as much as the best of them has by its terms for the one whose goals are nearest."""
-    procedures = [found for found in artifacts if found.source.artifact_type == task_schema.NAME]
-    most = max((found.bm25 for found in procedures), default=0)
-    near = nearness(ask.request.query, [found.source.content.get("goals", ()) for found in procedures])
-    return {found.source.artifact_id: most * share for found, share in zip(procedures, near, strict=True)}
+def _raw(ask: Asked, found: Sequence[Found[Artifact]], values: Mapping[str, Bound]) -> list[float]:
+    """As BM25 has it; of procedures with how near their goals are in words, and with how the question fits their slots,
+    both beside the best of them."""
+    procedures = [each for each in found if each.source.artifact_id in values]
+    own = [values[each.source.artifact_id] for each in procedures]
+    claimed = len({word for each in own for word in each.sure.values()})
+    fits = [each.share(claimed) for each in own]
+    best, most = max((each.bm25 for each in procedures), default=0), max(fits, default=0.0)
+    near = nearness(ask.request.query, [each.source.content.get("goals", ()) for each in procedures])
+    raised = {
+        each.source.artifact_id: (each.bm25 + best * share) * (1 - _UNFIT * (most - fit) / (most or 1.0))
+        for each, share, fit in zip(procedures, near, fits, strict=True)
+    }
+    return [raised.get(each.source.artifact_id, float(each.bm25)) for each in found]
 
 
 def _artifacts(ask: Asked, fetched: Fetched, values: Mapping[str, Bound]) -> tuple[Scored[Artifact], ...]:
@@ -193,12 +200,7 @@ def _artifacts(ask: Asked, fetched: Fetched, values: Mapping[str, Bound]) -> tup
     ]
     standing = ask.best(standing, ARTIFACTS)
     forbidden = _forbidden(ask, fetched.policies)
-    fits = _fits({found.source.artifact_id: values[found.source.artifact_id] for found, *_ in standing if found.source.artifact_id in values})
-    said = _wording(ask, [found for found, *_ in standing])
-    bests = [
-        (found.bm25 + _SAID * said.get(found.source.artifact_id, 0.0)) * fits.get(found.source.artifact_id, 1.0)
-        for found, *_ in standing
-    ]
+    bests = _raw(ask, [found for found, *_ in standing], values)
     highest, focus = max(bests, default=1.0), ask.focus
     scored = []
     for (found, barred, past), best in zip(standing, bests, strict=True):
@@ -208,14 +210,6 @@ def _artifacts(ask: Asked, fetched: Fetched, values: Mapping[str, Bound]) -> tup
         score = ask.score(parts, pattern, f"{source.title} {source.summary}")
         scored.append(Scored(source, parts, score, why, found.made, past))
     return tuple(scored)
-
-
-def _fits(values: Mapping[str, Bound]) -> dict[str, float]:
-    """By how much each procedure counts: those more that fit the values in the question."""
-    claimed = len({word for each in values.values() for word in each.sure.values()})
-    shares = {name: each.share(claimed) for name, each in values.items()}
-    most = max(shares.values(), default=0.0)
-    return {name: 1 - _UNFIT * (most - share) / most if most else 1.0 for name, share in shares.items()}
 
 
 def _forbidden(ask: Asked, policies: Iterable[KnowledgeRecord]) -> list[tuple[str, frozenset[str]]]:

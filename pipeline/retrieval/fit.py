@@ -44,6 +44,7 @@ class Question:
     def __init__(self, text: str, wishes: Sequence[str] = ()) -> None:
         self.written = _WRITTEN.findall(text)[:_WORDS]
         self.low = [word.casefold() for word in self.written]
+        self.looks = [_looks(word) for word in self.written]
         names = {word for word in self.low if len(word) > 1 and word not in STOP_WORDS and not _ID.search(word)}
         found: dict[str, set[tuple[str, str]]] = defaultdict(set)
         for wish in wishes:
@@ -58,7 +59,11 @@ class Question:
 
 
 def bound(content: Mapping[str, Any], question: Question) -> Bound:
-    slots = {name: slot["like"] for name, slot in content.get("slots", {}).items() if slot["source"] == "goal"}
+    slots = {
+        name: _values(tuple(slot["like"]))
+        for name, slot in content.get("slots", {}).items()
+        if slot["source"] == "goal"
+    }
     if not slots:
         return Bound({}, 1.0)
     around = _around(tuple(content.get("goals", ())))
@@ -78,17 +83,32 @@ def bound(content: Mapping[str, Any], question: Question) -> Bound:
     return Bound(sure, filled / len(slots))
 
 
-def _strength(question: Question, at: int, like: Sequence[str], around: frozenset[tuple[str, str]]) -> int:
+def _strength(question: Question, at: int, like: "_Values", around: frozenset[tuple[str, str]]) -> int:
     """0 where nothing tells that the word stands for the slot."""
-    word, (before, after) = question.low[at], question.beside(at)
-    if any(looks_like(value, word) for value in like):
+    if question.low[at] in like.names or question.looks[at] in like.looks:
+        before, after = question.beside(at)
         return 2 + any((before and before == b) or (after and after == a) for b, a in around)
-    return int(not any(map(_ID.search, like)) and not around.isdisjoint(question.heard.get(word, ())))
+    return int(not like.looks and not around.isdisjoint(question.heard.get(question.low[at], ())))
 
 
-def _unfilled(like: Sequence[str]) -> float:
+def _unfilled(like: "_Values") -> float:
     """A name that was never heard may stand there all the same; an id that looks otherwise is none."""
-    return 0.0 if any(map(_ID.search, like)) else _UNKNOWN
+    return 0.0 if like.looks else _UNKNOWN
+
+
+class _Values(NamedTuple):
+    names: frozenset[str]
+    looks: frozenset[str]
+
+
+@remembered(MB)
+def _values(like: tuple[str, ...]) -> _Values:
+    return _Values(frozenset(map(str.casefold, like)), frozenset(looks for each in like if (looks := _looks(each))))
+
+
+def _looks(word: str) -> str:
+    """How an id or a number looks; empty for other words."""
+    return "0" if word.isdecimal() else " ".join(shapes(word))
 
 
 @remembered(MB)
@@ -101,16 +121,3 @@ def _around(goals: tuple[str, ...]) -> Around:
             if piece[:1] == "<" and (before or after):
                 found[piece[1:-1]].add((before, after))
     return {name: frozenset(own) for name, own in found.items()}
-
-
-@remembered(2 * MB)
-def looks_like(value: str, word: str) -> bool:
-    """Whether a word is this value, or an id where the value says how ids look, with `x` and `0`."""
-    if value.casefold() == word.casefold():
-        return True
-    if not (_ID.search(value) and _ID.search(word)):
-        return False
-    if value.strip("0") == "" and word.isdecimal():
-        return True
-    looks = shapes(word)
-    return bool(looks) and shapes(value) == looks

@@ -124,7 +124,7 @@ def of_texts() -> dict[str, Callable[[str], Any]]:
     from pipeline.contracts.evidence import Segment, Step
     from pipeline.intake import echo, secret_rules
     from pipeline.packs import render, sameness, shown, strategies, tokens
-    from pipeline.retrieval import documents, plan, terms, times
+    from pipeline.retrieval import documents, fit, plan, terms, times, wording
     from pipeline.segments import commands, intent, lexicon, masking, places, segmenter, speakers, targets
     from pipeline.segments import naming as verbs
 
@@ -181,6 +181,11 @@ def of_texts() -> dict[str, Callable[[str], Any]]:
         "secret_rules.in_other_letters": lambda text: secret_rules.in_other_letters(
             text.encode(errors="surrogatepass")
         ),
+        "fit.bound": lambda text: fit.bound(
+            {"slots": {"a": {"source": "goal", "like": text.split()[:9]}}, "goals": [text, f"Take <a> {text}"]},
+            fit.Question(text, [text]),
+        ),
+        "wording.nearness": lambda text: wording.nearness(text, [[text], ["Take <a> home"]]),
         "shown.shown": lambda text: shown.shown(text, text),
         "strategies.favoured": lambda text: strategies.favoured({"terms": {"deploi": 0.5}}, 1.0, "p", text),
     }

@@ -45,7 +45,9 @@ def _statements(found: Procedure, contributions: Sequence[Contribution]) -> Iter
 def _told(values: Collection[str], contributions: Sequence[Contribution]) -> Iterator[tuple[str, Contribution]]:
     begin = up_to_separator(common_start(sorted(values))) if len(values) >= SESSIONS else ""
     for c in contributions if begin else ():
-        told = {token for text in c.body["told"] for token in tokens(text) if token.startswith(begin) and token != begin}
+        told = {
+            token for text in c.body["told"] for token in tokens(text) if token.startswith(begin) and token != begin
+        }
         if c.body["subject"] and not run_of(c).deeds and len(told) == 1:
             yield told.pop(), c
 

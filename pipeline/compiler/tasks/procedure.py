@@ -131,7 +131,9 @@ def _told_elsewhere(
     """What users have told to do, and what has worked, in no run that went well."""
     acts = [one for run in runs if not run.good for one in last_of(run, options)]
     new = [one for one in acts if not any(each.covers(one.simple) for each in known)]
-    return [each for each in templates(new, goals_said) if any(each.meant_by(text) for run in told for text in run.told)]
+    return [
+        each for each in templates(new, goals_said) if any(each.meant_by(text) for run in told for text in run.told)
+    ]
 
 
 def _step(template: Template, runs: Sequence[Run], among: int, since: Collection[int], told: Sequence[Run]) -> Step:

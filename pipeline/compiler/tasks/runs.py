@@ -14,7 +14,7 @@ from pipeline.compiler import task_schema
 from pipeline.compiler.model import Extracted, Kind
 from pipeline.compiler.tasks import own_values
 from pipeline.compiler.tasks.likeness import known, tasks
-from pipeline.compiler.tasks.run import MEANT, act_words, begins, body, run_of, spoken_words, told, tokens
+from pipeline.compiler.tasks.run import MEANT, act_words, begins, body, run_of, spoken_words, tokens, told
 from pipeline.compiler.tasks.slots import SESSIONS
 from pipeline.contracts.event_types import Role
 from pipeline.contracts.evidence import Contribution, Pattern, Segment, SegmentOutcome, segment_rank
