@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple
 
 from pipeline.contracts.limits import MB
 from pipeline.contracts.remembered import remembered
-from pipeline.retrieval.terms import STOP_WORDS, shapes
+from pipeline.retrieval.terms import STOP_WORDS, masks, shapes
 
 _WORDS: Final = 64
 """Of a question that are looked at."""
@@ -44,7 +44,7 @@ class Question:
     def __init__(self, text: str, wishes: Sequence[str] = ()) -> None:
         self.written = _WRITTEN.findall(text)[:_WORDS]
         self.low = [word.casefold() for word in self.written]
-        self.looks = [_looks(word) for word in self.written]
+        self.looks = [{_looks(word), " ".join(masks(word))} - {""} for word in self.written]
         names = {word for word in self.low if len(word) > 1 and word not in STOP_WORDS and not _ID.search(word)}
         found: dict[str, set[tuple[str, str]]] = defaultdict(set)
         for wish in wishes:
@@ -85,7 +85,7 @@ def bound(content: Mapping[str, Any], question: Question) -> Bound:
 
 def _strength(question: Question, at: int, like: "_Values", around: frozenset[tuple[str, str]]) -> int:
     """0 where nothing tells that the word stands for the slot."""
-    if question.low[at] in like.names or question.looks[at] in like.looks:
+    if question.low[at] in like.names or not like.looks.isdisjoint(question.looks[at]):
         before, after = question.beside(at)
         return 2 + any((before and before == b) or (after and after == a) for b, a in around)
     return int(not like.looks and not around.isdisjoint(question.heard.get(question.low[at], ())))

@@ -154,7 +154,7 @@ def of_texts() -> dict[str, Callable[[str], Any]]:
         places.name_parts, targets.names_in, speakers.speaker_of, lexicon.word_set, clauses.sentences,
         clauses.spelt_out, clauses.clauses, clauses.without_trail, forms.negation_first, naming.value_of,
         policies.policy,
-        claims.policy_claim, documents.is_courtesy, terms.words, terms.terms, terms.shapes, times.mention,
+        claims.policy_claim, documents.is_courtesy, terms.words, terms.terms, terms.shapes, terms.masks, times.mention,
         echo.own_words, commands.simple_commands, commands.wordlike, commands.is_option, commands.quoted,
         render.marked, sameness.mark, sameness.words, tokens.estimate,
     )  # fmt: skip
