@@ -4,7 +4,9 @@ Every token of form costs a token of memory, so there is no mark-up but the mark
 How an artifact's content reads, its type says.
 """
 
+from collections.abc import Mapping
 from functools import lru_cache
+from types import MappingProxyType
 from typing import Final, TypeVar
 
 from pydantic import BaseModel
@@ -32,9 +34,16 @@ def episode(document: Document) -> str:
     return f"{_day(document.at // _DAY_MS)} {as_data(said)}"
 
 
-def artifact(source: Artifact) -> str:
+def artifact(source: Artifact, given: Mapping[str, str] = MappingProxyType({})) -> str:
+    """`given`: what the question says of its slots."""
     kind = ARTIFACT_TYPES.get(source.artifact_type)
-    lines = [source.title, *(kind.lines(source.content) if kind else ())]
+    content = source.content
+    if given:
+        slots = {
+            name: {**slot, "like": [given[name]]} if name in given else slot for name, slot in content["slots"].items()
+        }
+        content = {**content, "slots": slots}
+    lines = [source.title, *(kind.lines(content) if kind else ())]
     return "\n".join(map(as_data, lines if len(lines) > 1 else [source.title, source.summary]))
 
 

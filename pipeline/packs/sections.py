@@ -126,7 +126,12 @@ def _compiled(view: View, section: Section) -> Iterator[Candidate]:
     """The artifacts whose type says that they belong there."""
     for scored in view.artifacts:
         if _section_of(scored.source.artifact_type) is section:
-            yield _artifact(section, scored, shown.kept(scored.made, shown.artifact, scored.source))
+            given = view.bound.get(scored.source.artifact_id)
+            if given is not None and (given.sure):
+                told = shown.artifact(scored.source, given.sure)
+            else:
+                told = shown.kept(scored.made, shown.artifact, scored.source)
+            yield _artifact(section, scored, told)
 
 
 def _section_of(artifact_type: str) -> Section | None:

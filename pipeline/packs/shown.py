@@ -4,7 +4,8 @@ Enters: a source, and what was made of it before. Leaves: the text of its entry 
 whether another one says the same. Nothing fails.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import TypeVar
 
 import msgspec
@@ -38,8 +39,8 @@ def episode(source: Document) -> Shown:
     return shown(render.episode(source), source.text)
 
 
-def artifact(source: Artifact) -> Shown:
-    text = render.artifact(source)
+def artifact(source: Artifact, given: Mapping[str, str] = MappingProxyType({})) -> Shown:
+    text = render.artifact(source, given)
     return shown(text, text)
 
 

@@ -8,6 +8,7 @@ import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Final, Generic, TypeVar
 
 import msgspec
@@ -24,7 +25,7 @@ from pipeline.packs.candidates import Bar
 from pipeline.packs.hints import workflow_hints
 from pipeline.packs.strategies import Priors, favoured, weights_of
 from pipeline.retrieval.documents import Document
-from pipeline.retrieval.fit import fit
+from pipeline.retrieval.fit import WISHES, Bound, Question, bound
 from pipeline.retrieval.plan import ARTIFACTS, CORRECTIONS, EPISODES, KNOWLEDGE, POLICIES
 from pipeline.retrieval.request import PackRequest
 from pipeline.retrieval.rerank import reranked
@@ -40,8 +41,9 @@ from pipeline.retrieval.score import (
     knowledge_components,
     shares,
 )
-from pipeline.retrieval.terms import shapes, terms
+from pipeline.retrieval.terms import terms
 from pipeline.retrieval.times import Span, time_reference
+from pipeline.retrieval.wording import nearness
 
 LOW_RELEVANCE: Final = 0.1
 """Of the best match; what answers the query less is dropped."""
@@ -73,8 +75,7 @@ class Scored(msgspec.Struct, Generic[Source], frozen=True, gc=False):
         return self.parts.relevance
 
 
-_UNFIT: Final = 0.3
-_WORD: Final = re.compile(r"[\w-]+")
+_UNFIT: Final = 0.95
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,6 +128,8 @@ class View:
     hints: WorkflowHints | None
     precedents: Mapping[str, str]
     """Contributions that hints name, and the session of each."""
+    bound: Mapping[str, Bound]
+    """By procedure what the question says of its slots."""
 
 
 def asked(request: PackRequest, fetched: Fetched) -> Asked:
@@ -143,7 +146,8 @@ def asked(request: PackRequest, fetched: Fetched) -> Asked:
 
 
 def view(ask: Asked, fetched: Fetched) -> View:
-    artifacts = _artifacts(ask, fetched)
+    values = _bound(ask, fetched)
+    artifacts = _artifacts(ask, fetched, values)
     shown = [
         found
         for found in artifacts
@@ -162,10 +166,33 @@ def view(ask: Asked, fetched: Fetched) -> View:
     known = _known(ask, fetched)
     told = (found.source for found in others)
     precedents = {one.contribution_id: one.session_id for one in told if one.contribution_id in named}
-    return View(artifacts, _episodes(ask, fetched, _outdated(ask, known)), known, schema, hints, precedents)
+    return View(artifacts, _episodes(ask, fetched, _outdated(ask, known)), known, schema, hints, precedents, values)
 
 
-def _artifacts(ask: Asked, fetched: Fetched) -> tuple[Scored[Artifact], ...]:
+def _bound(ask: Asked, fetched: Fetched) -> dict[str, Bound]:
+    procedures = [found.source for found in fetched.artifacts if found.source.artifact_type == task_schema.NAME]
+    wishes = (found.source.text for found in fetched.episodes if found.source.actor == "user")
+    question = Question(ask.request.query, list(islice(wishes, WISHES)) if procedures else ())
+    return {each.artifact_id: bound(each.content, question) for each in procedures}
+
+
+def _raw(ask: Asked, found: Sequence[Found[Artifact]], values: Mapping[str, Bound]) -> list[float]:
+    """As BM25 has it; of procedures with how near their goals are in words, and with how the question fits their slots,
+    both beside the best of them."""
+    procedures = [each for each in found if each.source.artifact_id in values]
+    own = [values[each.source.artifact_id] for each in procedures]
+    claimed = len({word for each in own for word in each.sure.values()})
+    fits = [each.share(claimed) for each in own]
+    best, most = max((each.bm25 for each in procedures), default=0), max(fits, default=0.0)
+    near = nearness(ask.request.query, [each.source.content.get("goals", ()) for each in procedures])
+    raised = {
+        each.source.artifact_id: (each.bm25 + best * share) * (1 - _UNFIT * (most - fit) / (most or 1.0))
+        for each, share, fit in zip(procedures, near, fits, strict=True)
+    }
+    return [raised.get(each.source.artifact_id, float(each.bm25)) for each in found]
+
+
+def _artifacts(ask: Asked, fetched: Fetched, values: Mapping[str, Bound]) -> tuple[Scored[Artifact], ...]:
     standing = [
         (found, _artifact_barred(ask, found, status), status is not Status.ACTIVE)
         for found, status in _statuses(ask, fetched.artifacts)
@@ -173,8 +200,7 @@ def _artifacts(ask: Asked, fetched: Fetched) -> tuple[Scored[Artifact], ...]:
     ]
     standing = ask.best(standing, ARTIFACTS)
     forbidden = _forbidden(ask, fetched.policies)
-    fits = _fits(ask, [found.source for found, *_ in standing])
-    bests = [found.bm25 * fit for (found, *_), fit in zip(standing, fits, strict=True)]
+    bests = _raw(ask, [found for found, *_ in standing], values)
     highest, focus = max(bests, default=1.0), ask.focus
     scored = []
     for (found, barred, past), best in zip(standing, bests, strict=True):
@@ -184,18 +210,6 @@ def _artifacts(ask: Asked, fetched: Fetched) -> tuple[Scored[Artifact], ...]:
         score = ask.score(parts, pattern, f"{source.title} {source.summary}")
         scored.append(Scored(source, parts, score, why, found.made, past))
     return tuple(scored)
-
-
-def _fits(ask: Asked, artifacts: Sequence[Artifact]) -> list[float]:
-    """By how much each counts: of procedures those more that fit the values in the question."""
-    words, looks = set(_WORD.findall(ask.request.query.casefold())), set(shapes(ask.request.query))
-    told = [fit(each.content.get("slots", {}), words, looks) for each in artifacts]
-    procedures = [told[i] for i, each in enumerate(artifacts) if each.artifact_type == task_schema.NAME]
-    most = max(procedures, default=0.0)
-    return [
-        1 - _UNFIT * (most - share) if each.artifact_type == task_schema.NAME else 1.0
-        for each, share in zip(artifacts, told, strict=True)
-    ]
 
 
 def _forbidden(ask: Asked, policies: Iterable[KnowledgeRecord]) -> list[tuple[str, frozenset[str]]]:

@@ -1,34 +1,123 @@
 """How well a question and what a procedure has to be told fit each other. Pure; nothing fails.
 
-Enters: a question's words and the shapes of its ids, and a procedure's slots. Leaves: which share of the values that
-come from the wish the question seems to hold, times which share of its ids the procedure takes; 0 to 1.
+Enters: a question as it is written, and a procedure's slots and goals. Leaves: which of the question's words stand for
+which slots, and how far the slots are filled. A word fills a slot if it is one of its values or looks like its ids, or
+if an earlier wish has it between the same words as a goal has the slot.
 """
 
-from collections.abc import Collection, Mapping
-from typing import Any, Final
+import re
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, NamedTuple
 
 from pipeline.contracts.limits import MB
 from pipeline.contracts.remembered import remembered
-from pipeline.retrieval.terms import shapes
+from pipeline.retrieval.terms import STOP_WORDS, masks, shapes
 
+_WORDS: Final = 64
+"""Of a question that are looked at."""
+WISHES: Final = 64
 _UNKNOWN: Final = 0.5
+_WRITTEN: Final = re.compile(r"[^\W_](?:[\w./:@+-]*\w)?")
+_PIECES: Final = re.compile(rf"<[^<>]*>|{_WRITTEN.pattern}")
+_ID: Final = re.compile(r"\d")
 
 
-def fit(slots: Mapping[str, Any], words: Collection[str], looks: Collection[str]) -> float:
-    """`words` in lower case, `looks` as `retrieval.terms.shapes` has them."""
-    needed = [slot["like"] for slot in slots.values() if slot["source"] == "goal"]
-    held = sum(_held(like, words, looks) for like in needed) / len(needed) if needed else 1.0
-    taken = {look for like in needed for value in like for look in _looks(value)}
-    return held * (sum(look in taken for look in looks) / len(looks) if looks else 1.0)
+class Bound(NamedTuple):
+    sure: Mapping[str, str]
+    """By slot the word that memory knows as its value, or as an id that looks like its."""
+    filled: float
+    """Of the slots, 0 to 1; what has none is filled."""
+
+    def share(self, claimed: int) -> float:
+        """How well it fits, where the procedures together are sure of so many of the question's words."""
+        return self.filled * (len(self.sure) / claimed if claimed else 1.0)
 
 
-def _held(like: Collection[str], words: Collection[str], looks: Collection[str]) -> float:
-    """A name that is in no list may be one all the same; an id that looks otherwise is none."""
-    if any(value.casefold() in words or not _looks(value).isdisjoint(looks) for value in like):
-        return 1.0
-    return 0.0 if any(map(_looks, like)) else _UNKNOWN
+Around = Mapping[str, frozenset[tuple[str, str]]]
+"""By word what has stood before and after it; at an end nothing."""
+
+
+class Question:
+    """A question's words as they are written, and between which words earlier wishes had them."""
+
+    def __init__(self, text: str, wishes: Sequence[str] = ()) -> None:
+        self.written = _WRITTEN.findall(text)[:_WORDS]
+        self.low = [word.casefold() for word in self.written]
+        self.looks = [{_looks(word), " ".join(masks(word))} - {""} for word in self.written]
+        names = {word for word in self.low if len(word) > 1 and word not in STOP_WORDS and not _ID.search(word)}
+        found: dict[str, set[tuple[str, str]]] = defaultdict(set)
+        for wish in wishes:
+            said = ["", *(word.casefold() for word in _WRITTEN.findall(wish)[:_WORDS]), ""]
+            for i in range(1, len(said) - 1):
+                if said[i] in names:
+                    found[said[i]].add((said[i - 1], said[i + 1]))
+        self.heard = found
+
+    def beside(self, at: int) -> tuple[str, str]:
+        return self.low[at - 1] if at else "", self.low[at + 1] if at + 1 < len(self.low) else ""
+
+
+def bound(content: Mapping[str, Any], question: Question) -> Bound:
+    slots = {
+        name: _values(tuple(slot["like"]))
+        for name, slot in content.get("slots", {}).items()
+        if slot["source"] == "goal"
+    }
+    if not slots:
+        return Bound({}, 1.0)
+    around = _around(tuple(content.get("goals", ())))
+    pairs = sorted(
+        (-strength, at, place, name)
+        for place, (name, like) in enumerate(slots.items())
+        for at in range(len(question.written))
+        if (strength := _strength(question, at, like, around.get(name, frozenset())))
+    )
+    sure: dict[str, str] = {}
+    taken: set[int] = set()
+    for _, at, _, name in pairs:
+        if at not in taken and name not in sure:
+            taken.add(at)
+            sure[name] = question.written[at]
+    filled = sum(1.0 if name in sure else _unfilled(like) for name, like in slots.items())
+    return Bound(sure, filled / len(slots))
+
+
+def _strength(question: Question, at: int, like: "_Values", around: frozenset[tuple[str, str]]) -> int:
+    """0 where nothing tells that the word stands for the slot."""
+    if question.low[at] in like.names or not like.looks.isdisjoint(question.looks[at]):
+        before, after = question.beside(at)
+        return 2 + any((before and before == b) or (after and after == a) for b, a in around)
+    return int(not like.looks and not around.isdisjoint(question.heard.get(question.low[at], ())))
+
+
+def _unfilled(like: "_Values") -> float:
+    """A name that was never heard may stand there all the same; an id that looks otherwise is none."""
+    return 0.0 if like.looks else _UNKNOWN
+
+
+class _Values(NamedTuple):
+    names: frozenset[str]
+    looks: frozenset[str]
 
 
 @remembered(MB)
-def _looks(value: str) -> frozenset[str]:
-    return frozenset(shapes(value))
+def _values(like: tuple[str, ...]) -> _Values:
+    return _Values(frozenset(map(str.casefold, like)), frozenset(looks for each in like if (looks := _looks(each))))
+
+
+def _looks(word: str) -> str:
+    """How an id or a number looks; empty for other words."""
+    return "0" if word.isdecimal() else " ".join(shapes(word))
+
+
+@remembered(MB)
+def _around(goals: tuple[str, ...]) -> Around:
+    """By slot between which words it stands in the goals."""
+    found: dict[str, set[tuple[str, str]]] = defaultdict(set)
+    for goal in goals:
+        pieces = ["", *(piece if piece[0] == "<" else piece.casefold() for piece in _PIECES.findall(goal)), ""]
+        for before, piece, after in zip(pieces, pieces[1:], pieces[2:], strict=False):
+            if piece[:1] == "<" and (before or after):
+                found[piece[1:-1]].add((before, after))
+    return {name: frozenset(own) for name, own in found.items()}

@@ -12,7 +12,7 @@ from pipeline.contracts.pack import Past, QueryClassification
 from pipeline.retrieval.documents import label
 from pipeline.retrieval.related import Related, related
 from pipeline.retrieval.request import Lineage, PackRequest
-from pipeline.retrieval.terms import shapes, stems, words
+from pipeline.retrieval.terms import masks, shapes, stems, words
 from pipeline.retrieval.times import mention
 from pipeline.retrieval.vectors import Embed, Vector, vector
 
@@ -100,7 +100,7 @@ def plan(request: PackRequest, embed: Embed | None = None) -> Plan:
     return Plan(
         request,
         asked,
-        tuple(sorted(set(shapes(request.query)))[:QUERY_TERMS]),
+        tuple(sorted({*shapes(request.query), *masks(request.query)})[:QUERY_TERMS]),
         classify(request.query, found),
         related(asked),
         artifacts=ARTIFACTS if as_of is None else LOOKED_AT,

@@ -79,11 +79,19 @@ def shapes(text: str) -> list[str]:
     return [f"={_shape(found)}" for found in _TOKEN.findall(text) if _IS_ID.match(found)]
 
 
+def masks(text: str) -> list[str]:
+    """Likewise, as where it is not shown how they begin: `=xxx-0000`."""
+    return [f"={_mask(found)}" for found in _TOKEN.findall(text) if _IS_ID.match(found)]
+
+
 def _shape(written: str) -> str:
-    begins, rest = _BEGINS.match(written), written
+    begins = _BEGINS.match(written)
     kept = begins[0] if begins is not None else ""
-    rest = written[len(kept) :][:_WORD_CHARACTERS]
-    return kept.casefold()[:_WORD_CHARACTERS] + "".join("0" if c.isdigit() else "x" if c.isalpha() else c for c in rest)
+    return kept.casefold()[:_WORD_CHARACTERS] + _mask(written[len(kept) :])
+
+
+def _mask(written: str) -> str:
+    return "".join("0" if c.isdigit() else "x" if c.isalpha() else c for c in written[:_WORD_CHARACTERS])
 
 
 def _runs(text: str) -> list[str]:

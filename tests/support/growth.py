@@ -125,7 +125,7 @@ def of_texts() -> dict[str, Callable[[str], Any]]:
     from pipeline.contracts.evidence import Segment, Step
     from pipeline.intake import echo, secret_rules
     from pipeline.packs import render, sameness, shown, strategies, tokens
-    from pipeline.retrieval import documents, plan, terms, times
+    from pipeline.retrieval import documents, fit, plan, terms, times, wording
     from pipeline.segments import commands, intent, lexicon, masking, places, segmenter, speakers, targets
     from pipeline.segments import naming as verbs
 
@@ -155,7 +155,7 @@ def of_texts() -> dict[str, Callable[[str], Any]]:
         places.name_parts, targets.names_in, speakers.speaker_of, lexicon.word_set, clauses.sentences,
         clauses.spelt_out, clauses.clauses, clauses.without_trail, forms.negation_first, naming.value_of,
         policies.policy, normal.words_within, normal.family, updates.updates,
-        claims.policy_claim, documents.is_courtesy, terms.words, terms.terms, terms.shapes, times.mention,
+        claims.policy_claim, documents.is_courtesy, terms.words, terms.terms, terms.shapes, terms.masks, times.mention,
         echo.own_words, commands.simple_commands, commands.wordlike, commands.is_option, commands.quoted,
         render.marked, sameness.mark, sameness.words, tokens.estimate,
     )  # fmt: skip
@@ -195,6 +195,11 @@ def of_texts() -> dict[str, Callable[[str], Any]]:
         "secret_rules.in_other_letters": lambda text: secret_rules.in_other_letters(
             text.encode(errors="surrogatepass")
         ),
+        "fit.bound": lambda text: fit.bound(
+            {"slots": {"a": {"source": "goal", "like": text.split()[:9]}}, "goals": [text, f"Take <a> {text}"]},
+            fit.Question(text, [text]),
+        ),
+        "wording.nearness": lambda text: wording.nearness(text, [[text], ["Take <a> home"]]),
         "shown.shown": lambda text: shown.shown(text, text),
         "strategies.favoured": lambda text: strategies.favoured({"terms": {"deploi": 0.5}}, 1.0, "p", text),
     }

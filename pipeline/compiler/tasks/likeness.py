@@ -3,7 +3,8 @@ done (`tasks.run`). Out: the runs of each task.
 
 Of the set of runs alone: no list of verbs, no order of arrival. A run points to the most typical of those like it; what
 is reached that way is a cluster. Then clusters alike become one, and each run goes to the cluster that it is most like.
-Two runs that both did something and share nothing of it are never one, whatever was said. Nothing fails.
+Two runs that both did something and share nothing of it are never one, whatever was said. Where one cluster ends before
+another begins, and either is most like the other, the task is done otherwise since then. Nothing fails.
 """
 
 from collections import Counter, defaultdict
@@ -21,6 +22,8 @@ _GOAL: Final = 0.3  # the weight of what was said beside what was done
 _COMMON_SAID: Final = 0.25  # a cluster has the features that so many of its runs have
 _COMMON_DONE: Final = 0.5
 _ROUNDS: Final = 3
+_SEVERAL: Final = 3  # runs that went well, of a cluster that has an end and a beginning
+_SUCCEEDS: Final = 0.15  # of what was done; mutual neighbours that never overlap in time are seldom two tasks
 _LEAST_WEIGHT: Final = 0.25
 _TELLING: Final = 0.25  # of the heaviest feature's weight
 
@@ -34,6 +37,8 @@ class Known(NamedTuple):
     rank: int
     said: frozenset[str]
     done: frozenset[str]
+    at: int | None = None
+    """When it was done, if it went well."""
 
 
 class _Side(NamedTuple):
@@ -51,8 +56,8 @@ class _Cluster(NamedTuple):
     rank: int
 
 
-def known(name: str, rank: int, said: Iterable[str], done: Iterable[str]) -> Known:
-    return Known(name, rank, frozenset(f"s {f}" for f in said), frozenset(f"d {f}" for f in done))
+def known(name: str, rank: int, said: Iterable[str], done: Iterable[str], at: int | None = None) -> Known:
+    return Known(name, rank, frozenset(f"s {f}" for f in said), frozenset(f"d {f}" for f in done), at)
 
 
 def tasks(runs: Sequence[Known]) -> list[list[str]]:
@@ -81,10 +86,38 @@ class _Likeness:
             clusters = self._clusters(label)
             index = _index(clusters)
             label = [self._best(side, clusters, index, own) for side, own in zip(self.sides, label, strict=True)]
+        clusters = self._clusters(label)
+        root = self._succeeded(clusters, label)
         found: dict[int, list[str]] = defaultdict(list)
         for run, c in zip(self.runs, label, strict=True):
-            found[c].append(run.name)
+            found[root.get(c, c)].append(run.name)
         return list(found.values())
+
+    def _succeeded(self, clusters: Mapping[int, _Cluster], label: Sequence[int]) -> dict[int, int]:
+        """By a cluster that goes on where another one ends: the first of them."""
+        times: dict[int, list[int]] = defaultdict(list)
+        for run, c in zip(self.runs, label, strict=True):
+            if run.at is not None:
+                times[c].append(run.at)
+        several = {c: clusters[c] for c, own in times.items() if len(own) >= _SEVERAL}
+        index: dict[str, list[int]] = defaultdict(list)
+        for c, one in sorted(several.items()):
+            for f in one.side.done:
+                index[f].append(c)
+        nearest = {}
+        for c, one in several.items():
+            telling = [(weight, f) for f, weight in one.side.done.items() if len(index[f]) <= _LISTED]
+            near = (d for d in _candidates(telling, index) if d != c)
+            likes = ((round(_done_alike(one.side, several[d].side), 6), -d) for d in near)
+            like, below = max(likes, default=(0.0, 0))
+            if like >= _SUCCEEDS:
+                nearest[c] = -below
+        root: dict[int, int] = {}
+        for c in sorted(nearest, key=lambda each: (times[each][0], each)):
+            d = nearest[c]
+            if nearest.get(d) == c and max(times[d]) < min(times[c]):
+                root[c] = root.get(d, d)
+        return root
 
     def _side(self, said: Iterable[str], done: Iterable[str], did: bool) -> _Side:
         a = {f: self.weight[f] for f in said if f in self.weight}
@@ -158,6 +191,11 @@ def _likeness(a: _Side, b: _Side) -> float:
     if not common:
         return _GOAL * goal if a.did or b.did else goal
     return _GOAL * goal + (1 - _GOAL) * common / (a.done_weight + b.done_weight - common)
+
+
+def _done_alike(a: _Side, b: _Side) -> float:
+    common = _common(a.done, b.done)
+    return common / (a.done_weight + b.done_weight - common) if common else 0.0
 
 
 def _common(a: Weights, b: Weights) -> float:

@@ -1,16 +1,18 @@
 """own_value: what a task takes that depends on whom it is done for, such as somebody's home depot or cost centre.
 
-Of the runs of one task: for each slot whose value is its user's own, each user's value by the last run that had one.
-Nothing fails.
+Of the runs of one task, and of what users told apart from them: for each slot whose value is its user's own, each
+user's value by the last run that had one, or text that named the only one that looks like those of others, such as
+`depot-larch`. Nothing fails.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import Final
 
 from pipeline.compiler.knowledge.model import KnowledgeKind, Statement, sureness
 from pipeline.compiler.model import nothing
 from pipeline.compiler.tasks.procedure import Procedure, procedure
-from pipeline.compiler.tasks.run import run_of
+from pipeline.compiler.tasks.run import run_of, tokens
+from pipeline.compiler.tasks.slots import SESSIONS, common_start, up_to_separator
 from pipeline.contracts.evidence import Contribution
 from pipeline.contracts.knowledge import Kind, Memory
 
@@ -18,7 +20,7 @@ NAME: Final = "own_value"
 
 
 def state(contributions: Sequence[Contribution], _: Sequence[Contribution] = ()) -> list[Statement]:
-    found = procedure([run_of(c) for c in contributions])
+    found = procedure([run for run in map(run_of, contributions) if run.deeds])
     return [] if found is None else list(_statements(found, contributions))
 
 
@@ -31,10 +33,23 @@ def _statements(found: Procedure, contributions: Sequence[Contribution]) -> Iter
         for value, one in sorted(group[0].pairs, key=lambda pair: (pair[1].run.at, pair[1].run.name)):
             if one.run.subject:
                 said.setdefault(one.run.subject, []).append((value, by_run[one.run.session, one.run.name]))
+        for value, c in _told({value for own in said.values() for value, _ in own}, contributions):
+            said.setdefault(c.body["subject"], []).append((value, c))
         for subject, own in sorted(said.items()):
+            own.sort(key=lambda pair: (pair[1].first_at, pair[1].contribution_id))
             last = own[-1][0]
             sources = [c for value, c in own if value == last]
             yield _statement(name, subject, last, sources)
+
+
+def _told(values: Collection[str], contributions: Sequence[Contribution]) -> Iterator[tuple[str, Contribution]]:
+    begin = up_to_separator(common_start(sorted(values))) if len(values) >= SESSIONS else ""
+    for c in contributions if begin else ():
+        told = {
+            token for text in c.body["told"] for token in tokens(text) if token.startswith(begin) and token != begin
+        }
+        if c.body["subject"] and not run_of(c).deeds and len(told) == 1:
+            yield told.pop(), c
 
 
 def _statement(name: str, subject: str, value: str, sources: Sequence[Contribution]) -> Statement:

@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 from pipeline.compiler.tasks.goals import goals
 from pipeline.compiler.tasks.remedies import Remedy, remedies
 from pipeline.compiler.tasks.run import Deed, Run
-from pipeline.compiler.tasks.slots import Instance, Slot, common_start, goal_of, unified
+from pipeline.compiler.tasks.slots import Goals, Instance, Slot, common_start, goal_of, unified
 from pipeline.compiler.tasks.templates import Template, share_obeyed, switches, templates, with_told_options
 from pipeline.compiler.tasks.turning import share_now, turned
 from pipeline.segments.commands import Simple, within, wordlike
@@ -25,6 +25,7 @@ _WORSE: Final = 0.3
 _FEW: Final = 2
 _PART: Final = 100  # simple commands of one line, by their place
 _SHAPES: Final = 2
+_LONGEST: Final = 40  # of a longer value its looks say nothing
 _SHOWN_FROM: Final = 3  # values of so many sessions show what they begin with
 _DIGIT: Final = re.compile(r"\d")
 _LETTER: Final = re.compile(r"[^\W\d_]")
@@ -54,7 +55,7 @@ class Procedure(NamedTuple):
         group = self.slots[name]
         if group[0].source == "user":
             return []
-        values = sorted({value for slot in group for value, _ in slot.pairs if _DIGIT.search(value)})
+        values = sorted({v for slot in group for v, _ in slot.pairs if _DIGIT.search(v) and len(v) <= _LONGEST})
         choices = next((slot.choices for slot in group if slot.choices), ())
         if choices and not values:
             return list(choices)
@@ -70,11 +71,12 @@ def procedure(runs: Sequence[Run]) -> Procedure | None:
     acts = [instance for run in good for instance in last_of(run, options)]
     told = [run for run in runs if run.told]
     every_act = [with_told_options(each, told, goals_said) for each in templates(acts, goals_said)]
+    every_act += _told_elsewhere(runs, told, every_act, options, goals_said)
     since = _since_something_ended(every_act, runs, options) | _since_given_up(every_act, good)
-    found = [_step(each, good, len(every_act), since, told) for each in every_act]
+    found = [_step(each, runs, len(every_act), since, told) for each in every_act]
     often = [step for step in found if step.share >= _OFTEN]
     kept = [step for step in often if step.share >= MOST or not _unclear(step.template)]
-    steps = _in_order([step for step in kept if not _brings_trouble(step, kept, runs, options)], good)
+    steps = _in_order([step for step in kept if not _brings_trouble(step, kept, runs, options)], runs, options)
     if not any(step.share >= MOST for step in steps):
         return None
     for step in steps:
@@ -124,16 +126,28 @@ def _head(simple: Simple, seen: frozenset[str], goal: str) -> tuple[str, ...]:
     return (simple.program, *named)
 
 
-def _step(template: Template, good: Sequence[Run], among: int, since: Collection[int], told: Sequence[Run]) -> Step:
+def _told_elsewhere(
+    runs: Sequence[Run], told: Sequence[Run], known: Sequence[Template], options: frozenset[str], goals_said: Goals
+) -> list[Template]:
+    """What users have told to do, and what has worked, in no run that went well."""
+    acts = [one for run in runs if not run.good for one in last_of(run, options)]
+    new = [one for one in acts if not any(each.covers(one.simple) for each in known)]
+    return [
+        each for each in templates(new, goals_said) if any(each.meant_by(text) for run in told for text in run.told)
+    ]
+
+
+def _step(template: Template, runs: Sequence[Run], among: int, since: Collection[int], told: Sequence[Run]) -> Step:
     """What users have told to do, and what has been done since then, is a step however seldom that was; what they spoke
     of and nobody has done since then is none."""
+    good = [run for run in runs if run.good]
     having = {one.run.name for one in template.instances}
     told = [run for run in told if any(map(template.meant_by, run.told))]
     spoken_of = {sum(run.at < each.at for run in good) for each in told}
     share = share_now([run.name in having for run in good], among, {*since, *spoken_of})
     if not told:
         return Step(template, share, told=False)
-    now = share_obeyed(good, having, told)
+    now = share_obeyed(runs, having, told)
     return Step(template, max(share, now), told=now >= _OFTEN)
 
 
@@ -193,17 +207,21 @@ def _share_of(seen: Sequence[bool]) -> float:
     return sum(seen) / len(seen)
 
 
-def _in_order(steps: list[Step], good: Sequence[Run]) -> list[Step]:
-    """Each before those that it mostly comes before: over the runs that have both and in which nothing failed, for what
-    is done once more comes late; where these are too few, over all."""
-    smooth = {run.name for run in good if all(deed.ok is not False for deed in run.deeds)}
+def _in_order(steps: list[Step], runs: Sequence[Run], options: frozenset[str]) -> list[Step]:
+    """Each before those that it mostly comes before: over the good runs that have both and in which nothing failed, for
+    what is done once more comes late; where these are too few, over all good ones; else over all."""
+    smooth = {run.name for run in runs if run.good and all(deed.ok is not False for deed in run.deeds)}
     places = [{one.run.name: one.place for one in step.template.instances} for step in steps]
+    elsewhere = [one for run in runs if not run.good for one in last_of(run, options)]
+    others = [{one.run.name: one.place for one in elsewhere if step.template.covers(one.simple)} for step in steps]
     wins: Counter[int] = Counter()
     early: Counter[int] = Counter()
     for a, b in combinations(range(len(steps)), 2):
         both = places[a].keys() & places[b].keys()
         told = both & smooth if len(both & smooth) >= _FEW else both
         ahead = [places[a][run] < places[b][run] for run in told]
+        if not told:
+            ahead = [others[a][run] < others[b][run] for run in others[a].keys() & others[b].keys()]
         lead = 2 * sum(ahead) - len(ahead)
         wins[a] += (lead > 0) - (lead < 0)
         wins[b] += (lead < 0) - (lead > 0)

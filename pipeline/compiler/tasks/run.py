@@ -36,6 +36,7 @@ _WORD: Final = re.compile(r"[^\W\d_]+")
 _UNSPACED: Final = re.compile("[\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]+")
 _SPOKEN: Final = re.compile(r"\w\w+")
 _SPELT: Final = str.maketrans({"ä": "ae", "ö": "oe", "ü": "ue", "å": "aa", "æ": "ae", "ø": "oe"})
+_BEGINS: Final = re.compile(r"(\w*?[^\W_])[-_./:]\w")
 AROUND: Final = ".,!?:;()'\"`"
 
 
@@ -70,6 +71,9 @@ class Run(NamedTuple):
     """Values of it that are no single person's: two of the tenant's subjects have used or named them."""
     named: frozenset[str] = frozenset()
     """Of these the ones that somebody has named when telling what to do."""
+    wished: frozenset[str] = frozenset()
+    """Values of it that the wishes of two sessions hold, and that nobody has told about themselves: anybody could ask
+    for them, but one may have had a habit of it."""
 
     @property
     def values(self) -> set[str]:
@@ -121,9 +125,26 @@ def _told(steps: Sequence[Step], first: int) -> list[str]:
 
 
 def spoken_words(texts: Iterable[str]) -> set[str]:
-    """In lower case, and as who has no other letters writes them: `rücksprache`, `ruecksprache`."""
+    """In lower case, with the parts of `snake_case`, and as who has no other letters writes them: `rücksprache`,
+    `ruecksprache`; `identité`, `identite`."""
     words = {word for text in texts for word in _SPOKEN.findall(text.casefold())}
-    return words | {word.translate(_SPELT) for word in words if not word.isascii()}
+    words |= {part for word in words if "_" in word for part in word.split("_") if len(part) > 1}
+    other = [word for word in words if not word.isascii()]
+    return words | {word.translate(_SPELT) for word in other} | set(map(_plain, other))
+
+
+def _plain(word: str) -> str:
+    return "".join(c for c in unicodedata.normalize("NFKD", word) if not unicodedata.combining(c))
+
+
+def tokens(text: str) -> list[str]:
+    """As they are written, without the marks around them."""
+    return [token.strip(AROUND) for token in text.split()]
+
+
+def begins(values: Iterable[str]) -> set[str]:
+    """What stands before the first `-`, `_` and the like in values that have one."""
+    return {found[1] for value in values if (found := _BEGINS.match(value))}
 
 
 @remembered(16 * MB)
@@ -175,6 +196,7 @@ def run_of(contribution: Contribution) -> Run:
         tuple(text.casefold() for text in body.get("told", ())),
         frozenset(body.get("common", ())),
         frozenset(body.get("named", ())),
+        frozenset(body.get("wished", ())),
     )
 
 

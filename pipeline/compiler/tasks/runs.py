@@ -14,7 +14,7 @@ from pipeline.compiler import task_schema
 from pipeline.compiler.model import Extracted, Kind
 from pipeline.compiler.tasks import own_values
 from pipeline.compiler.tasks.likeness import known, tasks
-from pipeline.compiler.tasks.run import AROUND, MEANT, act_words, body, run_of, spoken_words, told
+from pipeline.compiler.tasks.run import MEANT, act_words, begins, body, run_of, spoken_words, tokens, told
 from pipeline.compiler.tasks.slots import SESSIONS
 from pipeline.contracts.event_types import Role
 from pipeline.contracts.evidence import Contribution, Pattern, Segment, SegmentOutcome, segment_rank
@@ -67,7 +67,7 @@ def group(contributions: Sequence[Contribution]) -> dict[Pattern, list[Contribut
     done = [c for c in contributions if c.pattern_key == KEY]
     by_name = {join_key(c.session_id, c.segment_id): c for c in _with_common_values(done, told)}
     runs = [
-        known(name, segment_rank(c.session_id, c.segment_id), c.body["said"], c.body["done"])
+        known(name, segment_rank(c.session_id, c.segment_id), c.body["said"], c.body["done"], _went_well(c))
         for name, c in by_name.items()
     ]
     found = {}
@@ -75,9 +75,13 @@ def group(contributions: Sequence[Contribution]) -> dict[Pattern, list[Contribut
     for names in tasks(runs):
         own = sorted((by_name[name] for name in names), key=in_time)
         task = _task(own[0])
-        found[Pattern(own_values.NAME, task)] = own
+        found[Pattern(own_values.NAME, task)] = sorted([*own, *meant.naming(own)], key=in_time)
         found[Pattern(task_schema.NAME, task)] = sorted([*own, *meant.by(own)], key=in_time)
     return found
+
+
+def _went_well(c: Contribution) -> int | None:
+    return c.first_at if c.outcome is SegmentOutcome.SUCCESS else None
 
 
 def in_time(c: Contribution) -> tuple[int, str]:
@@ -90,9 +94,12 @@ class _Meant:
     def __init__(self, told: Sequence[Contribution]) -> None:
         self._told = told
         self._by_word: dict[str, list[int]] = defaultdict(list)
+        self._by_begin: dict[str, list[int]] = defaultdict(list)
         for number, c in enumerate(told):
             for word in spoken_words(c.body["told"]):
                 self._by_word[word].append(number)
+            for begin in begins(token for text in c.body["told"] for token in tokens(text)):
+                self._by_begin[begin].append(number)
 
     def by(self, runs: Sequence[Contribution]) -> list[Contribution]:
         """What has two words in common with something that was done in these runs."""
@@ -102,6 +109,11 @@ class _Meant:
             shared = Counter(number for word in act_words(act) for number in self._by_word.get(word, ()))
             found.update(number for number, words in shared.items() if words >= MEANT)
         return [self._told[number] for number in sorted(found)]
+
+    def naming(self, runs: Sequence[Contribution]) -> list[Contribution]:
+        """What names something that begins as a value of these runs does."""
+        values = begins(value for c in runs for value in run_of(c).values)
+        return [self._told[number] for number in sorted({n for begin in values for n in self._by_begin.get(begin, ())})]
 
 
 def _with_common_values(contributions: Sequence[Contribution], told: Sequence[Contribution]) -> Iterator[Contribution]:
@@ -121,10 +133,16 @@ def _with_common_values(contributions: Sequence[Contribution], told: Sequence[Co
         for value in used.keys() & _values_in([deed.error for deed in run_of(c).deeds if deed.error]):
             if wordlike(value):
                 named[value].add(_A_TOOL)
+    wished: dict[str, set[str]] = defaultdict(set)
+    for c in contributions:
+        for value in used.keys() & _values_in(c.body["asked"]):
+            wished[value].add(c.session_id)
+    apart = {value for c in told for value in used.keys() & _values_in(c.body["told"])}
     for c, own in zip(contributions, values, strict=True):
         common = sorted(value for value in own if len((used[value] | named[value]) - {""}) >= SESSIONS)
         by_others = [value for value in common if named[value]]
-        yield c.saying(common=common, named=by_others) if common else c
+        asked = sorted(value for value in own - apart if len(wished[value]) >= SESSIONS)
+        yield c.saying(common=common, named=by_others, wished=asked) if common or asked else c
 
 
 def _whose(c: Contribution, known: bool) -> str:
@@ -134,7 +152,7 @@ def _whose(c: Contribution, known: bool) -> str:
 
 
 def _values_in(texts: Sequence[str]) -> set[str]:
-    return spoken_words(texts) | {token.strip(AROUND) for text in texts for token in text.split()}
+    return spoken_words(texts) | {token for text in texts for token in tokens(text)}
 
 
 def _task(first: Contribution) -> str:

@@ -25,7 +25,7 @@ _CONTRAST: Final = 0.3  # at least so many of the other goals do not hold a valu
 _SURE: Final = 5  # what was always copied is a constant from so many sessions on
 _OWN: Final = 0.8  # a subject's values are its own where so many are the one it mostly has
 _NAMED: Final = 0.3  # the goal's word before a value names a slot where so many have it
-_CHOICES: Final = 8
+_CHOICES: Final = 16
 _SHORT: Final = 2  # letters of an option that is no name
 _SEPARATORS: Final = ("=:/,@.", "=:/,@._-")
 _BEFORE: Final = re.compile(r"([^\W\d_]{3,})\s+$")
@@ -100,6 +100,19 @@ def supported(pairs: Pairs, least: int = SESSIONS) -> dict[str, int]:
     }
 
 
+def _wished(pairs: Pairs) -> dict[str, int]:
+    """Sessions by value, of those that were wished for in two sessions, by somebody who has wished for others too: not
+    what somebody always has."""
+    sessions: dict[str, set[str]] = defaultdict(set)
+    by: dict[str, set[str]] = defaultdict(set)
+    for value, one in pairs:
+        sessions[value].add(one.run.session)
+        by[one.run.subject].add(value)
+    several = {value for own in by.values() if len(own) > 1 for value in own}
+    wished = {value for value, one in pairs if value in one.run.wished}
+    return {value: len(sessions[value]) for value in wished & several}
+
+
 def position(key: str, pairs: Pairs, goals: Goals) -> Position:
     """What is the same is a constant, what varies a slot."""
     lately = _lately(pairs)
@@ -116,7 +129,7 @@ def position(key: str, pairs: Pairs, goals: Goals) -> Position:
             (before, after, pairs), source = cut, found
             if source:
                 break
-    shown = supported(pairs, 1)
+    shown = {**_wished(pairs), **supported(pairs, 1)} if source == "goal" else supported(pairs, 1)
     few = tuple(sorted(shown, key=lambda value: (-shown[value], value))[:_CHOICES])
     if not source:
         source = "chosen" if sum(shown.values()) >= _COPIED * many else "unknown"
@@ -173,10 +186,13 @@ def _of_users(pairs: Pairs) -> bool:
 
 
 def _by_chance(value: str, pairs: Pairs, goals: Goals) -> bool:
-    """What each session took from a text before it is the same only by chance so far."""
+    """What each session took from a text before it is the same only by chance so far, unless users have told to give
+    it."""
     own = [one for given, one in pairs if given == value]
     if all(_copied(value, one, goals) for one in own):
         return True
+    if all(value in one.run.named for one in own):
+        return False
     id_like = any(map(str.isdigit, value))
     return id_like and all(value in one.deed.seen or within(value, goal_of(one.run)) for one in own)
 
@@ -198,6 +214,10 @@ def _cut(pairs: Pairs, separators: str) -> tuple[str, str, Pairs] | None:
 def common_start(values: Sequence[str]) -> str:
     first, last = min(values), max(values)
     return first[: next((i for i, (a, b) in enumerate(zip(first, last, strict=False)) if a != b), len(first))]
+
+
+def up_to_separator(text: str) -> str:
+    return _up_to(re.compile(f"[{re.escape(_SEPARATORS[-1])}]"), text)
 
 
 def _up_to(separator: re.Pattern[str], text: str) -> str:

@@ -124,10 +124,13 @@ def _names(key: str, words: Set[str], text: str) -> bool:
 
 
 def share_obeyed(runs: Iterable[Run], having: Set[str], asked: Sequence[Run]) -> float:
-    """How many have done since then what was asked for, but for those that had to be told. `asked`: in order."""
+    """How many have done since then what was asked for, but for those that had to be told; where all had to be, how
+    many since it was first done. `asked`: in order."""
     corrected = {run.name for run in asked} - having
-    since = [run.name in having for run in runs if run.at >= asked[0].at and run.name not in corrected]
-    return sum(since) / len(since) if since else 0.0
+    others = [run for run in runs if run.deeds and run.name not in corrected]
+    first = min((run.at for run in others if run.name in having), default=0)
+    since = [run for run in others if run.at >= asked[0].at] or [run for run in others if run.at >= first]
+    return sum(run.name in having for run in since) / len(since) if since else 0.0
 
 
 def switches(runs: Iterable[Run]) -> frozenset[str]:

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from pipeline.compiler.tasks.likeness import known, tasks
+from pipeline.compiler.tasks.likeness import Known, known, tasks
 from pipeline.compiler.tasks.procedure import Procedure, procedure, verdict
 from pipeline.compiler.tasks.run import Deed, Run, body
 from pipeline.contracts.evidence import segment_rank
@@ -186,6 +186,33 @@ def test_an_option_that_users_told_to_give_belongs_to_the_step_once_it_was_given
     assert not steps(learnt([one for one in runs if not one.told]))[-1].endswith("form-19")
 
 
+def test_what_users_told_is_tied_to_its_step_in_other_forms_of_its_words() -> None:
+    """Also where every run since had to be told; and where the step has worked only in a run that ended badly."""
+    asked = [blocked(n, f"crm work_out_fees {ROOMS[n % 6]} --policy p7d") for n in (6, 7)]
+    forgot = [blocked(n, told="but the fees were not worked out! that comes first, with p7d") for n in (8, 9)]
+    found = steps(learnt([*map(blocked, range(6)), *asked, *forgot]))
+    assert any(step.startswith("crm work_out_fees") for step in found)
+    rule = run(6, "", good=False)._replace(told=("plus rien sans identité confirmée par nom-jf",))
+    tried = blocked(7, f"crm identite {ROOMS[1]} --par nom-jf")._replace(good=False)
+    tried = tried._replace(common=frozenset({"nom-jf", "identite"}), named=frozenset({"nom-jf", "identite"}))
+    forgot = [blocked(n, told="sans confirmer l'identité par nom-jf !") for n in (8, 9)]
+    found = steps(learnt([*map(blocked, range(6)), rule, tried, *forgot]))
+    assert [step.split()[1] for step in found] == ["show", "identite", "block"]
+
+
+def test_a_value_that_users_told_to_give_is_a_constant_though_a_text_before_it_had_it() -> None:
+    def enabled(number: int, ramp: str) -> Run:
+        line = f"flags enable f{number}q {ramp}".strip()
+        seen = frozenset({"5"}) if ramp else frozenset[str]()
+        made = run(number, f"Turn on f{number}q", f"flags show f{number}q", deed(line)._replace(seen=seen))
+        known = frozenset({"5"}) if ramp else frozenset[str]()
+        return made._replace(common=known, named=known)
+
+    rule = run(6, "", good=False)._replace(told=("flags enable gets --ramp 5 from now on",))
+    found = steps(learnt([*(enabled(n, "") for n in range(5)), rule, *(enabled(n, "--ramp 5") for n in (7, 8, 9))]))
+    assert found[-1].endswith("--ramp 5")
+
+
 def test_what_users_told_not_to_do_and_nobody_does_any_more_is_no_step() -> None:
     shouted = [blocked(n, f"crm shout {ROOMS[n % 6]} --via phone") for n in range(5)]
     rule = run(6, "", good=False)._replace(told=("never again use crm shout via phone",))
@@ -305,6 +332,19 @@ def test_like_words_without_a_common_action_are_two_tasks_and_one_task_in_other_
         [k] for k in sorted(KINDS)
     ]
     assert sum(len(own) for own in found if len(own) >= 8) >= 34
+
+
+def _done(n: int, act: str, at: int, *said: str) -> Known:
+    return known(f"r{n}", n, said, ["crm", "crm list", act, f"{act} --of", "sms", "sms note"], at)
+
+
+def test_a_task_that_is_done_otherwise_from_some_day_on_is_one_and_two_that_go_on_beside_each_other_are_two() -> None:
+    others = [known(f"o{n}", 100 + n, ["other"], [f"dw load{n % 3}", "dw"], n) for n in range(9)]
+    old = [_done(n, "debit drop now then", n, "remove", f"a{n % 2}") for n in range(5)]
+    late = [_done(20 + n, "hub revoke all at once", 20 + n, "cancel", f"b{n % 2}") for n in range(4)]
+    beside = [_done(20 + n, "hub revoke all at once", n, "cancel", f"b{n % 2}") for n in range(4)]
+    assert {run.name for run in (*old, *late)} in map(set, tasks([*others, *old, *late]))
+    assert {run.name for run in old} in map(set, tasks([*others, *old, *beside]))
 
 
 def test_a_segment_in_which_nothing_was_done_is_no_run() -> None:

@@ -8,7 +8,10 @@ from typing import Any
 import orjson
 import pytest
 
+from pipeline.compiler.candidate import counting
 from pipeline.compiler.extract import contributions
+from pipeline.compiler.tasks import own_values
+from pipeline.compiler.tasks.runs import group
 from pipeline.contracts.evidence import Contribution, SegmentOutcome, evidence_key
 from pipeline.contracts.headers import KIND
 from pipeline.stages.executor import Effects, Executor
@@ -189,6 +192,38 @@ def test_what_is_said_where_nothing_is_done_counts_for_the_task_that_it_speaks_o
     assert [step["command"].split()[1] for step in found.content["steps"]] == ["show", "ask", "block"]
     assert "--via phone" in found.content["steps"][1]["command"]
     assert rule.source_events[0] in found.source_events
+
+
+def test_a_value_that_two_sessions_wished_for_is_shown_unless_somebody_always_has_it_or_told_it_apart() -> None:
+    """Of one subject alone: `Kiel` was wished for twice beside other ports, `Emden` is all that u1 ever wishes for."""
+    wished = {"u0": ("Kiel", "Wismar", "Kiel"), "u1": ("Emden", "Emden", "Emden"), "u2": ("Rostock",) * 3}
+    plan = [(subject, port) for at in range(3) for subject, ports in wished.items() for port in (ports[at],)]
+    moves = [run(n, [f"tms look sn-{n}", f"tms move sn-{n} --port {port}"], f"Move sn-{n} to {port}", subject=subject)
+             for n, (subject, port) in enumerate(plan)]  # fmt: skip
+    (found,) = tasks(moves).values()
+    assert next(slot["like"] for name, slot in found.content["slots"].items() if name == "port") == ["Kiel"]
+    chat = Script("chat", start=START + 20 * HOUR, subject="u0")
+    chat.user("I always take the boat from Kiel")
+    chat.feedback("positive", "Thank you, that is how it should be")
+    (apart,) = (c for c in contributions(chat.segment()) if c.pattern_type == "run")
+    (found,) = tasks([*moves, apart]).values()
+    assert "Kiel" not in str(found.content)
+
+
+def test_what_a_user_told_that_looks_like_what_others_have_is_the_users_own() -> None:
+    """Though no run has ever used it; another's stays unknown to it."""
+    tills = {"u0": "till-oak", "u1": "till-ash"}
+    runs = [run(n, [f"cash peek b{n}", f"cash book b{n} --till {tills[f'u{n % 2}']}"], f"Book b{n} on my till",
+                subject=f"u{n % 2}") for n in range(6)]  # fmt: skip
+    chat = Script("chat", start=START + 9 * HOUR, subject="u2")
+    chat.user("By the way, till-elm is where I sit these days")
+    (told,) = (c for c in contributions(chat.segment()) if c.pattern_type == "run")
+    (own,) = (own for pattern, own in group(counting([*runs, told])).items() if pattern.type == own_values.NAME)
+    assert {each.text for each in own_values.state(own)} == {
+        "u0: till is till-oak",
+        "u1: till is till-ash",
+        "u2: till is till-elm",
+    }
 
 
 def test_a_session_without_a_subject_makes_no_ones_value_everybodys() -> None:
