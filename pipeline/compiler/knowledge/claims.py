@@ -34,7 +34,7 @@ _SETTINGS: Final = 3
 _LIKED_WORDS: Final = 5
 _NAMED_WORDS: Final = 4
 _KIND_WORDS: Final = 2
-_REMARK: Final = 4
+_REMARK: Final = 3
 _FULL_NAME: Final = re.compile("[A-Z][a-z]+ [A-Z][a-z]+")
 _OF_THE_MOMENT: Final = ("id", "ids", "number", "code", "name", "address")
 """Of what `the` number is the number, the sentence does not say."""
@@ -103,8 +103,8 @@ def claims(text: str, by: str) -> tuple[Claim, ...]:
 
 def speaker(text: str) -> str:
     """The name of whoever says it; `Language: Rust` is said by nobody of that name."""
-    slots = TONGUES[language_of(text)].says["slots"]
-    return "" if slots.match(text.strip()) is not None else speaker_of(text)
+    says = TONGUES[language_of(text)].says
+    return "" if any(says[name].match(text.strip()) for name in ("slots", "path")) else speaker_of(text)
 
 
 def _claims_of(said: str, who: str, by: str, tongue: Tongue, changed: bool) -> Sequence[Claim]:

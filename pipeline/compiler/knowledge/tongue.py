@@ -20,7 +20,7 @@ LEAVE: Final = "leave"
 _KINDS: Final = (VALUE, PLACE, NAME, VERSION, DEED, LEAVE)
 _STATED: Final = (
     "silent", "subject", "no_subject", "denies", "drops", "untrue", "bare", "generic", "labelled",
-    "slots", "since", "until", "setting", "set", "label", "subordinate", "lasting", "our", "my",
+    "slots", "since", "until", "path", "setting", "set", "label", "subordinate", "lasting", "our", "my",
     "first_we", "first_i", "plural", "copula", "places", "names", "instead", "here", "tail", "polite",
 )  # fmt: skip
 _CHANGED: Final = ("fillers", "ends", "articles", "leads", "markers", "beside", "unreal", "corrects")
