@@ -111,7 +111,7 @@ def _claims_of(said: str, who: str, by: str, tongue: Tongue, changed: bool) -> S
     untrue = tongue.says["untrue"].match(said)
     if tongue.code == "en":
         plain = said[untrue.end() :] if untrue is not None else said
-        plain = tongue.says["leads"].sub("", plain) if changed else plain
+        plain = tongue.led(plain) if changed else plain
         neither = forms.NEITHER.fullmatch(plain)
         parts = [plain] if neither is None else [f"{neither['said']} {neither[value]}" for value in ("one", "other")]
         read = [

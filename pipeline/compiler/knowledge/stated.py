@@ -66,7 +66,7 @@ def stated(said: str, tongue: Tongue, *, changed: bool = False) -> Stated | None
     plain = text[untrue.end() :] if untrue is not None else text
     plain = tongue.says["here"].sub("the ", plain)
     if changed:
-        plain = tongue.says["leads"].sub("", plain).strip()
+        plain = tongue.led(plain)
         cut = tongue.says["instead"].search(plain)
         plain = text = plain[: cut.start()] if cut is not None else plain
     for name in _ASSIGNING:
