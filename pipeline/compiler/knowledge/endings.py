@@ -9,7 +9,7 @@ with the endings under these. Nothing fails.
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
-from pipeline.compiler.knowledge.claims import Claim
+from pipeline.compiler.knowledge.english import Claim
 from pipeline.compiler.knowledge.model import Under
 from pipeline.compiler.knowledge.normal import family, of_slot, of_thing, of_value, stems, thing, words_of, words_within
 from pipeline.compiler.knowledge.tongue import DEED, LEAVE, TONGUES, VALUE, VERSION
