@@ -6,6 +6,8 @@ General English of support desks, operations and software work; no tenant's word
 from collections.abc import Mapping
 from typing import Final
 
+from pipeline.languages import of_all
+
 LEXICON_VERSION: Final = "1"
 
 
@@ -110,13 +112,7 @@ STOP_WORDS: Final = word_set(
     """
 )
 
-PLEASANTRIES: Final = word_set(
-    """
-    ahead all alright bye cheers cool course do excellent fine go good goodbye great hello hey hi it job looks lovely
-    much nice no nope of ok okay on perfect please proceed sounds sure thank thanks that very welcome well wonderful
-    yeah yep yes you done
-    """
-)
+PLEASANTRIES: Final = word_set(" ".join(table["words"] for table in of_all("courtesy").values()))
 """What a message of nothing but courtesy, or assent, is made of."""
 
 CHOOSING: Final = word_set(

@@ -119,7 +119,18 @@ def of_events() -> dict[str, Callable[[dict[str, Any]], Any]]:
 
 def of_texts() -> dict[str, Callable[[str], Any]]:
     from pipeline.compiler.extract import contributions
-    from pipeline.compiler.knowledge import claims, clauses, forms, naming, normal, policies, stated, updates, validity
+    from pipeline.compiler.knowledge import (
+        claims,
+        clauses,
+        endings,
+        forms,
+        naming,
+        normal,
+        policies,
+        stated,
+        updates,
+        validity,
+    )
     from pipeline.compiler.knowledge.tongue import TONGUES
     from pipeline.contracts.event_types import Role
     from pipeline.contracts.evidence import Segment, Step
@@ -162,6 +173,7 @@ def of_texts() -> dict[str, Callable[[str], Any]]:
     return {
         **{f"{one.__module__.removeprefix('pipeline.')}.{one.__name__}": whole(one) for one in plain},
         "normal.touches": lambda text: normal.touches(text, "uses", text, plural=True),
+        "endings.names_it": endings.names_it,
         "validity.validity": lambda text: validity.validity(text, 10**12),
         "updates.says_changed": lambda text: updates.says_changed(text, TONGUES["en"]),
         "updates.named": lambda text: updates.named(TONGUES["de"], text),

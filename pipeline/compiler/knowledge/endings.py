@@ -9,7 +9,7 @@ with the endings under these. Nothing fails.
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
-from pipeline.compiler.knowledge.claims import Claim
+from pipeline.compiler.knowledge.english import Claim
 from pipeline.compiler.knowledge.model import Under
 from pipeline.compiler.knowledge.normal import family, of_slot, of_thing, of_value, stems, thing, words_of, words_within
 from pipeline.compiler.knowledge.tongue import DEED, LEAVE, TONGUES, VALUE, VERSION
@@ -20,6 +20,7 @@ from pipeline.contracts.limits import KNOWLEDGE_BESIDE, KNOWLEDGE_CHAIN, KNOWLED
 
 ENDING: Final = "ending"
 _SLOT: Final = "slot"
+_TWO: Final = 2
 Body = Mapping[str, Any]
 
 
@@ -95,9 +96,10 @@ def of_update(update: Update, person: str) -> Iterator[tuple[str, dict[str, Any]
         yield words[0], {**said, "about": words}
     elif update.old:
         yield stems(update.old), {**said, "how": VALUE}
-        name, *kind = update.old.split()
-        if len(kind) == 1 and not about:  # `the batch operator`: what is called batch, of operators
-            yield stems(name), {**said, "how": VALUE, "old": name, "about": [stems(kind[0])]}
+        words = update.old.split()
+        if len(words) == _TWO and not about:  # `the batch operator`, `der Parameter limit`: a name, and of what
+            for name, kind in (words, words[::-1]):
+                yield stems(name), {**said, "how": VALUE, "old": name, "about": [stems(kind)]}
     elif update.how == VERSION:
         name = family(update.new)
         if name:

@@ -10,8 +10,9 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from typing import Any, Final, NamedTuple
 
-from pipeline.compiler.knowledge.claims import Claim, claims, policy_claim, speaker
+from pipeline.compiler.knowledge.claims import claims, policy_claim, speaker
 from pipeline.compiler.knowledge.endings import ENDING, beside, of_claim, of_update
+from pipeline.compiler.knowledge.english import Claim
 from pipeline.compiler.knowledge.model import KnowledgeKind, Statement, sureness
 from pipeline.compiler.knowledge.naming import USER
 from pipeline.compiler.knowledge.normal import stems, thing, touches, words_of

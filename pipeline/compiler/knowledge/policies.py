@@ -59,7 +59,7 @@ def _cue(kind: str) -> re.Pattern[str]:
     apart = [re.escape(cue.replace("_", " ")) for cue in cues if cue.isascii() or not _WIDE.match(cue)]
     pieces = [re.escape(cue) for cue in cues if _WIDE.match(cue)]
     whole = "|".join(sorted(apart, key=lambda cue: (-len(cue), cue)))
-    return re.compile(rf"(?<![\w'])(?:{whole})(?![\w'])|{'|'.join(sorted(pieces, key=lambda c: (-len(c), c)))}", re.I)
+    return re.compile(rf"(?<![\w'])(?:{whole})(?![\w'])|{'|'.join(sorted(pieces, key=lambda c: (-len(c), c)))}", re.IGNORECASE)
 
 
 _DENY: Final = _cue("deny")

@@ -17,11 +17,11 @@ _CLEAR: Final = 3
 """Words of a subject that says what it is, whatever its last one."""
 _VALUE: Final = 160
 _LABELLED: Final = "is for"
-_ASSIGNING: Final = ("slots", "setting", "set")
+_ASSIGNING: Final = ("slots", "path", "setting", "set")
 """One thing, and its one value."""
 _STATES: Final = "states"
 _EDGES: Final = " \t`'\"«»„“”「」『』,;:。、()"
-_NO_NAME: Final = re.compile(r"[=:;,(\"—]| [-–](?: |$)")
+_NO_NAME: Final = re.compile(r"[=:;(\"—]| [-–](?: |$)")
 _HANGING: Final = frozenset(
     (
         "to",
@@ -66,7 +66,7 @@ def statement_of(said: str, tongue: Tongue, *, changed: bool = False) -> Stated 
     plain = text[untrue.end() :] if untrue is not None else text
     plain = tongue.says["here"].sub("the ", plain)
     if changed:
-        plain = tongue.says["leads"].sub("", plain).strip()
+        plain = tongue.led(plain)
         cut = tongue.says["instead"].search(plain)
         plain = text = plain[: cut.start()] if cut is not None else plain
     for name in _ASSIGNING:
@@ -76,7 +76,8 @@ def statement_of(said: str, tongue: Tongue, *, changed: bool = False) -> Stated 
             return setting and setting._replace(assigns=True)
     labelled = tongue.says["labelled"].match(plain)
     if labelled is not None:
-        return _of(labelled["s"], _LABELLED, labelled["v"], text, denies=False)
+        named = _of(labelled["s"], _LABELLED, labelled["v"], text, denies=False)
+        return named and named._replace(assigns=True)
     plain = tongue.says["label"].sub("", plain)
     if tongue.says["silent"].search(_main(plain, tongue)) or tongue.says["no_subject"].match(plain):
         return None
@@ -120,7 +121,7 @@ def _of(subject: str, predicate: str, value: str, text: str, *, denies: bool) ->
 
 def _subject(tongue: Tongue, said: str, verb: str) -> str:
     """As it is shown; empty where it could be anything."""
-    if _NO_NAME.search(said):
+    if _NO_NAME.search(said) or ("," in said and " and " not in said):
         return ""
     said = said.strip(_EDGES)
     words = said.lower().split()

@@ -20,7 +20,7 @@ LEAVE: Final = "leave"
 _KINDS: Final = (VALUE, PLACE, NAME, VERSION, DEED, LEAVE)
 _STATED: Final = (
     "silent", "subject", "no_subject", "denies", "drops", "untrue", "bare", "generic", "labelled",
-    "slots", "since", "until", "setting", "set", "label", "subordinate", "lasting", "our", "my",
+    "slots", "since", "until", "path", "setting", "set", "label", "subordinate", "lasting", "our", "my",
     "first_we", "first_i", "plural", "copula", "places", "names", "instead", "here", "tail", "polite",
 )  # fmt: skip
 _CHANGED: Final = ("fillers", "ends", "articles", "leads", "markers", "beside", "unreal", "corrects")
@@ -37,6 +37,17 @@ class Tongue(NamedTuple):
     says: Mapping[str, re.Pattern[str]]
     """By the names that the file has for them; what it does not have matches nothing."""
 
+    inverts: bool
+    """After `from today on` the verb stands before who speaks."""
+
+    def led(self, text: str) -> str:
+        """Without what it begins with, who speaks first."""
+        plain = self.says["leads"].sub("", text, count=1).strip()
+        first, second, *rest = [*plain.split(" "), ""]
+        if self.inverts and plain != text and {second.lower()} & (self.ours | self.mine):
+            return " ".join((second, first, *rest)).strip()
+        return plain
+
     def without(self, name: str, text: str) -> str:
         return self.says[name].sub("", text)
 
@@ -52,6 +63,7 @@ def _tongue(code: str, stated: Mapping[str, Any], changed: Mapping[str, Any]) ->
         frozenset((*stated.get("ours", ()), *changed.get("ours", ()))),
         frozenset((*stated.get("mine", ()), *changed.get("mine", ()))),
         {name: re.compile(text, re.IGNORECASE) if text else _NOTHING for name, text in given.items()},
+        bool(stated.get("inverts")),
     )
 
 

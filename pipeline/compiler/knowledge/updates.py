@@ -56,7 +56,7 @@ def read(tongue: Tongue, said: str) -> Iterator[Update]:
 
 
 def _changed(tongue: Tongue, said: str) -> Iterator[Update]:
-    plain = tongue.without("fillers", tongue.says["leads"].sub("", said.strip(_EDGES), count=1))
+    plain = tongue.without("fillers", tongue.led(said.strip(_EDGES)))
     for kind, one in tongue.updates:
         holes = one.read(plain)
         if holes is not None and (update := _update(tongue, kind, holes)) is not None:
