@@ -26,6 +26,7 @@ from tests.quality import (
     recall,
     recovery,
     served,
+    statements,
     truth,
 )
 from tests.quality.figures import Figure
@@ -46,6 +47,7 @@ TASKS: Mapping[str, Task] = {
     "needles": needles.task,
     "corrections": corrections.task,
     "facts": facts.task,
+    "statements": statements.task,
     "reading": reading.task,
     "planted": truth.task,
     "permuted": truth.control,

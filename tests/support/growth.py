@@ -119,7 +119,7 @@ def of_events() -> dict[str, Callable[[dict[str, Any]], Any]]:
 
 def of_texts() -> dict[str, Callable[[str], Any]]:
     from pipeline.compiler.extract import contributions
-    from pipeline.compiler.knowledge import claims, clauses, forms, naming, policies
+    from pipeline.compiler.knowledge import claims, classifier, clauses, forms, naming, policies
     from pipeline.contracts.event_types import Role
     from pipeline.contracts.evidence import Segment, Step
     from pipeline.intake import echo, secret_rules
@@ -153,7 +153,8 @@ def of_texts() -> dict[str, Callable[[str], Any]]:
         places.files_in, places.files_removed, places.located_lines, places.identifiers, places.dotted_names,
         places.name_parts, targets.names_in, speakers.speaker_of, lexicon.word_set, clauses.sentences,
         clauses.spelt_out, clauses.clauses, clauses.without_trail, forms.negation_first, naming.value_of,
-        policies.policy,
+        clauses.spoken, clauses.stated, clauses.plainly, classifier.scores, classifier.features, classifier.buckets,
+        policies.policy, policies.listed, policies.cue,
         claims.policy_claim, documents.is_courtesy, terms.words, terms.terms, terms.shapes, times.mention,
         echo.own_words, commands.simple_commands, commands.wordlike, commands.is_option, commands.quoted,
         render.marked, sameness.mark, sameness.words, tokens.estimate,
