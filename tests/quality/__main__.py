@@ -22,6 +22,7 @@ from tests.quality import (
     reading,
     recall,
     served,
+    statements,
     truth,
     updates,
 )
@@ -40,6 +41,7 @@ TASKS: Mapping[str, Task] = {
     "corrections": corrections.task,
     "facts": facts.task,
     "updates": updates.task,
+    "statements": statements.task,
     "reading": reading.task,
     "planted": truth.task,
     "permuted": truth.control,

@@ -10,7 +10,6 @@ which have learnt from none of these sessions. Of corrections the share is told 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from hashlib import sha256
-from pathlib import Path
 from typing import Any, Final, NamedTuple, cast
 
 from pipeline.compiler.knowledge import classifier

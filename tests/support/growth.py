@@ -121,6 +121,7 @@ def of_texts() -> dict[str, Callable[[str], Any]]:
     from pipeline.compiler.extract import contributions
     from pipeline.compiler.knowledge import (
         claims,
+        classifier,
         clauses,
         endings,
         forms,
@@ -165,7 +166,8 @@ def of_texts() -> dict[str, Callable[[str], Any]]:
         places.files_in, places.files_removed, places.located_lines, places.identifiers, places.dotted_names,
         places.name_parts, targets.names_in, speakers.speaker_of, lexicon.word_set, clauses.sentences,
         clauses.spelt_out, clauses.clauses, clauses.without_trail, forms.negation_first, naming.value_of,
-        policies.policy, normal.words_within, normal.family, updates.updates,
+        clauses.spoken, clauses.stated, clauses.plainly, classifier.scores, classifier.features, classifier.buckets,
+        policies.policy, policies.listed, policies.cue, normal.words_within, normal.family, updates.updates,
         claims.policy_claim, documents.is_courtesy, terms.words, terms.terms, terms.shapes, terms.masks, times.mention,
         echo.own_words, commands.simple_commands, commands.wordlike, commands.is_option, commands.quoted,
         render.marked, sameness.mark, sameness.words, tokens.estimate,

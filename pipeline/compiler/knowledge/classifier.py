@@ -1,8 +1,8 @@
 """Whether a sentence lays down a rule, says how things are, or does neither: a linear model over what stands in it.
 
-In: a sentence. Out: two whole numbers, and the larger they are, the more it is a rule or a fact; below 0 it is more
-likely neither. Nothing fails. Features are words, pairs of words, pieces of Japanese and Chinese, and the cues that
-the language files name: with these, what was learnt of one language serves the others. A feature's bucket is its CRC-32,
+In: a sentence. Out: two whole numbers, and the larger they are, the more it is a rule or a fact; far below 0 it is
+neither. Nothing fails. Features are words, pairs of words, pieces of Japanese and Chinese, and the cues that the
+language files name: with these, what was learnt of one language serves the others. A feature's bucket is its CRC-32,
 and weights are whole numbers, so the answer is the same everywhere. The weights (`classifier.xz`) come from
 `python -m tests.quality.train_statements`; `tests/quality/statements.md` names whose sentences it read.
 """
@@ -25,6 +25,12 @@ _ENDS: Final = " .。"
 _MANY: Final = 60
 """Words that are read."""
 _STEM: Final = 5
+_KINDS: Final = (
+    "modal", "negation", "prefer", "when", "scope", "verb", "once", "states", "deny", "always", "unsure",
+)  # fmt: skip
+"""Of cues."""
+_OPENING: Final = 4
+"""Words with which a sentence opens."""
 _CODE: Final = re.compile(
     r"`[^`]*`|\"[^\"]*\"|“[^”]*”|«[^»]*»|(?<!\w)'[^']*'(?!\w)|\S*\w[/_.:@=]+[\w/]\S*|\S+/(?=\s|$)|--?\w[\w-]*"
 )
@@ -41,10 +47,11 @@ class Scores(NamedTuple):
 
 class _Cues(NamedTuple):
     phrases: Mapping[str, Sequence[tuple[tuple[str, ...], str]]]
-    """First word → phrases that begin with it, with what they are cues of; the longest first."""
+    """First word → phrases that begin with it, with what they are cues of."""
     pieces: re.Pattern[str]
     """Those of languages that write no blanks."""
-    kinds: Mapping[str, str]
+    kinds: Mapping[str, Sequence[str]]
+    """Of the pieces."""
 
 
 def scores(sentence: str) -> Scores:
@@ -91,11 +98,11 @@ def _shape(sentence: str, tokens: Sequence[str]) -> Iterator[str]:
 
 def _words(tokens: Sequence[str]) -> Iterator[str]:
     before = "^"
-    for place, token in enumerate(tokens):
-        if _WIDE.match(token):
+    for place, said in enumerate(tokens):
+        if _WIDE.match(said):
             before = "~"
             continue
-        token = "0" if token.isdecimal() else token
+        token = "0" if said.isdecimal() else said
         yield f"w {token}"
         yield f"p {before} {token}"
         if len(token) > _STEM:
@@ -123,38 +130,33 @@ def _pieces(runs: Sequence[str]) -> Iterator[str]:
 
 def _cues(tokens: Sequence[str]) -> Iterator[str]:
     """What they are cues of, where they stand, and which stand together."""
-    known = _known()
-    found: list[tuple[int, str]] = []
-    for place, token in enumerate(tokens):
-        if _WIDE.match(token):
-            found += [(place, kind) for piece in known.pieces.findall(token) for kind in known.kinds[piece].split()]
-        for phrase, kind in known.phrases.get(token, ()):
-            if tuple(tokens[place : place + len(phrase)]) == phrase:
-                found.append((place, kind))
+    found = list(_found(tokens))
     kinds = sorted({kind for _, kind in found})
-    for kind in kinds:
+    for at, kind in enumerate(kinds):
         yield f"k {kind}"
         yield f"n {kind} {min(sum(one == kind for _, one in found), 4)}"
-    for at, kind in enumerate(kinds):
-        for other in kinds[at + 1 :]:
-            yield f"k {kind} {other}"
-    for kind in sorted({kind for place, kind in found if place == 0}):
-        yield f"first {kind}"
-        for other in kinds:
-            yield f"first {kind} {other}"
-    opening = [sorted(kind for at, kind in found if at == place) or ["-"] for place in range(min(len(tokens), 4))]
-    yield "q " + " ".join("+".join(those) for those in opening[:2])
-    yield "q " + " ".join("+".join(those) for those in opening[:3])
-    yield "q " + " ".join("+".join(those) for those in opening)
-    for kind in opening[0] if opening else ():
-        yield f"first {kind} {min(len(tokens) // 4, 5)}"
-        yield f"first {kind} {'code' if chr(1) in tokens else 'plain'}"
-    for kind in sorted({kind for place, kind in found if place == 1}):
-        yield f"second {kind}"
-    for kind in kinds:
         yield f"x {tokens[0]} {kind}"
-    if not found:
-        yield "no cue"
+        yield from (f"k {kind} {other}" for other in kinds[at + 1 :])
+    opening = [sorted({kind for at, kind in found if at == place}) or ["-"] for place in range(_OPENING)]
+    for many in range(2, _OPENING + 1):
+        yield "q " + " ".join("+".join(those) for those in opening[:many])
+    for kind in opening[0]:
+        yield f"first {kind}"
+        yield f"first {kind} {min(len(tokens) // 4, 5)}"
+        yield f"first {kind} {'code' if _NAMED.strip(' ') in tokens else 'plain'}"
+        yield from (f"first {kind} {other}" for other in kinds)
+    yield from (f"second {kind}" for kind in opening[1])
+
+
+def _found(tokens: Sequence[str]) -> Iterator[tuple[int, str]]:
+    """Where a cue begins, and of what it is one."""
+    known = _known()
+    for place, token in enumerate(tokens):
+        if _WIDE.match(token):
+            yield from ((place, kind) for piece in known.pieces.findall(token) for kind in known.kinds[piece])
+        for phrase, kind in known.phrases.get(token, ()):
+            if tuple(tokens[place : place + len(phrase)]) == phrase:
+                yield place, kind
 
 
 @cache
@@ -162,8 +164,8 @@ def _known() -> _Cues:
     pieces: dict[str, set[str]] = {}
     listed: dict[str, dict[tuple[str, ...], set[str]]] = {}
     for table in of_all("rules").values():
-        for kind, cues in table.items():
-            for cue in cues.split():
+        for kind in _KINDS:
+            for cue in table.get(kind, "").split():
                 if _WIDE.match(cue):
                     pieces.setdefault(cue, set()).add(kind)
                     continue
@@ -177,7 +179,7 @@ def _known() -> _Cues:
     return _Cues(
         by_first,
         re.compile("|".join(map(re.escape, ordered)) or r"(?!)"),
-        {piece: " ".join(sorted(kinds)) for piece, kinds in pieces.items()},
+        {piece: sorted(kinds) for piece, kinds in pieces.items()},
     )
 
 

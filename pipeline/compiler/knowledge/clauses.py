@@ -32,7 +32,7 @@ _QUOTE: Final = re.compile(r"\"([^\"\n]*)\"|“([^”\n]*)”|«([^»\n]*)»|(?<
 _QUOTES: Final = frozenset("\"“«'‘`")
 _WHOLE: Final = re.compile(rf"{_CODE.pattern}|{_QUOTE.pattern}")
 _KEPT: Final = "\2"
-_PUT: Final = re.compile("\2(\\d+)\2")
+"""In the place of code and quotations while a line is cut into sentences."""
 _WIDE_END: Final = re.compile("(?<=[。！？])")
 """A sentence ends there, whatever follows."""
 _HIDDEN: Final = "\0"
@@ -98,22 +98,21 @@ def spoken(text: str, telling: Sequence[str] = ()) -> Iterator[str]:
             continue
         bullet = _BULLET.match(line)
         plain = (line[bullet.end() :] if bullet is not None else line).replace("**", "").replace(_KEPT, "")
-        kept: list[str] = []
-        if not _QUOTES.isdisjoint(plain):
-            plain = _WHOLE.sub(lambda match: f"{_KEPT}{_put(kept, match[0])}{_KEPT}", plain)
+        kept = [match[0] for match in _WHOLE.finditer(plain)] if not _QUOTES.isdisjoint(plain) else []
+        plain = _WHOLE.sub(_KEPT, plain) if kept else plain
+        left = iter(kept)
         for found in (one for part in _WIDE_END.split(plain) for one in _SENTENCE.findall(part)):
-            if found[-1] in "?？" or _HIDDEN in found:
+            whole = " ".join(_restored(found, left).split())
+            if not whole or found[-1] in "?？" or _HIDDEN in found:
                 continue
             if telling and (_CONCLUDES.match(found) or not any(word in found for word in telling)):
                 continue
-            whole = _PUT.sub(lambda match: kept[int(match[1])], found) if kept else found
-            if whole.strip():
-                yield " ".join(whole.split())
+            yield whole
 
 
-def _put(kept: list[str], text: str) -> int:
-    kept.append(text)
-    return len(kept) - 1
+def _restored(found: str, kept: Iterator[str]) -> str:
+    first, *others = found.split(_KEPT)
+    return first + "".join(f"{next(kept)}{other}" for other in others)
 
 
 def sentences(text: str, telling: Sequence[str] = (), tongue: Tongue | None = None) -> Iterator[str]:
@@ -122,7 +121,7 @@ def sentences(text: str, telling: Sequence[str] = (), tongue: Tongue | None = No
 
 
 def stated(found: str, tongue: Tongue | None = None) -> str:
-    """The sentence, if it states or orders something. `tongue`: of another language than English only what is quoted and
+    """The sentence, if it states or orders something. `tongue`: of another language than English only what is quoted or
     shown is left out."""
     if tongue is not None and tongue.code != _ENGLISH:
         plain = _unquoted(found)

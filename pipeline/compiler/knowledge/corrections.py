@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from pipeline.compiler.knowledge.model import KnowledgeKind, Statement, sureness
+from pipeline.compiler.knowledge.policies import cue
 from pipeline.compiler.model import Extracted
 from pipeline.contracts.event_types import Role
 from pipeline.contracts.evidence import Contribution, Segment, SegmentOutcome, Step
@@ -36,11 +37,15 @@ _DONE: Final = "interrupted|rejected|cancell?ed|declined|denied|stopped|aborted"
 _QUOTES: Final = re.compile(rf"\bthe (?:{_WHO}) (?:said|says|wrote|added|replied)\s*:\s*", re.IGNORECASE)
 _REPORTS: Final = re.compile(
     rf"^\s*\[[^\]]*\]\s*$|\b(?:{_DONE}) by (?:the )?(?:{_WHO})\b"
-    rf"|\bthe (?:{_WHO}) (?:(?:does|did)(?:n['’]t| not) |{_DONE})|^\s*the (?:{_WHO}) wants? to\b",
+    rf"|\bthe (?:{_WHO}) (?:(?:does|did)(?:n['’]t| not) |{_DONE})|^\s*the (?:{_WHO}) wants? to\b|^\s*exit code \d",
     re.IGNORECASE,
 )
 """A client tells what the user did; that is nobody's correction."""
 _MEASURES: Final = re.compile(r"[=:]\s*[-+]?\d[\d.,]*%?\s*$")
+_SENTENCES: Final = re.compile(r"(?<=[.!?])\s+|(?<=[。！？])|\n")
+_LETTERS: Final = re.compile(r"[^\W\d_]")
+_VERDICT: Final = cue("verdict")
+_PROPOSES: Final = cue("proposes")
 
 
 class _Said(NamedTuple):
@@ -93,7 +98,7 @@ def _corrections(segment: Segment, actions: Sequence[Action]) -> Iterator[tuple[
             yield target, _Said(step.at, step.event_id, [step.event_id], text)
             continue
         follows = next((later for later in steps[place + 1 :] if later.role is not Role.FEEDBACK), None)
-        if follows is not None and _by_user(follows) and (text := _shown(follows.text)):
+        if follows is not None and _by_user(follows) and (text := _telling(follows.text)):
             yield target, _Said(follows.at, follows.event_id, [step.event_id, follows.event_id], text)
 
 
@@ -125,12 +130,21 @@ def _own_words(comment: str) -> str:
     """What a person says in a comment; empty where a client only tells what was done, or how it was rated."""
     quoted = _QUOTES.search(comment)
     if quoted is not None:
-        return _shown(comment[quoted.end() :])
-    return "" if _REPORTS.search(comment) or _MEASURES.search(comment) else _shown(comment)
+        return _telling(comment[quoted.end() :])
+    return "" if _MEASURES.search(comment) else _telling(comment)
 
 
-def _shown(text: str) -> str:
-    return shorten(" ".join(text.split()), _TEXT)
+def _telling(text: str) -> str:
+    """As it is shown; empty if it is but a verdict, a question, or what a client reports."""
+    said = not _REPORTS.search(text) and any(map(_tells, _SENTENCES.split(text)))
+    return shorten(" ".join(text.split()), _TEXT) if said else ""
+
+
+def _tells(sentence: str) -> bool:
+    """Is there a word in it that is no part of a verdict, and does it, if it asks, propose something?"""
+    if sentence.rstrip().endswith(("?", "？")) and _PROPOSES.search(sentence) is None:
+        return False
+    return _LETTERS.search(_VERDICT.sub("", sentence)) is not None
 
 
 def _by_user(step: Step) -> bool:

@@ -270,25 +270,6 @@ EVERY_TIME: Final = _form(
     (?:please )?(?:also )?(?:always )?(?P<not>do not |never )?(?P<what>\S.*)
     """
 )
-STOP: Final = _form(r"(?:please )?stop (?P<what>\w+ing \S.*)")
-LIMIT: Final = _form(
-    r"""
-    (?:please )?do not (?P<what>\w+ .*(?:above|over|below|under|beyond|outside|without|more than|less than) .*)
-    """
-)
-"""`do not give discounts above 10 %`: a bound says that it is meant for every case."""
-RULE: Final = _form(
-    r"""
-    (?:(?:all|every|each|any) \S+|[a-z-]+s)(?: \S+){0,6}? (?:must|needs? to|ha(?:ve|s) to)(?: not| never)? be
-    [ ]\w+(?:ed|en|wn|nt|id|ght) \S.*
-    """
-)
-RULED: Final = _form(
-    r"(?P<subject>\S+(?: \S+){0,6}?) (?:must|needs?|requires?|have to|has to|(?:are|is) to)(?P<not> not| never)? \S.*"
-)
-"""What needs to be, where the sentence says that it is meant for long."""
-NO: Final = _form(r"no (?P<what>\w+ (?:in|on|inside|within|from|for) \S.*?)(?:,? (?:please|ever|at all|period))*")
-EVER: Final = _form(r"\b(?:ever|from (?:now|here) on(?: out)?|at all)\b[\s,.!]*(?:please)?[\s.!]*$")
 POINTING: Final = _form(
     r"\b(?:this|that|these|those|it|them|here|there|same|(?:above|below)(?! (?:\S+ )?\S*\d)|him|her|instead|again)\b"
 )

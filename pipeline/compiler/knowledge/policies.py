@@ -19,16 +19,17 @@ from pipeline.languages import of_all
 from pipeline.segments.lexicon import word_set
 from pipeline.segments.masking import sentence as with_capital
 
-RULED: Final = -13
+RULED: Final = -12
 """A sentence that scores as much is a rule by itself."""
-LISTED: Final = -40
+LISTED: Final = -70
 """The same of one that stands in a declared list."""
 _LONGEST: Final = 24
 """Words of an instruction that a form reads."""
 _SHORT: Final = 7
 """Words of a sentence in which a word that points leaves nothing to follow."""
 _STATES: Final = re.compile(
-    r"(?:we|i) (?:(?:do not|don['’]t|never|no longer) )?(?:use|have|run|own|support|host|like|love|prefer|live|work)\b",
+    r"(?:we|i) (?:(?:would|do not|don['’]t|never|no longer) )?"
+    r"(?:(?:use|have|run|own|support|host|like|love|live|work)\b|prefer\b(?! (?:it|that|you)\b))",
     re.IGNORECASE,
 )
 """So a fact begins, also one that has ended."""
@@ -53,20 +54,21 @@ class Policy(NamedTuple):
     text: str
 
 
-def _cue(kind: str) -> re.Pattern[str]:
+def cue(kind: str) -> re.Pattern[str]:
     """Any of the cues of a kind, in any language; where words stand apart, whole words."""
-    cues = sorted({cue for table in of_all("rules").values() for cue in str(table.get(kind, "")).split()})
-    apart = [re.escape(cue.replace("_", " ")) for cue in cues if cue.isascii() or not _WIDE.match(cue)]
-    pieces = [re.escape(cue) for cue in cues if _WIDE.match(cue)]
-    whole = "|".join(sorted(apart, key=lambda cue: (-len(cue), cue)))
-    return re.compile(rf"(?<![\w'])(?:{whole})(?![\w'])|{'|'.join(sorted(pieces, key=lambda c: (-len(c), c)))}", re.IGNORECASE)
+    tables = of_all("rules").values()
+    listed = {one.replace("_", " ") for table in tables for one in table.get(kind, "").split()}
+    cues = sorted(listed, key=lambda one: (-len(one), one))
+    whole = "|".join(re.escape(one) for one in cues if not _WIDE.match(one))
+    pieces = "|".join(re.escape(one) for one in cues if _WIDE.match(one))
+    return re.compile(rf"(?<![\w'])(?:{whole})(?![\w'])|{pieces}", re.IGNORECASE)
 
 
-_DENY: Final = _cue("deny")
-_NEGATION: Final = _cue("negation")
-_ALWAYS: Final = _cue("always")
-_UNSURE: Final = _cue("unsure")
-_DECLARES: Final = _cue("declares")
+_DENY: Final = cue("deny")
+_NEGATION: Final = cue("negation")
+_ALWAYS: Final = cue("always")
+_UNSURE: Final = cue("unsure")
+_DECLARES: Final = cue("declares")
 _MUST: Final = re.compile("なければ(?:なら|いけ)")
 """Denied twice: it is asked for."""
 
@@ -119,9 +121,8 @@ def _as_said(said: str) -> Policy:
     plain = _MUST.sub(" ", opening)
     first = _NEGATION.match(text)
     never = _DENY.search(plain) is not None or first is not None
-    action = _BLANK.sub(" ", _DENY.sub(" ", text) if never else text).strip(" ,:;")
-    while (lead := _ALWAYS.match(action)) and lead.end() < len(action):
-        action = action[lead.end() :].lstrip(" ,:;")
+    action = _ALWAYS.sub(" ", _DENY.sub(" ", text) if never else text)
+    action = _BLANK.sub(" ", action).strip(" ,:;")
     return Policy(action or text, never, with_capital(text))
 
 

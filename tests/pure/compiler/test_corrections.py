@@ -204,3 +204,30 @@ def test_late_feedback_on_a_closed_segment_is_a_correction_too() -> None:
     assert [r["text"] for r in found.values() if "correction" in r["pattern"]] == [
         "user on git push: never force a push"
     ]
+
+
+@pytest.mark.parametrize(
+    "comment",
+    [
+        "hidden tests: not resolved", "not helpful", "Wrong answer.", "rating: bad", "too slow.", "👎", "no",
+        "nicht hilfreich", "please continue",
+        "No es útil", "役に立ちません。", "没有帮助", "what are you doing...??", "Exit code 1\nFAIL TestTotals",
+    ],
+)  # fmt: skip
+def test_a_verdict_that_does_not_say_what_to_do_is_no_correction(comment: str) -> None:
+    script = pushing()
+    script.feedback("negative", comment)
+    assert known_of(script) == []
+
+
+@pytest.mark.parametrize(
+    "comment",
+    [
+        "not helpful: rebase on main first", "Wrong. Use a branch.", "can't we use a branch instead?",
+        "Falsch, nimm einen Branch", "ブランチを使ってください。", "用分支，不要直接推送",
+    ],
+)  # fmt: skip
+def test_feedback_that_says_what_to_do_differently_is_a_correction(comment: str) -> None:
+    script = pushing()
+    script.feedback("negative", comment)
+    assert [record.body["said"] for record in known_of(script)] == [comment]
