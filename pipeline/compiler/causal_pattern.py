@@ -27,7 +27,6 @@ from pipeline.segments.happenings import (
     Happening,
     cause_words,
     happenings,
-    kind_of,
 )
 from pipeline.segments.intent import goal_intent, goal_messages, goal_title, intent_key
 from pipeline.segments.masking import sentence, shorten
@@ -41,7 +40,6 @@ _HELD: Final = 12
 _EFFECTS: Final = 12
 _SESSIONS: Final = 3
 _LEAST_BOUND: Final = 0.2
-_LEAST_BOUND_OF_STATES: Final = 0.5  # a state that mostly does not follow is another thing's, or one case's
 _TIMES_BASE: Final = 2
 _AHEAD: Final = 2
 _CHANCE: Final = 0.03
@@ -145,7 +143,7 @@ def _checked(pair: Pair, possible: int, explicit: bool) -> dict[str, Any]:
     enough = (
         (explicit or chance <= _CHANCE)
         and pair.sessions >= _SESSIONS
-        and counts.bound >= _least_bound(pair)
+        and counts.bound >= max(_LEAST_BOUND, _TIMES_BASE * pair.base)
         and _likely(pair, {"bound": counts.bound})
     )
     return {
@@ -159,8 +157,7 @@ def _checked(pair: Pair, possible: int, explicit: bool) -> dict[str, Any]:
         "named_by_events": explicit,
         "came_first": pair.reverse,
         "rule": f"active: {_SESSIONS} sessions, by chance at most {_CHANCE} of all pairs or named by the events, bound "
-        f"{_LEAST_BOUND} ({_LEAST_BOUND_OF_STATES} of a state) and {_TIMES_BASE} times what is seen otherwise, {_AHEAD} "
-        "times as often after as before",
+        f"{_LEAST_BOUND} and {_TIMES_BASE} times what is seen otherwise, {_AHEAD} times as often after as before",
         "enough": enough,
     }
 
@@ -175,17 +172,12 @@ def needs(contributions: Sequence[Contribution]) -> list[Need]:
     checked = _checked(pair, len(found), explicit)
     return [
         Need("sessions with the effect", pair.sessions, _SESSIONS),
-        Need("bound of how often it follows", checked["bound"], _least_bound(pair)),
+        Need("bound of how often it follows", checked["bound"], max(_LEAST_BOUND, _TIMES_BASE * pair.base)),
         Need(
             "likelihood that chance makes it follow", 0.0 if explicit else checked["by_chance"], _CHANCE, at_most=True
         ),
         Need("times that it followed", checked["followed"], _AHEAD * pair.reverse),
     ]
-
-
-def _least_bound(pair: Pair) -> float:
-    least = _LEAST_BOUND_OF_STATES if kind_of(pair.effect) == "state" else _LEAST_BOUND
-    return max(least, _TIMES_BASE * pair.base)
 
 
 def _tally(pair: Pair) -> Tally:
