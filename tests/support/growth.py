@@ -181,7 +181,9 @@ def of_texts() -> dict[str, Callable[[str], Any]]:
         "updates.named": lambda text: updates.named(TONGUES["de"], text),
         "stated.whole": lambda text: stated.whole(text, TONGUES["ja"]),
         **{
-            f"stated.stated in {code}": lambda text, tongue=tongue: stated.stated(text, tongue, changed=True)
+            f"stated.statement_of in {code}": lambda text, tongue=tongue: stated.statement_of(
+                text, tongue, changed=True
+            )
             for code, tongue in TONGUES.items()
         },
         **{

@@ -18,7 +18,7 @@ from pipeline.compiler.knowledge.policies import Policy, listed, policy
 from pipeline.compiler.knowledge.stated import Stated, statement_of, whole
 from pipeline.compiler.knowledge.tongue import TONGUES, Tongue
 from pipeline.compiler.knowledge.updates import says_changed, updates
-from pipeline.compiler.knowledge.words import HANGING
+from pipeline.compiler.knowledge.words import ANYTHING, HANGING
 from pipeline.contracts.knowledge import Memory
 from pipeline.contracts.limits import MB
 from pipeline.contracts.remembered import remembered
@@ -97,12 +97,15 @@ def _claims_of(said: str, who: str, by: str, tongue: Tongue, changed: bool) -> S
 
 
 def _sounding(said: str, plain: str, tongue: Tongue) -> Sequence[Claim]:
-    """What no form reads, and the classifier takes for a fact: said of its subject, or of the team."""
+    """What no form reads, and the classifier takes for a fact: said of its subject, or of the team. What is said of it
+    is said of nothing."""
     one = whole(plain, tongue) if scores(said).fact >= _SOUNDS else None
-    claim = one and Clause(one.text, "").claims(
+    if one is None or one.value.split()[0].lower() in ANYTHING:
+        return []
+    claim = Clause(one.text, "").claims(
         Memory.FACT, one.subject, one.predicate, one.value, denies=one.denies, plural=True
     )
-    return [claim] if claim else []
+    return [claim] if claim is not None else []
 
 
 def _has_ended(one: Stated, said: str) -> bool:
