@@ -27,6 +27,7 @@ _ACTIVE_SUCCESSES: Final = 5
 _ACTIVE_SESSIONS: Final = 2
 _ACTIVE_BOUND: Final = 0.5
 _MOST: Final = 0.8
+_SHOWN: Final = 5  # values of a slot; of these a pack names the one that it was asked with
 _COMPLEXITY: Final = ((4, "low"), (12, "medium"))
 
 
@@ -35,7 +36,7 @@ def compile_(contributions: Sequence[Contribution]) -> Finding | None:
     if len(good) < _DRAFT_SUCCESSES:
         return None
     found = procedure([run_of(c) for c in contributions])
-    if found is None or not any(map(_telling, found.steps)):
+    if found is None or not _worth_telling(found):
         return None
     told, counts = _verdicts(contributions, found), outcomes(contributions)
     sure = tally(told).bound
@@ -73,6 +74,7 @@ def _needs(contributions: Sequence[Contribution], found: Procedure | None) -> li
         Need("bound of success where it was followed", bound, _ACTIVE_BOUND),
         Need("steps that the runs have in common", len(steps), 1),
         Need("steps that could be done from what is known", sum(map(_telling, steps)), 1),
+        Need("wishes in like words, or steps that are the same each time", int(found is not None and _said(found)), 1),
     ]
 
 
@@ -80,6 +82,15 @@ def _verdicts(contributions: Sequence[Contribution], found: Procedure) -> list[V
     """Of those who followed it, in event-time order."""
     told = ((c, verdict(found, run_of(c))) for c in contributions if c.outcome is not SegmentOutcome.UNKNOWN)
     return [(c.session_id, well) for c, well in told if well is not None]
+
+
+def _worth_telling(found: Procedure) -> bool:
+    return any(map(_telling, found.steps)) and _said(found)
+
+
+def _said(found: Procedure) -> bool:
+    """Whether one can tell what it is for: by wishes, else by steps that are mostly the same each time."""
+    return bool(found.goals) or 2 * sum(not step.template.slots for step in found.steps) >= len(found.steps)
 
 
 def _telling(step: Step) -> bool:
@@ -156,7 +167,7 @@ def lines(content: Mapping[str, Any]) -> Iterator[str]:
     yield from (f"Goal: {goal}" for goal in content.get("goals", ()))
     for name, slot in content.get("slots", {}).items():
         if slot["like"]:
-            yield f"<{name}>: {', '.join(slot['like'])}"
+            yield f"<{name}>: {', '.join(slot['like'][:_SHOWN])}"
         elif slot["source"] == "user":
             yield f"<{name}> is the user's own"
     yield from listed("Before", content.get("preconditions", ()))

@@ -8,7 +8,7 @@ from collections.abc import Container, Mapping, Sequence
 from typing import Final
 
 from pipeline.compiler.tasks.run import Run
-from pipeline.compiler.tasks.slots import FROM_OUTSIDE, Slot
+from pipeline.compiler.tasks.slots import FROM_OUTSIDE, SESSIONS, Slot
 from pipeline.contracts.limits import MB
 from pipeline.contracts.remembered import remembered
 from pipeline.segments.masking import mask
@@ -35,10 +35,22 @@ def goals(runs: Sequence[Run], slots: Mapping[str, Sequence[Slot]]) -> list[str]
             sessions[form].add(run.session)
     for form, own_sessions in sessions.items():
         forms[_without_opening(_filled(form, sessions), sessions)] += len(own_sessions)
+    forms = _in_other_letters(forms)
     most = _most_slots(forms)
-    told = [form for form in forms if len(form) <= _LONGEST and form.count("<") >= most]
+    said = [form for form in forms if "<" in form or forms[form] >= SESSIONS]  # who said it once may be known by it
+    told = [form for form in said if len(form) <= _LONGEST and form.count("<") >= most]
     whole = {form: forms[form] for form in told if not _varies(form)} or _masked(told, forms, slots)
     return sorted(whole, key=lambda form: (-whole[form], len(form), form))[:_SHOWN]
+
+
+def _in_other_letters(forms: Mapping[str, int]) -> Counter[str]:
+    """Wishes that differ in capitals and marks alone are the one that was said most."""
+    same: dict[tuple[str, ...], list[str]] = defaultdict(list)
+    for form in forms:
+        same[tuple(_words(form))].append(form)
+    return Counter(
+        {min(own, key=lambda form: (-forms[form], form)): sum(map(forms.__getitem__, own)) for own in same.values()}
+    )
 
 
 def _masked(told: Sequence[str], forms: Mapping[str, int], names: Container[str]) -> Counter[str]:

@@ -25,6 +25,7 @@ _WORSE: Final = 0.3
 _FEW: Final = 2
 _PART: Final = 100  # simple commands of one line, by their place
 _SHAPES: Final = 2
+_LONGEST: Final = 40  # of a longer value its looks say nothing
 _SHOWN_FROM: Final = 3  # values of so many sessions show what they begin with
 _DIGIT: Final = re.compile(r"\d")
 _LETTER: Final = re.compile(r"[^\W\d_]")
@@ -54,7 +55,7 @@ class Procedure(NamedTuple):
         group = self.slots[name]
         if group[0].source == "user":
             return []
-        values = sorted({value for slot in group for value, _ in slot.pairs if _DIGIT.search(value)})
+        values = sorted({v for slot in group for v, _ in slot.pairs if _DIGIT.search(v) and len(v) <= _LONGEST})
         choices = next((slot.choices for slot in group if slot.choices), ())
         if choices and not values:
             return list(choices)
