@@ -159,8 +159,8 @@ def _checked(pair: Pair, possible: int, explicit: bool) -> dict[str, Any]:
         "named_by_events": explicit,
         "came_first": pair.reverse,
         "rule": f"active: {_SESSIONS} sessions, by chance at most {_CHANCE} of all pairs or named by the events, bound "
-        f"{_LEAST_BOUND} ({_LEAST_BOUND_OF_STATES} of a state) and {_TIMES_BASE} times what is seen otherwise, {_AHEAD} "
-        "times as often after as before",
+        f"{_LEAST_BOUND} ({_LEAST_BOUND_OF_STATES} of a state) and {_TIMES_BASE} times what is seen otherwise, "
+        f"{_AHEAD} times as often after as before",
         "enough": enough,
     }
 

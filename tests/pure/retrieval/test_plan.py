@@ -51,5 +51,6 @@ def test_a_long_query_keeps_its_longest_words() -> None:
 
 
 def test_an_id_asks_for_what_takes_ids_that_look_like_it() -> None:
-    assert planned("lost dev-4711").shapes == ("=dev-0000",)
+    """Also what takes ids of which it is not shown how they begin."""
+    assert planned("lost dev-4711").shapes == ("=dev-0000", "=xxx-0000")
     assert len(planned(" ".join(f"a{'b' * i}-1" for i in range(99))).shapes) == 64
