@@ -73,8 +73,8 @@ def _needs(contributions: Sequence[Contribution], found: Procedure | None) -> li
         Need("sessions with a success", len({c.session_id for c in good}), _ACTIVE_SESSIONS),
         Need("bound of success where it was followed", bound, _ACTIVE_BOUND),
         Need("steps that the runs have in common", len(steps), 1),
-        Need("steps that could be done from what is known", sum(map(_telling, steps)), 1),
         Need("wishes in like words, or steps that are the same each time", int(found is not None and _said(found)), 1),
+        Need("steps that could be done from what is known", sum(map(_telling, steps)), 1),
     ]
 
 

@@ -8,7 +8,7 @@ from collections.abc import Container, Mapping, Sequence
 from typing import Final
 
 from pipeline.compiler.tasks.run import Run
-from pipeline.compiler.tasks.slots import FROM_OUTSIDE, SESSIONS, Slot
+from pipeline.compiler.tasks.slots import FROM_OUTSIDE, Slot
 from pipeline.contracts.limits import MB
 from pipeline.contracts.remembered import remembered
 from pipeline.segments.masking import mask
@@ -37,8 +37,7 @@ def goals(runs: Sequence[Run], slots: Mapping[str, Sequence[Slot]]) -> list[str]
         forms[_without_opening(_filled(form, sessions), sessions)] += len(own_sessions)
     forms = _in_other_letters(forms)
     most = _most_slots(forms)
-    said = [form for form in forms if "<" in form or forms[form] >= SESSIONS]  # who said it once may be known by it
-    told = [form for form in said if len(form) <= _LONGEST and form.count("<") >= most]
+    told = [form for form in forms if len(form) <= _LONGEST and form.count("<") >= most]
     whole = {form: forms[form] for form in told if not _varies(form)} or _masked(told, forms, slots)
     return sorted(whole, key=lambda form: (-whole[form], len(form), form))[:_SHOWN]
 
