@@ -34,7 +34,7 @@ from pipeline.packs.explain import Drop, Offered, explained
 from pipeline.packs.prose import as_text
 from pipeline.packs.sections import SECTIONS, SectionRule
 from pipeline.packs.strategies import fill_of, section_weight
-from pipeline.packs.view import LOW_RELEVANCE, Asked, View, asked, view
+from pipeline.packs.view import Asked, View, asked, view
 from pipeline.retrieval.plan import Plan
 from pipeline.retrieval.request import PackRequest
 from pipeline.retrieval.score import Fetched
@@ -43,7 +43,7 @@ _RULES: Final = frozenset({Section.CORE, Section.CONSTRAINTS})
 
 
 def assemble(request: PackRequest, plan: Plan, fetched: Fetched) -> ContextPack:
-    ask = asked(request, fetched)
+    ask = asked(request, plan, fetched)
     seen = view(ask, fetched)
     found = {
         rule: sorted(rule.candidates(seen), key=lambda c: c.order)
@@ -86,8 +86,8 @@ def _sift(ordered: Sequence[Candidate], standing: Sequence[Candidate]) -> tuple[
     drops: list[Drop] = []
     near = list(standing)
     for each in ordered:
-        if not each.always and each.relevance < LOW_RELEVANCE:
-            because = f"less than {LOW_RELEVANCE} as relevant as the best match"
+        if not each.always and each.relevance < each.least:
+            because = f"it answers {each.relevance:.2f} of the question, and here less than {each.least:.2f} is no help"
             drops.append(Drop(each, DropReason.LOW_RELEVANCE, because))
         elif each.barred is not None:
             drops.append(Drop(each, each.barred.reason, each.barred.because))

@@ -34,6 +34,8 @@ class Candidate(msgspec.Struct, frozen=True, eq=False, gc=False):
     tokens: int
     provenance: Provenance
     session_id: str | None = None
+    least: float = 0.0
+    """What relevance it must have to help."""
     barred: Bar | None = None
     parts: Components | None = None
     """What the score is made of."""

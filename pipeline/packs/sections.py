@@ -185,6 +185,7 @@ def _candidate(
         source_type=source_type,
         score=scored.score,
         relevance=scored.relevance,
+        least=scored.least,
         text=told.text,
         said=told.said,
         tokens=told.tokens,

@@ -22,10 +22,14 @@ from pipeline.contracts.knowledge import Kind as Known
 from pipeline.contracts.pack import DropReason, Past, RankingWeights, Strategy, WorkflowHints
 from pipeline.packs.candidates import Bar
 from pipeline.packs.hints import workflow_hints
+from pipeline.packs.reach import ANY, Reach, is_named, reach
+from pipeline.packs.reach import ARTIFACTS as ARTIFACTS_REACH
+from pipeline.packs.reach import EPISODES as EPISODES_REACH
+from pipeline.packs.reach import KNOWLEDGE as KNOWLEDGE_REACH
 from pipeline.packs.strategies import Priors, favoured, weights_of
 from pipeline.retrieval.documents import Document
-from pipeline.retrieval.fit import fit
-from pipeline.retrieval.plan import ARTIFACTS, CORRECTIONS, EPISODES, KNOWLEDGE, POLICIES
+from pipeline.retrieval.fit import fit, takes
+from pipeline.retrieval.plan import ARTIFACTS, CORRECTIONS, EPISODES, KNOWLEDGE, POLICIES, Plan
 from pipeline.retrieval.request import PackRequest
 from pipeline.retrieval.rerank import reranked
 from pipeline.retrieval.score import (
@@ -42,9 +46,6 @@ from pipeline.retrieval.score import (
 )
 from pipeline.retrieval.terms import shapes, terms
 from pipeline.retrieval.times import Span, time_reference
-
-LOW_RELEVANCE: Final = 0.1
-"""Of the best match; what answers the query less is dropped."""
 
 _UNSOUND: Final = Bar(
     DropReason.PROVENANCE_FAILED, "its content is not what its hash says, or all that it rests on has outlived its time"
@@ -63,6 +64,8 @@ class Scored(msgspec.Struct, Generic[Source], frozen=True, gc=False):
     parts: Components
     score: float
     barred: Bar | None = None
+    least: float = 0.0
+    """Below that relevance nothing of its kind helps."""
     made: Made = msgspec.field(default_factory=Made)
     """What is kept with the source (`Found.made`)."""
     past: bool = False
@@ -71,6 +74,10 @@ class Scored(msgspec.Struct, Generic[Source], frozen=True, gc=False):
     @property
     def relevance(self) -> float:
         return self.parts.relevance
+
+    @property
+    def helps(self) -> bool:
+        return self.relevance >= self.least
 
 
 _UNFIT: Final = 0.3
@@ -89,6 +96,8 @@ class Asked:
     weights: RankingWeights
     shares: Shares
     priors: Priors | None
+    plan: Plan
+    reach: Reach
 
     @property
     def focus(self) -> Span:
@@ -129,7 +138,7 @@ class View:
     """Contributions that hints name, and the session of each."""
 
 
-def asked(request: PackRequest, fetched: Fetched) -> Asked:
+def asked(request: PackRequest, plan: Plan, fetched: Fetched) -> Asked:
     now = fetched.newest if request.as_of is None else min(milliseconds(request.as_of), fetched.newest)
     weights = weights_of(request.strategy, request.weights)
     return Asked(
@@ -139,6 +148,14 @@ def asked(request: PackRequest, fetched: Fetched) -> Asked:
         weights,
         shares(weights),
         fetched.priors if request.strategy is Strategy.FINGERPRINT_GUIDED else None,
+        plan,
+        reach(
+            request.fill,
+            plan,
+            [found.source for found in fetched.episodes],
+            [found.source for found in fetched.artifacts],
+            [found.source for found in fetched.knowledge],
+        ),
     )
 
 
@@ -147,7 +164,7 @@ def view(ask: Asked, fetched: Fetched) -> View:
     shown = [
         found
         for found in artifacts
-        if found.relevance >= LOW_RELEVANCE
+        if found.helps
         and found.barred is None
         and (ask.looks_back or found.source.status is Status.ACTIVE)
     ]
@@ -175,14 +192,15 @@ def _artifacts(ask: Asked, fetched: Fetched) -> tuple[Scored[Artifact], ...]:
     forbidden = _forbidden(ask, fetched.policies)
     fits = _fits(ask, [found.source for found, *_ in standing])
     bests = [found.bm25 * fit for (found, *_), fit in zip(standing, fits, strict=True)]
-    highest, focus = max(bests, default=1.0), ask.focus
-    scored = []
+    highest, focus = max(fetched.whole.artifacts, *bests, 1), ask.focus
+    scored, least = [], ask.reach.least(ARTIFACTS_REACH, (best / highest for best in bests))
     for (found, barred, past), best in zip(standing, bests, strict=True):
         source, parts = found.source, artifact_components(found.source, best / highest, focus)
         why = barred or _against(source, forbidden)
         pattern = str(source.metadata.get("pattern", ""))
         score = ask.score(parts, pattern, f"{source.title} {source.summary}")
-        scored.append(Scored(source, parts, score, why, found.made, past))
+        enough = 0.0 if takes(source.content.get("slots", {}), ask.plan.shapes) else least
+        scored.append(Scored(source, parts, score, why, enough, found.made, past))
     return tuple(scored)
 
 
@@ -291,13 +309,14 @@ def _episodes(
         if ask.existed(found.source.at) and (found.source.expires is None or found.source.expires > fetched.newest)
     ]
     alive = reranked(ask.request.query, ask.best(alive, EPISODES))
-    highest = max((found.bm25 for found in alive), default=1)
+    highest = max(fetched.whole.episodes, *(found.bm25 for found in alive), 1)
     focus = ask.focus
-    scored = []
+    scored, least = [], ask.reach.least(EPISODES_REACH, (found.bm25 / highest for found in alive))
     for found in alive:
         parts = document_components(found, highest, focus)
         score = ask.score(parts, "", found.source.text)
-        scored.append(Scored(found.source, parts, score, _document_barred(found.source, outdated), found.made))
+        barred = _document_barred(found.source, outdated)
+        scored.append(Scored(found.source, parts, score, barred, least, found.made))
     return tuple(scored)
 
 
@@ -310,14 +329,15 @@ def _known(ask: Asked, fetched: Fetched) -> tuple[Scored[KnowledgeRecord], ...]:
     policies = ask.best([policy for policy in fetched.policies if ask.existed(_began(policy))], POLICIES)
     found += [Found(policy, 0) for policy in policies if policy.record_id not in answering]
     best = _best_sides([each.source for each in found if _holds(ask, each.source)])
-    highest, focus = max((each.bm25 for each in found), default=0) or 1, ask.focus
+    highest, focus = max(fetched.whole.knowledge, *(each.bm25 for each in found), 1), ask.focus
     weighed = [(each, knowledge_components(each, highest, focus)) for each in found]
     weighed += [(each, correction_components(each, focus)) for each in corrections]
-    scored = []
+    scored, least = [], ask.reach.least(KNOWLEDGE_REACH, (parts.relevance for _, parts in weighed[: len(found)]))
     for each, parts in weighed:
         score = ask.score(parts, each.source.pattern, each.source.text)
         past = not _holds(ask, each.source)
-        scored.append(Scored(each.source, parts, score, _record_barred(ask, each, best), each.made, past))
+        enough = min(least, ANY) if is_correction(each.source) or is_named(each.source, ask.plan.terms) else least
+        scored.append(Scored(each.source, parts, score, _record_barred(ask, each, best), enough, each.made, past))
     return tuple(scored)
 
 

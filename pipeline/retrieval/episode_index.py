@@ -14,9 +14,11 @@ from numpy.typing import NDArray
 
 from pipeline.retrieval.growing import Growing
 from pipeline.retrieval.postings import (
+    FEW,
     OFFSET_BITS,
     POSTING,
     ROW,
+    asked_for,
     idf,
     impacts,
     typical,
@@ -191,6 +193,10 @@ class EpisodeIndex:
             found = scores[places]
         return self.ordered(places, found, limit)
 
+    def whole(self, terms: Iterable[Term]) -> int:
+        """What a question of these terms asks for: a document that has all of it scores about as much."""
+        return asked_for((term.own.size for term in terms), max(FEW, self.size))
+
     def weigh(self, terms: Iterable[Asked], places: Places) -> NDArray[np.int32]:
         """The scores of these documents."""
         found = np.zeros(len(places), np.int32)
@@ -245,7 +251,7 @@ class EpisodeIndex:
     def _weighed(self, terms: Iterable[Asked]) -> Iterator[tuple[int, Term]]:
         for term, share in terms:
             if term.own.size:
-                yield idf(term.own.size, self.size) * share // WHOLE, term
+                yield idf(term.own.size, max(FEW, self.size)) * share // WHOLE, term
 
     def _is_lent(self, term: Term) -> bool:
         """Whether a term that no document since has of its own weighs anything in one."""

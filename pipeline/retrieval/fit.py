@@ -22,6 +22,16 @@ def fit(slots: Mapping[str, Any], words: Collection[str], looks: Collection[str]
     return held * (sum(look in taken for look in looks) / len(looks) if looks else 1.0)
 
 
+def takes(slots: Mapping[str, Any], looks: Collection[str]) -> bool:
+    """Whether a value that comes from the wish looks like an id of the question."""
+    return bool(looks) and any(
+        not _looks(value).isdisjoint(looks)
+        for slot in slots.values()
+        if slot["source"] == "goal"
+        for value in slot["like"]
+    )
+
+
 def _held(like: Collection[str], words: Collection[str], looks: Collection[str]) -> float:
     """A name that is in no list may be one all the same; an id that looks otherwise is none."""
     if any(value.casefold() in words or not _looks(value).isdisjoint(looks) for value in like):

@@ -12,7 +12,7 @@ from pipeline.contracts.pack import Past, QueryClassification
 from pipeline.retrieval.documents import label
 from pipeline.retrieval.related import Related, related
 from pipeline.retrieval.request import Lineage, PackRequest
-from pipeline.retrieval.terms import shapes, stems, words
+from pipeline.retrieval.terms import ids_in, shapes, stems, terms, words
 from pipeline.retrieval.times import mention
 from pipeline.retrieval.vectors import Embed, Vector, vector
 
@@ -69,6 +69,8 @@ class Plan:
     """Distinct stems, sorted."""
     shapes: tuple[str, ...]
     """How the ids look that it names, likewise: what takes such ids is found by it."""
+    plain: tuple[str, ...]
+    """Those of the terms that are in no id."""
     classification: QueryClassification
     related: tuple[Related, ...] = ()
     """Stems near to them, the nearest first; episodes that have these are found too."""
@@ -97,10 +99,12 @@ def plan(request: PackRequest, embed: Embed | None = None) -> Plan:
     kept = sorted(found, key=lambda word: (-len(word), word))[:QUERY_TERMS]
     asked = tuple(sorted(set(stems(kept))))
     as_of = None if request.as_of is None else milliseconds(request.as_of)
+    ids = frozenset(terms(" ".join(ids_in(request.query))))
     return Plan(
         request,
         asked,
         tuple(sorted(set(shapes(request.query)))[:QUERY_TERMS]),
+        tuple(term for term in asked if term not in ids),
         classify(request.query, found),
         related(asked),
         artifacts=ARTIFACTS if as_of is None else LOOKED_AT,

@@ -5,7 +5,7 @@ Enters: what was fetched, with raw BM25. Leaves: components within 0…1 and the
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Final, Generic, TypeVar
+from typing import Any, Final, Generic, NamedTuple, TypeVar
 
 import msgspec
 
@@ -48,6 +48,15 @@ class Found(msgspec.Struct, Generic[Source], frozen=True, gc=False):
     """Whoever keeps the source keeps it too."""
 
 
+class Whole(NamedTuple):
+    """What the question asks for, in each kind's BM25: a source that has all of it scores about as much. 0 where that
+    is not known: then the best match has all of it."""
+
+    episodes: int = 0
+    artifacts: int = 0
+    knowledge: int = 0
+
+
 @dataclass(frozen=True, slots=True)
 class Fetched:
     """One snapshot of a tenant's memory, as far as a plan asked for it."""
@@ -64,6 +73,7 @@ class Fetched:
     """Recent steps of the asking session, oldest first."""
     precedents: tuple[Found[Contribution], ...] = ()
     """What past sessions did that were like it, the most alike first."""
+    whole: Whole = Whole()
     completeness: Completeness = WHOLE
     """Whether memory holds all that it is to hold."""
     failed: tuple[str, ...] = ()
@@ -109,7 +119,7 @@ def recency(at: int, focus: Span) -> float:
 
 
 def document_components(found: Found[Document], highest: int, focus: Span) -> Components:
-    """An episode is what happened: its provenance is certain."""
+    """`highest`: the score that is worth 1. An episode is what happened: its provenance is certain."""
     source = found.source
     return Components(found.bm25 / highest, recency(source.at, focus), 1.0, min(1.0, max(0.0, source.salience)))
 

@@ -76,7 +76,12 @@ def terms(text: str) -> list[str]:
 
 def shapes(text: str) -> list[str]:
     """What ids in a text look like: how they begin, then `x` and `0` for letters and digits, such as `=dev-0000`."""
-    return [f"={_shape(found)}" for found in _TOKEN.findall(text) if _IS_ID.match(found)]
+    return [f"={_shape(found)}" for found in ids_in(text)]
+
+
+def ids_in(text: str) -> list[str]:
+    """What has letters and digits, or five digits."""
+    return [found for found in _TOKEN.findall(text) if _IS_ID.match(found)]
 
 
 def _shape(written: str) -> str:

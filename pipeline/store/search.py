@@ -23,7 +23,7 @@ from pipeline.retrieval.episode_index import WHOLE, Asked
 from pipeline.retrieval.plan import Plan
 from pipeline.retrieval.postings import POSTING
 from pipeline.retrieval.related import Related
-from pipeline.retrieval.score import Fetched, Found
+from pipeline.retrieval.score import Fetched, Found, Whole
 from pipeline.retrieval.vectors import best_of_both
 from pipeline.store.blocks import Client, DamagedError, StoreUnavailableError, kind_of, reachable, snapshot
 from pipeline.store.changes import CHANGES, Command
@@ -88,6 +88,7 @@ class _Places(NamedTuple):
     knowledge: list[Hit]
     policies: list[Hit]
     precedents: list[Hit]
+    whole: Whole = Whole()
     settle: bool = False
     """What is not as it was found has failed its provenance: memory has not just gone on, it was altered or lost."""
 
@@ -173,11 +174,12 @@ class Search:
                 self._stock(kind, offsets)
             return None
         steps = tuple(sorted(map(_STEP.decode, session), key=lambda step: step.index))
-        places = self._rank(plan, view, answers)
+        episodes, artifacts, knowledge, policies, asked = self._rank(plan, view, answers)
         precedents = _precedents(plan, view.precedents, borders, steps)
         self.views.settle(view)
         state = state_version(offsets, self._keys.semantic)
-        return _Places(filling, state, whole, int(newest or 0), steps, next(answers), *places, precedents)
+        trip = (filling, state, whole, int(newest or 0), steps, next(answers))
+        return _Places(*trip, episodes, artifacts, knowledge, policies, precedents, asked)
 
     def _questions(self, plan: Plan, tenant: TenantKeys, view: View) -> list[Command]:
         asked = [plan.vector] if plan.vector else []
@@ -207,9 +209,10 @@ class Search:
 
     def _rank(
         self, plan: Plan, view: View, answers: Iterator[Any]
-    ) -> tuple[list[tuple[int, int]], list[Hit], list[Hit], list[Hit]]:
+    ) -> tuple[list[tuple[int, int]], list[Hit], list[Hit], list[Hit], Whole]:
         view.episodes.extend(next(answers))
         terms = [_brought(view, name, WHOLE, next(answers)) for name in plan.terms]
+        asked = view.episodes.whole(term for term, _ in terms)
         for each in _uncommon(plan, view):
             postings = next(answers)
             if view.read(each.stem) + len(postings) > COMMON:
@@ -224,13 +227,16 @@ class Search:
             vectors.extend(next(answers), view.episodes)
             view.keep_vectors(plan.vector, vectors)
             episodes = best_of_both(view.episodes, terms, vectors, plan.vector.values, plan.episodes, among)
+            asked = 0  # how near directions are says nothing of what share of a question they answer
         artifacts, knowledge = view.artifacts.catalogue, view.knowledge.catalogue
         corrected = view.knowledge.corrections.best(plan)
+        whole = Whole(asked, artifacts.whole((*plan.plain, *plan.shapes)), knowledge.whole(plan.terms))
         return (
             episodes,
             artifacts.best((*plan.terms, *plan.shapes), plan.artifacts, plan.labels),
             [*knowledge.best(plan.terms, plan.knowledge, plan.labels), *corrected],
             knowledge.newest(Kind.POLICY, plan.policies, plan.labels),
+            whole,
         )
 
     def _shelves(self, plan: Plan, tenant: TenantKeys, view: View) -> list[_Kind]:
@@ -278,6 +284,7 @@ class Search:
         altered = tuple(each for each in policies if not each.sound and each.source.record_id not in known)
         return Fetched(
             state_version=places.state_version,
+            whole=places.whole,
             completeness=places.completeness,
             failed=tuple(sorted(set(map(str, gone)))),
             newest=places.newest,
