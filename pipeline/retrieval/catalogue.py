@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from pipeline.contracts.remembered import nbytes
 from pipeline.retrieval.growing import Growing
-from pipeline.retrieval.postings import FEW, asked_for, idf, impacts, typical
+from pipeline.retrieval.postings import FEW, asked_at_least, asked_for, idf, impacts, typical
 
 _TERM_BYTES: Final = 75
 _HELD_BYTES: Final = 330
@@ -162,12 +162,21 @@ class Field:
         for term in terms:
             if term in self._holders:
                 found, weights = self._weights(term)
-                scores[found] += weights * idf(len(found), max(FEW, self._texts))
+                scores[found] += weights * idf(len(found), self._among)
         return scores
 
     def whole(self, terms: Iterable[str]) -> int:
         """What a question of these terms asks for: a text that has all of it scores about as much."""
-        return asked_for((len(self._holders.get(term, ())) for term in terms), max(FEW, self._texts))
+        return asked_for((len(self._holders.get(term, ())) for term in terms), self._among)
+
+    @property
+    def least(self) -> int:
+        """What any question asks for."""
+        return asked_at_least(self._among)
+
+    @property
+    def _among(self) -> int:
+        return max(FEW, self._texts)
 
     def _count(self, terms: Mapping[str, int], sign: int) -> None:
         self._texts += sign
@@ -226,7 +235,7 @@ class Catalogue:
 
     def whole(self, terms: Iterable[str]) -> int:
         """What a card scores that has all that the terms ask for."""
-        return self._text.whole(terms)
+        return max(self._text.least, self._text.whole(terms))
 
     def newest(self, kind: str, limit: int, labels: Sequence[str] = ()) -> list[Hit]:
         """Those of a kind that began to hold last, ties by name; scored 0."""

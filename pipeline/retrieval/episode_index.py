@@ -18,6 +18,7 @@ from pipeline.retrieval.postings import (
     OFFSET_BITS,
     POSTING,
     ROW,
+    asked_at_least,
     asked_for,
     idf,
     impacts,
@@ -195,7 +196,8 @@ class EpisodeIndex:
 
     def whole(self, terms: Iterable[Term]) -> int:
         """What a question of these terms asks for: a document that has all of it scores about as much."""
-        return asked_for((term.own.size for term in terms), max(FEW, self.size))
+        documents = max(FEW, self.size)
+        return max(asked_at_least(documents), asked_for((term.own.size for term in terms), documents))
 
     def weigh(self, terms: Iterable[Asked], places: Places) -> NDArray[np.int32]:
         """The scores of these documents."""

@@ -84,8 +84,13 @@ def idf(holding: int, documents: int) -> int:
 
 def asked_for(holding: Iterable[int], documents: int) -> int:
     """What a text scores that has each of a question's terms once and is as long as usual; `holding`: how many texts
-    have each. A question asks for as much as one rare word at least, or whatever has a common one would answer it."""
-    return UNIT * max(idf(1, documents), sum(idf(held, documents) for held in holding))
+    have each."""
+    return UNIT * sum(idf(held, documents) for held in holding)
+
+
+def asked_at_least(documents: int) -> int:
+    """Whatever a question asks for, it is as much as a rare word: else all that has a common one would answer it."""
+    return UNIT * idf(1, documents)
 
 
 def typical(total: int, documents: int) -> float:

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from pipeline.retrieval.episode_index import AFTER, BEFORE, WHOLE, Asked, EpisodeIndex, Term
 from pipeline.retrieval.postings import (
+    FEW,
     K1,
     B,
     document_number,
