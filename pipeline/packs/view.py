@@ -164,9 +164,7 @@ def view(ask: Asked, fetched: Fetched) -> View:
     shown = [
         found
         for found in artifacts
-        if found.helps
-        and found.barred is None
-        and (ask.looks_back or found.source.status is Status.ACTIVE)
+        if found.helps and found.barred is None and (ask.looks_back or found.source.status is Status.ACTIVE)
     ]
     schemas = [found for found in shown if found.source.artifact_type == task_schema.NAME]
     schema = min(schemas, key=lambda a: (-a.relevance, a.source.artifact_id), default=None)

@@ -57,6 +57,9 @@ class Whole(NamedTuple):
     knowledge: int = 0
 
 
+UNKNOWN: Final = Whole()
+
+
 @dataclass(frozen=True, slots=True)
 class Fetched:
     """One snapshot of a tenant's memory, as far as a plan asked for it."""
@@ -73,7 +76,7 @@ class Fetched:
     """Recent steps of the asking session, oldest first."""
     precedents: tuple[Found[Contribution], ...] = ()
     """What past sessions did that were like it, the most alike first."""
-    whole: Whole = Whole()
+    whole: Whole = UNKNOWN
     completeness: Completeness = WHOLE
     """Whether memory holds all that it is to hold."""
     failed: tuple[str, ...] = ()

@@ -11,7 +11,7 @@ from typing import Final
 
 import Stemmer
 
-VERSION: Final = 3
+VERSION: Final = 4
 _WORD_CHARACTERS: Final = 64
 REMEMBERED: Final = 32_768
 """Runs of letters and digits whose terms are remembered: most text is made of few."""

@@ -23,7 +23,7 @@ from pipeline.retrieval.episode_index import WHOLE, Asked
 from pipeline.retrieval.plan import Plan
 from pipeline.retrieval.postings import POSTING
 from pipeline.retrieval.related import Related
-from pipeline.retrieval.score import Fetched, Found, Whole
+from pipeline.retrieval.score import UNKNOWN, Fetched, Found, Whole
 from pipeline.retrieval.vectors import best_of_both
 from pipeline.store.blocks import Client, DamagedError, StoreUnavailableError, kind_of, reachable, snapshot
 from pipeline.store.changes import CHANGES, Command
@@ -88,7 +88,7 @@ class _Places(NamedTuple):
     knowledge: list[Hit]
     policies: list[Hit]
     precedents: list[Hit]
-    whole: Whole = Whole()
+    whole: Whole = UNKNOWN
     settle: bool = False
     """What is not as it was found has failed its provenance: memory has not just gone on, it was altered or lost."""
 

@@ -1,9 +1,9 @@
-"""E8: does a pack know when to stop? Questions about nothing that a memory knows: how many entries are shown? And is what
-answers a question more relevant than what does not?
+"""E8: does a pack know when to stop? Questions about nothing that a memory knows: how many entries are shown? And is
+what answers a question more relevant than what does not?
 
-A memory is that of one file of real sessions, or of one long conversation. It is asked what was asked in the others: the
-questions about the other conversations, and the first things that users say in the other files. Whole memories are drawn.
-Standing rules hold whatever is asked, so they do not count. Packs are those of the service.
+A memory is that of one tenant of real sessions, or of one long conversation. It is asked what was asked in the others:
+the questions about the other conversations, and the first things that users say in the other files. Whole memories are
+drawn. Standing rules hold whatever is asked, so they do not count. Packs are those of the service.
 """
 
 from collections import defaultdict
@@ -97,5 +97,3 @@ def _auc(higher: Sequence[float], lower: Sequence[float]) -> float:
     others = np.sort(np.array(lower))
     ranks = (np.searchsorted(others, higher, "left") + np.searchsorted(others, higher, "right")) / 2
     return round(float(np.mean(ranks)) / len(others), 4)
-
-

@@ -72,7 +72,7 @@ def artifact(artifact_id: str, title: str = "Deploy staging", *, tenant: str = "
             "content": content,
             "confidence": 0.8,
             "status": "active",
-            "source_events": ["e1"],
+            "source_events": ["e0"],
             "source_memory_ids": ["c1"],
             "version": 1,
             "created_at": format_ms(T0),
