@@ -23,7 +23,7 @@ def test_of_what_is_not_known_each_kind_says_how_it_would_be_learnt() -> None:
     assert found["rule"].said.startswith(
         "No rule about “deploys” is known. Rules are read from users' messages such as “Never deploy on Fridays.”"
     )
-    assert all(lesson.said.endswith(".") for lesson in found.values())
+    assert all(lesson.said.endswith((".", ".”")) for lesson in found.values())
 
 
 def test_what_is_known_is_named_with_its_id() -> None:

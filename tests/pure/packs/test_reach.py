@@ -14,7 +14,7 @@ ALL = 1_000
 
 def scored(*shares: float, **fields: Any) -> Fetched:
     """Episodes without a word in common, each with so much of what the question asks for."""
-    said = fetched([episode(f"e{i}", f"w{i}a w{i}b w{i}c w{i}d", index=i) for i in range(len(shares))])
+    said = fetched([episode(f"e{i}", " ".join(f"word{i}x{j}" for j in range(9)), index=i) for i in range(len(shares))])
     found = tuple(Found(each.source, int(ALL * share)) for each, share in zip(said.episodes, shares, strict=True))
     return replace(said, episodes=found, whole=Whole(ALL, ALL, ALL), **fields)
 
@@ -59,10 +59,8 @@ def test_a_question_that_names_what_memory_knows_by_name_is_about_it() -> None:
 
 
 def test_a_speaker_who_is_named_is_known() -> None:
-    memory = scored(0.3)
-    jolene = replace(
-        memory, episodes=(Found(fetched([episode("e0", "Jolene: I moved away")]).episodes[0].source, 300),)
-    )
+    said = fetched([episode("e0", "Jolene: I moved away")]).episodes[0].source
+    jolene = replace(scored(0.3), episodes=(Found(said, 300),))
     assert ids(ask(jolene, query="Where does Jolene live now?")) == ["e0"]
     assert ids(ask(jolene, query="Where does Deborah live now?")) == []
 
