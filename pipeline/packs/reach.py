@@ -7,7 +7,7 @@ numbers are calibrated on questions about nothing that memory knows, beside thos
 memory knows by name is about it, however else it is put.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from pipeline.compiler.knowledge.naming import TEAM, USER
@@ -27,6 +27,8 @@ _OF_BUDGET: Final = 0.1
 _LEAST: Final = 0.15
 ANY: Final = 0.1
 """Of what is named, or is about what is named."""
+TAKES_IDS: Final = 0.5
+"""Of the best procedure: what takes ids like those of the question needs no word in common beyond that."""
 _NOBODY: Final = frozenset({USER, TEAM})
 
 
@@ -47,8 +49,8 @@ class Reach(NamedTuple):
     familiar: bool
     """The question names what memory knows by name."""
 
-    def least(self, kind: Kind, relevances: Iterable[float]) -> float:
-        best = max(relevances, default=0.0)
+    def least(self, kind: Kind, best: float) -> float:
+        """`best`: the relevance of the best of the kind."""
         if self.fill is Filling.BUDGET:
             return _OF_BUDGET * best
         begins = kind.familiar if self.familiar else kind.strange
@@ -58,21 +60,25 @@ class Reach(NamedTuple):
 def reach(
     fill: Filling,
     plan: Plan,
+    named: bool,
     episodes: Sequence[Document],
     artifacts: Sequence[Artifact],
     knowledge: Sequence[KnowledgeRecord],
 ) -> Reach:
     familiar = (
-        any(is_named(record, plan.terms) for record in knowledge)
+        named
+        or any(is_named(record, plan) for record in knowledge)
         or any(who and set(plan.terms).issuperset(terms(who)) for who in {speaker_of(each.text) for each in episodes})
         or any(takes(each.content.get("slots", {}), plan.shapes) for each in artifacts)
     )
     return Reach(fill, familiar)
 
 
-def is_named(record: KnowledgeRecord, asked: Sequence[str]) -> bool:
-    """Whether the question names whose the record is, or what it is about."""
+def is_named(record: KnowledgeRecord, plan: Plan) -> bool:
+    """Whether the question names whose the record is, or what it is about, or a name in that."""
     subject = record.body.get("subject")
     whose = subject.partition("'s ")[0] if isinstance(subject, str) else ""
     found = terms(whose)
-    return whose not in _NOBODY and bool(found) and set(found).issubset(asked)
+    if whose in _NOBODY or not found:
+        return False
+    return set(found).issubset(plan.terms) or not set(found).isdisjoint(plan.names)

@@ -22,7 +22,7 @@ from pipeline.contracts.knowledge import Kind as Known
 from pipeline.contracts.pack import DropReason, Past, RankingWeights, Strategy, WorkflowHints
 from pipeline.packs.candidates import Bar
 from pipeline.packs.hints import workflow_hints
-from pipeline.packs.reach import ANY, Reach, is_named, reach
+from pipeline.packs.reach import ANY, TAKES_IDS, Reach, is_named, reach
 from pipeline.packs.reach import ARTIFACTS as ARTIFACTS_REACH
 from pipeline.packs.reach import EPISODES as EPISODES_REACH
 from pipeline.packs.reach import KNOWLEDGE as KNOWLEDGE_REACH
@@ -110,8 +110,8 @@ class Asked:
     def existed(self, at: int) -> bool:
         return not self.looks_back or at <= self.now
 
-    def score(self, parts: Components, pattern: str, text: str) -> float:
-        score = parts.mean(self.shares)
+    def score(self, parts: Components, best: float, pattern: str, text: str) -> float:
+        score = parts.mean(self.shares, best)
         return score if self.priors is None else favoured(self.priors, score, pattern, text)
 
     def unsure(self, confidence: float) -> Bar | None:
@@ -152,6 +152,7 @@ def asked(request: PackRequest, plan: Plan, fetched: Fetched) -> Asked:
         reach(
             request.fill,
             plan,
+            fetched.named,
             [found.source for found in fetched.episodes],
             [found.source for found in fetched.artifacts],
             [found.source for found in fetched.knowledge],
@@ -191,13 +192,15 @@ def _artifacts(ask: Asked, fetched: Fetched) -> tuple[Scored[Artifact], ...]:
     fits = _fits(ask, [found.source for found, *_ in standing])
     bests = [found.bm25 * fit for (found, *_), fit in zip(standing, fits, strict=True)]
     highest, focus = max(fetched.whole.artifacts, *bests, 1), ask.focus
-    scored, least = [], ask.reach.least(ARTIFACTS_REACH, (best / highest for best in bests))
+    scored, top = [], max(bests, default=0.0) / highest
+    least = ask.reach.least(ARTIFACTS_REACH, top)
     for (found, barred, past), best in zip(standing, bests, strict=True):
         source, parts = found.source, artifact_components(found.source, best / highest, focus)
         why = barred or _against(source, forbidden)
         pattern = str(source.metadata.get("pattern", ""))
-        score = ask.score(parts, pattern, f"{source.title} {source.summary}")
-        enough = 0.0 if takes(source.content.get("slots", {}), ask.plan.shapes) else least
+        score = ask.score(parts, top, pattern, f"{source.title} {source.summary}")
+        takes_ids = takes(source.content.get("slots", {}), ask.plan.shapes)
+        enough = min(least, TAKES_IDS * top) if takes_ids else least
         scored.append(Scored(source, parts, score, why, enough, found.made, past))
     return tuple(scored)
 
@@ -309,10 +312,11 @@ def _episodes(
     alive = reranked(ask.request.query, ask.best(alive, EPISODES))
     highest = max(fetched.whole.episodes, *(found.bm25 for found in alive), 1)
     focus = ask.focus
-    scored, least = [], ask.reach.least(EPISODES_REACH, (found.bm25 / highest for found in alive))
+    scored, top = [], max((found.bm25 for found in alive), default=0) / highest
+    least = ask.reach.least(EPISODES_REACH, top)
     for found in alive:
         parts = document_components(found, highest, focus)
-        score = ask.score(parts, "", found.source.text)
+        score = ask.score(parts, top, "", found.source.text)
         barred = _document_barred(found.source, outdated)
         scored.append(Scored(found.source, parts, score, barred, least, found.made))
     return tuple(scored)
@@ -330,11 +334,13 @@ def _known(ask: Asked, fetched: Fetched) -> tuple[Scored[KnowledgeRecord], ...]:
     highest, focus = max(fetched.whole.knowledge, *(each.bm25 for each in found), 1), ask.focus
     weighed = [(each, knowledge_components(each, highest, focus)) for each in found]
     weighed += [(each, correction_components(each, focus)) for each in corrections]
-    scored, least = [], ask.reach.least(KNOWLEDGE_REACH, (parts.relevance for _, parts in weighed[: len(found)]))
+    scored, top = [], max((parts.relevance for _, parts in weighed[: len(found)]), default=0.0)
+    least = ask.reach.least(KNOWLEDGE_REACH, top)
     for each, parts in weighed:
-        score = ask.score(parts, each.source.pattern, each.source.text)
+        corrects = is_correction(each.source)
+        score = ask.score(parts, 1.0 if corrects else top, each.source.pattern, each.source.text)
         past = not _holds(ask, each.source)
-        enough = min(least, ANY) if is_correction(each.source) or is_named(each.source, ask.plan.terms) else least
+        enough = min(least, ANY) if corrects or is_named(each.source, ask.plan) else least
         scored.append(Scored(each.source, parts, score, _record_barred(ask, each, best), enough, each.made, past))
     return tuple(scored)
 

@@ -71,6 +71,8 @@ class Plan:
     """How the ids look that it names, likewise: what takes such ids is found by it."""
     plain: tuple[str, ...]
     """Those of the terms that are in no id."""
+    names: tuple[str, ...]
+    """Those that are in a name or an id, sorted."""
     classification: QueryClassification
     related: tuple[Related, ...] = ()
     """Stems near to them, the nearest first; episodes that have these are found too."""
@@ -105,6 +107,7 @@ def plan(request: PackRequest, embed: Embed | None = None) -> Plan:
         asked,
         tuple(sorted(set(shapes(request.query)))[:QUERY_TERMS]),
         tuple(term for term in asked if term not in ids),
+        tuple(sorted(set(terms(" ".join(_NAMED.findall(request.query)))).intersection(asked))),
         classify(request.query, found),
         related(asked),
         artifacts=ARTIFACTS if as_of is None else LOOKED_AT,

@@ -77,6 +77,8 @@ class Fetched:
     precedents: tuple[Found[Contribution], ...] = ()
     """What past sessions did that were like it, the most alike first."""
     whole: Whole = UNKNOWN
+    named: bool = False
+    """Memory knows most names of the question."""
     completeness: Completeness = WHOLE
     """Whether memory holds all that it is to hold."""
     failed: tuple[str, ...] = ()
@@ -95,15 +97,17 @@ class Components(msgspec.Struct, frozen=True, gc=False):
         """The mean by weight; equal weights where all are zero."""
         return self.mean(shares(weights))
 
-    def mean(self, shares: Shares) -> float:
+    def mean(self, shares: Shares, best: float = 1.0) -> float:
+        """`best`: the relevance of the best of its kind. Beside it relevance decides who comes first, however little of
+        the question any answers; and where that is little, the score is lower."""
         relevance, recency, provenance, salience = shares
-        return round(
-            relevance * self.relevance
+        mean = (
+            relevance * (self.relevance / (best or 1.0))
             + recency * self.recency
             + provenance * self.provenance
-            + salience * self.salience,
-            6,
+            + salience * self.salience
         )
+        return round(mean * (1 + best) / 2, 6)
 
 
 def shares(weights: RankingWeights) -> Shares:

@@ -89,6 +89,7 @@ class _Places(NamedTuple):
     policies: list[Hit]
     precedents: list[Hit]
     whole: Whole = UNKNOWN
+    named: bool = False
     settle: bool = False
     """What is not as it was found has failed its provenance: memory has not just gone on, it was altered or lost."""
 
@@ -174,12 +175,12 @@ class Search:
                 self._stock(kind, offsets)
             return None
         steps = tuple(sorted(map(_STEP.decode, session), key=lambda step: step.index))
-        episodes, artifacts, knowledge, policies, asked = self._rank(plan, view, answers)
+        episodes, artifacts, knowledge, policies, asked, named = self._rank(plan, view, answers)
         precedents = _precedents(plan, view.precedents, borders, steps)
         self.views.settle(view)
         state = state_version(offsets, self._keys.semantic)
         trip = (filling, state, whole, int(newest or 0), steps, next(answers))
-        return _Places(*trip, episodes, artifacts, knowledge, policies, precedents, asked)
+        return _Places(*trip, episodes, artifacts, knowledge, policies, precedents, asked, named)
 
     def _questions(self, plan: Plan, tenant: TenantKeys, view: View) -> list[Command]:
         asked = [plan.vector] if plan.vector else []
@@ -209,10 +210,11 @@ class Search:
 
     def _rank(
         self, plan: Plan, view: View, answers: Iterator[Any]
-    ) -> tuple[list[tuple[int, int]], list[Hit], list[Hit], list[Hit], Whole]:
+    ) -> tuple[list[tuple[int, int]], list[Hit], list[Hit], list[Hit], Whole, bool]:
         view.episodes.extend(next(answers))
         terms = [_brought(view, name, WHOLE, next(answers)) for name in plan.terms]
         asked = view.episodes.whole(term for term, _ in terms)
+        known = sum(name in plan.names and term.own.size > 0 for name, (term, _) in zip(plan.terms, terms, strict=True))
         for each in _uncommon(plan, view):
             postings = next(answers)
             if view.read(each.stem) + len(postings) > COMMON:
@@ -237,6 +239,7 @@ class Search:
             [*knowledge.best(plan.terms, plan.knowledge, plan.labels), *corrected],
             knowledge.newest(Kind.POLICY, plan.policies, plan.labels),
             whole,
+            0 < len(plan.names) <= 2 * known,
         )
 
     def _shelves(self, plan: Plan, tenant: TenantKeys, view: View) -> list[_Kind]:
@@ -285,6 +288,7 @@ class Search:
         return Fetched(
             state_version=places.state_version,
             whole=places.whole,
+            named=places.named,
             completeness=places.completeness,
             failed=tuple(sorted(set(map(str, gone)))),
             newest=places.newest,
