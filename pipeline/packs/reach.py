@@ -28,7 +28,7 @@ _LEAST: Final = 0.15
 ANY: Final = 0.1
 """Of what is named, or is about what is named."""
 TAKES_IDS: Final = 0.5
-"""Of the best procedure: what takes ids like those of the question needs no word in common beyond that."""
+"""Of the best procedure that takes ids like those of the question: it needs no word in common beyond that."""
 _NOBODY: Final = frozenset({USER, TEAM})
 
 

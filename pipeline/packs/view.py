@@ -194,13 +194,14 @@ def _artifacts(ask: Asked, fetched: Fetched) -> tuple[Scored[Artifact], ...]:
     highest, focus = max(fetched.whole.artifacts, *bests, 1), ask.focus
     scored, top = [], max(bests, default=0.0) / highest
     least = ask.reach.least(ARTIFACTS_REACH, top)
-    for (found, barred, past), best in zip(standing, bests, strict=True):
+    taking = [takes(found.source.content.get("slots", {}), ask.plan.shapes) for found, *_ in standing]
+    takers = max((best for best, takes_ids in zip(bests, taking, strict=True) if takes_ids), default=0.0) / highest
+    for (found, barred, past), best, takes_ids in zip(standing, bests, taking, strict=True):
         source, parts = found.source, artifact_components(found.source, best / highest, focus)
         why = barred or _against(source, forbidden)
         pattern = str(source.metadata.get("pattern", ""))
         score = ask.score(parts, top, pattern, f"{source.title} {source.summary}")
-        takes_ids = takes(source.content.get("slots", {}), ask.plan.shapes)
-        enough = min(least, TAKES_IDS * top) if takes_ids else least
+        enough = min(least, TAKES_IDS * takers) if takes_ids else least
         scored.append(Scored(source, parts, score, why, enough, found.made, past))
     return tuple(scored)
 
