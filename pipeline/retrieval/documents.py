@@ -166,7 +166,9 @@ def session_step(step: Step) -> Step | None:
     if step.role not in _DONE:
         return None
     ok = False if step.role is Role.ERROR else step.ok
-    return msgspec.structs.replace(step, values=(), arguments=(), tags=(), ok=ok, text=step.text[:SESSION_TEXT])
+    return msgspec.structs.replace(
+        step, values=(), arguments=(), tags=(), ok=ok, text=shortened(step.text, SESSION_TEXT)
+    )
 
 
 def spoken_step(step: Step) -> Step | None:

@@ -196,8 +196,11 @@ class EpisodeIndex:
 
     def whole(self, terms: Iterable[Term]) -> int:
         """What a question of these terms asks for: a document that has all of it scores about as much."""
-        documents = max(FEW, self.size)
-        return max(asked_at_least(documents), asked_for((term.own.size for term in terms), documents))
+        return max(asked_at_least(max(FEW, self.size)), self.asked_for(terms))
+
+    def asked_for(self, terms: Iterable[Term]) -> int:
+        """What these terms are of that."""
+        return asked_for((term.own.size for term in terms), max(FEW, self.size))
 
     def weigh(self, terms: Iterable[Asked], places: Places) -> NDArray[np.int32]:
         """The scores of these documents."""

@@ -42,6 +42,8 @@ TRIES: Final = 6
 """Times that a snapshot is taken because something was replaced meanwhile."""
 DOUBTED: Final = 2
 """So many in vain, and what is remembered may be to blame."""
+_NAMED: Final = 4
+"""Of a question the names that memory knows must be such a part, by weight: the question is about these."""
 DISTURBED: Final = 4
 """Times that another question to the tenant may have read more of the index while Redis was asked."""
 WAIT_S: Final = 10.0
@@ -214,7 +216,8 @@ class Search:
         view.episodes.extend(next(answers))
         terms = [_brought(view, name, WHOLE, next(answers)) for name in plan.terms]
         asked = view.episodes.whole(term for term, _ in terms)
-        known = sum(name in plan.names and term.own.size > 0 for name, (term, _) in zip(plan.terms, terms, strict=True))
+        named = [term for name, (term, _) in zip(plan.terms, terms, strict=True) if name in plan.names]
+        known = [term for term in named if term.own.size]
         for each in _uncommon(plan, view):
             postings = next(answers)
             if view.read(each.stem) + len(postings) > COMMON:
@@ -239,7 +242,7 @@ class Search:
             [*knowledge.best(plan.terms, plan.knowledge, plan.labels), *corrected],
             knowledge.newest(Kind.POLICY, plan.policies, plan.labels),
             whole,
-            0 < len(plan.names) <= 2 * known,
+            2 * len(known) > len(named) and _NAMED * view.episodes.asked_for(known) >= asked,
         )
 
     def _shelves(self, plan: Plan, tenant: TenantKeys, view: View) -> list[_Kind]:
