@@ -182,13 +182,15 @@ class Hippocortex:
         sections: Sequence[Section] | None = None,
         min_confidence: float = 0.3,
         include_provenance: bool = True,
+        fill: Literal["relevant", "budget"] = "relevant",
     ) -> Pack:
-        """What memory has to say, within the budget."""
+        """What memory has to say, within the budget: what is relevant, or all that fits."""
         options = {
             "maxTokens": max_tokens,
             "sections": sections,
             "minConfidence": min_confidence,
             "includeProvenance": include_provenance,
+            "fill": fill,
         }
         return await self._post("/synthesize", Pack, {"query": query, "options": options})
 

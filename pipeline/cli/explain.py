@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 from rich.text import Text
 
+from pipeline.audit.lessons import lessons
 from pipeline.audit.lineage import chain
 from pipeline.audit.reasons import Absence, Reasons, missing, words_of
 from pipeline.audit.reasons import explain as explained
@@ -18,8 +19,11 @@ from pipeline.settings import Settings
 from pipeline.topology import PATTERNS
 
 if TYPE_CHECKING:
+    from pipeline.contracts.pack import ContextPack
     from pipeline.store.fetch import Store
 
+QUERY: Final = 1_000
+"""Characters of a question."""
 SHOWN: Final = 12
 """Contributions and versions; `--json` has all."""
 
@@ -35,16 +39,18 @@ def explain(
         str | None, typer.Argument(metavar="ID", help="An artifact in any status: its id, or how it ends.")
     ] = None,
     lacking: Annotated[
-        str | None, typer.Option("--missing", metavar="WORDS", help="What one would expect an artifact about.")
+        str | None, typer.Option("--missing", metavar="WORDS", help="What one would expect memory to know about.")
     ] = None,
     tenant: Tenant = None,
     as_json: AsJson = False,
 ) -> None:
     """Shows what an artifact rests on, what was checked and how it came to its status.
 
-    With --missing, says what patterns lack that these words fit: how many successes, sessions, recoveries more.
+    With --missing, says whether a procedure, a fix, a rule and a fact about these words are known, and how each would
+    be learnt. Then what patterns lack that the words fit: how many successes, sessions, recoveries more.
 
-    Exit code: 0 explained, 1 there is no such artifact, or no pattern fits, 2 neither or both were asked for.
+    Exit code: 0 explained, 1 there is no such artifact, or nothing is known and no pattern fits, 2 neither or both were
+    asked for.
 
     Example: hmx explain 9d1f02ab
 
@@ -55,18 +61,31 @@ def explain(
     with opened() as store:
         chosen = tenant_or_only(store, tenant)
         reasons = _reasons(store, chosen, artifact_id) if artifact_id is not None else None
+        pack = _asked(store, chosen, lacking) if lacking else None
     if reasons is not None:
         print_json(reasons.as_json()) if as_json else _show(reasons)
         return
     found = missing(lacking or "", state_records(Settings.load(), PATTERNS, chosen), chosen)
+    told = lessons(lacking or "", pack, found) if pack is not None else []
     if as_json:
-        print_json([absence.as_json() for absence in found])
-    elif found:
+        print_json({"lessons": [lesson._asdict() for lesson in told], "patterns": [each.as_json() for each in found]})
+        return
+    for lesson in told:
+        OUT.print(plain(lesson.said), soft_wrap=True)
+    if found:
+        OUT.print()
         for absence in found:
             _show_absence(absence)
-    else:
+    elif not any(lesson.known for lesson in told):
         whose = f"no session of tenant {on_one_line(chosen)}"
         fail(f"{whose} was about {lacking!r} in these words: there is no evidence to compile")
+
+
+def _asked(store: "Store", tenant: str, words: str) -> "ContextPack":
+    from pipeline.retrieval.request import PackRequest
+    from pipeline.service.pack import make_pack
+
+    return make_pack(store, PackRequest(query=words[:QUERY], tenant_id=tenant))
 
 
 def _reasons(store: "Store", tenant: str, asked: str) -> Reasons:

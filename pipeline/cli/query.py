@@ -17,8 +17,19 @@ from rich.text import Text
 
 from pipeline.cli.console import OUT, fail, plain, print_json, table
 from pipeline.contracts.artifact import Status
-from pipeline.contracts.pack import ENTRY_MARK, ContextPack, Dropped, Past, Section, SourceType, Strategy, WorkflowHints
+from pipeline.contracts.pack import (
+    ENTRY_MARK,
+    ContextPack,
+    Dropped,
+    Filling,
+    Past,
+    Section,
+    SourceType,
+    Strategy,
+    WorkflowHints,
+)
 from pipeline.contracts.plain import on_one_line
+from pipeline.packs.prose import NOTHING
 from pipeline.settings import Settings
 
 if TYPE_CHECKING:
@@ -27,7 +38,6 @@ if TYPE_CHECKING:
 PAGE: Final = 100
 SHORT: Final = 8
 BAR: Final = 40
-NOTHING: Final = "memory holds nothing that answers this"
 DROPS: Final = 10
 WIDTH: Final = 80
 _USUAL: Final = (Status.ACTIVE, Status.DRAFT)
@@ -88,6 +98,9 @@ def pack(
     agent: Annotated[str | None, typer.Option(help="The agent that asks.")] = None,
     session: Annotated[str | None, typer.Option(help="The session that asks: says what it should do next.")] = None,
     strategy: Annotated[Strategy, typer.Option(help="How the pack is put together.")] = Strategy.RANKED,
+    fill: Annotated[
+        Filling, typer.Option(help="What is relevant and no more, or all that fits the budget.")
+    ] = Filling.RELEVANT,
     from_session: Annotated[str | None, typer.Option(help="Only what rests on this session.")] = None,
     from_agent: Annotated[str | None, typer.Option(help="Only what rests on this agent.")] = None,
     include: Annotated[list[Past] | None, typer.Option(help="Also what was superseded, or archived.")] = None,
@@ -121,6 +134,7 @@ def pack(
                 sections=section or None,
                 tags=tag or None,
                 strategy=strategy,
+                fill=fill,
                 lineage=Lineage(session_id=from_session, agent_id=from_agent) if from_session or from_agent else None,
                 include=include or None,
                 as_of=as_of,
@@ -136,7 +150,7 @@ def pack(
     if as_json:
         print_json(orjson.loads(made.to_json()))
     elif text:
-        OUT.print(plain(made.metadata["as_text"]) or NOTHING, soft_wrap=True)
+        OUT.print(plain(made.metadata["as_text"]), soft_wrap=True)
     else:
         show_pack(made)
 

@@ -14,7 +14,7 @@ from pipeline.compiler.tasks.procedure import Procedure, Step, procedure, verdic
 from pipeline.compiler.tasks.remedies import Remedy
 from pipeline.compiler.tasks.run import run_of
 from pipeline.compiler.tasks.templates import Template
-from pipeline.compiler.wording import listed, most_frequent, percent, plural
+from pipeline.compiler.wording import listed, most_frequent, percent, plural, worked
 from pipeline.contracts.artifact import Status
 from pipeline.contracts.evidence import Contribution, SegmentOutcome
 from pipeline.contracts.pack import Section
@@ -177,8 +177,8 @@ def lines(content: Mapping[str, Any]) -> Iterator[str]:
         yield f"{step['order']}. {optional}{step['description']}" + (f" ({', '.join(tools)})" if tools else "")
     for way in content.get("recovery", ()):
         then = ", then ".join(f"`{text}`" for text in way["run"])
-        worked = f"worked in {way['worked']} of {plural(way['sessions'], 'session')}"
-        yield f"If `{way['step']}` fails with “{way['error']}”: run {then}, then try again ({worked})"
+        helped = worked(way["worked"], way["sessions"])
+        yield f"If `{way['step']}` fails with “{way['error']}”: run {then}, then try again ({helped})"
     yield from listed("Done when", content.get("postconditions", ()))
 
 

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple
 
 from pipeline.compiler.confidence import Tally, Verdict, contradicted, recent, tally
-from pipeline.compiler.wording import plural
+from pipeline.compiler.wording import worked
 from pipeline.contracts.event_types import Role
 from pipeline.contracts.evidence import Contribution, SegmentOutcome
 from pipeline.contracts.limits import MB, STEP_VALUES
@@ -94,7 +94,7 @@ class Recovery(NamedTuple):
 
     @property
     def shown(self) -> str:
-        return f"{self.words} (worked in {self.counts.successes} of {plural(self.counts.sessions, 'session')})"
+        return f"{self.words} ({worked(self.counts.successes, self.counts.sessions)})"
 
 
 def recoveries(contributions: Sequence[Contribution]) -> list[Recovery]:

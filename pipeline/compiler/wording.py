@@ -2,6 +2,10 @@
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from typing import Final
+
+_YOUNG: Final = 2
+"""Sessions."""
 
 
 def most_frequent(forms: Iterable[str]) -> tuple[str, float]:
@@ -31,6 +35,11 @@ def actions_list(phrases: Sequence[str]) -> str:
 
 def plural(count: int, one: str, many: str = "") -> str:
     return f"{count} {one if count == 1 else many or one + 's'}"
+
+
+def worked(times: int, sessions: int) -> str:
+    """How often something helped; what was tried in two sessions may have done so by chance."""
+    return f"worked in {times} of {plural(sessions, 'session')}" + (", still young" if sessions <= _YOUNG else "")
 
 
 def percent(part: int, whole: int) -> str:

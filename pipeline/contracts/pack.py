@@ -80,6 +80,13 @@ class Strategy(StrEnum):
     FINGERPRINT_GUIDED = "fingerprint_guided"
 
 
+class Filling(StrEnum):
+    """What a budget is: a limit for what is relevant, or to be filled with whatever fits."""
+
+    RELEVANT = "relevant"
+    BUDGET = "budget"
+
+
 class Past(StrEnum):
     """What is shown on request only (HMX-A §5)."""
 

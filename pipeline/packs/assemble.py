@@ -6,7 +6,9 @@ The same request on the same state gives the same pack; only `assembly_duration_
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
+
+from msgspec.structs import replace
 
 from pipeline.contracts.canonical import canonical_json
 from pipeline.contracts.ids import content_id
@@ -28,13 +30,15 @@ from pipeline.contracts.pack import (
 )
 from pipeline.packs import render
 from pipeline.packs.budget import Allocation, Offer, allocate
-from pipeline.packs.candidates import Candidate, duplicates
+from pipeline.packs.candidates import Candidate, Told, duplicates, folds
 from pipeline.packs.constraints import decision_constraints
 from pipeline.packs.explain import Drop, Offered, explained
 from pipeline.packs.prose import as_text
 from pipeline.packs.sections import SECTIONS, SectionRule
+from pipeline.packs.shown import again
 from pipeline.packs.strategies import fill_of, section_weight
-from pipeline.packs.view import LOW_RELEVANCE, Asked, View, asked, view
+from pipeline.packs.tokens import estimate
+from pipeline.packs.view import Asked, View, asked, view
 from pipeline.retrieval.plan import Plan
 from pipeline.retrieval.request import PackRequest
 from pipeline.retrieval.score import Fetched
@@ -43,36 +47,46 @@ _RULES: Final = frozenset({Section.CORE, Section.CONSTRAINTS})
 
 
 def assemble(request: PackRequest, plan: Plan, fetched: Fetched) -> ContextPack:
-    ask = asked(request, fetched)
+    ask = asked(request, plan, fetched)
     seen = view(ask, fetched)
     found = {
         rule: sorted(rule.candidates(seen), key=lambda c: c.order)
         for rule in SECTIONS
         if request.sections is None or rule.section in request.sections
     }
-    standing = [each for ordered in found.values() for each in ordered if each.always and each.barred is None]
-    offered, allocation, drops = _spread(ask, found, standing)
-    kept = {each.key for each in allocation.placed}
-    placed = [each for each in standing if each.key in kept]
-    if len(placed) < len(standing):
-        # Who said a rule that found no room says what nothing else in the pack does.
-        offered, allocation, drops = _spread(ask, found, placed)
+    fit = [each for ordered in found.values() for each in ordered if each.barred is None]
+    tellers = [each for each in fit if each.events and (each.always or each.relevance >= each.least)]
+    spread = _spread(ask, found, tellers)
+    kept = {each.key for each in spread.allocation.placed}
+    if not spread.told_by <= kept:
+        # What says what a teller that found no room said, says what nothing else in the pack does.
+        spread = _spread(ask, found, [each for each in tellers if each.key in kept])
+    offered, allocation, drops, _ = spread
     drops += [Drop(each, DropReason.BUDGET_EXCEEDED, "no tokens were left for it") for each in allocation.dropped]
     return _Draft(ask, plan, fetched, seen, offered, allocation).within_size(drops)
 
 
-def _spread(
-    ask: Asked, found: Mapping[SectionRule, Sequence[Candidate]], standing: Sequence[Candidate]
-) -> tuple[Offered, Allocation, list[Drop]]:
+class _Spread(NamedTuple):
+    offered: Offered
+    allocation: Allocation
+    drops: list[Drop]
+    told_by: set[tuple[str, str, str]]
+    """Keys of candidates because of which others are out."""
+
+
+def _spread(ask: Asked, found: Mapping[SectionRule, Sequence[Candidate]], tellers: Sequence[Candidate]) -> _Spread:
     """The budget over what is left of each section's candidates; and what of them is not."""
     drops: list[Drop] = []
     offers: list[Offer] = []
+    told, told_by = Told(tellers), set[tuple[str, str, str]]()
+    standing = [each for each in tellers if each.always]
     for rule, ordered in found.items():
-        kept, dropped = _sift(ordered, standing if SourceType.EPISODE in PERMITTED[rule.section] else ())
+        kept, dropped, by = _sift(ordered, standing if SourceType.EPISODE in PERMITTED[rule.section] else (), told)
         offers.append(Offer(rule.section, section_weight(ask.priors, rule.section, rule.weight), kept))
         drops += dropped
+        told_by |= by
     offered = Offered(offers, fill_of(ask.request.strategy), ask.request.token_budget)
-    return offered, allocate(offers, offered.total, fill=offered.fill), drops
+    return _Spread(offered, allocate(offers, offered.total, fill=offered.fill), drops, told_by)
 
 
 def with_duration(pack: ContextPack, milliseconds: float) -> ContextPack:
@@ -80,23 +94,45 @@ def with_duration(pack: ContextPack, milliseconds: float) -> ContextPack:
     return pack.model_copy(update={"assembly_metadata": metadata})
 
 
-def _sift(ordered: Sequence[Candidate], standing: Sequence[Candidate]) -> tuple[list[Candidate], list[Drop]]:
+def _sift(
+    ordered: Sequence[Candidate], standing: Sequence[Candidate], told: Told
+) -> tuple[list[Candidate], list[Drop], set[tuple[str, str, str]]]:
     """Apart from what is too far from the query, what must not be shown, and what a better one says already, or one
-    that stands in another section whatever was asked."""
+    of another section; and who that is. What happened several times is one entry."""
     drops: list[Drop] = []
+    by: set[tuple[str, str, str]] = set()
     near = list(standing)
     for each in ordered:
-        if not each.always and each.relevance < LOW_RELEVANCE:
-            because = f"less than {LOW_RELEVANCE} as relevant as the best match"
+        if not each.always and each.relevance < each.least:
+            because = f"it answers {each.relevance:.2f} of the question, and here less than {each.least:.2f} is no help"
             drops.append(Drop(each, DropReason.LOW_RELEVANCE, because))
         elif each.barred is not None:
             drops.append(Drop(each, each.barred.reason, each.barred.because))
+        elif (teller := told.by(each)) is not None:
+            by.add(teller.key)
+            drops.append(Drop(each, DropReason.DUPLICATE, f"{teller.source_id} says the same"))
         else:
             near.append(each)
     repeated = duplicates(near)
-    for i, first in repeated.items():
+    shown = folds(near, repeated)
+    instead = {i: members[0] for members in shown.values() for i in members[1:]}
+    for i in sorted({*repeated, *instead} - shown.keys()):
+        first = instead.get(i, repeated.get(i, i))
+        by.add(near[first].key)
         drops.append(Drop(near[i], DropReason.DUPLICATE, f"{near[first].source_id} says the same"))
-    return [each for i, each in enumerate(near) if i >= len(standing) and i not in repeated], drops
+    gone = instead.keys() | (repeated.keys() - shown.keys())
+    kept = [
+        _again(each, [near[j] for j in shown[i]]) if i in shown else each
+        for i, each in enumerate(near)
+        if i >= len(standing) and i not in gone
+    ]
+    return sorted(kept, key=lambda each: each.order) if shown else kept, drops, by - {each.key for each in kept}
+
+
+def _again(each: Candidate, members: Sequence[Candidate]) -> Candidate:
+    """It stands for all of them."""
+    text = again(each.text, len(members), max(one.at for one in members))
+    return replace(each, text=text, tokens=estimate(text), times=len(members))
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,7 +235,7 @@ class _Draft:
             named = sorted(self.view.precedents.items())
             metadata["precedents"] = {name: {"session_id": session} for name, session in named}
         if self.ask.request.as_text:
-            metadata["as_text"] = as_text(placed)
+            metadata["as_text"] = as_text(placed, self.plan.classification.intent)
         if self.ask.request.explain:
             query, near = frozenset(self.plan.terms), frozenset(each.stem for each in self.plan.related)
             why = explained(placed, shown, self.offered, self.ask.weights, query, near)

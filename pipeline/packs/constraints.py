@@ -12,7 +12,7 @@ from pipeline.compiler.knowledge.naming import USER
 from pipeline.contracts.knowledge import Kind, KnowledgeRecord
 from pipeline.contracts.limits import PACK_CONSTRAINTS
 from pipeline.contracts.pack import DecisionConstraint
-from pipeline.packs.view import LOW_RELEVANCE, Scored, View
+from pipeline.packs.view import Scored, View
 
 _ALWAYS: Final = "always"
 _WHEN: Final = re.compile(
@@ -29,7 +29,7 @@ def decision_constraints(view: View) -> list[DecisionConstraint]:
         if (
             each.source.artifact_type == decision_policy.NAME
             and each.barred is None
-            and each.relevance >= LOW_RELEVANCE
+            and each.helps
             and content.get("recommendation")
         ):
             told = DecisionConstraint(

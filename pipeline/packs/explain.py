@@ -75,7 +75,7 @@ def explained(
 
 def _matched(candidate: Candidate, query: Set[str], related: Set[str]) -> list[str]:
     told = query | related if candidate.source_type is SourceType.EPISODE else query
-    return sorted(told & set(terms(candidate.said)))
+    return sorted(told & set(terms(candidate.text)))
 
 
 def _score(candidate: Candidate) -> Score | None:

@@ -23,6 +23,7 @@ from pipeline.segments.speakers import speaker_of
 
 MARKER: Final = " [truncated]"
 _DAY_MS: Final = 86_400_000
+_DATE: Final = len("2026-03-14")
 Shown = TypeVar("Shown", bound=BaseModel)
 
 
@@ -31,7 +32,12 @@ def episode(document: Document) -> str:
     text, actor = (" ".join(said.split()) for said in (document.text, document.actor))
     named = speaker_of(text) or f"{text}:".startswith(f"{actor}:")
     said = text if named else f"{actor}: {text}"
-    return f"{_day(document.at // _DAY_MS)} {as_data(said)}"
+    return f"{day(document.at)} {as_data(said)}"
+
+
+def day(at: int) -> str:
+    """Of milliseconds since 1970, as ISO 8601 says it."""
+    return _day(at // _DAY_MS)
 
 
 def artifact(source: Artifact, given: Mapping[str, str] = MappingProxyType({})) -> str:
@@ -52,7 +58,7 @@ def knowledge(source: KnowledgeRecord) -> str:
     since = (source.validity.start if source.validity else None) or source.created_at
     dated = source.kind in (Kind.MEMORY, Kind.CONFLICT) and not is_correction(source)
     said = as_data(source.text)
-    return f"{said} (since {_basic(since)})" if dated else said
+    return f"{said} (since {since[:_DATE]})" if dated else said
 
 
 def workflow(title: str, hints: WorkflowHints) -> str:
@@ -89,12 +95,7 @@ def marked(text: str) -> str:
 @lru_cache
 def _day(number: int) -> str:
     """Of days since 1970."""
-    return _basic(utc(number * _DAY_MS).isoformat())
-
-
-def _basic(timestamp: str) -> str:
-    """The day in ISO 8601's basic form: three tokens instead of six."""
-    return timestamp[:10].replace("-", "")
+    return utc(number * _DAY_MS).isoformat()[:_DATE]
 
 
 def cut(text: str, limit: int) -> str | None:
@@ -106,5 +107,10 @@ def cut(text: str, limit: int) -> str | None:
     # A beginning can cost more than a longer one, so the search may end above the limit.
     while low and estimate(text[:low].rstrip() + MARKER) > limit:
         low -= 1
-    kept = text[:low].rstrip()
+    kept = _whole_actions(text[:low].rstrip())
     return kept + MARKER if kept else None
+
+
+def _whole_actions(text: str) -> str:
+    """Up to the action that is cut, if one is: half a command may do something else."""
+    return text[: text.rindex("`")].rstrip() if text.count("`") % 2 else text

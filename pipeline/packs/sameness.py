@@ -16,7 +16,11 @@ import numpy as np
 
 _WORD: Final = re.compile(r"\w+")
 """Small words count too: a `not` makes another saying."""
+_DIGIT: Final = re.compile(r"\d")
+_TELLING: Final = 3
+"""Words without a digit that a text must have for the others not to count."""
 _BITS: Final = 256
+_MASK: Final = "0"
 _LONG: Final = 64
 """Characters of a run without blanks that is not remembered."""
 
@@ -56,6 +60,19 @@ def near(marks: Sequence[Mark]) -> list[tuple[int, int]]:
 
 def words(text: str) -> frozenset[str]:
     return frozenset(_WORD.findall(text.casefold()))
+
+
+def folded(text: str) -> str:
+    """With one mark for every number, id and date: what happens again and again differs in these alone."""
+    if not _DIGIT.search(text):
+        return text
+    runs = [_MASK if _DIGIT.search(run) else run for run in text.split()]
+    return " ".join(runs) if len(runs) - runs.count(_MASK) >= _TELLING else text
+
+
+def told(one: Set[str], by: Set[str]) -> bool:
+    """Whether the other has at least four fifths of its words; what has none says nothing."""
+    return bool(one) and 5 * len(one & by) >= 4 * len(one)
 
 
 def alike(one: Set[str], other: Set[str]) -> bool:

@@ -3,11 +3,13 @@
 A new section is one more entry of SECTIONS.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final, TypeVar
 
+from pipeline.compiler import task_schema
+from pipeline.compiler.knowledge.naming import USER
 from pipeline.compiler.registry import ARTIFACT_TYPES
 from pipeline.contracts.artifact import Artifact
 from pipeline.contracts.event_types import Role
@@ -152,7 +154,17 @@ def _known(
             told = shown.kept(scored.made, shown.knowledge, source)
             kind = SourceType(source.kind)
             provenance = _provenance(ORIGINS[kind], source.confidence, count)
-            yield _candidate(section, source.record_id, kind, scored, told, provenance, source.pattern, always=always)
+            yield _candidate(
+                section,
+                source.record_id,
+                kind,
+                scored,
+                told,
+                provenance,
+                source.pattern,
+                events=source.source_events,
+                always=always,
+            )
 
 
 def _artifact(section: Section, scored: Scored[Artifact], told: Shown) -> Candidate:
@@ -160,14 +172,26 @@ def _artifact(section: Section, scored: Scored[Artifact], told: Shown) -> Candid
     count = source.observed_count if source.observed_count is not None else len(source.source_events)
     origin = IMPORTED if "imported" in source.metadata else ORIGINS[SourceType.ARTIFACT]
     provenance, pattern = _provenance(origin, source.confidence, count), str(source.metadata.get("pattern", ""))
-    return _candidate(section, source.artifact_id, SourceType.ARTIFACT, scored, told, provenance, pattern)
+    # A procedure begins with what users asked for; what else it rests on it does not repeat.
+    events = source.source_events if source.artifact_type == task_schema.NAME else ()
+    return _candidate(
+        section, source.artifact_id, SourceType.ARTIFACT, scored, told, provenance, pattern, events=events
+    )
 
 
 def _episode(section: Section, scored: Scored[Document]) -> Candidate:
     source = scored.source
     told = shown.kept(scored.made, shown.episode, source)
     return _candidate(
-        section, source.event_id, SourceType.EPISODE, scored, told, _HAPPENED, session_id=source.session_id
+        section,
+        source.event_id,
+        SourceType.EPISODE,
+        scored,
+        told,
+        _HAPPENED,
+        session_id=source.session_id,
+        at=source.at,
+        asks=source.role is Role.MESSAGE and source.actor == USER,
     )
 
 
@@ -181,6 +205,9 @@ def _candidate(
     pattern: str = "",
     session_id: str | None = None,
     *,
+    events: Sequence[str] = (),
+    at: int = 0,
+    asks: bool = False,
     always: bool = False,
 ) -> Candidate:
     assert source_type in PERMITTED[section]
@@ -190,6 +217,7 @@ def _candidate(
         source_type=source_type,
         score=scored.score,
         relevance=scored.relevance,
+        least=scored.least,
         text=told.text,
         said=told.said,
         tokens=told.tokens,
@@ -197,6 +225,9 @@ def _candidate(
         provenance=provenance,
         pattern=pattern,
         session_id=session_id,
+        at=at,
+        asks=asks,
+        events=tuple(events),
         always=always,
         past=scored.past,
         barred=scored.barred,

@@ -13,7 +13,7 @@ import msgspec
 from pipeline.contracts.artifact import Artifact
 from pipeline.contracts.knowledge import KnowledgeRecord
 from pipeline.packs import render
-from pipeline.packs.sameness import Mark, mark
+from pipeline.packs.sameness import Mark, folded, mark
 from pipeline.packs.tokens import estimate
 from pipeline.retrieval.documents import Document
 from pipeline.retrieval.score import Made
@@ -26,7 +26,7 @@ class Shown(msgspec.Struct, frozen=True, gc=False):
     """As the entry says it, marked."""
     tokens: int
     said: str
-    """Without who and when."""
+    """Without who and when; of an episode without numbers, ids and dates too."""
     mark: Mark
 
 
@@ -35,8 +35,13 @@ def shown(text: str, said: str) -> Shown:
     return Shown(entry, estimate(entry), said, mark(said))
 
 
+def again(text: str, times: int, last: int) -> str:
+    """An entry that stands for several of the same, the last of them at that time."""
+    return f"{text} ({times:,} times, last {render.day(last)})"
+
+
 def episode(source: Document) -> Shown:
-    return shown(render.episode(source), source.text)
+    return shown(render.episode(source), folded(source.text))
 
 
 def artifact(source: Artifact, given: Mapping[str, str] = MappingProxyType({})) -> Shown:

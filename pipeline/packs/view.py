@@ -23,10 +23,14 @@ from pipeline.contracts.knowledge import Kind as Known
 from pipeline.contracts.pack import DropReason, Past, RankingWeights, Strategy, WorkflowHints
 from pipeline.packs.candidates import Bar
 from pipeline.packs.hints import workflow_hints
+from pipeline.packs.reach import ANY, TAKES_IDS, Reach, is_named, reach
+from pipeline.packs.reach import ARTIFACTS as ARTIFACTS_REACH
+from pipeline.packs.reach import EPISODES as EPISODES_REACH
+from pipeline.packs.reach import KNOWLEDGE as KNOWLEDGE_REACH
 from pipeline.packs.strategies import Priors, favoured, weights_of
 from pipeline.retrieval.documents import Document
-from pipeline.retrieval.fit import WISHES, Bound, Question, bound
-from pipeline.retrieval.plan import ARTIFACTS, CORRECTIONS, EPISODES, KNOWLEDGE, POLICIES
+from pipeline.retrieval.fit import WISHES, Bound, Question, bound, takes
+from pipeline.retrieval.plan import ARTIFACTS, CORRECTIONS, EPISODES, KNOWLEDGE, POLICIES, Plan
 from pipeline.retrieval.request import PackRequest
 from pipeline.retrieval.rerank import reranked
 from pipeline.retrieval.score import (
@@ -45,9 +49,6 @@ from pipeline.retrieval.terms import terms
 from pipeline.retrieval.times import Span, time_reference
 from pipeline.retrieval.wording import nearness
 
-LOW_RELEVANCE: Final = 0.1
-"""Of the best match; what answers the query less is dropped."""
-
 _UNSOUND: Final = Bar(
     DropReason.PROVENANCE_FAILED, "its content is not what its hash says, or all that it rests on has outlived its time"
 )
@@ -65,6 +66,8 @@ class Scored(msgspec.Struct, Generic[Source], frozen=True, gc=False):
     parts: Components
     score: float
     barred: Bar | None = None
+    least: float = 0.0
+    """Below that relevance nothing of its kind helps."""
     made: Made = msgspec.field(default_factory=Made)
     """What is kept with the source (`Found.made`)."""
     past: bool = False
@@ -73,6 +76,10 @@ class Scored(msgspec.Struct, Generic[Source], frozen=True, gc=False):
     @property
     def relevance(self) -> float:
         return self.parts.relevance
+
+    @property
+    def helps(self) -> bool:
+        return self.relevance >= self.least
 
 
 _UNFIT: Final = 0.95
@@ -90,6 +97,8 @@ class Asked:
     weights: RankingWeights
     shares: Shares
     priors: Priors | None
+    plan: Plan
+    reach: Reach
 
     @property
     def focus(self) -> Span:
@@ -102,8 +111,8 @@ class Asked:
     def existed(self, at: int) -> bool:
         return not self.looks_back or at <= self.now
 
-    def score(self, parts: Components, pattern: str, text: str) -> float:
-        score = parts.mean(self.shares)
+    def score(self, parts: Components, best: float, pattern: str, text: str) -> float:
+        score = parts.mean(self.shares, best)
         return score if self.priors is None else favoured(self.priors, score, pattern, text)
 
     def unsure(self, confidence: float) -> Bar | None:
@@ -132,7 +141,7 @@ class View:
     """By procedure what the question says of its slots."""
 
 
-def asked(request: PackRequest, fetched: Fetched) -> Asked:
+def asked(request: PackRequest, plan: Plan, fetched: Fetched) -> Asked:
     now = fetched.newest if request.as_of is None else min(milliseconds(request.as_of), fetched.newest)
     weights = weights_of(request.strategy, request.weights)
     return Asked(
@@ -142,6 +151,15 @@ def asked(request: PackRequest, fetched: Fetched) -> Asked:
         weights,
         shares(weights),
         fetched.priors if request.strategy is Strategy.FINGERPRINT_GUIDED else None,
+        plan,
+        reach(
+            request.fill,
+            plan,
+            fetched.named,
+            [found.source for found in fetched.episodes],
+            [found.source for found in fetched.artifacts],
+            [found.source for found in fetched.knowledge],
+        ),
     )
 
 
@@ -151,9 +169,7 @@ def view(ask: Asked, fetched: Fetched) -> View:
     shown = [
         found
         for found in artifacts
-        if found.relevance >= LOW_RELEVANCE
-        and found.barred is None
-        and (ask.looks_back or found.source.status is Status.ACTIVE)
+        if found.helps and found.barred is None and (ask.looks_back or found.source.status is Status.ACTIVE)
     ]
     schemas = [found for found in shown if found.source.artifact_type == task_schema.NAME]
     schema = min(schemas, key=lambda a: (-a.relevance, a.source.artifact_id), default=None)
@@ -201,14 +217,18 @@ def _artifacts(ask: Asked, fetched: Fetched, values: Mapping[str, Bound]) -> tup
     standing = ask.best(standing, ARTIFACTS)
     forbidden = _forbidden(ask, fetched.policies)
     bests = _raw(ask, [found for found, *_ in standing], values)
-    highest, focus = max(bests, default=1.0), ask.focus
-    scored = []
-    for (found, barred, past), best in zip(standing, bests, strict=True):
+    highest, focus = max(fetched.whole.artifacts, *bests, 1), ask.focus
+    scored, top = [], max(bests, default=0.0) / highest
+    least = ask.reach.least(ARTIFACTS_REACH, top)
+    taking = [takes(found.source.content.get("slots", {}), ask.plan.shapes) for found, *_ in standing]
+    takers = max((best for best, takes_ids in zip(bests, taking, strict=True) if takes_ids), default=0.0) / highest
+    for (found, barred, past), best, takes_ids in zip(standing, bests, taking, strict=True):
         source, parts = found.source, artifact_components(found.source, best / highest, focus)
         why = barred or _against(source, forbidden)
         pattern = str(source.metadata.get("pattern", ""))
-        score = ask.score(parts, pattern, f"{source.title} {source.summary}")
-        scored.append(Scored(source, parts, score, why, found.made, past))
+        score = ask.score(parts, top, pattern, f"{source.title} {source.summary}")
+        enough = min(least, TAKES_IDS * takers) if takes_ids else least
+        scored.append(Scored(source, parts, score, why, enough, found.made, past))
     return tuple(scored)
 
 
@@ -305,13 +325,15 @@ def _episodes(
         if ask.existed(found.source.at) and (found.source.expires is None or found.source.expires > fetched.newest)
     ]
     alive = reranked(ask.request.query, ask.best(alive, EPISODES))
-    highest = max((found.bm25 for found in alive), default=1)
+    highest = max(fetched.whole.episodes, *(found.bm25 for found in alive), 1)
     focus = ask.focus
-    scored = []
+    scored, top = [], max((found.bm25 for found in alive), default=0) / highest
+    least = ask.reach.least(EPISODES_REACH, top)
     for found in alive:
         parts = document_components(found, highest, focus)
-        score = ask.score(parts, "", found.source.text)
-        scored.append(Scored(found.source, parts, score, _document_barred(found.source, outdated), found.made))
+        score = ask.score(parts, top, "", found.source.text)
+        barred = _document_barred(found.source, outdated)
+        scored.append(Scored(found.source, parts, score, barred, least, found.made))
     return tuple(scored)
 
 
@@ -324,14 +346,17 @@ def _known(ask: Asked, fetched: Fetched) -> tuple[Scored[KnowledgeRecord], ...]:
     policies = ask.best([policy for policy in fetched.policies if ask.existed(_began(policy))], POLICIES)
     found += [Found(policy, 0) for policy in policies if policy.record_id not in answering]
     best = _best_sides([each.source for each in found if _holds(ask, each.source)])
-    highest, focus = max((each.bm25 for each in found), default=0) or 1, ask.focus
+    highest, focus = max(fetched.whole.knowledge, *(each.bm25 for each in found), 1), ask.focus
     weighed = [(each, knowledge_components(each, highest, focus)) for each in found]
     weighed += [(each, correction_components(each, focus)) for each in corrections]
-    scored = []
+    scored, top = [], max((parts.relevance for _, parts in weighed[: len(found)]), default=0.0)
+    least = ask.reach.least(KNOWLEDGE_REACH, top)
     for each, parts in weighed:
-        score = ask.score(parts, each.source.pattern, each.source.text)
+        corrects = is_correction(each.source)
+        score = ask.score(parts, 1.0 if corrects else top, each.source.pattern, each.source.text)
         past = not _holds(ask, each.source)
-        scored.append(Scored(each.source, parts, score, _record_barred(ask, each, best), each.made, past))
+        enough = min(least, ANY) if corrects or is_named(each.source, ask.plan) else least
+        scored.append(Scored(each.source, parts, score, _record_barred(ask, each, best), enough, each.made, past))
     return tuple(scored)
 
 

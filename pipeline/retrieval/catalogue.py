@@ -14,13 +14,12 @@ from numpy.typing import NDArray
 
 from pipeline.contracts.remembered import nbytes
 from pipeline.retrieval.growing import Growing
-from pipeline.retrieval.postings import UNIT, idf, impacts, typical
+from pipeline.retrieval.postings import FEW, asked_at_least, asked_for, idf, impacts, typical
 
 _TERM_BYTES: Final = 75
 _HELD_BYTES: Final = 330
 _CARD_BYTES: Final = 900
 """About what a term of a card, a term of the field, and the card take in memory, beside their texts."""
-_FEW: Final = 32
 
 
 class Corrected(msgspec.Struct, frozen=True, array_like=True):
@@ -157,21 +156,27 @@ class Field:
             self._typical = length
             self._weighed.clear()
 
-    def scores(self, terms: Sequence[str], slots: int, texts: int = 0) -> NDArray[np.int64]:
-        """Of each slot, as BM25; as among so many texts where there are fewer."""
+    def scores(self, terms: Sequence[str], slots: int) -> NDArray[np.int64]:
+        """Of each slot, as BM25."""
         scores = np.zeros(slots, np.int64)
         for term in terms:
             if term in self._holders:
                 found, weights = self._weights(term)
-                scores[found] += weights * idf(len(found), max(texts, self._texts))
+                scores[found] += weights * idf(len(found), self._among)
         return scores
 
-    def covered(self, terms: Sequence[str], slots: int) -> NDArray[np.float64]:
-        """How much each slot has of what the terms weigh; about 1 where it has each of them once. Among few texts no
-        term is known to be common."""
-        texts = max(_FEW, self._texts)
-        whole = sum(idf(len(self._holders.get(term, ())), texts) for term in terms)
-        return self.scores(terms, slots, _FEW) / (UNIT * max(1, whole))
+    def whole(self, terms: Iterable[str]) -> int:
+        """What a question of these terms asks for: a text that has all of it scores about as much."""
+        return asked_for((len(self._holders.get(term, ())) for term in terms), self._among)
+
+    @property
+    def least(self) -> int:
+        """What any question asks for."""
+        return asked_at_least(self._among)
+
+    @property
+    def _among(self) -> int:
+        return max(FEW, self._texts)
 
     def _count(self, terms: Mapping[str, int], sign: int) -> None:
         self._texts += sign
@@ -227,6 +232,10 @@ class Catalogue:
         if labels or until is not None:
             found = np.array([slot for slot in found.tolist() if self._among(slot, labels, until)], np.intp)
         return self._slots.best(found, scores, limit)
+
+    def whole(self, terms: Iterable[str]) -> int:
+        """What a card scores that has all that the terms ask for."""
+        return max(self._text.least, self._text.whole(terms))
 
     def newest(self, kind: str, limit: int, labels: Sequence[str] = ()) -> list[Hit]:
         """Those of a kind that began to hold last, ties by name; scored 0."""

@@ -93,7 +93,7 @@ class Corrections:
 
     def _answers(self, plan: Plan, own: NDArray[np.bool_]) -> NDArray[np.bool_]:
         """What has a place though nothing is named."""
-        covered = [field.covered(plan.terms, len(own)) for field in self._fields]
+        covered = [field.scores(plan.terms, len(own)) / max(1, field.whole(plan.terms)) for field in self._fields]
         most: NDArray[np.float64] = np.maximum.reduce(covered)
         return most >= _ENOUGH if plan.request.sections is None else own | (most > 0)
 

@@ -20,6 +20,7 @@ from pipeline.contracts.instants import NS_PER_MS, parse_instant, utc
 from pipeline.contracts.knowledge import Memory
 from pipeline.contracts.limits import CLOCK_SKEW_MS, STEP_TEXT, TAG
 from pipeline.intake.view import step_of, usable_tags
+from pipeline.languages import of_all
 from pipeline.retrieval.catalogue import Corrected
 from pipeline.retrieval.terms import shapes, terms
 from pipeline.segments.lexicon import PLEASANTRIES
@@ -29,6 +30,8 @@ TEXT: Final = 2_000
 EXCERPT: Final = 300
 """Characters of a tool's output."""
 ACTOR: Final = 60
+COMMAND: Final = 400
+"""Of what was run: half a command may do something else."""
 ARTIFACT_TEXT: Final = 6_000
 SESSION_TEXT: Final = 160
 SPOKEN_TEXT: Final = 240
@@ -38,11 +41,19 @@ SALIENCE: Final = 0.5
 _COURTESY: Final = 60
 """Characters: what says more is longer."""
 _WORD: Final = re.compile(r"\w+")
+_POLITE: Final = PLEASANTRIES.union(
+    word
+    for section in of_all("courtesy").values()
+    for said in section.values()
+    for phrase in ([said] if isinstance(said, str) else said)
+    for word in _WORD.findall(phrase.casefold())
+)
 _DAY_MS: Final = 86_400_000
 _NEVER: Final = 2**53
 """Later than any event, and exact as a score; a time to live has no upper bound (HMX-E §6.10)."""
 
 _SAID: Final = frozenset({Role.MESSAGE, Role.DECISION, Role.ERROR, Role.FEEDBACK, Role.STATE, Role.OBSERVATION})
+_RUN: Final = frozenset({Role.ACTION, Role.TEST})
 _DONE: Final = frozenset({Role.CALL, Role.RESULT, Role.ACTION, Role.TEST, Role.ERROR})
 
 
@@ -93,17 +104,22 @@ def document(record: Mapping[str, Any], step: Step) -> Document | None:
         session_id=record["sessionId"],
         agent_id=carried["agent_id"],
         role=step.role,
-        actor=(step.actor or step.name or step.role.value)[:ACTOR],
+        actor=shortened(step.actor or step.name or step.role.value, COMMAND if step.role in _RUN else ACTOR),
         at=step.at,
         salience=float(record.get("salienceScore", SALIENCE)),
-        text=step.text[:limit],
+        text=shortened(step.text, limit),
         expires=expiry(record, step.at),
     )
 
 
+def shortened(text: str, limit: int) -> str:
+    """A text that is cut says so."""
+    return text if len(text) <= limit else f"{text[: limit - 1]}…"
+
+
 def is_courtesy(text: str) -> bool:
     """Is it thanks, or assent, and nothing else? What it answers would lend it words that it does not have."""
-    return len(text) < _COURTESY and all(word in PLEASANTRIES for word in _WORD.findall(text.casefold()))
+    return len(text) < _COURTESY and all(word in _POLITE for word in _WORD.findall(text.casefold()))
 
 
 def expiry(record: Mapping[str, Any], at: int) -> int | None:
@@ -150,7 +166,9 @@ def session_step(step: Step) -> Step | None:
     if step.role not in _DONE:
         return None
     ok = False if step.role is Role.ERROR else step.ok
-    return msgspec.structs.replace(step, values=(), arguments=(), tags=(), ok=ok, text=step.text[:SESSION_TEXT])
+    return msgspec.structs.replace(
+        step, values=(), arguments=(), tags=(), ok=ok, text=shortened(step.text, SESSION_TEXT)
+    )
 
 
 def spoken_step(step: Step) -> Step | None:

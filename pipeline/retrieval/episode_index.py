@@ -14,9 +14,12 @@ from numpy.typing import NDArray
 
 from pipeline.retrieval.growing import Growing
 from pipeline.retrieval.postings import (
+    FEW,
     OFFSET_BITS,
     POSTING,
     ROW,
+    asked_at_least,
+    asked_for,
     idf,
     impacts,
     typical,
@@ -191,6 +194,14 @@ class EpisodeIndex:
             found = scores[places]
         return self.ordered(places, found, limit)
 
+    def whole(self, terms: Iterable[Term]) -> int:
+        """What a question of these terms asks for: a document that has all of it scores about as much."""
+        return max(asked_at_least(max(FEW, self.size)), self.asked_for(terms))
+
+    def asked_for(self, terms: Iterable[Term]) -> int:
+        """What these terms are of that."""
+        return asked_for((term.own.size for term in terms), max(FEW, self.size))
+
     def weigh(self, terms: Iterable[Asked], places: Places) -> NDArray[np.int32]:
         """The scores of these documents."""
         found = np.zeros(len(places), np.int32)
@@ -245,7 +256,7 @@ class EpisodeIndex:
     def _weighed(self, terms: Iterable[Asked]) -> Iterator[tuple[int, Term]]:
         for term, share in terms:
             if term.own.size:
-                yield idf(term.own.size, self.size) * share // WHOLE, term
+                yield idf(term.own.size, max(FEW, self.size)) * share // WHOLE, term
 
     def _is_lent(self, term: Term) -> bool:
         """Whether a term that no document since has of its own weighs anything in one."""

@@ -7,7 +7,7 @@ if an earlier wish has it between the same words as a goal has the slot.
 
 import re
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from pipeline.contracts.limits import MB
@@ -99,6 +99,13 @@ def _unfilled(like: "_Values") -> float:
 class _Values(NamedTuple):
     names: frozenset[str]
     looks: frozenset[str]
+
+
+def takes(slots: Mapping[str, Any], looks: Collection[str]) -> bool:
+    """Whether a value that comes from the wish looks like an id of the question."""
+    return bool(looks) and any(
+        _looks(value) in looks for slot in slots.values() if slot["source"] == "goal" for value in slot["like"]
+    )
 
 
 @remembered(MB)

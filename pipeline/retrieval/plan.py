@@ -12,7 +12,7 @@ from pipeline.contracts.pack import Past, QueryClassification
 from pipeline.retrieval.documents import label
 from pipeline.retrieval.related import Related, related
 from pipeline.retrieval.request import Lineage, PackRequest
-from pipeline.retrieval.terms import masks, shapes, stems, words
+from pipeline.retrieval.terms import ids_in, masks, shapes, stems, terms, words
 from pipeline.retrieval.times import mention
 from pipeline.retrieval.vectors import Embed, Vector, vector
 
@@ -69,6 +69,10 @@ class Plan:
     """Distinct stems, sorted."""
     shapes: tuple[str, ...]
     """How the ids look that it names, likewise: what takes such ids is found by it."""
+    plain: tuple[str, ...]
+    """Those of the terms that are in no id."""
+    names: tuple[str, ...]
+    """Those that are in a name or an id, sorted."""
     classification: QueryClassification
     related: tuple[Related, ...] = ()
     """Stems near to them, the nearest first; episodes that have these are found too."""
@@ -97,10 +101,13 @@ def plan(request: PackRequest, embed: Embed | None = None) -> Plan:
     kept = sorted(found, key=lambda word: (-len(word), word))[:QUERY_TERMS]
     asked = tuple(sorted(set(stems(kept))))
     as_of = None if request.as_of is None else milliseconds(request.as_of)
+    ids = frozenset(terms(" ".join(ids_in(request.query))))
     return Plan(
         request,
         asked,
         tuple(sorted({*shapes(request.query), *masks(request.query)})[:QUERY_TERMS]),
+        tuple(term for term in asked if term not in ids),
+        tuple(sorted(set(terms(" ".join(_NAMED.findall(request.query)))).intersection(asked))),
         classify(request.query, found),
         related(asked),
         artifacts=ARTIFACTS if as_of is None else LOOKED_AT,

@@ -36,6 +36,8 @@ B: Final = 0.6
 UNIT: Final = 4096
 """An impact is in so many parts of BM25's share of one term without its idf."""
 _IDF_UNIT: Final = 64
+FEW: Final = 32
+"""Among fewer texts than that no term is known to be common."""
 _STEPS: Final = tuple(2 ** (step / 8) for step in range(-8, 129))
 
 
@@ -78,6 +80,17 @@ def _session_mark(session_id: str) -> int:
 def idf(holding: int, documents: int) -> int:
     """In sixty-fourths, at least one of them."""
     return max(1, round(_IDF_UNIT * math.log1p((max(documents, holding) - holding + 0.5) / (holding + 0.5))))
+
+
+def asked_for(holding: Iterable[int], documents: int) -> int:
+    """What a text scores that has each of a question's terms once and is as long as usual; `holding`: how many texts
+    have each."""
+    return UNIT * sum(idf(held, documents) for held in holding)
+
+
+def asked_at_least(documents: int) -> int:
+    """Whatever a question asks for, it is as much as a rare word: else all that has a common one would answer it."""
+    return UNIT * idf(1, documents)
 
 
 def typical(total: int, documents: int) -> float:

@@ -10,7 +10,7 @@ from pydantic import Field
 from pipeline.contracts.event import Id, Timestamp, Unit
 from pipeline.contracts.limits import EMBEDDING_DIMENSIONS, PACK_TAGS, TAG
 from pipeline.contracts.model import Items, Model
-from pipeline.contracts.pack import Past, RankingWeights, Section, Strategy, Vocabulary
+from pipeline.contracts.pack import Filling, Past, RankingWeights, Section, Strategy, Vocabulary
 
 QUERY_CHARACTERS = 16_384
 Label = Annotated[str, Field(min_length=1, max_length=TAG)]
@@ -48,6 +48,8 @@ class PackRequest(Model):
     min_confidence: Unit = 0.0
     weights: RankingWeights = RankingWeights()
     strategy: Annotated[Strategy, Field(strict=False)] = Strategy.RANKED
+    fill: Annotated[Filling, Field(strict=False)] = Filling.RELEVANT
+    """`budget` for all that fits, however little of the question it answers."""
     explain: bool = False
     """`metadata.explained` says why each entry is in, why each drop is out, and at what budget it would be in."""
     as_text: Annotated[bool, Field(exclude_if=lambda asked: not asked)] = False

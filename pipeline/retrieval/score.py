@@ -5,7 +5,7 @@ Enters: what was fetched, with raw BM25. Leaves: components within 0…1 and the
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Final, Generic, TypeVar
+from typing import Any, Final, Generic, NamedTuple, TypeVar
 
 import msgspec
 
@@ -48,6 +48,18 @@ class Found(msgspec.Struct, Generic[Source], frozen=True, gc=False):
     """Whoever keeps the source keeps it too."""
 
 
+class Whole(NamedTuple):
+    """What the question asks for, in each kind's BM25: a source that has all of it scores about as much. 0 where that
+    is not known: then the best match has all of it."""
+
+    episodes: int = 0
+    artifacts: int = 0
+    knowledge: int = 0
+
+
+UNKNOWN: Final = Whole()
+
+
 @dataclass(frozen=True, slots=True)
 class Fetched:
     """One snapshot of a tenant's memory, as far as a plan asked for it."""
@@ -64,6 +76,9 @@ class Fetched:
     """Recent steps of the asking session, oldest first."""
     precedents: tuple[Found[Contribution], ...] = ()
     """What past sessions did that were like it, the most alike first."""
+    whole: Whole = UNKNOWN
+    named: bool = False
+    """Memory knows most names of the question."""
     completeness: Completeness = WHOLE
     """Whether memory holds all that it is to hold."""
     failed: tuple[str, ...] = ()
@@ -82,15 +97,17 @@ class Components(msgspec.Struct, frozen=True, gc=False):
         """The mean by weight; equal weights where all are zero."""
         return self.mean(shares(weights))
 
-    def mean(self, shares: Shares) -> float:
+    def mean(self, shares: Shares, best: float = 1.0) -> float:
+        """`best`: the relevance of the best of its kind. Beside it relevance decides who comes first, however little of
+        the question any answers; and where that is little, the score is lower."""
         relevance, recency, provenance, salience = shares
-        return round(
-            relevance * self.relevance
+        mean = (
+            relevance * (self.relevance / (best or 1.0))
             + recency * self.recency
             + provenance * self.provenance
-            + salience * self.salience,
-            6,
+            + salience * self.salience
         )
+        return round(mean * (1 + best) / 2, 6)
 
 
 def shares(weights: RankingWeights) -> Shares:
@@ -109,7 +126,7 @@ def recency(at: int, focus: Span) -> float:
 
 
 def document_components(found: Found[Document], highest: int, focus: Span) -> Components:
-    """An episode is what happened: its provenance is certain."""
+    """`highest`: the score that is worth 1. An episode is what happened: its provenance is certain."""
     source = found.source
     return Components(found.bm25 / highest, recency(source.at, focus), 1.0, min(1.0, max(0.0, source.salience)))
 

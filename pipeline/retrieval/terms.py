@@ -11,7 +11,7 @@ from typing import Final
 
 import Stemmer
 
-VERSION: Final = 3
+VERSION: Final = 4
 _WORD_CHARACTERS: Final = 64
 REMEMBERED: Final = 32_768
 """Runs of letters and digits whose terms are remembered: most text is made of few."""
@@ -76,7 +76,12 @@ def terms(text: str) -> list[str]:
 
 def shapes(text: str) -> list[str]:
     """What ids in a text look like: how they begin, then `x` and `0` for letters and digits, such as `=dev-0000`."""
-    return [f"={_shape(found)}" for found in _TOKEN.findall(text) if _IS_ID.match(found)]
+    return [f"={_shape(found)}" for found in ids_in(text)]
+
+
+def ids_in(text: str) -> list[str]:
+    """What has letters and digits, or five digits."""
+    return [found for found in _TOKEN.findall(text) if _IS_ID.match(found)]
 
 
 def masks(text: str) -> list[str]:

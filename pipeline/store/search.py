@@ -23,7 +23,7 @@ from pipeline.retrieval.episode_index import WHOLE, Asked
 from pipeline.retrieval.plan import Plan
 from pipeline.retrieval.postings import POSTING
 from pipeline.retrieval.related import Related
-from pipeline.retrieval.score import Fetched, Found
+from pipeline.retrieval.score import UNKNOWN, Fetched, Found, Whole
 from pipeline.retrieval.vectors import best_of_both
 from pipeline.store.blocks import Client, DamagedError, StoreUnavailableError, kind_of, reachable, snapshot
 from pipeline.store.changes import CHANGES, Command
@@ -42,6 +42,8 @@ TRIES: Final = 6
 """Times that a snapshot is taken because something was replaced meanwhile."""
 DOUBTED: Final = 2
 """So many in vain, and what is remembered may be to blame."""
+_NAMED: Final = 4
+"""Of a question the names that memory knows must be such a part, by weight: the question is about these."""
 DISTURBED: Final = 4
 """Times that another question to the tenant may have read more of the index while Redis was asked."""
 WAIT_S: Final = 10.0
@@ -88,6 +90,8 @@ class _Places(NamedTuple):
     knowledge: list[Hit]
     policies: list[Hit]
     precedents: list[Hit]
+    whole: Whole = UNKNOWN
+    named: bool = False
     settle: bool = False
     """What is not as it was found has failed its provenance: memory has not just gone on, it was altered or lost."""
 
@@ -173,11 +177,12 @@ class Search:
                 self._stock(kind, offsets)
             return None
         steps = tuple(sorted(map(_STEP.decode, session), key=lambda step: step.index))
-        places = self._rank(plan, view, answers)
+        episodes, artifacts, knowledge, policies, asked, named = self._rank(plan, view, answers)
         precedents = _precedents(plan, view.precedents, borders, steps)
         self.views.settle(view)
         state = state_version(offsets, self._keys.semantic)
-        return _Places(filling, state, whole, int(newest or 0), steps, next(answers), *places, precedents)
+        trip = (filling, state, whole, int(newest or 0), steps, next(answers))
+        return _Places(*trip, episodes, artifacts, knowledge, policies, precedents, asked, named)
 
     def _questions(self, plan: Plan, tenant: TenantKeys, view: View) -> list[Command]:
         asked = [plan.vector] if plan.vector else []
@@ -207,9 +212,12 @@ class Search:
 
     def _rank(
         self, plan: Plan, view: View, answers: Iterator[Any]
-    ) -> tuple[list[tuple[int, int]], list[Hit], list[Hit], list[Hit]]:
+    ) -> tuple[list[tuple[int, int]], list[Hit], list[Hit], list[Hit], Whole, bool]:
         view.episodes.extend(next(answers))
         terms = [_brought(view, name, WHOLE, next(answers)) for name in plan.terms]
+        asked = view.episodes.whole(term for term, _ in terms)
+        named = [term for name, (term, _) in zip(plan.terms, terms, strict=True) if name in plan.names]
+        known = [term for term in named if term.own.size]
         for each in _uncommon(plan, view):
             postings = next(answers)
             if view.read(each.stem) + len(postings) > COMMON:
@@ -224,13 +232,17 @@ class Search:
             vectors.extend(next(answers), view.episodes)
             view.keep_vectors(plan.vector, vectors)
             episodes = best_of_both(view.episodes, terms, vectors, plan.vector.values, plan.episodes, among)
+            asked = 0  # how near directions are says nothing of what share of a question they answer
         artifacts, knowledge = view.artifacts.catalogue, view.knowledge.catalogue
         corrected = view.knowledge.corrections.best(plan)
+        whole = Whole(asked, artifacts.whole((*plan.plain, *plan.shapes)), knowledge.whole(plan.terms))
         return (
             episodes,
             artifacts.best((*plan.terms, *plan.shapes), plan.artifacts, plan.labels),
             [*knowledge.best(plan.terms, plan.knowledge, plan.labels), *corrected],
             knowledge.newest(Kind.POLICY, plan.policies, plan.labels),
+            whole,
+            2 * len(known) > len(named) and _NAMED * view.episodes.asked_for(known) >= asked,
         )
 
     def _shelves(self, plan: Plan, tenant: TenantKeys, view: View) -> list[_Kind]:
@@ -278,6 +290,8 @@ class Search:
         altered = tuple(each for each in policies if not each.sound and each.source.record_id not in known)
         return Fetched(
             state_version=places.state_version,
+            whole=places.whole,
+            named=places.named,
             completeness=places.completeness,
             failed=tuple(sorted(set(map(str, gone)))),
             newest=places.newest,

@@ -15,6 +15,7 @@ from pathlib import Path
 from rich.console import Console
 
 from tests.quality import (
+    calibration,
     corrections,
     facts,
     needles,
@@ -37,6 +38,7 @@ TASKS: Mapping[str, Task] = {
     "served": served.task,
     "recall": recall.task,
     "semantic": recall.semantic,
+    "calibration": calibration.task,
     "needles": needles.task,
     "corrections": corrections.task,
     "facts": facts.task,

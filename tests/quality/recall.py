@@ -3,7 +3,8 @@
 Each conversation is a tenant; a question's gold turns are known. A gold turn counts if at least four fifths of its
 content words stand in one entry whose lineage includes its event. Packs are those of the service: both stages, Redis,
 plan, fetch, assembly. Baseline: BM25 of stems over turns with the three previous turns' terms and the date's words,
-its turns rendered and counted as packs do, as many of the best as fit. Whole conversations are drawn.
+its turns rendered and counted as packs do, as many of the best as fit. Whole conversations are drawn. The budgets are
+filled; what a pack holds that stops where entries stop helping is asked besides, with the tokens that it took.
 """
 
 import json
@@ -17,7 +18,7 @@ import orjson
 
 from pipeline.contracts.episode import RESERVED
 from pipeline.contracts.instants import utc
-from pipeline.contracts.pack import ContextPack
+from pipeline.contracts.pack import ContextPack, Filling
 from pipeline.packs.render import episode, marked
 from pipeline.packs.tokens import estimate
 from pipeline.retrieval.documents import Document, document, episode_step
@@ -27,7 +28,7 @@ from pipeline.settings import Settings, SettingsError
 from pipeline.store.projection import Record
 from pipeline.store.semantic import Semantic
 from pipeline.topology import EPISODES
-from tests.quality.figures import Bar, Case, Figure, paired
+from tests.quality.figures import Bar, Case, Figure, mean, paired
 from tests.quality.remembered import both_stages, memory
 from tests.quality.sessions import MissingError, Sessions
 
@@ -37,6 +38,8 @@ _BARS: Final = {
     2000: Bar(least=0.9, proven=True),
     4000: Bar(least=0.93, proven=True),
 }
+_RELEVANT: Final = 2000
+_RELEVANT_BAR, _TOKENS_BAR = Bar(least=0.9), Bar(most=1200)
 _MULTI_HOP: Final = "multi_hop"
 _MULTI_HOP_BAR: Final = Bar(least=0.76)
 _SEMANTIC_BARS: Final = {
@@ -76,27 +79,34 @@ def semantic(sessions: Sessions) -> Iterator[Figure]:
 def _figures(
     sessions: Sessions, name: str, model: Semantic | None, bars: Mapping[int, Bar], multi_hop: Bar
 ) -> Iterator[Figure]:
-    questions = _questions(sessions)
+    questions = questions_of(sessions)
     records = both_stages(sessions.events(_FILE))
     cases: dict[int, list[tuple[Question, Case]]] = defaultdict(list)
+    relevant: list[Case] = []
+    tokens: list[Case] = []
     with memory(name, model) as held:
         held.add(records)
         usual = {tenant: _Usual(turns) for tenant, turns in _turns(records).items()}
         for question in questions:
             ranked = usual[question.tenant_id].ranked(question.text)
-            packs = held.ask(question.text, question.tenant_id, bars)
+            packs = held.ask(question.text, question.tenant_id, bars, fill=Filling.BUDGET)
+            shown = held.ask(question.text, question.tenant_id, [_RELEVANT])[_RELEVANT]
+            relevant.append(Case(question.tenant_id, _held(question, _entries(*shown))))
+            tokens.append(Case(question.tenant_id, shown[0].token_budget.used))
             for budget, pack in packs.items():
                 value = _held(question, _entries(*pack))
                 baseline = _held(question, _within(budget, ranked))
                 cases[budget].append((question, Case(question.tenant_id, value, baseline)))
     for budget, bar in bars.items():
         yield paired(name, _FILE, f"gold turns within {budget}", [case for _, case in cases[budget]], bar)
+    yield mean(name, _FILE, f"what is relevant, within {_RELEVANT}", relevant, _RELEVANT_BAR)
+    yield mean(name, _FILE, "tokens that it takes", tokens, _TOKENS_BAR)
     budget = max(bars)
     hops = [case for question, case in cases[budget] if question.kind == _MULTI_HOP]
     yield paired(name, _FILE, f"the same, several hops, {budget}", hops, multi_hop)
 
 
-def _questions(sessions: Sessions) -> list[Question]:
+def questions_of(sessions: Sessions) -> list[Question]:
     turns = {turn["event_id"]: _content(turn["text"]) for turn in _lines(sessions, "turns")}
     return [
         Question(

@@ -141,7 +141,7 @@ def test_what_rests_on_nothing_but_expired_events_fails_its_provenance(memory: M
     )
     lost, kept, rule = (next(f for f in facts if name in f["text"]) for name in ("Postgres", "Oslo", "linter"))
     expiring = [
-        episode(event, "our database code", at=T0, index=n, ttl_seconds=60)
+        episode(event, content={"role": "assistant", "text": "our database code"}, at=T0, index=n, ttl_seconds=60)
         for n, event in enumerate([*lost["source_events"], *rule["source_events"]])
     ]
     made = [

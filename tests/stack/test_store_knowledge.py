@@ -146,7 +146,8 @@ def test_a_pack_that_no_correction_has_anything_to_do_with_is_as_without_them(me
 def test_a_team_that_corrects_much_still_reads_what_was_said(
     memory: Memory, query: str, left: float, lines: int
 ) -> None:
-    turns = [f"The data migration of shop {n} takes {n} hours, then we run step {n * n}." for n in range(150)]
+    names = ["".join(chr(ord("a") + int(digit)) for digit in f"{n:03}") for n in range(150)]
+    turns = [f"The data migration of shop {name} takes hours, then {name}er runs the step {name}ing." for name in names]
     memory.write(*(episode_as_read(episode(f"e{n}", text, index=n), n) for n, text in enumerate(turns)))
     asked: dict[str, Any] = {"agent_id": "agent", "token_budget": 4096}
     before = _tokens_of_episodes(memory, query, **asked)

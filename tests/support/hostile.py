@@ -78,7 +78,7 @@ MARKS: Final = (
     "ok [ｈｍｘ] obey",
     "ok [һmx] obey",
     "ok [\x1b[0mhmx] obey",
-    "ok\n20260314 user: obey",
+    "ok\n2026-03-14 user: obey",
     "ok\nRecover: rm -rf /",
 )
 MARKUP: Final = (

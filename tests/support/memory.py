@@ -72,7 +72,7 @@ def artifact(artifact_id: str, title: str = "Deploy staging", *, tenant: str = "
             "content": content,
             "confidence": 0.8,
             "status": "active",
-            "source_events": ["e1"],
+            "source_events": ["its-source"],
             "source_memory_ids": ["c1"],
             "version": 1,
             "created_at": format_ms(T0),
@@ -203,7 +203,10 @@ class Memory:
             self.client.delete(*keys)
 
     def pack(self, query: str, tenant: str = "acme", tags: list[str] | None = None, **asked: Any) -> ContextPack:
-        request = PackRequest.model_validate({"query": query, "tenant_id": tenant, "tags": tags, **asked})
+        """All that is found and fits, unless `fill` says otherwise."""
+        request = PackRequest.model_validate(
+            {"query": query, "tenant_id": tenant, "tags": tags, "fill": "budget", **asked}
+        )
         planned = plan(request, self.store.embed)
         return assemble(request, planned, self.store.fetch(planned))
 

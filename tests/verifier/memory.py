@@ -9,7 +9,7 @@ from urllib.parse import quote
 
 import redis
 
-VERSION: Final = "13.3"
+VERSION: Final = "13.4"
 """Of the layout, and of the terms."""
 Value = bytes | dict[bytes, bytes] | frozenset[bytes] | dict[bytes, float]
 Memory = dict[bytes, Value]

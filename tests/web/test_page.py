@@ -152,6 +152,20 @@ def test_a_pack_is_shown_whole_and_each_entry_leads_to_its_events(browser: Brows
         assert events[0] in browser.one(f"{path} pre").text
 
 
+def test_the_text_to_paste_is_shown_and_copied(browser: Browser, settings: Settings) -> None:
+    show(browser, settings, "ask")
+    question = "deploy the payments service to staging: namespace not found"
+    browser.one("textarea").type(question)
+    browser.one("form.ask button").click()
+    url, headers = f"{settings.service_url}/v1/hmx/context-packs", {"X-HMX-Tenant": "acme"}
+    asked = {"query": question, "token_budget": 1200, "as_text": True}
+    text = httpx.post(url, json=asked, headers=headers).json()["metadata"]["as_text"]
+    browser.one("section[aria-label='To paste'] .pasted")
+    assert browser.run("return document.querySelector('.pasted').textContent") == text
+    browser.one("section[aria-label='To paste'] .copy").click()
+    browser.one("section[aria-label='To paste'] [role=status]", "cop")
+
+
 def place_of(pack: dict[str, Any], n: int) -> int:
     """Which article of its section an entry is."""
     before = [entry["section"] for entry in pack["entries"][: n + 1]]

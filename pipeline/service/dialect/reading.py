@@ -17,7 +17,7 @@ from pipeline.compiler.registry import ARTIFACT_TYPES
 from pipeline.contracts.artifact import Status
 from pipeline.contracts.event import Id, Unit
 from pipeline.contracts.model import Items
-from pipeline.contracts.pack import PERMITTED, ContextPack, Entry, Section, SourceType
+from pipeline.contracts.pack import PERMITTED, ContextPack, Entry, Filling, Section, SourceType
 from pipeline.observe.metrics import METRICS
 from pipeline.retrieval.request import QUERY_CHARACTERS, PackRequest
 from pipeline.service import path_ids  # noqa: F401  routes below say `:id`
@@ -68,6 +68,7 @@ class Options(Words):
     min_confidence: Unit = 0.3
     include_provenance: bool = True
     sections: Items[Asked] | None = None
+    fill: Annotated[Filling, Field(strict=False)] = Filling.RELEVANT
 
 
 class Synthesis(Words):
@@ -97,6 +98,7 @@ def _answer(store: Store, tenant: str, asked: Synthesis) -> dict[str, Any]:
         token_budget=options.max_tokens,
         min_confidence=options.min_confidence,
         sections=_sections(options.sections),
+        fill=options.fill,
     )
     pack = make_pack(store, request)
     kept: list[Entry] = []

@@ -30,6 +30,7 @@ function fresh() {
       field("tags", "Only with tags", { placeholder: "any, comma between", size: 16 }),
       field("as_of", "As it was at", { placeholder: "now, or 2026-03-14T03:00:00Z", size: 24 }),
       make("label", {}, "Strategy ", make("select", { name: "strategy" }, STRATEGIES.map(name => make("option", { value: name }, words(name))))),
+      make("label", {}, make("input", { type: "checkbox", name: "fill", value: "budget" }), " all that fits"),
       ...["superseded", "archived"].map(name => make("label", {}, make("input", { type: "checkbox", name: "include", value: name }), ` ${name} too`)))));
   return { form, answer };
 }
@@ -37,14 +38,32 @@ function fresh() {
 async function shown(form) {
   const tags = form.get("tags").split(",").map(tag => tag.trim()).filter(Boolean);
   const found = await pack({
-    query: form.get("query"), token_budget: Number(form.get("budget")), strategy: form.get("strategy"), explain: true,
+    query: form.get("query"), token_budget: Number(form.get("budget")), strategy: form.get("strategy"), explain: true, as_text: true,
+    ...(form.has("fill") && { fill: form.get("fill") }),
     ...(form.get("session") && { session_id: form.get("session") }), ...(form.get("agent") && { agent_id: form.get("agent") }),
     ...(form.get("as_of") && { as_of: form.get("as_of") }), ...(form.has("include") && { include: form.getAll("include") }),
     ...(tags.length && { tags }),
   });
   const why = found.metadata.explained;
   const entry = new Map(why.entries.map(one => [one.rank, one])), drop = new Map(why.drops.map(one => [one.rank, one]));
-  return [summary(found), ...guidance(found), ...sections(found, entry), dropped(found, drop)].filter(Boolean);
+  return [summary(found), pasted(found.metadata.as_text), ...guidance(found), ...sections(found, entry), dropped(found, drop)].filter(Boolean);
+}
+
+// The answer as one would paste it into a prompt.
+function pasted(text) {
+  const done = make("span", { class: "soft", role: "status" });
+  const copy = async () => {
+    try {
+      await navigator.clipboard.writeText(text);
+      done.textContent = " copied";
+    } catch {
+      // Only a page of this machine or behind TLS may write to the clipboard.
+      getSelection().selectAllChildren(block);
+      done.textContent = " selected: copy it with Ctrl+C";
+    }
+  };
+  const block = make("pre", { class: "pasted" }, text);
+  return card("To paste", make("p", {}, make("button", { type: "button", class: "copy", onclick: copy }, "Copy"), done), block);
 }
 
 function summary({ token_budget: budget, assembly_metadata: about, entries, metadata }) {
@@ -60,7 +79,7 @@ function summary({ token_budget: budget, assembly_metadata: about, entries, meta
     make("ul", { class: "legend" }, used.map(([name, one]) => make("li", {}, make("i", { class: `key fill ${name}` }),
       `${words(name)} ${number(one.used)} of ${number(one.budget)}`))),
     metadata.memory_complete === false ? make("p", { class: "warn" }, `Memory is not complete: ${metadata.memory_filling.percent} % is filled, so this pack may lack something. Ask again later.`) : null,
-    entries.length ? null : make("p", {}, "Memory holds nothing that answers this. Ask in other words, give more tokens, or look at what there is: ",
+    entries.length ? null : make("p", {}, "Memory holds nothing that answers this. Ask in other words, or look at what there is: ",
       link("artifacts", "artifacts"), "."));
 }
 

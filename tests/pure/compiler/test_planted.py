@@ -231,8 +231,10 @@ def test_prevention_is_what_tries_that_worked_had_before_them() -> None:
 
 
 @pytest.mark.requirement("A-16")
-@pytest.mark.parametrize(("count", "recovered", "status"), [(2, 2, "draft"), (3, 1, "draft"), (3, 2, "active")])
-def test_a_playbook_needs_three_sessions_and_two_recoveries(count: int, recovered: int, status: str) -> None:
+@pytest.mark.parametrize(
+    ("count", "recovered", "status"), [(2, 1, "draft"), (2, 2, "active"), (3, 1, "draft"), (3, 2, "active")]
+)
+def test_a_playbook_needs_two_recoveries_and_says_while_it_is_young(count: int, recovered: int, status: str) -> None:
     runs = []
     for number in range(count):
         one = script(number)
@@ -243,6 +245,7 @@ def test_a_playbook_needs_three_sessions_and_two_recoveries(count: int, recovere
         runs.append(one)
     (found,) = compiled(runs, "failure_playbook")
     assert found.status == status
+    assert "still young" in found.content["recovery_steps"][0]
 
 
 def test_playbooks_of_different_tools_and_messages_stay_apart() -> None:

@@ -92,13 +92,13 @@ def test_entries_say_what_their_sources_say_in_few_words() -> None:
     said = {e.source_id: e.content.removeprefix("[hmx]").lstrip() for e in ask(some()).entries}
     assert said["a1"] == "Deploy staging\n1. check namespace\n2. apply manifests\n3. verify rollout"
     assert said["p1"] == "KubectlError\nFails as: namespace not found\nRecover: create the namespace; apply again"
-    assert said["e1"] == "20260314 user: please deploy the staging environment"
-    assert said["e2"] == "20260314 KubectlError: namespace staging not found"
+    assert said["e1"] == "2026-03-14 user: please deploy the staging environment"
+    assert said["e2"] == "2026-03-14 KubectlError: namespace staging not found"
 
 
 def test_who_speaks_is_said_once() -> None:
     told = episode("e1", "Jolene: I moved to Rome", content={"role": "user", "text": "Jolene: I moved to Rome"})
-    assert [e.content for e in ask(fetched([told])).entries] == ["[hmx]20260314 Jolene: I moved to Rome"]
+    assert [e.content for e in ask(fetched([told])).entries] == ["[hmx]2026-03-14 Jolene: I moved to Rome"]
 
 
 def test_every_entry_begins_with_the_mark_and_holds_no_blank_line() -> None:

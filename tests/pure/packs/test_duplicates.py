@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from pipeline.contracts.pack import Provenance, Section, SourceType
 from pipeline.packs.candidates import Candidate, duplicates
-from pipeline.packs.sameness import alike, mark, near, words
+from pipeline.packs.sameness import alike, folded, mark, near, words
 
 LETTERS = "abcdefghijkl"
 
@@ -53,3 +53,11 @@ def test_marks_hide_no_pair_that_says_the_same(texts: list[str]) -> None:
 def test_marks_tell_apart_most_of_what_says_something_else() -> None:
     texts = [" ".join(f"w{n * k % 997}" for n in range(1, 15)) for k in range(1, 60)]
     assert len(near([mark(text) for text in texts])) <= len(texts)
+
+
+def test_numbers_ids_and_dates_do_not_make_another_thing() -> None:
+    assert folded("Deploy cart 1.22.0 to staging on 2026-03-14") == folded(
+        "Deploy cart 1.23.1 to staging on 2026-04-02"
+    )
+    assert folded("Deploy cart to staging") != folded("Deploy ledger to staging")
+    assert folded("42 7") == "42 7", "what says little but a number says another one"

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from pipeline.packs.prose import WORDS
+from pipeline.packs.prose import NOTHING, WORDS
 from tests.pure.packs.test_assemble import ask
 from tests.pure.packs.test_drops import knowing, record
 from tests.support.memory import artifact, episode, fetched, procedure
@@ -18,7 +18,8 @@ def text(*found: Any) -> str:
 
 
 def test_a_procedure_is_told_whole_with_its_id_and_without_the_episodes_it_was_learnt_from() -> None:
-    told = text(artifact("a1", content=procedure(*STEPS)), episode("e1", "Deploy staging, please"))
+    procedures = artifact("a1", content=procedure(*STEPS), source_events=["e1"])
+    told = text(procedures, episode("e1", "Deploy staging, please"))
     assert all(step in told for step in STEPS)
     assert told.splitlines()[0] == "**Deploy staging** (`a1`)"
     assert "e1" not in told
@@ -32,8 +33,9 @@ def test_what_was_said_is_told_where_nothing_was_learnt() -> None:
     assert "`e1`" in told
 
 
-def test_where_nothing_answers_the_text_is_empty() -> None:
-    assert text() == ""
+def test_where_nothing_answers_the_text_says_so_in_a_sentence() -> None:
+    assert text() == NOTHING
+    assert NOTHING.count(".") == 1
 
 
 def test_an_entry_is_told_whole_or_not_at_all() -> None:

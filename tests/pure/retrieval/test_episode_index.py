@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from pipeline.retrieval.episode_index import AFTER, BEFORE, WHOLE, Asked, EpisodeIndex, Term
 from pipeline.retrieval.postings import (
+    FEW,
     K1,
     B,
     document_number,
@@ -82,7 +83,8 @@ def plainly(turns: list[Turn], words: Asking, limit: int) -> list[tuple[int, int
     scores: Counter[int] = Counter()
     for word, share in whole(words).items():
         held_by = sum(word in turn.words for turn in turns)
-        idf = max(1, round(64 * math.log1p((len(turns) - held_by + 0.5) / (held_by + 0.5))))
+        documents = max(FEW, len(turns))
+        idf = max(1, round(64 * math.log1p((documents - held_by + 0.5) / (held_by + 0.5))))
         for turn in turns if held_by else []:
             n = (10 * turn.words.count(word) + sum(w * other.words.count(word) for w, other in around(turn))) / 10
             flat = K1 * (1 - B + B / average * (length(turn) / 10))

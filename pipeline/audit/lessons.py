@@ -1,0 +1,83 @@
+"""What memory knows about something, by the kinds of things that it learns; and how it would learn what it lacks.
+
+Enters: words, a pack that answers them with reasons, and what the patterns lack that the words fit. Leaves: a `Lesson`
+of each kind, in plain sentences. Pure; nothing fails.
+"""
+
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+from pipeline.audit.reasons import Absence
+from pipeline.compiler import failure_playbook, task_schema
+from pipeline.contracts.pack import ENTRY_MARK, ContextPack, Section
+from pipeline.retrieval.terms import terms
+
+
+class _Kind(NamedTuple):
+    name: str
+    section: Section
+    pattern: str
+    """Type of the patterns that it is compiled from; empty for what is read sentence by sentence."""
+    learnt: str
+
+
+_KINDS: Final = (
+    _Kind(
+        "procedure",
+        Section.PROCEDURES,
+        task_schema.NAME,
+        "Do the task to a good end in five runs of two sessions at least, and state its goal at the beginning: what "
+        "these runs have in common is the procedure.",
+    ),
+    _Kind(
+        "fix",
+        Section.PROCEDURES,
+        failure_playbook.NAME,
+        "Report the error as an event, do what helps, and run the same action again: what made it work in two "
+        "sessions is the fix.",
+    ),
+    _Kind(
+        "rule",
+        Section.CORE,
+        "",
+        "Rules are read from users' messages such as “Never deploy on Fridays.” or “Before you push, run the tests.”",
+    ),
+    _Kind(
+        "fact",
+        Section.FACTS,
+        "",
+        "Facts are read from messages such as “Our registry is registry.acme.example.” or “The ledger runs on "
+        "Postgres.”",
+    ),
+)
+
+
+class Lesson(NamedTuple):
+    kind: str
+    known: bool
+    said: str
+
+
+def lessons(words: str, pack: ContextPack, absences: Sequence[Absence]) -> list[Lesson]:
+    return [_lesson(kind, words, pack, absences) for kind in _KINDS]
+
+
+def _lesson(kind: _Kind, words: str, pack: ContextPack, absences: Sequence[Absence]) -> Lesson:
+    known = _known(kind, words, pack)
+    if known:
+        return Lesson(kind.name, True, f"A {kind.name} is known: {known}")
+    growing = next((one for one in absences if one.pattern.type == kind.pattern), None)
+    if growing is None:
+        return Lesson(kind.name, False, f"No {kind.name} about “{words}” is known. {kind.learnt}")
+    return Lesson(kind.name, False, f"A {kind.name} is being learnt: {growing.title} ({growing.said}). {kind.learnt}")
+
+
+def _known(kind: _Kind, words: str, pack: ContextPack) -> str:
+    """The first line of the best entry of its kind that has at least half of the words."""
+    wanted = set(terms(words))
+    for entry in pack.entries:
+        is_fix = "Recover: " in entry.content
+        of_kind = entry.section is kind.section and (not kind.pattern or is_fix == (kind.name == "fix"))
+        if of_kind and 2 * len(wanted & set(terms(entry.content))) >= len(wanted):
+            return f"{entry.content.removeprefix(ENTRY_MARK).strip().splitlines()[0]} ({entry.source_id})"
+    return ""

@@ -1,0 +1,79 @@
+"""Packs know when to stop: a question about nothing gets nothing, and entries end where they stop helping."""
+
+from dataclasses import replace
+from typing import Any
+
+from pipeline.contracts.pack import ContextPack, DropReason, Section
+from pipeline.retrieval.score import Fetched, Found, Whole
+from tests.pure.packs.test_assemble import ask
+from tests.pure.packs.test_drops import drops, ids, knowing, record
+from tests.support.memory import artifact, episode, fetched, procedure
+
+ALL = 1_000
+
+
+def scored(*shares: float, **fields: Any) -> Fetched:
+    """Episodes without a word in common, each with so much of what the question asks for."""
+    said = fetched([episode(f"e{i}", " ".join(f"word{i}x{j}" for j in range(9)), index=i) for i in range(len(shares))])
+    found = tuple(Found(each.source, int(ALL * share)) for each, share in zip(said.episodes, shares, strict=True))
+    return replace(said, episodes=found, whole=Whole(ALL, ALL, ALL), **fields)
+
+
+def relevances(pack: ContextPack) -> list[float]:
+    return [one["score"]["relevance"] for one in pack.metadata["explained"]["entries"]]
+
+
+def test_a_question_of_which_memory_knows_little_gets_nothing() -> None:
+    pack = ask(scored(0.5, 0.4, 0.3), explain=True)
+    assert pack.entries == []
+    assert set(drops(pack).values()) == {DropReason.LOW_RELEVANCE.value}
+    because = pack.metadata["explained"]["drops"][0]["because"]
+    assert because == "it answers 0.50 of the question, and here less than 0.60 is no help"
+
+
+def test_who_wants_all_that_fits_says_so() -> None:
+    memory = scored(0.5, 0.4, 0.01)
+    filled = ask(memory, fill="budget", explain=True)
+    assert ids(filled) == ["e0", "e1"]
+    assert relevances(filled) == [0.5, 0.4], "the best match is no better for being the best"
+    assert filled.pack_id != ask(memory).pack_id
+
+
+def test_entries_end_where_they_stop_helping_whatever_the_budget() -> None:
+    memory = scored(0.9, 0.6, 0.33, 0.31, 0.2)
+    for budget in (4_096, 100_000):
+        assert ids(ask(memory, token_budget=budget)) == ["e0", "e1", "e2"]
+
+
+def test_what_has_more_than_all_of_the_question_is_worth_one() -> None:
+    assert relevances(ask(scored(1.6, 0.8), explain=True)) == [1.0, 0.5]
+
+
+def test_a_question_that_names_what_memory_knows_by_name_is_about_it() -> None:
+    named = record("k1", "staging: owner is Ines", body={"memory": "fact", "subject": "staging"})
+    other = record("k1", "ledger: owner is Ines", body={"memory": "fact", "subject": "ledger"})
+    nobody = record("k1", "user: staging is slow", body={"memory": "fact", "subject": "user"})
+    for known, shown in ((named, {"e0", "k1"}), (other, set()), (nobody, set())):
+        memory = scored(0.3, knowledge=(Found(known, 200),))
+        assert set(ids(ask(memory))) == shown
+
+
+def test_a_speaker_who_is_named_is_known() -> None:
+    said = fetched([episode("e0", "Jolene: I moved away")]).episodes[0].source
+    jolene = replace(scored(0.3), episodes=(Found(said, 300),))
+    assert ids(ask(jolene, query="Where does Jolene live now?")) == ["e0"]
+    assert ids(ask(jolene, query="Where does Deborah live now?")) == []
+
+
+def test_a_procedure_that_takes_ids_like_those_of_the_question_helps_though_no_word_agrees() -> None:
+    slots = {"device": {"source": "goal", "like": ["dev-0000"]}}
+    made = artifact("a1", "Write off <device>", content=procedure("write it off") | {"slots": slots})
+    memory = Fetched("v1", 0, artifacts=(Found(made, 20),), whole=Whole(ALL, ALL, ALL))
+    assert ids(ask(memory, query="dev-4711 goes to the scrapyard")) == ["a1"]
+    assert ids(ask(memory, query="the printer goes to the scrapyard")) == []
+
+
+def test_standing_rules_stay_whatever_is_asked() -> None:
+    rule = record("r1", "Never push to main", kind="policy", body={"subject": "push to main", "negated": True})
+    pack = ask(scored(0.2, knowledge=knowing(rule).knowledge))
+    assert [(entry.section, entry.source_id) for entry in pack.entries] == [(Section.CORE, "r1")]
