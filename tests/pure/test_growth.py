@@ -59,9 +59,9 @@ FIXED = {
     *(f"intake.control.{name}" for name in ("authentic", "barrier", "is_rerouted_copy", "reroute_header", "signature")),
     *(f"retrieval.postings.{name}" for name in ("pack_row", "unpack_postings", "unpack_rows")),
     *(f"retrieval.vectors.{name}" for name in ("best_of_both", "document_vectors", "pack_vector", "vector")),
-    "retrieval.rerank.reranked", "intake.ranges.is_out_of_range", "intake.view.usable_tags",
+    "retrieval.rerank.reranked", "intake.ranges.is_out_of_range", "intake.view.usable_tags", "packs.prose.as_text",
 }  # fmt: skip
-"""Numbers, headers and tags, whose lengths have bounds of their own."""
+"""Numbers, headers, tags and placed entries, whose lengths have bounds of their own."""
 WORDS = {
     *(f"intake.named.{name}" for name in ("is_keyed", "is_mixed", "is_random", "names_next")),
     *(f"segments.happenings.{name}" for name in ("cause_words", "effect_words", "verb_in")),

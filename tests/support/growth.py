@@ -170,10 +170,11 @@ def of_texts() -> dict[str, Callable[[str], Any]]:
         policies.policy, policies.listed, policies.cue, normal.words_within, normal.family, updates.updates,
         claims.policy_claim, documents.is_courtesy, terms.words, terms.terms, terms.shapes, terms.masks, times.mention,
         echo.own_words, commands.simple_commands, commands.wordlike, commands.is_option, commands.quoted,
-        render.marked, sameness.mark, sameness.words, tokens.estimate,
+        render.marked, sameness.mark, sameness.words, sameness.folded, tokens.estimate,
     )  # fmt: skip
     return {
         **{f"{one.__module__.removeprefix('pipeline.')}.{one.__name__}": whole(one) for one in plain},
+        "shown.again": lambda text: shown.again(text, 3, 10**12),
         "normal.touches": lambda text: normal.touches(text, "uses", text, plural=True),
         "endings.names_it": endings.names_it,
         "validity.validity": lambda text: validity.validity(text, 10**12),

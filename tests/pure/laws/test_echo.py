@@ -94,7 +94,7 @@ def test_events_that_speak_of_the_graph_say_nothing_that_a_pack_has_said() -> No
 def test_without_the_mark_it_would_be_evidence() -> None:
     """Or the test above would hold of nothing."""
     told = [text.removeprefix("[hmx]").split("user: ")[-1] for text in pack()]
-    asked = [text for text in told if text.startswith("Please deploy")]
+    asked = [text for text in told if text.startswith("Please rotate")]
     sessions = [
         [
             event(f"s-{n}", 0, content={"role": "user", "text": asked[0]}),
