@@ -233,9 +233,11 @@ class Catalogue:
             found = np.array([slot for slot in found.tolist() if self._among(slot, labels, until)], np.intp)
         return self._slots.best(found, scores, limit)
 
-    def whole(self, terms: Iterable[str]) -> int:
-        """What a card scores that has all that the terms ask for."""
-        return max(self._text.least, self._text.whole(terms))
+    def whole(self, terms: Sequence[str]) -> int:
+        """What a card scores that has all that the terms ask for. One common word alone is asked for by chance; several
+        are a question, however many cards have them."""
+        asked = self._text.whole(terms)
+        return asked if len(terms) > 1 else max(self._text.least, asked)
 
     def newest(self, kind: str, limit: int, labels: Sequence[str] = ()) -> list[Hit]:
         """Those of a kind that began to hold last, ties by name; scored 0."""

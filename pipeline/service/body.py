@@ -78,3 +78,15 @@ async def read_body(request: Request, limit: int) -> bytes:
     if too_large:
         raise ProblemError(Kind.TOO_LARGE, f"at most {limit} bytes")
     return bytes(body)
+
+
+def inlined(schema: Any, definitions: dict[str, Any]) -> Any:
+    """Each definition in the place that refers to it; none refers to itself."""
+    if isinstance(schema, list):
+        return [inlined(part, definitions) for part in schema]
+    if not isinstance(schema, dict):
+        return schema
+    if "$ref" in schema:
+        named = definitions[schema["$ref"].removeprefix("#/$defs/")]
+        schema = {**named, **{name: value for name, value in schema.items() if name != "$ref"}}
+    return {name: inlined(part, definitions) for name, part in schema.items()}

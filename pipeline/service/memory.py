@@ -26,7 +26,7 @@ from pipeline.retrieval.request import PackRequest
 from pipeline.service import path_ids  # noqa: F401  routes below say `:id`
 from pipeline.service.access import OPERATOR, Reader
 from pipeline.service.after import await_memory
-from pipeline.service.body import media_type, parsed, read_body
+from pipeline.service.body import inlined, media_type, parsed, read_body
 from pipeline.service.completeness import COMPLETE, anew
 from pipeline.service.pack import make_pack
 from pipeline.service.problems import RETRY, Kind, ProblemError, invalid
@@ -52,7 +52,7 @@ class ArtifactList(Model):
 def _asked() -> dict[str, Any]:
     """What a request for a pack may say; the tenant is whoever asks."""
     schema = PackRequest.model_json_schema()
-    schema = _inlined(schema, schema.pop("$defs"))
+    schema = inlined(schema, schema.pop("$defs"))
     schema["properties"].pop("tenant_id")
     schema["required"].remove("tenant_id")
     schema["properties"]["after"] = {
@@ -65,18 +65,6 @@ def _asked() -> dict[str, Any]:
         "description": "Refuse with 503 while memory is being filled; else the pack says memory_complete: false",
     }
     return {"requestBody": {"required": True, "content": {JSON: {"schema": schema}}}}
-
-
-def _inlined(schema: Any, definitions: dict[str, Any]) -> Any:
-    """Each definition in the place that refers to it; none refers to itself."""
-    if isinstance(schema, list):
-        return [_inlined(part, definitions) for part in schema]
-    if not isinstance(schema, dict):
-        return schema
-    if "$ref" in schema:
-        named = definitions[schema["$ref"].removeprefix("#/$defs/")]
-        schema = {**named, **{name: value for name, value in schema.items() if name != "$ref"}}
-    return {name: _inlined(part, definitions) for name, part in schema.items()}
 
 
 @router.post("/context-packs", responses={200: {"model": ContextPack | OverviewPack}}, openapi_extra=_asked())

@@ -70,7 +70,7 @@ def is_data(content: str) -> None:
 
 
 def test_the_entries_of_a_pack_are_data(service: httpx.Client) -> None:
-    asked = {"query": "deploy", "token_budget": 100_000}
+    asked = {"query": "deploy", "token_budget": 100_000, "fill": "budget"}
     pack = service.post("/v1/hmx/context-packs", json=asked, headers=ACME).json()
     assert len(pack["entries"]) > 40
     for entry in pack["entries"]:
@@ -80,7 +80,7 @@ def test_the_entries_of_a_pack_are_data(service: httpx.Client) -> None:
 
 
 def test_what_the_clients_dialect_says_is_data_too(service: httpx.Client) -> None:
-    asked = {"query": "deploy", "options": {"maxTokens": 100_000}}
+    asked = {"query": "deploy", "options": {"maxTokens": 100_000, "fill": "budget"}}
     answer = service.post("/v1/synthesize", json=asked, headers=ACME).json()
     assert len(answer["data"]["entries"]) > 40
     for entry in answer["data"]["entries"]:

@@ -10,6 +10,7 @@ from pydantic.alias_generators import to_camel
 
 from pipeline.contracts.limits import KB
 from pipeline.contracts.model import Model
+from pipeline.service.body import inlined
 from pipeline.service.problems import invalid
 
 REQUEST_BYTES: Final = 256 * KB
@@ -37,11 +38,7 @@ def described(schema: dict[str, Any]) -> dict[str, Any]:
 
 
 def schema_of(model: type[Words]) -> dict[str, Any]:
-    """Of a model whose parts hold no further ones: OpenAPI has another place for definitions."""
+    """OpenAPI has another place for definitions."""
     schema = model.model_json_schema()
-    parts = schema.pop("$defs", {})
-    for name, said in schema["properties"].items():
-        reference = said.get("$ref")
-        if reference is not None:
-            schema["properties"][name] = parts[reference.rpartition("/")[2]]
-    return schema
+    whole: dict[str, Any] = inlined(schema, schema.pop("$defs", {}))
+    return whole
