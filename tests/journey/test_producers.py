@@ -188,7 +188,8 @@ def test_each_event_is_found_under_its_own_tenant_and_session_only(settings: Set
 def test_a_pack_holds_what_its_own_tenant_said(settings: Settings, tenant: str) -> None:
     own = {f"place{number:03d}" for number, place in enumerate(PLACES) if place[0] == tenant}
     with client_of(settings, tenant) as client:
-        pack = client.post("/v1/hmx/context-packs", json={"query": "heron place", "token_budget": 8_000}).text
+        asked = {"query": "heron place", "token_budget": 8_000, "fill": "budget"}
+        pack = client.post("/v1/hmx/context-packs", json=asked).text
     named = {f"place{number:03d}" for number in range(len(PLACES)) if f"place{number:03d}" in pack}
     assert named
     assert named <= own

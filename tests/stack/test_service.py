@@ -40,11 +40,16 @@ def records() -> list[Record]:
         episode("e0", "the secret plan of globex for staging", tenant="globex", tags=["fleet"]),
         episode("tagged", "deploy the fleet to staging", session="s7", tags=["fleet"]),
     ]
-    old = artifact("a1", status="superseded", superseded_by="a2")
-    new = artifact("a2", supersedes="a1", version=2)
-    drafts = [artifact(f"d{i}", f"Draft {i}", status="draft") for i in range(5)]
+    heard = ["e1"]
+    old = artifact("a1", status="superseded", superseded_by="a2", source_events=heard)
+    new = artifact("a2", supersedes="a1", version=2, source_events=heard)
+    drafts = [artifact(f"d{i}", f"Draft {i}", status="draft", source_events=heard) for i in range(5)]
     playbook = artifact(
-        "p1", "Restart the namespace", artifact_type="failure_playbook", content={"failure_pattern": "x"}
+        "p1",
+        "Restart the namespace",
+        artifact_type="failure_playbook",
+        content={"failure_pattern": "x"},
+        source_events=heard,
     )
     compiled = [old, new, playbook, *drafts, artifact("g1", "Staging of globex", tenant="globex")]
     return [
@@ -77,6 +82,7 @@ def service(settings: Settings) -> Iterator[httpx.Client]:
 
 
 def pack_of(service: httpx.Client, query: str = "deploy staging namespace", **asked: Any) -> dict[str, Any]:
+    asked = {"fill": "budget", **asked}  # all of this small memory's texts hold the same few words
     answer = service.post("/v1/hmx/context-packs", json={"query": query, **asked}, headers=ACME)
     assert answer.status_code == 200, answer.text
     return dict(answer.json())

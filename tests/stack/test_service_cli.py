@@ -93,7 +93,7 @@ def test_one_artifact_is_found_by_the_end_of_its_id_in_any_status(settings: Sett
 
 @pytest.mark.requirement("C-01")
 def test_a_pack_is_printed_with_its_sections_sources_and_budget(settings: Settings) -> None:
-    asked = ("pack", "one title of colours", "--tenant", "acme", "--budget", "400")
+    asked = ("pack", "one title of colours", "--fill", "budget", "--tenant", "acme", "--budget", "400")
     made = ContextPack.model_validate(printed(settings, *asked))
     shown = hmx(settings, *asked).stdout
     assert made.entries
@@ -108,7 +108,7 @@ def test_a_pack_is_printed_with_its_sections_sources_and_budget(settings: Settin
 @pytest.mark.requirement("E-17")
 def test_a_pack_is_filtered_by_tags(settings: Settings) -> None:
     def found(*words: str) -> set[str]:
-        asked = ("pack", "one two title of colours", "--tenant", "acme", *words)
+        asked = ("pack", "one two title of colours", "--fill", "budget", "--tenant", "acme", *words)
         return {entry["source_id"] for entry in printed(settings, *asked)["entries"]}
 
     assert found("--tag", "eu") == {"run-00000001", "e0", "e1"}
@@ -117,7 +117,7 @@ def test_a_pack_is_filtered_by_tags(settings: Settings) -> None:
 
 
 def test_what_else_a_pack_can_be_asked_for_is_an_option(settings: Settings) -> None:
-    asked = ("pack", "one two title of colours yesterday", "--tenant", "acme")
+    asked = ("pack", "one two title of colours yesterday", "--fill", "budget", "--tenant", "acme")
     said = printed(settings, *asked, "--strategy", "depth_first", "--from-session", "s1", "--include", "superseded",
                    "--as-of", "2026-03-14T03:00:00Z", "--explain")  # fmt: skip
     assert {entry["source_id"] for entry in said["entries"]} == {"e0", "e1"}
@@ -132,7 +132,7 @@ def test_what_else_a_pack_can_be_asked_for_is_an_option(settings: Settings) -> N
 
 
 def test_drops_are_printed_with_their_reasons(settings: Settings) -> None:
-    asked = ("pack", "one title of colours", "--tenant", "acme", "--budget", "1")
+    asked = ("pack", "one title of colours", "--fill", "budget", "--tenant", "acme", "--budget", "1")
     dropped = printed(settings, *asked)["dropped_entries"]
     shown = hmx(settings, *asked).stdout
     assert dropped
