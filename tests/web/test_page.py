@@ -243,7 +243,7 @@ def test_no_name_or_text_of_a_tenant_is_more_than_text(browser: Browser, setting
         browser.one("main .view > *")
         assert browser.run("return document.getElementById('tenant').value") == HOSTILE
         if view == "ask":
-            browser.one("textarea").type("deploy")
+            browser.one("textarea").type("deploy onerror")
             browser.one("form.ask button").click()
             browser.one("article .said")
         if view == "sessions":
