@@ -4,12 +4,14 @@ Enters: the open rulebook of HMX_DATA, the folder that HMX_STATEMENTS names (see
 say in the real sessions. Repositories are dealt into folds; the sentences of a fold are judged by weights that were
 learnt without it, each alone as one message of a user and once more between two others. Rules are judged as claims are
 read; facts as claims are read, and by the classifier alone. What users of chats say is judged by the shipped weights,
-which have learnt from none of these sessions. Of corrections the share is told that a reader found to say what to do.
+which have learnt from none of these sessions. Of corrections the share is told that a reader found to say what to do
+(`corrections_read.txt`); what nobody has read counts as not.
 """
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from hashlib import sha256
+from pathlib import Path
 from typing import Any, Final, NamedTuple, cast
 
 from pipeline.compiler.knowledge import classifier
@@ -42,6 +44,8 @@ _FACTS: Final = (Bar(least=0.4), Bar(least=0.8))
 _FACT: Final = 0
 """A sentence that scores as much is taken for a fact where the classifier is asked alone."""
 _ALARMS: Final = Bar(most=0.01)
+_READ: Final = Path(__file__).with_name("corrections_read.txt")
+"""A line a text: the beginning of its SHA-256, and whether it says what to do differently."""
 _read = cast("Callable[[str, str], tuple[Claim, ...]]", cast("Any", claims).__wrapped__)
 """Not as remembered: the weights change."""
 
@@ -66,6 +70,7 @@ def task(sessions: Sessions) -> Iterator[Figure]:
     if more is not None:
         yield from _figures("all", judged)
     yield from _of_chats([one for one in talk if not one.learnt])
+    yield _of_corrections(sessions)
 
 
 def _judged(read: Sequence[Example], talk: Sequence[Said]) -> list[_Judged]:
@@ -145,3 +150,18 @@ def _of_chats(talk: Sequence[Said]) -> Iterator[Figure]:
         those = [case for name, case in cases if name == chat]
         yield mean(_TASK, chat, "told as rules", those, _ALARMS, f"n = {len(those)}")
     yield mean(_TASK, "chats", "told as rules", [case for _, case in cases], _ALARMS, f"n = {len(cases)}")
+
+
+def _of_corrections(sessions: Sessions) -> Figure:
+    kept = sorted(
+        {
+            said["text"]
+            for name in CHATS
+            for one in sessions.of(name).contributions
+            if one.pattern_type == "correction"
+            for said in one.body["said"]
+        }
+    )
+    verdicts = dict(line.split() for line in _READ.read_text("utf-8").splitlines())
+    cases = [Case(text, float(verdicts.get(sha256(text.encode()).hexdigest()[:12]) == "yes")) for text in kept]
+    return mean(_TASK, "corrections", "say what to do", cases or [Case("", 0.0)], None, f"n = {len(kept)}")
