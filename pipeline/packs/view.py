@@ -22,11 +22,8 @@ from pipeline.contracts.knowledge import HOLDS, KnowledgeRecord, Standing, is_co
 from pipeline.contracts.knowledge import Kind as Known
 from pipeline.contracts.pack import DropReason, Past, RankingWeights, Strategy, WorkflowHints
 from pipeline.packs.candidates import Bar
+from pipeline.packs.cutoff import ANY, OF_ARTIFACTS, OF_EPISODES, OF_KNOWLEDGE, TAKES_IDS, Cutoff, cutoff, is_named
 from pipeline.packs.hints import workflow_hints
-from pipeline.packs.reach import ANY, TAKES_IDS, Reach, is_named, reach
-from pipeline.packs.reach import ARTIFACTS as ARTIFACTS_REACH
-from pipeline.packs.reach import EPISODES as EPISODES_REACH
-from pipeline.packs.reach import KNOWLEDGE as KNOWLEDGE_REACH
 from pipeline.packs.strategies import Priors, favoured, weights_of
 from pipeline.retrieval.documents import Document
 from pipeline.retrieval.fit import WISHES, Bound, Question, bound, takes
@@ -98,7 +95,7 @@ class Asked:
     shares: Shares
     priors: Priors | None
     plan: Plan
-    reach: Reach
+    cutoff: Cutoff
 
     @property
     def focus(self) -> Span:
@@ -152,7 +149,7 @@ def asked(request: PackRequest, plan: Plan, fetched: Fetched) -> Asked:
         shares(weights),
         fetched.priors if request.strategy is Strategy.FINGERPRINT_GUIDED else None,
         plan,
-        reach(
+        cutoff(
             request.fill,
             plan,
             fetched.named,
@@ -219,7 +216,7 @@ def _artifacts(ask: Asked, fetched: Fetched, values: Mapping[str, Bound]) -> tup
     bests = _raw(ask, [found for found, *_ in standing], values)
     highest, focus = max(fetched.whole.artifacts, *bests, 1), ask.focus
     scored, top = [], max(bests, default=0.0) / highest
-    least = ask.reach.least(ARTIFACTS_REACH, top)
+    least = ask.cutoff.least(OF_ARTIFACTS, top)
     taking = [takes(found.source.content.get("slots", {}), ask.plan.shapes) for found, *_ in standing]
     takers = max((best for best, takes_ids in zip(bests, taking, strict=True) if takes_ids), default=0.0) / highest
     for (found, barred, past), best, takes_ids in zip(standing, bests, taking, strict=True):
@@ -328,7 +325,7 @@ def _episodes(
     highest = max(fetched.whole.episodes, *(found.bm25 for found in alive), 1)
     focus = ask.focus
     scored, top = [], max((found.bm25 for found in alive), default=0) / highest
-    least = ask.reach.least(EPISODES_REACH, top)
+    least = ask.cutoff.least(OF_EPISODES, top)
     for found in alive:
         parts = document_components(found, highest, focus)
         score = ask.score(parts, top, "", found.source.text)
@@ -350,7 +347,7 @@ def _known(ask: Asked, fetched: Fetched) -> tuple[Scored[KnowledgeRecord], ...]:
     weighed = [(each, knowledge_components(each, highest, focus)) for each in found]
     weighed += [(each, correction_components(each, focus)) for each in corrections]
     scored, top = [], max((parts.relevance for _, parts in weighed[: len(found)]), default=0.0)
-    least = ask.reach.least(KNOWLEDGE_REACH, top)
+    least = ask.cutoff.least(OF_KNOWLEDGE, top)
     for each, parts in weighed:
         corrects = is_correction(each.source)
         score = ask.score(parts, 1.0 if corrects else top, each.source.pattern, each.source.text)

@@ -20,7 +20,6 @@ from pipeline.contracts.instants import NS_PER_MS, parse_instant, utc
 from pipeline.contracts.knowledge import Memory
 from pipeline.contracts.limits import CLOCK_SKEW_MS, STEP_TEXT, TAG
 from pipeline.intake.view import step_of, usable_tags
-from pipeline.languages import of_all
 from pipeline.retrieval.catalogue import Corrected
 from pipeline.retrieval.terms import shapes, terms
 from pipeline.segments.lexicon import PLEASANTRIES
@@ -41,13 +40,7 @@ SALIENCE: Final = 0.5
 _COURTESY: Final = 60
 """Characters: what says more is longer."""
 _WORD: Final = re.compile(r"\w+")
-_POLITE: Final = PLEASANTRIES.union(
-    word
-    for section in of_all("courtesy").values()
-    for said in section.values()
-    for phrase in ([said] if isinstance(said, str) else said)
-    for word in _WORD.findall(phrase.casefold())
-)
+_POLITE: Final = frozenset(map(str.casefold, PLEASANTRIES))
 _DAY_MS: Final = 86_400_000
 _NEVER: Final = 2**53
 """Later than any event, and exact as a score; a time to live has no upper bound (HMX-E §6.10)."""

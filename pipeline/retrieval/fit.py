@@ -7,7 +7,7 @@ if an earlier wish has it between the same words as a goal has the slot.
 
 import re
 from collections import defaultdict
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from pipeline.contracts.limits import MB
@@ -59,11 +59,7 @@ class Question:
 
 
 def bound(content: Mapping[str, Any], question: Question) -> Bound:
-    slots = {
-        name: _values(tuple(slot["like"]))
-        for name, slot in content.get("slots", {}).items()
-        if slot["source"] == "goal"
-    }
+    slots = dict(_wished(content.get("slots", {})))
     if not slots:
         return Bound({}, 1.0)
     around = _around(tuple(content.get("goals", ())))
@@ -103,9 +99,12 @@ class _Values(NamedTuple):
 
 def takes(slots: Mapping[str, Any], looks: Collection[str]) -> bool:
     """Whether a value that comes from the wish looks like an id of the question."""
-    return bool(looks) and any(
-        _looks(value) in looks for slot in slots.values() if slot["source"] == "goal" for value in slot["like"]
-    )
+    return bool(looks) and any(not like.looks.isdisjoint(looks) for _, like in _wished(slots))
+
+
+def _wished(slots: Mapping[str, Any]) -> Iterator[tuple[str, "_Values"]]:
+    """Those whose value comes from the wish."""
+    return ((name, _values(tuple(slot["like"]))) for name, slot in slots.items() if slot["source"] == "goal")
 
 
 @remembered(MB)

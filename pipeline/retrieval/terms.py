@@ -86,7 +86,7 @@ def ids_in(text: str) -> list[str]:
 
 def masks(text: str) -> list[str]:
     """Likewise, as where it is not shown how they begin: `=xxx-0000`."""
-    return [f"={_mask(found)}" for found in _TOKEN.findall(text) if _IS_ID.match(found)]
+    return [f"={_mask(found)}" for found in ids_in(text)]
 
 
 def _shape(written: str) -> str:

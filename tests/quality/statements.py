@@ -9,10 +9,10 @@ which have learnt from none of these sessions. Of corrections the share is told 
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, Final, NamedTuple, cast
+from unittest.mock import patch
 
 from pipeline.compiler.knowledge import classifier
 from pipeline.compiler.knowledge.claims import Claim, claims
@@ -79,23 +79,14 @@ def _judged(read: Sequence[Example], talk: Sequence[Said]) -> list[_Judged]:
     found: list[_Judged] = []
     for fold in range(_FOLDS):
         learnt = [*(one for example, one in samples if _fold(example) != fold), *requests]
-        with _learnt(learn(learnt, "rule"), learn(learnt, "fact")):
+        weights = learn(learnt, "rule"), learn(learnt, "fact")
+        with patch.object(classifier, "weights", lambda weights=weights: weights):
             found += [_judge(example) for example, _ in samples if _fold(example) == fold and example.weight == 1.0]
     return found
 
 
 def _fold(example: Example) -> int:
     return _FOLDS if example.repo == _OWN else int(sha256(example.repo.encode()).hexdigest(), 16) % _FOLDS
-
-
-@contextmanager
-def _learnt(rule: list[int], fact: list[int]) -> Iterator[None]:
-    shipped = classifier.weights
-    try:
-        classifier.weights = lambda: (rule, fact)  # type: ignore[assignment]
-        yield
-    finally:
-        classifier.weights = shipped
 
 
 def _judge(example: Example) -> _Judged:

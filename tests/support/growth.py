@@ -136,6 +136,7 @@ def of_texts() -> dict[str, Callable[[str], Any]]:
     from pipeline.contracts.event_types import Role
     from pipeline.contracts.evidence import Segment, Step
     from pipeline.intake import echo, secret_rules
+    from pipeline.languages import cues
     from pipeline.packs import render, sameness, shown, strategies, tokens
     from pipeline.retrieval import documents, fit, plan, terms, times, wording
     from pipeline.segments import commands, intent, lexicon, masking, places, segmenter, speakers, targets
@@ -167,7 +168,7 @@ def of_texts() -> dict[str, Callable[[str], Any]]:
         places.name_parts, targets.names_in, speakers.speaker_of, lexicon.word_set, clauses.sentences,
         clauses.spelt_out, clauses.clauses, clauses.without_trail, forms.negation_first, naming.value_of,
         clauses.spoken, clauses.stated, clauses.plainly, classifier.scores, classifier.features, classifier.buckets,
-        policies.policy, policies.listed, policies.cue, normal.words_within, normal.family, updates.updates,
+        policies.policy, policies.listed, cues.cue, normal.words_within, normal.family, updates.updates,
         claims.policy_claim, documents.is_courtesy, terms.words, terms.terms, terms.shapes, terms.masks, times.mention,
         echo.own_words, commands.simple_commands, commands.wordlike, commands.is_option, commands.quoted,
         render.marked, sameness.mark, sameness.words, sameness.folded, tokens.estimate,

@@ -16,6 +16,7 @@ from typing import Final, NamedTuple
 from zlib import crc32
 
 from pipeline.languages import of_all
+from pipeline.languages.cues import WIDE
 
 LONGEST: Final = 400
 """Characters that are read."""
@@ -37,7 +38,6 @@ _CODE: Final = re.compile(
 _NAMED: Final = " \x01 "
 """In the place of code, quotations, paths and the like: what they are called says nothing."""
 _TOKEN: Final = re.compile(r"[぀-ヿ㐀-鿿々ー]+|[^\W\d_]+(?:['’][^\W\d_]+)*|\d+|[^\w\s]|\x01")
-_WIDE: Final = re.compile(r"[぀-ヿ㐀-鿿]")
 
 
 class Scores(NamedTuple):
@@ -76,7 +76,7 @@ def features(sentence: str) -> Iterator[str]:
     yield "all"
     yield f"long {min(len(tokens) // 4, 8)}"
     yield from _shape(sentence, tokens)
-    wide = [token for token in tokens if _WIDE.match(token)]
+    wide = [token for token in tokens if WIDE.match(token)]
     yield from _cues(tokens)
     if wide:
         yield from _pieces(wide)
@@ -99,7 +99,7 @@ def _shape(sentence: str, tokens: Sequence[str]) -> Iterator[str]:
 def _words(tokens: Sequence[str]) -> Iterator[str]:
     before = "^"
     for place, said in enumerate(tokens):
-        if _WIDE.match(said):
+        if WIDE.match(said):
             before = "~"
             continue
         token = "0" if said.isdecimal() else said
@@ -152,7 +152,7 @@ def _found(tokens: Sequence[str]) -> Iterator[tuple[int, str]]:
     """Where a cue begins, and of what it is one."""
     known = _known()
     for place, token in enumerate(tokens):
-        if _WIDE.match(token):
+        if WIDE.match(token):
             yield from ((place, kind) for piece in known.pieces.findall(token) for kind in known.kinds[piece])
         for phrase, kind in known.phrases.get(token, ()):
             if tuple(tokens[place : place + len(phrase)]) == phrase:
@@ -166,7 +166,7 @@ def _known() -> _Cues:
     for table in of_all("rules").values():
         for kind in _KINDS:
             for cue in table.get(kind, "").split():
-                if _WIDE.match(cue):
+                if WIDE.match(cue):
                     pieces.setdefault(cue, set()).add(kind)
                     continue
                 phrase = tuple(_TOKEN.findall(cue.lower().replace("_", " ")))

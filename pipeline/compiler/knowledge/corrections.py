@@ -12,12 +12,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from pipeline.compiler.knowledge.model import KnowledgeKind, Statement, sureness
-from pipeline.compiler.knowledge.policies import cue
 from pipeline.compiler.model import Extracted
 from pipeline.contracts.event_types import Role
 from pipeline.contracts.evidence import Contribution, Segment, SegmentOutcome, Step
 from pipeline.contracts.knowledge import Kind, Memory
 from pipeline.contracts.limits import KNOWLEDGE_CORRECTIONS, SEGMENT_STATEMENTS
+from pipeline.languages.cues import cue
 from pipeline.segments.intent import plain_words
 from pipeline.segments.masking import shorten
 from pipeline.segments.pairing import Action

@@ -15,7 +15,7 @@ from pipeline.compiler.knowledge.classifier import scores
 from pipeline.compiler.knowledge.clauses import plainly, spoken, stated, without_trail
 from pipeline.compiler.knowledge.forms import ALWAYS, EVERY_TIME, FROM_NOW, NEVER, POINTING
 from pipeline.compiler.knowledge.words import ASKING, BASE_FORMS, BOUND, NO_VERB
-from pipeline.languages import of_all
+from pipeline.languages.cues import WIDE, cue
 from pipeline.segments.lexicon import word_set
 from pipeline.segments.masking import sentence as with_capital
 
@@ -43,7 +43,6 @@ _PLEASE: Final = re.compile(r"please,? ", re.IGNORECASE)
 _ENDS: Final = " .!。！"
 _BLANK: Final = re.compile(r"\s+")
 _ITEM: Final = re.compile(r"\s*(?:[-*•]|\d{1,2}[.)])\s")
-_WIDE: Final = re.compile(r"[぀-ヿ㐀-鿿]")
 _HEADING: Final = re.compile(r"\s*#|.{1,80}[:：]\s*\**\s*$")
 
 
@@ -52,16 +51,6 @@ class Policy(NamedTuple):
     """With when it applies, where the sentence says that."""
     never: bool
     text: str
-
-
-def cue(kind: str) -> re.Pattern[str]:
-    """Any of the cues of a kind, in any language; where words stand apart, whole words."""
-    tables = of_all("rules").values()
-    listed = {one.replace("_", " ") for table in tables for one in table.get(kind, "").split()}
-    cues = sorted(listed, key=lambda one: (-len(one), one))
-    whole = "|".join(re.escape(one) for one in cues if not _WIDE.match(one))
-    pieces = "|".join(re.escape(one) for one in cues if _WIDE.match(one))
-    return re.compile(rf"(?<![\w'])(?:{whole})(?![\w'])|{pieces}", re.IGNORECASE)
 
 
 _DENY: Final = cue("deny")
@@ -105,7 +94,7 @@ def _ordered(said: str) -> bool:
     words = _WORDS.findall(said[:400].lower())
     if not words or words[0] in _ASKING or (words[0] in ("do", "have") and words[1:2] in (["you"], ["we"], ["i"])):
         return False
-    if len(words) == 1 and not _WIDE.search(said):
+    if len(words) == 1 and not WIDE.search(said):
         return False
     if words[0] == "stop" and not BOUND.isdisjoint(words[1:3]):
         return False

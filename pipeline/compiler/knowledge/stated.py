@@ -10,6 +10,7 @@ from typing import Final, NamedTuple
 from pipeline.compiler.knowledge.naming import REDACTED, TEAM, USER
 from pipeline.compiler.knowledge.tongue import Tongue
 from pipeline.compiler.knowledge.words import ANYTHING, VAGUE
+from pipeline.segments.lexicon import word_set
 
 _SUBJECT_WORDS: Final = 7
 _SUBJECT: Final = 60
@@ -22,29 +23,8 @@ _ASSIGNING: Final = ("slots", "path", "setting", "set")
 _STATES: Final = "states"
 _EDGES: Final = " \t`'\"«»„“”「」『』,;:。、()"
 _NO_NAME: Final = re.compile(r"[=:;(\"—]| [-–](?: |$)")
-_HANGING: Final = frozenset(
-    (
-        "to",
-        "and",
-        "or",
-        "of",
-        "for",
-        "with",
-        "in",
-        "on",
-        "that",
-        "which",
-        "not",
-        "never",
-        "the",
-        "a",
-        "an",
-        "do",
-        "does",
-        "basically",
-    )
-)
-_EACH: Final = frozenset(("all", "each", "both", "most"))
+_HANGING: Final = word_set("to and or of for with in on that which not never the a an do does basically")
+_EACH: Final = word_set("all each both most")
 _BLANKS: Final = re.compile(r"\s+")
 
 

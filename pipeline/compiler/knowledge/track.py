@@ -14,16 +14,16 @@ from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 from pipeline.compiler.knowledge.endings import Ending, names_it
+from pipeline.compiler.knowledge.english import TEXT
+from pipeline.compiler.knowledge.naming import USER
 from pipeline.compiler.knowledge.normal import stems
 from pipeline.contracts.evidence import Contribution
 from pipeline.contracts.limits import KNOWLEDGE_VALUES
 from pipeline.segments.masking import shorten
 
-USER: Final = "user"
 ASSISTANT: Final = "assistant"
 EVENT: Final = "event"
 _SURE: Final = {USER: 1.0, EVENT: 1.0, ASSISTANT: 0.5}
-_TEXT: Final = 200
 
 
 class Heard(NamedTuple):
@@ -161,7 +161,7 @@ def _successor(ending: Ending, last: Heard) -> Heard | None:
     if text == last.text:
         return None
     return last._replace(
-        at=ending.at, event=ending.event, by=USER, same=stems(value), value=value, text=shorten(text, _TEXT),
+        at=ending.at, event=ending.event, by=USER, same=stems(value), value=value, text=shorten(text, TEXT),
         source=ending.source, who="", updates=True, since=None, until=None,
     )  # fmt: skip
 

@@ -32,24 +32,24 @@ TAKES_IDS: Final = 0.5
 _NOBODY: Final = frozenset({USER, TEAM})
 
 
-class Kind(NamedTuple):
+class Threshold(NamedTuple):
     """The best of a kind must have this, or all of the kind is by chance: where nothing is named, and where it is."""
 
     strange: float
     familiar: float
 
 
-EPISODES: Final = Kind(0.6, 0.2)
-ARTIFACTS: Final = Kind(0.4, ANY)
-KNOWLEDGE: Final = Kind(0.4, ANY)
+OF_EPISODES: Final = Threshold(0.6, 0.2)
+OF_ARTIFACTS: Final = Threshold(0.4, ANY)
+OF_KNOWLEDGE: Final = Threshold(0.4, ANY)
 
 
-class Reach(NamedTuple):
+class Cutoff(NamedTuple):
     fill: Filling
     familiar: bool
     """The question names what memory knows by name."""
 
-    def least(self, kind: Kind, best: float) -> float:
+    def least(self, kind: Threshold, best: float) -> float:
         """`best`: the relevance of the best of the kind."""
         if self.fill is Filling.BUDGET:
             return _OF_BUDGET * best
@@ -57,21 +57,21 @@ class Reach(NamedTuple):
         return begins if best < begins else max(ANY if self.familiar else _LEAST, _SHARE * best)
 
 
-def reach(
+def cutoff(
     fill: Filling,
     plan: Plan,
     named: bool,
     episodes: Sequence[Document],
     artifacts: Sequence[Artifact],
     knowledge: Sequence[KnowledgeRecord],
-) -> Reach:
+) -> Cutoff:
     familiar = (
         named
         or any(is_named(record, plan) for record in knowledge)
         or any(who and set(plan.terms).issuperset(terms(who)) for who in {speaker_of(each.text) for each in episodes})
         or any(takes(each.content.get("slots", {}), plan.shapes) for each in artifacts)
     )
-    return Reach(fill, familiar)
+    return Cutoff(fill, familiar)
 
 
 def is_named(record: KnowledgeRecord, plan: Plan) -> bool:
