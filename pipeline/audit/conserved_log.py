@@ -28,12 +28,12 @@ from pipeline.kafka.reach import existing_topics
 from pipeline.settings import Settings
 from pipeline.stages.executor import Position
 from pipeline.stages.fold import POSITION_KEY
+from pipeline.stages.session_state import HELD
 from pipeline.topology import EPISODES, EVENTS, EVENTS_DLQ, EVIDENCE, SESSION_STATE
 
 Progress = Callable[[str, int, int], None]
 """What is read; how far it is through, and of how much, in offsets."""
 Tap = Callable[[str, Iterator["Row"]], Iterator["Row"]]
-WAITING_PREFIX: Final = b"w/"
 LOOK_AT: Final = 1_000
 """Progress is said every so many records."""
 SMALL_QUEUES: Final[dict[str, Any]] = {
@@ -53,6 +53,8 @@ def untapped(_: str, rows: Iterator["Row"]) -> Iterator["Row"]:
 
 
 class _Held(msgspec.Struct):
+    """The fields of `session_state.Held` that are read here; the event itself stays undecoded."""
+
     offset: int
     deadline: int
 
@@ -194,7 +196,7 @@ def _standing(state: Iterator[Row], low: int) -> Standing:
         key = row.key or b""
         if key == POSITION_KEY.encode() and row.value is not None:
             position = msgspec.json.decode(row.value, type=Position)
-        elif key.startswith(WAITING_PREFIX):
+        elif key.startswith(HELD.encode()):
             if row.value is None:
                 waiting.pop(key, None)
             else:

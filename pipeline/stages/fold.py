@@ -4,7 +4,7 @@ A fold does to the state what a `Tx` offers; what it has begun with a record is 
 """
 
 from collections.abc import Callable
-from typing import Any, ParamSpec, Protocol, TypeVar
+from typing import Any, NamedTuple, ParamSpec, Protocol, TypeVar
 
 from pipeline.contracts.headers import Headers
 from pipeline.contracts.rejections import Rejection
@@ -12,7 +12,7 @@ from pipeline.stages.tx import Codec, Output, Tx
 
 P = ParamSpec("P")
 T = TypeVar("T")
-__all__ = ["POSITION_KEY", "Fold", "Output", "Record", "Tx", "attempt", "spared"]
+__all__ = ["POSITION_KEY", "Backlog", "Fold", "Output", "Record", "Tx", "attempt", "spared"]
 POSITION_KEY = "!"
 """State key of the position record; it sorts before every key of a fold."""
 
@@ -57,6 +57,15 @@ def spared(tx: Tx, count: str, error: Exception, otherwise: T) -> T:
     return otherwise
 
 
+class Backlog(NamedTuple):
+    """What a fold has accepted and not yet published."""
+
+    waiting: int
+    """Events behind gaps, or patterns that are to be compiled."""
+    sessions: int
+    """Sessions with such events."""
+
+
 class Fold(Codec, Protocol):
     """A stage's rule for one partition. Pure: the same state, clock and record give the same effects."""
 
@@ -69,6 +78,11 @@ class Fold(Codec, Protocol):
     @property
     def unfinished(self) -> int | None:
         """Offset at which work was begun that is done in turns, while some is left: nothing else happens meanwhile."""
+        ...
+
+    @property
+    def backlog(self) -> Backlog:
+        """Read by another thread, so it may be a moment old."""
         ...
 
     def go_on(self, tx: Tx) -> None:

@@ -36,7 +36,7 @@ from pipeline.contracts.knowledge import KnowledgeRecord
 from pipeline.contracts.limits import ARTIFACT_VERSIONS, BARRIER_KEPT_MS
 from pipeline.contracts.rejections import UNREADABLE, Reason, Rejection
 from pipeline.stages.dead_letters import dead_letter
-from pipeline.stages.fold import Output, Record, Tx, attempt
+from pipeline.stages.fold import Backlog, Output, Record, Tx, attempt
 from pipeline.stages.pattern_state import (
     GONE,
     BarrierState,
@@ -292,6 +292,10 @@ class PatternsFold:
     def unfinished(self) -> int | None:
         barrier = self._maps.barrier
         return barrier[1].speaking if barrier is not None else None
+
+    @property
+    def backlog(self) -> Backlog:
+        return Backlog(len(self._maps.pending), 0)
 
     def go_on(self, tx: Tx) -> None:
         """What has something to say says it, one pattern a turn; then the barrier has passed."""

@@ -98,6 +98,8 @@ _TYPES: Final[dict[str, Any]] = {
     "y": PassingBarrier,
 }
 assert JOURNAL == "e/"
+HELD: Final = "w/"
+"""How the key of an event behind a gap begins."""
 _DECODERS: Final = {prefix: msgspec.json.Decoder(type_) for prefix, type_ in _TYPES.items()}
 _ENCODER: Final = msgspec.json.Encoder()
 _encoded: Final = _ENCODER.encode
@@ -109,7 +111,7 @@ def session_state_key(session: str) -> str:
 
 
 def held_key(session: str, entry: Waiting) -> str:
-    return f"w/{session}/{entry.sequence:020d}/{join_key(entry.event_id)}"
+    return f"{HELD}{session}/{entry.sequence:020d}/{join_key(entry.event_id)}"
 
 
 def segment_key(session: str, first: int) -> str:
@@ -208,6 +210,10 @@ class Indexes:
     @property
     def sessions(self) -> int:
         return self._live.total
+
+    @property
+    def waiting_sessions(self) -> int:
+        return len(self._windows)
 
     def crowded(self, new: str) -> str:
         """The tenant that has the most sessions, with `new` counted."""

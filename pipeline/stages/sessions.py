@@ -63,7 +63,7 @@ from pipeline.ordering.window import (
 )
 from pipeline.stages.arrival import Arrival, Waited, held, released_from
 from pipeline.stages.dead_letters import dead_letter
-from pipeline.stages.fold import Output, Record, Tx, spared
+from pipeline.stages.fold import Backlog, Output, Record, Tx, spared
 from pipeline.stages.segmenting import Segmenting
 from pipeline.stages.session_state import (
     Held,
@@ -412,6 +412,10 @@ class SessionsFold:
     def unfinished(self) -> int | None:
         passing = self._indexes.passing
         return passing.offset if passing is not None else None
+
+    @property
+    def backlog(self) -> Backlog:
+        return Backlog(self._indexes.held, self._indexes.waiting_sessions)
 
     def go_on(self, tx: Tx) -> None:
         """Everything before the barrier is out: the open segments speak provisionally, one a turn, then it passes."""

@@ -149,9 +149,9 @@ def latest(records: Iterable[StateRecord], prefixes: tuple[str, ...], tenant: st
 def session_rows(records: Iterable[StateRecord], tenant: str | None = None) -> list[SessionRow]:
     sessions: dict[Key, tuple[Session, int]] = {}
     waiting: dict[Key, int] = {}
-    for key, record in latest(records, ("s/", "w/"), tenant).items():
+    for key, record in latest(records, ("s/", session_state.HELD), tenant).items():
         name = _parts(key)[:2]
-        if key.startswith("w/"):
+        if key.startswith(session_state.HELD):
             waiting[name] = waiting.get(name, 0) + 1
         elif (session := _decoded(session_state.decode_state, record)) is not None:
             sessions[name] = session, record.timestamp

@@ -39,39 +39,48 @@ ROWS: Final = (
     b"2",
 )
 """The last of a block's, for the others go by it. Answers how many documents there was no room for."""
+_OF: Final = TenantKeys("")
+_FORGET: Final = b"""
+local function forget(root, id)
+  redis.call('DEL', root .. '%b' .. id)
+  redis.call('HDEL', root .. '%b', id)
+  redis.call('HDEL', root .. '%b', id)
+end
+""" % (_OF.contribution(""), _OF.precedent_cards, _OF.digests("contribution"))
+_SAMPLE: Final = _OF.sample("")
 _TRIM_PATTERNS: Final = (
     b"EVAL",
-    b"""
+    _FORGET
+    + b"""
 local most, root = tonumber(ARGV[1]), ARGV[2]
 for i = 3, #ARGV do
-  local sample = root .. ':sample:' .. ARGV[i]
+  local sample = root .. '%b' .. ARGV[i]
   if redis.call('ZCARD', sample) > most then
     for _, id in ipairs(redis.call('ZRANGE', sample, most, -1)) do
-      redis.call('DEL', root .. ':contribution:' .. id)
-      redis.call('HDEL', root .. ':pcards', id)
-      redis.call('HDEL', root .. ':cdigests', id)
+      forget(root, id)
       redis.call('ZREM', KEYS[1], ARGV[i] .. ':' .. id)
     end
     redis.call('ZREMRANGEBYRANK', sample, most, -1)
   end
 end
-""",
+"""
+    % _SAMPLE,
     b"1",
 )
 """Forgets the contributions of patterns whose ranks are the highest: samples, how many stay, root, patterns."""
 _TRIM_TENANT: Final = (
     b"EVAL",
-    b"""
+    _FORGET
+    + b"""
 for _, name in ipairs(redis.call('ZRANGE', KEYS[1], ARGV[1], -1)) do
   local at = string.find(name, ':', 1, true)
   local pattern, id = string.sub(name, 1, at - 1), string.sub(name, at + 1)
-  redis.call('DEL', ARGV[2] .. ':contribution:' .. id)
-  redis.call('HDEL', ARGV[2] .. ':pcards', id)
-  redis.call('HDEL', ARGV[2] .. ':cdigests', id)
-  redis.call('ZREM', ARGV[2] .. ':sample:' .. pattern, id)
+  forget(ARGV[2], id)
+  redis.call('ZREM', ARGV[2] .. '%b' .. pattern, id)
 end
 redis.call('ZREMRANGEBYRANK', KEYS[1], ARGV[1], -1)
-""",
+"""
+    % _SAMPLE,
     b"1",
 )
 """The same of a tenant: its samples, how many stay, root."""

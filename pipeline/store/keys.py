@@ -1,4 +1,6 @@
-"""Every key in Redis. A tenant's keys carry it as hash tag, percent-encoded: no tenant's name reaches another's keys.
+"""Every key in Redis, also those that scripts make.
+
+A tenant's keys carry its percent-encoded name as hash tag, so that no tenant's name reaches another's keys.
 
 Enters: the settings' prefix. `LAYOUT` and the version of the terms are part of every key: what was written under other
 rules is not read, and is built anew from the topics.

@@ -22,8 +22,8 @@ PAGE: Final = 1_000
 _CLEARING: Final = b"clearing"
 """Stands for the id of a topic of which something may still be here."""
 
-# KEYS: lock, topics, positions, filling. ARGV: token, seconds that the lock holds, root of all keys, topics.
-# Their positions go first and together: from then on readers are told that memory lacks something.
+# KEYS: lock, topics, positions, filling. ARGV: token, seconds that the lock holds, start of a guard's key, topics. Their
+# positions go first and together: from then on readers are told that memory lacks something.
 _BEGIN: Final = """
 if redis.call('GET', KEYS[1]) ~= ARGV[1] then return -1 end
 redis.call('EXPIRE', KEYS[1], ARGV[2])
@@ -34,7 +34,7 @@ for _, field in ipairs(redis.call('HKEYS', KEYS[3])) do
   for i = 4, #ARGV do
     if field:sub(1, #ARGV[i] + 1) == ARGV[i] .. '/' then
       redis.call('HDEL', KEYS[3], field)
-      redis.call('DEL', ARGV[3] .. ':guard:' .. field)
+      redis.call('DEL', ARGV[3] .. field)
       found = found + 1
     end
   end
@@ -124,7 +124,7 @@ def _forget(client: Client, keys: Keys, token: bytes, gone: Mapping[str, str]) -
 
     def begin_again() -> int:
         marked = [keys.forgetting, keys.topics, keys.positions, keys.filling]
-        return int(_held(begin(marked, [token, LOCK_S, keys.root, *gone])))
+        return int(_held(begin(marked, [token, LOCK_S, keys.guard(""), *gone])))
 
     def clear_page(cursor: bytes) -> bytes:
         page = [token, LOCK_S, keys.root, PAGE, cursor, len(gone), *gone, *kinds]

@@ -7,14 +7,13 @@ another thread what the event loop writes, so a number may be a moment old.
 import time
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any, Final, NamedTuple
+from typing import Final
 
 from faust.types import TP
 
 from pipeline.observe.freshness import Behind, behind, verdict
 from pipeline.observe.health import Answer
 from pipeline.observe.metrics import METRICS, replace
-from pipeline.stages.executor import Executor
 from pipeline.topology import SESSIONS
 from pipeline.worker.partition import OwnedPartition
 from pipeline.worker.runner import Runner
@@ -78,25 +77,6 @@ def caught_up(partition: OwnedPartition) -> bool:
     return partition.ready and at_end and not partition.queued and not partition.queue and partition.busy is None
 
 
-class Sizes(NamedTuple):
-    state: int
-    """Records; of a session's journal one."""
-    waiting: int
-    """Events behind gaps; patterns that are to be compiled."""
-    sessions: int
-    """Sessions with such events."""
-
-
-def sizes(executor: Executor) -> Sizes:
-    """The one place that knows how the folds keep what they keep."""
-    fold: Any = executor.fold
-    state = executor.records
-    if (indexes := getattr(fold, "_indexes", None)) is not None:
-        return Sizes(state, indexes.held, len(indexes._windows))
-    maps = getattr(fold, "_maps", None)
-    return Sizes(state, len(maps.pending) if maps is not None else 0, 0)
-
-
 class WorkerHealth:
     """`runner` is there once Kafka has answered."""
 
@@ -146,16 +126,16 @@ class WorkerHealth:
         owned = {(p.stage.name, str(p.tp.partition)): p for p in self._partitions()}
         restored = {place: p for place, p in owned.items() if p.ready}
         lags = {place: self.watch.behind(p) for place, p in restored.items()}
-        held = {place: sizes(p.executor) for place, p in restored.items()}
+        backlogs = {place: p.executor.fold.backlog for place, p in restored.items()}
         replace(METRICS.ready, {place: float(p.ready) for place, p in owned.items()})
         replace(METRICS.set_aside, {place: float(p.set_aside is not None) for place, p in owned.items()})
         replace(METRICS.position, {place: lag.position for place, lag in lags.items()})
         replace(METRICS.lag_records, {place: lag.records for place, lag in lags.items()})
         replace(METRICS.lag_seconds, {place: lag.seconds for place, lag in lags.items()})
         replace(METRICS.batches_queued, {place: p.queued for place, p in restored.items()})
-        replace(METRICS.state_records, {place: size.state for place, size in held.items()})
-        replace(METRICS.waiting, {place: size.waiting for place, size in held.items()})
-        sessions = {place: size.sessions for place, size in held.items() if place[0] == SESSIONS.name}
+        replace(METRICS.state_records, {place: p.executor.records for place, p in restored.items()})
+        replace(METRICS.waiting, {place: backlog.waiting for place, backlog in backlogs.items()})
+        sessions = {place: backlog.sessions for place, backlog in backlogs.items() if place[0] == SESSIONS.name}
         replace(METRICS.waiting_sessions, sessions)
 
     def _partitions(self) -> list[OwnedPartition]:

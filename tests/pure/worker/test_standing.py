@@ -10,10 +10,11 @@ from faust.types import TP
 from pipeline.kafka.transaction import SetAsideError
 from pipeline.observe.metrics import METRICS
 from pipeline.stages.executor import Executor
+from pipeline.stages.fold import Backlog
 from pipeline.topology import EVENTS, SESSIONS
 from pipeline.worker import standing
 from pipeline.worker.partition import Batch, LogEnd, OwnedPartition
-from pipeline.worker.standing import STUCK_S, WorkerHealth, sizes
+from pipeline.worker.standing import STUCK_S, WorkerHealth
 from tests.support.inprocess import sessions_fold
 from tests.support.records import event, log
 
@@ -194,6 +195,5 @@ def test_a_partition_that_was_given_up_is_forgotten(clock: Clock) -> None:
 def test_what_waits_is_counted_in_the_state() -> None:
     executor = Executor(sessions_fold(), 0)
     executor.run(log([(n, event(sequence=sequence)) for n, sequence in enumerate((0, 2, 3))]))
-    found = sizes(executor)
-    assert (found.waiting, found.sessions) == (2, 1)
-    assert found.state >= 4
+    assert executor.fold.backlog == Backlog(waiting=2, sessions=1)
+    assert executor.records >= 4
