@@ -22,7 +22,7 @@ PAGE: Final = 1_000
 _CLEARING: Final = b"clearing"
 """Stands for the id of a topic of which something may still be here."""
 
-# KEYS: lock, topics, positions, filling. ARGV: token, seconds that the lock holds, start of a guard's key, topics. Their
+# KEYS: lock, topics, positions, filling. ARGV: token, seconds that the lock holds, start of guard keys, topics. Their
 # positions go first and together: from then on readers are told that memory lacks something.
 _BEGIN: Final = """
 if redis.call('GET', KEYS[1]) ~= ARGV[1] then return -1 end
