@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from pipeline.client import ClientError, Hippocortex
+from examples.client import ClientError, Hippocortex
 from pipeline.service.keys import digest
 from pipeline.settings import Settings
 from tests.support.pipeline import create_topics, new_settings
@@ -70,7 +70,7 @@ def test_what_the_overview_prints_runs_but_for_its_import(
     monkeypatch.setenv("HIPPOCORTEX_BASE_URL", url)
     monkeypatch.setattr("pipeline.service.dialect.learn.ANSWER_S", 0.2)  # no stage runs here
     code = compile(
-        PRINTED.replace("from hippocortex import", "from pipeline.client import"),
+        PRINTED.replace("from hippocortex import", "from examples.client import"),
         "overview",
         "exec",
         ast.PyCF_ALLOW_TOP_LEVEL_AWAIT,

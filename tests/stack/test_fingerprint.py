@@ -19,9 +19,9 @@ import pytest
 import rfc8785
 from typer.testing import CliRunner
 
+from examples.client import Hippocortex
 from pipeline.cli.app import app
 from pipeline.cli.wait import wait_for_all
-from pipeline.client import Hippocortex
 from pipeline.contracts.canonical import content_hash
 from pipeline.contracts.fingerprint import PARTS, Fingerprint
 from pipeline.contracts.schemas import documents

@@ -3,7 +3,7 @@
 Enters: a key, and where the service is: an argument, else HIPPOCORTEX_BASE_URL, else this machine. Leaves: a struct for
 each answer. Fails with `ClientError`, by the code that the service gives; `network_error` where it gives none.
 
-    from pipeline.client import Hippocortex
+    from client import Hippocortex
 
     hx = Hippocortex(api_key="hx_test_acme")
     await hx.capture(type="message", session_id="s-1", payload={"role": "user", "content": "Deploy payments"})
