@@ -4,8 +4,10 @@ Enters: lines, one after the other. Leaves: a `Validation`: what would be reject
 besides. Pure; no line makes it raise. What only the log knows (events published before) is left out.
 """
 
-from bisect import bisect_right
+from collections import defaultdict
+from collections.abc import Set
 from dataclasses import dataclass, field
+from itertools import count
 from typing import Any, Final, NamedTuple
 
 from pipeline.audit.digests import identity_of
@@ -43,40 +45,6 @@ class Findings:
         self.count += 1
         if len(self.first) < KEPT:
             self.first.append(finding)
-
-
-class Sequences:
-    """The sequences of one session as disjoint ranges, so that a million in a row are one."""
-
-    __slots__ = ("_ends", "_starts")
-
-    def __init__(self) -> None:
-        self._starts: list[int] = []
-        self._ends: list[int] = []
-
-    def add(self, sequence: int) -> None:
-        at = bisect_right(self._starts, sequence)
-        if at and sequence < self._ends[at - 1]:
-            return
-        joins_left = at > 0 and self._ends[at - 1] == sequence
-        joins_right = at < len(self._starts) and self._starts[at] == sequence + 1
-        if joins_left and joins_right:
-            self._ends[at - 1] = self._ends.pop(at)
-            del self._starts[at]
-        elif joins_left:
-            self._ends[at - 1] = sequence + 1
-        elif joins_right:
-            self._starts[at] = sequence
-        else:
-            self._starts.insert(at, sequence)
-            self._ends.insert(at, sequence + 1)
-
-    def missing(self) -> tuple[int, int]:
-        """How many are lacking below the highest, and the first of them."""
-        if not self._ends:
-            return 0, 0
-        lacking = self._ends[-1] - sum(end - start for start, end in zip(self._starts, self._ends, strict=True))
-        return lacking, 0 if self._starts[0] > 0 else self._ends[0]
 
 
 @dataclass
@@ -129,12 +97,12 @@ def _listed(found: Findings) -> dict[str, Any]:
 
 
 class Validator:
-    """`line` for each line in its order, then `result`. Keeps two digests an event and the ranges of sequences."""
+    """`line` for each line in its order, then `result`. Keeps two digests and the sequence of each event."""
 
     def __init__(self) -> None:
         self._result = Validation()
         self._seen: dict[bytes, tuple[bytes, int]] = {}
-        self._sequences: dict[str, Sequences] = {}
+        self._sequences: defaultdict[str, set[int]] = defaultdict(set)
 
     def line(self, number: int, line: bytes) -> None:
         """`number` counts blank lines too, as editors do."""
@@ -154,7 +122,7 @@ class Validator:
         """Gaps, the widest first."""
         result, gaps = self._result, []
         for session, sequences in self._sequences.items():
-            missing, first = sequences.missing()
+            missing, first = lacking(sequences)
             if missing:
                 tenant_id, session_id = split_key(session)
                 gaps.append(Gap(tenant_id, session_id, missing, first))
@@ -174,10 +142,16 @@ class Validator:
         if known[1] != number:
             return self._result.duplicates.add(Finding(number, "$", f"the event of line {known[1]}"))
         session = session_key(found.event.tenant_id, found.event.session_id)
-        sequences = self._sequences.setdefault(session, Sequences())
+        sequences = self._sequences[session]
         if not found.arrival:
             sequences.add(found.event.sequence)
         self._result.redacted += bool(found.redacted)
         for note in found.notes:
             self._result.notes.setdefault(note, Findings()).add(Finding(number, "$", note))
         return None
+
+
+def lacking(sequences: Set[int]) -> tuple[int, int]:
+    """How many are not there below the highest, and the first of them."""
+    missing = max(sequences, default=-1) + 1 - len(sequences)
+    return missing, next(n for n in count() if n not in sequences) if missing else 0
