@@ -163,7 +163,7 @@ def _flow(settings: Settings) -> None:
 def _show(settings: Settings) -> None:
     """What came out, from the topics and from Redis."""
     from pipeline.audit.verify import verify
-    from pipeline.cli.query import all_artifacts, show_artifact, show_artifacts, show_pack
+    from pipeline.cli.query import show_artifact, show_artifacts, show_pack
     from pipeline.local.samples import QUESTION, TENANT
     from pipeline.retrieval.request import PackRequest
     from pipeline.service.pack import make_pack
@@ -184,7 +184,7 @@ def _show(settings: Settings) -> None:
     _heading("What was learnt")
     for tenant in store.tenants():
         statuses = (Status.ACTIVE, Status.DRAFT)
-        show_artifacts([a for status in statuses for a in all_artifacts(store, tenant, None, status)], tenant)
+        show_artifacts([a for status in statuses for a in store.all_artifacts(tenant, None, status)], tenant)
         OUT.print()
     made = make_pack(store, PackRequest(query=QUESTION, tenant_id=TENANT, token_budget=BUDGET))
     answering = next((entry.source_id for entry in made.entries if entry.source_type == "artifact"), None)

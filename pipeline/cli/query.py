@@ -35,7 +35,6 @@ from pipeline.settings import Settings
 if TYPE_CHECKING:
     from pipeline.store.fetch import Store
 
-PAGE: Final = 100
 SHORT: Final = 8
 BAR: Final = 40
 DROPS: Final = 10
@@ -79,7 +78,7 @@ def artifacts(
         listed = [
             artifact
             for wanted in ((status,) if status else _USUAL)
-            for artifact in all_artifacts(store, chosen, artifact_type, wanted)
+            for artifact in store.all_artifacts(chosen, artifact_type, wanted)
         ]
     if as_json:
         print_json({"tenant_id": chosen, "artifacts": listed})
@@ -193,16 +192,6 @@ def _listed(names: Iterable[str]) -> str:
     return ", ".join(map(on_one_line, names))
 
 
-def all_artifacts(store: "Store", tenant: str, artifact_type: str | None, status: Status) -> Iterator[Json]:
-    cursor = None
-    while True:
-        page = store.list_artifacts(tenant, artifact_type, status, PAGE, cursor)
-        yield from page.artifacts
-        cursor = page.cursor
-        if cursor is None:
-            return
-
-
 def find_artifact(store: "Store", tenant: str, asked: str) -> Json:
     """By the whole id in whatever status, or by how it ends."""
     exact = store.get_artifact(tenant, asked)
@@ -211,7 +200,7 @@ def find_artifact(store: "Store", tenant: str, asked: str) -> Json:
     alike = [
         artifact
         for status in Status
-        for artifact in all_artifacts(store, tenant, None, status)
+        for artifact in store.all_artifacts(tenant, None, status)
         if artifact["artifact_id"].endswith(asked)
     ]
     if not alike:

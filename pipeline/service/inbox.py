@@ -6,9 +6,9 @@ Enters: records, in the tail's thread. Leaves: what has come, to the task that w
 import asyncio
 import threading
 from contextlib import suppress
-from enum import StrEnum
 from typing import Final
 
+from pipeline.contracts.explained import Explained
 from pipeline.contracts.limits import MB
 from pipeline.kafka.stretches import Passing
 
@@ -23,16 +23,8 @@ STALLED: Final = "stalled"
 """Whoever reads takes nothing any more, and can't be told."""
 
 
-class Ending(StrEnum):
-    """Why a stream ends; `advice` is for whoever reads it."""
-
-    advice: str
-
-    def __new__(cls, code: str, advice: str) -> "Ending":
-        member = str.__new__(cls, code)
-        member._value_ = code
-        member.advice = advice
-        return member
+class Ending(Explained):
+    """Why a stream ends, and what whoever reads it can do."""
 
     SLOW = "slow", "more came than was read: connect again, it goes on after the last id"
     REVOKED = "revoked", "the key opens this no more"

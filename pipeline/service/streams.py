@@ -176,7 +176,7 @@ def _frame(step: Step, start: Start) -> bytes:
         return b"id: %s\n\n" % here
     if isinstance(step, Ending):
         METRICS.streams_ended.labels(step).inc()
-        name, data = b"end", orjson.dumps({"reason": step, "detail": step.advice})
+        name, data = b"end", orjson.dumps({"reason": step, "detail": step.meaning})
     elif step.place[0] == EPISODES:
         name, data = b"hmx.event", _event(step.value or b"")
     elif step.value is not None:

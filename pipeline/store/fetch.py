@@ -5,7 +5,7 @@ StoreUnavailableError, TamperedError. Nothing here writes.
 """
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, Self, TypeVar
 from urllib.parse import unquote
@@ -41,6 +41,8 @@ CONTRIBUTIONS: Final = 200
 """Read at once: of the largest as much as one block of a topic holds."""
 EARLIER: Final = 8
 """Versions before the one that was found, where they are asked for without a time."""
+ARTIFACTS: Final = 1_000
+"""Read at once where all are wanted."""
 SOURCES: Final = 256
 """Events that something rests on whose time is looked at, the newest."""
 
@@ -277,6 +279,16 @@ class Store:
         found = self._sound([Lost(tenant, "artifact", i) for i in rest[:limit]]) if rest else []
         page = tuple(fields for value in found if (fields := _json(value)) is not None)
         return ArtifactPage(page, rest[limit - 1] if len(rest) > limit else None, len(ids))
+
+    def all_artifacts(
+        self, tenant_id: str, artifact_type: str | None = None, status: Status = Status.ACTIVE
+    ) -> Iterator[dict[str, Any]]:
+        """Every page of `list_artifacts`, one after the other."""
+        cursor: str | None = ""
+        while cursor is not None:
+            page = self.list_artifacts(tenant_id, artifact_type, status, ARTIFACTS, cursor or None)
+            yield from page.artifacts
+            cursor = page.cursor
 
     def _priors(
         self, tenant: TenantKeys, agent_id: str | None, failed: list[Lost]

@@ -27,7 +27,6 @@ from pipeline.kafka.topics import KafkaUnreachableError, UnfitTopicError
 from pipeline.service.access import Writer
 from pipeline.service.body import read_body
 from pipeline.service.dialect.envelope import success
-from pipeline.service.dialect.reading import all_artifacts
 from pipeline.service.dialect.usage import Usage
 from pipeline.service.dialect.words import REQUEST_BYTES, Words, described, parsed, schema_of
 from pipeline.service.problems import Kind, unavailable
@@ -128,7 +127,7 @@ def known(store: Store, tenant: str) -> Known:
         f"{one['metadata'].get('pattern')}/{one['metadata'].get('chain')}": Active(
             one["artifact_id"], one["artifact_type"], one["confidence"], frozenset(one["source_memory_ids"])
         )
-        for one in all_artifacts(store, tenant)
+        for one in store.all_artifacts(tenant)
     }
 
 

@@ -35,8 +35,6 @@ from pipeline.store.blocks import TamperedError
 from pipeline.store.fetch import Ambiguous, Store
 
 PAGE: Final = 100
-ALL: Final = 10_000
-"""Artifacts looked at in one round trip, to sort them."""
 Asked = Literal["procedures", "failures", "decisions", "facts", "causal", "context"]
 _BY_TYPE: Final[Mapping[str, Asked]] = {
     "task_schema": "procedures",
@@ -173,7 +171,7 @@ def list_artifacts(
     cursor: str | None = None,
 ) -> Response:
     """Artifacts in one status, in any order, page by page."""
-    held = [told(artifact) for artifact in all_artifacts(_store(request), tenant, artifact_type, status)]
+    held = [told(artifact) for artifact in _store(request).all_artifacts(tenant, artifact_type, status)]
     if not held:
         anew(request)
     held.sort(key=lambda one: (one[sort], one["id"]), reverse=order == "desc")
@@ -186,19 +184,6 @@ def list_artifacts(
     if more:
         pagination["cursor"] = _closed(page[-1][sort], page[-1]["id"])
     return success(request, {"artifacts": page, "pagination": pagination})
-
-
-def all_artifacts(
-    store: Store, tenant: str, artifact_type: str | None = None, status: Status = Status.ACTIVE
-) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = []
-    cursor = None
-    while True:
-        page = store.list_artifacts(tenant, artifact_type, status, ALL, cursor)
-        found += page.artifacts
-        cursor = page.cursor
-        if cursor is None:
-            return found
 
 
 def told(artifact: Mapping[str, Any]) -> dict[str, Any]:
