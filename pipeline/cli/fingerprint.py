@@ -1,26 +1,22 @@
 """`hmx fingerprint`: what was learnt, carried from one tenant or agent to another (HMX-F)."""
 
-from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import Annotated, Final
 
 import typer
 from pydantic import ValidationError
 
-from pipeline.cli.console import ERR, OUT, fail, plain, print_json, saying, table
-from pipeline.cli.query import WIDTH, AsJson, Tenant, opened, tenant_or_only
+from pipeline.cli.console import ERR, OUT, fail, plain, print_json, saying
+from pipeline.cli.query import AsJson, Tenant, opened, tenant_or_only
 from pipeline.cli.wait import wait_for_all
 from pipeline.contracts.fingerprint import Fingerprint, Tier
 from pipeline.contracts.keys import CONTROL_TENANT
 from pipeline.contracts.plain import on_one_line
-from pipeline.fingerprints.diff import Difference, differences
 from pipeline.fingerprints.importing import UnreadableError, imports
 from pipeline.intake.paths import path_of
 from pipeline.kafka.barriers import LackingError
 from pipeline.kafka.control import append_imports
 from pipeline.settings import Settings
-
-SHOWN: Final = 40
 
 app: Final = typer.Typer(help="Fingerprints: what was learnt, to be carried elsewhere.", no_args_is_help=True)
 
@@ -96,27 +92,6 @@ def importing(
         OUT.print(f"imported for {plain(whom)}: {len(patterns):,} of fingerprint {made.fingerprint_id}", soft_wrap=True)
 
 
-@app.command()
-def diff(
-    before: Annotated[Path, typer.Argument(help="A fingerprint, as `export` writes it.")],
-    after: Annotated[Path, typer.Argument(help="Another one.")],
-    as_json: AsJson = False,
-) -> None:
-    """Says in what two fingerprints differ: artifacts, habits, graph, summary, priors.
-
-    Exit code: 0 they say the same, 1 they differ.
-
-    Example: hmx fingerprint diff last-week.json today.json
-    """
-    told = differences(read_fingerprint(before), read_fingerprint(after))
-    if as_json:
-        print_json([{**each._asdict(), "path": list(each.path)} for each in told])
-    else:
-        show_differences(told)
-    if told:
-        raise typer.Exit(1)
-
-
 def read_fingerprint(file: Path) -> Fingerprint:
     """Ends with a line that says why where it is none."""
     try:
@@ -126,17 +101,3 @@ def read_fingerprint(file: Path) -> Fingerprint:
     except ValidationError as error:
         first = error.errors(include_url=False, include_context=False, include_input=False)[0]
         fail(f"{file} is no fingerprint: {on_one_line(path_of(first['loc']))}: {first['msg']}")
-
-
-def show_differences(told: Sequence[Difference]) -> None:
-    if not told:
-        OUT.print("they say the same")
-        return
-    rows = [(each.part, " ".join(each.path), _said(each.before), _said(each.after)) for each in told[:SHOWN]]
-    OUT.print(table(f"{len(told):,} differences", ("part", "what", "before", "after"), rows), width=WIDTH)
-    if len(told) > SHOWN:
-        OUT.print(f"[dim]and {len(told) - SHOWN:,} more; --json lists all[/]")
-
-
-def _said(value: Any) -> str:
-    return "-" if value is None else str(value)

@@ -139,18 +139,10 @@ def test_the_route_the_command_and_the_client_say_the_same(seen: Seen, tmp_path:
     assert orjson.loads(msgspec.json.encode(asyncio.run(client.export_fingerprint()))) == orjson.loads(made)
 
 
-def test_diff_says_what_differs_and_that_nothing_does(seen: Seen, tmp_path: Path) -> None:
-    files = [str(tmp_path / name) for name in ("acme.json", "shop.json")]
-    for file, tenant in zip(files, (TENANT, "shop"), strict=True):
-        assert seen.hmx("fingerprint", "export", "--tenant", tenant, "--out", file).exit_code == 0
-    same = seen.hmx("fingerprint", "diff", files[0], files[0])
-    assert (same.exit_code, same.stdout) == (0, "they say the same\n")
-    told = seen.hmx("fingerprint", "diff", *files, "--json")
-    assert told.exit_code == 1
-    paths = {(each["part"], *each["path"][:2]) for each in orjson.loads(told.stdout)}
-    assert ("behavioral_patterns", "tools", "build_image") in paths
-    Path(files[1]).write_text("{}")
-    broken = seen.hmx("fingerprint", "diff", *files)
+def test_a_file_that_is_no_fingerprint_is_not_imported(seen: Seen, tmp_path: Path) -> None:
+    file = tmp_path / "shop.json"
+    file.write_text("{}")
+    broken = seen.hmx("fingerprint", "import", str(file), "--tenant", "newcomer")
     assert broken.exit_code == 1
     assert "shop.json is no fingerprint: $.fingerprint_id" in broken.stderr
 

@@ -16,11 +16,10 @@ import pytest
 from msgspec import structs
 from rich.text import Text
 
-from pipeline.cli import archive, console, fingerprint, query, table, watch
+from pipeline.cli import archive, console, query, table, watch
 from pipeline.cli.console import ERR, OUT, fail, plain, print_json
 from pipeline.contracts.pack import WorkflowHints
 from pipeline.contracts.plain import on_one_line
-from pipeline.fingerprints.diff import Difference
 from pipeline.packs.assemble import assemble
 from pipeline.retrieval.plan import plan
 from pipeline.retrieval.request import PackRequest
@@ -123,7 +122,6 @@ def test_cells_of_tables_are_text(terminal: Terminal, text: str) -> None:
     OUT.print(console.table("one", ("a", "b"), [(f"x{text}", 1_000)]))
     row = SessionRow(text, text, 1, 0, 2, 0, 0, 0)
     OUT.print(console.table("two", ("tenant",), [table._session(row)[:1]]))
-    fingerprint.show_differences([Difference("part", ("a", text), text, None)])
     check(terminal(), text)
 
 

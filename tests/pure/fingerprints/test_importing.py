@@ -6,7 +6,6 @@ from pydantic import ValidationError
 
 from pipeline.contracts.artifact_content import why_not
 from pipeline.contracts.fingerprint import PARTS, Fingerprint, Tier, fingerprint_hash
-from pipeline.fingerprints.diff import Difference, differences
 from pipeline.fingerprints.importing import UnreadableError, imports
 from pipeline.fingerprints.make import fingerprint
 from pipeline.intake.decode import Accepted, decode
@@ -69,17 +68,6 @@ def test_content_that_no_pack_could_show_is_refused(made: Fingerprint) -> None:
     for content in ({}, {"steps": [{"order": 1}]}, {"steps": ["deploy"]}, {"steps": [], "preconditions": "none"}):
         with pytest.raises(UnreadableError, match="task_schema/"):
             imports(changed(made, number, content=content), "newcomer")
-
-
-def test_two_fingerprints_differ_where_they_do(made: Fingerprint) -> None:
-    first = made.artifact_summaries.artifacts[0]
-    assert differences(made, made) == []
-    other = changed(made, 0, confidence=0.123)
-    where = ("artifacts", first.pattern, "confidence")
-    assert differences(made, other) == [Difference("artifact_summaries", where, first.confidence, 0.123)]
-    fewer = made.model_copy(update={"graph_digest": made.graph_digest.model_copy(update={"edges": []})})
-    (edges,) = differences(made, fewer)
-    assert edges == Difference("graph_digest", ("edges",), len(made.graph_digest.edges), 0)
 
 
 def test_whatever_is_compiled_can_be_imported_again() -> None:
