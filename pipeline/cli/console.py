@@ -7,6 +7,7 @@ and so neither colours it nor moves its cursor.
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 import orjson
@@ -33,12 +34,12 @@ def fail(message: str, code: int = 1) -> NoReturn:
 
 @contextmanager
 def saying(first: str) -> Iterator[Callable[[str], None]]:
-    """Says what is being done: one line that changes in a terminal, elsewhere a line each time."""
+    """Says what is being done: one line that changes in a terminal, elsewhere a line for each thing."""
     if ERR.is_terminal:
         with ERR.status(first) as line:
             yield line.update
     else:
-        yield ERR.print
+        yield lru_cache(1)(ERR.print)
 
 
 @contextmanager

@@ -9,12 +9,11 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Final
 
 import typer
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn
 
 from pipeline.cli.console import OUT, fail, saying, table
 from pipeline.cli.stack import end_as_by_interrupt
@@ -28,7 +27,6 @@ from pipeline.settings import Settings
 
 KEPT: Final = Path(".hmx/demo")
 BUDGET: Final = 600
-LOOK_S: Final = 0.3
 _ELSEWHERE: Final = ("HMX_KAFKA_BOOTSTRAP", "HMX_REDIS_URL", "HMX_SERVICE_URL", "HMX_TOPIC_PREFIX", "HMX_CONTROL_KEY")
 """Settings that would take the samples to servers which are not the demo's own."""
 _STARTING: Final = "starting Kafka, Redis and the pipeline"
@@ -86,66 +84,6 @@ def _stack(keep: bool) -> Iterator[Settings]:
                 stack.stop()
 
 
-class _Flow:
-    """Four bars that follow the samples, each from what Kafka or Redis says has been committed."""
-
-    def __init__(self, settings: Settings, progress: Progress, records: int) -> None:
-        from pipeline.kafka.clients import Cluster
-        from pipeline.store.fetch import Store
-
-        self._progress = progress
-        self._settings = settings
-        self._cluster = Cluster(settings.require_kafka())
-        self._store = Store.open(settings)
-        self._looked = 0.0
-        self._bars = [
-            progress.add_task(label, total=total)
-            for label, total in (
-                ("events published", records),
-                ("put in order, or rejected", records),
-                ("pieces of evidence compiled", None),
-                ("records in Redis", None),
-            )
-        ]
-
-    def close(self) -> None:
-        self._cluster.close()
-
-    def published(self, records: int, _size: int) -> None:
-        self._progress.update(self._bars[0], completed=records)
-
-    def look(self, _what: str = "") -> None:
-        if time.monotonic() - self._looked > LOOK_S:
-            self.show()
-
-    def show(self) -> None:
-        from pipeline.kafka.barriers import output_ends
-
-        _, ordered, compiled, stored = self._bars
-        settled, said = self._counts()
-        self._progress.update(ordered, completed=sum(settled[o] for o in Outcome if o is not Outcome.CONTROL))
-        self._advance(compiled, said["contributed"], settled["contributed"])
-        ends, at = output_ends(self._settings), self._store.positions()
-        self._advance(stored, sum(min(at.get(where, 0), end) for where, end in ends.items()), sum(ends.values()))
-        self._looked = time.monotonic()
-
-    def _advance(self, bar: TaskID, done: int, total: int) -> None:
-        self._progress.update(bar, completed=done, total=total or None)
-
-    def _counts(self) -> tuple[Counter[str], Counter[str]]:
-        from pipeline.kafka.positions import stored_positions
-        from pipeline.topology import STAGES
-
-        counted = []
-        for stage in STAGES:
-            counts: Counter[str] = Counter()
-            for position in stored_positions(self._cluster, stage, self._settings.topic_prefix):
-                counts.update(position.counts if position is not None else {})
-            counted.append(counts)
-        sessions, patterns = counted
-        return sessions, patterns
-
-
 def _flow(settings: Settings) -> None:
     """Publishes the samples and follows them until all of them are in Redis or among the dead letters."""
     from pipeline.cli.wait import wait_for_all
@@ -153,11 +91,9 @@ def _flow(settings: Settings) -> None:
     from pipeline.local.samples import EXPECTED, sample_events
 
     OUT.print(f"[bold]{len(EXPECTED.records)} records of {EXPECTED.sessions} sessions, on their way through Kafka[/]")
-    columns = (TextColumn("{task.description:<28}"), BarColumn(bar_width=32), MofNCompleteColumn())
-    with Progress(*columns, console=OUT) as progress, closing(_Flow(settings, progress, len(EXPECTED.records))) as flow:
-        publish(sample_events(), settings, flow.published)
-        wait_for_all(settings, on_progress=flow.look)
-        flow.show()
+    with saying("publishing") as say:
+        publish(sample_events(), settings)
+        wait_for_all(settings, on_progress=say)
 
 
 def _show(settings: Settings) -> None:
