@@ -1,7 +1,5 @@
 """What every test may ask for: a running Kafka and Redis, one of each for every process that runs tests."""
 
-from __future__ import annotations
-
 import os
 import signal
 import uuid

@@ -4,8 +4,6 @@ Detaches first. Leaves on standard output, until the stack is ready: one JSON ob
 …}, then {"ready": true} or {"error": …}.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import os

@@ -5,8 +5,6 @@ one file, whose bytes are the pinned ones. Fails with StackError when a jar can'
 Run as a module it writes the lock anew.
 """
 
-from __future__ import annotations
-
 import hashlib
 import os
 import re

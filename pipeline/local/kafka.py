@@ -4,8 +4,6 @@ Enters: a folder for its data and the number of nodes. Leaves: components to run
 StackError where no Java runs here, or the folder holds another number of nodes.
 """
 
-from __future__ import annotations
-
 import base64
 import json
 import shutil

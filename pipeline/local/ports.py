@@ -1,7 +1,5 @@
 """Free TCP ports of this machine: any, or those of the last time."""
 
-from __future__ import annotations
-
 import random
 import socket
 from contextlib import suppress

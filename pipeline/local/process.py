@@ -4,8 +4,6 @@ Enters: a `Component`, what to run and how to tell that it is ready. Leaves: a r
 with StackError, whose message says what to look at.
 """
 
-from __future__ import annotations
-
 import http.client
 import os
 import signal

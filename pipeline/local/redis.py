@@ -4,8 +4,6 @@ Enters: a folder for its data. Leaves: a component to run and its URL. Fails wit
 to be had.
 """
 
-from __future__ import annotations
-
 import shutil
 import socket
 from contextlib import suppress

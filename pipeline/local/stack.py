@@ -5,8 +5,6 @@ Enters: a state folder. Leaves: a running stack, in this process (`Stack`, for d
 name servers to use instead of starting some. Fails with StackError.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import datetime as dt
 import hashlib

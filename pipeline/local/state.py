@@ -3,8 +3,6 @@
 Enters: the folder. Leaves: a lock that ends with its holder, however that ends; `stack.json`; `control.key`.
 """
 
-from __future__ import annotations
-
 import fcntl
 import json
 import os

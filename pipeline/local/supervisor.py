@@ -5,8 +5,6 @@ their processes. `start` fails with StackError when a component can't be brought
 stopped then.
 """
 
-from __future__ import annotations
-
 import threading
 import time
 from collections.abc import Callable, Sequence

@@ -3,8 +3,6 @@
 Most faults are planted in what was read, which is then compared once more; some in the real topics and the real Redis.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import replace

@@ -3,8 +3,6 @@
 Exit code: 0 nothing lost, doubled or differing; 1 something is, or does not come back.
 """
 
-from __future__ import annotations
-
 import os
 import signal
 import sys

@@ -4,8 +4,6 @@ Enters: a folder. Leaves: the environment for a process whose clock `shift` move
 preloading as Linux knows it, `Clocks.available` is False and no clock is shifted.
 """
 
-from __future__ import annotations
-
 import shutil
 import subprocess
 import sys

@@ -4,8 +4,6 @@ Enters: the site, its traffic, and dice of the fault's own. Leaves: what was don
 `hit` are the partitions whose work went through what failed; a broker holds replicas, offsets and transactions of all.
 """
 
-from __future__ import annotations
-
 import random
 import re
 import time

@@ -4,8 +4,6 @@ Enters: components. Leaves: running processes. What ends is started again half a
 unless it is kept down or was told to stop. Nothing outlives the fleet, however that ends.
 """
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

@@ -4,8 +4,6 @@ Enters: a seed. Leaves: records on the events topic, and of each one that Kafka 
 that what was acknowledged and is missing later can be named.
 """
 
-from __future__ import annotations
-
 import random
 import threading
 import time

@@ -4,8 +4,6 @@ Enters: the traffic's acknowledgements, and the positions that the stage commits
 would. Leaves: seconds by partition. Nothing is asked of the processes under test.
 """
 
-from __future__ import annotations
-
 import threading
 import time
 

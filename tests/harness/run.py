@@ -4,8 +4,6 @@ Enters: a `Plan`. Leaves: a `Result`; the logs of all processes in the run's fol
 Fails: HarnessError, LackingError where something does not come back; everything is stopped then.
 """
 
-from __future__ import annotations
-
 import json
 import math
 import random

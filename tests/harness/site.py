@@ -3,8 +3,6 @@
 Enters: a folder. Leaves: settings for whoever looks from outside, processes by name: `kafka-1`, `worker-2`, `redis-1`.
 """
 
-from __future__ import annotations
-
 import shutil
 import sys
 import uuid

@@ -5,8 +5,6 @@ Each real session comes once per round, every round under tenants of its own, wi
 their way: gaps, disorder, ties, repetitions, late and invalid ones.
 """
 
-from __future__ import annotations
-
 import gzip
 import heapq
 import itertools

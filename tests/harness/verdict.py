@@ -3,8 +3,6 @@
 Enters: settings of the pipeline at rest, and the traffic's acknowledgements. Leaves: a `Verdict`.
 """
 
-from __future__ import annotations
-
 from contextlib import closing
 from dataclasses import dataclass, field
 

@@ -1,8 +1,6 @@
 """The life of artifacts on the real broker: every transition of HMX-A §5 with its cause, what operators decide, and the
 chains once more from their compacted topic alone."""
 
-from __future__ import annotations
-
 import json
 from collections import defaultdict
 from collections.abc import Iterator, Sequence

@@ -5,8 +5,6 @@ what worker, materialiser, service and Redis take meanwhile, and writes build/so
 more; 1 something does, took more than its limit, or ended.
 """
 
-from __future__ import annotations
-
 import os
 import signal
 import sys

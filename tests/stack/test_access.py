@@ -1,7 +1,5 @@
 """Keys on a real port: every route but those that tell of nobody wants one, and it opens its own tenant alone."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Our own client: what the overview of the protocol prints runs with it, and errors come by their code."""
 
-from __future__ import annotations
-
 import ast
 import asyncio
 import inspect

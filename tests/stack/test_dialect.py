@@ -1,7 +1,5 @@
 """The unmodified Hippocortex client against the service on a real Kafka and Redis: its whole contract but learning."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Iterator
 from dataclasses import replace

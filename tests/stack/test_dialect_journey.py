@@ -1,7 +1,5 @@
 """The unmodified Hippocortex client on the whole pipeline: what it captures is learnt, and comes back in packs."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Iterator
 

@@ -3,8 +3,6 @@
 Neither Kafka nor Redis is there: none of this needs them.
 """
 
-from __future__ import annotations
-
 import socket
 import time
 from collections.abc import Iterator

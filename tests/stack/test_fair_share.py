@@ -1,7 +1,5 @@
 """One tenant's costly requests take their turn: another's are answered meanwhile, and so is `/livez`."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path

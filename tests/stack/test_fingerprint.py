@@ -1,8 +1,6 @@
 """What a tenant has learnt on the whole pipeline: exported over HTTP, by the command and by the client, and imported by
 another tenant, for good."""
 
-from __future__ import annotations
-
 import asyncio
 import hashlib
 from collections import Counter

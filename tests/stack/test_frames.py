@@ -1,7 +1,5 @@
 """Events over a WebSocket on a real Kafka: one a frame, each acknowledged; versions settled at the handshake."""
 
-from __future__ import annotations
-
 import asyncio
 import threading
 from collections.abc import Iterator, Sequence

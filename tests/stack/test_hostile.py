@@ -1,7 +1,5 @@
 """What tenants write, and how they name things, is data in every answer of the service, its headers too."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from urllib.parse import quote

@@ -1,7 +1,5 @@
 """Dead letters sent back by two at the same time, on a real Kafka: each goes back once."""
 
-from __future__ import annotations
-
 import threading
 from collections import Counter
 from typing import Any

@@ -1,7 +1,5 @@
 """The local stack: it comes up, keeps its processes running, and leaves nothing behind."""
 
-from __future__ import annotations
-
 import os
 import signal
 import socket

@@ -3,8 +3,6 @@
 Once where nobody needs a key, and once where all do, with keys that open what is asked for and others.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 

@@ -1,7 +1,5 @@
 """The service on a real Redis: packs, every source by its id, tenants apart, errors as problem details."""
 
-from __future__ import annotations
-
 import json
 import re
 import threading

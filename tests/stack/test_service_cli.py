@@ -1,7 +1,5 @@
 """`hmx artifacts` and `hmx pack` on a real Redis, as processes."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

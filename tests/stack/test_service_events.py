@@ -1,7 +1,5 @@
 """Events over HTTP on a real Kafka: what is accepted stands in the log as it came, and only then is it said to."""
 
-from __future__ import annotations
-
 import socket
 from collections.abc import Iterator
 from typing import Any

@@ -1,7 +1,5 @@
 """Events in over HTTP, a pack out over HTTP, on the whole pipeline: and everything named on the way resolves."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from email.utils import parsedate_to_datetime

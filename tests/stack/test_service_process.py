@@ -1,7 +1,5 @@
 """The service as a process: up without Kafka and Redis, red until they answer, and gone cleanly when told to."""
 
-from __future__ import annotations
-
 import socket
 import time
 from concurrent.futures import ThreadPoolExecutor

@@ -1,7 +1,5 @@
 """Reading the end of a state topic on a real Kafka: what is left out is told, and holes are not taken for records."""
 
-from __future__ import annotations
-
 import pytest
 from confluent_kafka import Producer
 

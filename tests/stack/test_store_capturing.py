@@ -1,7 +1,5 @@
 """Service processes take a session in turn, through Redis: one at a time, none for ever, no sequence twice."""
 
-from __future__ import annotations
-
 from itertools import pairwise
 
 import pytest

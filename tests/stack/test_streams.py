@@ -1,7 +1,5 @@
 """Streams out of the topics on a real Kafka: Server-Sent Events and NDJSON, resumed without a gap or a repeat."""
 
-from __future__ import annotations
-
 import random
 import threading
 import time

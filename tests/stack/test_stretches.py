@@ -1,7 +1,5 @@
 """Reading stretches of topics on a real Kafka: by a few consumers, whoever they read for, each stretch whole."""
 
-from __future__ import annotations
-
 import random
 from collections import Counter
 from collections.abc import Iterator

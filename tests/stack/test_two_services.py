@@ -1,7 +1,5 @@
 """Two service processes take captures of the same sessions: sequences rise in the log, and a key is taken once."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise

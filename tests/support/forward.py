@@ -1,7 +1,5 @@
 """A port that stands for a server which is away at first, and then is there."""
 
-from __future__ import annotations
-
 import socket
 import threading
 from collections.abc import Iterator

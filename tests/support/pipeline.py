@@ -1,7 +1,5 @@
 """The pipeline's processes under a test's own topic prefix: real topics, real subprocesses, stopped at the end."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

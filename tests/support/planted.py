@@ -1,7 +1,5 @@
 """A small real pipeline at rest with one of everything in it, what the verifier has read of it, and faults to plant."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace

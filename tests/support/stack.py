@@ -1,7 +1,5 @@
 """The Kafka and Redis that tests run on, wherever they come from: given addresses, containers, or the local stack."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

@@ -1,7 +1,5 @@
 """The clients' contract held from JavaScript, on the whole pipeline."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

@@ -1,7 +1,5 @@
 """The page in a real browser: it shows what the routes say, of one tenant, as text; with the keyboard too."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Keys and what they open, limits, and the commands that make, list and revoke keys."""
 
-from __future__ import annotations
-
 import hashlib
 import re
 import threading

@@ -1,7 +1,5 @@
 """What the service remembers of tenants and of what they ask is bounded in bytes, though anybody may say any name."""
 
-from __future__ import annotations
-
 import gc
 import tracemalloc
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """What the dialect of the Hippocortex clients mints, counts and lets in."""
 
-from __future__ import annotations
-
 import asyncio
 import itertools
 import threading

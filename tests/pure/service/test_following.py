@@ -1,7 +1,5 @@
 """What a stream passes on is what stands between its first position and its last, however it is cut off."""
 
-from __future__ import annotations
-
 import asyncio
 import threading
 from collections.abc import AsyncGenerator, Callable, Sequence

@@ -1,7 +1,5 @@
 """A process and the sessions that it appends captures to, where what it shares with others is a double."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack

@@ -3,8 +3,6 @@
 `/livez` sees what is stuck.
 """
 
-from __future__ import annotations
-
 import asyncio
 import random
 import threading
