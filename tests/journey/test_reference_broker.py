@@ -7,30 +7,24 @@ reference says what must have become of it, offset by offset, and in which order
 
 import random
 import time
-from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from contextlib import closing
 from itertools import product
 from pathlib import Path
 
-import orjson
 import pytest
-from confluent_kafka import Message, Producer
+from confluent_kafka import Producer
 
 from pipeline.audit.verify import verify
-from pipeline.contracts.headers import REROUTED_FROM, header
-from pipeline.contracts.keys import CONTROL_TENANT, partition_of
-from pipeline.intake.control import authentic, rerouted_from
+from pipeline.contracts.headers import REROUTED_FROM
+from pipeline.contracts.keys import partition_of
 from pipeline.kafka.barriers import wait_for_stages
 from pipeline.kafka.clients import Cluster, plain_producer
-from pipeline.kafka.positions import stored_positions
 from pipeline.settings import Settings
-from pipeline.topology import EPISODES, EVENTS, EVENTS_DLQ, SESSION_STATE, SESSIONS
-from tests.support.observed import Observed, differences, totals
+from pipeline.topology import EVENTS
 from tests.support.pipeline import Pipeline, new_settings, running
-from tests.support.reference import Entry, Rules, predict
-from tests.support.topics import counts, headers_of, read
 from tests.support.traffic import Sent, traffic
+from tests.verifier import check as check_topics
 
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 PARTITIONERS = ("murmur2_random", "random")
@@ -65,7 +59,10 @@ def check(settings: Settings, logs: Path, sent: Sequence[Sent], kills: int) -> N
         wait_for_stages(settings, timeout=240, on_progress=lambda _: alive(pipeline))
         settled = time.monotonic() - started
         assert pipeline.stop("worker") == 0
-    outcomes = compare(settings, {record.value: record.reason for record in sent if record.event is None})
+    strict = settings.ordering == "strict"
+    found = check_topics(settings.kafka_bootstrap, settings.topic_prefix, "", settings.control_key, strict=strict)
+    assert not found.faults, found.faults[:5]
+    outcomes = found.outcomes
     assert {"released", "released_late", "duplicate", "rerouted", "control"} <= outcomes.keys()
     assert {"rejected.event_id_reused", "rejected.forged_origin", "rejected.reserved"} <= outcomes.keys()
     report = verify(settings)
@@ -126,67 +123,3 @@ def _send(
     producer = producers[dice.choice(CODECS), partitioner]
     producer.produce(topic, record.value, key, partition, headers=list(headers))
     producer.poll(0)
-
-
-def compare(settings: Settings, reasons: Mapping[bytes | None, str]) -> Counter[str]:
-    """Outcome of every offset and order of the episodes of every partition; how often there was which outcome."""
-    appended, episodes, letters = read(settings, EVENTS), read(settings, EPISODES), read(settings, EVENTS_DLQ)
-    state = read(settings, SESSION_STATE)
-    with closing(Cluster(settings.kafka_bootstrap)) as cluster:
-        positions = stored_positions(cluster, SESSIONS, settings.topic_prefix)
-    copied = originals(appended)
-    seen: Counter[str] = Counter()
-    for partition, messages in appended.items():
-        stored = positions[partition]
-        assert stored is not None
-        entries = [entry for m in messages if (entry := entry_of(settings, m, reasons)).offset < stored.position]
-        observed = Observed()
-        for episode in episodes[partition]:
-            observed.episode(episode.value())
-        for letter in letters[partition]:
-            observed.dead_letter(headers_of(letter))
-        observed.settle(entries, waiting(state[partition]), copied[partition])
-        predicted = predict(entries, partition, Rules(len(appended), settings.ordering == "strict"))
-        found = differences(predicted, observed, entries)
-        assert not found, f"partition {partition}: {found[:5]}"
-        seen += Counter(predicted.outcomes.values())
-    expected = totals(seen.elements())
-    assert {name: n for name, n in counts(settings).items() if name in expected} == expected
-    return seen
-
-
-def entry_of(settings: Settings, message: Message, reasons: Mapping[bytes | None, str]) -> Entry:
-    offset, at, value = message.offset(), message.timestamp()[1], message.value()
-    assert offset is not None
-    headers = headers_of(message)
-    if value in reasons:
-        return Entry(offset, at, reason=reasons[value])
-    event = orjson.loads(value or b"")
-    if event["tenant_id"] == CONTROL_TENANT:
-        assert authentic(settings.control_key, value or b"", headers)
-        return Entry(offset, at, control=True)
-    mark = header(headers, REROUTED_FROM)
-    if mark == FORGED[1]:
-        return Entry(offset, at, reason="forged_origin")
-    return Entry(offset, at, event, copied=mark is not None)
-
-
-def originals(appended: Mapping[int, Sequence[Message]]) -> dict[int, list[int]]:
-    """Partition → offsets of what has a copy elsewhere, the same to the byte."""
-    standing = {(partition, m.offset()): m for partition, messages in appended.items() for m in messages}
-    found: dict[int, list[int]] = defaultdict(list)
-    for message in standing.values():
-        headers = headers_of(message)
-        if header(headers, REROUTED_FROM) in (None, FORGED[1]):
-            continue
-        place = rerouted_from(headers)
-        assert place is not None
-        assert message.value() == standing[place].value()
-        found[place[0]].append(place[1])
-    return found
-
-
-def waiting(state: Sequence[Message]) -> list[int]:
-    """Offsets of what the stage's state holds back."""
-    latest = {message.key(): message.value() for message in state}
-    return [orjson.loads(value)["offset"] for key, value in latest.items() if value and key and key.startswith(b"w/")]

@@ -16,7 +16,6 @@ from pipeline.contracts.keys import partition_of, session_key
 from pipeline.intake.control import reroute_header
 from tests.support.inprocess import KEY, barrier_record, signed, tick_record
 from tests.support.records import START_MS, LogRecord, event
-from tests.support.reference import Entry
 
 TENANTS = ("acme", "a/b", "a", "Grüße 🚢\n")
 GAP_FILLED_AFTER = (2_000, 4_500, 5_500, 8_000)
@@ -181,14 +180,7 @@ def _shifted(timestamp: str, by: timedelta) -> str:
     return (datetime.fromisoformat(timestamp.upper()) + by).isoformat()
 
 
-class Log(NamedTuple):
-    """One partition: what the stage is given, and what the reference is."""
-
-    records: list[LogRecord]
-    entries: list[Entry]
-
-
-def lay_out(sent: Iterable[Sent], partitions: int, dice: random.Random) -> dict[int, Log]:
+def lay_out(sent: Iterable[Sent], partitions: int, dice: random.Random) -> dict[int, list[LogRecord]]:
     """On an injected clock: append times that sometimes go backwards, and the copies of what went astray."""
     standing: dict[int, list[tuple[int, Sent, list[tuple[str, bytes]]]]] = defaultdict(list)
     for record in sent:
@@ -211,16 +203,14 @@ def lay_out(sent: Iterable[Sent], partitions: int, dice: random.Random) -> dict[
     }
 
 
-def _log(partition: int, rows: list[tuple[int, Sent, list[tuple[str, bytes]]]], dice: random.Random) -> Log:
-    log = Log([], [])
+def _log(partition: int, rows: list[tuple[int, Sent, list[tuple[str, bytes]]]], dice: random.Random) -> list[LogRecord]:
+    log = []
     for offset, (planned, record, headers) in enumerate(rows):
         at = planned - (dice.choice([1, 700, 7_000]) if dice.random() < 0.02 else 0)
         if record.control:
-            log.records.append(control(record.control, at, partition, offset, record.value))
+            log.append(control(record.control, at, partition, offset, record.value))
         else:
-            log.records.append(LogRecord(partition, offset, START_MS + at, b"any", record.value, headers))
-        copied = bool(headers)
-        log.entries.append(Entry(offset, START_MS + at, record.event, record.reason, bool(record.control), copied))
+            log.append(LogRecord(partition, offset, START_MS + at, b"any", record.value, headers))
     return log
 
 

@@ -2,16 +2,17 @@
 
 import random
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import orjson
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pipeline.contracts.evidence import Archive
-from pipeline.contracts.limits import BARRIER_KEPT_MS, WAITING_EVENTS
+from pipeline.contracts.instants import format_ms
+from pipeline.contracts.limits import BARRIER_KEPT_MS, RECENT_IDS, SESSION_FORGOTTEN_MS, WAITING_EVENTS, WINDOW_MS
 from pipeline.intake.control import archive, importing
 from pipeline.stages.fold import Fold, Output
 from pipeline.stages.patterns import PatternsFold
@@ -21,7 +22,7 @@ from tests.support.records import START_MS, LogRecord, event
 from tests.support.scripts import Line, logs, partitioned, show
 from tests.support.sessions import interleaved, session
 from tests.support.talk import said
-from tests.support.traffic import Sent, controls, lay_out, returning, traffic
+from tests.support.traffic import Sent, control, controls, lay_out, returning, traffic
 from tests.verifier import Fault, Report, Rules, Snapshot, compare
 from tests.verifier.log import Part, Row
 from tests.verifier.patterns import Patterns
@@ -29,24 +30,32 @@ from tests.verifier.rules import EVENTS, EVIDENCE, PATTERN_STATE, SESSION_STATE,
 
 PARTITIONS = 4
 BOTH = pytest.mark.parametrize("strict", [False, True], ids=["eager", "strict"])
+ROWS = pytest.mark.requirement(
+    "E-05", "E-08", "E-24", "E-25", "E-26", "E-28", "X03", "X04", "X29", "Y01", "Y11", "Y12", "Y13", "Y14", "Y17"
+)
+RESTORED = 100
+"""Of a log of fewer records the state is restored before each batch."""
 LOSE = Patterns._lose
 Logs = Mapping[int, Sequence[LogRecord]]
 
 
-def verified(logs: Logs, dice: random.Random, *, strict: bool = False) -> Report:
-    """Both stages on these logs, and what the verifier says of what they have written."""
-    topics = {topic: [Part() for _ in range(PARTITIONS)] for topic in TOPICS}
+def verified(logs: Logs, dice: random.Random, *, strict: bool = False, partitions: int = PARTITIONS) -> Report:
+    """Both stages on these logs, however they are cut, and what the verifier says of what they have written."""
+    topics = {topic: [Part() for _ in range(partitions)] for topic in TOPICS}
     evidence: list[list[Output]] = []
-    for number in range(PARTITIONS):
-        log = logs.get(number, ())
-        fold = sessions_fold(PARTITIONS, PARTITIONS, strict=strict)
-        ran = run(lambda: sessions_fold(PARTITIONS, PARTITIONS, strict=strict), log, lambda left: dice.randint(1, left))
+
+    def new_fold() -> Fold:
+        return sessions_fold(partitions, partitions, strict=strict)
+
+    for number in range(partitions):
+        log, fold = logs.get(number, ()), new_fold()
+        ran = run(new_fold, log, lambda left: dice.randint(1, left), restores=len(log) < RESTORED)
         topics[EVENTS][number].rows = [row_of(record) for record in log]
         write(topics, [output for output in ran.outputs if output.topic != EVIDENCE])
         topics[SESSION_STATE][number].rows = state_of(fold, ran, log)
         evidence.append(ran.on(EVIDENCE))
     write(topics, interleaved(evidence, dice))
-    for number in range(PARTITIONS):
+    for number in range(partitions):
         log = [as_read(number, row) for row in topics[EVIDENCE][number].rows]
         ran = run(PatternsFold, log)
         write(topics, ran.outputs)
@@ -58,7 +67,7 @@ def verified(logs: Logs, dice: random.Random, *, strict: bool = False) -> Report
 
 
 def laid_out(sent: Sequence[Sent], dice: random.Random) -> Logs:
-    return {number: log.records for number, log in lay_out(sent, PARTITIONS, dice).items()}
+    return lay_out(sent, PARTITIONS, dice)
 
 
 def write(topics: dict[str, list[Part]], outputs: Sequence[Output]) -> None:
@@ -105,6 +114,43 @@ def test_they_agree_on_any_small_log(strict: bool, lines: list[Line], dice: rand
     assert not verified(made, dice, strict=strict).faults
 
 
+def in_turn(items: Iterable[tuple[int, dict[str, Any] | str]]) -> Logs:
+    """One partition: each record, an event or a control record's kind, so long after the one before."""
+    records: list[LogRecord] = []
+    at = 0
+    for offset, (step, item) in enumerate(items):
+        at += step
+        if isinstance(item, str):
+            records.append(control(item, at, 0, offset))
+        else:
+            records.append(LogRecord(0, offset, START_MS + at, b"any", orjson.dumps(item)))
+    return {0: records}
+
+
+def tied(kind: str, session: str, sequence: int, instant: int, variant: str, other: bool) -> dict[str, Any] | str:
+    """An event that has its sequence, its clock or its id in common with others."""
+    if kind != "event":
+        return kind
+    made = event(session, sequence, event_id=f"{sequence}.{instant}{variant}", content={"other": other})
+    return {**made, "timestamp": format_ms(START_MS + instant)}
+
+
+STEPS = st.sampled_from([0, 0, 1, 1_000, 1_000, WINDOW_MS - 1, WINDOW_MS, -1, -3_000, SESSION_FORGOTTEN_MS])
+RECORDS = st.builds(
+    tied, st.sampled_from(["event"] * 12 + ["tick", "barrier"]), st.sampled_from(["a", "a", "a-b"]), st.integers(0, 4),
+    st.integers(0, 4), st.sampled_from(["", "", "~"]), st.sampled_from([False] * 7 + [True]),
+)  # fmt: skip
+
+
+@ROWS
+@BOTH
+@settings(max_examples=5 * settings().max_examples)
+@given(items=st.lists(st.tuples(STEPS, RECORDS), max_size=14), dice=st.randoms(use_true_random=False))
+def test_they_agree_on_ties_of_sequence_and_clock(strict: bool, items: list[Any], dice: random.Random) -> None:
+    assert not verified(in_turn(items), dice, strict=strict, partitions=1).faults
+
+
+@ROWS
 @BOTH
 @pytest.mark.parametrize("seed", [1, 3])
 def test_they_agree_on_traffic_with_everything_that_may_happen(seed: int, strict: bool) -> None:
@@ -113,6 +159,7 @@ def test_they_agree_on_traffic_with_everything_that_may_happen(seed: int, strict
     report = verified(laid_out(returning(dice, sent) if seed == 3 else sent, dice), dice, strict=strict)
     assert not faults(report)
     assert {"released", "released_late", "duplicate", "rerouted", "control"} <= report.outcomes.keys()
+    assert report.outcomes["rejected.event_id_reused"]
 
 
 SAYINGS = (
@@ -180,12 +227,36 @@ def test_they_agree_on_what_operators_import(strict: bool) -> None:
 
 
 @BOTH
-def test_they_agree_where_a_window_is_full(strict: bool) -> None:
-    backwards = [event(sequence=n) for n in range(2 * WAITING_EVENTS, WAITING_EVENTS - 100, -1)]
-    sent = [Sent(0, orjson.dumps(item), item) for item in backwards] + [Sent(5_000, control="tick")]
-    report = verified(laid_out(sent, random.Random(1)), random.Random(1), strict=strict)
-    assert report.outcomes["released_late"] > 100
+@pytest.mark.requirement("E-34")
+@pytest.mark.parametrize("step", [1, -1], ids=["behind a gap", "backwards"])
+def test_they_agree_where_a_window_is_full(strict: bool, step: int) -> None:
+    items = [(0, event(sequence=n)) for n in range(1, WAITING_EVENTS + 40)][::step]
+    report = verified(in_turn([*items, (WINDOW_MS, "tick")]), random.Random(1), strict=strict, partitions=1)
     assert not report.faults
+    assert (report.outcomes["released_late"] > 0) is (step < 0)
+
+
+@BOTH
+@pytest.mark.requirement("Y11")
+def test_they_agree_where_a_counter_that_starts_over_empties_a_full_window(strict: bool) -> None:
+    full = [event(sequence=n, event_id=f"{n}") for n in range(2, WAITING_EVENTS + 2)]
+    again = [event(sequence=n, event_id=f"again-{n}", at=START_MS + 10_000_000 + n) for n in range(3)]
+    items = [(0, event()), (WINDOW_MS, "tick"), *((0, item) for item in [*full, *again])]
+    for log in (items, [*items, (WINDOW_MS, "tick")]):
+        report = verified(in_turn(log), random.Random(1), strict=strict, partitions=1)
+        assert not report.faults
+    assert report.outcomes["released"] == len(full) + len(again) + 1
+
+
+@BOTH
+@pytest.mark.parametrize("between", [RECENT_IDS - 2, RECENT_IDS - 1, RECENT_IDS, 2 * RECENT_IDS])
+def test_an_id_is_remembered_for_so_many_releases_and_no_more(strict: bool, between: int) -> None:
+    """However long the segment is that it belongs to."""
+    events = [event(sequence=n, event_type="command_exec", content={"command": f"c{n}"}) for n in range(between + 2)]
+    items = [*((0, item) for item in events), (WINDOW_MS, "tick"), (0, events[1]), (0, events[0]), (0, events[1])]
+    report = verified(in_turn(items), random.Random(1), strict=strict, partitions=1)
+    assert not report.faults
+    assert (report.outcomes["released_late"] > 0) is (between > RECENT_IDS - 2)
 
 
 def test_they_agree_where_a_partition_keeps_no_more_contributions(monkeypatch: pytest.MonkeyPatch) -> None:
