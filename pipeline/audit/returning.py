@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from pipeline.audit.digests import APPENDED
+from pipeline.audit.digests import APPENDED, origin_of
 from pipeline.contracts import headers as names
 from pipeline.contracts.explained import Explained
 from pipeline.contracts.headers import Headers, header
@@ -104,7 +104,7 @@ def returned(letter: Record, partitions: int) -> Output:
 
 def sent_before(records: Iterable[Record]) -> set[Place]:
     """The dead letters that these records of the events topic were."""
-    return {place for record in records if _came_back(record) and (place := _origin(record)) is not None}
+    return {place for record in records if _came_back(record) and (place := origin_of(record)) is not None}
 
 
 def reason_of(letter: Record) -> str:
@@ -113,7 +113,7 @@ def reason_of(letter: Record) -> str:
 
 def first_place(letter: Record) -> Place:
     """Where the record stood in the events topic; of one that was sent back and rejected again, the last time."""
-    return _origin(letter) or (letter.partition, -1)
+    return origin_of(letter) or (letter.partition, -1)
 
 
 def owner_of(letter: Record) -> tuple[str, str]:
@@ -125,12 +125,6 @@ def owner_of(letter: Record) -> tuple[str, str]:
 
 def _came_back(record: Record) -> bool:
     return header(record.headers, names.ORIGIN_TOPIC) == EVENTS_DLQ.encode()
-
-
-def _origin(record: Record) -> Place | None:
-    partition = header(record.headers, names.ORIGIN_PARTITION) or b""
-    offset = header(record.headers, names.ORIGIN_OFFSET) or b""
-    return (int(partition), int(offset)) if partition.isdigit() and offset.isdigit() else None
 
 
 def _producers(headers: Headers) -> Headers:

@@ -5,26 +5,17 @@ other bounds and may read it or not: what a dead letter calls unreadable is take
 """
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 from confluent_kafka import Message
 
 from pipeline.audit.digests import origin_of
-from pipeline.contracts.headers import LOG_TIME, REASON, Headers, header
+from pipeline.contracts.headers import LOG_TIME, REASON, header
 from pipeline.contracts.rejections import UNREADABLE, Reason
 from pipeline.kafka.clients import Cluster, Watermarks, headers_of, read_partition
 from pipeline.stages.fold import Record
 
-
-class Row(NamedTuple):
-    """A record of a topic (stages.fold.Record)."""
-
-    partition: int
-    offset: int
-    timestamp: int
-    key: bytes | None
-    value: bytes | None
-    headers: Headers
+Row = Record
 
 
 def row_of(message: Message) -> Row:

@@ -18,17 +18,6 @@ class Arrival(msgspec.Struct, frozen=True, gc=False):
     """Its traceparent, or nothing."""
 
 
-class Waited(msgspec.Struct, frozen=True, gc=False):
-    """Of a record that has waited, what a dead letter without its bytes needs (stages.fold.Record)."""
-
-    partition: int
-    offset: int
-    timestamp: int
-    key: None = None
-    value: None = None
-    headers: tuple[tuple[str, bytes], ...] = ()
-
-
 def held(arrival: Arrival, window_ms: int) -> Held:
     accepted = arrival.accepted
     return Held(

@@ -61,7 +61,7 @@ from pipeline.ordering.window import (
     released,
     started_over,
 )
-from pipeline.stages.arrival import Arrival, Waited, held, released_from
+from pipeline.stages.arrival import Arrival, held, released_from
 from pipeline.stages.dead_letters import dead_letter
 from pipeline.stages.fold import Backlog, Output, Record, Tx, spared
 from pipeline.stages.segmenting import Segmenting
@@ -329,7 +329,8 @@ class SessionsFold:
     def _emit(self, tx: Tx, name: str, arrival: Arrival, release: Release, outcome: str) -> None:
         accepted, offset, partition = arrival.accepted, arrival.offset, tx.partition
         if offset in tx.refused:  # it has waited, or it would not have come this far
-            self.reject(tx, Waited(partition, offset, arrival.log_time), Rejection(Reason.OUTPUT_REFUSED))
+            record = Record(partition, offset, arrival.log_time, None, None, ())  # its dead letter has no bytes
+            self.reject(tx, record, Rejection(Reason.OUTPUT_REFUSED))
             return
         origin = Origin(partition, offset, arrival.log_time)
         value = write_episode(accepted.event, origin, release, accepted.notes, accepted.redacted)
