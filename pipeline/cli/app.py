@@ -1,12 +1,13 @@
-"""The command line `hmx`: one module per group of commands, each with `register(app)`.
+"""The command line `hmx`: one module per group of commands.
 
 Exit codes: 0 done; 1 the answer is no, or it failed; 2 wrong usage (topics plan: changes are pending; replay: nothing
 to compare); 130 interrupted. Results go to standard output, the rest to standard error.
 """
 
 import sys
+from collections.abc import Callable
 from importlib import metadata
-from typing import Annotated, Final
+from typing import Annotated, Any, Final
 
 import typer
 from confluent_kafka import KafkaException
@@ -56,10 +57,14 @@ def _version(
         raise typer.Exit
 
 
-for module in (
-    stack, status, run, validate, publish, wait, watch, query, explain, archive, dlq, verify, replay, semantic, demo,
-):  # fmt: skip
-    module.register(app)
+COMMANDS: Final[tuple[Callable[..., Any], ...]] = (
+    stack.up, stack.env, stack.down, status.status, run.worker, run.materialise, run.serve, validate.validate,
+    publish.publish, wait.wait, watch.watch, query.artifacts, query.pack, explain.explain, archive.archive,
+    verify.verify, replay.replay, semantic.semantic, demo.demo,
+)  # fmt: skip
+for command in COMMANDS:
+    app.command()(command)
+app.add_typer(dlq.group, name="dlq")
 app.add_typer(topics.app, name="topics")
 app.add_typer(keys.app, name="keys")
 app.add_typer(fingerprint.app, name="fingerprint")

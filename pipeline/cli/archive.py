@@ -29,10 +29,6 @@ REASON: Final = 200
 Json = dict[str, Any]
 
 
-def register(app: typer.Typer) -> None:
-    app.command()(archive)
-
-
 def archive(
     artifact_id: Annotated[str, typer.Argument(metavar="ID", help="The active artifact: its id, or how it ends.")],
     tenant: Tenant = None,

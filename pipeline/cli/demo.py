@@ -32,10 +32,6 @@ _ELSEWHERE: Final = ("HMX_KAFKA_BOOTSTRAP", "HMX_REDIS_URL", "HMX_SERVICE_URL", 
 _STARTING: Final = "starting Kafka, Redis and the pipeline"
 
 
-def register(app: typer.Typer) -> None:
-    app.command()(demo)
-
-
 def demo(
     keep: Annotated[bool, typer.Option("--keep", help="Leave the stack running, to look around.")] = False,
 ) -> None:

@@ -27,10 +27,6 @@ _SECONDS: Final = {"s": 1, "m": 60, "h": 3_600, "d": 86_400}
 group: Final = typer.Typer(add_completion=False)
 
 
-def register(app: typer.Typer) -> None:
-    app.add_typer(group, name="dlq")
-
-
 @group.callback(invoke_without_command=True)
 def dlq(
     context: typer.Context,

@@ -30,10 +30,6 @@ SHOWN: Final = 12
 Json = dict[str, Any]
 
 
-def register(app: typer.Typer) -> None:
-    app.command()(explain)
-
-
 def explain(
     artifact_id: Annotated[
         str | None, typer.Argument(metavar="ID", help="An artifact in any status: its id, or how it ends.")

@@ -10,10 +10,6 @@ from pipeline.kafka.publisher import Published
 from pipeline.settings import Settings
 
 
-def register(app: typer.Typer) -> None:
-    app.command()(publish)
-
-
 def publish(
     files: Files,
     as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,

@@ -46,11 +46,6 @@ Tenant = Annotated[str | None, typer.Option(help="Whose memory; may be left out 
 AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 
 
-def register(app: typer.Typer) -> None:
-    app.command()(artifacts)
-    app.command()(pack)
-
-
 def artifacts(
     artifact_id: Annotated[
         str | None, typer.Argument(metavar="ID", help="One artifact: its id, or how it ends.")

@@ -22,10 +22,6 @@ CANNOT_COMPARE: Final = 2
 _COLOURS: Final = {"added": "green", "removed": "red", "changed": "yellow"}
 
 
-def register(app: typer.Typer) -> None:
-    app.command()(replay)
-
-
 def replay(
     from_start: Annotated[  # noqa: ARG001  it says what happens; no other beginning is known yet
         bool, typer.Option("--from-start", help="From the first record that is left of the log: so it is anyway.")

@@ -4,15 +4,7 @@ import signal
 import threading
 from typing import Any
 
-import typer
-
 from pipeline.settings import Settings
-
-
-def register(app: typer.Typer) -> None:
-    app.command()(worker)
-    app.command()(materialise)
-    app.command()(serve)
 
 
 def worker() -> None:

@@ -5,10 +5,6 @@ import typer
 from pipeline.cli.console import fail
 
 
-def register(app: typer.Typer) -> None:
-    app.command()(semantic)
-
-
 def semantic() -> None:
     """Fetches the model that HMX_SEMANTIC is to name, unless it is here, and prints where it is. It has 25 MB.
 

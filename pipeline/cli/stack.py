@@ -13,12 +13,6 @@ from pipeline.local.process import StackError
 from pipeline.settings import Settings
 
 
-def register(app: typer.Typer) -> None:
-    app.command()(up)
-    app.command()(env)
-    app.command()(down)
-
-
 def up(
     nodes: Annotated[int, typer.Option(help="Kafka nodes: 1, or 3 that survive the loss of one.")] = 1,
     fresh: Annotated[bool, typer.Option("--fresh", help="Throw the data of the last time away.")] = False,

@@ -16,10 +16,6 @@ NO_STACK: Final = "no stack is up here: start one with `hmx up`"
 OWNER: Final = 18
 
 
-def register(app: typer.Typer) -> None:
-    app.command()(status)
-
-
 def status(as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False) -> None:
     """Shows processes, how far each partition of both stages is, what was counted, and how far Redis is.
 

@@ -14,10 +14,6 @@ LINES: Final = 5
 REPORT_EVERY: Final = 256
 
 
-def register(app: typer.Typer) -> None:
-    app.command()(validate)
-
-
 def validate(
     files: Files,
     as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,

@@ -18,10 +18,6 @@ OFFSET_DIGITS = 19
 _HEADS = {Outcome.RELEASED_LATE: "late", Outcome.LOST_TO_RETENTION: "lost"}
 
 
-def register(app: typer.Typer) -> None:
-    app.command()(verify)
-
-
 def verify(
     offset: Annotated[
         str | None, typer.Option(metavar="P:O", help="Explain one record: its partition and offset.")

@@ -11,10 +11,6 @@ from pipeline.kafka.barriers import LackingError, Progress, silent
 from pipeline.settings import Settings
 
 
-def register(app: typer.Typer) -> None:
-    app.command()(wait)
-
-
 def wait(
     timeout: Annotated[float, typer.Option(min=0.1, help="Seconds to wait at most.")] = 120.0,
     as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,

@@ -31,10 +31,6 @@ POLL_S: Final = 0.2
 Line = dict[str, Any]
 
 
-def register(app: typer.Typer) -> None:
-    app.command()(watch)
-
-
 def watch(
     tenant: Annotated[str | None, typer.Option(help="Only this tenant's.")] = None,
     from_start: Annotated[bool, typer.Option("--from-start", help="Begin with what is there already.")] = False,

@@ -11,7 +11,7 @@ import msgspec
 
 from pipeline.contracts.artifact import Artifact
 from pipeline.contracts.evidence import Contribution, Step
-from pipeline.contracts.instants import NS_PER_MS, parse_instant
+from pipeline.contracts.instants import milliseconds
 from pipeline.contracts.knowledge import KnowledgeRecord
 from pipeline.contracts.pack import RankingWeights
 from pipeline.retrieval.completeness import WHOLE, Completeness
@@ -133,13 +133,13 @@ def document_components(found: Found[Document], highest: int, focus: Span) -> Co
 
 def artifact_components(source: Artifact, relevance: float, focus: Span) -> Components:
     seen = source.observed_count if source.observed_count is not None else len(source.source_events)
-    at = _ms(source.created_at)
+    at = milliseconds(source.created_at)
     return Components(relevance, recency(at, focus), source.confidence, seen / (seen + _SUPPORT))
 
 
 def knowledge_components(found: Found[KnowledgeRecord], highest: int, focus: Span) -> Components:
     source = found.source
-    at = _ms((source.validity.start if source.validity else None) or source.created_at)
+    at = milliseconds((source.validity.start if source.validity else None) or source.created_at)
     seen = len(source.source_events)
     return Components(found.bm25 / highest, recency(at, focus), source.confidence, seen / (seen + _SUPPORT))
 
@@ -148,8 +148,3 @@ def correction_components(found: Found[KnowledgeRecord], focus: Span) -> Compone
     """As salient as what is said once: in how many sessions it was said is part of how near it is."""
     parts = knowledge_components(found, BEST, focus)
     return Components(parts.relevance, parts.recency, parts.provenance, 1 / (1 + _SUPPORT))
-
-
-def _ms(text: str) -> int:
-    instant = parse_instant(text)
-    return 0 if instant is None else instant // NS_PER_MS
