@@ -25,14 +25,6 @@ def or_list(words: Sequence[str]) -> str:
     return f"{', '.join(words[:-1])} or {words[-1]}" if len(words) > 1 else "".join(words)
 
 
-def actions_list(phrases: Sequence[str]) -> str:
-    """As `and_list`; where all begin with the same word, it stands once."""
-    first = {phrase.split()[0] for phrase in phrases}
-    if len(phrases) < 2 or len(first) > 1:
-        return and_list(phrases)
-    return f"{first.pop()} {and_list([phrase.split(maxsplit=1)[1] for phrase in phrases])}"
-
-
 def plural(count: int, one: str, many: str = "") -> str:
     return f"{count} {one if count == 1 else many or one + 's'}"
 
