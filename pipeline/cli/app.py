@@ -5,50 +5,41 @@ to compare); 130 interrupted. Results go to standard output, the rest to standar
 """
 
 import sys
-from collections.abc import Callable
-from importlib import metadata
-from typing import Annotated, Any, Final
+from importlib import import_module, metadata
+from typing import Annotated, Final
 
 import typer
 from confluent_kafka import KafkaException
 
-from pipeline.cli import (
-    archive,
-    demo,
-    dlq,
-    explain,
-    fingerprint,
-    keys,
-    publish,
-    query,
-    replay,
-    run,
-    semantic,
-    stack,
-    state,
-    status,
-    table,
-    topics,
-    validate,
-    verify,
-    wait,
-    watch,
-)
 from pipeline.cli.console import fail
 from pipeline.kafka.topics import TopicsError
 from pipeline.settings import SettingsError
 
-app: Final = typer.Typer(
-    name="hmx",
-    help="The memory of AI agents as a stream: HMX events on Kafka become artifacts and context packs.",
-    no_args_is_help=True,
-    add_completion=False,
-    rich_markup_mode="markdown",
-    pretty_exceptions_enable=False,
-)
+MODULES: Final = {
+    "stack": ("up", "env", "down"),
+    "status": ("status",),
+    "run": ("worker", "materialise", "serve"),
+    "validate": ("validate",),
+    "publish": ("publish",),
+    "wait": ("wait",),
+    "watch": ("watch",),
+    "query": ("artifacts", "pack"),
+    "explain": ("explain",),
+    "archive": ("archive",),
+    "dlq": ("dlq",),
+    "verify": ("verify",),
+    "replay": ("replay",),
+    "semantic": ("semantic",),
+    "demo": ("demo",),
+    "topics": ("topics",),
+    "keys": ("keys",),
+    "fingerprint": ("fingerprint",),
+    "table": ("table",),
+    "state": ("state",),
+}
+"""The commands of each module, in the order in which `hmx --help` lists them; a module with a `group` is one."""
 
 
-@app.callback()
 def _version(
     version: Annotated[bool, typer.Option("--version", help="Print the version and end.", is_eager=True)] = False,
 ) -> None:
@@ -57,25 +48,32 @@ def _version(
         raise typer.Exit
 
 
-COMMANDS: Final[tuple[Callable[..., Any], ...]] = (
-    stack.up, stack.env, stack.down, status.status, run.worker, run.materialise, run.serve, validate.validate,
-    publish.publish, wait.wait, watch.watch, query.artifacts, query.pack, explain.explain, archive.archive,
-    verify.verify, replay.replay, semantic.semantic, demo.demo,
-)  # fmt: skip
-for command in COMMANDS:
-    app.command()(command)
-app.add_typer(dlq.group, name="dlq")
-app.add_typer(topics.app, name="topics")
-app.add_typer(keys.app, name="keys")
-app.add_typer(fingerprint.app, name="fingerprint")
-app.add_typer(table.app, name="table")
-app.add_typer(state.app, name="state")
+def application(asked: str = "") -> typer.Typer:
+    """The command line. Where `asked` names a command, only its module is imported: all take a second."""
+    app = typer.Typer(
+        name="hmx",
+        help="The memory of AI agents as a stream: HMX events on Kafka become artifacts and context packs.",
+        no_args_is_help=True,
+        add_completion=False,
+        rich_markup_mode="markdown",
+        pretty_exceptions_enable=False,
+    )
+    app.callback()(_version)
+    chosen = [name for name, commands in MODULES.items() if asked in commands]
+    for name in chosen or MODULES:
+        module = import_module(f"pipeline.cli.{name}")
+        if hasattr(module, "group"):
+            app.add_typer(module.group, name=name)
+            continue
+        for command in MODULES[name]:
+            app.command()(getattr(module, command))
+    return app
 
 
 def main() -> None:
     """Runs a command; failures that an operator can mend are one line, without a traceback."""
     try:
-        app()
+        application(sys.argv[1] if len(sys.argv) > 1 else "")()
     except (SettingsError, TopicsError, ConnectionError, TimeoutError) as error:
         fail(str(error))
     except KafkaException as error:

@@ -18,10 +18,10 @@ from pipeline.kafka.barriers import LackingError
 from pipeline.kafka.control import append_imports
 from pipeline.settings import Settings
 
-app: Final = typer.Typer(help="Fingerprints: what was learnt, to be carried elsewhere.", no_args_is_help=True)
+group: Final = typer.Typer(help="Fingerprints: what was learnt, to be carried elsewhere.", no_args_is_help=True)
 
 
-@app.command()
+@group.command()
 def export(
     tenant: Tenant = None,
     agent: Annotated[str | None, typer.Option(help="Only what this agent has taken part in learning.")] = None,
@@ -52,7 +52,7 @@ def export(
     ERR.print(f"{plain(str(out))}: {len(value):,} bytes, sha256 {made.fingerprint_hash}", soft_wrap=True)
 
 
-@app.command("import")
+@group.command("import")
 def importing(
     file: Annotated[Path, typer.Argument(help="A fingerprint, as `export` writes it.")],
     tenant: Annotated[str, typer.Option(help="Who is given it; may be new.")],
