@@ -23,7 +23,6 @@ from tests.support.records import START_MS, log
 from tests.support.sessions import interleaved, session
 
 QUESTION = "Please deploy the ledger service to staging"
-DEPLOYS = ["build_image", "check_namespace", "apply_manifest", "verify_rollout"]
 
 
 def told(count: int, tenant: str = "acme") -> list[Record]:
