@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, NoReturn
 import typer
 
 from pipeline.audit.lineage import chain
-from pipeline.cli.console import OUT, fail, plain, print_json, saying
-from pipeline.cli.query import AsJson, Tenant, find_artifact, opened, tenant_or_only
+from pipeline.cli.console import OUT, AsJson, fail, plain, print_json, saying
+from pipeline.cli.query import Tenant, find_artifact, opened, tenant_or_only
 from pipeline.cli.wait import wait_for_all
 from pipeline.contracts.artifact import Status
 from pipeline.contracts.evidence import Archive

@@ -8,9 +8,10 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Final, NoReturn
+from typing import TYPE_CHECKING, Annotated, Any, Final, NoReturn
 
 import orjson
+import typer
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
@@ -21,6 +22,7 @@ from pipeline.contracts.plain import in_json, on_one_line
 if TYPE_CHECKING:
     from pipeline.audit.replay_rebuild import Progress
 
+AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 OUT: Final = Console(highlight=False, emoji=False)
 ERR: Final = Console(stderr=True, highlight=False, emoji=False)
 

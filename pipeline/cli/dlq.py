@@ -13,7 +13,7 @@ from pipeline.audit.dead_letters import Letters, by_reason, readable
 from pipeline.audit.letters import Returns, send_back
 from pipeline.audit.returning import Asked, Fate
 from pipeline.audit.rows import Row, row_of
-from pipeline.cli.console import ERR, OUT, plain, print_json, table
+from pipeline.cli.console import ERR, OUT, AsJson, plain, print_json, table
 from pipeline.cli.verify import place_of
 from pipeline.contracts.instants import NS_PER_MS, format_ms, parse_instant
 from pipeline.kafka.clients import Cluster, Watermarks, read_partition
@@ -36,7 +36,7 @@ def dlq(
     show_values: Annotated[
         bool, typer.Option("--show-values", help="Show how each example begins; it may hold secrets.")
     ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Shows what was rejected: reasons, counts, one example each, and what to do about it.
 
@@ -109,7 +109,7 @@ def replay(
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="Also what would be rejected again.")] = False,
     yes: Annotated[bool, typer.Option("--yes", help="Send; without it only what would happen is shown.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Sends dead letters of the events topic back to it, those that would be accepted now. Without --yes: a dry run.
 

@@ -10,8 +10,8 @@ from pipeline.audit.lessons import lessons
 from pipeline.audit.lineage import chain
 from pipeline.audit.reasons import Absence, Reasons, missing, words_of
 from pipeline.audit.reasons import explain as explained
-from pipeline.cli.console import OUT, fail, plain, print_json, table
-from pipeline.cli.query import SHORT, WIDTH, AsJson, Tenant, find_artifact, opened, tenant_or_only
+from pipeline.cli.console import OUT, AsJson, fail, plain, print_json, table
+from pipeline.cli.query import SHORT, WIDTH, Tenant, find_artifact, opened, tenant_or_only
 from pipeline.compiler.model import Need
 from pipeline.contracts.plain import on_one_line
 from pipeline.kafka.state_topics import state_records

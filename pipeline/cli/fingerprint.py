@@ -6,8 +6,8 @@ from typing import Annotated, Final
 import typer
 from pydantic import ValidationError
 
-from pipeline.cli.console import ERR, OUT, fail, plain, print_json, saying
-from pipeline.cli.query import AsJson, Tenant, opened, tenant_or_only
+from pipeline.cli.console import ERR, OUT, AsJson, fail, plain, print_json, saying
+from pipeline.cli.query import Tenant, opened, tenant_or_only
 from pipeline.cli.wait import wait_for_all
 from pipeline.contracts.fingerprint import Fingerprint, Tier
 from pipeline.contracts.keys import CONTROL_TENANT

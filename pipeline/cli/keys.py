@@ -5,7 +5,7 @@ from typing import Annotated, Final
 
 import typer
 
-from pipeline.cli.console import ERR, OUT, fail, print_json, table
+from pipeline.cli.console import ERR, OUT, AsJson, fail, print_json, table
 from pipeline.service.keys import NAME, USUAL, Grant, Scope, add, parse
 from pipeline.service.keys import revoke as taken_out
 from pipeline.settings import Settings
@@ -39,7 +39,7 @@ def new(
 
 
 @group.command("list")
-def listed(as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False) -> None:
+def listed(as_json: AsJson = False) -> None:
     """Lists whose keys there are and what they may do; of a key itself nothing is known but its id.
 
     Exit code: 0 printed, 1 the file can't be read. Example: hmx keys list

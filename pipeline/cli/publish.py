@@ -1,10 +1,8 @@
 """`hmx publish`: files of events onto the events topic, as they are written."""
 
-from typing import Annotated
-
 import typer
 
-from pipeline.cli.console import ERR, OUT, fail, plain, print_json, table
+from pipeline.cli.console import ERR, OUT, AsJson, fail, plain, print_json, table
 from pipeline.cli.lines import Files, Reader, Unreadable, bar
 from pipeline.kafka.publisher import Published
 from pipeline.settings import Settings
@@ -12,7 +10,7 @@ from pipeline.settings import Settings
 
 def publish(
     files: Files,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Appends events to Kafka as they are written, one record a line, invalid lines too.
 

@@ -15,7 +15,7 @@ import typer
 from pydantic import ValidationError
 from rich.text import Text
 
-from pipeline.cli.console import OUT, fail, plain, print_json, table
+from pipeline.cli.console import OUT, AsJson, fail, plain, print_json, table
 from pipeline.contracts.artifact import Status
 from pipeline.contracts.pack import (
     ENTRY_MARK,
@@ -42,7 +42,6 @@ _USUAL: Final = (Status.ACTIVE, Status.DRAFT)
 
 Json = dict[str, Any]
 Tenant = Annotated[str | None, typer.Option(help="Whose memory; may be left out where there is only one.")]
-AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 
 
 def artifacts(

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 from confluent_kafka import KafkaException
 
-from pipeline.cli.console import OUT, fail, plain, print_json, progress_bar, table
+from pipeline.cli.console import OUT, AsJson, fail, plain, print_json, progress_bar, table
 from pipeline.kafka.topics import TopicsError
 from pipeline.settings import Settings, SettingsError
 
@@ -30,7 +30,7 @@ def replay(
         bool, typer.Option("--compare", help="Compare with what the pipeline has written; without it, only rebuild.")
     ] = False,
     keep: Annotated[bool, typer.Option("--keep", help="Leave the shadow topics; without --compare they stay.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Rebuilds everything from the log into shadow topics, and compares: the same bytes, the same memory.
 

@@ -5,7 +5,7 @@ from typing import Annotated, Final
 
 import typer
 
-from pipeline.cli.console import OUT, fail, plain, print_json, progress_bar
+from pipeline.cli.console import OUT, AsJson, fail, plain, print_json, progress_bar
 from pipeline.settings import Settings
 from pipeline.topology import PATTERNS, SESSIONS, STAGES
 
@@ -34,7 +34,7 @@ def rebuild(
     force: Annotated[
         bool, typer.Option("--force", help="Rebuild state that can be read, or that the log does not give any more.")
     ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Folds a partition of the log anew and replaces its state. It writes no output; the worker goes on by itself.
 

@@ -1,11 +1,11 @@
 """`hmx status`: the processes of the local stack, and how far the pipeline is."""
 
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, Final
+from typing import Any, Final
 
 import typer
 
-from pipeline.cli.console import ERR, OUT, fail, plain, print_json, table
+from pipeline.cli.console import ERR, OUT, AsJson, fail, plain, print_json, table
 from pipeline.local import stack as local
 from pipeline.observe.asked import figures
 from pipeline.service import standing
@@ -16,7 +16,7 @@ NO_STACK: Final = "no stack is up here: start one with `hmx up`"
 OWNER: Final = 18
 
 
-def status(as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False) -> None:
+def status(as_json: AsJson = False) -> None:
     """Shows processes, how far each partition of both stages is, what was counted, and how far Redis is.
 
     Lag is in records and in seconds, the age of the oldest one that is not read. Without a stack in this folder, what

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from pipeline.cli.console import ERR, OUT, print_json, table
+from pipeline.cli.console import ERR, OUT, AsJson, print_json, table
 from pipeline.kafka.state_topics import state_records
 from pipeline.settings import Settings
 from pipeline.stages.tables import (
@@ -37,7 +37,6 @@ group: Final = typer.Typer(
 )
 Tenant = Annotated[str | None, typer.Option(help="Only this tenant's.")]
 Limit = Annotated[int | None, typer.Option(min=1, help=f"Rows to show: {SHOWN}, or with --json all, if left out.")]
-AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 
 
 @group.command()

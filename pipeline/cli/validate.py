@@ -1,12 +1,12 @@
 """`hmx validate`: what would be rejected, and why, before anyone publishes it."""
 
 from collections.abc import Callable, Iterable
-from typing import Annotated, Final
+from typing import Final
 
 import typer
 
 from pipeline.audit.validation import Findings, Validation, Validator, by_count
-from pipeline.cli.console import OUT, fail, plain, print_json, table
+from pipeline.cli.console import OUT, AsJson, fail, plain, print_json, table
 from pipeline.cli.lines import Files, Reader, Unreadable, bar
 
 LINES: Final = 5
@@ -16,7 +16,7 @@ REPORT_EVERY: Final = 256
 
 def validate(
     files: Files,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Checks events before they are published: what would be rejected and why. Needs no Kafka.
 

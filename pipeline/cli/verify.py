@@ -9,7 +9,7 @@ from pipeline.audit.conserved_log import silent
 from pipeline.audit.explanation import Explanation
 from pipeline.audit.verify import Report, explain
 from pipeline.audit.verify import verify as audit
-from pipeline.cli.console import OUT, plain, print_json, progress_bar, table
+from pipeline.cli.console import OUT, AsJson, plain, print_json, progress_bar, table
 from pipeline.contracts.outcomes import Outcome
 from pipeline.settings import Settings
 
@@ -22,7 +22,7 @@ def verify(
     offset: Annotated[
         str | None, typer.Option(metavar="P:O", help="Explain one record: its partition and offset.")
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Recomputes from the topics, offset by offset, that every event has exactly one outcome.
 

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from pipeline.cli.console import ERR, OUT, fail, print_json
+from pipeline.cli.console import ERR, OUT, AsJson, fail, print_json
 from pipeline.kafka import barriers
 from pipeline.kafka.barriers import LackingError, Progress, silent
 from pipeline.settings import Settings
@@ -13,7 +13,7 @@ from pipeline.settings import Settings
 
 def wait(
     timeout: Annotated[float, typer.Option(min=0.1, help="Seconds to wait at most.")] = 120.0,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Waits until all that was published so far is in Redis, or among the dead letters.
 
