@@ -12,6 +12,7 @@ import typer
 from confluent_kafka import KafkaException
 
 from pipeline.cli import (
+    acls,
     archive,
     demo,
     dlq,
@@ -34,6 +35,7 @@ from pipeline.cli import (
     watch,
 )
 from pipeline.cli.console import fail
+from pipeline.kafka.access import denied
 from pipeline.kafka.topics import TopicsError
 from pipeline.settings import SettingsError
 
@@ -57,7 +59,8 @@ def _version(
 
 
 for module in (
-    stack, status, run, validate, publish, wait, watch, query, explain, archive, dlq, verify, replay, semantic, demo,
+    stack, status, run, acls, validate, publish, wait, watch, query, explain, archive, dlq, verify, replay, semantic,
+    demo,
 ):  # fmt: skip
     module.register(app)
 app.add_typer(topics.app, name="topics")
@@ -74,6 +77,6 @@ def main() -> None:
     except (SettingsError, TopicsError, ConnectionError, TimeoutError) as error:
         fail(str(error))
     except KafkaException as error:
-        fail(f"Kafka: {error.args[0].str()}")
+        fail(denied(error.args[0]) or f"Kafka: {error.args[0].str()}")
     except KeyboardInterrupt:
         sys.exit(130)

@@ -16,6 +16,7 @@ from confluent_kafka import KafkaError, Message
 from pipeline.contracts.headers import JSON, Headers, event_headers
 from pipeline.contracts.keys import session_key
 from pipeline.contracts.limits import KB, MB
+from pipeline.kafka.access import denied
 from pipeline.kafka.clients import plain_producer, produce
 from pipeline.kafka.reach import existing_topics
 from pipeline.settings import Settings
@@ -82,7 +83,7 @@ def publish(lines: Iterable[bytes], settings: Settings, on_progress: Progress | 
 
     def refused(error: KafkaError | None, _: Message) -> None:
         if error is not None:
-            failed[error.str()] += 1
+            failed[denied(error, f"topic {topic}") or error.str()] += 1
 
     producer = plain_producer(
         settings.require_kafka(),
