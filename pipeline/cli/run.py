@@ -88,7 +88,7 @@ def _renewed(run: Callable[[Settings], None]) -> None:
             raise
     if replaced.is_set():
         logging.shutdown()
-        os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])
+        os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])  # noqa: S606
 
 
 def _watch(known: str, replaced: threading.Event) -> None:
