@@ -22,18 +22,22 @@ _DENIED: Final = {
     KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED: "a transactional id",
     KafkaError.CLUSTER_AUTHORIZATION_FAILED: "the cluster",
 }
-_WRONG_PROTOCOL: Final = "incorrect security.protocol"
-"""What the client supposes where a listener hangs up at its first word."""
 _refused: list[tuple[float, KafkaProfile, KafkaError]] = []
 """When a client was last not let in, and what it was told."""
 
 
-def client_config(kafka: KafkaProfile | str) -> dict[str, Any]:
+def as_profile(kafka: KafkaProfile | str) -> KafkaProfile:
     """A bare address is one without encryption and login."""
-    profile = KafkaProfile(kafka) if isinstance(kafka, str) else kafka
+    return KafkaProfile(kafka) if isinstance(kafka, str) else kafka
+
+
+def client_config(kafka: KafkaProfile | str) -> dict[str, Any]:
+    profile = as_profile(kafka)
+    if _refused and _refused[0][1] != profile:
+        _refused.clear()
 
     def note(error: KafkaError) -> None:
-        mistaken = error.code() == KafkaError._TRANSPORT and _WRONG_PROTOCOL in error.str()
+        mistaken = error.code() == KafkaError._TRANSPORT and "SSL" in error.str()
         if mistaken or error.code() in (KafkaError._AUTHENTICATION, KafkaError._SSL):
             _refused[:] = [(time.monotonic(), profile, error)]
 
@@ -48,13 +52,12 @@ def refusal() -> str:
     told = re.sub(r"^\S+://\S+: | \(after .*?\)| \(install ca-certificates package\)", "", error.str())
     if error.code() == KafkaError._AUTHENTICATION:
         return f"Kafka at {kafka} refuses the login: check sasl.username, sasl.password and sasl.mechanism ({told})"
-    return f"no connection to Kafka at {kafka}: check security.protocol, ssl.ca.location and the host name ({told})"
+    return f"no connection to Kafka at {kafka}: check security.protocol, ssl.ca.location, ssl.certificate.location and the host name ({told})"
 
 
 def denied(error: KafkaError, what: str = "") -> str:
     """What to do where a right is missing; empty where the error is another one."""
     if error.code() not in _DENIED:
         return ""
-    return (
-        f"Kafka denies a right on {what or _DENIED[error.code()]}: {error.str()}; `hmx acls` prints the rights needed"
-    )
+    on = what or f"{_DENIED[error.code()]} ({error.str()})"
+    return f"Kafka grants too few rights on {on}: let whoever runs Kafka add what `hmx acls` prints"

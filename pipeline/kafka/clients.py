@@ -23,11 +23,10 @@ from confluent_kafka.admin import AdminClient, OffsetSpec
 
 from pipeline.contracts.headers import Headers
 from pipeline.contracts.limits import OUTPUT_BYTES
-from pipeline.kafka.access import client_config
+from pipeline.kafka.access import as_profile, client_config
 from pipeline.kafka.rights import check_rights
 from pipeline.kafka.topics import settled, unreachable
 from pipeline.kafka_profile import KafkaProfile
-from pipeline.topology import GROUP
 
 LOG: Final = logging.getLogger("hmx.kafka")
 Answered = Callable[[KafkaError | None, object], None]
@@ -60,7 +59,7 @@ def consumer_config(kafka: KafkaProfile, **settings: Any) -> dict[str, Any]:
     """For assigned partitions only; the group is never joined."""
     return {
         **client_config(kafka),
-        "group.id": kafka.group if isinstance(kafka, KafkaProfile) else GROUP,
+        "group.id": as_profile(kafka).group,
         "isolation.level": "read_committed",
         "enable.auto.commit": False,
         "enable.partition.eof": True,
@@ -93,13 +92,13 @@ class Cluster:
     """Questions to the brokers. One per process: a temporary admin client never resolves its futures."""
 
     def __init__(self, kafka: KafkaProfile) -> None:
-        self.kafka = kafka
+        self.kafka = as_profile(kafka)
         self._admin = AdminClient(client_config(kafka))
         self._reader = Consumer(consumer_config(kafka, **{"isolation.level": "read_uncommitted"}))
 
     def check_rights(self, process: str, prefix: str) -> None:
         """Raises MissingRightsError, KafkaUnreachableError."""
-        check_rights(self._admin, process, prefix)
+        check_rights(self.kafka, process, prefix)
 
     def topic(self, name: str) -> TopicInfo:
         """Raises KafkaUnreachableError, or KafkaException for a topic that does not exist."""

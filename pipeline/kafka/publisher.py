@@ -19,6 +19,7 @@ from pipeline.contracts.limits import KB, MB
 from pipeline.kafka.access import denied
 from pipeline.kafka.clients import plain_producer, produce
 from pipeline.kafka.reach import existing_topics
+from pipeline.kafka.rights import check_rights
 from pipeline.settings import Settings
 from pipeline.topology import EVENTS
 
@@ -78,6 +79,7 @@ def named(line: bytes) -> tuple[bytes | None, Headers]:
 def publish(lines: Iterable[bytes], settings: Settings, on_progress: Progress | None = None) -> Published:
     """Blocks until Kafka has answered for every line. Lines carry no line end; blank ones are skipped."""
     existing_topics(settings, EVENTS)
+    check_rights(settings.require_kafka(), "publisher", settings.topic_prefix)
     topic = settings.topic_prefix + EVENTS
     failed: Counter[str] = Counter()
 

@@ -13,9 +13,11 @@ from typing import Final, NamedTuple
 
 import yaml
 from confluent_kafka import KafkaError, KafkaException, TopicCollection
-from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin import AclOperation, AdminClient
 
-from pipeline.kafka.topics import ANSWER_S, KafkaRefusedError, explained
+from pipeline.kafka.access import denied
+from pipeline.kafka.topics import ANSWER_S, KafkaRefusedError, connect, explained, settled
+from pipeline.kafka_profile import KafkaProfile
 from pipeline.topology import (
     EVENTS,
     FOLLOWED,
@@ -157,29 +159,28 @@ def as_strimzi(user: str, wanted: Sequence[Right]) -> str:
     return yaml.safe_dump(resource, sort_keys=False)
 
 
-def check_rights(admin: AdminClient, process: str, prefix: str) -> None:
-    """Raises MissingRightsError, which names all rights on topics that lack; topics that do not exist are passed over.
+def check_rights(kafka: KafkaProfile, process: str, prefix: str) -> None:
+    """Raises MissingRightsError, which names all rights on topics and the group that lack, and KafkaUnreachableError.
 
-    What a cluster says only when it is tried, groups and transactional ids, is told when it is.
+    Topics that do not exist are passed over. What is to be said of transactional ids, Kafka says only when one is used.
     """
-    topics = {right.name: right for right in rights(process, prefix) if right.kind == "topic" and not right.prefixed}
-    asked = TopicCollection(list(topics))
-    found = admin.describe_topics(asked, include_authorized_operations=True, request_timeout=ANSWER_S)
-    lacking = []
-    for name, right in topics.items():
+    if kafka.protocol == "PLAINTEXT":
+        return
+    admin, lacking = connect(kafka), []
+    for right in rights(process, prefix):
+        if right.prefixed or right.kind not in _ASKED:
+            continue
         try:
-            told = found[name].result().authorized_operations
-            if not told:  # a broker that does not say
-                continue
-            allowed = {_folded(operation.name) for operation in told}
+            allowed = settled(lambda right=right: _ASKED[right.kind](admin, right.name))  # type: ignore[misc]
         except KafkaException as error:
             if error.args[0].code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
                 continue
-            if error.args[0].code() != KafkaError.TOPIC_AUTHORIZATION_FAILED:
+            if not denied(error.args[0]):
                 admin.poll(0)  # it may have been told that it is not let in
                 raise explained(error) from error
-            allowed = set()
-        if missing := tuple(one for one in right.operations if _folded(one) not in allowed):
+            allowed = ["none"]
+        missing = tuple(one for one in right.operations if one.lower() not in allowed)
+        if missing and allowed:  # some brokers say nothing
             lacking.append(right._replace(operations=missing))
     if lacking:
         raise MissingRightsError(
@@ -188,5 +189,21 @@ def check_rights(admin: AdminClient, process: str, prefix: str) -> None:
         )
 
 
-def _folded(operation: str) -> str:
-    return operation.replace("_", "").lower()
+def _of_topic(admin: AdminClient, name: str) -> list[str]:
+    asked = TopicCollection([name])
+    found = admin.describe_topics(asked, include_authorized_operations=True, request_timeout=ANSWER_S)
+    return _said(found[name].result().authorized_operations)
+
+
+def _of_group(admin: AdminClient, name: str) -> list[str]:
+    found = admin.describe_consumer_groups([name], include_authorized_operations=True, request_timeout=ANSWER_S)
+    return _said(found[name].result().authorized_operations)
+
+
+def _said(operations: Iterable[AclOperation] | None) -> list[str]:
+    """DESCRIBE_CONFIGS → describeconfigs"""
+    return [operation.name.replace("_", "").lower() for operation in operations or ()]
+
+
+_ASKED: Final = {"topic": _of_topic, "group": _of_group}
+"""How it is found out what this user may do with one of them."""

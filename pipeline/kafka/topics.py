@@ -47,6 +47,9 @@ _UNSETTLED: Final = {  # the broker asked does not know the topic yet, or a part
     KafkaError.UNKNOWN_TOPIC_OR_PART,
     KafkaError.UNKNOWN_LEADER_EPOCH,
     KafkaError.FENCED_LEADER_EPOCH,
+    KafkaError.COORDINATOR_NOT_AVAILABLE,
+    KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
+    KafkaError.NOT_COORDINATOR,
     KafkaError.OFFSET_NOT_AVAILABLE,  # a new leader that does not know yet how far its followers are
     KafkaError._NOENT,  # the client's own words for a partition without a leader, and for one it does not know yet
     KafkaError._UNKNOWN_PARTITION,

@@ -16,7 +16,7 @@ from pipeline.contracts import limits
 from pipeline.contracts.schemas import documents, text
 from pipeline.contracts.versions import HMX_VERSION, SUPPORTED
 from pipeline.kafka.rights import check_rights
-from pipeline.kafka.topics import TopicsError, connect
+from pipeline.kafka.topics import TopicsError
 from pipeline.kafka.unread import Unread
 from pipeline.observe.freshness import verdict
 from pipeline.retrieval.completeness import Completeness
@@ -87,7 +87,7 @@ class MemoryCheck:
         settings = self._settings
         try:
             if self._unread is None:
-                check_rights(connect(settings.require_kafka()), "service", settings.topic_prefix)
+                check_rights(settings.require_kafka(), "service", settings.topic_prefix)
                 self._unread = Unread(settings.require_kafka(), settings.topic_prefix, MEMORY_ANSWER_S)
             at = self._store.positions()
             positions = {place: at.get("{}/{}".format(*place), 0) for place in self._unread.places(MATERIALISED)}

@@ -7,6 +7,7 @@ some may stand in the log then, and sending all again is safe: the stage recogni
 import asyncio
 import threading
 from collections.abc import Sequence
+from contextlib import suppress
 from functools import partial
 from typing import Final, NamedTuple
 
@@ -132,4 +133,5 @@ class EventLog:
 
     def _poll(self) -> None:
         while not self._stop.is_set():
-            self._producer.poll(POLL_S)
+            with suppress(KafkaException):  # a fatal error: whoever appends next is told, and the producer replaced
+                self._producer.poll(POLL_S)

@@ -547,6 +547,8 @@ def _found(consumer: Consumer, prefix: str) -> dict[tuple[str, int], _Found]:
     messages = [] if first is None else [first, *consumer.consume(POLL_RECORDS, 0)]
     by_place: dict[Any, list[Message]] = defaultdict(list)
     for message in messages:
+        if (error := message.error()) is not None and message.topic() is None:  # of the client, and no partition's
+            raise KafkaException(error)
         by_place[message.topic(), message.partition()].append(message)
     places: dict[tuple[str, int], _Found] = {}
     for (name, partition), some in by_place.items():

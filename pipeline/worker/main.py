@@ -56,7 +56,7 @@ def _wait_for_topics(settings: Settings) -> Cluster:
     attempt, known_by = 0, time.monotonic() + KNOWN_S
     while True:
         try:
-            check_rights(admin, "worker", settings.topic_prefix)
+            check_rights(settings.require_kafka(), "worker", settings.topic_prefix)
             check_events_topic(admin, prefix=settings.topic_prefix)
             return Cluster(settings.require_kafka())
         except MissingTopicError:

@@ -5,12 +5,20 @@ The broker has a listener for each way in. `admin` reaches the plain one, whose 
 
 from __future__ import annotations
 
+import base64
+import json
+import socket
+import socketserver
+import ssl
 import subprocess
+import threading
 import time
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from urllib.parse import parse_qs
 
 from confluent_kafka.admin import (
     AclBinding,
@@ -175,6 +183,76 @@ def _fragment(text: str, made: Certificates, ports: dict[str, int]) -> str:
             'unsecuredLoginStringClaim_sub="broker";',
         }
     return "".join(f"{name}={value}\n" for name, value in settings.items())
+
+
+class Tokens(ThreadingHTTPServer):
+    """A token endpoint for client credentials. Its tokens are not signed; the broker here takes such."""
+
+    def __init__(self, secret: str) -> None:
+        self.secret, self.asked = secret, 0
+        super().__init__(("127.0.0.1", 0), _TokenHandler)
+        threading.Thread(target=self.serve_forever, daemon=True).start()
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.server_port}/token"
+
+
+class _TokenHandler(BaseHTTPRequestHandler):
+    server: Tokens
+
+    def do_POST(self) -> None:
+        form = parse_qs(self.rfile.read(int(self.headers["Content-Length"])).decode())
+        scheme, _, login = self.headers.get("Authorization", "").partition(" ")
+        user, _, secret = base64.b64decode(login).decode().partition(":")
+        given = scheme == "Basic" and secret == self.server.secret and form["grant_type"] == ["client_credentials"]
+        self.server.asked += 1
+        now = int(time.time())
+        claims = {"sub": user, "iat": now, "exp": now + 300, "scope": form.get("scope", [""])[0]}
+        parts = [base64.urlsafe_b64encode(json.dumps(part).encode()).rstrip(b"=") for part in ({"alg": "none"}, claims)]
+        body = {"access_token": b".".join((*parts, b"")).decode(), "token_type": "Bearer", "expires_in": 300}
+        answer = json.dumps(body if given else {"error": "invalid_client"}).encode()
+        self.send_response(200 if given else 401)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(answer)))
+        self.end_headers()
+        self.wfile.write(answer)
+
+    def log_message(self, *_: object) -> None:
+        """Nothing."""
+
+
+class TlsFront(socketserver.ThreadingTCPServer):
+    """Speaks TLS and passes what it hears on: the carried Valkey is built without TLS."""
+
+    daemon_threads = allow_reuse_address = True
+
+    def __init__(self, made: Certificates, port: int) -> None:
+        self.context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+        self.context.load_cert_chain(made.path("server.pem"), made.path("server.key"))
+        self.behind = port
+        super().__init__(("127.0.0.1", 0), _TlsHandler)
+        threading.Thread(target=self.serve_forever, daemon=True).start()
+
+
+class _TlsHandler(socketserver.BaseRequestHandler):
+    server: TlsFront
+
+    def handle(self) -> None:
+        with (
+            suppress(OSError),
+            self.server.context.wrap_socket(self.request, server_side=True) as outside,
+            socket.create_connection(("127.0.0.1", self.server.behind)) as inside,
+        ):
+            threading.Thread(target=_pass_on, args=(inside, outside), daemon=True).start()
+            _pass_on(outside, inside)
+
+
+def _pass_on(source: socket.socket, target: socket.socket) -> None:
+    with suppress(OSError):
+        while data := source.recv(65536):
+            target.sendall(data)
+        target.shutdown(socket.SHUT_RDWR)
 
 
 @contextmanager
