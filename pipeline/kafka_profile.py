@@ -227,7 +227,7 @@ def _checked(found: Properties) -> Properties:
     if protocol not in PROTOCOLS:
         raise ProfileError(f"security.protocol={protocol}: write {', '.join(PROTOCOLS[:-1])} or {PROTOCOLS[-1]}")
     found = {**found, "security.protocol": protocol} if "security.protocol" in found else found
-    for family, needs in (("sasl.", "SASL_SSL"), ("ssl.", "SSL")):
+    for family, needs in (("sasl.", "SASL_SSL"), ("ssl.", "SASL_SSL" if protocol.startswith("SASL") else "SSL")):
         used = next((name for name in secured if name.startswith(family)), None)
         if used and family[:-1].upper() not in protocol.split("_"):
             raise ProfileError(

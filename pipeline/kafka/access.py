@@ -52,7 +52,10 @@ def refusal() -> str:
     told = re.sub(r"^\S+://\S+: | \(after .*?\)| \(install ca-certificates package\)", "", error.str())
     if error.code() == KafkaError._AUTHENTICATION:
         return f"Kafka at {kafka} refuses the login: check sasl.username, sasl.password and sasl.mechanism ({told})"
-    return f"no connection to Kafka at {kafka}: check security.protocol, ssl.ca.location, ssl.certificate.location and the host name ({told})"
+    return (
+        f"no TLS connection to Kafka at {kafka}: check security.protocol, ssl.ca.location, the host name and, where the"
+        f" cluster wants one, the client's certificate ({told})"
+    )
 
 
 def denied(error: KafkaError, what: str = "") -> str:

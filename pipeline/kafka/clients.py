@@ -23,9 +23,9 @@ from confluent_kafka.admin import AdminClient, OffsetSpec
 
 from pipeline.contracts.headers import Headers
 from pipeline.contracts.limits import OUTPUT_BYTES
-from pipeline.kafka.access import as_profile, client_config
+from pipeline.kafka.access import as_profile, client_config, refusal
 from pipeline.kafka.rights import check_rights
-from pipeline.kafka.topics import settled, unreachable
+from pipeline.kafka.topics import KafkaUnreachableError, settled
 from pipeline.kafka_profile import KafkaProfile
 
 LOG: Final = logging.getLogger("hmx.kafka")
@@ -144,7 +144,7 @@ def _answer(ask: Any) -> Any:
     except KafkaException as error:
         reason: KafkaError = error.args[0]
         if reason.code() in (KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN, KafkaError._TIMED_OUT):
-            raise unreachable(reason) from error
+            raise KafkaUnreachableError(refusal() or f"Kafka does not answer: {reason.str()}") from error
         raise
 
 

@@ -20,8 +20,8 @@ def existing_topics(settings: Settings, *names: str) -> dict[str, int]:
         if refusal():
             raise
         raise KafkaUnreachableError(
-            f"Kafka does not answer at {address}: start one with `hmx up`, or check HMX_KAFKA_BOOTSTRAP, and HMX_KAFKA_CONFIG"
-            f" where the cluster is secured ({error})"
+            f"Kafka does not answer at {address}: start one with `hmx up`, or check HMX_KAFKA_BOOTSTRAP, and"
+            f" HMX_KAFKA_CONFIG where the cluster is secured ({error})"
         ) from error
     for topic in full:
         if topic not in found:

@@ -305,12 +305,7 @@ def _results(futures: Mapping[K, "Future[V]"]) -> dict[K, V]:
 def explained(error: KafkaException) -> TopicsError:
     cause: KafkaError = error.args[0]
     if cause.code() in _SILENCE:
-        return unreachable(cause)
+        return KafkaUnreachableError(refusal() or cause.str())
     if cause.code() in _UNSETTLED:
         return KafkaRefusedError(f"no leader answers for a partition: {cause.str()}")
     return KafkaRefusedError(denied(cause) or f"Kafka refuses: {cause.str()}")
-
-
-def unreachable(cause: KafkaError) -> KafkaUnreachableError:
-    """It may answer, and let nobody in."""
-    return KafkaUnreachableError(refusal() or f"Kafka does not answer: {cause.str()}")

@@ -36,6 +36,7 @@ from tests.support.secured import PLAIN_PASSWORD, SecuredKafka, TlsFront, Tokens
 PASSWORD = "scram-Zq7Xw2Lk9"
 NEW_PASSWORD = "scram-Pm4Rt8Vb1"
 WAIT_S = 90.0
+REDIS_RIGHTS = "+@all -@dangerous +info +config|get"
 RUNNING = ("worker", "materialiser", "service")
 
 
@@ -109,8 +110,15 @@ def session(name: str) -> list[dict[str, Any]]:
 # the rights
 
 
-def test_the_rights_that_acls_prints_are_enough(secured: SecuredKafka, pipeline: Pipeline, tmp_path: Path) -> None:
-    settings, lines = pipeline.settings, tmp_path / "sessions.ndjson"
+def test_the_rights_that_acls_prints_are_enough(
+    secured: SecuredKafka, pipeline: Pipeline, redis_of: Callable[[str], str], tmp_path: Path
+) -> None:
+    """Redis is behind TLS too, and its user may touch the pipeline's keys only."""
+    url = redis_of(f"~{pipeline.settings.topic_prefix}hmx:* {REDIS_RIGHTS}")
+    settings = replace(
+        pipeline.settings, redis_url=url, redis_password=PASSWORD, redis_ca=secured.certificates.path("ca.pem")
+    )
+    pipeline.settings, lines = settings, tmp_path / "sessions.ndjson"
     lines.write_text("".join(json.dumps(one) + "\n" for n in range(4) for one in session(f"s-{n}")) + "no event\n")
     start(pipeline, secured, *RUNNING)
     published = hmx(as_user(settings, secured, "publisher"), "publish", str(lines))
@@ -249,7 +257,7 @@ def test_who_is_not_let_in_is_told_why_and_no_secret(secured: SecuredKafka) -> N
         (address.replace("localhost", "127.0.0.1"), right, "and the host name"),
         (plain, right, "PLAINTEXT broker listener"),
         (secured.address("SSL"), only_tls, "certificate required"),
-        (address, {}, "Kafka does not answer"),
+        (address, {}, "Failed to get metadata"),
     ):
         kafka = KafkaProfile.of(place, properties)
         with pytest.raises(KafkaUnreachableError) as raised:
@@ -292,29 +300,42 @@ def test_processes_go_on_with_a_password_that_was_replaced(
 # Redis
 
 
-def test_redis_behind_tls_wants_its_authority_user_and_password(secured: SecuredKafka, redis_url: str) -> None:
-    plain, made = connect_redis(redis_url), secured.certificates
-    plain.execute_command("ACL", "SETUSER", "secured", "on", f">{PASSWORD}", "~secured-*", "+@all")
-    front = TlsFront(made, int(redis_url.rpartition(":")[2].partition("/")[0]))
-    url = f"rediss://secured@localhost:{front.server_address[1]}/0"
-    try:
-        client = connect_redis(url, PASSWORD, made.path("ca.pem"))
-        assert client.set("secured-1", b"kept")
-        for ca, password, says in (
-            (made.path("other-ca.pem"), PASSWORD, "CERTIFICATE_VERIFY_FAILED"),
-            (made.path("ca.pem"), "wrong-Kj3", "it wants another user or password"),
-        ):
-            with pytest.raises(StoreUnavailableError, match=says) as raised, reachable():
-                connect_redis(url, password, ca).ping()
-            assert PASSWORD not in str(raised.value)
-            assert "wrong-Kj3" not in str(raised.value)
-        with pytest.raises(StoreUnavailableError, match="CERTIFICATE_VERIFY_FAILED"), reachable():
-            connect_redis(url.replace("localhost", "127.0.0.1"), PASSWORD, made.path("ca.pem")).ping()
-    finally:
-        front.shutdown()
-        front.server_close()
-        plain.execute_command("ACL", "DELUSER", "secured")
-        plain.delete("secured-1")
+@pytest.fixture
+def redis_of(secured: SecuredKafka, redis_url: str) -> Iterator[Callable[[str], str]]:
+    """A way in over TLS, for a user with these rights."""
+    plain = connect_redis(redis_url)
+    front = TlsFront(secured.certificates, int(redis_url.rpartition(":")[2].partition("/")[0]))
+
+    def made(granted: str) -> str:
+        plain.execute_command("ACL", "SETUSER", "secured", "reset", "on", f">{PASSWORD}", *granted.split())
+        return f"rediss://secured@localhost:{front.server_address[1]}/0"
+
+    yield made
+    front.shutdown()
+    front.server_close()
+    plain.execute_command("ACL", "DELUSER", "secured")
+    plain.close()
+
+
+def test_redis_behind_tls_wants_its_authority_user_and_password(
+    secured: SecuredKafka, redis_of: Callable[[str], str]
+) -> None:
+    url, made = redis_of("~secured-* +@all"), secured.certificates
+    client = connect_redis(url, PASSWORD, made.path("ca.pem"))
+    assert client.set("secured-1", b"kept")
+    assert client.delete("secured-1")
+    client.close()
+    for place, ca, password, says in (
+        (url, "other-ca.pem", PASSWORD, "CERTIFICATE_VERIFY_FAILED"),
+        (url.replace("localhost", "127.0.0.1"), "ca.pem", PASSWORD, "CERTIFICATE_VERIFY_FAILED"),
+        (url, "ca.pem", "wrong-Kj3", "it wants another user or password"),
+    ):
+        client = connect_redis(place, password, made.path(ca))
+        with pytest.raises(StoreUnavailableError, match=says) as raised, reachable():
+            client.ping()
+        assert PASSWORD not in str(raised.value)
+        assert "wrong-Kj3" not in str(raised.value)
+        client.close()
 
 
 def test_the_service_speaks_https(secured: SecuredKafka, pipeline: Pipeline) -> None:
