@@ -300,12 +300,14 @@ class Transactions:
     def _after(self, error: KafkaException) -> Exception:
         reason: KafkaError = error.args[0]
         where = f"{self._source}/{self._partition}: {reason.str()}"
-        self._producer.poll(0)  # a failure that has been answered explains why any later call is out of order
-        first = self._failure or reason
-        if refused := denied(first, f"a topic that {self._stage.name} writes") or denied(reason):
+        if refused := denied(reason):
             return RefusalError(refused)
         if reason.fatal() or reason.code() in FENCED:
             return FencedError(where)
+        self._producer.poll(0)  # a failure that has been answered explains why any later call is out of order
+        first = self._failure or reason
+        if refused := denied(first, f"a topic that {self._stage.name} writes"):
+            return RefusalError(refused)
         if first.code() in UNSENDABLE:
             self.abort()
             return UnsendableError(f"{self._source}/{self._partition}", first, self._refused)

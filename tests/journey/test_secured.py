@@ -58,19 +58,8 @@ def settings(secured: SecuredKafka, redis_url: str) -> Settings:
     return made
 
 
-def as_user(settings: Settings, kafka: SecuredKafka, user: str, password: str = PASSWORD) -> Settings:
-    properties = scram(kafka, user, password)
-    return replace(settings, kafka_bootstrap=kafka.address("SASL_SSL"), kafka_properties=tuple(properties.items()))
-
-
-def scram(kafka: SecuredKafka, user: str, password: str) -> dict[str, str]:
-    return {
-        "security.protocol": "SASL_SSL",
-        "sasl.mechanism": "SCRAM-SHA-512",
-        "sasl.username": user,
-        "sasl.password": password,
-        "ssl.ca.location": kafka.certificates.path("ca.pem"),
-    }
+def as_user(settings: Settings, kafka: SecuredKafka, user: str) -> Settings:
+    return kafka.as_user(settings, user, PASSWORD)
 
 
 def start(pipeline: Pipeline, kafka: SecuredKafka, *names: str, ready: bool = True) -> None:
@@ -248,7 +237,7 @@ def test_each_way_in_is_the_same_for_both_clients(secured: SecuredKafka, setting
 
 
 def test_who_is_not_let_in_is_told_why_and_no_secret(secured: SecuredKafka) -> None:
-    right, made = scram(secured, "worker", PASSWORD), secured.certificates
+    right, made = secured.scram("worker", PASSWORD), secured.certificates
     address, plain = secured.address("SASL_SSL"), secured.brokers.bootstrap
     only_tls = {"security.protocol": "SSL", "ssl.ca.location": made.path("ca.pem")}
     for place, properties, says in (
@@ -279,7 +268,7 @@ def test_processes_go_on_with_a_password_that_was_replaced(
     for process in ("worker", "materialiser"):
         secured.allow("rotated", rights(process, pipeline.settings.topic_prefix))
     secret.write_text(PASSWORD + "\n")
-    lines = scram(secured, "rotated", f"${{file:{secret}}}") | {"bootstrap.servers": secured.address("SASL_SSL")}
+    lines = secured.scram("rotated", f"${{file:{secret}}}") | {"bootstrap.servers": secured.address("SASL_SSL")}
     file.write_text("".join(f"{name}={value}\n" for name, value in lines.items()))
     names = ("worker", "materialiser")
     for name in names:
@@ -356,3 +345,17 @@ def test_the_service_speaks_https(secured: SecuredKafka, pipeline: Pipeline) -> 
                 return False
 
         await_true(answers)
+
+
+def test_a_right_that_is_taken_from_a_running_worker_is_named(
+    secured: SecuredKafka, pipeline: Pipeline, tmp_path: Path
+) -> None:
+    settings, lines = pipeline.settings, tmp_path / "sessions.ndjson"
+    lines.write_text("".join(json.dumps(one) + "\n" for one in session("s")))
+    start(pipeline, secured, "worker")
+    taken = [one for one in rights("worker", settings.topic_prefix) if one.name.endswith(EPISODES)]
+    secured.forbid("worker", taken)
+    assert hmx(as_user(settings, secured, "publisher"), "publish", str(lines)).returncode == 0
+    await_true(lambda: pipeline.processes["worker"].poll() is not None)
+    assert pipeline.processes["worker"].returncode == 5
+    assert "Kafka grants too few rights on a topic that sessions writes" in pipeline.log("worker")

@@ -15,7 +15,7 @@ import threading
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from urllib.parse import parse_qs
@@ -38,6 +38,7 @@ from pipeline.kafka.topics import connect
 from pipeline.local.kafka import Kafka, kafka
 from pipeline.local.ports import free_ports
 from pipeline.local.supervisor import Supervisor
+from pipeline.settings import Settings
 
 ANSWER_S = 20.0
 WAYS = ("SASL_SSL", "SSL", "SASL_PLAINTEXT")
@@ -86,14 +87,28 @@ _NEW_KEY = ("-newkey", "rsa:2048", "-nodes")
 class SecuredKafka:
     brokers: Kafka
     certificates: Certificates
-    ports: dict[str, int]
+    ports: list[dict[str, int]]
+    """Of each broker, by way in."""
 
     @property
     def admin(self) -> AdminClient:
         return connect(self.brokers.bootstrap)
 
     def address(self, way: str) -> str:
-        return f"localhost:{self.ports[way]}"
+        return ",".join(f"localhost:{ports[way]}" for ports in self.ports)
+
+    def scram(self, user: str, password: str) -> dict[str, str]:
+        return {
+            "security.protocol": "SASL_SSL",
+            "sasl.mechanism": "SCRAM-SHA-512",
+            "sasl.username": user,
+            "sasl.password": password,
+            "ssl.ca.location": self.certificates.path("ca.pem"),
+        }
+
+    def as_user(self, settings: Settings, user: str, password: str) -> Settings:
+        properties = tuple(self.scram(user, password).items())
+        return replace(settings, kafka_bootstrap=self.address("SASL_SSL"), kafka_properties=properties)
 
     def set_password(self, user: str, password: str, mechanism: str = "SCRAM-SHA-512") -> None:
         kind = ScramMechanism.SCRAM_SHA_512 if mechanism == "SCRAM-SHA-512" else ScramMechanism.SCRAM_SHA_256
@@ -152,7 +167,7 @@ def secured(folder: Path, nodes: int = 1) -> SecuredKafka:
         ours = dict(zip(WAYS, free_ports(len(WAYS)), strict=True))
         file.write_text(text + _fragment(text, made, ours))
         ways.append(ours)
-    return SecuredKafka(brokers, made, ways[0])
+    return SecuredKafka(brokers, made, ways)
 
 
 def _fragment(text: str, made: Certificates, ports: dict[str, int]) -> str:
