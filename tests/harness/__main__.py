@@ -1,4 +1,6 @@
-"""`make crash` (SEED=n EVENTS=n FAULTS=n, KINDS=regular expression, SECURED=1: with TLS, logins and rights): a run with its progress, then a table.
+"""`make crash` (SEED=n EVENTS=n FAULTS=n, KINDS=regular expression): a run with its progress, then a table.
+
+SECURED=1: on a Kafka with TLS, where each process logs in and has its own rights only.
 
 Exit code: 0 nothing lost, doubled or differing; 1 something is, or does not come back.
 """
