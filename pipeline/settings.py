@@ -1,13 +1,23 @@
-"""Every setting, read once from the environment (`HMX_…`), else from the local stack that runs here, else a default."""
+"""Every setting, read once from the environment (`HMX_…`), else from the local stack that runs here, else a default.
 
+A secret may stand in a file: `HMX_…_FILE` names it. No secret is part of a setting's repr.
+"""
+
+import hashlib
 import json
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Final, Self
+from urllib.parse import urlsplit
 
 from pipeline.contracts import limits
+from pipeline.kafka_profile import KafkaProfile, ProfileError, from_environment, load_properties
+from pipeline.topology import GROUP
+
+SECRET: Final[Any] = {"secret": True}
+"""Never shown, and `_FILE` may be put behind the variable's name."""
 
 
 class SettingsError(Exception):
@@ -22,13 +32,21 @@ class Settings:
     """Folder of the local stack."""
     kafka_bootstrap: str = ""
     """host:port[,host:port…]"""
-    redis_url: str = ""
-    """redis://host:port/database"""
+    kafka_config: str = ""
+    """File of the properties that Kafka clients need on a secured cluster, in Java's form: docs/how-to/secure.md"""
+    kafka_properties: tuple[tuple[str, str], ...] = field(default=(), repr=False, metadata={"variable": "HMX_KAFKA_…"})
+    """A single one of these properties, on top of the file: HMX_KAFKA_SASL_PASSWORD is sasl.password."""
+    redis_url: str = field(default="", repr=False, metadata=SECRET)
+    """redis://host:port/database; rediss:// with TLS; redis+sentinel://host:port,host:port/name/database"""
+    redis_password: str = field(default="", repr=False, metadata=SECRET)
+    """Redis' password, where the URL has none."""
+    redis_ca: str = ""
+    """File of the certificates, as PEM, that sign the one of a Redis with TLS; else those that the system trusts."""
     service_url: str = ""
     """Where the service answers, for whoever asks."""
     topic_prefix: str = ""
     """Put before every topic name, group and transactional id: several pipelines on one cluster."""
-    control_key: str = ""
+    control_key: str = field(default="", repr=False, metadata=SECRET)
     """Authenticates ticks, barriers and operators' decisions; the same for every process of a deployment."""
     ordering: str = "eager"
     """eager: only what stands behind a gap waits; strict: everything waits the window, ties come out by timestamp."""
@@ -47,6 +65,10 @@ class Settings:
     and the host of HMX_SERVICE_URL. Pages of these hosts may ask it too."""
     service_port: int = 8080
     """The service's; HTTP with OpenAPI at /docs."""
+    tls_certificate: str = ""
+    """File of the service's certificate and its chain, as PEM: with one the service speaks HTTPS."""
+    tls_key: str = ""
+    """File of the certificate's key, as PEM without a passphrase."""
     api_keys: str = ""
     """File of the keys that open `/v1`, as `hmx keys` writes it; without one anybody is whoever they say."""
     rate_limit: int = 60_000
@@ -73,6 +95,9 @@ class Settings:
             raise SettingsError(f"HMX_ORDERING={self.ordering!r}: eager or strict")
         if self.log not in ("auto", "json", "text"):
             raise SettingsError(f"HMX_LOG={self.log!r}: auto, json or text")
+        if bool(self.tls_certificate) != bool(self.tls_key):
+            lacking = "HMX_TLS_KEY" if self.tls_certificate else "HMX_TLS_CERTIFICATE"
+            raise SettingsError(f"{lacking} is not set: HTTPS needs both, the certificate and its key")
 
     @classmethod
     def load(cls, environ: Mapping[str, str] | None = None) -> Self:
@@ -80,26 +105,43 @@ class Settings:
         environ = os.environ if environ is None else environ
         state = Path(environ.get("HMX_STATE", ".hmx"))
         values: dict[str, Any] = {**_running_stack(state), "state": state}
-        for field in fields(cls):
-            name = f"HMX_{field.name.upper()}"
-            text = environ.get(name)
-            if text is None or field.name == "state":
+        for each in fields(cls):
+            text = _text_of(f"HMX_{each.name.upper()}", environ, secret=each.metadata == SECRET)
+            if text is None or each.name in ("state", "kafka_properties"):
                 continue
             try:
-                values[field.name] = int(text) if field.type is int else text
+                values[each.name] = int(text) if each.type is int else text
             except ValueError:
-                raise SettingsError(f"{name}={text!r} is no number") from None
-        return cls(**values)
+                raise SettingsError(f"HMX_{each.name.upper()}={text!r} is no number") from None
+        try:
+            properties = load_properties(values.get("kafka_config", ""), dict(from_environment(environ)), environ)
+        except ProfileError as error:
+            raise SettingsError(str(error)) from None
+        if "HMX_KAFKA_BOOTSTRAP" not in environ and "bootstrap.servers" in properties:
+            values["kafka_bootstrap"] = properties["bootstrap.servers"]
+        return cls(**values, kafka_properties=tuple(properties.items()))
 
-    def require_kafka(self) -> str:
-        if not self.kafka_bootstrap:
+    def require_kafka(self, bootstrap: str = "") -> KafkaProfile:
+        """At this address, where one is given. Certificates are read anew each time."""
+        address = bootstrap or self.kafka_bootstrap
+        if not address:
             raise SettingsError("no Kafka known: run `hmx up` here, or set HMX_KAFKA_BOOTSTRAP=host:port")
-        return self.kafka_bootstrap
+        try:
+            return KafkaProfile.of(address, dict(self.kafka_properties), self.topic_prefix + GROUP)
+        except ProfileError as error:
+            raise SettingsError(str(error)) from None
 
-    def require_redis(self) -> str:
+    def credentials(self) -> str:
+        """A digest of whatever logs in to Kafka and Redis: another one when a secret or certificate was replaced."""
+        files = [Path(path).read_bytes() for path in (self.redis_ca, self.tls_certificate, self.tls_key) if path]
+        said = (self.require_kafka().digest(), self.redis_url, self.redis_password, self.control_key, files)
+        return hashlib.sha256(repr(said).encode()).hexdigest()
+
+    def require_redis(self) -> tuple[str, str, str]:
+        """URL, password where it has none, file of authorities."""
         if not self.redis_url:
             raise SettingsError("no Redis known: run `hmx up` here, or set HMX_REDIS_URL=redis://host:port")
-        return self.redis_url
+        return self.redis_url, self.redis_password, self.redis_ca
 
     def addresses(self) -> dict[str, str]:
         """Of `processes`, by name. Raises SettingsError."""
@@ -114,6 +156,27 @@ class Settings:
                 "no control key: run `hmx up` here, or set HMX_CONTROL_KEY to one secret for all processes"
             )
         return self.control_key
+
+
+def without_password(url: str) -> str:
+    """Fit to be shown."""
+    parts = urlsplit(url)
+    place = parts.netloc.rpartition("@")[2]
+    login = f"{parts.username or ''}:***@" if parts.password else f"{parts.username}@" if parts.username else ""
+    return f"{parts.scheme}://{login}{place}{parts.path}"
+
+
+def _text_of(name: str, environ: Mapping[str, str], *, secret: bool) -> str | None:
+    """Of a setting, or of the file that holds it."""
+    text, file = environ.get(name), environ.get(f"{name}_FILE") if secret else None
+    if not file:
+        return text
+    if text:
+        raise SettingsError(f"{name} and {name}_FILE are both set: keep one of them")
+    try:
+        return Path(file).read_text(encoding="utf-8").strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise SettingsError(f"{name}_FILE={file}: {getattr(error, 'strerror', 'is no text')}") from None
 
 
 def _running_stack(state: Path) -> dict[str, Any]:

@@ -31,6 +31,10 @@ class Stage:
     dead_letters: str
     outputs: tuple[str, ...]
 
+    def transactional_id(self, prefix: str, partition: int | str) -> str:
+        """Whoever fences last with it owns the partition."""
+        return f"{prefix}hmx-{self.name}-{partition}"
+
 
 SESSIONS: Final = Stage("sessions", EVENTS, SESSION_STATE, EVENTS_DLQ, (EPISODES, EVIDENCE))
 PATTERNS: Final = Stage("patterns", EVIDENCE, PATTERN_STATE, EVIDENCE_DLQ, (ARTIFACTS, KNOWLEDGE))
@@ -38,3 +42,14 @@ STAGES: Final = (SESSIONS, PATTERNS)
 
 MATERIALISED: Final = (EPISODES, EVIDENCE, ARTIFACTS, KNOWLEDGE)
 """What the materialiser reads into Redis."""
+FOLLOWED: Final = (EPISODES, ARTIFACTS)
+"""What the service's streams pass on."""
+GROUP: Final = "hmx"
+"""The consumer group, behind the installation's prefix: workers join it; the other readers only name it, as the client
+wants a name also where partitions are assigned by hand."""
+LETTERS_ID: Final = "hmx-dlq-replay"
+"""The transactional id of whoever sends dead letters back, behind the prefix."""
+OURS: Final = "hmx."
+"""How every topic's name begins, behind the prefix."""
+SHADOWS: Final = "replay-"
+"""How the prefix of a replay's own topics begins, behind the installation's."""

@@ -95,7 +95,7 @@ class Log:
 
     def rows(self, topic: str, partition: int, marks: Watermarks) -> Iterator[Row]:
         """Committed records between the watermarks."""
-        for message in read_partition(self._cluster.bootstrap, self._prefix + topic, partition, marks, **SMALL_QUEUES):
+        for message in read_partition(self._cluster.kafka, self._prefix + topic, partition, marks, **SMALL_QUEUES):
             yield row_of(message)
 
     def events(self, partition: int, marks: Watermarks, position: int) -> Iterator[Row]:

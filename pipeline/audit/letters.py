@@ -33,7 +33,7 @@ from pipeline.kafka.reach import existing_topics
 from pipeline.kafka.transaction import COMMIT_S, FENCE_S, FENCED, send
 from pipeline.settings import Settings
 from pipeline.stages.fold import Output
-from pipeline.topology import EVENTS, EVENTS_DLQ
+from pipeline.topology import EVENTS, EVENTS_DLQ, LETTERS_ID
 
 SAMPLE: Final = 5
 """Letters of each fate that are shown."""
@@ -122,7 +122,7 @@ def send_back(settings: Settings, asked: Asked, *, apply: bool, on_progress: Pro
 
 def _letters(cluster: Cluster, name: str, ends: Ends, asked: Asked) -> Generator[Row, None, None]:
     for partition, marks in ends.items():
-        for message in read_partition(cluster.bootstrap, name, partition, marks):
+        for message in read_partition(cluster.kafka, name, partition, marks):
             row = row_of(message)
             if asked.selects(row):
                 yield row
@@ -140,7 +140,7 @@ def _first(cluster: Cluster, name: str, ends: Ends, asked: Asked) -> int | None:
 def _before(cluster: Cluster, prefix: str, partitions: int, since_ms: int) -> set[Place]:
     """The letters that stand in the events topic already."""
     name, sources = prefix + EVENTS, Sources(cluster, prefix)
-    consumer = Consumer(consumer_config(cluster.bootstrap))
+    consumer = Consumer(consumer_config(cluster.kafka))
     with closing(consumer):
         asked = [TopicPartition(name, partition, since_ms) for partition in range(partitions)]
         starts = consumer.offsets_for_times(asked, timeout=ANSWER_S)
@@ -164,7 +164,7 @@ class _Sender:
         self._failed = failed
         self._held: list[Output] = []
         self._bytes = 0
-        name = {"transactional.id": f"{settings.topic_prefix}hmx-dlq-replay", "transaction.timeout.ms": TRANSACTION_MS}
+        name = {"transactional.id": settings.topic_prefix + LETTERS_ID, "transaction.timeout.ms": TRANSACTION_MS}
         self._producer = Producer(producer_config(settings.require_kafka(), **name))
         self._producer.init_transactions(FENCE_S)
 

@@ -19,7 +19,7 @@ from pipeline.kafka.clients import Cluster
 from pipeline.kafka.folds import fold_factories
 from pipeline.kafka.reach import existing_topics
 from pipeline.settings import Settings
-from pipeline.topology import EVENTS, PATTERN_STATE, SESSION_STATE
+from pipeline.topology import EVENTS, PATTERN_STATE, SESSION_STATE, SHADOWS
 
 
 def replay(
@@ -27,7 +27,7 @@ def replay(
 ) -> Replayed:
     """Shadow topics are deleted at the end, whatever happens, unless they are to be kept."""
     partitions = existing_topics(settings, EVENTS, *OF_SESSIONS, *OF_PATTERNS, SESSION_STATE, PATTERN_STATE)
-    prefix = f"{settings.topic_prefix}replay-{uuid.uuid4().hex[:8]}."
+    prefix = f"{settings.topic_prefix}{SHADOWS}{uuid.uuid4().hex[:8]}."
     of_both = {topic: partitions[topic] for topic in (*OF_SESSIONS, *OF_PATTERNS)}
     of_patterns = {topic: partitions[topic] for topic in OF_PATTERNS}
     with closing(Cluster(settings.require_kafka())) as cluster:

@@ -55,7 +55,7 @@ class Rebuild:
         self.evidence = 0
 
     def rows(self, name: str, partition: int, marks: Watermarks, **settings: Any) -> Iterator[Row]:
-        return map(row_of, read_partition(self._cluster.bootstrap, name, partition, marks, **settings))
+        return map(row_of, read_partition(self._cluster.kafka, name, partition, marks, **settings))
 
     def marks(self, name: str, partition: int) -> Watermarks:
         return self._cluster.watermarks(name, partition)

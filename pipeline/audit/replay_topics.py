@@ -16,6 +16,7 @@ from pipeline.kafka.clients import Cluster, Watermarks, plain_producer, produce
 from pipeline.kafka.plan import ClusterState, TopicSpec, plan
 from pipeline.kafka.positions import stored_positions
 from pipeline.kafka.topics import UnfitTopicError, apply, connect, load_topics, read_cluster
+from pipeline.kafka_profile import KafkaProfile
 from pipeline.settings import Settings
 from pipeline.stages.executor import Position
 from pipeline.stages.fold import Output
@@ -103,11 +104,9 @@ def _position(stored: Position | None) -> int:
 class Shadow:
     """Topics beside the pipeline's, with the same partitions; `prefix` goes before their names."""
 
-    def __init__(self, bootstrap: str, prefix: str) -> None:
+    def __init__(self, kafka: KafkaProfile, prefix: str) -> None:
         self.prefix = prefix
-        self._producer: Producer = plain_producer(
-            bootstrap, **{"linger.ms": 20, "queue.buffering.max.kbytes": QUEUED_KB}
-        )
+        self._producer: Producer = plain_producer(kafka, **{"linger.ms": 20, "queue.buffering.max.kbytes": QUEUED_KB})
         self._failures: list[str] = []
 
     def write(self, outputs: Iterable[Output]) -> None:

@@ -40,11 +40,11 @@ class Sources:
         if (dead_letters, partition) not in self._told:
             name = self._prefix + dead_letters
             ends = self._cluster.watermarks(name, partition)
-            letters = map(row_of, read_partition(self._cluster.bootstrap, name, partition, ends, **settings))
+            letters = map(row_of, read_partition(self._cluster.kafka, name, partition, ends, **settings))
             self._told[dead_letters, partition] = told_unreadable(letters)
         told = {n: at for n, at in self._told[dead_letters, partition].items() if marks.low <= n < marks.high}
         name = self._prefix + topic
-        messages = read_partition(self._cluster.bootstrap, name, partition, marks, unreadable=told, **settings)
+        messages = read_partition(self._cluster.kafka, name, partition, marks, unreadable=told, **settings)
         return as_read(map(row_of, messages), partition, told)
 
 

@@ -224,7 +224,7 @@ class PublishedOutputs:
         watch = watched(on_progress, "reading outputs", sum(high - low for low, high in ahead.values() if high > low))
         for place, (low, high) in ahead.items():
             name = self._prefix + place[0]
-            messages = read_partition(self._cluster.bootstrap, name, place[1], Watermarks(low, high))
+            messages = read_partition(self._cluster.kafka, name, place[1], Watermarks(low, high))
             for row in watch(map(row_of, messages)):
                 self._see(place, row)
             self._read[place] = high

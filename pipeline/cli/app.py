@@ -12,6 +12,7 @@ import typer
 from confluent_kafka import KafkaException
 
 from pipeline.cli.console import fail
+from pipeline.kafka.access import denied
 from pipeline.kafka.topics import TopicsError
 from pipeline.settings import SettingsError
 
@@ -19,6 +20,7 @@ MODULES: Final = {
     "stack": ("up", "env", "down"),
     "status": ("status",),
     "run": ("worker", "materialise", "serve"),
+    "acls": ("acls",),
     "validate": ("validate",),
     "publish": ("publish",),
     "wait": ("wait",),
@@ -77,6 +79,6 @@ def main() -> None:
     except (SettingsError, TopicsError, ConnectionError, TimeoutError) as error:
         fail(str(error))
     except KafkaException as error:
-        fail(f"Kafka: {error.args[0].str()}")
+        fail(denied(error.args[0]) or f"Kafka: {error.args[0].str()}")
     except KeyboardInterrupt:
         sys.exit(130)

@@ -64,7 +64,7 @@ def _read(settings: Settings, topic: str, limit: int | None) -> list[Letters]:
 def _rows(cluster: Cluster, name: str, partition: int, limit: int | None) -> Iterator[Row]:
     low, high = cluster.watermarks(name, partition)
     start = low if limit is None else max(low, high - limit)
-    return map(row_of, read_partition(cluster.bootstrap, name, partition, Watermarks(start, high)))
+    return map(row_of, read_partition(cluster.kafka, name, partition, Watermarks(start, high)))
 
 
 def _show(found: list[Letters], show_values: bool, limit: int | None) -> None:

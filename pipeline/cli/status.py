@@ -10,7 +10,7 @@ from pipeline.local import stack as local
 from pipeline.observe.asked import figures
 from pipeline.service import standing
 from pipeline.service.standing import Json
-from pipeline.settings import Settings
+from pipeline.settings import Settings, without_password
 
 NO_STACK: Final = "no stack is up here: start one with `hmx up`"
 OWNER: Final = 18
@@ -26,6 +26,8 @@ def status(as_json: AsJson = False) -> None:
     """
     settings = Settings.load()
     running = local.status(settings.state)
+    if running is not None:
+        running["redis_url"] = without_password(running["redis_url"])
     if running is None and not settings.kafka_bootstrap:
         fail(NO_STACK)
     health = running.get("health", {}) if running is not None else settings.addresses()

@@ -77,7 +77,7 @@ def apply_command(
 def _compare(bootstrap: str | None, allow_shrink: bool) -> tuple[AdminClient, Plan]:
     settings = Settings.load()
     specs = load_topics(prefix=settings.topic_prefix)
-    address = bootstrap or settings.require_kafka()
+    address = settings.require_kafka(bootstrap or "")
     admin = connect(address)
     try:
         cluster = read_cluster(admin, [spec.topic for spec in specs])

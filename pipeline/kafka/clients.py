@@ -23,7 +23,10 @@ from confluent_kafka.admin import AdminClient, OffsetSpec
 
 from pipeline.contracts.headers import Headers
 from pipeline.contracts.limits import OUTPUT_BYTES
+from pipeline.kafka.access import as_profile, client_config, refusal
+from pipeline.kafka.rights import check_rights
 from pipeline.kafka.topics import KafkaUnreachableError, settled
+from pipeline.kafka_profile import KafkaProfile
 
 LOG: Final = logging.getLogger("hmx.kafka")
 Answered = Callable[[KafkaError | None, object], None]
@@ -33,16 +36,14 @@ RECONNECT_MS: Final = 1_000
 """A broker that comes back is found again so soon; the client's own default is ten seconds."""
 AT_A_TIME: Final = 250
 """Records that are taken from the client at once, and then stand in memory."""
-QUIET: Final = 0
-"""The client writes past our logs, twenty lines a second while Kafka is away; what matters reaches us as errors."""
 STUCK_S: Final = 60.0
 """A read without a record or an end for so long has failed: a transaction never ends, or a broker is gone."""
 
 
-def producer_config(bootstrap: str, **settings: Any) -> dict[str, Any]:
+def producer_config(kafka: KafkaProfile, **settings: Any) -> dict[str, Any]:
     """Idempotent, acks=all, Java's partitioner (librdkafka's own would put the same key elsewhere)."""
     return {
-        "bootstrap.servers": bootstrap,
+        **client_config(kafka),
         "enable.idempotence": True,
         "acks": "all",
         "partitioner": "murmur2_random",
@@ -50,16 +51,15 @@ def producer_config(bootstrap: str, **settings: Any) -> dict[str, Any]:
         "compression.type": "lz4",
         "linger.ms": 5,
         "reconnect.backoff.max.ms": RECONNECT_MS,
-        "log_level": QUIET,
         **settings,
     }
 
 
-def consumer_config(bootstrap: str, **settings: Any) -> dict[str, Any]:
+def consumer_config(kafka: KafkaProfile, **settings: Any) -> dict[str, Any]:
     """For assigned partitions only; the group is never joined."""
     return {
-        "bootstrap.servers": bootstrap,
-        "group.id": "hmx-unused",
+        **client_config(kafka),
+        "group.id": as_profile(kafka).group,
         "isolation.level": "read_committed",
         "enable.auto.commit": False,
         "enable.partition.eof": True,
@@ -68,7 +68,6 @@ def consumer_config(bootstrap: str, **settings: Any) -> dict[str, Any]:
         "fetch.queue.backoff.ms": 5,  # with its queue full the client would pause for a second
         "fetch.message.max.bytes": OUTPUT_BYTES + 64 * 1024,
         "reconnect.backoff.max.ms": RECONNECT_MS,
-        "log_level": QUIET,
         **settings,
     }
 
@@ -92,10 +91,14 @@ class Watermarks(NamedTuple):
 class Cluster:
     """Questions to the brokers. One per process: a temporary admin client never resolves its futures."""
 
-    def __init__(self, bootstrap: str) -> None:
-        self.bootstrap = bootstrap
-        self._admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": QUIET})
-        self._reader = Consumer(consumer_config(bootstrap, **{"isolation.level": "read_uncommitted"}))
+    def __init__(self, kafka: KafkaProfile) -> None:
+        self.kafka = as_profile(kafka)
+        self._admin = AdminClient(client_config(kafka))
+        self._reader = Consumer(consumer_config(kafka, **{"isolation.level": "read_uncommitted"}))
+
+    def check_rights(self, process: str, prefix: str) -> None:
+        """Raises MissingRightsError, KafkaUnreachableError."""
+        check_rights(self.kafka, process, prefix)
 
     def topic(self, name: str) -> TopicInfo:
         """Raises KafkaUnreachableError, or KafkaException for a topic that does not exist."""
@@ -141,12 +144,12 @@ def _answer(ask: Any) -> Any:
     except KafkaException as error:
         reason: KafkaError = error.args[0]
         if reason.code() in (KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN, KafkaError._TIMED_OUT):
-            raise KafkaUnreachableError(f"Kafka does not answer: {reason.str()}") from error
+            raise KafkaUnreachableError(refusal() or f"Kafka does not answer: {reason.str()}") from error
         raise
 
 
 def read_partition(
-    bootstrap: str,
+    kafka: KafkaProfile,
     topic: str,
     partition: int,
     marks: Watermarks,
@@ -165,7 +168,7 @@ def read_partition(
     if marks.low >= marks.high:
         return
     reading = {"isolation.level": isolation, "queued.min.messages": 100_000, **settings}
-    consumer = Consumer(consumer_config(bootstrap, **reading))
+    consumer = Consumer(consumer_config(kafka, **reading))
     try:
         yield from read_assigned(consumer, topic, partition, marks, unreadable)
     finally:
@@ -239,6 +242,6 @@ def produce(
             producer.poll(0.05)
 
 
-def plain_producer(bootstrap: str, **settings: Any) -> Producer:
+def plain_producer(kafka: KafkaProfile, **settings: Any) -> Producer:
     """Idempotent, not transactional: for publishing, ticks and barriers."""
-    return Producer(producer_config(bootstrap, **settings))
+    return Producer(producer_config(kafka, **settings))

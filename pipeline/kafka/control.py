@@ -15,6 +15,7 @@ from pipeline.contracts.fingerprint import Import
 from pipeline.contracts.headers import AUTHENTICATION
 from pipeline.contracts.keys import tenant_partition
 from pipeline.intake.control import importing, signature
+from pipeline.kafka.access import denied
 from pipeline.kafka.clients import plain_producer, produce
 from pipeline.kafka.publisher import named
 from pipeline.kafka.reach import existing_topics
@@ -39,7 +40,7 @@ def append_control(settings: Settings, kind: str, values: Sequence[tuple[int, by
 
     def delivered(error: KafkaError | None, _: object) -> None:
         if error is not None:
-            failures.append(error.str())
+            failures.append(denied(error) or error.str())
 
     producer = plain_producer(settings.require_kafka(), **{"linger.ms": 0, "delivery.timeout.ms": DELIVERY_MS})
     with closing(producer):

@@ -7,12 +7,13 @@ host where it has none. Nothing where no worker has ever been. Fails with KafkaE
 from pipeline.kafka.topics import connect
 from pipeline.kafka.unread import Place
 from pipeline.settings import Settings
+from pipeline.topology import GROUP
 
 ANSWER_S = 10.0
 
 
 def owners(settings: Settings) -> dict[Place, str]:
-    group, prefix = f"{settings.topic_prefix}hmx", settings.topic_prefix
+    group, prefix = settings.topic_prefix + GROUP, settings.topic_prefix
     admin = connect(settings.require_kafka())
     found = admin.describe_consumer_groups([group], request_timeout=ANSWER_S)[group].result()
     return {

@@ -31,7 +31,7 @@ def stored_position(cluster: Cluster, stage: Stage, prefix: str, partition: int)
     while True:
         start = max(low, high - look)
         found: bytes | None = None
-        for message in read_partition(cluster.bootstrap, topic, partition, Watermarks(start, high)):
+        for message in read_partition(cluster.kafka, topic, partition, Watermarks(start, high)):
             if message.key() == POSITION_KEY.encode():
                 found = message.value()
         if found is not None:

@@ -16,8 +16,10 @@ from confluent_kafka import KafkaError, Message
 from pipeline.contracts.headers import JSON, Headers, event_headers
 from pipeline.contracts.keys import session_key
 from pipeline.contracts.limits import KB, MB
+from pipeline.kafka.access import denied
 from pipeline.kafka.clients import plain_producer, produce
 from pipeline.kafka.reach import existing_topics
+from pipeline.kafka.rights import check_rights
 from pipeline.settings import Settings
 from pipeline.topology import EVENTS
 
@@ -77,12 +79,13 @@ def named(line: bytes) -> tuple[bytes | None, Headers]:
 def publish(lines: Iterable[bytes], settings: Settings, on_progress: Progress | None = None) -> Published:
     """Blocks until Kafka has answered for every line. Lines carry no line end; blank ones are skipped."""
     existing_topics(settings, EVENTS)
+    check_rights(settings.require_kafka(), "publisher", settings.topic_prefix)
     topic = settings.topic_prefix + EVENTS
     failed: Counter[str] = Counter()
 
     def refused(error: KafkaError | None, _: Message) -> None:
         if error is not None:
-            failed[error.str()] += 1
+            failed[denied(error, f"topic {topic}") or error.str()] += 1
 
     producer = plain_producer(
         settings.require_kafka(),

@@ -4,7 +4,8 @@ Enters: settings, names of topics. Leaves: their numbers of partitions. Fails: S
 UnfitTopicError, each with what to do about it.
 """
 
-from pipeline.kafka.topics import KafkaUnreachableError, UnfitTopicError, connect, read_cluster
+from pipeline.kafka.access import refusal
+from pipeline.kafka.topics import KafkaUnreachableError, connect, lacking, metadata
 from pipeline.settings import Settings
 
 
@@ -14,12 +15,15 @@ def existing_topics(settings: Settings, *names: str) -> dict[str, int]:
     full = {settings.topic_prefix + name: name for name in names}
     admin = connect(address)
     try:
-        found = read_cluster(admin, full).topics
+        found = metadata(admin).topics
     except KafkaUnreachableError as error:
+        if refusal():
+            raise
         raise KafkaUnreachableError(
-            f"Kafka does not answer at {address}: start one with `hmx up`, or check HMX_KAFKA_BOOTSTRAP ({error})"
+            f"Kafka does not answer at {address}: start one with `hmx up`, or check HMX_KAFKA_BOOTSTRAP, and"
+            f" HMX_KAFKA_CONFIG where the cluster is secured ({error})"
         ) from error
     for topic in full:
         if topic not in found:
-            raise UnfitTopicError(f"topic {topic} does not exist: create it with `hmx topics apply`")
-    return {name: found[topic].partitions for topic, name in full.items()}
+            raise lacking(admin, topic)
+    return {name: len(found[topic].partitions) for topic, name in full.items()}

@@ -17,6 +17,7 @@ from pipeline.kafka.clients import Cluster, Watermarks, read_partition
 from pipeline.kafka.reach import existing_topics
 from pipeline.kafka.stretches import BOUNDED
 from pipeline.kafka.transaction import KEY_ERRORS
+from pipeline.kafka_profile import KafkaProfile
 from pipeline.settings import Settings
 from pipeline.stages.tables import StateRecord
 from pipeline.topology import EVIDENCE, Stage
@@ -45,7 +46,7 @@ def state_records(
     with closing(Cluster(settings.require_kafka())) as cluster:
         for partition in found:
             on_progress(f"{name} {partition + 1}/{partitions}")
-            read = partial(_read, cluster.bootstrap, name, partition)
+            read = partial(_read, cluster.kafka, name, partition)
             low, high = cluster.watermarks(name, partition)
             if newest is not None and high - low > newest:
                 # Compaction leaves holes: of many offsets there may be few records.
@@ -59,8 +60,8 @@ def state_records(
             yield from map(_record, read(Watermarks(low, high)))
 
 
-def _read(bootstrap: str, topic: str, partition: int, marks: Watermarks) -> Iterator[Message]:
-    return read_partition(bootstrap, topic, partition, marks, **BOUNDED)
+def _read(kafka: KafkaProfile, topic: str, partition: int, marks: Watermarks) -> Iterator[Message]:
+    return read_partition(kafka, topic, partition, marks, **BOUNDED)
 
 
 def _all(messages: Iterable[Message], most: int) -> list[StateRecord] | None:

@@ -14,6 +14,7 @@ from confluent_kafka import Consumer, Message
 from pipeline.contracts.limits import MB
 from pipeline.kafka.clients import Watermarks, consumer_config, read_assigned
 from pipeline.kafka.unread import Place
+from pipeline.kafka_profile import KafkaProfile
 
 CONSUMERS: Final = 8
 """Each has a connection to every broker, threads, and what it has fetched."""
@@ -46,8 +47,8 @@ class Portion(NamedTuple):
 class Stretches:
     """Threads share one."""
 
-    def __init__(self, bootstrap: str, prefix: str) -> None:
-        self._bootstrap = bootstrap
+    def __init__(self, kafka: KafkaProfile, prefix: str) -> None:
+        self._kafka = kafka
         self._prefix = prefix
         self._turns = threading.Semaphore(CONSUMERS)
         self._lock = threading.Lock()
@@ -90,7 +91,7 @@ class Stretches:
                         return self._resting.pop(at)
             if self._opened == CONSUMERS:
                 return self._resting.pop(0)
-            hand = _Hand(self._bootstrap, self._prefix)
+            hand = _Hand(self._kafka, self._prefix)
             self._opened += 1  # only now: it may have failed
             return hand
 
@@ -104,8 +105,8 @@ class _Stretch(NamedTuple):
 class _Hand:
     """One consumer, and where it stands."""
 
-    def __init__(self, bootstrap: str, prefix: str) -> None:
-        self._consumer = Consumer(consumer_config(bootstrap, **BOUNDED))
+    def __init__(self, kafka: KafkaProfile, prefix: str) -> None:
+        self._consumer = Consumer(consumer_config(kafka, **BOUNDED))
         self._prefix = prefix
         self._messages: Iterator[Message] = iter(())
         self.stands: _Stretch | None = None

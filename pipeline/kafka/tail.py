@@ -20,6 +20,7 @@ from pipeline.kafka.clients import Cluster, Watermarks, consumer_config
 from pipeline.kafka.stretches import BOUNDED, Passing, Portion, Stretches, Wanted, passing
 from pipeline.kafka.topics import KafkaUnreachableError
 from pipeline.kafka.unread import Place
+from pipeline.kafka_profile import KafkaProfile
 from pipeline.observe.logs import said
 
 LOG: Final = logging.getLogger("hmx.kafka")
@@ -42,8 +43,8 @@ class Reader(Protocol):
 class Tail:
     """The ends of some topics. Threads may share one."""
 
-    def __init__(self, bootstrap: str, prefix: str, topics: Sequence[str]) -> None:
-        self._bootstrap = bootstrap
+    def __init__(self, kafka: KafkaProfile, prefix: str, topics: Sequence[str]) -> None:
+        self._kafka = kafka
         self._prefix = prefix
         self._topics = topics
         self._starting = threading.Lock()
@@ -52,11 +53,11 @@ class Tail:
         self._readers: dict[bytes, set[Reader]] = {}
         self._thread: threading.Thread | None = None
         self._stop = threading.Event()
-        self._stretches = Stretches(bootstrap, prefix)
+        self._stretches = Stretches(kafka, prefix)
 
     @cached_property
     def _cluster(self) -> Cluster:
-        return Cluster(self._bootstrap)
+        return Cluster(self._kafka)
 
     def marks(self) -> tuple[str, dict[Place, Watermarks]]:
         """What tells these topics from others of their names, and where each partition begins and ends. Blocks."""
@@ -108,7 +109,7 @@ class Tail:
         with self._starting:
             if self._thread is not None or self._stop.is_set():
                 return
-            consumer = Consumer(consumer_config(self._bootstrap, **BOUNDED))
+            consumer = Consumer(consumer_config(self._kafka, **BOUNDED))
             consumer.assign(
                 [TopicPartition(self._prefix + place[0], place[1], mark.high) for place, mark in marks.items()]
             )

@@ -31,7 +31,9 @@ from confluent_kafka.admin import (
 )
 from pydantic import ValidationError
 
+from pipeline.kafka.access import client_config, denied, refusal
 from pipeline.kafka.plan import PARTITIONS, Change, ClusterState, Creation, Plan, TopicSpec, TopicState
+from pipeline.kafka_profile import KafkaProfile
 from pipeline.topology import STAGES
 
 FOLDER: Final = Path(__file__).resolve().parents[2] / "topics"
@@ -45,6 +47,9 @@ _UNSETTLED: Final = {  # the broker asked does not know the topic yet, or a part
     KafkaError.UNKNOWN_TOPIC_OR_PART,
     KafkaError.UNKNOWN_LEADER_EPOCH,
     KafkaError.FENCED_LEADER_EPOCH,
+    KafkaError.COORDINATOR_NOT_AVAILABLE,
+    KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
+    KafkaError.NOT_COORDINATOR,
     KafkaError.OFFSET_NOT_AVAILABLE,  # a new leader that does not know yet how far its followers are
     KafkaError._NOENT,  # the client's own words for a partition without a leader, and for one it does not know yet
     KafkaError._UNKNOWN_PARTITION,
@@ -117,19 +122,19 @@ def _prefixed(spec: TopicSpec, prefix: str) -> TopicSpec:
     return spec.model_copy(update={"topic": prefix + spec.topic, **links})
 
 
-def connect(bootstrap: str) -> AdminClient:
+def connect(kafka: KafkaProfile) -> AdminClient:
     """Keep the client in a variable until its answers are in: a collected one never resolves its futures."""
-    return AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
+    return AdminClient(client_config(kafka))
 
 
 def read_cluster(admin: AdminClient, names: Iterable[str]) -> ClusterState:
     """The named topics as they are. Names that the cluster does not have are absent from the answer."""
     names = set(names)
-    metadata = _metadata(admin)
-    found = {name: topic for name, topic in metadata.topics.items() if name in names}
+    known = metadata(admin)
+    found = {name: topic for name, topic in known.topics.items() if name in names}
     for topic in found.values():
         if topic.error is not None:
-            raise _explained(KafkaException(topic.error))
+            raise explained(KafkaException(topic.error))
     configs = _configs(admin, found)
     written = _written(admin, {name: len(topic.partitions) for name, topic in found.items()})
     topics = {
@@ -142,7 +147,7 @@ def read_cluster(admin: AdminClient, names: Iterable[str]) -> ClusterState:
         )
         for name, topic in found.items()
     }
-    return ClusterState(len(metadata.brokers), topics, frozenset(metadata.topics) - names)
+    return ClusterState(len(known.brokers), topics, frozenset(known.topics) - names)
 
 
 def apply(admin: AdminClient, plan: Plan) -> None:
@@ -161,10 +166,10 @@ def check_events_topic(admin: AdminClient, prefix: str = "") -> None:
     Asks no partition's leader: after a restart of all brokers some have none for a while, and a worker can wait.
     """
     names = [prefix + stage.source for stage in STAGES]
-    known = _metadata(admin).topics
+    known = metadata(admin).topics
     for name in names:
         if name not in known:
-            raise MissingTopicError(f"topic {name} does not exist: create it with `hmx topics apply`")
+            raise lacking(admin, name)
     configs = _configs(admin, names)
     for name in names:
         kind = configs[name]["message.timestamp.type"].value
@@ -172,6 +177,14 @@ def check_events_topic(admin: AdminClient, prefix: str = "") -> None:
             raise UnfitTopicError(
                 f"topic {name} has message.timestamp.type={kind}, LogAppendTime is needed: see `hmx topics plan`"
             )
+
+
+def lacking(admin: AdminClient, topic: str) -> TopicsError:
+    """Why this topic is not among those that are seen: a user who may not describe it is not told of it."""
+    error = metadata(admin, topic).topics[topic].error
+    if error is not None and (refused := denied(error, f"topic {topic}")):
+        return KafkaRefusedError(refused)
+    return MissingTopicError(f"topic {topic} does not exist: create it with `hmx topics apply`")
 
 
 def _create(admin: AdminClient, creations: Iterable[Creation]) -> None:
@@ -211,7 +224,7 @@ def _await_visible(admin: AdminClient, plan: Plan) -> None:
 
 def _invisible(admin: AdminClient, plan: Plan) -> set[str]:
     """The topics of the plan that do not show it yet."""
-    shown = {name: len(topic.partitions) for name, topic in _metadata(admin).topics.items() if name in plan.topics}
+    shown = {name: len(topic.partitions) for name, topic in metadata(admin).topics.items() if name in plan.topics}
     wanted = {item.topic: item.partitions for item in plan.creations}
     wanted |= {change.topic: int(change.new or 0) for change in plan.changes if change.setting == PARTITIONS}
     waiting = {name for name in plan.topics if shown.get(name, 0) != wanted.get(name, shown.get(name))}
@@ -229,11 +242,13 @@ def _shows(config: Mapping[str, ConfigEntry], change: Change) -> bool:
     return not _is_override(entry) if change.new is None else entry.value == change.new
 
 
-def _metadata(admin: AdminClient) -> Any:
+def metadata(admin: AdminClient, topic: str | None = None) -> Any:
+    """Of all topics that this user may see, or of this one."""
     try:
-        return admin.list_topics(timeout=CONNECT_S)
+        return admin.list_topics(topic, timeout=CONNECT_S)
     except KafkaException as error:
-        raise _explained(error) from error
+        admin.poll(0)  # it may have been told that it is not let in
+        raise explained(error) from error
 
 
 def _configs(admin: AdminClient, names: Iterable[str]) -> dict[str, dict[str, ConfigEntry]]:
@@ -273,24 +288,24 @@ def _answers(futures: Mapping[K, "Future[V]"]) -> dict[K, V]:
     try:
         return _results(futures)
     except KafkaException as error:
-        raise _explained(error) from error
+        raise explained(error) from error
 
 
 def _settled_answers(ask: Callable[[], Mapping[K, "Future[V]"]]) -> dict[K, V]:
     try:
         return settled(lambda: _results(ask()))
     except KafkaException as error:
-        raise _explained(error) from error
+        raise explained(error) from error
 
 
 def _results(futures: Mapping[K, "Future[V]"]) -> dict[K, V]:
     return {key: future.result() for key, future in futures.items()}
 
 
-def _explained(error: KafkaException) -> TopicsError:
+def explained(error: KafkaException) -> TopicsError:
     cause: KafkaError = error.args[0]
     if cause.code() in _SILENCE:
-        return KafkaUnreachableError(cause.str())
+        return KafkaUnreachableError(refusal() or cause.str())
     if cause.code() in _UNSETTLED:
         return KafkaRefusedError(f"no leader answers for a partition: {cause.str()}")
-    return KafkaRefusedError(f"Kafka refuses: {cause.str()}")
+    return KafkaRefusedError(denied(cause) or f"Kafka refuses: {cause.str()}")

@@ -8,7 +8,7 @@ Fails:
     FencedError   this producer is of no use any more: another worker owns the partition, or Kafka refuses for good
     AbortedError  the batch did not happen; restore with the same producer and go on
     UnsendableError  an AbortedError: Kafka takes one of the records under no circumstances
-    RefusalError  going on would lose or double data; an operator must decide
+    RefusalError  going on would lose or double data, or a right is missing; an operator must decide
     SetAsideError this partition's state can't be read; the others go on
 """
 
@@ -21,6 +21,7 @@ from typing import Final, NamedTuple
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
+from pipeline.kafka.access import denied
 from pipeline.kafka.clients import Answered, Cluster, Watermarks, produce, producer_config, read_partition
 from pipeline.observe.logs import at
 from pipeline.stages.executor import Effects, Executor
@@ -107,9 +108,9 @@ class Transactions:
         self._failure: KafkaError | None = None
         self._refused: Output | None = None
         self._config = producer_config(
-            cluster.bootstrap,
+            cluster.kafka,
             **{
-                "transactional.id": f"{prefix}hmx-{stage.name}-{partition}",
+                "transactional.id": stage.transactional_id(prefix, partition),
                 "transaction.timeout.ms": timeout_ms,
                 "delivery.report.only.error": True,  # a commit says it of all
                 "on_delivery": self._failed,
@@ -124,6 +125,8 @@ class Transactions:
         try:
             self._producer.init_transactions(FENCE_S)
         except KafkaException as error:
+            if refused := denied(error.args[0], f"transactional id {self._config['transactional.id']}"):
+                raise RefusalError(refused) from error
             raise FencedError(f"fencing {self._source}/{self._partition}: {error}") from error
 
     def fence_again(self) -> None:
@@ -216,7 +219,7 @@ class Transactions:
 
     def state_records(self, marks: Watermarks) -> Iterator[tuple[int, str, bytes | None]]:
         """Offset, key and value, of the state topic; a key that is no UTF-8 comes through unchanged."""
-        for message in read_partition(self._cluster.bootstrap, self._state, self._partition, marks):
+        for message in read_partition(self._cluster.kafka, self._state, self._partition, marks):
             offset = message.offset()
             assert offset is not None
             yield offset, (message.key() or b"").decode(errors=KEY_ERRORS), message.value()
@@ -297,10 +300,14 @@ class Transactions:
     def _after(self, error: KafkaException) -> Exception:
         reason: KafkaError = error.args[0]
         where = f"{self._source}/{self._partition}: {reason.str()}"
+        if refused := denied(reason):
+            return RefusalError(refused)
         if reason.fatal() or reason.code() in FENCED:
             return FencedError(where)
         self._producer.poll(0)  # a failure that has been answered explains why any later call is out of order
         first = self._failure or reason
+        if refused := denied(first, f"a topic that {self._stage.name} writes"):
+            return RefusalError(refused)
         if first.code() in UNSENDABLE:
             self.abort()
             return UnsendableError(f"{self._source}/{self._partition}", first, self._refused)

@@ -13,6 +13,7 @@ from confluent_kafka.admin import OffsetSpec
 
 from pipeline.kafka.clients import consumer_config
 from pipeline.kafka.topics import connect
+from pipeline.kafka_profile import KafkaProfile
 from pipeline.observe.freshness import Behind, behind
 
 Place = tuple[str, int]
@@ -24,11 +25,11 @@ _PEEK: Final = {"queued.min.messages": 1, "fetch.queue.backoff.ms": 1, "fetch.me
 class Unread:
     """Threads may not share one."""
 
-    def __init__(self, bootstrap: str, prefix: str, answer_s: float = 10.0) -> None:
+    def __init__(self, kafka: KafkaProfile, prefix: str, answer_s: float = 10.0) -> None:
         self._prefix = prefix
         self._answer_s = answer_s
-        self._admin = connect(bootstrap)
-        self._consumer = Consumer(consumer_config(bootstrap, **_PEEK))
+        self._admin = connect(kafka)
+        self._consumer = Consumer(consumer_config(kafka, **_PEEK))
 
     def places(self, topics: Iterable[str]) -> list[Place]:
         """Every partition of these topics."""

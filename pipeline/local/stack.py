@@ -160,6 +160,10 @@ class Stack:
             "HMX_STATE": str(self.state),
             "HMX_KAFKA_BOOTSTRAP": bootstrap,
             "HMX_REDIS_URL": url,
+            # Servers that are started here speak plain text, and so do the probes.
+            **({} if os.environ.get("HMX_KAFKA_BOOTSTRAP") else {"HMX_KAFKA_CONFIG": ""}),
+            "HMX_TLS_CERTIFICATE": "",
+            "HMX_TLS_KEY": "",
             "HMX_CONTROL_KEY": os.environ.get("HMX_CONTROL_KEY", key),
             "HMX_SEMANTIC": str(Path(model).resolve()) if (model := os.environ.get("HMX_SEMANTIC")) else "",
             "HMX_WORKER_ID": f"local-{hashlib.sha256(key.encode()).hexdigest()[:8]}",

@@ -83,6 +83,7 @@ def read_stack(state: Path) -> dict[str, Any] | None:
 
 def write_stack(state: Path, stack: dict[str, Any]) -> None:
     aside = state / f"{STACK}.{os.getpid()}"
+    aside.touch(mode=0o600)  # a Redis that was given has its password in the URL
     aside.write_text(json.dumps(stack, indent=2) + "\n")
     aside.replace(state / STACK)  # a reader sees the old or the new, never a half
 

@@ -40,13 +40,13 @@ DESCRIPTION = "Context packs and artifacts from compiled memory, and events into
 
 def create_app(settings: Settings) -> FastAPI:
     """Raises SettingsError where no Kafka or no Redis is known."""
-    bootstrap, topic = settings.require_kafka(), settings.topic_prefix + EVENTS
+    kafka, topic = settings.require_kafka(), settings.topic_prefix + EVENTS
     store = Store.open(settings)
 
     @asynccontextmanager
     async def running(app: FastAPI) -> AsyncIterator[None]:
         await run_in_threadpool(pack.read_tables)
-        log = EventLog(bootstrap, topic)
+        log = EventLog(kafka, topic)
         app.state.log = log
         app.state.captures = capture.Captures(log, store, app.state.usage, app.state.parsing, app.state.reading)
         app.state.checks = {

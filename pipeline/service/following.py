@@ -25,7 +25,7 @@ from pipeline.service import position
 from pipeline.service.inbox import Ending, Inbox, Room
 from pipeline.service.problems import RETRY, Kind, ProblemError, unavailable
 from pipeline.settings import Settings
-from pipeline.topology import ARTIFACTS, EPISODES
+from pipeline.topology import FOLLOWED
 
 LOOK_S: Final = 1.0
 """So often a stream on which nothing comes looks whether it may go on."""
@@ -73,7 +73,7 @@ class Following:
     """All streams of the process."""
 
     def __init__(self, settings: Settings) -> None:
-        self._tail = Tail(settings.require_kafka(), settings.topic_prefix, (EPISODES, ARTIFACTS))
+        self._tail = Tail(settings.require_kafka(), settings.topic_prefix, FOLLOWED)
         self._open: Counter[str] = Counter()
         self._inboxes: set[Inbox] = set()
         self._room = Room()

@@ -15,6 +15,8 @@ from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 from pipeline.contracts import limits
 from pipeline.contracts.schemas import documents, text
 from pipeline.contracts.versions import HMX_VERSION, SUPPORTED
+from pipeline.kafka.rights import check_rights
+from pipeline.kafka.topics import TopicsError
 from pipeline.kafka.unread import Unread
 from pipeline.observe.freshness import verdict
 from pipeline.retrieval.completeness import Completeness
@@ -85,13 +87,14 @@ class MemoryCheck:
         settings = self._settings
         try:
             if self._unread is None:
+                check_rights(settings.require_kafka(), "service", settings.topic_prefix)
                 self._unread = Unread(settings.require_kafka(), settings.topic_prefix, MEMORY_ANSWER_S)
             at = self._store.positions()
             positions = {place: at.get("{}/{}".format(*place), 0) for place in self._unread.places(MATERIALISED)}
             fresh, why = verdict(list(self._unread.behind(positions).values()), settings.ready_lag_s)
         except (KafkaException, StoreUnavailableError) as error:
             return f"not known: {error}"
-        except TornStateError as error:
+        except (TornStateError, TopicsError) as error:
             return str(error)
         return None if fresh else why
 

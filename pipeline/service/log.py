@@ -7,13 +7,16 @@ some may stand in the log then, and sending all again is safe: the stage recogni
 import asyncio
 import threading
 from collections.abc import Sequence
+from contextlib import suppress
 from functools import partial
 from typing import Final, NamedTuple
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from pipeline.contracts.headers import Headers
+from pipeline.kafka.access import denied, refusal
 from pipeline.kafka.clients import plain_producer, sendable
+from pipeline.kafka_profile import KafkaProfile
 
 ACKNOWLEDGED_MS: Final = 10_000
 AT_ONCE: Final = 1_000
@@ -63,7 +66,7 @@ class _Delivery:
         if self.done.done():  # whoever asked has gone
             return
         if self._error is not None:
-            self.done.set_exception(NotAppendedError(self._error.str()))
+            self.done.set_exception(NotAppendedError(denied(self._error) or self._error.str()))
         else:
             self.done.set_result([position for position in self._positions if position is not None])
 
@@ -71,9 +74,9 @@ class _Delivery:
 class EventLog:
     """One producer for the process, and one thread that polls it for acknowledgements."""
 
-    def __init__(self, bootstrap: str, topic: str) -> None:
+    def __init__(self, kafka: KafkaProfile, topic: str) -> None:
         self.topic = topic
-        self._bootstrap = bootstrap
+        self._kafka = kafka
         self._producer = self._connect()
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._poll, name="acknowledgements", daemon=True)
@@ -104,8 +107,10 @@ class EventLog:
         try:
             found = self._producer.list_topics(self.topic, timeout=REACHED_S).topics[self.topic]
         except KafkaException as error:
-            return f"Kafka does not answer: {error.args[0].str()}"
-        return None if found.error is None else f"topic {self.topic}: {found.error.str()}"
+            return refusal() or f"Kafka does not answer: {error.args[0].str()}"
+        if found.error is None:
+            return None
+        return denied(found.error, f"topic {self.topic}") or f"topic {self.topic}: {found.error.str()}"
 
     def give_up(self) -> None:
         """What is not acknowledged by now is not waited for: whoever appends is told."""
@@ -124,8 +129,9 @@ class EventLog:
         old.flush(POLL_S)  # whoever waits for it is told
 
     def _connect(self) -> Producer:
-        return plain_producer(self._bootstrap, **{"message.timeout.ms": ACKNOWLEDGED_MS})
+        return plain_producer(self._kafka, **{"message.timeout.ms": ACKNOWLEDGED_MS})
 
     def _poll(self) -> None:
         while not self._stop.is_set():
-            self._producer.poll(POLL_S)
+            with suppress(KafkaException):  # a fatal error: whoever appends next is told, and the producer replaced
+                self._producer.poll(POLL_S)

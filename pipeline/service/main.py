@@ -19,7 +19,7 @@ from pipeline.observe.logs import configure_logs
 from pipeline.service.app import create_app
 from pipeline.service.connection import Connection, WebSocketConnection
 from pipeline.service.frames import FRAME_BYTES
-from pipeline.settings import Settings
+from pipeline.settings import Settings, SettingsError
 from pipeline.store.blocks import StoreUnavailableError, connect, refuse_eviction
 
 STOPPING_S: Final = 8
@@ -38,7 +38,7 @@ def run_service(settings: Settings) -> None:
     keep_little()
     configure_logs(settings.log_level, settings.log)
     with suppress(StoreUnavailableError):  # the service starts without Redis, and /readyz goes on asking
-        refuse_eviction(connect(settings.require_redis()))
+        refuse_eviction(connect(*settings.require_redis()))
 
     def stop(*_: Any) -> None:
         sys.exit(0)
@@ -50,7 +50,18 @@ def run_service(settings: Settings) -> None:
     app = create_app(settings)
     gc.set_threshold(*COLLECT)
     gc.freeze()  # what is here stays: no collection need look through it
-    Server.of(app, host=settings.host, port=settings.service_port, log_level="warning").run()
+    server = Server.of(app, host=settings.host, port=settings.service_port, log_level="warning", **_tls(settings))
+    try:
+        server.config.load()
+    except OSError as error:
+        raise SettingsError(f"HMX_TLS_CERTIFICATE or HMX_TLS_KEY can't be used: {error}") from None
+    server.run()
+
+
+def _tls(settings: Settings) -> dict[str, str]:
+    if not settings.tls_certificate:
+        return {}
+    return {"ssl_certfile": settings.tls_certificate, "ssl_keyfile": settings.tls_key}
 
 
 def _not_of_refusals(record: logging.LogRecord) -> bool:

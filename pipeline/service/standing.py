@@ -96,11 +96,11 @@ def stages(settings: Settings, samples: Sequence[Sample]) -> dict[str, Json]:
     from pipeline.topology import STAGES
 
     partitions = existing_topics(settings, *(topic for stage in STAGES for topic in (stage.source, stage.state)))
-    bootstrap, prefix = settings.require_kafka(), settings.topic_prefix
+    kafka, prefix = settings.require_kafka(), settings.topic_prefix
     owned = owners(settings)
     live = gauges(samples, WAITING, STATE, SET_ASIDE)
     found: dict[str, Json] = {}
-    with closing(Cluster(bootstrap)) as cluster, closing(Unread(bootstrap, prefix)) as unread:
+    with closing(Cluster(kafka)) as cluster, closing(Unread(kafka, prefix)) as unread:
         for stage in STAGES:
             counts: Counter[str] = Counter()
             at: dict[tuple[str, int], int] = {}

@@ -7,14 +7,17 @@ the server half of what a script's do. Fails: StoreUnavailableError; TornStateEr
 """
 
 import os
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any, Final, NamedTuple, TypeAlias, cast
+from urllib.parse import unquote
 
 import redis
 from hiredis import pack_command
 from redis import exceptions
 from redis.exceptions import ResponseError
+from redis.sentinel import Sentinel
 
 from pipeline.observe.metrics import METRICS
 from pipeline.retrieval.completeness import Completeness
@@ -29,6 +32,8 @@ Client: TypeAlias = Any
 _pack: Final = cast("Callable[[Command], bytes]", pack_command)  # its own type allows a command of one argument only
 ANSWER_S: Final = 15
 """A command that Redis does not answer for so long, as a paused server does not, has failed: a request is then 503."""
+SENTINEL: Final = "+sentinel"
+_SENTINEL_URL: Final = re.compile(r"(rediss?)\+sentinel://(?:(.*)@)?([^/@]+)/([^/?]+)(?:/(\d+))?")
 _TORN: Final = b"torn"
 _ANEW: Final = "a block was applied in part: delete the pipeline's keys in Redis, and memory is built anew"
 
@@ -75,7 +80,7 @@ _REFUSALS: Final[Mapping[str, str]] = {
     "MISCONF": "it cannot write its data to disk",
     "NOREPLICAS": "it has too few replicas that are up to date",
     "NOPERM": "its user may not do this; grant it with ACL SETUSER",
-    "NOAUTH": "it wants a password in HMX_REDIS_URL",
+    "NOAUTH": "it wants another user or password: check HMX_REDIS_URL and HMX_REDIS_PASSWORD",
 }
 """Answers of a server that may do later what it does not do now, by their first word."""
 _CODES: Final[Mapping[type[redis.RedisError], str]] = {
@@ -88,6 +93,8 @@ _CODES: Final[Mapping[type[redis.RedisError], str]] = {
     exceptions.TryAgainError: "TRYAGAIN",
     exceptions.ClusterDownError: "CLUSTERDOWN",
     exceptions.NoPermissionError: "NOPERM",
+    exceptions.AuthenticationError: "NOAUTH",
+    exceptions.AuthenticationWrongNumberOfArgsError: "NOAUTH",
 }
 """The client leaves the first word out where it has a class for it."""
 
@@ -117,14 +124,40 @@ def _explained(error: redis.RedisError) -> Exception:
     return error
 
 
-def connect(url: str) -> Client:
-    """A client that answers with bytes; it connects when first used. Raises SettingsError for what is no such URL."""
+def connect(url: str, password: str = "", ca: str = "") -> Client:
+    """A client that answers with bytes; it connects when first used. Raises SettingsError for what is no such URL.
+
+    Each connection reads the file of authorities anew, and asks Sentinel anew who the primary is.
+    """
+    options: dict[str, Any] = {"decode_responses": False, "protocol": 2, "socket_connect_timeout": 3}
+    options |= {"socket_timeout": ANSWER_S, **({"password": password} if password else {})}
+    if ca and url.startswith("rediss"):
+        options["ssl_ca_certs"] = ca
     try:
-        return redis.Redis.from_url(
-            url, decode_responses=False, protocol=2, socket_connect_timeout=3, socket_timeout=ANSWER_S
-        )
-    except ValueError as error:
-        raise SettingsError(f"HMX_REDIS_URL={url!r}: {error}") from error
+        if SENTINEL in url.partition("://")[0]:
+            return _primary(url, options)
+        return redis.Redis.from_url(url, **options)
+    except ValueError:  # its text may hold a part of the password
+        raise SettingsError(
+            "HMX_REDIS_URL is no URL of a Redis: write redis://user:password@host:6379/0, or rediss:// with TLS. Set a"
+            " password that has / # ? @ or % in HMX_REDIS_PASSWORD"
+        ) from None
+
+
+def _primary(url: str, options: dict[str, Any]) -> Client:
+    """redis+sentinel://user:password@host:port,host:port/name/database; rediss+sentinel:// with TLS, to both kinds."""
+    found = _SENTINEL_URL.fullmatch(url)
+    if found is None:
+        raise ValueError(url)
+    scheme, login, hosts, name, database = found.groups()
+    tls = {"ssl": True, **{k: v for k, v in options.items() if k.startswith("ssl")}} if scheme == "rediss" else {}
+    user, _, password = map(unquote, (login or "").partition(":"))
+    options = {**options, **tls, "db": int(database or 0), **{k: v for k, v in
+               (("username", user), ("password", password)) if v}}  # fmt: skip
+    places = [(host, int(port or 26379)) for host, _, port in (each.partition(":") for each in hosts.split(","))]
+    waits = {"socket_timeout": options["socket_connect_timeout"], **tls}
+    sentinel: Any = Sentinel
+    return sentinel(places, sentinel_kwargs=waits, **options).master_for(name)
 
 
 class EvictingError(SettingsError):

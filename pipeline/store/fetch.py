@@ -101,7 +101,7 @@ class Store:
     @classmethod
     def open(cls, settings: Settings) -> Self:
         """Connects when first used. Raises SettingsError where no Redis is known, or no model where one is wanted."""
-        client, model = connect(settings.require_redis()), Semantic.of(settings)
+        client, model = connect(*settings.require_redis()), Semantic.of(settings)
         if model is None:
             return cls(client, Keys(settings.topic_prefix))
         return cls(client, Keys(settings.topic_prefix, model.name), model.vector)

@@ -23,7 +23,9 @@ from typing import Any, Final
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
 from pipeline.contracts.limits import MB
+from pipeline.kafka.access import denied
 from pipeline.kafka.clients import Cluster, Watermarks, consumer_config, headers_of, read_partition
+from pipeline.kafka.rights import MissingRightsError
 from pipeline.kafka.topics import KafkaUnreachableError, settled
 from pipeline.observe import logs
 from pipeline.observe.freshness import Behind, behind, verdict
@@ -128,12 +130,12 @@ class Materialiser:
         self._address = (settings.host, settings.materialiser_port)
         self._most_behind_s = settings.ready_lag_s
         self._prefix = settings.topic_prefix
-        self._bootstrap = settings.require_kafka()
-        self._client = connect(settings.require_redis())
+        self._kafka = settings.require_kafka()
+        self._client = connect(*settings.require_redis())
         self._semantic = Semantic.of(settings)
         self._keys = Keys(settings.topic_prefix, self._semantic.name if self._semantic else "")
         self._blocks = Blocks(self._client, self._keys)
-        self._cluster = Cluster(self._bootstrap)
+        self._cluster = Cluster(self._kafka)
         self._topic_ids: dict[str, str] = {}
         self._partitions: dict[tuple[str, int], _Partition] = {}
         self._writer = ThreadPoolExecutor(1, "blocks")
@@ -175,7 +177,7 @@ class Materialiser:
     def _run(self, stop: threading.Event) -> None:
         backoff = BACKOFF_S[0]
         while not stop.is_set():
-            consumer = Consumer(consumer_config(self._bootstrap, **{"queued.max.messages.kbytes": 32 * 1024}))
+            consumer = Consumer(consumer_config(self._kafka, **{"queued.max.messages.kbytes": 32 * 1024}))
             try:
                 self._assign(consumer)
                 backoff = BACKOFF_S[0]
@@ -194,10 +196,10 @@ class Materialiser:
                 # Another server may stand behind the address by now: a connection to the old one would stay there.
                 self._client.connection_pool.disconnect(inuse_connections=False)
                 backoff = self._wait(stop, "redis", str(error), backoff)
-            except KafkaUnreachableError as error:
+            except (KafkaUnreachableError, MissingRightsError) as error:
                 backoff = self._wait(stop, "kafka", str(error), backoff)
             except KafkaException as error:
-                backoff = self._wait(stop, "kafka", f"Kafka: {error.args[0].str()}", backoff)
+                backoff = self._wait(stop, "kafka", denied(error.args[0]) or f"Kafka: {error.args[0].str()}", backoff)
             finally:
                 with suppress(Exception):  # what it raises now is of no more interest than what has been raised
                     self._written()
@@ -248,6 +250,7 @@ class Materialiser:
         """Every partition from its stored position, or from its low watermark where nothing is stored."""
         self._refuse_eviction()
         self._began = True
+        self._cluster.check_rights("materialiser", self._prefix)
         described = {topic: self._cluster.topic(self._prefix + topic) for topic in MATERIALISED}
         self._topic_ids = {topic: info.topic_id for topic, info in described.items()}
         places = [(topic, number) for topic, info in described.items() for number in range(info.partitions)]
@@ -496,7 +499,7 @@ class Materialiser:
         for (topic, number), (start, end) in wanted.items():
             name = self._prefix + topic
             low = max(start, self._cluster.watermarks(name, number).low)
-            for message in read_partition(self._bootstrap, name, number, Watermarks(low, end)):
+            for message in read_partition(self._kafka, name, number, Watermarks(low, end)):
                 self._beat = time.monotonic()
                 offset = message.offset() or 0
                 yield Record(topic, number, offset, message.key() or b"", message.value(), headers_of(message))
@@ -544,6 +547,8 @@ def _found(consumer: Consumer, prefix: str) -> dict[tuple[str, int], _Found]:
     messages = [] if first is None else [first, *consumer.consume(POLL_RECORDS, 0)]
     by_place: dict[Any, list[Message]] = defaultdict(list)
     for message in messages:
+        if (error := message.error()) is not None and message.topic() is None:  # of the client, and no partition's
+            raise KafkaException(error)
         by_place[message.topic(), message.partition()].append(message)
     places: dict[tuple[str, int], _Found] = {}
     for (name, partition), some in by_place.items():

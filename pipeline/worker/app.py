@@ -17,7 +17,8 @@ from pipeline.kafka.folds import fold_factories
 from pipeline.kafka.transaction import Transactions
 from pipeline.observe.tracing import spans
 from pipeline.settings import Settings
-from pipeline.topology import STAGES, Stage
+from pipeline.topology import GROUP, STAGES, Stage
+from pipeline.worker.credentials import credentials
 from pipeline.worker.partition import Batch, OwnedPartition
 from pipeline.worker.runner import Runner
 from pipeline.worker.standing import Watch
@@ -52,10 +53,12 @@ def create_runner(settings: Settings, cluster: Cluster, watch: Watch) -> Runner:
 
 
 def create_app(settings: Settings, runner: Runner) -> faust.App:
-    brokers = [URL(f"kafka://{address}") for address in settings.require_kafka().split(",")]
+    kafka = settings.require_kafka()
+    brokers = [URL(f"kafka://{address}") for address in kafka.bootstrap.split(",")]
     app = App(
-        f"{settings.topic_prefix}hmx",
+        settings.topic_prefix + GROUP,
         broker=brokers,
+        broker_credentials=credentials(kafka),
         store="memory://",
         web_enabled=False,
         topic_allow_declare=False,

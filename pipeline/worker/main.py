@@ -10,6 +10,7 @@ from typing import Final
 import faust
 
 from pipeline.kafka.clients import Cluster
+from pipeline.kafka.rights import check_rights
 from pipeline.kafka.topics import KafkaUnreachableError, MissingTopicError, check_events_topic, connect
 from pipeline.observe.ending import end_in_time
 from pipeline.observe.health import serve_health
@@ -55,6 +56,7 @@ def _wait_for_topics(settings: Settings) -> Cluster:
     attempt, known_by = 0, time.monotonic() + KNOWN_S
     while True:
         try:
+            check_rights(settings.require_kafka(), "worker", settings.topic_prefix)
             check_events_topic(admin, prefix=settings.topic_prefix)
             return Cluster(settings.require_kafka())
         except MissingTopicError:
@@ -64,6 +66,6 @@ def _wait_for_topics(settings: Settings) -> Cluster:
         except KafkaUnreachableError as error:
             known_by = time.monotonic() + KNOWN_S
             wait = RETRY_S[min(attempt, len(RETRY_S) - 1)]
-            LOG.warning("no Kafka at %s (%s); trying again in %.1f s", settings.kafka_bootstrap, error, wait)
+            LOG.warning("no Kafka at %s (%s); trying again in %.1f s", settings.require_kafka(), error, wait)
             attempt += 1
             time.sleep(wait)

@@ -257,9 +257,6 @@ class Runner:
             except SetAsideError as error:
                 LOG.error("%s", error, extra=at(*partition.tp, stage=partition.stage.name))  # noqa: TRY400
                 partition.set_aside = error
-            except RefusalError as error:
-                self._end(EXIT_REFUSED, str(error))
-                raise
             except FencedError as error:
                 if partition.dropped:
                     return False
@@ -353,7 +350,11 @@ class Runner:
 
     def _ended(self, task: "asyncio.Task[None]", what: str) -> None:
         self._background.discard(task)
-        if not task.cancelled() and (error := task.exception()) is not None:
+        if task.cancelled() or (error := task.exception()) is None:
+            return
+        if isinstance(error, RefusalError):
+            self._end(EXIT_REFUSED, str(error))
+        else:
             LOG.critical("%s failed", what, exc_info=error)
             self._end(EXIT_FAILED, f"{what}: {said(error)}")
 

@@ -1,5 +1,7 @@
 """`make crash` (SEED=n EVENTS=n FAULTS=n, KINDS=regular expression): a run with its progress, then a table.
 
+SECURED=1: on a Kafka with TLS, where each process logs in and has its own rights only.
+
 Exit code: 0 nothing lost, doubled or differing; 1 something is, or does not come back.
 """
 
@@ -31,7 +33,14 @@ def main() -> int:
     signal.signal(signal.SIGTERM, interrupted)
     signal.signal(signal.SIGINT, interrupted)
     seed, events, faults = (int(os.environ.get(name) or default) for name, default in DEFAULTS.items())
-    plan = Plan(seed, events, faults, Path("build") / f"crash-{seed}", os.environ.get("KINDS", ""))
+    plan = Plan(
+        seed,
+        events,
+        faults,
+        Path("build") / f"crash-{seed}",
+        os.environ.get("KINDS", ""),
+        bool(os.environ.get("SECURED")),
+    )
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     try:
         with Progress(*columns, console=OUT, disable=not OUT.is_terminal) as bar:

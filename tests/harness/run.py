@@ -39,6 +39,8 @@ class Plan:
     folder: Path
     only: str = ""
     """Kinds of faults, a regular expression."""
+    guarded: bool = False
+    """On a Kafka that lets in only who may."""
     fault_s: float = 12.0
     """What a fault is expected to take; the events are spread over all of them."""
 
@@ -81,7 +83,7 @@ def _finite(row: dict[str, Any]) -> dict[str, Any]:
 
 def run(plan: Plan, say: Say, progress: Progress = lambda _: None) -> Result:
     began = time.monotonic()
-    site = Site(plan.folder, say)
+    site = Site(plan.folder, say, guarded=plan.guarded)
     kinds = schedule(plan.seed, plan.faults, plan.only, clocks=site.clocks.available)
     result = Result(plan, [Row(number, kind) for number, kind in enumerate(kinds, start=1)])
     result.left_out = [] if site.clocks.available else sorted(CLOCKS)

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 
+from pipeline.kafka.rights import rights
 from pipeline.kafka.topics import connect
 from pipeline.local.kafka import kafka
 from pipeline.local.ports import free_ports
@@ -20,6 +21,7 @@ from pipeline.topology import EVENTS
 from tests.harness.clocks import Clocks
 from tests.harness.fleet import Fleet
 from tests.support.pipeline import COMMANDS, create_topics, environment
+from tests.support.secured import secured
 
 BROKERS = 3
 WORKERS = 2
@@ -30,13 +32,15 @@ ANSWER_S = 10.0
 
 
 class Site:
-    def __init__(self, folder: Path, progress: Callable[[str], None]) -> None:
+    def __init__(self, folder: Path, progress: Callable[[str], None], *, guarded: bool = False) -> None:
+        """`guarded`: each process logs in over TLS as a user of its own, with the rights that it needs."""
         shutil.rmtree(folder, ignore_errors=True)
         self.folder, self.logs = folder, folder / "logs"
         self.logs.mkdir(parents=True)
         self.clocks = Clocks(folder)
         self._progress = progress
-        brokers = kafka(folder / "kafka", BROKERS, progress)
+        self._guarded = secured(folder, BROKERS) if guarded else None
+        brokers = self._guarded.brokers if self._guarded else kafka(folder / "kafka", BROKERS, progress)
         memory = redis(folder / "redis")
         self._servers = [self._timed(component) for component in brokers.components]
         self._servers.append(replace(memory.component, name="redis-1"))
@@ -52,6 +56,9 @@ class Site:
         self.fleet.start(self._servers)
         self.fleet.await_ready()
         create_topics(self.settings)
+        for process in COMMANDS if self._guarded else ():
+            self._guarded.set_password(process, self.settings.control_key)
+            self._guarded.allow(process, rights(process, self.settings.topic_prefix))
         admin = connect(self.settings.kafka_bootstrap)
         self.partitions = len(admin.list_topics(self.events, timeout=ANSWER_S).topics[self.events].partitions)
         self._progress("starting workers, materialisers and the service")
@@ -106,6 +113,8 @@ class Site:
         kind = name.rpartition("-")[0]
         (port,) = free_ports(1)
         settings = replace(self.settings, **{f"{kind}_port": port}, **changes)  # type: ignore[arg-type]
+        if self._guarded:
+            settings = self._guarded.as_user(settings, kind, self.settings.control_key)
         return Component(
             name=name,
             argv=(sys.executable, "-m", "pipeline.cli", COMMANDS[kind]),

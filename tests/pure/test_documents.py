@@ -18,6 +18,7 @@ from pipeline.cli.app import application
 from pipeline.contracts.keys import session_key
 from pipeline.intake.decode import Accepted, decode
 from pipeline.kafka.topics import FOLDER
+from pipeline.kafka_profile import JAVA_ONLY, NAMES
 from pipeline.local.jars import KAFKA_VERSION
 from pipeline.local.kafka import MESSAGE_BYTES
 from pipeline.settings import Settings
@@ -28,7 +29,11 @@ BLOCKS = re.findall(r"^```(\w+)\n(.*?)^```", TEXT, re.MULTILINE | re.DOTALL)
 COMPOSE: dict[str, Any] = yaml.safe_load((ROOT / "docker-compose.yml").read_text())
 SERVICES: dict[str, Any] = COMPOSE["services"]
 OURS = {name: service for name, service in SERVICES.items() if "build" in service}
-VARIABLES = {f"HMX_{field.name.upper()}" for field in fields(Settings)}
+VARIABLES = {
+    f"HMX_{field.name.upper()}{behind}"
+    for field in fields(Settings)
+    for behind in ("", *(["_FILE"] if "secret" in field.metadata else []))
+} | {f"HMX_KAFKA_{name.upper().replace('.', '_')}{behind}" for name in NAMES | JAVA_ONLY for behind in ("", "_FILE")}
 DOCKERFILE = (ROOT / "deploy" / "Dockerfile").read_text()
 COMMANDS = typer.main.get_command(application())
 
@@ -54,7 +59,7 @@ def test_the_tables_of_the_readme_are_what_the_code_says() -> None:
     assert set(re.findall(r"<!-- table: (\w+) -->", TEXT)) == set(TABLES)
 
 
-@pytest.mark.parametrize("path", ["README.md", "deploy/README.md", "topics/README.md"])
+@pytest.mark.parametrize("path", ["README.md", "deploy/README.md", "topics/README.md", "docs/how-to/secure.md"])
 def test_every_command_that_a_page_names_exists_with_its_options(path: str) -> None:
     lines = hmx_lines((ROOT / path).read_text(encoding="utf-8"))
     assert lines
@@ -65,11 +70,11 @@ def test_every_command_that_a_page_names_exists_with_its_options(path: str) -> N
         assert {word for word in words if word.startswith("-") and word != "-"} <= known, words
 
 
-@pytest.mark.parametrize("path", ["README.md", "deploy/README.md"])
+@pytest.mark.parametrize("path", ["README.md", "deploy/README.md", "docs/how-to/secure.md"])
 def test_every_variable_that_a_page_names_is_a_setting(path: str) -> None:
     text = (ROOT / path).read_text(encoding="utf-8")
     ports = set(re.findall(r"\$\{(HMX_\w+):-", (ROOT / "docker-compose.yml").read_text()))
-    assert set(re.findall(r"HMX_[A-Z_]*[A-Z]", text)) <= VARIABLES | ports
+    assert set(re.findall(r"HMX_[A-Z_]*[A-Z](?![A-Z_])", text)) <= VARIABLES | ports
 
 
 def test_every_link_of_the_readme_leads_somewhere() -> None:

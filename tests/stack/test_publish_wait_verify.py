@@ -80,7 +80,7 @@ def records(settings: Settings, topic: str) -> list[Any]:
     found = [
         message
         for partition in range(cluster.topic(name).partitions)
-        for message in read_partition(cluster.bootstrap, name, partition, cluster.watermarks(name, partition))
+        for message in read_partition(cluster.kafka, name, partition, cluster.watermarks(name, partition))
     ]
     cluster.close()
     return found

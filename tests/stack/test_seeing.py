@@ -102,7 +102,7 @@ def read(settings: Settings, topic: str) -> list[Message]:
         return [
             message
             for partition in range(cluster.topic(name).partitions)
-            for message in read_partition(cluster.bootstrap, name, partition, cluster.watermarks(name, partition))
+            for message in read_partition(cluster.kafka, name, partition, cluster.watermarks(name, partition))
         ]
 
 

@@ -36,7 +36,7 @@ def fill(settings: Settings, values: Iterable[bytes]) -> int:
         )
         transactions.fence()
         low, high = transactions.restore(executor).position, cluster.watermarks(name, partition).high
-        rows = map(row_of, read_partition(cluster.bootstrap, name, partition, Watermarks(low, high)))
+        rows = map(row_of, read_partition(cluster.kafka, name, partition, Watermarks(low, high)))
         while batch := list(islice(rows, CHUNK)):
             transactions.commit(executor, executor.run(batch), batch[-1].offset + 1)
             count += len(batch)

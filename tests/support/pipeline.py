@@ -43,7 +43,7 @@ def new_settings(kafka: str, redis_url: str = "", **changes: object) -> Settings
 
 def create_topics(settings: Settings, partitions: int | None = None) -> None:
     """As the topic files say; with so many partitions where less is enough."""
-    admin = connect(settings.kafka_bootstrap)
+    admin = connect(settings.require_kafka())
     specs = load_topics(prefix=settings.topic_prefix)
     if partitions is not None:
         specs = tuple(spec.model_copy(update={"partitions": partitions}) for spec in specs)
@@ -56,8 +56,9 @@ def environment(settings: Settings) -> dict[str, str]:
     given = {
         f"HMX_{name.upper()}": str(value)
         for name in settings.__slots__
-        if (value := getattr(settings, name)) != "" and name != "service_url"
+        if (value := getattr(settings, name)) != "" and name not in ("service_url", "kafka_properties")
     }
+    given |= {f"HMX_KAFKA_{name.upper().replace('.', '_')}": value for name, value in settings.kafka_properties}
     return {**inherited, **given, "PYTHONUNBUFFERED": "1"}
 
 
