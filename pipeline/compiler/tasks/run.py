@@ -7,6 +7,7 @@ weight where runs are compared. Nothing fails.
 
 import re
 import unicodedata
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final, NamedTuple
 
@@ -97,6 +98,7 @@ def body(segment: Segment, actions: Sequence[Action]) -> dict[str, Any] | None:
     asked = [shorten(step.text, _GOAL) for step in segment.steps if _is_wish(step)][:GOAL_MESSAGES]
     values: set[str] = set()
     done: dict[str, None] = {}
+    places: dict[str, set[str]] = defaultdict(set)
     for action, act in zip(acted, acts, strict=True):
         before = "\n".join(step.text for step in segment.steps[: action.position]).casefold()
         earlier = "\n".join(s.text for s in segment.steps[: action.position] if not _is_wish(s)).casefold()
@@ -105,12 +107,17 @@ def body(segment: Segment, actions: Sequence[Action]) -> dict[str, Any] | None:
             done.update(dict.fromkeys(_features(simple, before)))
             own = [*simple.words, *(value for _, value in simple.options if value)]
             values.update(own)
+            for place, value in _places(simple):
+                places[value].add(place)
             seen.update((value, None) for value in own if within(value, earlier))
         act.append(list(seen)[:_SEEN])
+    features, wish = sorted(done)[:_FEATURES], "\n".join(asked).casefold()
+    taken = {value for value, own in places.items() if len(own) > 1 and wordlike(value) and within(value, wish)}
     return {
         "asked": asked,
         "said": sorted(_said(asked, values))[:_FEATURES],
-        "done": sorted(done)[:_FEATURES],
+        "done": features,
+        "taken": [feature for feature in features if feature.rpartition(" ")[2] in taken],
         "acts": acts,
         "told": _told(segment.steps, acted[0].position),
         "subject": _subject(segment),
@@ -219,6 +226,12 @@ def _features(simple: Simple, before: str) -> Iterator[str]:
         path = f"{path} {word}"
         yield path
     yield from (f"{name} {key}={value}" if telling(value) else f"{name} {key}" for key, value in simple.options)
+
+
+def _places(simple: Simple) -> Iterator[tuple[str, str]]:
+    """Where an act has which value."""
+    yield from ((f"{simple.program} {at}", word) for at, word in enumerate(simple.words))
+    yield from ((f"{simple.program} {key}", value) for key, value in simple.options if value)
 
 
 def _said(texts: Sequence[str], values: set[str]) -> set[str]:
