@@ -5,7 +5,6 @@ the last of each act that worked: what was tried before, refused, corrected or d
 has taken another's place from some day on stands alone. A function of the set of runs; nothing fails.
 """
 
-import re
 from collections import Counter
 from collections.abc import Mapping, Sequence, Set
 from itertools import combinations
@@ -14,7 +13,7 @@ from typing import Final, NamedTuple
 from pipeline.compiler.tasks.goals import goals
 from pipeline.compiler.tasks.remedies import Remedy, remedies
 from pipeline.compiler.tasks.run import Deed, Run
-from pipeline.compiler.tasks.slots import Goals, Instance, Slot, common_start, goal_of, unified
+from pipeline.compiler.tasks.slots import Goals, Instance, Slot, goal_of, unified
 from pipeline.compiler.tasks.templates import Template, share_obeyed, switches, templates, with_told_options
 from pipeline.compiler.tasks.turning import share_now, turned
 from pipeline.segments.commands import Simple, within, wordlike
@@ -24,11 +23,6 @@ MOST: Final = 0.8
 _WORSE: Final = 0.3
 _FEW: Final = 2
 _PART: Final = 100  # simple commands of one line, by their place
-_SHAPES: Final = 2
-_LONGEST: Final = 40  # of a longer value its looks say nothing
-_SHOWN_FROM: Final = 3  # values of so many sessions show what they begin with
-_DIGIT: Final = re.compile(r"\d")
-_LETTER: Final = re.compile(r"[^\W\d_]")
 
 
 class Step(NamedTuple):
@@ -49,19 +43,6 @@ class Procedure(NamedTuple):
     steps: tuple[Step, ...]
     remedies: tuple[Remedy, ...]
     slots: Mapping[str, Sequence[Slot]]
-
-    def like(self, name: str) -> list[str]:
-        """Values of a slot: those of several subjects, else their shapes with `x` and `0` for letters and digits."""
-        group = self.slots[name]
-        if group[0].source == "user":
-            return []
-        values = sorted({v for slot in group for v, _ in slot.pairs if _DIGIT.search(v) and len(v) <= _LONGEST})
-        choices = next((slot.choices for slot in group if slot.choices), ())
-        if choices and not values:
-            return list(choices)
-        shapes = Counter(map(_shape, values))
-        first = sorted(shapes, key=lambda shape: (-shapes[shape], shape))[:_SHAPES]
-        return [_masked([value for value in values if _shape(value) == shape]) for shape in first]
 
 
 def procedure(runs: Sequence[Run]) -> Procedure | None:
@@ -258,13 +239,3 @@ def _in_order(steps: list[Step], runs: Sequence[Run], options: frozenset[str]) -
         early[b] += len(ahead) - sum(ahead)
     order = sorted(range(len(steps)), key=lambda i: (-wins[i], -early[i], steps[i].template.text))
     return [steps[i] for i in order]
-
-
-def _shape(value: str) -> str:
-    return _LETTER.sub("x", _DIGIT.sub("0", value))
-
-
-def _masked(values: Sequence[str]) -> str:
-    """Values of one shape: what all begin with stays."""
-    kept = len(common_start(values)) if len(values) >= _SHOWN_FROM else 0
-    return values[0][:kept] + _shape(values[0])[kept:]

@@ -8,6 +8,7 @@ import pytest
 from pipeline.compiler.tasks.likeness import Known, known, tasks
 from pipeline.compiler.tasks.procedure import Procedure, procedure, verdict
 from pipeline.compiler.tasks.run import Deed, Run, body
+from pipeline.compiler.tasks.slots import described, like
 from pipeline.contracts.evidence import segment_rank
 from pipeline.segments.commands import wordlike
 from pipeline.segments.pairing import actions
@@ -69,7 +70,7 @@ def test_every_step_is_a_whole_action_with_its_constants_and_a_slot_for_what_dif
 
 
 def test_what_a_slot_is_like_is_told_without_anybodys_value() -> None:
-    shown = learnt([booked(n) for n in range(6)]).like("room")
+    shown = like(learnt([booked(n) for n in range(6)]).slots["room"])
     assert shown
     assert not set(shown) & set(ROOMS)
 
@@ -271,7 +272,7 @@ def test_the_order_in_which_runs_come_decides_nothing() -> None:
     for seed in range(5):
         found = learnt(random.Random(seed).sample(runs, len(runs)))
         assert (steps(found), found.goals, found.remedies) == (steps(wanted), wanted.goals, wanted.remedies)
-        assert {name: found.like(name) for name in found.slots} == {name: wanted.like(name) for name in wanted.slots}
+        assert described(found.slots) == described(wanted.slots)
 
 
 @pytest.mark.parametrize("opening", ["Hi! ", "Good morning, ", "Servus. "])
