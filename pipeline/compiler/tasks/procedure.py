@@ -167,8 +167,8 @@ def _since_something_ended(
     found: Sequence[Template], runs: Sequence[Run], options: frozenset[str]
 ) -> tuple[set[int], set[str]]:
     """Since when a step that had worked is refused for good: each act that most runs had till then, and that works in
-    none from then on. And the runs that did not go well, but went on with what nobody had done before: what worked then
-    takes its place, whatever became of the run."""
+    none from then on. And the runs that did not go well, but went on with what nobody had done before and good runs do
+    now: what worked then takes its place, whatever became of the run."""
     ended, went_on = set(), set()
     for template in found:
         worked = {one.run.name for one in template.instances}
@@ -182,8 +182,9 @@ def _since_something_ended(
         if before and _share_of(before) >= _OFTEN:
             ended.add(runs[ends].at)
             known = {head for run in runs[:ends] for head in _last(run, options)}
+            new = {head for run in runs[ends:] if run.good for head in _last(run, options)} - known
             others = (run for run in runs[ends:] if not run.good and _refused(template, run, options))
-            went_on |= {run.name for run in others if not known.issuperset(_last(run, options))}
+            went_on |= {run.name for run in others if not new.isdisjoint(_last(run, options))}
     return ended, went_on
 
 
