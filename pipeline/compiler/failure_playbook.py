@@ -339,7 +339,7 @@ def lines(content: Mapping[str, Any]) -> Iterator[str]:
     told = content.get("failure_pattern", "").casefold()
     yield from listed("Shows", [text for text in content.get("symptoms", ()) if text.casefold() not in told])
     yield from listed("Recover", content.get("recovery_actions") or content.get("recovery_steps", ()))
-    yield from slot_lines(content.get("slots", {}))
+    yield from slot_lines(content.get("recovery_slots", {}))
     yield from listed("Prevent", content.get("prevention_strategies", ()))
 
 

@@ -340,7 +340,7 @@ def slot_lines(slots: Mapping[str, Any]) -> Iterator[str]:
     """What a pack shows of them: a value, where one is known, else where it comes from. How ids look says little to
     who reads, but where one has to be found in a wish."""
     for name, slot in slots.items():
-        known = [value for value in slot["like"] if not _MASKED.search(value)]
+        known = [slot["value"]] if "value" in slot else [value for value in slot["like"] if not _MASKED.search(value)]
         if known:
             yield f"<{name}>: {', '.join(known[:_SHOWN])}"
         elif slot["source"] == "goal" and slot["like"]:
