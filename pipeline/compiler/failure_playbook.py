@@ -16,7 +16,7 @@ from pipeline.compiler.confidence import CONTRADICTED, tally, wilson
 from pipeline.compiler.mining import share_with
 from pipeline.compiler.model import ArtifactType, Extracted, Finding, Need
 from pipeline.compiler.tasks.run import act_of, run_of, subject_of, wishes_of
-from pipeline.compiler.tasks.slots import Instance, described, goal_of, slot_lines, unified
+from pipeline.compiler.tasks.slots import Instance, goal_of, slot_lines, unified
 from pipeline.compiler.tasks.templates import Template, switches, templates
 from pipeline.compiler.ways_out import HELPED, Recovery, after, once, recoveries
 from pipeline.compiler.wording import listed, most_frequent, plural
@@ -221,7 +221,9 @@ def _whole_acts(contributions: Sequence[Contribution]) -> tuple[dict[str, str], 
         often = [t for t in clear if 2 * sessions[t.text] > len({one.run.session for one in instances})]
         best.update((verb, t) for t in often if sessions[t.text] >= _LEAST_SESSIONS)
     slots = unified(slot for t in best.values() for slot in t.slots)
-    return {verb: t.text for verb, t in best.items()}, described(slots)
+    # What their values look like finds procedures, and no playbooks.
+    sources = {name: {"source": own[0].source, "like": []} for name, own in slots.items()}
+    return {verb: t.text for verb, t in best.items()}, sources
 
 
 def needs(contributions: Sequence[Contribution]) -> list[Need]:
