@@ -182,9 +182,7 @@ def compile_(contributions: Sequence[Contribution]) -> Finding | None:
             "symptoms": _symptoms(contributions),
             "recovery_steps": recovery_steps,
             "recovery_actions": recovery_actions,
-            "slots": {
-                name: slot for name, slot in slots.items() if any(f"<{name}>" in act for act in recovery_actions)
-            },
+            "recovery_slots": {name: slot for name, slot in slots.items() if f"<{name}>" in "".join(recovery_actions)},
             "prevention_strategies": _prevention(contributions, verb),
             "severity": _severity(contributions),
         },
