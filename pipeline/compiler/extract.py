@@ -18,7 +18,7 @@ def contributions(segment: Segment) -> list[Contribution]:
     return [
         _about(
             segment,
-            Pattern(kind.name, found.key),
+            Pattern(found.kind or kind.name, found.key),
             outcome=found.outcome,
             source_events=found.source_events,
             tags=found.tags,

@@ -7,7 +7,7 @@ session only is a finding from three sessions on.
 """
 
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from math import log
 from typing import Any, Final, NamedTuple
@@ -15,10 +15,13 @@ from typing import Any, Final, NamedTuple
 from pipeline.compiler.confidence import CONTRADICTED, tally, wilson
 from pipeline.compiler.mining import share_with
 from pipeline.compiler.model import ArtifactType, Extracted, Finding, Need
+from pipeline.compiler.tasks.run import act_of, run_of, subject_of, wishes_of
+from pipeline.compiler.tasks.slots import Instance, goal_of, slot_lines, unified
+from pipeline.compiler.tasks.templates import Template, switches, templates
 from pipeline.compiler.ways_out import HELPED, Recovery, after, once, recoveries
 from pipeline.compiler.wording import listed, most_frequent, plural
 from pipeline.contracts.artifact import Status
-from pipeline.contracts.event_types import Role
+from pipeline.contracts.event_types import ACTS, Role
 from pipeline.contracts.evidence import Contribution, Segment, SegmentOutcome
 from pipeline.contracts.pack import Section
 from pipeline.segments.intent import goal_intent, goal_messages, stem
@@ -30,6 +33,7 @@ NAME: Final = "failure_playbook"
 _KEYS: Final = 32  # different errors of one segment that are kept, the first ones
 _TRIES: Final = 8  # of one error in one segment
 _BEFORE: Final = 24
+_ACTS: Final = 12  # of the tries of one error in one segment, kept whole
 _MESSAGE: Final = 160
 _TITLE: Final = 90
 _FAULT: Final = 80
@@ -71,7 +75,7 @@ def extract(segment: Segment, outcome: SegmentOutcome, actions: Sequence[Action]
         if key is not None and (key in places or len(places) < _KEYS):
             places.setdefault(key, []).append(i)
     wishes = [name.replace(".", " ") for name in goal_intent(goal_messages(segment.steps)).classes]
-    return [_extracted(key, at, done, outcome, wishes) for key, at in places.items()]
+    return [_extracted(key, at, done, outcome, wishes, segment) for key, at in places.items()]
 
 
 def _error_key(action: Action) -> _ErrorKey | None:
@@ -90,13 +94,20 @@ def _error_key(action: Action) -> _ErrorKey | None:
 
 
 def _extracted(
-    key: _ErrorKey, at: Sequence[int], done: Sequence[Action], outcome: SegmentOutcome, wishes: list[str]
+    key: _ErrorKey,
+    at: Sequence[int],
+    done: Sequence[Action],
+    outcome: SegmentOutcome,
+    wishes: list[str],
+    segment: Segment,
 ) -> Extracted:
     tries = [after(i, done, outcome) for i in at[:_TRIES]]
     sources = [event for i in at[:_TRIES] for event in done[i].events]
     sources += [done[i].events[0] for try_ in tries for i in try_.rests_on]
     failure = done[at[0]].failure
     assert failure is not None
+    tried = {done[i].verb: done[i] for try_ in tries for i in try_.rests_on}
+    acted = [action for verb, action in tried.items() if action.role in ACTS and action.ok is not False][:_ACTS]
     return Extracted(
         key=key.text,
         source_events=list(dict.fromkeys(sources)),
@@ -114,6 +125,10 @@ def _extracted(
             "after": [{"steps": list(try_.steps), "again": try_.again, "worked": try_.worked} for try_ in tries],
             "before": done[at[0] - 1].verb if at[0] else "",
             "tries": list(_tries(key.verb, done)),
+            "asked": wishes_of(segment),
+            "subject": subject_of(segment),
+            "verbs": [action.verb for action in acted],
+            "acts": [act_of(segment.steps, action) for action in acted],
         },
     )
 
@@ -151,8 +166,10 @@ def compile_(contributions: Sequence[Contribution]) -> Finding | None:
     verb = contributions[0].body["verb"]
     pattern = _pattern(contributions, verb)
     occurrences = sum(c.body["occurrences"] for c in contributions)
-    ways_out = recoveries(contributions)
-    recovery_steps = [recovery.shown for recovery in ways_out]
+    acts, slots = _whole_acts(contributions)
+    ways_out = recoveries(contributions, acts)
+    recovery_steps = [f"{way.words} ({way.how_often})" for way in ways_out]
+    recovery_actions = [f"{way.acts} ({way.how_often})" for way in ways_out]
     return Finding(
         title=_title(pattern, verb),
         summary=(
@@ -164,6 +181,8 @@ def compile_(contributions: Sequence[Contribution]) -> Finding | None:
             "trigger_conditions": _triggers(contributions, verb),
             "symptoms": _symptoms(contributions),
             "recovery_steps": recovery_steps,
+            "recovery_actions": recovery_actions,
+            "recovery_slots": {name: slot for name, slot in slots.items() if f"<{name}>" in "".join(recovery_actions)},
             "prevention_strategies": _prevention(contributions, verb),
             "severity": _severity(contributions),
         },
@@ -181,6 +200,28 @@ def compile_(contributions: Sequence[Contribution]) -> Finding | None:
         },
         verdicts=ways_out[0].verdicts if ways_out else (),
     )
+
+
+def _whole_acts(contributions: Sequence[Contribution]) -> tuple[dict[str, str], dict[str, Any]]:
+    """By verb the action as one would run it, where it is known but for slots that say where their values come from."""
+    runs = [run_of(c) for c in contributions]
+    options, goals = switches(runs), tuple(map(goal_of, runs))
+    done: dict[str, list[Instance]] = defaultdict(list)
+    for run, c in zip(runs, contributions, strict=True):
+        for verb, deed in zip(c.body.get("verbs", ()), run.deeds, strict=False):
+            parts = deed.parts(options)
+            if len(parts) == 1:
+                done[verb].append(Instance(run, deed, parts[0], 0))
+    best: dict[str, Template] = {}
+    for verb, instances in sorted(done.items()):
+        clear = [t for t in templates(instances, goals) if not any(slot.source == "unknown" for slot in t.slots)]
+        sessions = {t.text: len({one.run.session for one in t.instances}) for t in clear}
+        often = [t for t in clear if 2 * sessions[t.text] > len({one.run.session for one in instances})]
+        best.update((verb, t) for t in often if sessions[t.text] >= _LEAST_SESSIONS)
+    slots = unified(slot for t in best.values() for slot in t.slots)
+    # What their values look like finds procedures, and no playbooks.
+    sources = {name: {"source": own[0].source, "like": []} for name, own in slots.items()}
+    return {verb: t.text for verb, t in best.items()}, sources
 
 
 def needs(contributions: Sequence[Contribution]) -> list[Need]:
@@ -297,7 +338,8 @@ def lines(content: Mapping[str, Any]) -> Iterator[str]:
     yield from listed("When", content.get("trigger_conditions", ()))
     told = content.get("failure_pattern", "").casefold()
     yield from listed("Shows", [text for text in content.get("symptoms", ()) if text.casefold() not in told])
-    yield from listed("Recover", content.get("recovery_steps", ()))
+    yield from listed("Recover", content.get("recovery_actions") or content.get("recovery_steps", ()))
+    yield from slot_lines(content.get("recovery_slots", {}))
     yield from listed("Prevent", content.get("prevention_strategies", ()))
 
 

@@ -25,6 +25,8 @@ class Extracted:
     outcome: SegmentOutcome
     tags: list[str]
     body: dict[str, Any]
+    kind: str = ""
+    """The pattern's type, where it is not the one that has extracted it."""
 
 
 @dataclass(frozen=True, slots=True)

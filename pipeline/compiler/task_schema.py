@@ -13,6 +13,7 @@ from pipeline.compiler.model import ArtifactType, Finding, Need, nothing
 from pipeline.compiler.tasks.procedure import Procedure, Step, procedure, verdict
 from pipeline.compiler.tasks.remedies import Remedy
 from pipeline.compiler.tasks.run import run_of
+from pipeline.compiler.tasks.slots import described, slot_lines
 from pipeline.compiler.tasks.templates import Template
 from pipeline.compiler.wording import listed, most_frequent, percent, plural, worked
 from pipeline.contracts.artifact import Status
@@ -27,7 +28,6 @@ _ACTIVE_SUCCESSES: Final = 5
 _ACTIVE_SESSIONS: Final = 2
 _ACTIVE_BOUND: Final = 0.5
 _MOST: Final = 0.8
-_SHOWN: Final = 5  # values of a slot; of these a pack names the one that it was asked with
 _COMPLEXITY: Final = ((4, "low"), (12, "medium"))
 
 
@@ -105,7 +105,7 @@ def _content(found: Procedure, good: Sequence[Contribution]) -> dict[str, Any]:
     )
     content: dict[str, Any] = {
         "goals": list(found.goals),
-        "slots": {name: {"source": own[0].source, "like": found.like(name)} for name, own in found.slots.items()},
+        "slots": described(found.slots),
         "steps": [_step(order, step) for order, step in enumerate(found.steps, 1)],
         "recovery": [_recovery(remedy) for remedy in found.remedies],
         "preconditions": [],
@@ -165,11 +165,7 @@ def _summary(found: Procedure, counts: Tally) -> str:
 def lines(content: Mapping[str, Any]) -> Iterator[str]:
     """What a pack shows of it."""
     yield from (f"Goal: {goal}" for goal in content.get("goals", ()))
-    for name, slot in content.get("slots", {}).items():
-        if slot["like"]:
-            yield f"<{name}>: {', '.join(slot['like'][:_SHOWN])}"
-        elif slot["source"] == "user":
-            yield f"<{name}> is the user's own"
+    yield from slot_lines(content.get("slots", {}))
     yield from listed("Before", content.get("preconditions", ()))
     for step in content.get("steps", ()):
         tools = [tool for tool in step.get("tools_used", ()) if tool not in step["description"]]

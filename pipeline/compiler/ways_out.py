@@ -6,7 +6,8 @@ try worked proves the way; where there was none, only how the segment ended spea
 """
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Final, NamedTuple
 
 from pipeline.compiler.confidence import Tally, Verdict, contradicted, recent, tally
@@ -24,6 +25,7 @@ HELPED: Final = 2
 _PATH: Final = 6  # different steps from an error to the next try
 _LATER: Final = "later"
 _RETRIES: Final = ("again", "changed")  # the same once more tells that it passes by itself
+_TRIED: Final = {"same": " unchanged", "again": "", "changed": " with other arguments"}
 _LOOKS: Final = 2
 _ALIKE: Final = 0.5  # share of words by which two tools serve one purpose
 _SHOWN: Final = 5
@@ -86,6 +88,8 @@ def _alike(verb: str, other: str) -> bool:
 
 class Recovery(NamedTuple):
     words: str
+    acts: str
+    """The same with whole actions, as far as these are known."""
     counts: Tally
     verdicts: list[Verdict]
     """A session once, by whether it ever worked there."""
@@ -93,13 +97,13 @@ class Recovery(NamedTuple):
     """It says more than to mend it and try again."""
 
     @property
-    def shown(self) -> str:
-        return f"{self.words} ({worked(self.counts.successes, self.counts.sessions)})"
+    def how_often(self) -> str:
+        return worked(self.counts.successes, self.counts.sessions)
 
 
-def recoveries(contributions: Sequence[Contribution]) -> list[Recovery]:
+def recoveries(contributions: Sequence[Contribution], acts: Mapping[str, str] = MappingProxyType({})) -> list[Recovery]:
     """What was tried and has worked, by the bound of how often over independent sessions; last what works no more.
-    What worked once only is shown where nothing worked twice."""
+    What worked once only is shown where nothing worked twice. `acts`: by verb the whole action."""
     tried: dict[_Way, dict[str, bool]] = {}
     forms: dict[_Way, list[tuple[str, ...]]] = {}
     for c in contributions:
@@ -110,12 +114,11 @@ def recoveries(contributions: Sequence[Contribution]) -> list[Recovery]:
                 seen[c.session_id] = after["worked"] or seen.get(c.session_id, False)
                 forms.setdefault(way, []).append(tuple(after["steps"]))
     verb = contributions[0].body["verb"]
-    found = [
-        Recovery(
-            _words(_usual(forms[way]), way.again, verb), tally(seen.items()), list(seen.items()), _telling(way, verb)
-        )
-        for way, seen in tried.items()
-    ]
+    found = []
+    for way, seen in tried.items():
+        usual, counts = _usual(forms[way]), tally(seen.items())
+        words, whole = _words(usual, way.again, verb), _acts(usual, way.again, verb, acts)
+        found.append(Recovery(words, whole, counts, list(seen.items()), _telling(way, verb)))
     ranked = sorted(
         (recovery for recovery in found if recovery.counts.successes),
         key=lambda r: (contradicted(recent(r.verdicts)), -r.counts.bound, -r.counts.successes, r.words),
@@ -149,6 +152,20 @@ def _telling(way: _Way, verb: str) -> bool:
 def _usual(forms: Sequence[tuple[str, ...]]) -> tuple[str, ...]:
     counts = Counter(forms)
     return min(counts, key=lambda form: (-counts[form], len(form), form))
+
+
+def _acts(steps: Sequence[str], again: str, verb: str, acts: Mapping[str, str]) -> str:
+    """Nothing stands between backticks that one could not run."""
+
+    def named(step: str) -> str:
+        return f"run `{acts[step]}`" if step in acts else phrase_of(step).replace("`", "")
+
+    if not verb:
+        return "Try again"
+    last = {"": [], **{each: [f"try again{how}"] for each, how in _TRIED.items()}}.get(
+        again, [f"{named(again)} instead"]
+    )
+    return sentence(", then ".join([*map(named, steps), *last]))
 
 
 def _words(steps: Sequence[str], again: str, verb: str) -> str:

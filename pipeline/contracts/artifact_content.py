@@ -33,6 +33,7 @@ class FailurePlaybook(msgspec.Struct):
     trigger_conditions: list[str] = []
     symptoms: list[str] = []
     recovery_steps: list[str] = []
+    recovery_actions: list[str] = []
     prevention_strategies: list[str] = []
     severity: Literal["low", "medium", "high", "critical"] = "medium"
 

@@ -46,7 +46,7 @@ def artifact(source: Artifact, given: Mapping[str, str] = MappingProxyType({})) 
     content = source.content
     if given:
         slots = {
-            name: {**slot, "like": [given[name]]} if name in given else slot for name, slot in content["slots"].items()
+            name: {**slot, "value": given[name]} if name in given else slot for name, slot in content["slots"].items()
         }
         content = {**content, "slots": slots}
     lines = [source.title, *(kind.lines(content) if kind else ())]

@@ -185,7 +185,8 @@ def view(ask: Asked, fetched: Fetched) -> View:
 def _bound(ask: Asked, fetched: Fetched) -> dict[str, Bound]:
     procedures = [found.source for found in fetched.artifacts if found.source.artifact_type == task_schema.NAME]
     wishes = (found.source.text for found in fetched.episodes if found.source.actor == "user")
-    question = Question(ask.request.query, list(islice(wishes, WISHES)) if procedures else ())
+    contents = [each.content for each in procedures]
+    question = Question(ask.request.query, list(islice(wishes, WISHES)) if procedures else (), contents)
     return {each.artifact_id: bound(each.content, question) for each in procedures}
 
 

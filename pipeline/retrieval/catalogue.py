@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from pipeline.contracts.remembered import nbytes
 from pipeline.retrieval.growing import Growing
-from pipeline.retrieval.postings import FEW, asked_at_least, asked_for, idf, impacts, typical
+from pipeline.retrieval.postings import FEW, asked_alone, asked_for, idf, impacts, typical
 
 _TERM_BYTES: Final = 75
 _HELD_BYTES: Final = 330
@@ -166,13 +166,15 @@ class Field:
         return scores
 
     def whole(self, terms: Iterable[str]) -> int:
-        """What a question of these terms asks for: a text that has all of it scores about as much."""
-        return asked_for((len(self._holders.get(term, ())) for term in terms), self._among)
+        """What these terms are of a question: a text that has all of them scores about as much."""
+        return asked_for(self._holding(terms), self._among)
 
-    @property
-    def least(self) -> int:
-        """What any question asks for."""
-        return asked_at_least(self._among)
+    def alone(self, terms: Iterable[str]) -> int:
+        """The same of a question that has no other terms."""
+        return asked_alone(self._holding(terms), self._among)
+
+    def _holding(self, terms: Iterable[str]) -> list[int]:
+        return [len(self._holders.get(term, ())) for term in terms]
 
     @property
     def _among(self) -> int:
@@ -234,10 +236,8 @@ class Catalogue:
         return self._slots.best(found, scores, limit)
 
     def whole(self, terms: Sequence[str]) -> int:
-        """What a card scores that has all that the terms ask for. One common word alone is asked for by chance; several
-        are a question, however many cards have them."""
-        asked = self._text.whole(terms)
-        return asked if len(terms) > 1 else max(self._text.least, asked)
+        """What a card scores that has all that the terms ask for."""
+        return self._text.alone(terms)
 
     def newest(self, kind: str, limit: int, labels: Sequence[str] = ()) -> list[Hit]:
         """Those of a kind that began to hold last, ties by name; scored 0."""

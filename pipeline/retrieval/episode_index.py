@@ -18,7 +18,7 @@ from pipeline.retrieval.postings import (
     OFFSET_BITS,
     POSTING,
     ROW,
-    asked_at_least,
+    asked_alone,
     asked_for,
     idf,
     impacts,
@@ -196,7 +196,7 @@ class EpisodeIndex:
 
     def whole(self, terms: Iterable[Term]) -> int:
         """What a question of these terms asks for: a document that has all of it scores about as much."""
-        return max(asked_at_least(max(FEW, self.size)), self.asked_for(terms))
+        return asked_alone([term.own.size for term in terms], max(FEW, self.size))
 
     def asked_for(self, terms: Iterable[Term]) -> int:
         """What these terms are of that."""

@@ -1,13 +1,14 @@
 """How well a question and what a procedure has to be told fit each other. Pure; nothing fails.
 
 Enters: a question as it is written, and a procedure's slots and goals. Leaves: which of the question's words stand for
-which slots, and how far the slots are filled. A word fills a slot if it is one of its values or looks like its ids, or
-if an earlier wish has it between the same words as a goal has the slot.
+which slots, and how far the slots are filled. A word fills a slot if it is one of its values or looks like its ids, if
+it is a value of another procedure's slot that has some values in common with it, or if an earlier wish has it between
+the same words as a goal has the slot.
 """
 
 import re
 from collections import defaultdict
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from pipeline.contracts.limits import MB
@@ -20,6 +21,8 @@ WISHES: Final = 64
 _UNKNOWN: Final = 0.5
 _WRITTEN: Final = re.compile(r"[^\W_](?:[\w./:@+-]*\w)?")
 _PIECES: Final = re.compile(rf"<[^<>]*>|{_WRITTEN.pattern}")
+_KIN: Final = 2
+"""Two slots that have so many names in common take the same things."""
 _ID: Final = re.compile(r"\d")
 
 
@@ -39,9 +42,10 @@ Around = Mapping[str, frozenset[tuple[str, str]]]
 
 
 class Question:
-    """A question's words as they are written, and between which words earlier wishes had them."""
+    """A question's words as they are written, between which words earlier wishes had them, and beside which other names
+    procedures take them."""
 
-    def __init__(self, text: str, wishes: Sequence[str] = ()) -> None:
+    def __init__(self, text: str, wishes: Sequence[str] = (), procedures: Iterable[Mapping[str, Any]] = ()) -> None:
         self.written = _WRITTEN.findall(text)[:_WORDS]
         self.low = [word.casefold() for word in self.written]
         self.looks = [{_looks(word), " ".join(masks(word))} - {""} for word in self.written]
@@ -53,6 +57,10 @@ class Question:
                 if said[i] in names:
                     found[said[i]].add((said[i - 1], said[i + 1]))
         self.heard = found
+        self.taken: dict[str, set[frozenset[str]]] = defaultdict(set)
+        for _, like in (slot for content in procedures for slot in _wished(content.get("slots", {}))):
+            for word in like.names.intersection(names):
+                self.taken[word].add(like.names)
 
     def beside(self, at: int) -> tuple[str, str]:
         return self.low[at - 1] if at else "", self.low[at + 1] if at + 1 < len(self.low) else ""
@@ -81,10 +89,12 @@ def bound(content: Mapping[str, Any], question: Question) -> Bound:
 
 def _strength(question: Question, at: int, like: "_Values", around: frozenset[tuple[str, str]]) -> int:
     """0 where nothing tells that the word stands for the slot."""
-    if question.low[at] in like.names or not like.looks.isdisjoint(question.looks[at]):
+    word = question.low[at]
+    kin = any(len(like.names & others) >= _KIN for others in question.taken.get(word, ()))
+    if kin or word in like.names or not like.looks.isdisjoint(question.looks[at]):
         before, after = question.beside(at)
         return 2 + any((before and before == b) or (after and after == a) for b, a in around)
-    return int(not like.looks and not around.isdisjoint(question.heard.get(question.low[at], ())))
+    return int(not like.looks and not around.isdisjoint(question.heard.get(word, ())))
 
 
 def _unfilled(like: "_Values") -> float:

@@ -8,7 +8,7 @@ are of integers: no order changes a rank.
 import math
 import struct
 from bisect import bisect_left
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from hashlib import blake2b
 from typing import Any, Final
 
@@ -88,9 +88,11 @@ def asked_for(holding: Iterable[int], documents: int) -> int:
     return UNIT * sum(idf(held, documents) for held in holding)
 
 
-def asked_at_least(documents: int) -> int:
-    """Whatever a question asks for, it is as much as a rare word: else all that has a common one would answer it."""
-    return UNIT * idf(1, documents)
+def asked_alone(holding: Sequence[int], documents: int) -> int:
+    """What a question of nothing but these terms asks for. One common word alone is asked for by chance, so it is as
+    much as a rare one: else all that has it would answer it. Several are a question, however many texts have them."""
+    asked = asked_for(holding, documents)
+    return asked if len(holding) > 1 else max(UNIT * idf(1, documents), asked)
 
 
 def typical(total: int, documents: int) -> float:

@@ -25,6 +25,8 @@ _REDIRECTED: Final = re.compile(r"(?:(?:\d|&)?>>?|<)(?:&\d|[^>&<\s].*)", re.DOTA
 _NAME: Final = re.compile(r"[^\W\d_][^\W\d]*(?:[:.-][^\W\d]+)*")
 _NAME_LENGTH: Final = 24
 _NEEDS_QUOTES: Final = re.compile(r"[\s\"'\\$`&|;<>()*?#~!]")
+_JOINS: Final = "[^\\W_\u2e80-\U0010ffff]"
+"""A letter that is written with spaces between words, or a digit."""
 
 
 class Simple(NamedTuple):
@@ -133,16 +135,24 @@ def wordlike(token: str) -> bool:
 
 def within(value: str, text: str) -> bool:
     """Whether a text, in lower case, holds the value as a whole word."""
-    low, at = value.casefold(), -1
-    while low and (at := text.find(low, at + 1)) >= 0:
-        before, after = text[at - 1 : at] if at else "", text[at + len(low) : at + len(low) + 1]
-        if not (_joins(before) and _joins(low[0])) and not (_joins(after) and _joins(low[-1])):
-            return True
-    return False
+    low = value.casefold()
+    at = text.find(low) if low else -1
+    if at < 0:
+        return False
+    before, after = text[at - 1 : at] if at else "", text[at + len(low) : at + len(low) + 1]
+    if not (_joins(before) and _joins(low[0])) and not (_joins(after) and _joins(low[-1])):
+        return True
+    return _whole(low).search(text, at + 1) is not None
+
+
+@remembered(MB)
+def _whole(low: str) -> re.Pattern[str]:
+    """What finds it once more: expressions take long to make, so only where it was a part of another word first."""
+    before, after = rf"(?<!{_JOINS})" if _joins(low[0]) else "", rf"(?!{_JOINS})" if _joins(low[-1]) else ""
+    return re.compile(before + re.escape(low) + after)
 
 
 def _joins(c: str) -> bool:
-    """Letters that are written with spaces between words."""
     return c.isalnum() and ord(c) < 0x2E80
 
 

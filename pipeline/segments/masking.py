@@ -119,11 +119,13 @@ def telling_line(text: str) -> str:
 
 def what_failed(error: str, output: str) -> str:
     """The telling line of an error's text, or, where that only announces what was run or repeats that it failed, the
-    first of the output that says more. Where a place in a file or a test is named, it is one of many: no line."""
+    first of the output that says more: its only line does in any language. Where a place in a file or a test is named,
+    it is one of many: no line."""
     said = telling_line(error)
     if not _says_nothing(said):
         return said
-    more = (line for line in _lines(output) if _TELLING.search(line) and not _says_nothing(line))
+    lines = _lines(output)
+    more = (line for line in lines if (len(lines) == 1 or _TELLING.search(line)) and not _says_nothing(line))
     return next((line for line in more if not _LOCATED.match(line)), "")
 
 

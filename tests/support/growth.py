@@ -195,7 +195,7 @@ def of_texts() -> dict[str, Callable[[str], Any]]:
         "claims.claims": lambda text: claims.claims(text, "user"),
         "naming.subject_of": lambda text: naming.subject_of(text, "user"),
         "naming.named": lambda text: naming.named(text, "user"),
-        "commands.within": lambda text: commands.within(text[:80], text),
+        "commands.within": lambda text: commands.within(text[:40], text),
         "commands.call": lambda text: commands.call(text, [(text[:40], text)]),
         "masking.what_failed": lambda text: masking.what_failed(text, text),
         "masking.mask_ids of values": lambda text: masking.mask_ids(text, text.split()[:12]),

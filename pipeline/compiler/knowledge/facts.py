@@ -19,7 +19,7 @@ from pipeline.compiler.knowledge.normal import stems, thing, touches, words_of
 from pipeline.compiler.knowledge.track import ASSISTANT, EVENT, Heard, Held, Track, track_of
 from pipeline.compiler.knowledge.updates import updates
 from pipeline.compiler.knowledge.validity import validity
-from pipeline.compiler.model import Extracted
+from pipeline.compiler.model import Extracted, nothing
 from pipeline.compiler.model import Kind as EvidenceKind
 from pipeline.contracts.event_types import Role
 from pipeline.contracts.evidence import Contribution, Segment, SegmentOutcome, Step
@@ -27,6 +27,8 @@ from pipeline.contracts.knowledge import Kind, Memory, Standing
 from pipeline.contracts.limits import KNOWLEDGE_TOUCHES, KNOWLEDGE_VALUES, SEGMENT_STATEMENTS, STEP_TEXT
 from pipeline.segments.pairing import Action
 
+_FACT: Final = "fact"
+_POLICY: Final = "policy"
 _SPEAKERS: Final = (USER, ASSISTANT)
 _SIGNS: Final = ("name", "full name", "username", "user ID", "user id", "ID", "email", "email address")
 """What a user gives to say who they are."""
@@ -125,22 +127,22 @@ def _of(person: str, claim: Claim) -> Claim:
     return claim._replace(subject=person + claim.subject.removeprefix(USER), text=f"{person}: {claim.text}")
 
 
-def _extract_facts(segment: Segment, _: SegmentOutcome, actions: Sequence[Action]) -> list[Extracted]:
-    return _extracted(said for said in _told(segment, actions).said if said.claim.memory is not Memory.POLICY)
+def _extract(segment: Segment, _: SegmentOutcome, actions: Sequence[Action]) -> list[Extracted]:
+    """Facts, policies and endings: what the steps state is read once for all three."""
+    told = _told(segment, actions)
+    facts = [said for said in told.said if said.claim.memory is not Memory.POLICY]
+    policies = [said for said in told.said if said.claim.memory is Memory.POLICY]
+    return [*_extracted(facts, _FACT), *_extracted(policies, _POLICY), *_endings(segment, told)]
 
 
-def _extract_policies(segment: Segment, _: SegmentOutcome, actions: Sequence[Action]) -> list[Extracted]:
-    return _extracted(said for said in _told(segment, actions).said if said.claim.memory is Memory.POLICY)
-
-
-def _extracted(found: Iterable[_Said]) -> list[Extracted]:
+def _extracted(found: Iterable[_Said], kind: str) -> list[Extracted]:
     by_key: dict[str, list[_Said]] = defaultdict(list)
     for said in found:
         by_key[_key(said.claim)].append(said)
-    return [_contribution(key, said[-_CLAIMS:]) for key, said in list(by_key.items())[:SEGMENT_STATEMENTS]]
+    return [_contribution(key, said[-_CLAIMS:], kind) for key, said in list(by_key.items())[:SEGMENT_STATEMENTS]]
 
 
-def _contribution(key: str, said: Sequence[_Said]) -> Extracted:
+def _contribution(key: str, said: Sequence[_Said], kind: str) -> Extracted:
     claim = said[-1].claim
     policy = claim.memory is Memory.POLICY
     reached = sorted(words_of(claim.subject)) if policy else touches(*claim[1:4], plural=claim.plural)
@@ -172,12 +174,12 @@ def _contribution(key: str, said: Sequence[_Said]) -> Extracted:
                 for one in said
             ],
         },
+        kind=kind,
     )
 
 
-def _extract_endings(segment: Segment, _: SegmentOutcome, actions: Sequence[Action]) -> list[Extracted]:
+def _endings(segment: Segment, told: _Told) -> list[Extracted]:
     """Of what users say alone: assistants end nothing that anybody else has said."""
-    told = _told(segment, actions)
     found: dict[str, list[dict[str, Any]]] = defaultdict(list)
     for said in told.said:
         if said.by == USER:
@@ -201,6 +203,7 @@ def _extract_endings(segment: Segment, _: SegmentOutcome, actions: Sequence[Acti
                 "touches": list(dict.fromkeys(one["same"] for one in said[-_CLAIMS:] if one["same"])),
                 "endings": said[-_CLAIMS:],
             },
+            kind=ENDING,
         )
         for key, said in list(found.items())[:SEGMENT_STATEMENTS]
     ]
@@ -288,6 +291,6 @@ def _sources(heard: Iterable[Heard]) -> list[Contribution]:
     return list({one.source.contribution_id: one.source for one in heard}.values())
 
 
-ENDINGS: Final = EvidenceKind(ENDING, _extract_endings, None)
-FACT: Final = KnowledgeKind("fact", _extract_facts, None, _state, beside=beside)
-POLICY: Final = KnowledgeKind("policy", _extract_policies, None, _state, beside=beside)
+FACT: Final = KnowledgeKind(_FACT, _extract, None, _state, beside=beside)
+POLICY: Final = KnowledgeKind(_POLICY, nothing, None, _state, beside=beside)
+ENDINGS: Final = EvidenceKind(ENDING, nothing, None)

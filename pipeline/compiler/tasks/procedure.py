@@ -5,16 +5,15 @@ the last of each act that worked: what was tried before, refused, corrected or d
 has taken another's place from some day on stands alone. A function of the set of runs; nothing fails.
 """
 
-import re
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from itertools import combinations
 from typing import Final, NamedTuple
 
 from pipeline.compiler.tasks.goals import goals
 from pipeline.compiler.tasks.remedies import Remedy, remedies
 from pipeline.compiler.tasks.run import Deed, Run
-from pipeline.compiler.tasks.slots import Goals, Instance, Slot, common_start, goal_of, unified
+from pipeline.compiler.tasks.slots import Goals, Instance, Slot, goal_of, unified
 from pipeline.compiler.tasks.templates import Template, share_obeyed, switches, templates, with_told_options
 from pipeline.compiler.tasks.turning import share_now, turned
 from pipeline.segments.commands import Simple, within, wordlike
@@ -24,11 +23,6 @@ MOST: Final = 0.8
 _WORSE: Final = 0.3
 _FEW: Final = 2
 _PART: Final = 100  # simple commands of one line, by their place
-_SHAPES: Final = 2
-_LONGEST: Final = 40  # of a longer value its looks say nothing
-_SHOWN_FROM: Final = 3  # values of so many sessions show what they begin with
-_DIGIT: Final = re.compile(r"\d")
-_LETTER: Final = re.compile(r"[^\W\d_]")
 
 
 class Step(NamedTuple):
@@ -50,30 +44,20 @@ class Procedure(NamedTuple):
     remedies: tuple[Remedy, ...]
     slots: Mapping[str, Sequence[Slot]]
 
-    def like(self, name: str) -> list[str]:
-        """Values of a slot: those of several subjects, else their shapes with `x` and `0` for letters and digits."""
-        group = self.slots[name]
-        if group[0].source == "user":
-            return []
-        values = sorted({v for slot in group for v, _ in slot.pairs if _DIGIT.search(v) and len(v) <= _LONGEST})
-        choices = next((slot.choices for slot in group if slot.choices), ())
-        if choices and not values:
-            return list(choices)
-        shapes = Counter(map(_shape, values))
-        first = sorted(shapes, key=lambda shape: (-shapes[shape], shape))[:_SHAPES]
-        return [_masked([value for value in values if _shape(value) == shape]) for shape in first]
-
 
 def procedure(runs: Sequence[Run]) -> Procedure | None:
     runs = sorted(runs, key=lambda run: (run.at, run.name))
     good = [run for run in runs if run.good]
     options, goals_said = switches(runs), tuple(map(goal_of, runs))
-    acts = [instance for run in good for instance in last_of(run, options)]
     told = [run for run in runs if run.told]
-    every_act = [with_told_options(each, told, goals_said) for each in templates(acts, goals_said)]
+    every_act = _every_act(good, told, options, goals_said)
+    since, went_on = _since_something_ended(every_act, runs, options)
+    if went_on:
+        every_act = _every_act([run for run in runs if run.good or run.name in went_on], told, options, goals_said)
     every_act += _told_elsewhere(runs, told, every_act, options, goals_said)
-    since = _since_something_ended(every_act, runs, options) | _since_given_up(every_act, good)
-    found = [_step(each, runs, len(every_act), since, told) for each in every_act]
+    since |= _since_given_up(every_act, good)
+    tellers = [run for run in runs if run.good or run.name in went_on]
+    found = [_step(each, _telling(each, tellers, options), runs, len(every_act), since, told) for each in every_act]
     often = [step for step in found if step.share >= _OFTEN]
     kept = [step for step in often if step.share >= MOST or not _unclear(step.template)]
     steps = _in_order([step for step in kept if not _brings_trouble(step, kept, runs, options)], runs, options)
@@ -85,6 +69,11 @@ def procedure(runs: Sequence[Run]) -> Procedure | None:
     every = [step.template for step in steps] + [way.template for remedy in ways for way in remedy.ways]
     slots = unified(slot for template in every for slot in template.slots)
     return Procedure(tuple(goals(runs, slots)), tuple(steps), tuple(ways), slots)
+
+
+def _every_act(runs: Sequence[Run], told: Sequence[Run], options: frozenset[str], goals_said: Goals) -> list[Template]:
+    acts = [instance for run in runs for instance in last_of(run, options)]
+    return [with_told_options(each, told, goals_said) for each in templates(acts, goals_said)]
 
 
 def verdict(found: Procedure, run: Run) -> bool | None:
@@ -110,6 +99,10 @@ def verdict(found: Procedure, run: Run) -> bool | None:
 
 def last_of(run: Run, options: frozenset[str]) -> list[Instance]:
     """Of each act of the run that worked the last one."""
+    return list(_last(run, options).values())
+
+
+def _last(run: Run, options: frozenset[str]) -> dict[tuple[str, ...], Instance]:
     last: dict[tuple[str, ...], Instance] = {}
     goal = goal_of(run)
     for i, deed in enumerate(run.deeds):
@@ -117,7 +110,7 @@ def last_of(run: Run, options: frozenset[str]) -> list[Instance]:
             continue
         for k, simple in enumerate(deed.parts(options)):
             last[_head(simple, deed.seen, goal)] = Instance(run, deed, simple, _PART * i + k)
-    return list(last.values())
+    return last
 
 
 def _head(simple: Simple, seen: frozenset[str], goal: str) -> tuple[str, ...]:
@@ -137,14 +130,21 @@ def _told_elsewhere(
     ]
 
 
-def _step(template: Template, runs: Sequence[Run], among: int, since: Collection[int], told: Sequence[Run]) -> Step:
+def _telling(template: Template, runs: Sequence[Run], options: frozenset[str]) -> list[Run]:
+    """Those that went well, and of the others those that did it or that were refused it."""
+    having = {one.run.name for one in template.instances}
+    return [r for r in runs if r.good or r.name in having or any(_does(template, deed, options) for deed in r.deeds)]
+
+
+def _step(
+    template: Template, telling: Sequence[Run], runs: Sequence[Run], among: int, since: Set[int], told: Sequence[Run]
+) -> Step:
     """What users have told to do, and what has been done since then, is a step however seldom that was; what they spoke
-    of and nobody has done since then is none."""
-    good = [run for run in runs if run.good]
+    of and nobody has done since then is none. `since`: at these times something is otherwise."""
     having = {one.run.name for one in template.instances}
     told = [run for run in told if any(map(template.meant_by, run.told))]
-    spoken_of = {sum(run.at < each.at for run in good) for each in told}
-    share = share_now([run.name in having for run in good], among, {*since, *spoken_of})
+    known = {sum(run.at < at for run in telling) for at in {*since, *(run.at for run in told)}}
+    share = share_now([run.name in having for run in telling], among, known)
     if not told:
         return Step(template, share, told=False)
     now = share_obeyed(runs, having, told)
@@ -152,33 +152,44 @@ def _step(template: Template, runs: Sequence[Run], among: int, since: Collection
 
 
 def _since_given_up(found: Sequence[Template], good: Sequence[Run]) -> set[int]:
-    """From which good run on nobody does what nearly all had done till then: then something has taken its place."""
+    """Since when nobody does what nearly all had done till then: then something has taken its place."""
     turns = set()
     for template in found:
         having = {one.run.name for one in template.instances}
         seen = [run.name in having for run in good]
         at = turned(seen)
         if at and _share_of(seen[:at]) >= MOST and _share_of(seen[at:]) <= 1 - MOST:
-            turns.add(at)
+            turns.add(good[at].at)
     return turns
 
 
-def _since_something_ended(found: Sequence[Template], runs: Sequence[Run], options: frozenset[str]) -> set[int]:
-    """From which good run on a step that had worked is refused for good: of each act that most runs had till then the
-    first run in which it failed, where it works in none from then on."""
-    ended = set()
+def _since_something_ended(
+    found: Sequence[Template], runs: Sequence[Run], options: frozenset[str]
+) -> tuple[set[int], set[str]]:
+    """Since when a step that had worked is refused for good: each act that most runs had till then, and that works in
+    none from then on. And the runs that did not go well, but went on with what nobody had done before and good runs do
+    now: what worked then takes its place, whatever became of the run."""
+    ended, went_on = set(), set()
     for template in found:
         worked = {one.run.name for one in template.instances}
         ends = 0
         for at in range(len(runs) - 1, -1, -1):
             if runs[at].name in worked:
                 break
-            if any(deed.ok is False and _does(template, deed, options) for deed in runs[at].deeds):
+            if _refused(template, runs[at], options):
                 ends = at
         before = [run.name in worked for run in runs[:ends] if run.good]
         if before and _share_of(before) >= _OFTEN:
-            ended.add(len(before))
-    return ended
+            ended.add(runs[ends].at)
+            known = {head for run in runs[:ends] for head in _last(run, options)}
+            new = {head for run in runs[ends:] if run.good for head in _last(run, options)} - known
+            others = (run for run in runs[ends:] if not run.good and _refused(template, run, options))
+            went_on |= {run.name for run in others if not new.isdisjoint(_last(run, options))}
+    return ended, went_on
+
+
+def _refused(template: Template, run: Run, options: frozenset[str]) -> bool:
+    return any(deed.ok is False and _does(template, deed, options) for deed in run.deeds)
 
 
 def _unclear(template: Template) -> bool:
@@ -208,9 +219,9 @@ def _share_of(seen: Sequence[bool]) -> float:
 
 
 def _in_order(steps: list[Step], runs: Sequence[Run], options: frozenset[str]) -> list[Step]:
-    """Each before those that it mostly comes before: over the good runs that have both and in which nothing failed, for
+    """Each before those that it mostly comes before: over the good runs that have both and in which no step failed, for
     what is done once more comes late; where these are too few, over all good ones; else over all."""
-    smooth = {run.name for run in runs if run.good and all(deed.ok is not False for deed in run.deeds)}
+    smooth = {run.name for run in runs if run.good and not any(_refused(s.template, run, options) for s in steps)}
     places = [{one.run.name: one.place for one in step.template.instances} for step in steps]
     elsewhere = [one for run in runs if not run.good for one in last_of(run, options)]
     others = [{one.run.name: one.place for one in elsewhere if step.template.covers(one.simple)} for step in steps]
@@ -229,13 +240,3 @@ def _in_order(steps: list[Step], runs: Sequence[Run], options: frozenset[str]) -
         early[b] += len(ahead) - sum(ahead)
     order = sorted(range(len(steps)), key=lambda i: (-wins[i], -early[i], steps[i].template.text))
     return [steps[i] for i in order]
-
-
-def _shape(value: str) -> str:
-    return _LETTER.sub("x", _DIGIT.sub("0", value))
-
-
-def _masked(values: Sequence[str]) -> str:
-    """Values of one shape: what all begin with stays."""
-    kept = len(common_start(values)) if len(values) >= _SHOWN_FROM else 0
-    return values[0][:kept] + _shape(values[0])[kept:]

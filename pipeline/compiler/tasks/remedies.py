@@ -17,6 +17,8 @@ from pipeline.segments.masking import mask, shorten
 _SESSIONS: Final = 2
 _MOST: Final = 0.6  # of the sessions that got past the failure have done it
 _ERROR: Final = 120
+_CLASS: Final = re.compile(r"^\w+: (?=\S)")
+"""Of an error: one that only stood in the output has none."""
 _HELD: Final = re.compile(r"<(?:id|path|number|num|n)>")
 
 
@@ -44,10 +46,16 @@ class _Try(NamedTuple):
 
 def remedies(runs: Sequence[Run], options: frozenset[str], steps: Sequence[Template], goals: Goals) -> list[Remedy]:
     tries: dict[tuple[int, str], list[_Try]] = defaultdict(list)
+    said: dict[tuple[int, str], Counter[str]] = defaultdict(Counter)
     for run in runs:
         for step, error, tried in _tries(run, options, steps):
-            tries[step, error].append(tried)
-    found = (_remedy(steps[step], error, own, goals) for (step, error), own in sorted(tries.items()))
+            what = step, _CLASS.sub("", error)
+            tries[what].append(tried)
+            said[what][error] += 1
+    found = (
+        _remedy(steps[what[0]], min(said[what], key=lambda each: (-said[what][each], each)), own, goals)
+        for what, own in sorted(tries.items())
+    )
     return [each for each in found if each is not None]
 
 

@@ -7,6 +7,7 @@ weight where runs are compared. Nothing fails.
 
 import re
 import unicodedata
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final, NamedTuple
 
@@ -85,36 +86,41 @@ class Run(NamedTuple):
 def told(segment: Segment) -> dict[str, Any] | None:
     """The body of a segment in which nothing was done: what users said. None where they said nothing."""
     texts = _told(segment.steps, 0)
-    return {"told": texts, "subject": _subject(segment)} if texts else None
+    return {"told": texts, "subject": subject_of(segment)} if texts else None
 
 
 def body(segment: Segment, actions: Sequence[Action]) -> dict[str, Any] | None:
     """None where nothing was done."""
     acted = [action for action in actions if action.role in ACTS and action.verb and not silent(action.verb)][:ACTIONS]
-    acts = [_act(segment.steps, action) for action in acted]
+    acts = [act_of(segment.steps, action) for action in acted]
     if not acts:
         return None
-    asked = [shorten(step.text, _GOAL) for step in segment.steps if _is_wish(step)][:GOAL_MESSAGES]
+    asked = wishes_of(segment)
     values: set[str] = set()
     done: dict[str, None] = {}
+    places: dict[str, set[str]] = defaultdict(set)
     for action, act in zip(acted, acts, strict=True):
         before = "\n".join(step.text for step in segment.steps[: action.position]).casefold()
-        earlier = "\n".join(s.text for s in segment.steps[: action.position] if not _is_wish(s)).casefold()
-        seen: dict[str, None] = {}
         for simple in _read(act).parts(frozenset()):
             done.update(dict.fromkeys(_features(simple, before)))
-            own = [*simple.words, *(value for _, value in simple.options if value)]
-            values.update(own)
-            seen.update((value, None) for value in own if within(value, earlier))
-        act.append(list(seen)[:_SEEN])
+            for place, value in _places(simple):
+                values.add(value)
+                places[value].add(place)
+    features, wish = sorted(done)[:_FEATURES], "\n".join(asked).casefold()
+    taken = {value for value, own in places.items() if len(own) > 1 and wordlike(value) and within(value, wish)}
     return {
         "asked": asked,
         "said": sorted(_said(asked, values))[:_FEATURES],
-        "done": sorted(done)[:_FEATURES],
+        "done": features,
+        "taken": [feature for feature in features if feature.rpartition(" ")[2] in taken],
         "acts": acts,
         "told": _told(segment.steps, acted[0].position),
-        "subject": _subject(segment),
+        "subject": subject_of(segment),
     }
+
+
+def wishes_of(segment: Segment) -> list[str]:
+    return [shorten(step.text, _GOAL) for step in segment.steps if _is_wish(step)][:GOAL_MESSAGES]
 
 
 def _told(steps: Sequence[Step], first: int) -> list[str]:
@@ -154,12 +160,20 @@ def act_words(act: Simple) -> frozenset[str]:
     return frozenset(spoken_words((act.program, *act.words, *(key for key, _ in act.options), *values)))
 
 
-def _subject(segment: Segment) -> str:
+def subject_of(segment: Segment) -> str:
     return next((step.subject for step in segment.steps if step.subject), "")
 
 
 def _is_wish(step: Step) -> bool:
     return step.role is Role.MESSAGE and step.actor == "user"
+
+
+def act_of(steps: Sequence[Step], action: Action) -> list[Any]:
+    """Whole, as contributions keep it, with those of its values that an earlier result holds."""
+    act = _act(steps, action)
+    earlier = "\n".join(step.text for step in steps[: action.position] if not _is_wish(step)).casefold()
+    own = dict.fromkeys(value for simple in _read(act).parts(frozenset()) for _, value in _places(simple))
+    return [*act, [value for value in own if within(value, earlier)][:_SEEN]]
 
 
 def _act(steps: Sequence[Step], action: Action) -> list[Any]:
@@ -219,6 +233,12 @@ def _features(simple: Simple, before: str) -> Iterator[str]:
         path = f"{path} {word}"
         yield path
     yield from (f"{name} {key}={value}" if telling(value) else f"{name} {key}" for key, value in simple.options)
+
+
+def _places(simple: Simple) -> Iterator[tuple[str, str]]:
+    """Where an act has which value."""
+    yield from ((f"{simple.program} {at}", word) for at, word in enumerate(simple.words))
+    yield from ((f"{simple.program} {key}", value) for key, value in simple.options if value)
 
 
 def _said(texts: Sequence[str], values: set[str]) -> set[str]:

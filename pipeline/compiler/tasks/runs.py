@@ -7,8 +7,8 @@ its runs: that one stays the first as others come. Nothing fails.
 
 import hashlib
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Sequence
-from typing import Final
+from collections.abc import Iterator, Mapping, Sequence, Set
+from typing import Any, Final
 
 from pipeline.compiler import task_schema
 from pipeline.compiler.model import Extracted, Kind
@@ -31,6 +31,7 @@ TOLD: Final = f"{KEY}:told"
 """Of segments in which nothing was done: users may have said how it is to be done. They take no place of a run."""
 KEYS: Final = (KEY, TOLD)
 _STATES: Final = 4
+_MOSTLY: Final = 0.6
 _A_TOOL: Final = "\n"
 
 
@@ -66,8 +67,9 @@ def group(contributions: Sequence[Contribution]) -> dict[Pattern, list[Contribut
     told = [c for c in contributions if c.pattern_key == TOLD]
     done = [c for c in contributions if c.pattern_key == KEY]
     by_name = {join_key(c.session_id, c.segment_id): c for c in _with_common_values(done, told)}
+    slots = _slots(done)
     runs = [
-        known(name, segment_rank(c.session_id, c.segment_id), c.body["said"], c.body["done"], _went_well(c))
+        known(name, segment_rank(c.session_id, c.segment_id), c.body["said"], _without(slots, c.body), _went_well(c))
         for name, c in by_name.items()
     ]
     found = {}
@@ -78,6 +80,23 @@ def group(contributions: Sequence[Contribution]) -> dict[Pattern, list[Contribut
         found[Pattern(own_values.NAME, task)] = sorted([*own, *meant.naming(own)], key=in_time)
         found[Pattern(task_schema.NAME, task)] = sorted([*own, *meant.by(own)], key=in_time)
     return found
+
+
+def _slots(contributions: Sequence[Contribution]) -> set[str]:
+    """Acts after which a word of the wish mostly stands that another act takes too: it says what it is done to, and not
+    what is done, as `page` and `page assign` do not in `page assign kim`, where `tell kim` comes next."""
+    values: dict[str, Counter[str]] = defaultdict(Counter)
+    for c in contributions:
+        for feature in c.body.get("taken", ()):
+            values[feature.rpartition(" ")[0]][feature] += 1
+    runs = Counter(feature for c in contributions for feature in c.body["done"] if feature in values)
+    return {act for act, own in values.items() if len(own) > 1 and own.total() >= _MOSTLY * runs[act]}
+
+
+def _without(slots: Set[str], body: Mapping[str, Any]) -> list[str]:
+    """What was done, without the words that fill these."""
+    filled = [feature for feature in body.get("taken", ()) if feature.rpartition(" ")[0] in slots]
+    return [f for f in body["done"] if not any(f == each or f.startswith(f"{each} ") for each in filled)]
 
 
 def _went_well(c: Contribution) -> int | None:

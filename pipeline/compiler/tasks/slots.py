@@ -6,9 +6,9 @@ a function of the set. What one session, or one subject, alone has used is never
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from pipeline.compiler.tasks.run import Deed, Run
 from pipeline.compiler.tasks.turning import turned
@@ -26,6 +26,20 @@ _SURE: Final = 5  # what was always copied is a constant from so many sessions o
 _OWN: Final = 0.8  # a subject's values are its own where so many are the one it mostly has
 _NAMED: Final = 0.3  # the goal's word before a value names a slot where so many have it
 _CHOICES: Final = 16
+_LOOKS: Final = 2
+_LONGEST: Final = 40  # of a longer value its looks say nothing
+_SHOWN_FROM: Final = 3  # values of so many sessions show what they begin with
+_SHOWN: Final = 5  # values of a slot; of these a pack names the one that it was asked with
+_DIGIT: Final = re.compile(r"\d")
+_LETTER: Final = re.compile(r"[^\W\d_]")
+_MASKED: Final = re.compile(r"^[^1-9]*0[^1-9]*$")  # where there are digits, all of them are 0
+_TOLD: Final = {
+    "goal": "stands in the wish",
+    "user": "is the user's own",
+    "earlier": "is what an earlier result says",
+    "chosen": "is one of few",
+    "unknown": "differs each time",
+}
 _SHORT: Final = 2  # letters of an option that is no name
 _SEPARATORS: Final = ("=:/,@.", "=:/,@._-")
 _BEFORE: Final = re.compile(r"([^\W\d_]{3,})\s+$")
@@ -266,8 +280,7 @@ def unified(slots: Iterable[Slot]) -> Mapping[str, Sequence[Slot]]:
     """Slots that have the same value in the same run get one name, and others names of their own. By name."""
     groups: list[list[Slot]] = []
     for slot in slots:
-        mine = slot.values
-        group = next((group for group in groups if _agree(mine, group[0].values)), None)
+        group = next((group for group in groups if _agree(slot, group[0])), None)
         if group is None:
             groups.append([slot])
         else:
@@ -287,7 +300,50 @@ def unified(slots: Iterable[Slot]) -> Mapping[str, Sequence[Slot]]:
     return names
 
 
-def _agree(mine: Mapping[str, str], other: Mapping[str, str]) -> bool:
+def _agree(a: Slot, b: Slot) -> bool:
+    """What is copied from the goal is seldom the same by chance."""
+    mine, other = a.values, b.values
     common = mine.keys() & other.keys()
-    enough = min(SESSIONS, len(mine), len(other))
+    enough = 1 if a.source == b.source == "goal" else min(SESSIONS, len(mine), len(other))
     return len(common) >= max(enough, 1) and sum(mine[run] == other[run] for run in common) >= _SAME * len(common)
+
+
+def described(slots: Mapping[str, Sequence[Slot]]) -> dict[str, Any]:
+    """Of each where its value comes from, and what it is like."""
+    return {name: {"source": own[0].source, "like": like(own)} for name, own in slots.items()}
+
+
+def like(group: Sequence[Slot]) -> list[str]:
+    """Values of a slot: those of several subjects, else their shapes with `x` and `0` for letters and digits."""
+    if group[0].source == "user":
+        return []
+    values = sorted({v for slot in group for v, _ in slot.pairs if _DIGIT.search(v) and len(v) <= _LONGEST})
+    choices = next((slot.choices for slot in group if slot.choices), ())
+    if choices and not values:
+        return list(choices)
+    shapes = Counter(map(_look, values))
+    first = sorted(shapes, key=lambda shape: (-shapes[shape], shape))[:_LOOKS]
+    return [_masked([value for value in values if _look(value) == shape]) for shape in first]
+
+
+def _look(value: str) -> str:
+    return _LETTER.sub("x", _DIGIT.sub("0", value))
+
+
+def _masked(values: Sequence[str]) -> str:
+    """Values of one shape: what all begin with stays."""
+    kept = len(common_start(values)) if len(values) >= _SHOWN_FROM else 0
+    return values[0][:kept] + _look(values[0])[kept:]
+
+
+def slot_lines(slots: Mapping[str, Any]) -> Iterator[str]:
+    """What a pack shows of them: a value, where one is known, else where it comes from. How ids look says little to
+    who reads, but where one has to be found in a wish."""
+    for name, slot in slots.items():
+        known = [slot["value"]] if "value" in slot else [value for value in slot["like"] if not _MASKED.search(value)]
+        if known:
+            yield f"<{name}>: {', '.join(known[:_SHOWN])}"
+        elif slot["source"] == "goal" and slot["like"]:
+            yield f"<{name}> stands in the wish and looks like {' or '.join(slot['like'])}"
+        elif told := _TOLD.get(slot["source"]):
+            yield f"<{name}> {told}"

@@ -1,5 +1,6 @@
 """Artifacts read like notes: nothing trivial, nothing twice, and an error's own words wherever it has any."""
 
+from pipeline.compiler import failure_playbook
 from pipeline.compiler.candidate import candidate
 from pipeline.compiler.extract import contributions
 from pipeline.compiler.model import Candidate
@@ -47,6 +48,24 @@ def test_a_command_that_fails_without_an_error_event_tells_by_its_output() -> No
     output = "installing\nerror: no matching version of left"
     (found,) = compiled([failing(n, output=output, error=False) for n in range(3)], "failure_playbook")
     assert found.title == "No matching version of left (run `make lint`)"
+
+
+def test_a_playbook_shows_whole_actions_or_no_action_that_could_be_run() -> None:
+    runs = []
+    for number, (pod, subject) in enumerate([("pod-7f", "ana"), ("pod-2c", "bo"), ("pod-9d", "ana")]):
+        one = Script(f"s{number}", subject=subject)
+        one.user(f"Roll out {pod}")
+        one.command(f"kube wait {pod}", ok=False, error="image can't be pulled")
+        one.command(f"taillog {number}{number}{number}")
+        one.command(f"keys make {pod} --from vault")
+        one.command(f"kube wait {pod}")
+        runs.append(one)
+    (found,) = compiled(runs, "failure_playbook")
+    shown = list(failure_playbook.lines(found.content))
+    (way,) = (line for line in shown if line.startswith("Recover"))
+    assert way.startswith("Recover: Run taillog, then run `keys make <")
+    assert "--from vault`, then try again" in way
+    assert any(line.startswith("<") and line.endswith("stands in the wish") for line in shown)
 
 
 def test_an_error_that_is_no_actions_is_got_over_by_trying_again() -> None:

@@ -109,6 +109,15 @@ def appended(draw: st.DrawFn) -> list[list[Turn]]:
     return blocks
 
 
+def test_several_common_words_are_a_question_and_one_alone_is_not() -> None:
+    memory = Memory()
+    memory.append([Turn(document_number(0, at), f"s{at}", ("red", "green")) for at in range(4 * FEW)])
+    (_, score), *_ = memory.best(("red", "green"), 1)
+    held = [memory.terms[word] for word in ("red", "green")]
+    assert 0.7 < score / memory.index.whole(held) < 1.5
+    assert memory.best(("red",), 1)[0][1] / memory.index.whole(held[:1]) < 0.1
+
+
 queries = st.dictionaries(st.sampled_from([*WORDS, "unheard"]), st.integers(0, WHOLE), min_size=1, max_size=4)
 
 

@@ -32,6 +32,15 @@ def test_a_word_fills_a_slot_that_it_is_a_value_of_or_looks_like_the_ids_of(
     assert (found.sure, found.filled) == (values, filled)
 
 
+def test_a_value_of_a_slot_with_the_same_names_fills_this_one_too() -> None:
+    wards = {"source": "goal", "like": ["north", "south", "hill"]}
+    content, other = {"slots": {"place": wards}}, {"slots": {"ward": {**wards, "like": ["north", "south", "east"]}}}
+    drivers = {"slots": {"driver": {**DRIVER, "like": ["meinert", "east"]}}}
+    asked = "Could east be next?"
+    assert bound(content, Question(asked, (), [content, other])).sure == {"place": "east"}
+    assert bound(content, Question(asked, (), [content, drivers])).sure == {}
+
+
 def test_a_name_that_an_earlier_wish_had_in_the_same_place_fills_the_slot() -> None:
     content = {"slots": {"driver": DRIVER}, "goals": ["Give <lorry> to <driver> today"]}
     asked = "Could petrov take over?"

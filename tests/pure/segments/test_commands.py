@@ -88,3 +88,19 @@ def test_a_value_stands_in_a_text_as_a_whole_word() -> None:
     assert not within("t_1", "load t_12")
     assert within("港", "東京港へ")
     assert not within("", "x")
+
+
+JOINED = st.text("ab-_ 1ß港", max_size=12)
+
+
+@given(st.text("ab-_ 1港", min_size=1, max_size=3), JOINED)
+def test_wherever_a_value_stands_apart_it_is_found(value: str, text: str) -> None:
+    def joins(c: str) -> bool:
+        return c.isalnum() and c != "港"
+
+    def apart(at: int) -> bool:
+        before, after = text[:at][-1:], text[at + len(value) :][:1]
+        return not (joins(before) and joins(value[0])) and not (joins(after) and joins(value[-1]))
+
+    starts = [at for at in range(len(text)) if text.startswith(value, at)]
+    assert within(value, text) == any(map(apart, starts))

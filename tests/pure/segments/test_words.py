@@ -88,6 +88,8 @@ def test_a_traceback_says_most_in_its_last_line() -> None:
         ("exit code 1", "", ""),
         ("Usage:", "Usage:\n  app [command]\nunknown command x", "unknown command x"),
         ("expected a colon", "", "expected a colon"),
+        ("", "Il lotto non è più valido", "Il lotto non è più valido"),
+        ("", "Il lotto non è più valido\nbilancia spenta", ""),
         ("Back-off pulling image 'x:1'", "error: timed out", "Back-off pulling image 'x:1'"),
     ],
 )  # fmt: skip

@@ -19,7 +19,7 @@ from pipeline.stages.fold import POSITION_KEY, Output
 from pipeline.stages.patterns import PatternsFold
 from pipeline.topology import ARTIFACTS
 from tests.support.records import START_MS, LogRecord
-from tests.support.runs import HOUR, run, run_of, tasks
+from tests.support.runs import HOUR, grouped, run, run_of, tasks
 from tests.support.segments import START, Script
 
 LOAD = ("dw describe t_{n}", "dw load t_{n} --region north")
@@ -252,3 +252,14 @@ def test_a_subcommand_that_a_refusal_names_is_shown_though_one_subject_alone_has
 
     (found,) = tasks([assigned(n) for n in range(8)]).values()
     assert [step["command"].split()[:2] for step in found.content["steps"]] == [["tms", "show"], ["roster", "plan"]]
+
+
+def test_runs_are_of_one_task_whatever_word_of_the_wish_their_acts_take() -> None:
+    """What they do it to stands in several acts; what they do stands in one."""
+    wishes = {"kim": "let {0} have box{1}", "lee": "{0} collects box{1} today", "ann": "box{1} goes out via {0} please"}
+    others = [run(50 + n, [f"dw load t{n}", "dw check"], f"Load t{n}") for n in range(12)]
+    haul = [run(n, [f"rates show {who}", f"telex {who} --load box{n}", "diary note"], wishes[who].format(who, n))
+            for n, who in enumerate(["kim", "lee", "ann"] * 3)]  # fmt: skip
+    assert sorted(len(own) for own in grouped([*haul, *others]).values()) == [9, 12]
+    verbs = [run(n, [f"svc {what} web{n}"], f"{what} web{n}") for n, what in enumerate(["stop", "start"] * 5)]
+    assert sorted(len(own) for own in grouped([*verbs, *others]).values()) == [5, 5, 12]
