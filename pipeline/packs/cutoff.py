@@ -39,7 +39,8 @@ class Threshold(NamedTuple):
     share: float = 0.35
     """Of the best of its kind: what answers less well than that stands behind it."""
     doubled: float = inf
-    """Tokens of the better ones beside which the next must have twice that share: it costs as much, and adds less."""
+    """Tokens of the better ones beside which the next must have twice that share, which is the most that is asked: it
+    costs as much, and adds less."""
 
 
 OF_EPISODES: Final = Threshold(0.6, 0.2, 0.28, 3_600)
@@ -57,7 +58,7 @@ class Cutoff(NamedTuple):
         if self.fill is Filling.BUDGET:
             return _OF_BUDGET * best
         begins = kind.familiar if self.familiar else kind.strange
-        share = kind.share * (1 + spent / kind.doubled)
+        share = kind.share * min(2, 1 + spent / kind.doubled)
         return begins if best < begins else max(ANY if self.familiar else _LEAST, share * best)
 
 
