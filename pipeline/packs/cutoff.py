@@ -8,6 +8,7 @@ memory knows by name is about it, however else it is put.
 """
 
 from collections.abc import Sequence
+from math import inf
 from typing import Final, NamedTuple
 
 from pipeline.compiler.knowledge.naming import TEAM, USER
@@ -20,8 +21,6 @@ from pipeline.retrieval.plan import Plan
 from pipeline.retrieval.terms import terms
 from pipeline.segments.speakers import speaker_of
 
-_SHARE: Final = 0.35
-"""Of the best of its kind: what answers less well than that stands behind it."""
 _OF_BUDGET: Final = 0.1
 """The same for who wants all that fits."""
 _LEAST: Final = 0.15
@@ -37,9 +36,14 @@ class Threshold(NamedTuple):
 
     strange: float
     familiar: float
+    share: float = 0.35
+    """Of the best of its kind: what answers less well than that stands behind it."""
+    doubled: float = inf
+    """Tokens of the better ones beside which the next must have twice that share, which is the most that is asked: it
+    costs as much, and adds less."""
 
 
-OF_EPISODES: Final = Threshold(0.6, 0.2)
+OF_EPISODES: Final = Threshold(0.6, 0.2, 0.28, 3_600)
 OF_ARTIFACTS: Final = Threshold(0.4, ANY)
 OF_KNOWLEDGE: Final = Threshold(0.4, ANY)
 
@@ -49,12 +53,13 @@ class Cutoff(NamedTuple):
     familiar: bool
     """The question names what memory knows by name."""
 
-    def least(self, kind: Threshold, best: float) -> float:
-        """`best`: the relevance of the best of the kind."""
+    def least(self, kind: Threshold, best: float, spent: int = 0) -> float:
+        """`best`: the relevance of the best of the kind; `spent`: the tokens of those that are better."""
         if self.fill is Filling.BUDGET:
             return _OF_BUDGET * best
         begins = kind.familiar if self.familiar else kind.strange
-        return begins if best < begins else max(ANY if self.familiar else _LEAST, _SHARE * best)
+        share = kind.share * min(2, 1 + spent / kind.doubled)
+        return begins if best < begins else max(ANY if self.familiar else _LEAST, share * best)
 
 
 def cutoff(

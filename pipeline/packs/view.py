@@ -12,6 +12,7 @@ from itertools import islice
 from typing import Final, Generic, TypeVar
 
 import msgspec
+from msgspec.structs import replace
 
 from pipeline.advice.guide import guide
 from pipeline.compiler import decision_policy, failure_playbook, task_schema
@@ -24,6 +25,7 @@ from pipeline.contracts.pack import DropReason, Past, RankingWeights, Strategy, 
 from pipeline.packs.candidates import Bar
 from pipeline.packs.cutoff import ANY, OF_ARTIFACTS, OF_EPISODES, OF_KNOWLEDGE, TAKES_IDS, Cutoff, cutoff, is_named
 from pipeline.packs.hints import workflow_hints
+from pipeline.packs.shown import episode, kept
 from pipeline.packs.strategies import Priors, favoured, weights_of
 from pipeline.retrieval.documents import Document
 from pipeline.retrieval.fit import WISHES, Bound, Question, bound, takes
@@ -325,13 +327,17 @@ def _episodes(
     alive = reranked(ask.request.query, ask.best(alive, EPISODES))
     highest = max(fetched.whole.episodes, *(found.bm25 for found in alive), 1)
     focus = ask.focus
-    scored, top = [], max((found.bm25 for found in alive), default=0) / highest
-    least = ask.cutoff.least(OF_EPISODES, top)
+    top, spent = max((found.bm25 for found in alive), default=0) / highest, 0
+    scored = []
     for found in alive:
         parts = document_components(found, highest, focus)
         score = ask.score(parts, top, "", found.source.text)
-        barred = _document_barred(found.source, outdated)
-        scored.append(Scored(found.source, parts, score, barred, least, found.made))
+        scored.append(Scored(found.source, parts, score, _document_barred(found.source, outdated), made=found.made))
+    scored.sort(key=lambda each: -each.score)
+    for place, each in enumerate(scored):
+        scored[place] = each = replace(each, least=ask.cutoff.least(OF_EPISODES, top, spent))
+        if each.helps and each.barred is None:
+            spent += kept(each.made, episode, each.source).tokens
     return tuple(scored)
 
 

@@ -6,6 +6,7 @@ of products is a whole number that float32 holds: however it is added up, the sa
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from fractions import Fraction
 from hashlib import shake_128
 from typing import Any, Final, NamedTuple
 
@@ -36,6 +37,8 @@ UNIT: Final = 1 << 16
 """How relevant the best match by words is."""
 NEAR: Final = UNIT * 5 // 4
 """How relevant is what has the question's very direction: before whatever has its words and another one."""
+_ANSWERED: Final = Fraction(2, 3)
+"""What the best share of the question's words and the nearest direction together come to, beside words alone."""
 
 _SIGNS: Final = 1.0 - 2.0 * np.unpackbits(
     np.frombuffer(shake_128(b"signs").digest(EMBEDDING_DIMENSIONS // 8), np.uint8)
@@ -200,12 +203,19 @@ def best_of_both(
     asked: bytes,
     limit: int,
     among: NDArray[np.bool_] | None = None,
-) -> list[tuple[int, int]]:
+    whole: int = 0,
+) -> tuple[list[tuple[int, int]], int]:
     """(number, score) of those for which words and vector together say most, ties by number, of the best by words and
-    of the nearest. With `among`, of these documents only."""
+    of the nearest. With `among`, of these documents only. Also the score of what answers all of the question, if
+    `whole` is what that scores by words."""
     worded = index.best(terms, limit, among)
-    highest = max((score for _, score in worded), default=1)
+    highest = max((score for _, score in worded), default=0)
     by_words = index.places(np.array([number for number, _ in worded], np.uint64))
     places = np.union1d(by_words, vectors.nearest(asked, limit, among))
-    words = (index.weigh(terms, places).astype(np.int64) * UNIT // highest).astype(np.int32)
-    return index.ordered(places, words + vectors.nearness(asked, places), limit)
+    words = (index.weigh(terms, places).astype(np.int64) * UNIT // max(1, highest)).astype(np.int32)
+    nearness = vectors.nearness(asked, places)
+    found = index.ordered(places, words + nearness, limit)
+    if not found or not whole:
+        return found, 0
+    answered = _ANSWERED * (Fraction(highest, whole) + Fraction(int(nearness.max()), UNIT)) or 1
+    return found, int(found[0][1] / answered)

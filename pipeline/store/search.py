@@ -226,16 +226,16 @@ class Search:
                 terms.append(_brought(view, each.stem, each.share, postings))
         among = view.episodes.among([next(answers) or b"" for _ in plan.labels], plan.as_of)
         if plan.vector is None:
-            episodes = view.episodes.best(terms, plan.episodes, among)
+            episodes, answering = view.episodes.best(terms, plan.episodes, among), asked
         else:
             vectors = view.vectors(plan.vector)
             vectors.extend(next(answers), view.episodes)
             view.keep_vectors(plan.vector, vectors)
-            episodes = best_of_both(view.episodes, terms, vectors, plan.vector.values, plan.episodes, among)
-            asked = 0  # how near directions are says nothing of what share of a question they answer
+            both = (view.episodes, terms, vectors, plan.vector.values, plan.episodes, among)
+            episodes, answering = best_of_both(*both, asked)
         artifacts, knowledge = view.artifacts.catalogue, view.knowledge.catalogue
         corrected = view.knowledge.corrections.best(plan)
-        whole = Whole(asked, artifacts.whole((*plan.plain, *plan.shapes)), knowledge.whole(plan.terms))
+        whole = Whole(answering, artifacts.whole((*plan.plain, *plan.shapes)), knowledge.whole(plan.terms))
         return (
             episodes,
             artifacts.best((*plan.terms, *plan.shapes), plan.artifacts, plan.labels),

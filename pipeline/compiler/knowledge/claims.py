@@ -30,7 +30,7 @@ from pipeline.segments.speakers import LABELS, speaker_of
 _SETTINGS: Final = 3
 """A longer list of them was pasted."""
 _REMARK: Final = 3
-_SOUNDS: Final = 0
+_SOUNDS: Final = -15
 """A sentence that scores as much is a fact by itself."""
 _REFUSES: Final = re.compile("(?:please )?(?:do not|never) ", re.IGNORECASE)
 _TOLD: Final = (

@@ -19,7 +19,7 @@ from pipeline.languages.cues import WIDE, cue
 from pipeline.segments.lexicon import word_set
 from pipeline.segments.masking import sentence as with_capital
 
-RULED: Final = -12
+RULED: Final = -17
 """A sentence that scores as much is a rule by itself."""
 LISTED: Final = -70
 """The same of one that stands in a declared list."""

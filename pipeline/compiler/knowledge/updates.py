@@ -20,6 +20,7 @@ _WORDS: Final = 5
 _DEED_WORDS: Final = 10
 _CHARACTERS: Final = 60
 _EDGES: Final = " \t`'\"«»„“”「」『』.,;:!?。、！？()"
+_CLAUSES: Final = frozenset(",;、，；")
 
 
 class Update(NamedTuple):
@@ -59,9 +60,16 @@ def _changed(tongue: Tongue, said: str) -> Iterator[Update]:
     plain = tongue.without("fillers", tongue.led(said.strip(_EDGES)))
     for kind, one in tongue.updates:
         holes = one.read(plain)
-        if holes is not None and (update := _update(tongue, kind, holes)) is not None:
+        if holes is None or _runs_on(plain, holes.get("old", "")):
+            continue
+        if (update := _update(tongue, kind, holes)) is not None:
             yield update
             return
+
+
+def _runs_on(said: str, old: str) -> bool:
+    """Does what is no more begin in another clause than it ends, as in `it is new, the old one is gone`?"""
+    return not said.endswith(old) and not _CLAUSES.isdisjoint(old)
 
 
 def _denied(tongue: Tongue, said: str) -> Iterator[Update]:

@@ -40,9 +40,16 @@ def test_who_wants_all_that_fits_says_so() -> None:
 
 
 def test_entries_end_where_they_stop_helping_whatever_the_budget() -> None:
-    memory = scored(0.9, 0.6, 0.33, 0.31, 0.2)
+    memory = scored(0.9, 0.6, 0.33, 0.24, 0.2)
     for budget in (4_096, 100_000):
         assert ids(ask(memory, token_budget=budget)) == ["e0", "e1", "e2"]
+
+
+def test_the_more_there_is_the_more_the_next_must_answer_but_what_answers_as_well_always_helps() -> None:
+    for share, all_of_them in ((0.3, False), (0.8, True)):
+        shown = ids(ask(scored(0.9, *[share] * 150), token_budget=100_000))
+        assert 5 < len(shown) <= 151
+        assert (len(shown) == 151) is all_of_them
 
 
 def test_what_has_more_than_all_of_the_question_is_worth_one() -> None:

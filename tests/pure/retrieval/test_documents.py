@@ -59,7 +59,13 @@ def test_terms_hold_the_month_the_year_and_the_actor() -> None:
     assert document_terms(found) == ["assist", "deploy", "march", "2026"]
 
 
-@pytest.mark.parametrize("text", ["Thanks.", "Yes, go ahead.", "OK, perfect, thank you very much!", "Sure."])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Thanks.", "Yes, go ahead.", "OK, perfect, thank you very much!", "Sure.", "Thanks, back to bed.",
+        "Danke, ab ins Bett.", "Merci, bonne nuit !", "おやすみなさい", "晚安",
+    ],
+)  # fmt: skip
 def test_a_message_of_courtesy_alone_is_not_searched(text: str) -> None:
     assert indexed("message", {"role": "user", "text": text}) is None
 

@@ -173,7 +173,8 @@ def test_what_words_and_vectors_say_is_added_up_for_the_best_of_both(data: st.Da
     among = np.array(data.draw(st.lists(st.booleans(), min_size=12, max_size=12)))
     index, term = read_index(12), Term()
     index.refresh(term, b"".join(pack_postings(document_number(0, n), [1])[0] for n in sorted(worded)))
-    found = best_of_both(index, [Asked(term)], read_vectors(rows, 3, 12), asked, limit, among)
+    whole = data.draw(st.integers(1, 100_000))
+    found, answering = best_of_both(index, [Asked(term)], read_vectors(rows, 3, 12), asked, limit, among, whole)
 
     weighed, nearness = dict(index.best([Asked(term)], 12, among)), near(rows, asked, 12)
     highest = max(weighed.values(), default=1)
@@ -183,6 +184,9 @@ def test_what_words_and_vectors_say_is_added_up_for_the_best_of_both(data: st.Da
     assert found == sorted(found, key=lambda each: (-each[1], each[0]))
     assert len(found) == min(limit, len(best))
     assert limit < 12 or found == best
+    if best and limit == 12:  # words and direction both count for how much of the question the best answers
+        share, direction = max(weighed.values(), default=0) / whole, max(nearness[n] for n, _ in best) / UNIT
+        assert best[0][1] / answering == pytest.approx(2 / 3 * (share + direction), rel=1e-2)
 
 
 def test_what_all_of_a_tenant_s_texts_have_in_common_makes_nothing_near() -> None:
