@@ -5,7 +5,7 @@ to compare); 130 interrupted. Results go to standard output, the rest to standar
 """
 
 import sys
-from importlib import metadata
+from importlib import metadata, util
 from typing import Annotated, Final
 
 import typer
@@ -52,8 +52,15 @@ def _version(
     version: Annotated[bool, typer.Option("--version", help="Print the version and end.", is_eager=True)] = False,
 ) -> None:
     if version:
-        typer.echo(metadata.version("hmx-pipeline"))
+        typer.echo(f"{metadata.version('hmx-pipeline')} ({_build()})")
         raise typer.Exit
+
+
+def _build() -> str:
+    """Whether the modules of `tool.hmx` in pyproject.toml are compiled; one stands for all."""
+    spec = util.find_spec("pipeline.intake.decode")
+    compiled = spec is not None and spec.origin is not None and not spec.origin.endswith(".py")
+    return "compiled" if compiled else "pure Python"
 
 
 for module in (
