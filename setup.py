@@ -1,4 +1,4 @@
-"""What pyproject.toml can't say: with HMX_COMPILED=1 mypyc compiles the hot modules, which needs a C compiler.
+"""What pyproject.toml can't say: with MYPYC=1 mypyc compiles the hot modules, which needs a C compiler.
 
 They do the same as their sources, which stand beside them. An editable install is never compiled: what is compiled
 comes before its source, however that is edited.
@@ -13,7 +13,7 @@ from setuptools import Extension, setup
 
 
 def compiled() -> list[Extension]:
-    if os.environ.get("HMX_COMPILED") != "1" or "editable_wheel" in sys.argv:
+    if os.environ.get("MYPYC") != "1" or "editable_wheel" in sys.argv:
         return []
     from mypyc.build import mypycify  # what it needs is among the packages for development
 
