@@ -47,20 +47,21 @@ app: Final = typer.Typer(
 )
 
 
-@app.callback()
-def _version(
-    version: Annotated[bool, typer.Option("--version", help="Print the version and end.", is_eager=True)] = False,
-) -> None:
-    if version:
-        typer.echo(f"{metadata.version('hmx-pipeline')} ({_build()})")
+def _version(asked: bool) -> None:
+    """And whether the modules of `tool.hmx` in pyproject.toml are compiled: one stands for all."""
+    if asked:
+        spec = util.find_spec("pipeline.intake.decode")
+        compiled = spec is not None and spec.origin is not None and not spec.origin.endswith(".py")
+        typer.echo(f"{metadata.version('hmx-pipeline')} ({'compiled' if compiled else 'pure Python'})")
         raise typer.Exit
 
 
-def _build() -> str:
-    """Whether the modules of `tool.hmx` in pyproject.toml are compiled; one stands for all."""
-    spec = util.find_spec("pipeline.intake.decode")
-    compiled = spec is not None and spec.origin is not None and not spec.origin.endswith(".py")
-    return "compiled" if compiled else "pure Python"
+@app.callback()
+def _options(
+    version: Annotated[
+        bool, typer.Option("--version", help="Print the version and end.", callback=_version, is_eager=True)
+    ] = False,
+) -> None: ...
 
 
 for module in (

@@ -8,6 +8,10 @@ import tomllib
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
+
+from pipeline.cli.app import app
+from pipeline.intake import decode
 
 ROOT = Path(__file__).parents[2]
 MODULES: list[str] = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["hmx"]["compiled"]
@@ -36,3 +40,9 @@ def folded(root: Path) -> list[str]:
     return subprocess.check_output(
         [sys.executable, "-m", "tests.support.alike"], cwd=root, env=environment, text=True
     ).split()
+
+
+def test_the_command_says_which_of_the_two_runs() -> None:
+    answer = CliRunner().invoke(app, ["--version"])
+    assert answer.exit_code == 0
+    assert ("pure Python" if decode.__file__.endswith(".py") else "compiled") in answer.output
