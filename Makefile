@@ -4,13 +4,14 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 LOCK   := requirements-dev.lock
+COMPILED := build/compiled
 COMPILE := $(BIN)/uv pip compile --universal --python-version 3.11 --generate-hashes \
 	--no-header --no-annotate --no-emit-index-url --quiet
 # Most tests wait more than they compute. A file's tests share what they start; the long ones come first.
 SIDE_BY_SIDE := -n 2 --dist loadfile --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-web test-slow bench quality act conformance crash soak fuzz reference secrets lint lock venv clean
+.PHONY: help demo test test-web test-slow compiled test-compiled bench quality act conformance crash soak fuzz reference secrets lint lock venv clean
 
 help:  ## list these commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s  %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -28,6 +29,22 @@ test-web: venv  ## the page in headless Chromium, the clients' contract from Jav
 test-slow: venv  ## the tests left out of `make test`, which take minutes, and every property with many more examples
 	@HYPOTHESIS_PROFILE=thorough $(BIN)/python -m pytest $(SIDE_BY_SIDE) tests/pure
 	@$(BIN)/python -m pytest -m slow
+
+compiled: venv  ## the package with its hot modules compiled, under build/compiled; needs a C compiler (then: cd there, run anything)
+	@now="$$(find pipeline setup.py pyproject.toml $(LOCK) -type f ! -name '*.pyc' | sort | xargs cat | cksum)"; \
+	set -e; \
+	if [ "$$(cat $(COMPILED)/.sources 2>/dev/null)" != "$$now" ]; then \
+		command -v cc >/dev/null || { echo "error: no C compiler was found; everything runs without one, as pure Python" >&2; exit 1; }; \
+		echo "compiling into $(COMPILED): a minute or two, whenever a source has changed"; \
+		rm -rf $(COMPILED) build/lib* build/temp* build/bdist*; \
+		MYPYC=1 $(PIP) --no-deps --no-build-isolation --target $(COMPILED) .; \
+		ln -s $(addprefix ../../,pyproject.toml README.md tests topics schemas) $(COMPILED); \
+		echo "$$now" > $(COMPILED)/.sources; \
+	fi
+
+test-compiled: compiled  ## what is compiled does the same to the byte, and keeps the properties of what it replaces
+	@$(BIN)/python -m pytest tests/pure/test_compiled.py
+	@cd $(COMPILED) && ../../$(BIN)/python -m pytest $(SIDE_BY_SIDE) tests/pure/intake tests/pure/ordering tests/pure/segments
 
 bench: venv  ## what it costs, each figure beside a baseline of the same run (LINES="…" EVENTS=n ROUNDS=n)
 	@$(BIN)/python -m tests.bench

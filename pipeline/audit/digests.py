@@ -16,7 +16,7 @@ from pipeline.contracts.headers import header
 from pipeline.contracts.keys import join_key, session_key
 from pipeline.contracts.limits import RECORD_BYTES
 from pipeline.contracts.rejections import UNREADABLE
-from pipeline.intake.decode import Accepted
+from pipeline.intake.accepted import Accepted
 from pipeline.stages.dead_letters import record_bytes
 from pipeline.stages.fold import Record
 

@@ -19,8 +19,9 @@ from pipeline.contracts.instants import format_ms
 from pipeline.contracts.keys import partition_of, session_key
 from pipeline.contracts.outcomes import Outcome
 from pipeline.contracts.rejections import Reason
+from pipeline.intake.accepted import Accepted
 from pipeline.intake.control import rerouted_from
-from pipeline.intake.decode import Accepted, decode
+from pipeline.intake.decode import decode
 from pipeline.stages.fold import Record
 from pipeline.topology import EPISODES, EVENTS, EVENTS_DLQ
 

@@ -13,7 +13,8 @@ from typing import Any, Final, NamedTuple
 from pipeline.audit.digests import identity_of
 from pipeline.contracts.keys import CONTROL_TENANT, session_key, split_key
 from pipeline.contracts.rejections import Reason, Rejection
-from pipeline.intake.decode import Accepted, decode
+from pipeline.intake.accepted import Accepted
+from pipeline.intake.decode import decode
 
 KEPT: Final = 1_000
 """Findings of one kind that are kept; all are counted."""

@@ -5,7 +5,7 @@ to compare); 130 interrupted. Results go to standard output, the rest to standar
 """
 
 import sys
-from importlib import import_module, metadata
+from importlib import import_module, metadata, util
 from typing import Annotated, Final
 
 import typer
@@ -42,12 +42,20 @@ MODULES: Final = {
 """The commands of each module, in the order in which `hmx --help` lists them; a module with a `group` is one."""
 
 
-def _version(
-    version: Annotated[bool, typer.Option("--version", help="Print the version and end.", is_eager=True)] = False,
-) -> None:
-    if version:
-        typer.echo(metadata.version("hmx-pipeline"))
+def _version(asked: bool) -> None:
+    """And whether the modules of `tool.hmx` in pyproject.toml are compiled: one stands for all."""
+    if asked:
+        spec = util.find_spec("pipeline.intake.decode")
+        compiled = spec is not None and spec.origin is not None and not spec.origin.endswith(".py")
+        typer.echo(f"{metadata.version('hmx-pipeline')} ({'compiled' if compiled else 'pure Python'})")
         raise typer.Exit
+
+
+def _options(
+    version: Annotated[
+        bool, typer.Option("--version", help="Print the version and end.", callback=_version, is_eager=True)
+    ] = False,
+) -> None: ...
 
 
 def application(asked: str = "") -> typer.Typer:
@@ -60,7 +68,7 @@ def application(asked: str = "") -> typer.Typer:
         rich_markup_mode="markdown",
         pretty_exceptions_enable=False,
     )
-    app.callback()(_version)
+    app.callback()(_options)
     chosen = [name for name, commands in MODULES.items() if asked in commands]
     for name in chosen or MODULES:
         module = import_module(f"pipeline.cli.{name}")

@@ -16,6 +16,7 @@ recognises these, and may say nothing else about an event than that it is plain;
 """
 
 import json
+from functools import partial
 from typing import Any, Final, Never
 
 import msgspec
@@ -40,6 +41,7 @@ from pipeline.contracts.limits import (
 )
 from pipeline.contracts.rejections import UNREADABLE, Reason, Rejection
 from pipeline.contracts.versions import HMX_VERSION, Version, parse_version
+from pipeline.intake.accepted import Accepted
 from pipeline.intake.notes import notes
 from pipeline.intake.paths import path_of
 from pipeline.intake.ranges import INTEGER_MIN, is_out_of_range, out_of_range_path
@@ -66,7 +68,6 @@ _IDS: Final = (
 )  # fmt: skip
 """Of an event itself, its type among them, which is as short."""
 _MINTED: Final = frozenset({"sequence", "timestamp"})
-_DUMP: Final = orjson.OPT_SORT_KEYS
 _ODD: Final = (r"\.0[,}\]]", r"e\+")
 _odd_numbers: Final = finder(*_ODD)
 """Whether a dump might hold a float that equals an integer, or that was one too large."""
@@ -79,30 +80,8 @@ _SHALLOW_BYTES: Final = 2 * NESTING
 _NESTED: Final = frozenset((dict, list))
 _PLAIN_BYTES: Final = METADATA_BYTES // 8
 """Of events up to this size no part can exceed its limit."""
-_validate = Event.__pydantic_validator__.validate_python
-
-
-class Accepted(msgspec.Struct, frozen=True, gc=False):
-    """An event that keeps every rule that can be checked on it alone."""
-
-    event: Envelope
-    fields: dict[str, Any]
-    """The same as plain JSON values; fields that HMX-1.0 doesn't know stand under `extensions`."""
-    value: bytes
-    """The same as JSON: what the producer sent, unless secrets had to be taken out or later fields set aside."""
-    instant: int
-    """`timestamp`, nanoseconds since 1970."""
-    digest: bytes
-    """Equal where all parsed values are equal (1 = 1.0)."""
-    redacted: tuple[str, ...]
-    """JSON paths where secrets were; of very many the first."""
-    notes: tuple[str, ...]
-    """What differs from HMX-E §3 and §4, without values."""
-    control: bool
-    """It claims to be the pipeline's own: tenant `_hmx` or a type `x-hmx-…`."""
-    arrival: bool = False
-    """Its sequence was minted and says only in which order events came (Y07). Sequence and timestamp are then not its
-    producer's, and no part of the digest: who sends an event again is given others."""
+_dump: Final = partial(orjson.dumps, option=orjson.OPT_SORT_KEYS)
+_validate: Final = Event.__pydantic_validator__.validate_python
 
 
 class _RejectedError(Exception):
@@ -134,7 +113,9 @@ def _plain(value: bytes | None) -> Accepted | None:
         event = read_envelope(value)
     except (orjson.JSONDecodeError, msgspec.MsgspecError):
         return None
-    content, metadata, parts = fields["content"], fields["metadata"], _parts(event)
+    content, metadata = fields["content"], fields["metadata"]
+    parts = b"".join((event.content, event.metadata))  # all that can be nested, as it was sent
+    size, inner = len(value), len(parts)
     if (
         type(content) is not dict
         or type(metadata) is not dict
@@ -144,15 +125,18 @@ def _plain(value: bytes | None) -> Accepted | None:
         or event.salience is not ABSENT
         or event.ttl_seconds is not ABSENT
         or event.extensions is not ABSENT
-        or (len(parts) > _SHALLOW_BYTES and not (_is_flat(content) and _is_flat(metadata)) and _may_be_deep(parts))
-        or (len(value) - len(parts) > ID_BYTES and _has_long_id(fields))
+        or (inner > _SHALLOW_BYTES and _may_be_deep(content, metadata, parts))
+        or (size - inner > ID_BYTES and _has_long_id(fields))
         or (instant := parse_instant(event.timestamp)) is None
     ):
         return None
     dump, odd = _dump(fields), False
     paths: tuple[str, ...] = ()
-    same = len(dump) == len(value)
-    looked_at = dump if not same else parts if _stands_in_parts(event) else value
+    same = len(dump) == size
+    looked_at = dump
+    if same:  # of most events all that can hold a secret are content and metadata
+        alone = event.source is ABSENT and event.tags is ABSENT and event.provenance_ref is ABSENT
+        looked_at = parts if alone else value
     if _wants_a_look(looked_at) or in_other_letters(looked_at):
         odd = _odd_numbers(dump)
         if _may_be_inexact(value, dump, odd):
@@ -161,10 +145,10 @@ def _plain(value: bytes | None) -> Accepted | None:
         if paths:
             value = orjson.dumps(fields)
             event, content, metadata, dump = read_envelope(value), fields["content"], fields["metadata"], _dump(fields)
-            odd, parts = _odd_numbers(dump), _parts(event)
+            odd = _odd_numbers(dump)
     elif not same and _may_be_inexact(value, dump, odd):
         return None
-    if len(parts) > ID_BYTES and (_is_long(content.get(_CALL_ID)) or _is_long(metadata.get(_SUBJECT))):
+    if (inner > ID_BYTES or paths) and (_is_long(content.get(_CALL_ID)) or _is_long(metadata.get(_SUBJECT))):
         return None
     return Accepted(
         event, fields, value, instant, _digest(dump, odd), paths, notes(event.event_type, content),
@@ -172,22 +156,13 @@ def _plain(value: bytes | None) -> Accepted | None:
     )  # fmt: skip
 
 
-def _parts(event: Envelope) -> bytes:
-    """Content and metadata as they were sent: all that can be nested, and of most events all that can hold a secret."""
-    return b"".join((event.content, event.metadata))
-
-
-def _is_flat(part: dict[str, Any]) -> bool:
-    return _NESTED.isdisjoint(map(type, part.values()))
-
-
-def _may_be_deep(parts: bytes) -> bool:
-    return parts.count(b"{") + parts.count(b"[") >= NESTING
-
-
-def _stands_in_parts(event: Envelope) -> bool:
-    """Whether nothing else of the event is searched for secrets."""
-    return event.source is ABSENT and event.tags is ABSENT and event.provenance_ref is ABSENT
+def _may_be_deep(content: dict[str, Any], metadata: dict[str, Any], parts: bytes) -> bool:
+    """Brackets are counted only where something is nested in what is nested."""
+    nested = [inner for part in (content, metadata) for inner in part.values() if type(inner) in _NESTED]
+    for inner in nested:
+        if not _NESTED.isdisjoint(map(type, inner.values() if type(inner) is dict else inner)):
+            return parts.count(b"{") + parts.count(b"[") >= NESTING
+    return False
 
 
 def _has_long_id(fields: dict[str, Any]) -> bool:
@@ -287,10 +262,6 @@ def _check_depth(parsed: dict[str, Any]) -> None:
         if not level:
             return
     raise _RejectedError(Reason.TOO_DEEP, detail=f"at most {NESTING} levels")
-
-
-def _dump(fields: dict[str, Any]) -> bytes:
-    return orjson.dumps(fields, option=_DUMP)
 
 
 def _check_exact(value: bytes, dump: bytes, odd: bool) -> None:

@@ -257,12 +257,10 @@ def _find(key: str, value: Any, found: dict[str, None], below: list[Any]) -> Non
         if kind is dict or kind is list:
             below.append(value)
         return
-    if said and len(key) + len(said) < STEP_FOUND_CHARACTERS and not _has_digit(pair := f"{key}={said}"):
-        found[pair] = None
-
-
-def _has_digit(text: str) -> bool:
-    return _digit(text) is not None if text.isascii() else any(map(str.isdigit, text))
+    if said and len(key) + len(said) < STEP_FOUND_CHARACTERS:
+        pair = f"{key}={said}"
+        if not (_digit(pair) if pair.isascii() else any(map(str.isdigit, pair))):
+            found[pair] = None
 
 
 def _parsed(arguments: Any) -> Any:

@@ -10,11 +10,10 @@ import re
 from collections.abc import Callable
 from typing import Final
 
-import msgspec
-
 from pipeline.contracts.event_types import ACTS, Role
 from pipeline.contracts.evidence import Step
 from pipeline.contracts.limits import SEGMENT_EVENTS, SEGMENT_IDLE_MS
+from pipeline.segments.head import NOTHING, SegmentHead
 from pipeline.segments.intent import GOAL_TURNS, intent
 from pipeline.segments.lexicon import ENDS
 
@@ -44,26 +43,6 @@ _OPENERS: Final = ACTS | {Role.DECISION, Role.OBSERVATION, Role.STATE}
 
 Texts = Callable[[int], str]
 """The text of the open segment's step at an index."""
-NOTHING: Final = -1
-
-
-class SegmentHead(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
-    """What deciding about the next step needs; of fixed size."""
-
-    last_at: int
-    """Newest event time so far: event times may run backwards."""
-    events: int = 1
-    user_messages: int = 0
-    goal: tuple[int, ...] = ()
-    """The first user messages, by their indexes."""
-    said: int = NOTHING
-    """The agent's last message, if the user has not answered it yet."""
-    wish: int = NOTHING
-    """The user's last message, if nothing has been done since."""
-    content: bool = False
-    """Feedback was positive, and nothing has been done since."""
-    ended: bool = False
-    """A state change said that the work is over."""
 
 
 def open_head(step: Step) -> SegmentHead:

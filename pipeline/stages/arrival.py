@@ -4,7 +4,7 @@ import msgspec
 import orjson
 
 from pipeline.contracts.envelope import read_envelope
-from pipeline.intake.decode import Accepted
+from pipeline.intake.accepted import Accepted
 from pipeline.stages.session_state import Held
 
 

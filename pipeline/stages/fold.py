@@ -8,7 +8,8 @@ from typing import Any, NamedTuple, ParamSpec, Protocol, TypeVar
 
 from pipeline.contracts.headers import Headers
 from pipeline.contracts.rejections import Rejection
-from pipeline.stages.tx import Codec, Output, Tx
+from pipeline.stages.output import Output
+from pipeline.stages.tx import Codec, Tx
 
 P = ParamSpec("P")
 T = TypeVar("T")

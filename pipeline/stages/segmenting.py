@@ -17,7 +17,8 @@ from pipeline.contracts.headers import CONTRIBUTION, KIND, fingerprint, output_h
 from pipeline.contracts.keys import split_key, tenant_partition
 from pipeline.contracts.limits import CONTRIBUTION_BYTES, RECORD_BYTES, SEGMENT_EVENTS, SESSION_SEGMENTS
 from pipeline.ordering.window import Cursor
-from pipeline.segments.segmenter import SegmentHead, advance, open_head, starts_new
+from pipeline.segments.head import SegmentHead
+from pipeline.segments.segmenter import advance, open_head, starts_new
 from pipeline.stages.fold import Output, Tx, attempt, spared
 from pipeline.stages.session_state import SegmentRecord, Session, Trace, encode_state, segment_key
 from pipeline.topology import EVENTS, EVIDENCE

@@ -21,7 +21,7 @@ from pipeline.contracts.evidence import Segment, Step
 from pipeline.contracts.keys import join_key, split_key
 from pipeline.contracts.limits import SEGMENT_IDLE_MS, SESSION_FORGOTTEN_MS, TRACE_BYTES
 from pipeline.ordering.window import Cursor, Waiting, Window
-from pipeline.segments.segmenter import SegmentHead
+from pipeline.segments.head import SegmentHead
 from pipeline.stages.journal import JOURNAL
 from pipeline.stages.shares import Shares
 from pipeline.stages.tx import STALE_TIMERS

@@ -44,8 +44,9 @@ from pipeline.contracts.limits import (
 )
 from pipeline.contracts.outcomes import Outcome
 from pipeline.contracts.rejections import Reason, Rejection
+from pipeline.intake.accepted import Accepted
 from pipeline.intake.control import archived_by, authentic, is_control, is_rerouted_copy, reroute_header
-from pipeline.intake.decode import Accepted, decode
+from pipeline.intake.decode import decode
 from pipeline.intake.view import step_of
 from pipeline.ordering.window import (
     Cursor,

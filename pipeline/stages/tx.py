@@ -11,21 +11,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, Final, Protocol
 
-import msgspec
 from cramjam import lz4
 
-from pipeline.contracts.headers import Headers
 from pipeline.stages.journal import JOURNAL, Item, Journal, block_key, block_of
+from pipeline.stages.output import Output
 
 STALE_TIMERS: Final = 1_024
-
-
-class Output(msgspec.Struct, frozen=True, gc=False):
-    topic: str
-    partition: int
-    key: bytes | None
-    value: bytes | None
-    headers: Headers
 
 
 REST_MS: Final = 5 * 60 * 1000
@@ -183,9 +174,9 @@ class Tx:
 
     def undo(self) -> None:
         """As if the record had not begun. Keys count as dirty all the same: what they hold is written once more."""
-        for key, old in reversed(self._undo):
+        for key, old in self._undo[::-1]:
             self.keep(key, self.get(key), old)
-        for name in reversed(self._appended):
+        for name in self._appended[::-1]:
             self._journals[name].pop()
         outputs, appends, counted = self._begun
         del self.outputs[outputs:], self.appends[appends:], self.counted[counted:]

@@ -41,10 +41,10 @@ def ignored(path: str) -> bool:
     return verdict
 
 
-def test_it_has_two_stages_on_one_allowed_version_of_python() -> None:
+def test_its_stages_are_of_one_allowed_version_of_python() -> None:
+    """What is compiled for one version is no module of another."""
     images = [line.words[0] for line in LINES if line.instruction == "FROM"]
-    assert len(images) == 2
-    assert len(set(images)) == 1
+    assert images == [images[0], images[0].removesuffix("-slim"), images[0]]
     version = re.fullmatch(r"python:(\d+\.\d+)-slim", images[0])
     assert version is not None
     required = re.search(r'^requires-python = "(.*)"', (ROOT / "pyproject.toml").read_text(), re.MULTILINE)
@@ -58,24 +58,28 @@ def test_what_is_copied_exists_and_is_not_ignored(source: str) -> None:
     assert not ignored(source)
 
 
-def test_the_second_stage_takes_the_packages_of_the_first() -> None:
-    (first, *_) = (line.words for line in LINES if line.instruction == "FROM")
-    assert first[1:] == ["AS", "packages"]
+def test_the_last_stage_takes_packages_and_what_is_compiled_from_those_before() -> None:
+    *before, last = (line.words[1:] for line in LINES if line.instruction == "FROM")
+    assert before == [["AS", "packages"], ["AS", "compiled"]]
+    assert not last
     taken = [line.words for line in LINES if line.instruction == "COPY" and line.words[0].startswith("--from")]
-    assert taken == [["--from=packages", "/venv", "/venv"]]
+    assert taken == [["--from=packages", "/venv", "/venv"], ["--from=compiled", "/app", "./"]]
     (path,) = (word for line in LINES if line.instruction == "ENV" for word in line.words if word.startswith("PATH="))
     assert path.startswith("PATH=/venv/bin:")
 
 
-def test_it_installs_the_hashed_lock_and_nothing_else() -> None:
+def test_it_installs_hashed_locks_and_this_package_and_nothing_else() -> None:
     runs = [line.text for line in LINES if line.instruction == "RUN"]
-    installs = [text for text in runs if "install" in text]
-    assert len(installs) == 1
-    assert "--require-hashes" in installs[0]
-    assert "--only-binary :all:" in installs[0]
-    assert installs[0].endswith("--requirement requirements.lock")
+    *locked, own = [text for text in runs if "install" in text]
+    for text, lock in zip(locked, ("requirements.lock", "requirements-dev.lock"), strict=True):
+        assert "--require-hashes" in text
+        assert "--only-binary :all:" in text
+        assert text.endswith(f"--requirement {lock}")
+        assert "--hash=sha256:" in (ROOT / lock).read_text()
+    assert own.startswith("MYPYC=1 ")
+    assert "--no-deps --no-build-isolation" in own
+    assert own.endswith("--target /app .")
     assert not any(re.search(r"\b(curl|wget|apt|apt-get)\b", text) for text in runs)
-    assert "--hash=sha256:" in (ROOT / "requirements.lock").read_text()
 
 
 def test_it_runs_as_a_user_without_rights_and_without_a_shell() -> None:
@@ -90,7 +94,7 @@ def test_it_runs_as_a_user_without_rights_and_without_a_shell() -> None:
 
 
 def test_the_topics_are_where_the_pipeline_looks_for_them() -> None:
-    (folder,) = (line.text for line in LINES if line.instruction == "WORKDIR")
+    *_, folder = (line.text for line in LINES if line.instruction == "WORKDIR")
     assert ["pipeline", "pipeline"] in COPIED
     assert ["topics", FOLDER.name] in COPIED
     (path,) = (word for line in LINES if line.instruction == "ENV" for word in line.words if "PYTHONPATH" in word)
