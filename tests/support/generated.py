@@ -34,6 +34,7 @@ from tests.support.cases import CASES
 
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = ROOT / "pipeline"
+COMMANDS = typer.main.get_command(app)
 Row = tuple[str, ...]
 
 
@@ -216,13 +217,23 @@ def problems() -> str:
 
 def commands() -> str:
     """Every command of `hmx` with its help, arguments and options."""
-    return "\n".join(_command(words, command) for words, command in walk(typer.main.get_command(app), ("hmx",)))
+    return "\n".join(_command(words, command) for words, command in walk(COMMANDS, ("hmx",)))
 
 
 def walk(command: click.Command, words: Row) -> Iterator[tuple[Row, click.Command]]:
     yield words, command
     for name, below in getattr(command, "commands", {}).items():
         yield from walk(below, (*words, name))
+
+
+def command_of(words: list[str]) -> click.Command | None:
+    """The command that these words name, options and arguments left out."""
+    found: Any = COMMANDS
+    for word in words:
+        if not hasattr(found, "commands"):
+            break
+        found = found.commands.get(word)
+    return found if found is not COMMANDS else None
 
 
 def _command(words: Row, command: click.Command) -> str:
