@@ -10,7 +10,7 @@ COMPILE := $(BIN)/uv pip compile --universal --python-version 3.11 --generate-ha
 SIDE_BY_SIDE := -n 2 --dist loadfile --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-web test-slow bench quality act conformance crash soak fuzz reference secrets lint lock venv clean
+.PHONY: help demo test check docs test-web test-slow bench quality act conformance crash soak fuzz reference secrets lint lock venv clean
 
 help:  ## list these commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s  %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -20,6 +20,12 @@ demo: venv  ## start the whole pipeline on real Kafka and Redis, run sample sess
 
 test: lint  ## lint, then the default test suite on a real Kafka and Redis that it starts and stops itself
 	@$(BIN)/python -m pytest $(SIDE_BY_SIDE)
+
+check: lint  ## lint, types, import contracts and the quick pure tests: under two minutes on two cores
+	@$(BIN)/python -m pytest -q $(SIDE_BY_SIDE) $(QUICK)
+
+docs: venv  ## write the generated parts of the pages under docs/ anew
+	@$(BIN)/python -m tests.support.documents
 
 test-web: venv  ## the page in headless Chromium, the clients' contract from JavaScript (root installs what lacks; Debian)
 	@tests/web/install
