@@ -21,52 +21,52 @@ class Settings:
     state: Path = Path(".hmx")
     """Folder of the local stack."""
     kafka_bootstrap: str = ""
-    """Kafka brokers: host:port[,host:port…]"""
+    """host:port[,host:port…]"""
     redis_url: str = ""
-    """Redis: redis://host:port/database"""
+    """redis://host:port/database"""
     service_url: str = ""
-    """Address of the service, http://host:port, for commands that call it."""
+    """Where the service answers, for whoever asks."""
     topic_prefix: str = ""
-    """Prefix of every topic name, group and transactional id, to run several pipelines on one cluster."""
+    """Put before every topic name, group and transactional id: several pipelines on one cluster."""
     control_key: str = ""
-    """Secret that authenticates ticks, barriers and operators' decisions; the same for all processes."""
+    """Authenticates ticks, barriers and operators' decisions; the same for every process of a deployment."""
     ordering: str = "eager"
-    """eager: only events behind a gap wait; strict: every event waits the window, ties come out by timestamp."""
+    """eager: only what stands behind a gap waits; strict: everything waits the window, ties come out by timestamp."""
     window_ms: int = limits.WINDOW_MS
     """How long an event waits behind a gap (HMX-E §7)."""
     worker_id: str = ""
-    """Stable name of a worker (static membership): a restart within the session timeout causes no rebalance."""
+    """Static group membership: a slot's stable name. A restart within the session timeout then disturbs nobody."""
     session_timeout_ms: int = 10_000
-    """How long a silent worker keeps its partitions."""
+    """So long a silent worker keeps its partitions."""
     transaction_timeout_ms: int = 60_000
-    """How long an unfinished transaction may delay readers."""
+    """So long an unfinished transaction may hold up readers."""
     host: str = "127.0.0.1"
-    """Address on which the HTTP servers listen."""
+    """Where the HTTP servers listen."""
     allowed_hosts: str = ""
-    """Host names that the service answers to while no keys are set, separated by commas, beside localhost, HMX_HOST and
-    the host of HMX_SERVICE_URL. Pages of these hosts may call it too."""
+    """Names that the service is called by, with commas between them, where no keys are set: beside localhost, HMX_HOST
+    and the host of HMX_SERVICE_URL. Pages of these hosts may ask it too."""
     service_port: int = 8080
-    """Port of the service: routes, page, health and metrics."""
+    """The service's; HTTP with OpenAPI at /docs."""
     api_keys: str = ""
-    """File of the keys that open `/v1`, as `hmx keys` writes it; without it the service believes every caller."""
+    """File of the keys that open `/v1`, as `hmx keys` writes it; without one anybody is whoever they say."""
     rate_limit: int = 60_000
-    """Requests per minute that a tenant may make under `/v1` in one process; 0: any number."""
+    """Requests a minute that a tenant has under `/v1` in one process; 0: any number."""
     worker_port: int = 8081
-    """Port of the worker's health and metrics."""
+    """The worker's health and metrics."""
     materialiser_port: int = 8082
-    """Port of the materialiser's health and metrics."""
+    """The materialiser's health and metrics."""
     processes: str = ""
-    """Where workers and the materialiser answer, for the page and `hmx status`: worker=http://host:8081,…"""
+    """Where workers and the materialiser answer, for whoever looks: worker=http://host:8081,materialiser=http://…"""
     ready_lag_s: int = 60
-    """/readyz answers 503 if a record waits longer than this many seconds."""
+    """/readyz says no where something waits longer than so many seconds to be taken."""
     semantic: str = ""
-    """File of the model for search by meaning, as `hmx semantic` downloads it; without it search is by words alone."""
+    """File of the model that finds what was said in other words, as `hmx semantic` fetches it; none: by words alone."""
     log_level: str = "INFO"
     """DEBUG, INFO, WARNING or ERROR."""
     log: str = "auto"
     """json: a JSON object a line; text: for people; auto: text on a terminal, else json."""
     otlp_endpoint: str = ""
-    """Where spans are sent by OTLP over HTTP, such as http://collector:4318; without it there are none."""
+    """Where spans go by OTLP over HTTP, such as http://collector:4318; without it there are none."""
 
     def __post_init__(self) -> None:
         if self.ordering not in ("eager", "strict"):

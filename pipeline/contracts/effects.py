@@ -53,7 +53,7 @@ class Effect(Explained):
     )
     SESSION_FORGOTTEN_HEAVY = (
         "session_forgotten_heavy",
-        f"over {PARTITION_SESSION_BYTES // MB:,} MB of traces: the tenant with the most lost its longest silent session",
+        f"over {PARTITION_SESSION_BYTES // MB:,} MB of traces: the tenant with the most lost the longest silent one",
     )
     WINDOW_FULL = "window_full", "too much waited behind gaps: the first event was released before its time"
     SEGMENT_OUT_OF_REACH = (

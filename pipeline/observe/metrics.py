@@ -22,31 +22,23 @@ class Metrics:
     # worker: what it does
     records = Counter("hmx_stage_records", "Source records folded and committed", ["stage"])
     outcomes = Counter(
-        "hmx_stage_outcomes",
-        "Source records by outcome, with the reason of a rejection",
-        ["stage", "outcome", "reason"],
+        "hmx_stage_outcomes", "What became of them, with the reason of a rejection", ["stage", "outcome", "reason"]
     )
-    effects = Counter(
-        "hmx_stage_effects",
-        "What else the folds did, by name, such as artifacts published and bounds reached",
-        ["stage", "name"],
-    )
+    effects = Counter("hmx_stage_effects", "What else the folds did, by name: artifacts, bounds", ["stage", "name"])
     transactions = Counter("hmx_stage_transactions", "Transactions: committed, aborted, fenced", ["stage", "result"])
     transaction_seconds = Histogram(
-        "hmx_stage_transaction_seconds", "Time to fold and commit a batch", ["stage"], buckets=_FAST
+        "hmx_stage_transaction_seconds", "Fold and commit of a batch", ["stage"], buckets=_FAST
     )
     freshness_seconds = Histogram(
         "hmx_stage_freshness_seconds",
-        "From append to commit, of the oldest record of each batch",
+        "Append → committed, of the oldest record of each batch",
         ["stage"],
         buckets=_AGES,
     )
     fence_seconds = Histogram(
-        "hmx_stage_fence_seconds", "Time to fence the former owner of a partition", ["stage"], buckets=_FAST
+        "hmx_stage_fence_seconds", "Fencing whoever owned a partition before", ["stage"], buckets=_FAST
     )
-    restore_seconds = Histogram(
-        "hmx_stage_restore_seconds", "Time to restore a partition's state", ["stage"], buckets=_FAST
-    )
+    restore_seconds = Histogram("hmx_stage_restore_seconds", "Restoring a partition's state", ["stage"], buckets=_FAST)
     restored_records = Counter("hmx_stage_restored_records", "State records read to restore", ["stage"])
     batches_dropped = Counter("hmx_batches_dropped", "Batches that did not start where the state ends")
     batches_lost = Counter(
@@ -54,24 +46,24 @@ class Metrics:
     )
     # worker: how it stands
     partitions_owned = Gauge("hmx_partitions_owned", "Source partitions that this worker owns")
-    loop_idle_seconds = Gauge("hmx_loop_idle_seconds", "Seconds since the fetch loop last ran")
+    loop_idle_seconds = Gauge("hmx_loop_idle_seconds", "Since the fetch loop turned last")
     ready = Gauge("hmx_partition_ready", "1: restored and at work", _PLACE)
     set_aside = Gauge("hmx_partition_set_aside", "1: its state can't be read and nothing in it is processed", _PLACE)
     position = Gauge("hmx_partition_position", "Next offset of the source partition", _PLACE)
     lag_records = Gauge("hmx_partition_lag_records", "Offsets up to the end of the source partition", _PLACE)
     lag_seconds = Gauge("hmx_partition_lag_seconds", "Age of the oldest record that is not committed, at most", _PLACE)
     batches_queued = Gauge("hmx_partition_batches_queued", "Batches fetched and not yet committed", _PLACE)
-    state_records = Gauge("hmx_partition_state_records", "Records in the partition's state", _PLACE)
+    state_records = Gauge("hmx_partition_state_records", "Records of the state", _PLACE)
     waiting = Gauge(
         "hmx_partition_waiting", "Events that wait behind gaps, or patterns that are to be compiled", _PLACE
     )
     waiting_sessions = Gauge("hmx_partition_waiting_sessions", "Sessions that wait on gaps", _PLACE)
     # materialiser
     materialised = Counter("hmx_materialised_records", "Records written to Redis", ["topic"])
-    block_seconds = Histogram("hmx_materialiser_block_seconds", "Time to project and write a block", buckets=_FAST)
+    block_seconds = Histogram("hmx_materialiser_block_seconds", "Projecting and writing a block", buckets=_FAST)
     redis_freshness_seconds = Histogram(
         "hmx_materialiser_freshness_seconds",
-        "From append of an event to its episode in Redis, of the oldest of each block",
+        "Append of an event → its episode in Redis, of the oldest of each block",
         buckets=_AGES,
     )
     materialiser_lag = Gauge(
@@ -81,7 +73,7 @@ class Metrics:
         "hmx_materialiser_lag_seconds", "Age of the oldest record that is not in Redis, at most", _SPOT
     )
     materialiser_position = Gauge("hmx_materialiser_position", "Next offset to read into Redis", _SPOT)
-    materialiser_lost = Counter("hmx_materialiser_lost_records", "Offsets that retention deleted before they were read")
+    materialiser_lost = Counter("hmx_materialiser_lost_records", "Offsets gone by retention before they were read")
     materialiser_recreated = Counter(
         "hmx_materialiser_recreated_topics",
         "Topics created again: what the old ones held is forgotten",
@@ -89,8 +81,7 @@ class Metrics:
     )
     materialiser_unreadable = Counter("hmx_materialiser_unreadable_records", "Records left out of memory", ["topic"])
     unsearched = Counter(
-        "hmx_materialiser_unsearched",
-        "Episodes that no search finds because their tenant's index is full (all fills together)",
+        "hmx_materialiser_unsearched", "Episodes that no search finds, for their tenant's index is full (by all fills)"
     )
     materialiser_retries = Counter(
         "hmx_materialiser_retries", "Retries: kafka or redis failed, or Redis had other positions", ["cause"]
@@ -108,9 +99,7 @@ class Metrics:
         "hmx_pack_tokens", "Tokens used by a pack", buckets=(0, 256, 512, 1024, 2048, 4096, 8192, 16384)
     )
     events_accepted = Counter("hmx_http_events", "Events taken over HTTP, by result", ["result"])
-    thread_wait = Gauge(
-        "hmx_http_thread_wait_seconds", "How long a request lately waited for the event loop and a thread"
-    )
+    thread_wait = Gauge("hmx_http_thread_wait_seconds", "What a request waited for the event loop and a thread, lately")
     streams = Gauge("hmx_http_streams", "Streams that are open: events out (sse), events in (websocket)", ["kind"])
     streams_ended = Counter("hmx_http_streams_ended", "Streams that the service has ended, with the reason", ["reason"])
 

@@ -16,6 +16,7 @@ import typer.main
 from prometheus_client.metrics import MetricWrapperBase
 from pydantic.fields import FieldInfo
 
+import pipeline
 from pipeline.cli.app import app
 from pipeline.compiler.registry import ARTIFACT_TYPES
 from pipeline.contracts import limits as bounds
@@ -33,7 +34,7 @@ from pipeline.settings import Settings
 from tests.support.cases import CASES
 
 ROOT = Path(__file__).resolve().parents[2]
-PACKAGE = ROOT / "pipeline"
+PACKAGE = Path(pipeline.__file__).parent
 COMMANDS = typer.main.get_command(app)
 Row = tuple[str, ...]
 
