@@ -184,8 +184,10 @@ def settings() -> str:
     rows = []
     for field in fields(Settings):
         assert field.default is not MISSING
-        shown = f"`{field.default}`" if str(field.default) else ""
-        rows.append((f"`HMX_{field.name.upper()}`", shown, said[field.name]))
+        shown = f"`{field.default}`" if str(field.default or "") or field.default == 0 else ""
+        name = field.metadata.get("variable", f"HMX_{field.name.upper()}")
+        also = " (A secret: `_FILE` behind the name reads it from a file.)" if "secret" in field.metadata else ""
+        rows.append((f"`{name}`", shown, said[field.name] + also))
     return table(("variable", "default", "meaning"), rows)
 
 
