@@ -28,7 +28,10 @@ from pipeline.contracts.rejections import Reason
 from pipeline.kafka.topics import load_topics
 from pipeline.observe.metrics import METRICS
 from pipeline.packs.sections import SECTIONS
-from pipeline.service.app import create_app
+from pipeline.service import after, body, connection, frames, memory, pack, turns
+from pipeline.service import events as taking
+from pipeline.service.app import READING_EACH, create_app
+from pipeline.service.dialect import learn
 from pipeline.service.problems import Kind
 from pipeline.settings import Settings
 from tests.support.cases import CASES
@@ -157,6 +160,25 @@ def limits() -> str:
     return "\n".join(f"### {head}\n\n{table(('bound', 'value', 'of what'), rows)}" for head, rows in groups.items())
 
 
+def requests() -> str:
+    """The bounds of what the service takes and of how long it waits."""
+    mb, kb = bounds.MB, bounds.KB
+    each = f"{taking.AT_ONCE_EACH} body that is checked, {pack.AT_ONCE_EACH} packs, {READING_EACH} reads"
+    rows = [
+        ("bytes of a request with events", f"{taking.BODY_BYTES // mb} MB", "413 `too_large`"),
+        ("events in a request", f"{taking.REQUEST_EVENTS:,}", "413 `too_large`"),
+        ("bytes of a question", f"{memory.REQUEST_BYTES // kb} KB", "413 `too_large`"),
+        ("bytes of a frame of the WebSocket", f"{frames.FRAME_BYTES // mb} MB", "the connection is closed"),
+        ("requests of a tenant per minute and process", "`HMX_RATE_LIMIT`", "429 with `Retry-After`"),
+        ("work of a tenant at the same time, per process", each, f"it waits; after {turns.WAIT_S:g} s 503 `busy`"),
+        ("bodies of a tenant that are held", f"{body.TENANT_BYTES // mb} MB", "503 `busy`"),
+        ("time for a request's head, or 1 KB of its body", f"{connection.STILL_S:g} s", "the connection is closed"),
+        ("time that a pack waits for `after`", f"{after.WAIT_S:g} s", "504 `not_yet`"),
+        ("time that `POST /v1/learn` waits", f"{learn.ANSWER_S:g} s", "`status` is `partial`"),
+    ]
+    return table(("bound", "value", "beyond it"), rows)
+
+
 def _amount(name: str, value: int) -> str:
     if value % bounds.MB == 0:
         return f"{value // bounds.MB:,} MB"
@@ -281,6 +303,6 @@ PARTS: Mapping[str, Callable[[], str]] = {
     part.__name__: part
     for part in (
         topics, events, agent_events, artifact_types, sections, schemas, outcomes, effects, reasons, cases, limits,
-        metrics, settings, routes, problems, commands, rooms, layers,
+        requests, metrics, settings, routes, problems, commands, rooms, layers,
     )
 }  # fmt: skip
