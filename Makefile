@@ -8,8 +8,8 @@ COMPILE := $(BIN)/uv pip compile --universal --python-version 3.11 --generate-ha
 	--no-header --no-annotate --no-emit-index-url --quiet
 # Most tests wait more than they compute. A file's tests share what they start; the long ones come first.
 SIDE_BY_SIDE := -n 2 --dist loadfile --no-loadscope-reorder
-# What takes longer than all else of tests/pure together: laws, properties with many examples, other people's words.
-QUICK := tests/pure $(addprefix --ignore=tests/pure/,audit compiler intake laws retrieval service stages test_growth.py)
+# The laws of both folds, their stages and the growth of work with size take longer than all else of tests/pure together.
+QUICK := tests/pure $(addprefix --ignore=tests/pure/,laws stages test_growth.py)
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test check docs test-web test-slow bench quality act conformance crash soak fuzz reference secrets lint lock venv clean
