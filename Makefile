@@ -9,9 +9,12 @@ COMPILE := $(BIN)/uv pip compile --universal --python-version 3.11 --generate-ha
 	--no-header --no-annotate --no-emit-index-url --quiet
 # Most tests wait more than they compute. A file's tests share what they start; the long ones come first.
 SIDE_BY_SIDE := -n 2 --dist loadfile --no-loadscope-reorder
+# The laws of both folds, their stages and the growth of work with size take longer than all else of tests/pure together.
+QUICK := tests/pure $(addprefix --ignore=tests/pure/,laws stages test_growth.py)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-web test-slow compiled test-compiled bench quality act conformance crash soak fuzz reference secrets lint lock venv clean
+.PHONY: help demo test check docs test-web test-slow compiled test-compiled bench quality act conformance crash soak fuzz \
+	reference secrets lint lock venv clean
 
 help:  ## list these commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s  %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -21,6 +24,12 @@ demo: venv  ## start the whole pipeline on real Kafka and Redis, run sample sess
 
 test: lint  ## lint, then the default test suite on a real Kafka and Redis that it starts and stops itself
 	@$(BIN)/python -m pytest $(SIDE_BY_SIDE)
+
+check: lint  ## lint, types, import contracts and the quick pure tests: under two minutes on two cores
+	@$(BIN)/python -m pytest -q $(SIDE_BY_SIDE) $(QUICK)
+
+docs: venv  ## write the generated parts of the pages under docs/ anew
+	@$(BIN)/python -m tests.support.documents
 
 test-web: venv  ## the page in headless Chromium, the clients' contract from JavaScript (root installs what lacks; Debian)
 	@tests/web/install

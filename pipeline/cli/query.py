@@ -142,7 +142,7 @@ def pack(
     if as_json:
         print_json(orjson.loads(made.to_json()))
     elif text:
-        OUT.print(plain(made.metadata["as_text"]), soft_wrap=True)
+        OUT.print("\n".join(map(plain, made.metadata["as_text"].split("\n"))), soft_wrap=True)
     else:
         show_pack(made)
 

@@ -33,9 +33,9 @@ class Effect(Explained):
     ARTIFACT_ARCHIVED = "artifact_archived", "an operator has taken an artifact out of use"
     ARCHIVED_INACTIVE = (
         "archived_inactive",
-        "an operator's decision came to a pattern that has nothing active: it stays silent all the same",
+        "an operator archived a pattern without an active artifact: nothing of it is published from now on",
     )
-    IMPORTED = "imported", "an artifact that was learnt elsewhere was given to a tenant, or to one of its agents"
+    IMPORTED = "imported", "an artifact learnt elsewhere was imported for a tenant, or for one of its agents"
     ARTIFACT_ERASED = "artifact_erased", f"an old version was erased: of each pattern the last {ARTIFACT_VERSIONS} stay"
     KNOWLEDGE_ACTIVE = "knowledge_active", "a knowledge record was published that holds"
     KNOWLEDGE_SUPERSEDED = "knowledge_superseded", "a knowledge record was ended by a later one"
@@ -49,20 +49,20 @@ class Effect(Explained):
     SESSION_FORGOTTEN = "session_forgotten", "24 h without an event: what comes now is another session"
     SESSION_FORGOTTEN_EARLY = (
         "session_forgotten_early",
-        f"one more than {SESSIONS_LIVE:,} sessions in a partition: who has most has lost the longest silent",
+        f"a partition had over {SESSIONS_LIVE:,} sessions: the tenant with the most lost its longest silent one",
     )
     SESSION_FORGOTTEN_HEAVY = (
         "session_forgotten_heavy",
-        f"over {PARTITION_SESSION_BYTES // MB:,} MB of traces in a partition: who has most has lost the longest silent",
+        f"over {PARTITION_SESSION_BYTES // MB:,} MB of traces: the tenant with the most lost the longest silent one",
     )
-    WINDOW_FULL = "window_full", "so much waits behind gaps that the first event goes out before its time"
+    WINDOW_FULL = "window_full", "too much waited behind gaps: the first event was released before its time"
     SEGMENT_OUT_OF_REACH = (
         "segment_out_of_reach",
-        f"feedback reaches a segment no more: {SESSION_SEGMENTS} closed ones stay, none above {RECORD_BYTES // MB} MB",
+        f"feedback for a segment that is gone: {SESSION_SEGMENTS} closed ones stay, none above {RECORD_BYTES // MB} MB",
     )
     FEEDBACK_REPLACED = (
         "feedback_replaced",
-        "a full segment takes 16 late verdicts, from then on each replaces the last",
+        "a full segment takes 16 late feedbacks; each further one replaces the last",
     )
     CONTRIBUTION_TOO_LARGE = (
         "contribution_too_large",
@@ -78,7 +78,7 @@ class Effect(Explained):
     )
     CONTRIBUTION_OUT_OF_PARTITION = (
         "contribution_out_of_partition",
-        f"a partition keeps {PARTITION_CONTRIBUTION_BYTES // MB:,} MB of contributions: who has most has lost one",
+        f"over {PARTITION_CONTRIBUTION_BYTES // MB:,} MB of contributions: the tenant with the most lost one",
     )
     DECISION_OUT_OF_ROOM = (
         "decision_out_of_room",
@@ -88,9 +88,12 @@ class Effect(Explained):
         "output_left_out",
         "Kafka refused a contribution, an artifact or knowledge as too large for its topic; it was left out",
     )
-    PATTERN_FORGOTTEN = "pattern_forgotten", "the tenant's sample has left a pattern nothing: its artifacts were erased"
-    STEP_NOT_MINED = "step_not_mined", "mining could not take an event; it was released all the same"
-    SEGMENT_NOT_MINED = "segment_not_mined", "mining could not take a segment; it contributes nothing new"
-    PATTERN_NOT_COMPILED = "pattern_not_compiled", "a pattern could not be compiled; what it last said stands"
-    BARRIER_FORGOTTEN = "barrier_forgotten", "an hour after it has passed"
-    BARRIER_LOST = "barrier_lost", "an hour after it came from some partitions of the log and not from all"
+    PATTERN_FORGOTTEN = (
+        "pattern_forgotten",
+        "nothing of a pattern is left in the tenant's sample: its artifacts were erased",
+    )
+    STEP_NOT_MINED = "step_not_mined", "mining failed for an event; it was released all the same"
+    SEGMENT_NOT_MINED = "segment_not_mined", "mining failed for a segment; it contributes nothing new"
+    PATTERN_NOT_COMPILED = "pattern_not_compiled", "a pattern could not be compiled; its last artifact stands"
+    BARRIER_FORGOTTEN = "barrier_forgotten", "a barrier was forgotten, an hour after it passed"
+    BARRIER_LOST = "barrier_lost", "a barrier was forgotten that came from some partitions of the log and not from all"

@@ -1,20 +1,16 @@
-"""What README, compose file and Dockerfile say is what the code says."""
+"""What the examples of the pages, compose file and Dockerfile say is what the code says."""
 
 import json
 import re
-import shlex
 import subprocess
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-import click
 import pytest
-import typer.main
 import yaml
 
-from pipeline.cli.app import application
 from pipeline.contracts.keys import session_key
 from pipeline.intake.decode import Accepted, decode
 from pipeline.kafka.topics import FOLDER
@@ -22,10 +18,11 @@ from pipeline.kafka_profile import JAVA_ONLY, NAMES
 from pipeline.local.jars import KAFKA_VERSION
 from pipeline.local.kafka import MESSAGE_BYTES
 from pipeline.settings import Settings
-from tests.support.documents import README, ROOT, TABLES, with_tables
+from tests.support.documents import DOCS, README, ROOT
+from tests.support.generated import command_of
 
-TEXT = README.read_text(encoding="utf-8")
-BLOCKS = re.findall(r"^```(\w+)\n(.*?)^```", TEXT, re.MULTILINE | re.DOTALL)
+PAGES = [path.read_text(encoding="utf-8") for path in sorted(DOCS.rglob("*.md"))]
+BLOCKS = re.findall(r"^```(\w+)\n(.*?)^```", "\n".join(PAGES), re.MULTILINE | re.DOTALL)
 COMPOSE: dict[str, Any] = yaml.safe_load((ROOT / "docker-compose.yml").read_text())
 SERVICES: dict[str, Any] = COMPOSE["services"]
 OURS = {name: service for name, service in SERVICES.items() if "build" in service}
@@ -35,76 +32,28 @@ VARIABLES = {
     for behind in ("", *(["_FILE"] if "secret" in field.metadata else []))
 } | {f"HMX_KAFKA_{name.upper().replace('.', '_')}{behind}" for name in NAMES | JAVA_ONLY for behind in ("", "_FILE")}
 DOCKERFILE = (ROOT / "deploy" / "Dockerfile").read_text()
-COMMANDS = typer.main.get_command(application())
 
 
-def command_of(words: list[str]) -> click.Command | None:
-    """The command that these words name, options and arguments left out."""
-    found: Any = COMMANDS
-    for word in words:
-        if not isinstance(found, click.Group | typer.core.TyperGroup):
-            break
-        found = found.commands.get(word)
-    return found if found is not COMMANDS else None
-
-
-def hmx_lines(text: str) -> list[list[str]]:
-    """The words after `hmx` in every line that runs it."""
-    lines = re.findall(r"^ {4}(?:\.venv/bin/)?hmx (.+)$|`hmx ([^`]+)`", text, re.MULTILINE)
-    return [shlex.split(block or inline, comments=True) for block, inline in lines]
-
-
-def test_the_tables_of_the_readme_are_what_the_code_says() -> None:
-    assert with_tables(TEXT) == TEXT, "run: python -m tests.support.documents"
-    assert set(re.findall(r"<!-- table: (\w+) -->", TEXT)) == set(TABLES)
-
-
-@pytest.mark.parametrize("path", ["README.md", "deploy/README.md", "topics/README.md", "docs/how-to/secure.md"])
-def test_every_command_that_a_page_names_exists_with_its_options(path: str) -> None:
-    lines = hmx_lines((ROOT / path).read_text(encoding="utf-8"))
-    assert lines
-    for words in lines:
-        command = command_of([word for word in words if not word.startswith("-")])
-        assert command is not None, words
-        known = {option for parameter in command.params for option in (*parameter.opts, *parameter.secondary_opts)}
-        assert {word for word in words if word.startswith("-") and word != "-"} <= known, words
-
-
-@pytest.mark.parametrize("path", ["README.md", "deploy/README.md", "docs/how-to/secure.md"])
-def test_every_variable_that_a_page_names_is_a_setting(path: str) -> None:
-    text = (ROOT / path).read_text(encoding="utf-8")
+def test_every_variable_that_a_page_names_is_a_setting() -> None:
+    others = [README, ROOT / "deploy" / "README.md"]
+    text = "\n".join([*PAGES, *(path.read_text(encoding="utf-8") for path in others)])
     ports = set(re.findall(r"\$\{(HMX_\w+):-", (ROOT / "docker-compose.yml").read_text()))
     assert set(re.findall(r"HMX_[A-Z_]*[A-Z](?![A-Z_])", text)) <= VARIABLES | ports
 
 
-def test_every_link_of_the_readme_leads_somewhere() -> None:
-    for target in re.findall(r"\]\((?!http|#)([^)#]+)", TEXT):
-        assert (ROOT / target).exists(), target
-    headings = {
-        re.sub(r"[^\w -]", "", line[3:]).lower().replace(" ", "-") for line in TEXT.splitlines() if line[:3] == "## "
-    }
-    assert set(re.findall(r"\]\(#([^)]+)\)", TEXT)) <= headings
-
-
-def test_the_readme_names_every_room_once() -> None:
-    rooms = sorted(path.parent.name for path in (ROOT / "pipeline").glob("*/__init__.py"))
-    assert sorted(re.findall(r"^\| `(\w+)` \|.*\| (?:yes )?\|$", TEXT, re.MULTILINE)) == rooms
-
-
-def test_the_readme_names_every_make_target() -> None:
+def test_the_pages_name_every_make_target() -> None:
     targets = set(re.findall(r"^([a-z-]+):.*## ", (ROOT / "Makefile").read_text(), re.MULTILINE)) - {"help"}
-    assert targets <= set(re.findall(r"\bmake ([a-z-]+)", TEXT))
+    assert targets <= set(re.findall(r"\bmake ([a-z-]+)", (ROOT / "CONTRIBUTING.md").read_text()))
+    assert {"test", "test-web"} <= set(re.findall(r"\bmake ([a-z-]+)", README.read_text()))
 
 
 def test_python_examples_are_valid_and_their_event_is_accepted() -> None:
     examples = [code for language, code in BLOCKS if language == "python"]
-    assert len(examples) == 5
-    for code in examples:
-        compile(code, "README.md", "exec")
-    (literal,) = re.findall(r"^event = (\{.*?^\})$", examples[0], re.MULTILINE | re.DOTALL)
+    (producer,) = [code for code in examples if "import Producer" in code]
+    (literal,) = re.findall(r"^event = (\{.*?^\})$", producer, re.MULTILINE | re.DOTALL)
     event = json.loads(re.sub(r",(\s*[}\]])", r"\1", literal))
     assert isinstance(decode(json.dumps(event).encode()), Accepted)
-    keyed = re.search(r"^key = (.*)$", examples[0], re.MULTILINE)
+    keyed = re.search(r"^key = (.*)$", producer, re.MULTILINE)
     assert keyed is not None
     assert eval(keyed[1], {"event": event, "quote": quote}) == session_key(event["tenant_id"], event["session_id"])
 

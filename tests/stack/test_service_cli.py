@@ -170,3 +170,12 @@ def test_without_memory_and_without_redis_it_says_what_to_do(redis_url: str) -> 
     away = hmx(new_settings("127.0.0.1:1", "redis://127.0.0.1:1"), "artifacts")
     assert (away.returncode, "Redis does not answer" in away.stderr) == (1, True)
     assert "Traceback" not in away.stderr
+
+
+def test_a_pack_as_text_is_printed_line_by_line(settings: Settings) -> None:
+    asked = ("pack", "one two title", "--tenant", "acme", "--fill", "budget", "--text")
+    told = hmx(settings, *asked)
+    assert told.returncode == 0, told.stderr
+    lines = printed(settings, *asked)["metadata"]["as_text"].split("\n")
+    assert len(lines) > 1
+    assert len(told.stdout.rstrip("\n").split("\n")) == len(lines)

@@ -46,19 +46,20 @@ class Case(NamedTuple):
 
 CASES = (
     Case(
-        "ids as long as an event may be",
-        f"an id or event type of more than {ID_BYTES} bytes is refused with its path, in an event and in a request: "
-        "state, caches and Redis hold a fixed number of bytes for each",
+        "an id is very long",
+        f"An id or event type of more than {ID_BYTES} bytes is rejected with its JSON path, in an event and in a "
+        "request. So state, caches and Redis hold a fixed number of bytes for each.",
         "`id_too_long`",
-        "send the hash of what the id is made of; shorten the type",
+        "send a hash of what the id is made of; shorten the type",
         {
             "pure/intake/test_ids.py": ("test_a_longer_one_is_refused_by_its_path_and_its_text_is_not_told",),
             "pure/service/test_ids.py": ("test_an_id_of_a_request", "test_a_tenant"),
         },
     ),
     Case(
-        "a session that never ends",
-        f"every event comes out; a segment has {SEGMENT_EVENTS} events, feedback reaches the last {SESSION_SEGMENTS}",
+        "a session never ends",
+        f"Every event is released. A segment ends after {SEGMENT_EVENTS} events. Late feedback reaches the last "
+        f"{SESSION_SEGMENTS} segments.",
         "`segment_out_of_reach`",
         "end sessions, or send feedback in time",
         {
@@ -69,9 +70,10 @@ CASES = (
         },
     ),
     Case(
-        "ten thousand new sessions a second",
-        f"a partition remembers {SESSIONS_LIVE:,} sessions: one more, and of the tenant that has the most the "
-        "longest silent one has its say and is forgotten; should it go on, it counts as another session, behind a gap",
+        "ten thousand new sessions arrive a second",
+        f"A partition remembers {SESSIONS_LIVE:,} sessions. For one more, the tenant with the most sessions loses "
+        "its longest silent one: that session contributes what it has and is forgotten. If it continues, it "
+        "counts as a new session behind a gap.",
         "`session_forgotten_early`",
         "more partitions, in a `v2` topic and a replay",
         {
@@ -84,10 +86,10 @@ CASES = (
         },
     ),
     Case(
-        "sessions that remember much",
-        f"the traces and closed segments of a partition have {PARTITION_SESSION_BYTES // MB:,} MB as they are written, "
-        "and some third of it in memory while they rest: beyond it, of the tenant that has the most the longest silent "
-        "session has its say and is forgotten; no tenant within its share loses one",
+        "sessions hold much data",
+        f"Traces and closed segments of a partition have at most {PARTITION_SESSION_BYTES // MB:,} MB as they are "
+        "written, and about a third of that in memory while they rest. Beyond it the tenant with the most loses "
+        "its longest silent session. A tenant within its share loses none.",
         "`session_forgotten_heavy`",
         "more partitions, in a `v2` topic and a replay",
         {
@@ -99,10 +101,10 @@ CASES = (
         },
     ),
     Case(
-        "a gap with much behind it",
-        f"{WAITING_EVENTS:,} events or {WAITING_BYTES // MB} MB of a session wait, {WINDOW_MS // 1000} s at most, and "
-        f"{PARTITION_WAITING_BYTES // MB} MB of a partition; if more comes, the first of them go out before their "
-        "time, those of the fullest session of the tenant that has most waiting",
+        "much waits behind a gap",
+        f"{WAITING_EVENTS:,} events or {WAITING_BYTES // MB} MB of a session wait, for {WINDOW_MS // 1000} s at "
+        f"most, and {PARTITION_WAITING_BYTES // MB} MB of a partition. If more arrive, the first are released "
+        "before their time, from the fullest session of the tenant that has most waiting.",
         "`window_full`",
         "send events in their order",
         {
@@ -113,11 +115,11 @@ CASES = (
         },
     ),
     Case(
-        "a broker's clock leaps ahead and is set right again",
-        "append times are the only clock: what came behind a gap meanwhile waits until they have come as far again, "
-        "everything else goes on",
+        "a broker's clock jumps forward and is later corrected",
+        "Append times are the only clock. Events that arrived behind a gap meanwhile wait until append times "
+        "reach that point again. Everything else continues.",
         "`hmx_partition_waiting`, `hmx_partition_waiting_sessions`",
-        "let brokers' clocks be slewed, not stepped",
+        "slew brokers' clocks, do not step them",
         {
             "pressure/test_sessions_at_their_bounds.py": (
                 "test_what_came_behind_a_gap_while_the_clock_was_ahead_comes_out_when_append_times_are_there_again",
@@ -125,8 +127,9 @@ CASES = (
         },
     ),
     Case(
-        "one tenant with nearly all the traffic",
-        "records are taken in the log's order, so others wait as long as it does; what they learn is the same",
+        "one tenant has nearly all the traffic",
+        "Records are processed in the log's order, so other tenants wait as long as it does. What they learn is "
+        "the same.",
         "`hmx_partition_lag_seconds`",
         "more workers, up to one per partition; a deployment of its own under another `HMX_TOPIC_PREFIX`",
         {
@@ -136,11 +139,10 @@ CASES = (
         },
     ),
     Case(
-        "one pattern that every session hits",
-        f"it keeps an even sample of {PATTERN_CONTRIBUTIONS:,} contributions, {PATTERN_COMPILED:,} of which count "
-        "while the others wait for the place of what is withdrawn, and compiles after "
-        f"{CONTRIBUTION_DEBOUNCE_MS} ms for each that it has, {_LONGEST_S} s at most; "
-        "barriers wait for nothing",
+        "every session contributes to one pattern",
+        f"The pattern keeps an even sample of {PATTERN_CONTRIBUTIONS:,} contributions. {PATTERN_COMPILED:,} of "
+        f"them count; the others replace those that are withdrawn. It compiles after {CONTRIBUTION_DEBOUNCE_MS} "
+        f"ms for each contribution, {_LONGEST_S} s at most. Barriers do not wait for that.",
         "`contribution_out_of_sample`, `sampled` in the artifact's metadata",
         "none needed: `hmx wait` compiles at once",
         {
@@ -153,11 +155,11 @@ CASES = (
         },
     ),
     Case(
-        "a tenant with patterns without number",
-        f"its patterns together keep an even sample of {TENANT_CONTRIBUTIONS:,} contributions: what is well supported "
-        "stays, one-offs go",
+        "a tenant has ever more patterns",
+        f"Its patterns together keep an even sample of {TENANT_CONTRIBUTIONS:,} contributions. What is well "
+        "supported stays, patterns that occurred once go.",
         "`contribution_out_of_tenant_sample`, `pattern_forgotten`",
-        "mask what makes every error another one; replay under another prefix",
+        "mask what makes every error a new one; replay under another prefix",
         {
             "pressure/test_patterns_at_their_bounds.py": (
                 "test_at_its_bound_a_tenant_keeps_the_same_sample_whatever_came_first",
@@ -167,10 +169,10 @@ CASES = (
         },
     ),
     Case(
-        "contributions of many bytes, or of many tenants",
-        f"a partition keeps {PARTITION_CONTRIBUTION_BYTES // MB:,} MB of them as they are written: beyond it the "
-        "highest ranks of the tenant that has the most go; no tenant within its share loses one, however many there "
-        "are",
+        "contributions are large, or there are many tenants",
+        f"A partition keeps {PARTITION_CONTRIBUTION_BYTES // MB:,} MB of contributions as they are written. "
+        "Beyond it the tenant with the most loses the ones with the highest ranks. A tenant within its share "
+        "loses none.",
         "`contribution_out_of_partition`, `pattern_forgotten`",
         "more partitions, in a `v2` topic and a replay",
         {
@@ -181,11 +183,11 @@ CASES = (
         },
     ),
     Case(
-        "decisions of operators without number",
-        f"of a tenant {TENANT_DECISIONS:,} patterns may be archived or imported, each as often as anybody likes: one "
-        "more pattern is not taken, and another tenant's room is its own",
+        "operators archive or import ever more",
+        f"{TENANT_DECISIONS:,} patterns of a tenant may be archived or imported, each as often as you like. One "
+        "more pattern is not taken. Other tenants have room of their own.",
         "`decision_out_of_room`",
-        "a tenant of its own for what is imported",
+        "import into a tenant of its own",
         {
             "pressure/test_patterns_at_their_bounds.py": (
                 "test_a_tenants_decisions_are_bounded_and_take_no_room_of_another",
@@ -193,8 +195,8 @@ CASES = (
         },
     ),
     Case(
-        "an artifact with versions without number",
-        f"of each pattern {ARTIFACT_VERSIONS} that are no longer live stay in the topic, older ones are erased",
+        "an artifact has ever more versions",
+        f"{ARTIFACT_VERSIONS} versions of a pattern that are no longer live stay in the topic. Older ones are erased.",
         "`artifact_erased`",
         "read the artifacts topic within 7 days of their erasure",
         {
@@ -204,8 +206,8 @@ CASES = (
         },
     ),
     Case(
-        "events of 1 MB",
-        "they come out whole; one byte more is rejected",
+        "an event has 1 MB",
+        "It is released whole. One byte more is rejected.",
         "`too_large`",
         "send less content",
         {
@@ -216,9 +218,9 @@ CASES = (
     ),
     Case(
         "nobody reads the outputs",
-        "nothing waits for a reader: episodes and evidence go after 30 days, the rest is compacted",
+        "Nothing waits for a reader. Episodes and evidence are deleted after 30 days, the other topics are compacted.",
         "`hmx_materialiser_lag_records`; what it missed: `hmx_materialiser_lost_records`",
-        "start the reader; with the log still there, replay",
+        "start the reader; while the log is still there, replay",
         {
             "journey/test_reference_broker.py": ("test_traffic_has_the_outcomes_and_the_order_of_the_specification",),
             "stack/test_store_materialiser.py": ("test_what_retention_took_is_passed_over",),
@@ -226,9 +228,9 @@ CASES = (
     ),
     Case(
         "Redis has no room",
-        "the materialiser waits, nothing is written in part, packs stay as they are",
+        "The materialiser waits. Nothing is written in part, and packs stay as they are.",
         '`hmx_materialiser_retries{cause="redis"}`, `/readyz` of the materialiser',
-        "give Redis memory",
+        "give Redis more memory",
         {
             "stack/test_store_materialiser.py": (
                 "test_a_redis_without_room_is_waited_for_and_nothing_is_written_in_part",
@@ -237,8 +239,9 @@ CASES = (
     ),
     Case(
         "Redis fails over, loads, or answers MOVED, READONLY or LOADING",
-        "processes wait, 0.2 s at first, 10 s at most, each pause cut at random by up to a half; the service answers "
-        "503 `redis_unavailable` with `Retry-After`, or goes on reading where the server still reads",
+        "Processes retry, after 0.2 s at first and 10 s at most, each pause shortened at random by up to a half. "
+        "The service answers 503 `redis_unavailable` with `Retry-After`, or continues to read where the server "
+        "still reads.",
         '`hmx_materialiser_retries{cause="redis"}`, `/readyz` of the materialiser and of the service',
         "none needed",
         {
@@ -251,8 +254,8 @@ CASES = (
     ),
     Case(
         "Redis has a `maxmemory-policy` that evicts",
-        "the materialiser and the service refuse to start; one that runs already stops writing, or is not ready, until "
-        "the policy is `noeviction`",
+        "The materialiser and the service refuse to start. A running materialiser stops writing and a running "
+        "service is not ready, until the policy is `noeviction`.",
         "the message and `/readyz`, with the command",
         "`redis-cli CONFIG SET maxmemory-policy noeviction`",
         {
@@ -264,8 +267,8 @@ CASES = (
     ),
     Case(
         "Redis is empty, or is being filled",
-        "packs are answered with what is there and say `memory_complete: false` in `metadata`, with each partition's "
-        "position and the percentage; with `require_complete: true` they are refused with 503 `memory_incomplete`",
+        "Packs hold what is there and say `memory_complete: false` in `metadata`, with each partition's position "
+        "and the percentage. With `require_complete: true` they are refused with 503 `memory_incomplete`.",
         "the header `X-HMX-Memory-Complete` of every answer out of memory, `/readyz`",
         "none needed while a materialiser runs",
         {
@@ -273,10 +276,10 @@ CASES = (
         },
     ),
     Case(
-        "a record in Redis is altered or lost: an artifact, a knowledge record, a contribution, an event",
-        "it is never served: a pack leaves it out and names it in `metadata.provenance_failed`, asking for it by id is "
-        "answered with 503 `provenance_failed`; the materialiser finds it by the digest beside it and restores it from "
-        "its topic",
+        "an artifact, knowledge record, contribution or event in Redis is altered or lost",
+        "It is never served. A pack leaves it out and names it in `metadata.provenance_failed`; asking for its "
+        "id gives 503 `provenance_failed`. The materialiser finds it by the digest beside it and restores it "
+        "from its topic.",
         "`hmx_provenance_failed`, `hmx_materialiser_mended`, `/readyz` of the service, by kind and id",
         "none needed",
         {
@@ -287,9 +290,9 @@ CASES = (
         },
     ),
     Case(
-        "keys of Redis' index or lists are deleted, evicted, cut or altered",
-        "the materialiser, which looks through memory with 3 % of a thread, finds it; all of memory is forgotten and "
-        "filled anew, and packs say `memory_complete: false` meanwhile",
+        "keys of the index or lists in Redis are deleted, evicted, cut or altered",
+        "The materialiser checks memory with 3 % of a thread and finds it. All of memory is built anew, and "
+        "packs say `memory_complete: false` meanwhile.",
         '`hmx_materialiser_mended{kind="all"}`, `hmx_provenance_failed`',
         "none needed; find out who writes to this Redis",
         {
@@ -298,8 +301,8 @@ CASES = (
     ),
     Case(
         "a topic that Redis was filled from is deleted and created again",
-        "what came from the old one is forgotten, a thousand keys at a time, and built anew from the new one; packs say"
-        " meanwhile that memory is not complete",
+        "What came from the old topic is forgotten, a thousand keys at a time, and built anew from the new one. "
+        "Packs say meanwhile that memory is not complete.",
         "`hmx_materialiser_recreated_topics`",
         "none needed",
         {
@@ -308,9 +311,10 @@ CASES = (
         },
     ),
     Case(
-        "a session, an event or a block without end in Redis",
-        f"of a session the last {SESSION_STEPS} steps stay; of an event {TEXT:,} characters are searched; a block has"
-        f" {BLOCK_RECORDS:,} records, {BLOCK_BYTES // MB} MB or some {BLOCK_ARGUMENTS:,} arguments",
+        "a session or an event is very large in Redis",
+        f"The last {SESSION_STEPS} steps of a session stay, and {TEXT:,} characters of an event are searched. A "
+        f"block of writes has {BLOCK_RECORDS:,} records, {BLOCK_BYTES // MB} MB or about {BLOCK_ARGUMENTS:,} "
+        "arguments.",
         "`hmx_materialiser_block_seconds`",
         "none needed",
         {
@@ -322,17 +326,17 @@ CASES = (
         },
     ),
     Case(
-        "episodes without end in Redis",
-        f"a tenant's index has {SEARCHED:,} episodes, for a string of Redis ends at 512 MB: what comes then is found "
-        "by its id and in its session, and no search finds it",
+        "a tenant has ever more episodes in Redis",
+        f"A tenant's index has {SEARCHED:,} episodes, because a string of Redis ends at 512 MB. Later episodes "
+        "are found by id and in their session, and by no search.",
         "`hmx_materialiser_unsearched`; the tenant's key …:unsearched in Redis counts its own",
-        "give what is searched apart a tenant of its own",
+        "give what is searched separately a tenant of its own",
         {"stack/test_full_index.py": ("test_a_full_index_takes_no_more_episodes_and_everything_else_goes_on",)},
     ),
     Case(
-        "contributions without end in Redis",
-        f"of a pattern {PATTERN_SAMPLE:,} stay, of a tenant {TENANT_SAMPLE:,}: twice the sample that artifacts are "
-        "compiled from, so what a live artifact names is there",
+        "a tenant has ever more contributions in Redis",
+        f"{PATTERN_SAMPLE:,} stay of a pattern, {TENANT_SAMPLE:,} of a tenant: twice the sample that artifacts "
+        "are compiled from. So what a live artifact names is there.",
         "the others are not found by their ids",
         "none needed",
         {
@@ -343,9 +347,9 @@ CASES = (
         },
     ),
     Case(
-        "long texts and names that nobody has seen before",
-        "what a process works out of a text it remembers up to so many bytes and not up to so many texts; what was "
-        "asked longest ago is worked out again; of unknown tenants a process remembers little, and not for long",
+        "long texts and unknown names arrive",
+        "A process caches what it derives from texts up to a number of bytes, not up to a number of texts. What "
+        "was used longest ago is derived again. Little is kept of unknown tenants, and not for long.",
         "answers are the same",
         "none needed",
         {
@@ -361,12 +365,12 @@ CASES = (
         },
     ),
     Case(
-        "more memory than a process of the service can remember",
-        f"it keeps {VIEWS_BYTES // MB} MB of what it has read of the index, and {SOURCES_BYTES // MB} MB of sources; "
-        "what was asked longest ago is read again, and the answer is the same; a million documents with vectors of "
-        "384 numbers take some 550 MB of it",
-        "packs take longer, each one where what is asked in turn does not fit beside each other: seconds, with vectors "
-        "of a million documents",
+        "memory is larger than the cache of a service process",
+        f"A process keeps {VIEWS_BYTES // MB} MB of the index and {SOURCES_BYTES // MB} MB of sources. What was "
+        "used longest ago is read again, and the answer is the same. A million documents with vectors of 384 "
+        "numbers take about 550 MB.",
+        "packs take longer, each one where what is asked in turn does not fit beside each other: seconds, with "
+        "vectors of a million documents",
         "more processes, each with tenants of its own",
         {
             "stack/test_search.py": (
@@ -377,7 +381,7 @@ CASES = (
     ),
     Case(
         "a broker's disk is full",
-        "the broker ends and is started again, producers are refused, workers wait; nothing is lost",
+        "The broker ends and is started again, producers are refused, workers wait. Nothing is lost.",
         "the broker's restarts, what producers are told",
         "make room",
         {
@@ -386,16 +390,16 @@ CASES = (
     ),
     Case(
         "retention overtakes a stopped worker",
-        "it goes on with what is left; each record that is gone is counted",
+        "The worker continues with what is left. Each record that is gone is counted.",
         "`lost_to_retention`",
-        "longer retention before the next time",
+        "set a longer retention",
         {
             "crash/test_log_faults.py": ("test_what_retention_takes_before_it_was_read_is_counted",),
         },
     ),
     Case(
         "the events topic is deleted and created again",
-        "the worker refuses to go on and ends with exit code 5",
+        "The worker refuses to continue and ends with exit code 5.",
         "its last log line",
         "recreate state and output topics too, or another `HMX_TOPIC_PREFIX`",
         {
@@ -403,8 +407,8 @@ CASES = (
         },
     ),
     Case(
-        "a record that makes a fold raise",
-        "raised twice alike on the same state, it is rejected; other errors end the worker",
+        "a record makes a fold raise",
+        "If it raises twice alike on the same state, the record is rejected. Other errors end the worker.",
         "`poison`",
         "report it; after the fix: replay",
         {
@@ -412,9 +416,9 @@ CASES = (
         },
     ),
     Case(
-        "a record that kills every worker",
-        "after two deaths at one place records are folded ever fewer at a time, at last one by one while the process "
-        "does nothing else; one that has killed three workers alone is rejected, and the decision is kept",
+        "a record kills every worker",
+        "After two deaths at one place, records are folded ever fewer at a time, at last one by one while the "
+        "process does nothing else. A record that killed three workers alone is rejected. The decision is kept.",
         "`deadly`",
         "report it; after the fix: replay",
         {
@@ -426,12 +430,12 @@ CASES = (
         },
     ),
     Case(
-        "something that Kafka refuses for good, such as a record larger than its topic takes",
-        "records are folded fewer at a time until it is known whose it is: a record whose episode, dead letter or "
-        "state is refused becomes a dead letter without its bytes, a contribution or an artifact is left out; the "
-        "decision is kept",
+        "Kafka refuses an output for good, such as a record larger than its topic takes",
+        "Records are folded fewer at a time until the cause is known. A record whose episode, dead letter or "
+        "state is refused becomes a dead letter without its bytes. A refused contribution or artifact is left "
+        "out. The decision is kept.",
         "`output_refused`, `output_left_out`",
-        "`hmx topics plan` shows where a topic takes less than its file says; mend it, then send the record again",
+        "`hmx topics plan` shows which topic takes less than its file says; correct it, then send the record again",
         {
             "crash/test_refused_outputs.py": (
                 "test_exactly_the_records_whose_episodes_kafka_refuses_are_dead_letters",
@@ -441,9 +445,9 @@ CASES = (
         },
     ),
     Case(
-        "a record batch that becomes gigabytes when it is unpacked",
-        f"it is unpacked as far as {UNPACKED_BYTES // MB} MB and no further; each of its records is rejected, the "
-        "partition goes on",
+        "a record batch would unpack to gigabytes",
+        f"It is unpacked up to {UNPACKED_BYTES // MB} MB. Each of its records is rejected, and the partition "
+        "continues.",
         "`unreadable_batch`",
         "send smaller batches",
         {
@@ -454,8 +458,8 @@ CASES = (
         },
     ),
     Case(
-        "content that cannot be mined",
-        "the event is released all the same, mining leaves it out",
+        "content cannot be mined",
+        "The event is released all the same. Mining leaves it out.",
         "`step_not_mined`, `segment_not_mined`, `pattern_not_compiled`",
         "report it; after the fix: replay",
         {
@@ -465,9 +469,9 @@ CASES = (
         },
     ),
     Case(
-        "a barrier over many sessions or patterns, or many that fall silent together",
-        f"they speak one after the other; after {PART_STEPS:,} of them, or {PART_BYTES // MB} MB, a transaction ends "
-        "and the next begins, and the barrier passes with the last",
+        "a barrier passes many sessions or patterns, or many fall silent together",
+        f"They contribute one after the other. After {PART_STEPS:,} of them, or {PART_BYTES // MB} MB, a "
+        "transaction ends and the next begins. The barrier passes with the last.",
         '`hmx_stage_transactions{result="committed"}`',
         "none needed",
         {
@@ -479,8 +483,8 @@ CASES = (
         },
     ),
     Case(
-        "a barrier that does not come from every partition",
-        "`hmx wait` says where it is lacking; it is forgotten after an hour",
+        "a barrier does not arrive from every partition",
+        "`hmx wait` says where it is lacking. It is forgotten after an hour.",
         "`barrier_lost`",
         "`hmx wait` again",
         {

@@ -10,9 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pipeline.compiler.registry import ARTIFACT_TYPES
+from pipeline.contracts.pack import Section
 from pipeline.kafka.barriers import LackingError
 from pipeline.kafka.topics import KafkaUnreachableError
-from pipeline.service.dialect import learn
+from pipeline.service.dialect import learn, reading
 from pipeline.service.dialect.envelope import speaks
 from pipeline.service.dialect.learn import Active, Learner, Options, compared
 from pipeline.service.dialect.minting import EPOCH_MS, LONGEST, Hold, keyed_id, random_id
@@ -23,6 +25,11 @@ from pipeline.settings import Settings
 from pipeline.store.fetch import ArtifactPage
 
 NOW_MS = 1_790_000_000_000
+
+
+def test_every_section_and_every_type_of_artifact_has_a_name_for_the_clients() -> None:
+    assert set(reading._BY_SECTION) == set(Section)
+    assert set(reading._BY_TYPE) == set(ARTIFACT_TYPES)
 
 
 @given(st.integers(1, 2**53 - 50), st.integers(1, 50))

@@ -1,4 +1,4 @@
-"""The README's examples, run as they are written against a running pipeline."""
+"""The pages' examples, run as they are written against a running pipeline."""
 
 import json
 import os
@@ -17,18 +17,19 @@ from pipeline.kafka.publisher import publish
 from pipeline.local.samples import TENANT, sample_events
 from pipeline.settings import Settings
 from pipeline.store.fetch import Store
-from tests.support.documents import README
+from tests.support.documents import DOCS
 from tests.support.pipeline import new_settings, running
 from tests.support.stack import Servers
 
-BLOCKS = re.findall(r"^```(\w+)\n(.*?)^```", README.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
+PAGES = "\n".join(path.read_text(encoding="utf-8") for path in sorted(DOCS.rglob("*.md")))
+BLOCKS = re.findall(r"^```(\w+)\n(.*?)^```", PAGES, re.MULTILINE | re.DOTALL)
 PYTHON = [code for language, code in BLOCKS if language == "python"]
 CURL = [code for language, code in BLOCKS if "curl" in code]
 
 
 @pytest.fixture(scope="module")
 def pipeline(servers: Servers, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Settings]:
-    """Under the topics' own names, as a reader of the README has them."""
+    """Under the topics' own names, as a reader of the pages has them."""
     settings = new_settings(servers.kafka_bootstrap, servers.redis_url, topic_prefix="")
     with running(settings, tmp_path_factory.mktemp("logs"), "worker", "materialiser", "service"):
         publish(sample_events(), settings)

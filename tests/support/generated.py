@@ -1,0 +1,307 @@
+"""What the pages under docs/ take from the code, each part as Markdown."""
+
+import ast
+import inspect
+import re
+import tokenize
+import tomllib
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import MISSING, fields
+from io import StringIO
+from pathlib import Path
+from typing import Any, Literal, get_args, get_origin
+
+import click
+import typer.main
+from prometheus_client.metrics import MetricWrapperBase
+from pydantic.fields import FieldInfo
+
+import pipeline
+from pipeline.cli.app import application
+from pipeline.compiler.registry import ARTIFACT_TYPES
+from pipeline.contracts import limits as bounds
+from pipeline.contracts.effects import Effect
+from pipeline.contracts.event_types import AGENT_TYPES, EVENT_TYPES
+from pipeline.contracts.outcomes import Outcome
+from pipeline.contracts.rejections import Reason
+from pipeline.kafka.topics import load_topics
+from pipeline.observe.metrics import METRICS
+from pipeline.packs.sections import SECTIONS
+from pipeline.service import after, body, connection, frames, memory, pack, turns
+from pipeline.service import events as taking
+from pipeline.service.app import READING_EACH, create_app
+from pipeline.service.dialect import learn
+from pipeline.service.problems import Kind
+from pipeline.settings import Settings
+from tests.support.cases import CASES
+
+ROOT = Path(__file__).resolve().parents[2]
+PACKAGE = Path(pipeline.__file__).parent
+COMMANDS = typer.main.get_command(application())
+Row = tuple[str, ...]
+
+
+def table(head: Row, rows: Iterable[Row]) -> str:
+    lines = (f"| {' | '.join(_cell(cell) for cell in row)} |" for row in (head, *rows))
+    first, *rest = lines
+    return "\n".join((first, "|" + "---|" * len(head), *rest)) + "\n"
+
+
+def _cell(text: str) -> str:
+    return " ".join(text.split()).replace("|", r"\|")
+
+
+def first_sentence(text: str) -> str:
+    """Of a docstring: up to the first full stop that ends a sentence, or the blank line."""
+    paragraph = " ".join(text.strip().split("\n\n", 1)[0].split())
+    return re.split(r"(?<=[.])\s+(?=[A-Z`'])", paragraph, maxsplit=1)[0].rstrip(".:")
+
+
+def topics() -> str:
+    """A topic's key and what its description's first sentence says."""
+    rows = []
+    for spec in load_topics():
+        kept = (
+            "last per key"
+            if spec.config.cleanup_policy == "compact"
+            else f"{spec.config.retention_ms // 86_400_000} days"
+        )
+        key = spec.key.replace(", each part percent-encoded", "")
+        rows.append((f"`{spec.topic}`", key, kept, first_sentence(spec.description)))
+    return table(("topic", "key", "kept", "what it holds"), rows)
+
+
+_PLACES = ("name", "text", "arguments", "ok", "exit_code", "call_id")
+
+
+def events() -> str:
+    """HMX-E's own types: the members that its schema names, else those that are read, the first of each kind."""
+    rows = []
+    for name, row in EVENT_TYPES.items():
+        read = [found[0] for place in _PLACES if (found := getattr(row, place))]
+        said = [*map(_member, row.content.model_fields.items())] if row.content else [f"`{one}`" for one in read]
+        rows.append((f"`{name}`", str(row.role), ", ".join(dict.fromkeys(said))))
+    return table(("event_type", "role", "content"), rows)
+
+
+def _member(named: tuple[str, FieldInfo]) -> str:
+    name, field = named
+    either = " (" + ", ".join(get_args(field.annotation)) + ")" if get_origin(field.annotation) is Literal else ""
+    return f"`{name}`{either}"
+
+
+def agent_events() -> str:
+    rows = []
+    for name, row in AGENT_TYPES.items():
+        entity = row.projection.entity if row.projection else ""
+        rows.append((f"`{name}`", str(row.role), f"`{entity}`" if entity else ""))
+    return table(("event_type", "role", "entity"), rows)
+
+
+def artifact_types() -> str:
+    rows = [
+        (f"`{name}`", f"`{kind.section}`", first_sentence(_module_doc(kind.needs)).removeprefix(f"{name}: "))
+        for name, kind in ARTIFACT_TYPES.items()
+    ]
+    return table(("artifact_type", "section of a pack", "what it is"), rows)
+
+
+def _module_doc(function: Callable[..., Any]) -> str:
+    return inspect.getdoc(inspect.getmodule(function)) or ""
+
+
+def sections() -> str:
+    rows = [
+        (f"`{rule.section}`", str(rule.weight), ", ".join(sorted(f"`{kind}`" for kind in rule.section.permitted)))
+        for rule in SECTIONS
+    ]
+    return table(("section", "weight in the budget", "source types"), rows)
+
+
+def schemas() -> str:
+    names = sorted(path.name for path in (ROOT / "schemas" / "hmx-1.0").glob("*.json"))
+    return "\n".join(f"- [`{name}`](../../schemas/hmx-1.0/{name})" for name in names) + "\n"
+
+
+def outcomes() -> str:
+    return table(("outcome", "meaning"), ((f"`{outcome}`", outcome.meaning) for outcome in Outcome))
+
+
+def effects() -> str:
+    return table(("name", "meaning"), ((f"`{effect}`", effect.meaning) for effect in Effect))
+
+
+def reasons() -> str:
+    rows = ((f"`{reason}`", str(reason.step), reason.advice) for reason in Reason)
+    return table(("reason", "step", "what to do"), rows)
+
+
+def cases() -> str:
+    rows = ((case.case, case.happens, case.shows, case.undo) for case in CASES)
+    return table(("when", "what happens", "where it shows", "what to do"), rows)
+
+
+def limits() -> str:
+    """Every constant of limits.py with its comment, under the comment that heads its group."""
+    source = inspect.getsource(bounds)
+    comments = {
+        t.start[0]: t for t in tokenize.generate_tokens(StringIO(source).readline) if t.type == tokenize.COMMENT
+    }
+    heads = {line: t.string[2:] for line, t in comments.items() if t.start[1] == 0}
+    groups: dict[str, list[Row]] = {}
+    for node in ast.parse(source).body:
+        if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name) and node.target.id not in ("KB", "MB"):
+            head = heads[max(line for line in heads if line < node.lineno)]
+            last = node.end_lineno or node.lineno
+            said = " ".join(comments[n].string[2:] for n in range(node.lineno, last + 1) if n in comments)
+            row = (f"`{node.target.id}`", _amount(node.target.id, getattr(bounds, node.target.id)), said)
+            groups.setdefault(head, []).append(row)
+    return "\n".join(f"### {head}\n\n{table(('bound', 'value', 'of what'), rows)}" for head, rows in groups.items())
+
+
+def requests() -> str:
+    """The bounds of what the service takes and of how long it waits."""
+    mb, kb = bounds.MB, bounds.KB
+    each = f"{taking.AT_ONCE_EACH} body that is checked, {pack.AT_ONCE_EACH} packs, {READING_EACH} reads"
+    rows = [
+        ("bytes of a request with events", f"{taking.BODY_BYTES // mb} MB", "413 `too_large`"),
+        ("events in a request", f"{taking.REQUEST_EVENTS:,}", "413 `too_large`"),
+        ("bytes of a question", f"{memory.REQUEST_BYTES // kb} KB", "413 `too_large`"),
+        ("bytes of a frame of the WebSocket", f"{frames.FRAME_BYTES // mb} MB", "the connection is closed"),
+        ("requests of a tenant per minute and process", "`HMX_RATE_LIMIT`", "429 with `Retry-After`"),
+        ("work of a tenant at the same time, per process", each, f"it waits; after {turns.WAIT_S:g} s 503 `busy`"),
+        ("bodies of a tenant that are held", f"{body.TENANT_BYTES // mb} MB", "503 `busy`"),
+        ("time for a request's head, or 1 KB of its body", f"{connection.STILL_S:g} s", "the connection is closed"),
+        ("time that a pack waits for `after`", f"{after.WAIT_S:g} s", "504 `not_yet`"),
+        ("time that `POST /v1/learn` waits", f"{learn.ANSWER_S:g} s", "`status` is `partial`"),
+    ]
+    return table(("bound", "value", "beyond it"), rows)
+
+
+def _amount(name: str, value: int) -> str:
+    if value % bounds.MB == 0:
+        return f"{value // bounds.MB:,} MB"
+    if name.endswith("_BYTES") and value % bounds.KB == 0:
+        return f"{value // bounds.KB:,} KB"
+    if name.endswith("_MS"):
+        return f"{value // 1000:,} s" if value % 1000 == 0 else f"{value} ms"
+    return "2^64 - 1" if value == 2**64 - 1 else f"{value:,}"
+
+
+def metrics() -> str:
+    """A counter's name as it is exported, with `_total`."""
+    rows = []
+    for metric in vars(METRICS).values():
+        if isinstance(metric, MetricWrapperBase):
+            (described,) = metric.describe()
+            suffix = {"counter": "_total", "histogram": " (histogram)"}.get(described.type, "")
+            name, _, kind = f"{described.name}{suffix}".partition(" ")
+            rows.append((f"`{name}`{kind and ' ' + kind}", ", ".join(metric._labelnames), described.documentation))
+    return table(("metric", "labels", "meaning"), rows)
+
+
+def settings() -> str:
+    said = _field_docs()
+    rows = []
+    for field in fields(Settings):
+        assert field.default is not MISSING
+        shown = f"`{field.default}`" if str(field.default or "") or field.default == 0 else ""
+        name = field.metadata.get("variable", f"HMX_{field.name.upper()}")
+        also = " (A secret: `_FILE` behind the name reads it from a file.)" if "secret" in field.metadata else ""
+        rows.append((f"`{name}`", shown, said[field.name] + also))
+    return table(("variable", "default", "meaning"), rows)
+
+
+def _field_docs() -> dict[str, str]:
+    """Field → the string that stands below it."""
+    (made,) = (node for node in ast.parse(inspect.getsource(Settings)).body if isinstance(node, ast.ClassDef))
+    said = {}
+    for node, below in zip(made.body, made.body[1:], strict=False):
+        if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name) and isinstance(below, ast.Expr):
+            said[node.target.id] = str(ast.literal_eval(below.value))
+    return said
+
+
+def routes() -> str:
+    """From the OpenAPI document; the WebSocket, which OpenAPI does not know, stands at the end."""
+    service = create_app(Settings(kafka_bootstrap="localhost:1", redis_url="redis://localhost:1"))
+    rows = [
+        (f"`{method.upper()} {path}`", first_sentence(operation.get("description", "")))
+        for path, methods in service.openapi()["paths"].items()
+        for method, operation in methods.items()
+    ]
+    rows.append(("`WebSocket /v1/hmx/events`", "An event a frame, an acknowledgement for each, in order"))
+    return table(("route", "what it does"), rows)
+
+
+def problems() -> str:
+    rows = ((f"`{kind}`", str(kind.status or "as it comes"), kind.heading) for kind in Kind)
+    return table(("type", "status", "meaning"), rows)
+
+
+def commands() -> str:
+    """Every command of `hmx` with its help, arguments and options."""
+    return "\n".join(_command(words, command) for words, command in walk(COMMANDS, ("hmx",)))
+
+
+def walk(command: click.Command, words: Row) -> Iterator[tuple[Row, click.Command]]:
+    yield words, command
+    for name, below in getattr(command, "commands", {}).items():
+        yield from walk(below, (*words, name))
+
+
+def command_of(words: list[str]) -> click.Command | None:
+    """The command that these words name, options and arguments left out."""
+    found: Any = COMMANDS
+    for word in words:
+        if not hasattr(found, "commands"):
+            break
+        found = found.commands.get(word)
+    return found if found is not COMMANDS else None
+
+
+def _command(words: Row, command: click.Command) -> str:
+    rows = []
+    for parameter in command.params:
+        option = parameter.param_type_name == "option"
+        names = parameter.opts if option else [f"{parameter.name}".upper()]
+        given = option and isinstance(parameter.default, str | int | float) and parameter.default is not False
+        default = f"`{parameter.default}`" if given and parameter.default != "" else ""
+        rows.append((", ".join(f"`{name}`" for name in names), default, getattr(parameter, "help", None) or ""))
+    options = "\n" + table(("argument or option", "default", "meaning"), rows) if rows else ""
+    return f"## {' '.join(words)}\n\n{inspect.cleandoc(command.help or '')}\n{options}"
+
+
+def rooms() -> str:
+    """Each room with its modules, a line each: the first sentences of their docstrings."""
+    found = []
+    for room in sorted(path.parent for path in PACKAGE.glob("*/__init__.py")):
+        modules = [path for path in sorted(room.rglob("*.py")) if _told(path, room)]
+        rows = [(f"`{path.relative_to(room)}`", _said(path)) for path in modules]
+        found.append(f"### {room.name}\n\n{_said(room / '__init__.py')}.\n\n{table(('module', 'what it holds'), rows)}")
+    return "\n".join(found)
+
+
+def _told(path: Path, room: Path) -> bool:
+    return path not in (room / "__init__.py", room / "__main__.py")
+
+
+def _said(path: Path) -> str:
+    return first_sentence(ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or "")
+
+
+def layers() -> str:
+    """Who may import whom, as the contract of import-linter holds it: a room imports those below its line only."""
+    contracts = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]
+    (ordered,) = (contract["layers"] for contract in contracts if contract["type"] == "layers")
+    lines = [re.sub(r"[()]", "", layer).replace(" | ", ", ") for layer in ordered]
+    return "```text\n" + "\n".join(lines) + "\n```\n"
+
+
+PARTS: Mapping[str, Callable[[], str]] = {
+    part.__name__: part
+    for part in (
+        topics, events, agent_events, artifact_types, sections, schemas, outcomes, effects, reasons, cases, limits,
+        requests, metrics, settings, routes, problems, commands, rooms, layers,
+    )
+}  # fmt: skip
