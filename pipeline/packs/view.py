@@ -333,12 +333,13 @@ def _episodes(
         parts = document_components(found, highest, focus)
         score = ask.score(parts, top, "", found.source.text)
         scored.append(Scored(found.source, parts, score, _document_barred(found.source, outdated), made=found.made))
-    scored.sort(key=lambda each: -each.score)
-    for place, each in enumerate(scored):
-        scored[place] = each = replace(each, least=ask.cutoff.least(OF_EPISODES, top, spent))
+    ordered = []
+    for one in sorted(scored, key=lambda one: -one.score):
+        each = replace(one, least=ask.cutoff.least(OF_EPISODES, top, spent))
         if each.helps and each.barred is None:
             spent += kept(each.made, episode, each.source).tokens
-    return tuple(scored)
+        ordered.append(each)
+    return tuple(ordered)
 
 
 def _known(ask: Asked, fetched: Fetched) -> tuple[Scored[KnowledgeRecord], ...]:

@@ -67,7 +67,8 @@ def test_sentences_of_japanese_and_chinese_end_at_their_own_marks() -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        "Refactor stock: shelves and bins share most of their code", "Add a test for it", "Please fix the failing test", "Run the tests again", "Deploy the release to staging",
+        "Refactor stock: shelves and bins share most of their code",
+        "Add a test for it", "Please fix the failing test", "Run the tests again", "Deploy the release to staging",
         "Can you rename this to foo?", "Füge bitte einen Test hinzu", "¿Puedes arreglar el error?",
         "Ajoute un test pour cette fonction", "このブランチのプルリクエストを作ってください。", "帮我写一个测试",
         "Perhaps all PRs must have two reviewers.", "He said that PRs must have two reviewers.",

@@ -172,7 +172,7 @@ def _fields(struct: Any) -> dict[str, Any]:
 
 @pytest.mark.requirement("C-25", "X21")
 def test_caps_hold_and_the_count_of_drops_stays_whole() -> None:
-    pack = ask(fetched(distinct(700, 3)), token_budget=1_000_000)
+    pack = ask(fetched(distinct(700, 3)), token_budget=1_000_000, fill="budget")
     assert len(pack.entries) == PACK_ENTRIES
     assert pack.token_budget.dropped_count == 200
     assert [d.source_id for d in pack.dropped_entries or []] == [f"e{i:03}" for i in range(500, 600)]
