@@ -22,7 +22,6 @@ from pipeline.service.dialect.usage import KEPT_MINUTES, NAMES, TENANTS, Usage
 from pipeline.service.problems import Kind, ProblemError
 from pipeline.service.turns import Turns
 from pipeline.settings import Settings
-from pipeline.store.fetch import ArtifactPage
 
 NOW_MS = 1_790_000_000_000
 
@@ -119,8 +118,8 @@ def test_a_chain_is_created_once_and_updated_where_its_version_is_another_or_gon
 class Nothing:
     """A memory without artifacts."""
 
-    def list_artifacts(self, *_: Any) -> ArtifactPage:
-        return ArtifactPage((), None, 0)
+    def all_artifacts(self, *_: Any) -> list[Any]:
+        return []
 
     def positions(self) -> dict[str, int]:
         return {}
