@@ -1,7 +1,7 @@
-"""What would become of lines of NDJSON if they were published, without Kafka.
+"""Validation of NDJSON events without Kafka: what the pipeline would reject, and why (`hmx validate`).
 
-Enters: lines, one after the other. Leaves: a `Validation`: what would be rejected and why, and what is worth knowing
-besides. Pure; no line makes it raise. What only the log knows (events published before) is left out.
+Enters: lines in order. Leaves: a `Validation`. Pure; no line makes it raise. Events already in the log are unknown
+here, so duplicates of those are not found.
 """
 
 from bisect import bisect_right
@@ -14,11 +14,11 @@ from pipeline.contracts.rejections import Reason, Rejection
 from pipeline.intake.decode import Accepted, decode
 
 KEPT: Final = 1_000
-"""Findings of one kind that are kept; all are counted."""
+"""Findings kept per kind; all are counted."""
 
 
 class Finding(NamedTuple):
-    """What is said of a line; `path` is the JSON path of the cause."""
+    """A message about a line; `path` is the JSON path of the cause."""
 
     line: int
     path: str
@@ -26,7 +26,7 @@ class Finding(NamedTuple):
 
 
 class Gap(NamedTuple):
-    """Sequences of a session that are not there, between the lowest (or 0) and the highest that is."""
+    """Missing sequences of a session, from 0 to its highest."""
 
     tenant_id: str
     session_id: str
@@ -46,7 +46,7 @@ class Findings:
 
 
 class Sequences:
-    """The sequences of one session as disjoint ranges, so that a million in a row are one."""
+    """The sequences of one session as disjoint ranges, so a million consecutive ones take one entry."""
 
     __slots__ = ("_ends", "_starts")
 
@@ -72,7 +72,7 @@ class Sequences:
             self._ends.insert(at, sequence + 1)
 
     def missing(self) -> tuple[int, int]:
-        """How many are lacking below the highest, and the first of them."""
+        """Returns how many sequences are missing below the highest, and the first of them."""
         if not self._ends:
             return 0, 0
         lacking = self._ends[-1] - sum(end - start for start, end in zip(self._starts, self._ends, strict=True))
@@ -82,13 +82,13 @@ class Sequences:
 @dataclass
 class Validation:
     lines: int = 0
-    """Blank ones left out."""
+    """Number of lines that are not blank."""
     rejected: dict[Reason, Findings] = field(default_factory=dict)
     notes: dict[str, Findings] = field(default_factory=dict)
-    """What does not keep to HMX-E §3 or §4 and passes all the same."""
+    """Deviations from HMX-E §3 or §4 that are accepted."""
     duplicates: Findings = field(default_factory=Findings)
     redacted: int = 0
-    """Lines that hold secrets, which would be taken out."""
+    """Number of lines with secrets that would be redacted."""
     gaps: list[Gap] = field(default_factory=list)
     sessions: int = 0
 
@@ -120,7 +120,7 @@ class Validation:
 
 
 def by_count(found: dict[Any, Findings]) -> list[tuple[Any, Findings]]:
-    """The most frequent first."""
+    """Sorts by count, the most frequent first."""
     return sorted(found.items(), key=lambda item: -item[1].count)
 
 
@@ -129,7 +129,7 @@ def _listed(found: Findings) -> dict[str, Any]:
 
 
 class Validator:
-    """`line` for each line in its order, then `result`. Keeps two digests an event and the ranges of sequences."""
+    """Collects findings line by line. Keeps two digests per event and the ranges of sequences."""
 
     def __init__(self) -> None:
         self._result = Validation()
@@ -137,7 +137,7 @@ class Validator:
         self._sequences: dict[str, Sequences] = {}
 
     def line(self, number: int, line: bytes) -> None:
-        """`number` counts blank lines too, as editors do."""
+        """Checks one line; `number` counts blank lines too, as editors do."""
         if not line.strip():
             return
         self._result.lines += 1
@@ -151,7 +151,7 @@ class Validator:
             self._accepted(number, found)
 
     def result(self) -> Validation:
-        """Gaps, the widest first."""
+        """Returns the result; gaps are sorted by size."""
         result, gaps = self._result, []
         for session, sequences in self._sequences.items():
             missing, first = sequences.missing()
@@ -169,10 +169,10 @@ class Validator:
     def _accepted(self, number: int, found: Accepted) -> None:
         known = self._seen.setdefault(identity_of(found.event), (found.digest, number))
         if known[0] != found.digest:
-            detail = f"the id of line {known[1]}, with other content"
+            detail = f"same id as line {known[1]}, but other content"
             return self._reject(number, Rejection(Reason.EVENT_ID_REUSED, "$.event_id", detail))
         if known[1] != number:
-            return self._result.duplicates.add(Finding(number, "$", f"the event of line {known[1]}"))
+            return self._result.duplicates.add(Finding(number, "$", f"same event as line {known[1]}"))
         session = session_key(found.event.tenant_id, found.event.session_id)
         sequences = self._sequences.setdefault(session, Sequences())
         if not found.arrival:
