@@ -1,7 +1,7 @@
-"""The command line `hmx`: one module per group of commands, each with `register(app)`.
+"""Entry point of the command line `hmx`: registers one module per command group, and maps errors to exit codes.
 
-Exit codes: 0 done; 1 the answer is no, or it failed; 2 wrong usage (topics plan: changes are pending; replay: nothing
-to compare); 130 interrupted. Results go to standard output, the rest to standard error.
+Exit codes: 0 success; 1 failure or a negative answer; 2 wrong usage (topics plan: changes pending; replay: nothing to
+compare); 130 interrupted. Results go to standard output, everything else to standard error.
 """
 
 import sys
@@ -39,7 +39,7 @@ from pipeline.settings import SettingsError
 
 app: Final = typer.Typer(
     name="hmx",
-    help="The memory of AI agents as a stream: HMX events on Kafka become artifacts and context packs.",
+    help="Streaming memory for AI agents: turns HMX events on Kafka into artifacts and context packs.",
     no_args_is_help=True,
     add_completion=False,
     rich_markup_mode="markdown",
@@ -49,7 +49,7 @@ app: Final = typer.Typer(
 
 @app.callback()
 def _version(
-    version: Annotated[bool, typer.Option("--version", help="Print the version and end.", is_eager=True)] = False,
+    version: Annotated[bool, typer.Option("--version", help="Print the version and exit.", is_eager=True)] = False,
 ) -> None:
     if version:
         typer.echo(metadata.version("hmx-pipeline"))
@@ -68,7 +68,7 @@ app.add_typer(state.app, name="state")
 
 
 def main() -> None:
-    """Runs a command; failures that an operator can mend are one line, without a traceback."""
+    """Runs a command. Errors that an operator can fix are printed as one line, without a traceback."""
     try:
         app()
     except (SettingsError, TopicsError, ConnectionError, TimeoutError) as error:

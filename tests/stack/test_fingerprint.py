@@ -144,7 +144,7 @@ def test_diff_says_what_differs_and_that_nothing_does(seen: Seen, tmp_path: Path
     for file, tenant in zip(files, (TENANT, "shop"), strict=True):
         assert seen.hmx("fingerprint", "export", "--tenant", tenant, "--out", file).exit_code == 0
     same = seen.hmx("fingerprint", "diff", files[0], files[0])
-    assert (same.exit_code, same.stdout) == (0, "they say the same\n")
+    assert (same.exit_code, same.stdout) == (0, "no difference\n")
     told = seen.hmx("fingerprint", "diff", *files, "--json")
     assert told.exit_code == 1
     paths = {(each["part"], *each["path"][:2]) for each in orjson.loads(told.stdout)}
@@ -152,7 +152,7 @@ def test_diff_says_what_differs_and_that_nothing_does(seen: Seen, tmp_path: Path
     Path(files[1]).write_text("{}")
     broken = seen.hmx("fingerprint", "diff", *files)
     assert broken.exit_code == 1
-    assert "shop.json is no fingerprint: $.fingerprint_id" in broken.stderr
+    assert "shop.json is not a fingerprint: $.fingerprint_id" in broken.stderr
 
 
 def imported(seen: Seen, folder: Path, tenant: str, *more: str, tier: str = "full") -> Path:
