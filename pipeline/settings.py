@@ -105,9 +105,7 @@ class Settings:
         """Parses `processes` into name → address. Raises SettingsError."""
         named = [part.strip().partition("=") for part in self.processes.split(",") if part.strip()]
         if any(not name or not address.startswith("http://") for name, _, address in named):
-            raise SettingsError(
-                f"HMX_PROCESSES={self.processes!r} is invalid: use name=http://host:port,name=http://host:port"
-            )
+            raise SettingsError(f"HMX_PROCESSES={self.processes!r} is invalid: use name=http://host:port,…")
         return {name: address.rstrip("/") for name, _, address in named}
 
     def require_control_key(self) -> str:

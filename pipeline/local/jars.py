@@ -72,9 +72,7 @@ def _fetch(jars: list[Jar], folder: Path) -> Iterator[Jar]:
     with tempfile.TemporaryDirectory(dir=folder, prefix=".fetch-") as aside, ThreadPoolExecutor(8) as pool:
         for jar, path in zip(jars, pool.map(lambda jar: _download(jar, Path(aside)), jars), strict=True):
             if hashlib.sha256(path.read_bytes()).hexdigest() != jar.sha256:
-                raise StackError(
-                    f"{jar.filename} does not match its pinned SHA-256 and was deleted: run the command again"
-                )
+                raise StackError(f"{jar.filename} does not match its pinned SHA-256: run the command again")
             path.replace(folder / jar.filename)
             yield jar
 

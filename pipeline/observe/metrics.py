@@ -22,13 +22,9 @@ class Metrics:
     # counters of the worker
     records = Counter("hmx_stage_records", "Source records folded and committed", ["stage"])
     outcomes = Counter(
-        "hmx_stage_outcomes",
-        "Outcomes of source records, with the reason of a rejection",
-        ["stage", "outcome", "reason"],
+        "hmx_stage_outcomes", "Outcomes of these records; reason of a rejection", ["stage", "outcome", "reason"]
     )
-    effects = Counter(
-        "hmx_stage_effects", "Other effects of the folds, by name: artifacts, bounds reached", ["stage", "name"]
-    )
+    effects = Counter("hmx_stage_effects", "Other effects of the folds, by name: artifacts, bounds", ["stage", "name"])
     transactions = Counter("hmx_stage_transactions", "Transactions: committed, aborted, fenced", ["stage", "result"])
     transaction_seconds = Histogram(
         "hmx_stage_transaction_seconds", "Time to fold and commit a batch", ["stage"], buckets=_FAST
@@ -39,31 +35,19 @@ class Metrics:
         ["stage"],
         buckets=_AGES,
     )
-    fence_seconds = Histogram(
-        "hmx_stage_fence_seconds", "Time to fence the previous owner of a partition", ["stage"], buckets=_FAST
-    )
-    restore_seconds = Histogram(
-        "hmx_stage_restore_seconds", "Time to restore a partition's state", ["stage"], buckets=_FAST
-    )
+    fence_seconds = Histogram("hmx_stage_fence_seconds", "Time to fence a previous owner", ["stage"], buckets=_FAST)
+    restore_seconds = Histogram("hmx_stage_restore_seconds", "Time to restore a partition", ["stage"], buckets=_FAST)
     restored_records = Counter("hmx_stage_restored_records", "State records read while restoring", ["stage"])
-    batches_dropped = Counter(
-        "hmx_batches_dropped", "Batches dropped because they did not start at the stored position"
-    )
+    batches_dropped = Counter("hmx_batches_dropped", "Batches that did not start at the stored position")
     batches_lost = Counter("hmx_batches_lost", "Batches lost between fetch and fold, and fetched again")
     # gauges of the worker
     partitions_owned = Gauge("hmx_partitions_owned", "Source partitions owned by this worker")
     loop_idle_seconds = Gauge("hmx_loop_idle_seconds", "Seconds since the fetch loop last ran")
     ready = Gauge("hmx_partition_ready", "1: restored and processing", _PLACE)
-    set_aside = Gauge(
-        "hmx_partition_set_aside", "1: its state can't be read, so the partition is not processed", _PLACE
-    )
+    set_aside = Gauge("hmx_partition_set_aside", "1: not processed, its state can't be read", _PLACE)
     position = Gauge("hmx_partition_position", "Next offset of the source partition", _PLACE)
-    lag_records = Gauge(
-        "hmx_partition_lag_records", "Consumer lag: offsets up to the end of the source partition", _PLACE
-    )
-    lag_seconds = Gauge(
-        "hmx_partition_lag_seconds", "Consumer lag: upper bound of the oldest uncommitted record's age", _PLACE
-    )
+    lag_records = Gauge("hmx_partition_lag_records", "Offsets up to the end of the source partition", _PLACE)
+    lag_seconds = Gauge("hmx_partition_lag_seconds", "Age of the oldest uncommitted record, at most", _PLACE)
     batches_queued = Gauge("hmx_partition_batches_queued", "Batches fetched but not committed", _PLACE)
     state_records = Gauge("hmx_partition_state_records", "State records of the partition", _PLACE)
     waiting = Gauge("hmx_partition_waiting", "Events waiting behind gaps, or patterns waiting to be compiled", _PLACE)
@@ -76,11 +60,9 @@ class Metrics:
         "Time from append of an event to its episode in Redis, of the oldest of each block",
         buckets=_AGES,
     )
-    materialiser_lag = Gauge(
-        "hmx_materialiser_lag_records", "Consumer lag: offsets between Redis and the end of the topic", _SPOT
-    )
+    materialiser_lag = Gauge("hmx_materialiser_lag_records", "Offsets between Redis and the end of the topic", _SPOT)
     materialiser_lag_seconds = Gauge(
-        "hmx_materialiser_lag_seconds", "Consumer lag: upper bound of the age of the oldest record not in Redis", _SPOT
+        "hmx_materialiser_lag_seconds", "Age of the oldest record not in Redis, at most", _SPOT
     )
     materialiser_position = Gauge("hmx_materialiser_position", "Next offset to read into Redis", _SPOT)
     materialiser_lost = Counter("hmx_materialiser_lost_records", "Offsets deleted by retention before they were read")
@@ -89,9 +71,7 @@ class Metrics:
         "Topics deleted and created again; records of the old ones are dropped",
         ["topic"],
     )
-    materialiser_unreadable = Counter(
-        "hmx_materialiser_unreadable_records", "Unreadable records, left out of memory", ["topic"]
-    )
+    materialiser_unreadable = Counter("hmx_materialiser_unreadable_records", "Unreadable records, left out", ["topic"])
     unsearched = Counter(
         "hmx_materialiser_unsearched", "Episodes not searchable because their tenant's index is full (over all fills)"
     )

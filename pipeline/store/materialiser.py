@@ -262,10 +262,7 @@ class Materialiser:
             forget_damaged(self._client, self._keys, self._topic_ids, names, kinds)
             METRICS.memory_mended.labels("all").inc()
         for topic in forget_recreated(self._client, self._keys, self._topic_ids):
-            LOG.error(
-                "the topic was created again: data of the old one is deleted",
-                extra=logs.at(topic),
-            )
+            LOG.error("the topic was recreated: its old data is deleted", extra=logs.at(topic))
             METRICS.materialiser_recreated.labels(topic).inc()
         self._blocks.read_again()
         stored = self._blocks.positions()
