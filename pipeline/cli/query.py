@@ -215,7 +215,7 @@ def find_artifact(store: "Store", tenant: str, asked: str) -> Json:
     if not alike:
         fail(f"tenant {on_one_line(tenant)} has no artifact {on_one_line(asked)}; `hmx artifacts` lists them")
     if len(alike) > 1:
-        fail(f"{on_one_line(asked)} matches {_listed(artifact['artifact_id'] for artifact in alike)}")
+        fail(f"several ids end with {on_one_line(asked)}: {_listed(artifact['artifact_id'] for artifact in alike)}")
     return alike[0]
 
 

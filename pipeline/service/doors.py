@@ -1,4 +1,4 @@
-"""Allowed hosts: checks `Host` and `Origin` while no keys are set, so that other web pages cannot use the service.
+"""Allowed hosts: checks `Host` and `Origin` while no keys are set, to keep other web pages out.
 
 Stops DNS rebinding by `Host` and cross-site requests by `Origin`. Enters: every request except probes. Leaves: the
 request, or a refusal that names the setting. With keys no check is needed, since other pages have no key.

@@ -137,8 +137,8 @@ def refuse_eviction(client: Client) -> None:
     if policy not in ("", "noeviction"):
         raise EvictingError(
             f"Redis has maxmemory-policy {policy}, so it may silently delete parts of memory. Run: "
-            "redis-cli CONFIG SET maxmemory-policy noeviction, and set it in redis.conf or in the parameter "
-            "group of a managed Redis"
+            "redis-cli CONFIG SET maxmemory-policy noeviction (and set it in redis.conf, or in the parameter "
+            "group of a managed Redis)"
         )
 
 

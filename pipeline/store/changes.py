@@ -22,7 +22,7 @@ SEARCHED: Final = 20_000_000
 """Searchable episodes per tenant, since a Redis string ends at 512 MB. Later ones are found by id and session only,
 and are counted."""
 _IF_ROOM: Final = b"local call, full = redis.call, redis.call('STRLEN', KEYS[1]) > tonumber(ARGV[1]) "
-"""Script parts with the rows' key and their largest length: all or none of a block's documents are searchable."""
+"""Start of scripts: checks the length of the rows, so that all or none of a block's documents are searchable."""
 APPEND: Final = (
     b"EVAL",
     _IF_ROOM + b"if full then return end for i = 2, #ARGV, 2 do call('APPEND', KEYS[2] .. ARGV[i], ARGV[i + 1]) end",

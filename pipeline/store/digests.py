@@ -1,4 +1,4 @@
-"""Digests of the records in Redis: written in the same transaction, they reveal altered, cut or lost records. Pure.
+"""Digests of the records in Redis, which reveal altered, cut or lost records. Pure.
 
 The digest of an event id is a sum, because episodes of several partitions arrive in any order.
 """

@@ -1,4 +1,4 @@
-"""`POST /v1/synthesize` and `/v1/artifacts`: packs and artifacts in the clients' format; the vault, which answers 501.
+"""`POST /v1/synthesize` and `/v1/artifacts`: packs and artifacts in the clients' format.
 
 Enters: a question with options, or a filter. Leaves: entries under the clients' six sections, or pages. The content is
 the same as under `/v1/hmx`.
