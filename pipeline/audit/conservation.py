@@ -427,7 +427,7 @@ class _Audit:
         self.report.settle(Outcome.REJECTED, origin[1], here)
         self.report.rejections[reason] += 1
 
-    # what is left
+    # records without an outcome
 
     def settle(self, stood_still: Callable[[], bool]) -> None:
         """Settles waiting events, and reports rejected records that have no dead letter."""

@@ -35,7 +35,7 @@ Progress = Callable[[str, int, int], None]
 """Called with what is read, offsets done and offsets in total."""
 Tap = Callable[[str, Iterator["Row"]], Iterator["Row"]]
 LOOK_AT: Final = 1_000
-"""Progress is reported every so many records."""
+"""Records between two progress reports."""
 SMALL_QUEUES: Final[dict[str, Any]] = {
     "queued.min.messages": 2_000,
     "queued.max.messages.kbytes": 2_048,

@@ -23,7 +23,7 @@ class Example:
     offset: int
     """Offset of the dead letter."""
     origin: str
-    """Partition and offset of the record as it came."""
+    """Partition and offset of the original record."""
     key: bytes | None
     path: str
     detail: str

@@ -1,4 +1,4 @@
-"""Record explanation: the outcome of one events record, what decided it, and its outputs (`hmx explain`).
+"""Record explanation: the outcome of one events record, what decided it, and its outputs (`hmx verify --offset`).
 
 Enters: the record, its partition's report, the stage's state, and the `Witness` that saw the outputs. Leaves: an
 `Explanation`. Pure; never raises. The outcome itself comes from `conservation`.
@@ -52,7 +52,7 @@ class Explanation:
     event: dict[str, Any] | None = None
     """Ids, type, sequence and timestamp of a valid event."""
     because: dict[str, Any] = field(default_factory=dict)
-    """What decided the outcome."""
+    """The facts that decided the outcome."""
     outputs: list[Led] = field(default_factory=list)
     violations: list[Violation] = field(default_factory=list)
 

@@ -49,7 +49,7 @@ Ends = Mapping[int, Watermarks]
 
 @dataclass
 class Returns:
-    """What was found, and what was done."""
+    """Summary of a replay."""
 
     applied: bool
     fates: dict[str, Counter[Fate]] = field(default_factory=dict)

@@ -1,4 +1,4 @@
-"""Artifact reasons: why an artifact has its status, and why a pattern has no artifact yet (`hmx why`).
+"""Artifact reasons: why an artifact has its status, and why a pattern has no artifact yet (`hmx explain`).
 
 Enters: an artifact with its versions and contributions; or pattern state records and some words. Leaves: `Reasons` of
 the artifact; an `Absence` for each pattern that matches the words. Pure; never raises.

@@ -50,7 +50,7 @@ def status(as_json: Annotated[bool, typer.Option("--json", help="Print the resul
 
 
 def components(running: Json, said: Mapping[str, Json]) -> Any:
-    """The processes of a local stack as a table."""
+    """Returns a table of the local stack's processes."""
     addresses = {
         "kafka": running["kafka_bootstrap"],
         "redis": running["redis_url"],

@@ -204,7 +204,7 @@ class Materialiser:
                 consumer.close()
         self._trouble = "stopped"
 
-    # what health asks
+    # called by health checks
 
     def live(self) -> Answer:
         """Live unless the loop hangs; waiting for Kafka or Redis counts as live."""
