@@ -53,7 +53,7 @@ def untapped(_: str, rows: Iterator["Row"]) -> Iterator["Row"]:
 
 
 class _Held(msgspec.Struct):
-    """The two fields of `session_state.Held` that the audit needs; the event stays undecoded."""
+    """The two fields of `stages.session_state.Held` that the audit needs; the event stays undecoded."""
 
     offset: int
     deadline: int

@@ -1,9 +1,9 @@
 """Dead letter replay: sends dead letters back to the events topic, in transactions.
 
-Enters: settings and a filter. Leaves: the decision for every letter (see `returning`), and, if applied, records at the
-end of the events topic. Letters already sent back are found by reading the events topic from the first letter's time.
-One replay runs at a time: a new one fences the older. Raises what reading Kafka raises. The first refused transaction
-ends the replay; the refused records are counted.
+Enters: settings and a filter. Leaves: the decision for every letter (see audit.returning), and, if applied, records
+at the end of the events topic. Letters already sent back are found by reading the events topic from the first letter's
+time. One replay runs at a time: a new one fences the older. Raises what reading Kafka raises. The first refused
+transaction ends the replay; the refused records are counted.
 """
 
 from collections import Counter

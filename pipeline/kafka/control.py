@@ -26,7 +26,7 @@ DELIVERY_MS: Final = 15_000
 
 
 def append_imports(settings: Settings, given: Sequence[Import]) -> str:
-    """Appends imports to the tenant's events partition. Raises as `reach` does."""
+    """Appends imports to the tenant's events partition. Raises as kafka.reach does."""
     partitions, now_ms = existing_topics(settings, EVENTS)[EVENTS], int(time.time() * 1000)
     places = [(tenant_partition(one.tenant_id, partitions), one) for one in given]
     return append_control(settings, "import", [(place, importing(one, place, now_ms)) for place, one in places])

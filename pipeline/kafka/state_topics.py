@@ -1,6 +1,6 @@
 """State topic reader: yields a stage's state records, partition by partition.
 
-Leaves: records and tombstones in order. Raises what reading Kafka raises, and what `reach` raises.
+Leaves: records and tombstones in order. Raises what reading Kafka raises, and what kafka.reach raises.
 """
 
 from collections.abc import Callable, Iterable, Iterator

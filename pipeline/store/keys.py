@@ -73,7 +73,7 @@ class TenantKeys:
         return self._key("captured", event_id)
 
     def digests(self, kind: str) -> bytes:
-        """Hash: percent-encoded id → digest (see `digests`). Kinds: event, contribution, artifact, knowledge."""
+        """Hash: percent-encoded id → digest (see store.digests). Kinds: event, contribution, artifact, knowledge."""
         return self._key(f"{kind[0]}digests")
 
     def event(self, event_id: str) -> bytes:
@@ -212,12 +212,12 @@ class Keys:
 
     @property
     def forgetting(self) -> bytes:
-        """String: token of the process that deletes data of recreated topics (see recreated)."""
+        """String: token of the process that deletes data of recreated topics (see store.recreated)."""
         return f"{self.root}:forgetting".encode()
 
     @property
     def capturing(self) -> bytes:
-        """String: time (µs) from which captures are accepted; absent after Redis was emptied (see capturing)."""
+        """String: time (µs) from which captures are accepted; absent after Redis was emptied (see store.capturing)."""
         return f"{self.root}:capturing".encode()
 
     @property

@@ -1,8 +1,9 @@
 """Materialiser: writes topics into Redis, which always matches the topic positions stored with it.
 
 Enters: records of topology.MATERIALISED, read_committed, from the positions in Redis or else from the start; so an
-emptied Redis is refilled, also while running. Leaves: atomic blocks (see `blocks`). Several processes share the work
-(see `_share`). If Kafka or Redis is down it retries. Raises MaterialiserError if continuing would corrupt memory.
+emptied Redis is refilled, also while running. Leaves: atomic blocks (see store.blocks). Several processes share
+the work (see `_share`). If Kafka or Redis is down it retries. Raises MaterialiserError if continuing would corrupt
+memory.
 """
 
 import gc

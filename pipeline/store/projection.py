@@ -1,7 +1,8 @@
 """Projection of a topic record to memory changes. Pure.
 
-Enters: records. Leaves: their changes (see `changes`): idempotent writes, and appends that the guard on the position
-lets through once (see `blocks`). Raises ProjectionError for a malformed record, before gathering anything of it.
+Enters: records. Leaves: their changes (see store.changes): idempotent writes, and appends that the guard on the
+position lets through once (see store.blocks). Raises ProjectionError for a malformed record, before gathering
+anything of it.
 """
 
 from collections import Counter

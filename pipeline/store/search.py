@@ -1,8 +1,8 @@
 """Search: executes a retrieval plan on memory in two round trips, first the index, then the sources.
 
-The cached index (see `views`) is updated in the first trip, and the result is as of that trip, as if nothing had been
-cached. Each trip is a snapshot; it is repeated if the cache was too old or memory changed between the trips. Raises
-StoreUnavailableError.
+The cached index (see store.views) is updated in the first trip, and the result is as of that trip, as if nothing had
+been cached. Each trip is a snapshot; it is repeated if the cache was too old or memory changed between the trips.
+Raises StoreUnavailableError.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence

@@ -1,7 +1,7 @@
 """Field names of the clients' types CompiledArtifact and ContextPack (HMX-A §11, HMX-C §9).
 
 Enters: fields of an artifact or pack. Leaves: those known to the clients, renamed. Never raises. For content and
-entries see `reading`.
+entries see service.dialect.reading.
 """
 
 from collections.abc import Mapping
