@@ -1,4 +1,4 @@
-"""Record explanation: the outcome of one events record, what decided it, and its outputs (`hmx verify --offset`).
+"""Record explanation: one events record, its outcome, the cause and its outputs (`hmx verify --offset`).
 
 Enters: the record, its partition's report, the stage's state, and the `Witness` that saw the outputs. Leaves: an
 `Explanation`. Pure; never raises. The outcome itself comes from audit.conservation.

@@ -41,8 +41,9 @@ def replay(
     Run a new version beside a running old one to see which artifacts would change. HMX_ORDERING and HMX_WINDOW_MS must
     have the worker's values.
 
-    Exit code: 0 identical, 1 different, 2 nothing to compare, or Kafka cannot be read. Example: hmx replay --from-start
-    --compare
+    Exit code: 0 identical, 1 different, 2 nothing to compare, or Kafka cannot be read.
+
+    Example: hmx replay --from-start --compare
     """
     from pipeline.audit.replay import replay as rebuilt
 
