@@ -27,8 +27,6 @@ _READ: Final = 8  # contributions per pattern that are searched for the words
 
 
 class Evidence(NamedTuple):
-    """One contribution."""
-
     contribution_id: str
     session_id: str
     agent_id: str

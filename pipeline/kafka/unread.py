@@ -31,7 +31,6 @@ class Unread:
         self._consumer = Consumer(consumer_config(bootstrap, **_PEEK))
 
     def places(self, topics: Iterable[str]) -> list[Place]:
-        """Returns all partitions of these topics."""
         known = self._consumer.list_topics(timeout=self._answer_s).topics
         found = []
         for topic in topics:

@@ -163,8 +163,6 @@ def _policy(client: Client) -> str:
 
 
 class Blocks:
-    """Writes blocks and reads positions."""
-
     def __init__(self, client: Client, keys: Keys) -> None:
         self._client = client
         self._keys = keys

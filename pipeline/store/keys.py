@@ -42,8 +42,6 @@ KINDS: Final[Mapping[str, Mapping[str, str]]] = {
 
 @dataclass(frozen=True, slots=True)
 class TenantKeys:
-    """The keys of one tenant."""
-
     root: str
 
     def _key(self, kind: str, name: str | None = None) -> bytes:
