@@ -1,7 +1,7 @@
-"""A client of the service's `/v1` with keyword arguments and typed answers.
+"""Python client of the HTTP API `/v1`, with keyword arguments and typed answers.
 
-Enters: a key, and where the service is: an argument, else HIPPOCORTEX_BASE_URL, else this machine. Leaves: a struct for
-each answer. Fails with `ClientError`, by the code that the service gives; `network_error` where it gives none.
+The address is the argument `base_url`, else HIPPOCORTEX_BASE_URL, else this machine. Every method returns a struct.
+Raises `ClientError` with the service's error code, or `network_error` if there is no answer.
 
     from client import Hippocortex
 
@@ -26,7 +26,7 @@ Section = Literal["procedures", "failures", "decisions", "facts", "causal", "con
 
 
 class ClientError(Exception):
-    """`code` is stable; `status` is 0 where there was no answer."""
+    """A failed call. `code` is stable across releases; `status` is 0 without an answer."""
 
     def __init__(self, code: str, message: str, status: int = 0, details: Sequence[Any] = ()) -> None:
         super().__init__(f"{code}: {message}")
@@ -47,7 +47,7 @@ class Captured(_Said):
 
 class CapturedBatch(_Said):
     results: tuple[Captured, ...]
-    """One for each event that was valid, in order."""
+    """One result per valid event, in order."""
     summary: dict[str, int]
 
 
@@ -110,7 +110,7 @@ class Artifacts(_Said):
 
 
 class Fingerprint(msgspec.Struct, omit_defaults=True):
-    """What was learnt, to be carried elsewhere (HMX-F). As JSON it is what `hmx fingerprint import` takes."""
+    """An exported fingerprint (HMX-F); as JSON it is the input of `hmx fingerprint import`."""
 
     fingerprint_id: str
     fingerprint_hash: str
@@ -144,7 +144,7 @@ Answer = TypeVar("Answer", bound=msgspec.Struct)
 
 
 class Hippocortex:
-    """Tasks may share one; each call has a connection of its own."""
+    """Asynchronous client; safe to share between tasks. Each call opens its own connection."""
 
     def __init__(self, api_key: str, base_url: str | None = None, timeout: float = TIMEOUT_S) -> None:
         self._key = api_key
@@ -154,24 +154,24 @@ class Hippocortex:
     async def capture(
         self,
         *,
-        type: str,  # noqa: A002  as the overview of the protocol has it
+        type: str,  # noqa: A002  the name in the protocol
         session_id: str,
         payload: Mapping[str, Any],
         metadata: Mapping[str, Any] | None = None,
         idempotency_key: str | None = None,
     ) -> Captured:
-        """One event. With a key it is taken once in its session, however often it is sent."""
+        """Sends one event. An idempotency key makes resending safe within a session."""
         body = {"type": type, "sessionId": session_id, "payload": payload, "metadata": metadata}
         return await self._post("/capture", Captured, {**body, "idempotencyKey": idempotency_key})
 
     async def capture_batch(self, events: Iterable[Mapping[str, Any]]) -> CapturedBatch:
-        """Up to 1,000 events, each with `type`, `sessionId`, `payload` and what else a capture may have."""
+        """Sends up to 1,000 events, each a mapping with `type`, `sessionId`, `payload` and optional fields."""
         return await self._post("/capture/batch", CapturedBatch, {"events": list(events)})
 
     async def learn(
         self, *, scope: Literal["incremental", "full"] = "incremental", artifact_types: Sequence[str] | None = None
     ) -> Learned:
-        """Returns when everything captured before is compiled, or after some seconds, partial."""
+        """Waits until earlier captures are compiled; returns `partial` after some seconds."""
         return await self._post("/learn", Learned, {"scope": scope, "options": {"artifactTypes": artifact_types}})
 
     async def synthesize(
@@ -184,7 +184,7 @@ class Hippocortex:
         include_provenance: bool = True,
         fill: Literal["relevant", "budget"] = "relevant",
     ) -> Pack:
-        """What memory has to say, within the budget: what is relevant, or all that fits."""
+        """Returns a context pack within `max_tokens`: relevant entries, or all that fit."""
         options = {
             "maxTokens": max_tokens,
             "sections": sections,
@@ -197,11 +197,11 @@ class Hippocortex:
     async def export_fingerprint(
         self, *, tier: Literal["full", "compact", "minimal"] = "compact", agent_id: str | None = None
     ) -> Fingerprint:
-        """What the tenant, or one of its agents, has learnt so far."""
+        """Exports what the tenant, or one of its agents, has learnt."""
         return await self._post("/fingerprints", Fingerprint, {"tier": tier, "agentId": agent_id})
 
     async def list_artifacts(self, **asked: str | int) -> Artifacts:
-        """`type`, `status`, `sort`, `order`, `limit`, `cursor`."""
+        """Lists artifacts; takes `type`, `status`, `sort`, `order`, `limit` and `cursor`."""
         return await self._call("GET", f"/artifacts?{urlencode(asked)}", Artifacts)
 
     async def get_artifact(self, artifact_id: str) -> Artifact:
@@ -215,13 +215,13 @@ class Hippocortex:
         return msgspec.json.decode(said, type=answer)
 
     def _asked(self, method: str, path: str, body: bytes | None) -> bytes:
-        """The data of the answer. Raises ClientError."""
+        """Returns the data of the answer. Raises ClientError."""
         headers = {"Authorization": f"Bearer {self._key}", "Content-Type": "application/json"}
-        request = urllib.request.Request(self._url + path, body, headers, method=method)  # noqa: S310  whose address the caller chose
+        request = urllib.request.Request(self._url + path, body, headers, method=method)  # noqa: S310  the caller chose the address
         status = 0
         try:
             try:
-                with urllib.request.urlopen(request, timeout=self._timeout) as answer:  # noqa: S310  whose address the caller chose
+                with urllib.request.urlopen(request, timeout=self._timeout) as answer:  # noqa: S310  the caller chose the address
                     status, said = answer.status, answer.read()
             except urllib.error.HTTPError as refused:
                 with refused:

@@ -21,12 +21,12 @@ SECRET: Final[Any] = {"secret": True}
 
 
 class SettingsError(Exception):
-    """A setting is missing or has no valid value; the message says what to do."""
+    """A setting is missing or invalid; the message says what to set."""
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """One field a setting; `HMX_` and the name in capitals is its environment variable."""
+    """All settings; the environment variable of a field is `HMX_` and its name in capitals."""
 
     state: Path = Path(".hmx")
     """Folder of the local stack."""
@@ -43,65 +43,65 @@ class Settings:
     redis_ca: str = ""
     """File of the certificates, as PEM, that sign the one of a Redis with TLS; else those that the system trusts."""
     service_url: str = ""
-    """Where the service answers, for whoever asks."""
+    """Address of the service, as clients reach it."""
     topic_prefix: str = ""
-    """Put before every topic name, group and transactional id: several pipelines on one cluster."""
+    """Prefix of every topic, group and transactional id, to run several pipelines on one cluster."""
     control_key: str = field(default="", repr=False, metadata=SECRET)
-    """Authenticates ticks, barriers and operators' decisions; the same for every process of a deployment."""
+    """Secret that authenticates ticks, barriers and operators' decisions; the same for all processes."""
     ordering: str = "eager"
-    """eager: only what stands behind a gap waits; strict: everything waits the window, ties come out by timestamp."""
+    """eager: only events behind a gap wait; strict: all events wait the window, ties are ordered by timestamp."""
     window_ms: int = limits.WINDOW_MS
-    """How long an event waits behind a gap (HMX-E §7)."""
+    """How long an event waits behind a gap, in ms (HMX-E §7)."""
     worker_id: str = ""
-    """Static group membership: a slot's stable name. A restart within the session timeout then disturbs nobody."""
+    """Static group member id, unique per worker. A restart within the session timeout causes no rebalance."""
     session_timeout_ms: int = 10_000
-    """So long a silent worker keeps its partitions."""
+    """A silent worker loses its partitions after this time."""
     transaction_timeout_ms: int = 60_000
-    """So long an unfinished transaction may hold up readers."""
+    """Longest time that an open transaction may block read_committed consumers."""
     host: str = "127.0.0.1"
-    """Where the HTTP servers listen."""
+    """Address that the HTTP servers listen on."""
     allowed_hosts: str = ""
-    """Names that the service is called by, with commas between them, where no keys are set: beside localhost, HMX_HOST
-    and the host of HMX_SERVICE_URL. Pages of these hosts may ask it too."""
+    """Comma-separated host names accepted if no API keys are set, besides localhost, HMX_HOST and HMX_SERVICE_URL's
+    host. Web pages from these hosts may call the service."""
     service_port: int = 8080
-    """The service's; HTTP with OpenAPI at /docs."""
+    """Port of the service; OpenAPI at /docs."""
     tls_certificate: str = ""
     """File of the service's certificate and its chain, as PEM: with one the service speaks HTTPS."""
     tls_key: str = ""
     """File of the certificate's key, as PEM without a passphrase."""
     api_keys: str = ""
-    """File of the keys that open `/v1`, as `hmx keys` writes it; without one anybody is whoever they say."""
+    """File of the API keys of `/v1`, written by `hmx keys`; if unset, requests are not authenticated."""
     rate_limit: int = 60_000
-    """Requests a minute that a tenant has under `/v1` in one process; 0: any number."""
+    """Requests per minute and tenant under `/v1`, per process; 0: unlimited."""
     worker_port: int = 8081
-    """The worker's health and metrics."""
+    """Port of the worker's health checks and metrics."""
     materialiser_port: int = 8082
-    """The materialiser's health and metrics."""
+    """Port of the materialiser's health checks and metrics."""
     processes: str = ""
-    """Where workers and the materialiser answer, for whoever looks: worker=http://host:8081,materialiser=http://…"""
+    """Addresses of workers and materialisers for status views: worker=http://host:8081,materialiser=http://…"""
     ready_lag_s: int = 60
-    """/readyz says no where something waits longer than so many seconds to be taken."""
+    """/readyz fails if the oldest unread record is older than this, in seconds."""
     semantic: str = ""
-    """File of the model that finds what was said in other words, as `hmx semantic` fetches it; none: by words alone."""
+    """File of the embedding model for semantic search, from `hmx semantic`; unset: search by words only."""
     log_level: str = "INFO"
     """DEBUG, INFO, WARNING or ERROR."""
     log: str = "auto"
-    """json: a JSON object a line; text: for people; auto: text on a terminal, else json."""
+    """json: one JSON object per line; text: for people; auto: text on a terminal, otherwise json."""
     otlp_endpoint: str = ""
-    """Where spans go by OTLP over HTTP, such as http://collector:4318; without it there are none."""
+    """OTLP over HTTP endpoint for trace spans, such as http://collector:4318; unset: no spans."""
 
     def __post_init__(self) -> None:
         if self.ordering not in ("eager", "strict"):
-            raise SettingsError(f"HMX_ORDERING={self.ordering!r}: eager or strict")
+            raise SettingsError(f"HMX_ORDERING={self.ordering!r} is invalid: set it to eager or strict")
         if self.log not in ("auto", "json", "text"):
-            raise SettingsError(f"HMX_LOG={self.log!r}: auto, json or text")
+            raise SettingsError(f"HMX_LOG={self.log!r} is invalid: set it to auto, json or text")
         if bool(self.tls_certificate) != bool(self.tls_key):
             lacking = "HMX_TLS_KEY" if self.tls_certificate else "HMX_TLS_CERTIFICATE"
             raise SettingsError(f"{lacking} is not set: HTTPS needs both, the certificate and its key")
 
     @classmethod
     def load(cls, environ: Mapping[str, str] | None = None) -> Self:
-        """Raises SettingsError for a value of the wrong form."""
+        """Reads the environment. Raises SettingsError for a malformed value."""
         environ = os.environ if environ is None else environ
         state = Path(environ.get("HMX_STATE", ".hmx"))
         values: dict[str, Any] = {**_running_stack(state), "state": state}
@@ -125,7 +125,7 @@ class Settings:
         """At this address, where one is given. Certificates are read anew each time."""
         address = bootstrap or self.kafka_bootstrap
         if not address:
-            raise SettingsError("no Kafka known: run `hmx up` here, or set HMX_KAFKA_BOOTSTRAP=host:port")
+            raise SettingsError("no Kafka address: run `hmx up` here, or set HMX_KAFKA_BOOTSTRAP=host:port")
         try:
             return KafkaProfile.of(address, dict(self.kafka_properties), self.topic_prefix + GROUP)
         except ProfileError as error:
@@ -140,14 +140,14 @@ class Settings:
     def require_redis(self) -> tuple[str, str, str]:
         """URL, password where it has none, file of authorities."""
         if not self.redis_url:
-            raise SettingsError("no Redis known: run `hmx up` here, or set HMX_REDIS_URL=redis://host:port")
+            raise SettingsError("no Redis address: run `hmx up` here, or set HMX_REDIS_URL=redis://host:port")
         return self.redis_url, self.redis_password, self.redis_ca
 
     def addresses(self) -> dict[str, str]:
-        """Of `processes`, by name. Raises SettingsError."""
+        """Parses `processes` into name → address. Raises SettingsError."""
         named = [part.strip().partition("=") for part in self.processes.split(",") if part.strip()]
         if any(not name or not address.startswith("http://") for name, _, address in named):
-            raise SettingsError(f"HMX_PROCESSES={self.processes!r}: name=http://host:port, more of them behind commas")
+            raise SettingsError(f"HMX_PROCESSES={self.processes!r} is invalid: use name=http://host:port,…")
         return {name: address.rstrip("/") for name, _, address in named}
 
     def require_control_key(self) -> str:
@@ -180,7 +180,7 @@ def _text_of(name: str, environ: Mapping[str, str], *, secret: bool) -> str | No
 
 
 def _running_stack(state: Path) -> dict[str, Any]:
-    """What `hmx up` wrote about the stack it runs; nothing where none runs."""
+    """Returns what `hmx up` wrote about its running stack; empty if none runs."""
     try:
         stack = json.loads((state / "stack.json").read_text())
         key = (state / "control.key").read_text().strip()

@@ -1,10 +1,10 @@
-"""The whole pipeline on one page: its topics, its two stages, and who reads what.
+"""Topology: the topics, the two stages, and the data flow between them, on one page.
 
     hmx.events.v1 ──► sessions ──► hmx.episodes.v1, hmx.evidence.v1 (dead letters: hmx.events.v1.dlq)
     hmx.evidence.v1 ──► patterns ──► hmx.artifacts.v1, hmx.knowledge.v1 (dead letters: hmx.evidence.v1.dlq)
     episodes, evidence, artifacts, knowledge ──► materialiser ──► Redis ──► service
 
-How a topic is configured stands in `topics/`; how its records are keyed, in `contracts/keys.py`.
+Topic configuration is in `topics/`, record keys are in `contracts/keys.py`.
 """
 
 from dataclasses import dataclass
@@ -23,7 +23,7 @@ PATTERN_STATE: Final = "hmx.pattern-state.v1"
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """A fold's topics. State and source have the same number of partitions; so have dead letters."""
+    """The topics of one fold. Source, state and dead letter topic have the same number of partitions."""
 
     name: str
     source: str
@@ -41,7 +41,7 @@ PATTERNS: Final = Stage("patterns", EVIDENCE, PATTERN_STATE, EVIDENCE_DLQ, (ARTI
 STAGES: Final = (SESSIONS, PATTERNS)
 
 MATERIALISED: Final = (EPISODES, EVIDENCE, ARTIFACTS, KNOWLEDGE)
-"""What the materialiser reads into Redis."""
+"""Topics that the materialiser writes into Redis."""
 FOLLOWED: Final = (EPISODES, ARTIFACTS)
 """What the service's streams pass on."""
 GROUP: Final = "hmx"

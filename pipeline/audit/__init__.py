@@ -1,1 +1,1 @@
-"""Whether the laws held: conservation recomputed from the topics alone."""
+"""Audits: conservation of records, replay comparison, dead letter replay, explanations of records and artifacts."""

@@ -1,13 +1,11 @@
-"""Law 1, recomputed for one partition of the events topic: every record has exactly one outcome.
+"""Conservation check of one events partition: every record has exactly one outcome (law 1).
 
-Enters: the partition's records, the outputs that name it as their origin, and what the stage's state says: the
-position, what waits, what retention took. Leaves: a `PartitionReport`: outcomes counted, violations named, and what
-decided one record's outcome where it is asked for. What stood in the wrong partition has its outcome once the copies in
-all partitions are known: `follow`. Pure; never raises for what it finds.
+Enters: the partition's records, the outputs that name it as their origin, and the stage's state (position, waiting
+events, ranges lost to retention). Leaves: a `PartitionReport` with outcomes and violations. Records in the wrong
+partition get their outcome in `follow`, once the copies of all partitions are known. Pure; never raises.
 
-Records and outputs are read side by side and joined by their offsets: an output comes with its record's transaction or,
-for what waited, within the window. So what is held in memory is what has no output yet (it waits, is a duplicate, or
-stood in the wrong partition), some 300 bytes each, and one byte an offset.
+Records and outputs are merged by offset in one pass. Memory holds only records without an output yet (waiting,
+duplicate or misrouted), about 300 bytes each, and one byte per offset.
 """
 
 from collections import Counter
@@ -53,24 +51,24 @@ OF_VALID_EVENTS: Final = frozenset(
         Reason.OUTPUT_REFUSED,
     }
 )
-"""Reasons for which an event is rejected that is in order on its own."""
+"""Rejection reasons that a valid event can have."""
 
 
 class Fault(StrEnum):
     MISSING = "missing"
-    """A record without an outcome: no output, not waiting, and no earlier copy that would make it a duplicate."""
+    """A record without an outcome: no output, not waiting, no earlier copy."""
     DOUBLED = "doubled"
     """A record with two outcomes."""
     MISPLACED = "misplaced"
-    """An output in another partition than its origin's, or a copy in another than its session's."""
+    """An output in another partition than its origin's, or a copy in another partition than its session's."""
     UNFOUNDED = "unfounded"
-    """An output, a copy, or something that waits, whose origin does not exist or had no need of it."""
+    """An output, copy or waiting event whose origin does not exist or did not call for it."""
     NAMELESS = "nameless"
-    """An output that does not say where it comes from."""
+    """An output without origin headers."""
     ALTERED = "altered"
-    """An output that is not what its origin says."""
+    """An output whose content is not what its origin produces."""
     WRONG_OUTCOME = "wrong_outcome"
-    """An episode of what is invalid or in the wrong partition, or a valid event rejected for what it is not."""
+    """An episode of an invalid or misrouted record, or a valid event rejected for a reason that does not apply."""
 
 
 _THERE: Final = 1
@@ -82,26 +80,26 @@ Place = tuple[int, int]
 class Violation(NamedTuple):
     fault: Fault
     topic: str
-    """Where `partition` and `offset` point to."""
+    """The topic of `partition` and `offset`."""
     partition: int
     offset: int
     detail: str
 
 
 class Standing(NamedTuple):
-    """What the stage's state says of a partition."""
+    """The state of one partition, as the stage stored it."""
 
     position: int
     waiting: Mapping[int, int]
-    """Offsets of the events that wait, and until when at the latest: a time of the log in milliseconds."""
+    """Offset → deadline of each waiting event, in log time (ms)."""
     lost: tuple[tuple[int, int], ...] = ()
-    """Offset ranges [from, to) that retention took before they were read."""
+    """Offset ranges [from, to) that retention deleted before they were read."""
     clock: int = 0
-    """The partition's time."""
+    """The partition's log time (ms)."""
 
 
 class Copy(NamedTuple):
-    """A rerouted record's copy, in its session's own partition."""
+    """The copy of a rerouted record, in the partition of its session."""
 
     place: Place
     digest: bytes
@@ -111,35 +109,35 @@ class Astray(NamedTuple):
     """A valid event in a partition that is not its session's."""
 
     belongs: int
-    """Its session's partition."""
+    """The partition of its session."""
     digest: bytes
-    """Of the copy that it makes there."""
+    """Digest of the expected copy."""
 
 
 class Reroutes(NamedTuple):
-    """The copies in the whole events topic."""
+    """All rerouted copies in the events topic."""
 
     copies: Mapping[Place, Copy] = {}
-    """The first one of each rerouted record, by where that stood."""
+    """Original place → its first copy."""
     trimmed: frozenset[int] = frozenset()
-    """Partitions from whose beginning retention has taken records."""
+    """Partitions whose first records retention deleted."""
 
 
 class Output(NamedTuple):
-    """One partition of an output topic, from the first record that is left of it."""
+    """One partition of an output topic, from its first retained record."""
 
     topic: str
     records: Iterable[Record]
     trimmed: bool
-    """Retention has taken records from its beginning."""
+    """Retention deleted its first records."""
 
 
 class Found(NamedTuple):
-    """An outcome of the record that was asked for."""
+    """An outcome of the record to be explained."""
 
     outcome: Outcome
     by: Place | None = None
-    """What shows it: the output, a duplicate's original, a rerouted record's copy."""
+    """The proof: the output, the original of a duplicate, or the copy of a rerouted record."""
 
 
 @dataclass
@@ -150,22 +148,22 @@ class PartitionReport:
     outcomes: Counter[str] = field(default_factory=Counter)
     rejections: Counter[str] = field(default_factory=Counter)
     pending: int = 0
-    """Records that the stage has not come to."""
+    """Number of records that the stage has not read yet."""
     unverified: int = 0
-    """Records whose output or whose original retention may have taken."""
+    """Number of records whose output or original retention may have deleted."""
     violations: list[Violation] = field(default_factory=list)
-    """The first of them."""
+    """The first `VIOLATIONS_KEPT` violations."""
     faults: Counter[str] = field(default_factory=Counter)
     asked: int | None = None
-    """The offset of the one record whose outcome is to be explained."""
+    """Offset of the record to be explained."""
     found: list[Found] = field(default_factory=list)
-    """What was found of it."""
+    """Outcomes of the record to be explained."""
     horizon: int = 0
-    """Below it outputs may have been taken by retention."""
+    """Retention may have deleted the outputs of records below this offset."""
     astray: dict[int, Astray] = field(default_factory=dict)
-    """By their offsets; their outcome is still to be found."""
+    """Offset → misrouted event whose outcome is still open."""
     copies: dict[Place, Copy] = field(default_factory=dict)
-    """The first copies here of records in other partitions, by where those stood."""
+    """Original place → its first copy in this partition."""
 
     def settle(self, outcome: Outcome, offset: int, by: Place | None = None) -> None:
         self.outcomes[outcome] += 1
@@ -185,14 +183,14 @@ class PartitionReport:
 
 
 class _Open(msgspec.Struct, frozen=True, gc=False):
-    """A record that has no outcome yet, though outputs beyond it have been read."""
+    """A record without an outcome yet, after later outputs have been read."""
 
     accepted: bool
     belongs: int
     """The partition of its session."""
     log_time: int
     digests: bytes
-    """Of the dead letter that it would make; of what is accepted also of its episode, of its ids and of its values."""
+    """Digest of the expected dead letter; for a valid event also those of its episode and its ids."""
 
     @property
     def as_dead_letter(self) -> bytes:
@@ -208,7 +206,7 @@ class _Open(msgspec.Struct, frozen=True, gc=False):
 
 
 class _Fresh(NamedTuple):
-    """A record whose output may come next. Most have theirs then, so only what that is compared with is worked out."""
+    """The newest record. Its output usually comes next, so digests are computed only when they are compared."""
 
     record: Record
     found: Accepted | None
@@ -237,7 +235,7 @@ class _Fresh(NamedTuple):
 
 
 def copies_of(records: Iterable[Record], control_key: str) -> Iterator[tuple[Place, Copy]]:
-    """The copies among a partition's records that our key authenticates, and where their first position is."""
+    """Yields the authenticated rerouted copies among the records, with the place of each original."""
     for record in records:
         first = rerouted_from(record.headers)
         if first is not None and is_rerouted_copy(control_key, record.value or b"", record.headers):
@@ -255,10 +253,10 @@ def conserve(
     stood_still: Callable[[], bool] = lambda: True,
     asked: int | None = None,
 ) -> PartitionReport:
-    """`events` is read once, and once more where duplicates are to be traced to their originals.
+    """Audits one partition. `events` is called once, and again if duplicates have to be traced to their originals.
 
-    `stood_still`: has nothing been processed since `standing` was read? What waited then may be out meanwhile.
-    `asked`: the offset of a record whose outcome is to be explained.
+    `stood_still` returns whether the stage has processed nothing since `standing` was read; otherwise events that
+    waited may have been released meanwhile. `asked` is the offset of a record to be explained.
     """
     report = PartitionReport(partition, low, standing.position, asked=asked, horizon=low)
     audit = _Audit(report, standing, partitions, control_key)
@@ -276,7 +274,7 @@ def conserve(
 
 
 def follow(report: PartitionReport, reroutes: Reroutes) -> None:
-    """What stands in another session's partition has been appended to its own; and nothing else has."""
+    """Settles misrouted events: each needs a copy in the partition of its session, and no other copy may exist."""
     partition = report.partition
     copies = {first[1]: copy for first, copy in reroutes.copies.items() if first[0] == partition}
     for offset, astray in report.astray.items():
@@ -297,7 +295,7 @@ def follow(report: PartitionReport, reroutes: Reroutes) -> None:
 
 
 class _Feed:
-    """Gives an output's records to the audit as soon as their origins have been read."""
+    """Feeds an output topic's records to the audit once their origins have been read."""
 
     def __init__(self, audit: "_Audit", output: Output) -> None:
         self._audit = audit
@@ -328,12 +326,12 @@ class _Audit:
         self._control_key = control_key
         self._open: dict[int, _Open] = {}
         self._fresh: tuple[int, _Fresh] | None = None
-        """The record read last, behind its offset, as long as it has no outcome."""
+        """Offset and content of the newest record, until its outcome is known."""
         self._exists = bytearray()
-        """By offset: nothing, _THERE, or _REDACTED."""
+        """Per offset: 0 (no record), _THERE or _REDACTED."""
         self._released_of_waiting: set[int] = set()
         self._no_originals: set[int] = set()
-        """Valid events that were not accepted here."""
+        """Offsets of valid events without an accepted outcome here: no duplicate can refer to them."""
         lost = sum(to - from_ for from_, to in standing.lost)
         if lost:
             self.report.outcomes[Outcome.LOST_TO_RETENTION] = lost
@@ -365,7 +363,7 @@ class _Audit:
             self._fresh = record.offset, _Fresh(record, found, belongs)
 
     def keep(self) -> None:
-        """The outputs up to the record have been read."""
+        """Keeps the newest record as open, after its outputs have been read."""
         if self._fresh is not None:
             offset, fresh = self._fresh
             self._open[offset], self._fresh = fresh.kept(), None
@@ -385,16 +383,16 @@ class _Audit:
             return self.report.violate(Fault.MISPLACED, topic, here, f"its origin is {partition}:{offset}")
         if any(from_ <= offset < to for from_, to in self._standing.lost):
             return self.report.violate(
-                Fault.UNFOUNDED, topic, here, f"{partition}:{offset} was lost before it was read"
+                Fault.UNFOUNDED, topic, here, f"{partition}:{offset} was deleted by retention before it was read"
             )
         if offset < self.report.low or offset >= self._standing.position:
-            return None  # its origin is gone by retention, or was read after the state
+            return None  # retention deleted its origin, or the stage read it after the state was saved
         event = self._take(offset)
         self.report.astray.pop(offset, None)
         if event is None:
             if not self._was_there(offset):
                 return self.report.violate(Fault.UNFOUNDED, topic, here, f"there is no record {partition}:{offset}")
-            return self.report.violate(Fault.DOUBLED, EVENTS, origin, f"once more at {topic} {here[0]}:{here[1]}")
+            return self.report.violate(Fault.DOUBLED, EVENTS, origin, f"also at {topic} {here[0]}:{here[1]}")
         if offset in self._standing.waiting:
             self._released_of_waiting.add(offset)
         if topic == EPISODES:
@@ -406,7 +404,8 @@ class _Audit:
     def _episode(self, record: Record, here: Place, event: _Open | _Fresh, origin: Place) -> None:
         found = episode_digest(record)
         if not event.accepted:
-            self.report.violate(Fault.WRONG_OUTCOME, EVENTS, origin, f"invalid, and an episode at {here[0]}:{here[1]}")
+            detail = f"the record is invalid, but an episode is at {here[0]}:{here[1]}"
+            self.report.violate(Fault.WRONG_OUTCOME, EVENTS, origin, detail)
         elif found is None or found[0] != event.as_episode:
             self.report.violate(Fault.ALTERED, EPISODES, here, f"not the event {origin[0]}:{origin[1]}")
         elif event.belongs != self.report.partition:
@@ -429,10 +428,10 @@ class _Audit:
         self.report.settle(Outcome.REJECTED, origin[1], here)
         self.report.rejections[reason] += 1
 
-    # what is left
+    # records without an outcome
 
     def settle(self, stood_still: Callable[[], bool]) -> None:
-        """What waits has its outcome; a rejected record without a dead letter has none."""
+        """Settles waiting events, and reports rejected records that have no dead letter."""
         moved = bool(self._released_of_waiting) and not stood_still()
         for offset in sorted(self._standing.waiting):
             if offset < self.report.low or (moved and offset in self._released_of_waiting):
@@ -443,18 +442,18 @@ class _Audit:
                 self.report.astray.pop(offset, None)
                 self.report.settle(Outcome.WAITING, offset)
             elif self._was_there(offset):
-                self.report.violate(Fault.DOUBLED, EVENTS, where, "waits in a window, and has another outcome too")
+                self.report.violate(Fault.DOUBLED, EVENTS, where, "waits in a window, but also has another outcome")
             else:
-                self.report.violate(Fault.UNFOUNDED, EVENTS, where, "waits in a window, but there is no such record")
+                self.report.violate(Fault.UNFOUNDED, EVENTS, where, "waits in a window, but the record does not exist")
         for offset in [offset for offset, event in self._open.items() if not event.accepted]:
             del self._open[offset]
-            self.report.without(offset, self.report.horizon, "invalid, but no dead letter")
+            self.report.without(offset, self.report.horizon, "the record is invalid, but has no dead letter")
         for offset in self.report.astray:
             del self._open[offset]
             self._no_originals.add(offset)
 
     def trace(self, events: Callable[[], Iterable[Record]]) -> None:
-        """What is left is accepted, has no output and does not wait: a duplicate, if an earlier copy has an outcome."""
+        """Settles the remaining accepted events: each is a duplicate if an earlier copy has an outcome."""
         wanted = {event.identity for event in self._open.values()}
         if not wanted:
             return
@@ -474,18 +473,18 @@ class _Audit:
             elif found.digest in known:
                 self.report.settle(Outcome.DUPLICATE, record.offset, known[found.digest])
             else:
-                # Retention takes originals before their copies.
+                # Retention deletes an original before its duplicates.
                 horizon = self.report.position if self.report.low > 0 and not known else self.report.horizon
-                other = "an earlier event of its id has other content" if known else "no earlier copy"
+                other = "an earlier event with this id has other content" if known else "no earlier copy"
                 self.report.without(record.offset, horizon, f"no output, not waiting, {other}")
 
     def _may_be_one_of(self, wanted: set[bytes], record: Record) -> bool:
-        """A look at its ids alone, which costs a tenth of taking it in; what was redacted may have had others."""
+        """Compares only the ids, at a tenth of the cost of decoding. Redacted records may have had other ids."""
         if self._exists[record.offset - self.report.low] == _REDACTED:
             return True
         try:
             return identity_of(read_envelope(record.value or b"")) in wanted
-        except (ValueError, msgspec.MsgspecError):  # what is no UTF-8 is the former
+        except (ValueError, msgspec.MsgspecError):  # ValueError: not valid UTF-8
             return True
 
     def _was_there(self, offset: int) -> bool:

@@ -1,7 +1,7 @@
-"""What the audits of conservation read: the stage's state, the events, what came of them.
+"""Audited log: reads the session state, the events and the outputs for a conservation check.
 
-Enters: settings. Leaves: rows, the standing of a partition, its report. Fails: KafkaUnreachableError, KafkaException;
-TimeoutError where a topic can't be read to its end.
+Enters: settings. Leaves: rows, the state of a partition, its report. Raises KafkaUnreachableError, KafkaException, and
+TimeoutError if a topic cannot be read to its end.
 """
 
 from collections.abc import Callable, Iterator
@@ -32,16 +32,16 @@ from pipeline.stages.session_state import HELD
 from pipeline.topology import EPISODES, EVENTS, EVENTS_DLQ, EVIDENCE, SESSION_STATE
 
 Progress = Callable[[str, int, int], None]
-"""What is read; how far it is through, and of how much, in offsets."""
+"""Called with what is read, offsets done and offsets in total."""
 Tap = Callable[[str, Iterator["Row"]], Iterator["Row"]]
 LOOK_AT: Final = 1_000
-"""Progress is said every so many records."""
+"""Records between two progress reports."""
 SMALL_QUEUES: Final[dict[str, Any]] = {
     "queued.min.messages": 2_000,
     "queued.max.messages.kbytes": 2_048,
     "fetch.message.max.bytes": 1_048_576,
 }
-"""Of a client, which reads ahead: three topics are read at a time, in each process."""
+"""Read-ahead limits per consumer: each process reads three topics at a time."""
 
 
 def silent(what: str, done: int, total: int) -> None:
@@ -53,7 +53,7 @@ def untapped(_: str, rows: Iterator["Row"]) -> Iterator["Row"]:
 
 
 class _Held(msgspec.Struct):
-    """The fields of `session_state.Held` that are read here; the event itself stays undecoded."""
+    """The two fields of `stages.session_state.Held` that the audit needs; the event stays undecoded."""
 
     offset: int
     deadline: int
@@ -61,22 +61,22 @@ class _Held(msgspec.Struct):
 
 @contextmanager
 def opened(settings: Settings) -> Iterator["Log"]:
-    """The topics, to read; what is wrong with Kafka, the topics or the settings is raised here."""
+    """Opens the topics for reading. Raises if Kafka, the topics or the settings are not usable."""
     partitions = existing_topics(settings, EVENTS, EVENTS_DLQ, EPISODES, EVIDENCE, SESSION_STATE)
     with closing(Cluster(settings.require_kafka())) as cluster:
         yield Log(cluster, settings.topic_prefix, partitions, settings.require_control_key())
 
 
 class Stood(NamedTuple):
-    """What a partition's state says, and where its topic ended when it said so."""
+    """A partition's state, and the end of the state topic when it was read."""
 
     standing: Standing
     state_end: int
 
 
 class Log:
-    """What the audits read. The state goes first: every output, and every copy, of what it has processed is then below
-    the other topics' ends."""
+    """The topics of one pipeline. The state is read first, so all outputs of what it has processed are below the other
+    topics' ends."""
 
     def __init__(self, cluster: Cluster, prefix: str, partitions: dict[str, int], control_key: str) -> None:
         self._cluster = cluster
@@ -89,18 +89,18 @@ class Log:
         return self._cluster.watermarks(self._prefix + topic, partition)
 
     def size(self, partition: int) -> int:
-        """Offsets of the events topic."""
+        """Returns the number of offsets in the events partition."""
         low, high = self.marks(EVENTS, partition)
         return high - low
 
     def rows(self, topic: str, partition: int, marks: Watermarks) -> Iterator[Row]:
-        """Committed records between the watermarks."""
+        """Yields committed records between the watermarks."""
         for message in read_partition(self._cluster.kafka, self._prefix + topic, partition, marks, **SMALL_QUEUES):
             yield row_of(message)
 
     def events(self, partition: int, marks: Watermarks, position: int) -> Iterator[Row]:
-        """The events topic as the worker has read it up to this position. From there on it may hold a batch that can't
-        be unpacked: what follows is then left unread."""
+        """Yields events as the worker read them up to `position`. Later records may be in a batch that cannot be
+        decompressed; those are yielded as unreadable."""
         known = Watermarks(marks.low, min(max(marks.low, position), marks.high))
         yield from self._sources.rows(EVENTS, EVENTS_DLQ, partition, known, **SMALL_QUEUES)
         following = known.high
@@ -124,7 +124,7 @@ class Log:
         return next(self.events(partition, Watermarks(offset, offset + 1), stood.standing.position), None)
 
     def unknown_reroutes(self) -> Reroutes:
-        """For who does not ask for them."""
+        """Stands in for `reroutes` where copies are not needed."""
         return Reroutes(trimmed=frozenset(range(self.partitions[EVENTS])))
 
     def standing(self, partition: int, on_progress: Progress) -> Stood:
@@ -134,7 +134,7 @@ class Log:
         return Stood(found, marks.high)
 
     def reroutes(self, on_progress: Progress) -> Reroutes:
-        """A pass over the whole events topic; only what is said of copies is kept."""
+        """Reads the whole events topic and keeps only the rerouted copies."""
         copies: dict[Place, Copy] = {}
         trimmed = set()
         for partition in range(self.partitions[EVENTS]):
@@ -155,7 +155,7 @@ class Log:
         *,
         on_done: Callable[[int], None] = lambda _: None,
     ) -> PartitionReport:
-        """`tap` sees every output on its way; `on_done` is told how many offsets are through."""
+        """Audits one partition. `tap` sees every output; `on_done` receives the number of offsets read."""
         marks = self.marks(EVENTS, partition)
         outputs = []
         for topic in (EPISODES, EVENTS_DLQ):
@@ -168,7 +168,7 @@ class Log:
         def events() -> Iterator[Row]:
             nonlocal told
             for count, row in enumerate(self.events(partition, marks, stood.standing.position)):
-                if count % LOOK_AT == 0 and row.offset > told:  # duplicates are traced in another pass
+                if count % LOOK_AT == 0 and row.offset > told:  # no progress in the second pass
                     told = row.offset
                     on_done(told - marks.low)
                 yield row
@@ -189,7 +189,7 @@ class Log:
 
 
 def _standing(state: Iterator[Row], low: int) -> Standing:
-    """From all records of the state topic, the last of each key."""
+    """Reads the state topic and keeps the last record of each key."""
     position: Position | None = None
     waiting: dict[bytes, _Held] = {}
     for row in state:

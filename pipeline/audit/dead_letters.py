@@ -1,6 +1,6 @@
-"""Dead letters by reason.
+"""Dead letter report: counts dead letters by reason and shows the newest example of each.
 
-Enters: records of a dead letter topic. Leaves: per reason a count and one example, the newest. Pure; never raises.
+Enters: records of a dead letter topic. Pure; never raises.
 """
 
 from collections.abc import Iterable
@@ -13,7 +13,7 @@ from pipeline.contracts.rejections import Reason
 from pipeline.stages.fold import Record
 
 EXCERPT: Final = 200
-"""Bytes of a value; it stands there as it came, secrets and all."""
+"""Number of value bytes shown. They are the original bytes and may hold secrets."""
 _ADVICE: Final = {str(reason): reason.advice for reason in Reason}
 
 
@@ -21,16 +21,16 @@ _ADVICE: Final = {str(reason): reason.advice for reason in Reason}
 class Example:
     partition: int
     offset: int
-    """Of the dead letter."""
+    """Offset of the dead letter."""
     origin: str
-    """Partition and offset of the record as it came."""
+    """Partition and offset of the original record."""
     key: bytes | None
     path: str
     detail: str
     log_time: int
-    """When the record was appended, milliseconds."""
+    """Append time of the original record (ms)."""
     value: bytes | None
-    """Its beginning."""
+    """The first `EXCERPT` bytes."""
     size: int
 
 
@@ -71,7 +71,7 @@ class Letters:
 
 
 def by_reason(topic: str, records: Iterable[Record]) -> list[Letters]:
-    """The most frequent first."""
+    """Groups dead letters by reason, the most frequent reason first."""
     found: dict[str, Letters] = {}
     for record in records:
         reason = _text(record, names.REASON)
@@ -87,7 +87,7 @@ def by_reason(topic: str, records: Iterable[Record]) -> list[Letters]:
 
 
 def readable(raw: bytes | None) -> str | None:
-    """Bytes as text; what is no UTF-8 is written as escapes."""
+    """Decodes bytes as UTF-8; invalid bytes become escapes."""
     return None if raw is None else raw.decode(errors="backslashreplace")
 
 

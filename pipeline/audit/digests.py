@@ -1,6 +1,6 @@
-"""What the audits compare: where an output comes from, and digests of what a record is expected to make.
+"""Record digests: the origin of an output, and 16-byte digests of expected and actual outputs.
 
-Enters: records. Leaves: positions and 16-byte digests. Pure; what cannot be read is None.
+Enters: records. Leaves: digests, or None for a record that cannot be read. Pure; never raises.
 """
 
 from typing import Final
@@ -36,11 +36,11 @@ APPENDED: Final = (
     names.ORIGIN_TOPIC,
     names.LOG_TIME,
 )
-"""Headers that a dead letter has after the producer's own."""
+"""Headers that the pipeline appends to a dead letter, after the producer's own."""
 
 
 def origin_of(record: Record) -> tuple[int, int] | None:
-    last = dict(record.headers)  # of a name the last, as `header` has it
+    last = dict(record.headers)  # of repeated headers the last one counts, as in `header`
     partition, offset = last.get(names.ORIGIN_PARTITION), last.get(names.ORIGIN_OFFSET)
     if partition is None or offset is None or not partition.isdigit() or not offset.isdigit():
         return None
@@ -56,7 +56,7 @@ def _digest(*parts: object) -> bytes:
 
 
 def dead_letter_digest(record: Record) -> bytes:
-    """Of the dead letter that this record would make."""
+    """Digest of the dead letter that this record would produce."""
     log_time = b"%d" % record.timestamp
     if record.value is UNREADABLE:
         return refused_digest(record.timestamp)
@@ -67,12 +67,12 @@ def dead_letter_digest(record: Record) -> bytes:
 
 
 def refused_digest(log_time: int) -> bytes:
-    """Of a dead letter without its record's bytes."""
+    """Digest of a dead letter that omits the record's bytes."""
     return _digest(b"0", b"%d" % log_time)
 
 
 def original_digest(letter: Record) -> bytes | None:
-    """Of the record that this dead letter says it was; None where ours are not its last headers."""
+    """Digest of the original that this dead letter describes; None if the pipeline's headers are not its last ones."""
     if tuple(name for name, _ in letter.headers) == (*APPENDED, names.OMITTED):
         return _digest(header(letter.headers, names.OMITTED), header(letter.headers, names.LOG_TIME))
     own = len(letter.headers) - len(APPENDED)
@@ -83,12 +83,12 @@ def original_digest(letter: Record) -> bytes | None:
 
 
 def copied_digest(record: Record, session: str) -> bytes:
-    """Of the copy that this record would make where it is rerouted."""
+    """Digest of the copy that rerouting this record would produce."""
     return _digest(session.encode(), record.value, [tuple(item) for item in record.headers])
 
 
 def copy_digest(copy: Record) -> bytes:
-    """Of the record that this copy says it was; ours is its last header."""
+    """Digest of the original that this copy describes; the last header is the pipeline's."""
     return _digest(copy.key, copy.value, [tuple(item) for item in copy.headers[:-1]])
 
 
@@ -99,7 +99,7 @@ def expected_episode(record: Record, found: Accepted) -> bytes:
 
 
 def episode_digest(episode: Record) -> tuple[bytes, bool] | None:
-    """Of the event that this episode says it was, and whether it is late; None where it is no episode."""
+    """Digest of the event inside this episode, and whether it was late; None if the record is no episode."""
     try:
         record = orjson.loads(episode.value or b"")
         own = record["metadata"][RESERVED]

@@ -1,7 +1,7 @@
-"""One record of the events topic: its outcome, what decided it, and what came of it.
+"""Record explanation: one events record, its outcome, the cause and its outputs (`hmx verify --offset`).
 
-Enters: the record, its partition's report, what the stage's state says, and what a `Witness` saw of the outputs.
-Leaves: an `Explanation`. Pure; never raises for what it finds. The outcome itself is the audit's: see `conservation`.
+Enters: the record, its partition's report, the stage's state, and the `Witness` that saw the outputs. Leaves: an
+`Explanation`. Pure; never raises. The outcome itself comes from audit.conservation.
 """
 
 from collections.abc import Iterable, Iterator
@@ -29,7 +29,7 @@ PENDING: Final = "pending"
 MISSING: Final = "missing"
 UNVERIFIED: Final = "unverified"
 ABSENT: Final = "absent"
-"""Besides the outcomes: not read yet; without an outcome; not to be told any more; no such record."""
+"""Outcomes of an explanation besides `Outcome`: not read yet; no outcome; deleted by retention; no such record."""
 Seen = TypeVar("Seen", bound=Record)
 _SHOWN: Final = ("tenant_id", "session_id", "event_id", "event_type", "sequence", "timestamp")
 
@@ -49,11 +49,11 @@ class Explanation:
     offset: int
     outcome: str
     said: str
-    """In one sentence."""
+    """The outcome in one sentence."""
     event: dict[str, Any] | None = None
-    """Its ids, type, sequence and timestamp, where it is a valid event."""
+    """Ids, type, sequence and timestamp of a valid event."""
     because: dict[str, Any] = field(default_factory=dict)
-    """What decided the outcome."""
+    """The facts that decided the outcome."""
     outputs: list[Led] = field(default_factory=list)
     violations: list[Violation] = field(default_factory=list)
 
@@ -75,7 +75,7 @@ class Explanation:
 
 
 class Witness:
-    """Sees outputs pass; keeps what the record led to, and what of its session was out before it."""
+    """Watches outputs: keeps those of the record, and the last event of its session released before it."""
 
     def __init__(self, place: Place, record: Record | None) -> None:
         self._place = place
@@ -89,7 +89,7 @@ class Witness:
         self.release: dict[str, Any] = {}
         self.letter: dict[str, str] = {}
         self.before: dict[str, Any] | None = None
-        """The last in order that was out before it and sorts after it."""
+        """The last event released before this one that sorts after it."""
 
     def see(self, topic: str, rows: Iterable[Seen]) -> Iterator[Seen]:
         for row in rows:
@@ -100,7 +100,7 @@ class Witness:
             yield row
 
     def astray(self, partitions: int) -> bool:
-        """Is it an event whose session belongs to another partition?"""
+        """Returns whether the event is in another partition than its session's."""
         return self._session is not None and partition_of(self._session.decode(), partitions) != self._place[0]
 
     def _keep(self, topic: str, row: Record) -> None:
@@ -136,13 +136,13 @@ def explain(place: Place, standing: Standing, report: PartitionReport, witness: 
 def _decided(
     offset: int, standing: Standing, report: PartitionReport, witness: Witness
 ) -> tuple[str, str, dict[str, Any]]:
-    """Outcome, sentence, and what decided it."""
+    """Returns outcome, sentence and causes."""
     if any(from_ <= offset < to for from_, to in standing.lost):
         return Outcome.LOST_TO_RETENTION, Outcome.LOST_TO_RETENTION.meaning, {}
     if witness.record is None:
         return _gone(offset, report, witness)
     if offset >= standing.position:
-        return PENDING, f"not read yet: the sessions stage stands at {standing.position}", {}
+        return PENDING, f"not read yet: the sessions stage will read offset {standing.position} next", {}
     if not report.found:
         return _without(offset, report)
     found = report.found[0]
@@ -158,34 +158,34 @@ def _decided(
             return Outcome.REJECTED, *_rejected(witness.letter)
         case Outcome.REROUTED:
             assert found.by is not None, "its copy"
-            said = f"its session belongs to partition {found.by[0]}: what became of it is said of its copy there"
+            said = f"rerouted: its session belongs to partition {found.by[0]}. To see its outcome, explain the copy"
             return Outcome.REROUTED, f"{said}, {_named(found.by)}", {"copy": _at(found.by)}
         case Outcome.CONTROL:
             return Outcome.CONTROL, *_control(witness)
         case _:
             until, now = format_ms(standing.waiting[offset]), format_ms(standing.clock)
-            said = f"waits for what should come before it, at most until the log's time is {until}; it is {now}"
+            said = f"waits for an earlier event, at most until log time {until}; log time is {now}"
             return Outcome.WAITING, said, {"until": until, "log_time": now}
 
 
 def _gone(offset: int, report: PartitionReport, witness: Witness) -> tuple[str, str, dict[str, Any]]:
     if offset >= report.low:
-        return ABSENT, "there is no such record", {}
+        return ABSENT, "the record does not exist", {}
     if witness.release:
         late = witness.release.get("late", False)
         outcome = Outcome.RELEASED_LATE if late else Outcome.RELEASED
-        return outcome, "released; retention has taken the record since", witness.release
+        return outcome, "released; retention has deleted the record since", witness.release
     if witness.letter:
         said, because = _rejected(witness.letter)
-        return Outcome.REJECTED, f"{said}; retention has taken the record since", because
-    return UNVERIFIED, f"retention has taken it: the partition begins at {report.low}", {}
+        return Outcome.REJECTED, f"{said}; retention has deleted the record since", because
+    return UNVERIFIED, f"retention has deleted it: the partition begins at offset {report.low}", {}
 
 
 def _without(offset: int, report: PartitionReport) -> tuple[str, str, dict[str, Any]]:
     for violation in report.violations:
         if violation.topic == EVENTS and violation[2:4] == (report.partition, offset):
             return MISSING, violation.detail, {}
-    return UNVERIFIED, "no output; retention may have taken it, or what it is a duplicate of", {}
+    return UNVERIFIED, "no output found; retention may have deleted the output, or the original of a duplicate", {}
 
 
 def _index(witness: Witness) -> str:
@@ -194,9 +194,9 @@ def _index(witness: Witness) -> str:
 
 def _late(witness: Witness) -> str:
     if witness.before is None:
-        return "released late: what should have followed it was out before"
+        return "released late: a later event of its session was released before it"
     sequence, place = witness.before["sequence"], (witness.before["partition"], witness.before["offset"])
-    return f"released late: {_named(place)}, sequence {sequence:,}, should have followed it and was out before"
+    return f"released late: {_named(place)} with the later sequence {sequence:,} was released before it"
 
 
 def _rejected(letter: dict[str, str]) -> tuple[str, dict[str, Any]]:
@@ -208,11 +208,11 @@ def _control(witness: Witness) -> tuple[str, dict[str, Any]]:
     assert witness.accepted is not None, "control records are valid events"
     event = witness.accepted.fields
     because = {"type": event["event_type"], **event["content"]}
-    return f"a record of the pipeline's own: {', '.join(str(value) for value in because.values())}", because
+    return f"a control record of the pipeline: {', '.join(str(value) for value in because.values())}", because
 
 
 def _own(row: Record) -> dict[str, Any]:
-    """What the pipeline has written into an episode; empty where it is none."""
+    """Returns the metadata that the pipeline wrote into an episode; empty if there is none."""
     try:
         own = orjson.loads(row.value or b"")["metadata"][RESERVED]
         return own if isinstance(own, dict) else {}

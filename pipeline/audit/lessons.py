@@ -1,7 +1,7 @@
-"""What memory knows about something, by the kinds of things that it learns; and how it would learn what it lacks.
+"""Coverage: which kinds of knowledge memory holds about some words, and how to teach it what is missing.
 
-Enters: words, a pack that answers them with reasons, and what the patterns lack that the words fit. Leaves: a `Lesson`
-of each kind, in plain sentences. Pure; nothing fails.
+Enters: words, a pack that answers them with reasons, and the incomplete patterns that match. Leaves: one `Lesson` per
+kind, in plain sentences. Pure; never raises.
 """
 
 from collections.abc import Sequence
@@ -17,7 +17,7 @@ class _Kind(NamedTuple):
     name: str
     section: Section
     pattern: str
-    """Type of the patterns that it is compiled from; empty for what is read sentence by sentence."""
+    """Pattern type that it is compiled from; empty for knowledge read from single sentences."""
     learnt: str
 
 
@@ -26,15 +26,15 @@ _KINDS: Final = (
         "procedure",
         Section.PROCEDURES,
         task_schema.NAME,
-        "Do the task to a good end in five runs of two sessions at least, and state its goal at the beginning: what "
-        "these runs have in common is the procedure.",
+        "Complete the task successfully in five runs over at least two sessions, and state its goal at the start. The "
+        "procedure is what these runs have in common.",
     ),
     _Kind(
         "fix",
         Section.PROCEDURES,
         failure_playbook.NAME,
-        "Report the error as an event, do what helps, and run the same action again: what made it work in two "
-        "sessions is the fix.",
+        "Report the error as an event, apply the fix, and run the same action again. What made the action work in two "
+        "sessions is learnt as the fix.",
     ),
     _Kind(
         "rule",
@@ -73,7 +73,7 @@ def _lesson(kind: _Kind, words: str, pack: ContextPack, absences: Sequence[Absen
 
 
 def _known(kind: _Kind, words: str, pack: ContextPack) -> str:
-    """The first line of the best entry of its kind that has at least half of the words."""
+    """Returns the first line of the best entry of this kind that contains at least half of the words."""
     wanted = set(terms(words))
     for entry in pack.entries:
         is_fix = "Recover: " in entry.content

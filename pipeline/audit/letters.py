@@ -1,9 +1,9 @@
-"""Sending dead letters of the events topic back to it.
+"""Dead letter replay: sends dead letters back to the events topic, in transactions.
 
-Enters: settings, what is asked for. Leaves: every letter's fate (`returning`), and, where it is to happen, records at
-the log's end, in transactions. Which letters were sent back before, the events topic itself says: it is read from the
-first of the letters on. Only one sends at a time: who begins takes over from whoever is under way, before it looks what
-was sent. Fails as reading Kafka does; with what Kafka does not take it ends, and counts that.
+Enters: settings and a filter. Leaves: the decision for every letter (see audit.returning), and, if applied, records
+at the end of the events topic. Letters already sent back are found by reading the events topic from the first letter's
+time. One replay runs at a time: a new one fences the older. Raises what reading Kafka raises. The first refused
+transaction ends the replay; the refused records are counted.
 """
 
 from collections import Counter
@@ -36,27 +36,27 @@ from pipeline.stages.fold import Output
 from pipeline.topology import EVENTS, EVENTS_DLQ, LETTERS_ID
 
 SAMPLE: Final = 5
-"""Letters of each fate that are shown."""
+"""Example letters kept per decision."""
 AT_ONCE: Final = 1_000
 BYTES_AT_ONCE: Final = 8 * MB
-"""Letters in one transaction, which holds up whoever reads the events topic."""
+"""Limits of one transaction; read_committed consumers of the events topic wait for it."""
 TRANSACTION_MS: Final = 30_000
-"""So long at most, where the process dies in the middle of one."""
-TAKEN_OVER: Final = "somebody else has begun to send letters back meanwhile"
+"""Open transactions of a dead process are aborted after this time."""
+TAKEN_OVER: Final = "another dead letter replay has started and taken over"
 Progress = Callable[[str], None]
 Ends = Mapping[int, Watermarks]
 
 
 @dataclass
 class Returns:
-    """What was found, and what was done."""
+    """Summary of a replay."""
 
     applied: bool
     fates: dict[str, Counter[Fate]] = field(default_factory=dict)
-    """By reason."""
+    """Reason → decision → number of letters."""
     sample: dict[Fate, list[dict[str, Any]]] = field(default_factory=dict)
     failed: Counter[str] = field(default_factory=Counter)
-    """Records that Kafka has not acknowledged, by its reason."""
+    """Records that Kafka did not acknowledge, by error."""
 
     def note(self, judged: Judged) -> None:
         letter, fate, detail = judged
@@ -95,7 +95,7 @@ class Returns:
 
 
 def send_back(settings: Settings, asked: Asked, *, apply: bool, on_progress: Progress = lambda _: None) -> Returns:
-    """Judges every letter that was asked for, and sends back what goes where `apply` says so."""
+    """Decides for every selected letter, and with `apply` sends back those that qualify."""
     partitions = existing_topics(settings, EVENTS, EVENTS_DLQ)
     found = Returns(apply)
     sender = _Sender(settings, found.failed) if apply else None
@@ -129,7 +129,7 @@ def _letters(cluster: Cluster, name: str, ends: Ends, asked: Asked) -> Generator
 
 
 def _first(cluster: Cluster, name: str, ends: Ends, asked: Asked) -> int | None:
-    """When the first of them was written: none was sent back before that."""
+    """Returns the append time of the first selected letter; nothing was sent back before it."""
     times = []
     for partition, marks in ends.items():
         with closing(_letters(cluster, name, {partition: marks}, asked)) as letters:
@@ -138,7 +138,7 @@ def _first(cluster: Cluster, name: str, ends: Ends, asked: Asked) -> int | None:
 
 
 def _before(cluster: Cluster, prefix: str, partitions: int, since_ms: int) -> set[Place]:
-    """The letters that stand in the events topic already."""
+    """Returns the letters that were already sent back to the events topic."""
     name, sources = prefix + EVENTS, Sources(cluster, prefix)
     consumer = Consumer(consumer_config(cluster.kafka))
     with closing(consumer):
@@ -149,17 +149,17 @@ def _before(cluster: Cluster, prefix: str, partitions: int, since_ms: int) -> se
         if start.error is not None:
             raise KafkaException(start.error)
         low, high = cluster.watermarks(name, start.partition)
-        if start.offset >= 0:  # nothing has been appended since, otherwise
+        if start.offset >= 0:  # -1: nothing has been appended since
             marks = Watermarks(max(low, start.offset), high)
             found |= sent_before(sources.rows(EVENTS, EVENTS_DLQ, start.partition, marks))
     return found
 
 
 class _Sender:
-    """Some letters at a time are sent, all of these or none. Blocks."""
+    """Sends batches of letters, each in one transaction. Blocks."""
 
     def __init__(self, settings: Settings, failed: Counter[str]) -> None:
-        """From now on nobody who began before can send anything."""
+        """Fences any replay that started earlier."""
         self._prefix = settings.topic_prefix
         self._failed = failed
         self._held: list[Output] = []
@@ -169,7 +169,7 @@ class _Sender:
         self._producer.init_transactions(FENCE_S)
 
     def send(self, record: Output) -> bool:
-        """False where Kafka does not take what is sent: then no more of it is."""
+        """Queues a record. Returns False if Kafka refused a batch; stop then."""
         self._held.append(record)
         self._bytes += len(record.value or b"")
         return (len(self._held) < AT_ONCE and self._bytes < BYTES_AT_ONCE) or self.flush()

@@ -1,7 +1,7 @@
-"""The versions of an artifact, from the first to the newest, by the links that HMX-A §7 gives them.
+"""Version history of an artifact, oldest first, by its supersedes links (HMX-A §7).
 
-Enters: one of them, and a way to look others up. Leaves: those that can still be looked up, in their order. Nothing
-fails: where a version was erased the chain ends.
+Enters: one version and a lookup by id. Leaves: the versions that can still be found. Never raises: the chain ends at an
+erased version.
 """
 
 from collections.abc import Callable
@@ -9,7 +9,7 @@ from typing import Any
 
 Json = dict[str, Any]
 Lookup = Callable[[str], Json | None]
-"""An artifact of the same tenant by its id, in whatever status."""
+"""Returns an artifact of the same tenant by id, in any status; None if it does not exist."""
 
 
 def chain(artifact: Json, look_up: Lookup) -> list[Json]:
@@ -18,7 +18,7 @@ def chain(artifact: Json, look_up: Lookup) -> list[Json]:
 
 
 def _linked(artifact: Json, link: str, look_up: Lookup) -> list[Json]:
-    """Each version once, whatever the links say."""
+    """Follows a link; a cycle ends the chain."""
     found: dict[str, Json] = {}
     seen = {artifact["artifact_id"]}
     at = artifact.get(link)

@@ -1,7 +1,7 @@
-"""Partitions audited by several processes: nothing is joined across partitions but what stood in the wrong one.
+"""Parallel audit: partitions are checked for conservation in several processes.
 
-Enters: settings, what the state says of each partition, how large each is. Leaves: their reports. Fails: what the audit
-of a partition does; RuntimeError where a process is killed.
+Enters: settings, the state and size of each partition. Leaves: one report per partition. Raises what the audit of a
+partition raises, and RuntimeError if a process is killed. Only misrouted records need a join across partitions.
 """
 
 import os
@@ -24,7 +24,7 @@ LOOK_S: Final = 0.2
 def audited(
     settings: Settings, stood: Sequence[Stood], sizes: Sequence[int], processes: int, on_done: Callable[[int], None]
 ) -> list[PartitionReport]:
-    """`on_done` is told every now and then how many offsets are through."""
+    """Audits all partitions. `on_done` receives the number of offsets read so far."""
     done = [0] * processes
     started: list[subprocess.Popen[bytes]] = []
     with ThreadPoolExecutor(processes) as threads:
@@ -37,7 +37,7 @@ def audited(
             while left:
                 _, left = wait(left, LOOK_S)
                 on_done(sum(done))
-        except BaseException:  # who asked does not wait any longer
+        except BaseException:  # the caller stops waiting, by Ctrl-C or another error
             for process in started:
                 process.terminate()
             raise
@@ -46,7 +46,7 @@ def audited(
 
 
 def shares(sizes: Sequence[int], processes: int) -> list[list[int]]:
-    """The largest partition first, each to the process that has the least to read."""
+    """Assigns each partition, the largest first, to the process with the fewest offsets."""
     shares: list[list[int]] = [[] for _ in range(processes)]
     for n in sorted(range(len(sizes)), key=lambda n: -sizes[n]):
         min(shares, key=lambda share: sum(sizes[other] for other in share)).append(n)
@@ -60,20 +60,20 @@ def _ask(
     done: list[int],
     place: int,
 ) -> dict[int, PartitionReport]:
-    # A client does not outlive a fork, and this process has more imported than an audit needs.
+    # A Kafka client does not survive a fork, and this process has imported more than an audit needs.
     command = [sys.executable, "-m", "pipeline.audit.processes"]
-    small = {**os.environ, "MALLOC_ARENA_MAX": "2"}  # or glibc keeps as much again for a client's threads
+    small = {**os.environ, "MALLOC_ARENA_MAX": "2"}  # else glibc doubles the memory for client threads
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=small) as process:
         started.append(process)
         assert process.stdin is not None
         assert process.stdout is not None
-        with suppress(BrokenPipeError), process.stdin:  # it may have ended already: its answer, nothing, says so
+        with suppress(BrokenPipeError), process.stdin:  # if the process has already ended, its missing answer says so
             pickle.dump((settings, stood), process.stdin)
         while True:
             try:
                 said: Any = pickle.load(process.stdout)  # noqa: S301  our own process
             except (EOFError, pickle.UnpicklingError):
-                raise RuntimeError(f"a process of the audit has ended: code {process.wait()}") from None
+                raise RuntimeError(f"an audit process ended with code {process.wait()}; run it again") from None
             if isinstance(said, Exception):
                 raise said
             if not isinstance(said, int):
@@ -82,7 +82,7 @@ def _ask(
 
 
 def _answer(source: IO[bytes], answers: IO[bytes]) -> None:
-    """Audits what is asked for, and says how far it is."""
+    """Audits the requested partitions and reports progress."""
 
     def say(said: Any) -> None:
         pickle.dump(said, answers)
@@ -99,12 +99,12 @@ def _answer(source: IO[bytes], answers: IO[bytes]) -> None:
             for n, each in stood.items():
                 reports[n] = log.conserved(n, each, on_done=partial(say_done, before))
                 before += log.size(n)
-    except Exception as error:  # noqa: BLE001  it is raised where the audit was asked for
+    except Exception as error:  # noqa: BLE001  raised again in the parent process
         say(error)
     else:
         say(reports)
 
 
 if __name__ == "__main__":
-    with suppress(KeyboardInterrupt, BrokenPipeError):  # nobody waits for it
+    with suppress(KeyboardInterrupt, BrokenPipeError):  # the parent process is gone
         _answer(sys.stdin.buffer, sys.stdout.buffer)

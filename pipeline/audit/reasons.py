@@ -1,8 +1,7 @@
-"""Why an artifact is what it is, and why a pattern has none yet.
+"""Artifact reasons: why an artifact has its status, and why a pattern has no artifact yet (`hmx explain`).
 
-Enters: an artifact with its versions and its contributions; or records of the patterns stage's state topic and a few
-words. Leaves: `Reasons` of the one; an `Absence` of each pattern that the words fit. Pure; nothing fails for what it
-finds.
+Enters: an artifact with its versions and contributions; or pattern state records and some words. Leaves: `Reasons` of
+the artifact; an `Absence` for each pattern that matches the words. Pure; never raises.
 """
 
 from collections import Counter, defaultdict
@@ -23,13 +22,11 @@ from pipeline.stages.pattern_state import PatternState, decode_state, pattern_of
 from pipeline.stages.tables import StateRecord, latest
 
 FITTING: Final = 5
-"""Patterns that are explained, those first that the words fit best."""
-_READ: Final = 8  # contributions whose words stand for their pattern's
+"""Patterns that are explained, best match first."""
+_READ: Final = 8  # contributions per pattern that are searched for the words
 
 
 class Evidence(NamedTuple):
-    """One contribution."""
-
     contribution_id: str
     session_id: str
     agent_id: str
@@ -45,7 +42,7 @@ class Evidence(NamedTuple):
 
 
 class Turn(NamedTuple):
-    """How a version came to its status."""
+    """A version's status and its cause."""
 
     version: int
     artifact_id: str
@@ -58,14 +55,14 @@ class Turn(NamedTuple):
 class Reasons:
     artifact: Json
     evidence: Sequence[Evidence]
-    """The newest first."""
+    """Contributions, newest first."""
     unresolved: int
-    """Contributions that it names and that memory does not hold any more."""
+    """Number of its contributions that memory no longer holds."""
     needs: Sequence[Need]
-    """As the evidence stands now."""
+    """Requirements, as the evidence stands now."""
     versions: Sequence[Turn]
     decayed: bool
-    """Packs leave it out for its age."""
+    """Packs leave it out because of its age."""
 
     def as_json(self) -> Json:
         return {
@@ -82,7 +79,8 @@ class Reasons:
 
 
 def explain(artifact: Json, versions: Sequence[Json], known: Sequence[Json | None], newest_ms: int) -> Reasons:
-    """`known`: what memory holds for each of its contributions; `newest_ms`: the tenant's newest event."""
+    """Explains an artifact. `known` holds each contribution or None; `newest_ms` is the time of the tenant's newest
+    event."""
     contributions = in_order([Contribution.model_validate(each) for each in known if each is not None])
     stand = [c for c in contributions if not c.withdrawn]
     kind = ARTIFACT_TYPES.get(artifact["artifact_type"])
@@ -104,7 +102,7 @@ def _turn(version: Json) -> Turn:
 
 @dataclass(frozen=True, slots=True)
 class Absence:
-    """A pattern that the words fit, and what it lacks."""
+    """A pattern that matches the words, and what it lacks to become an artifact."""
 
     pattern: Pattern
     title: str
@@ -113,9 +111,9 @@ class Absence:
     outcomes: Counter[str]
     needs: Sequence[Need]
     said: str
-    """In one sentence."""
+    """The reason in one sentence."""
     artifact_id: str
-    """Of its newest artifact, in whatever status; empty where there is none."""
+    """Id of its newest artifact in any status; empty if there is none."""
 
     def as_json(self) -> Json:
         return {
@@ -132,7 +130,7 @@ class Absence:
 
 
 def missing(words: str, records: Iterable[StateRecord], tenant: str) -> list[Absence]:
-    """Of the patterns that hold at least half of the words; those with most of them, and then most evidence, first."""
+    """Returns the patterns that contain at least half of the words, by words matched and then by evidence."""
     wanted = set(terms(words))
     states: dict[str, PatternState] = {}
     maps: dict[str, list[Contribution]] = defaultdict(list)
@@ -154,7 +152,7 @@ def missing(words: str, records: Iterable[StateRecord], tenant: str) -> list[Abs
 
 
 def _evidence(maps: Mapping[str, Sequence[Contribution]]) -> dict[str, Sequence[Contribution]]:
-    """What the artifacts of each pattern are compiled from: its own contributions, or those that make it."""
+    """Returns what each pattern's artifact is compiled from: its own contributions, or those grouped into it."""
     found: dict[str, Sequence[Contribution]] = {}
     making: dict[tuple[str, str], list[Contribution]] = defaultdict(list)
     for key, told in maps.items():
@@ -200,7 +198,7 @@ def _absence(key: str, contributions: Sequence[Contribution], state: PatternStat
 
 
 def _name(pattern: Pattern, contributions: Sequence[Contribution]) -> str:
-    """What a segment says it is about, or else the key."""
+    """Returns the subject that a segment names, or else the key."""
     body = contributions[-1].body
     told = next((body[name] for name in ("goal", "question", "surface") if body.get(name)), pattern.key)
     return " ".join(str(told).split())
@@ -210,7 +208,7 @@ def _said(needs: Sequence[Need], contradicted: str, newest: Artifact | None, sta
     if state.archived is not None:
         return f"it is {state.archived}"
     if newest is not None and newest.status is Status.ACTIVE:
-        return f"it is not missing: {newest.artifact_id} is active"
+        return f"not missing: {newest.artifact_id} is active"
     if contradicted:
         return f"contradicted: {contradicted}"
     lacking = [need for need in needs if not need.met]

@@ -1,8 +1,8 @@
-"""A replay of the whole log beside the pipeline, and what it makes otherwise.
+"""Replay of the whole log into shadow topics, compared with what the pipeline published (`hmx replay`).
 
-Enters: settings. Leaves: a `Replayed`. Fails: TopicsError, KafkaException; TimeoutError where a topic can't be read to
-its end. Nothing is appended to the log: ticks and barriers stand in it, and what would be rerouted has been. The
-pipeline may be at work meanwhile: what is compared is what it had processed when the replay began.
+Enters: settings. Leaves: a `Replayed`. Raises TopicsError, KafkaException, and TimeoutError if a topic cannot be read
+to its end. Nothing is appended to the log. The pipeline may run meanwhile: the comparison covers what it had processed
+when the replay began.
 
     events, as they are ──► sessions ──► shadow episodes, evidence, dead letters      law 4: the same bytes
     evidence, as it is ──► patterns ──► shadow artifacts, knowledge (`again.`)        law 4: the same bytes
@@ -25,7 +25,7 @@ from pipeline.topology import EVENTS, PATTERN_STATE, SESSION_STATE, SHADOWS
 def replay(
     settings: Settings, *, compare: bool = True, keep: bool = False, on_progress: Progress = lambda *_: None
 ) -> Replayed:
-    """Shadow topics are deleted at the end, whatever happens, unless they are to be kept."""
+    """Replays and compares. Shadow topics are deleted at the end, also after an error, unless `keep` is set."""
     partitions = existing_topics(settings, EVENTS, *OF_SESSIONS, *OF_PATTERNS, SESSION_STATE, PATTERN_STATE)
     prefix = f"{settings.topic_prefix}{SHADOWS}{uuid.uuid4().hex[:8]}."
     of_both = {topic: partitions[topic] for topic in (*OF_SESSIONS, *OF_PATTERNS)}

@@ -1,10 +1,8 @@
-"""Law 5: what a memory says now, against what a replay of the same log makes it say, artifact by artifact.
+"""Replay comparison of artifacts: the current artifact of every pattern, pipeline against replay (law 5).
 
-Enters: the records of one artifacts partition, of both sides. Leaves: of every pattern its current artifact (draft or
-active), and an `ArtifactChange` where the two differ. Pure; what is no artifact says nothing here: it is for law 4 to
-name it.
-
-Ids, versions, chain links and times are not compared: they tell how a memory got there.
+Enters: the records of one artifacts partition, of both sides. Leaves: an `ArtifactChange` for each pattern that
+differs. Pure. Records that are no artifacts are skipped; law 4 reports them. Ids, versions, links and times are not
+compared, since they depend on the order of arrival.
 """
 
 from collections.abc import Iterable, Mapping
@@ -25,7 +23,7 @@ COMPARED: Final = (
 )  # fmt: skip
 SOURCES: Final = ("source_events", "source_memory_ids")
 PATHS: Final = 8
-"""Changed places of an artifact that are shown."""
+"""Changed paths shown per artifact."""
 
 
 class Change(StrEnum):
@@ -42,7 +40,7 @@ class PatternName(NamedTuple):
 class Current(NamedTuple):
     offset: int
     digest: bytes
-    """Of what law 5 speaks of."""
+    """Digest of the fields in `COMPARED` and `SOURCES`."""
 
 
 class ArtifactChange(NamedTuple):
@@ -50,9 +48,9 @@ class ArtifactChange(NamedTuple):
     tenant_id: str
     pattern: str
     before: Mapping[str, Any] | None
-    """The artifact as the topic has it."""
+    """The artifact in the topic."""
     after: Mapping[str, Any] | None
-    """The artifact as the replay made it."""
+    """The artifact of the replay."""
 
     @property
     def newest(self) -> Mapping[str, Any]:
@@ -62,7 +60,7 @@ class ArtifactChange(NamedTuple):
 
     @property
     def paths(self) -> list[tuple[str, str, str]]:
-        """Where they differ: path, before, after."""
+        """Paths that differ, with the values before and after."""
         if self.before is None or self.after is None:
             return []
         names = [*(name for name in COMPARED if name != "content_hash"), "content", *SOURCES]
@@ -88,7 +86,7 @@ def pattern_of(artifact: Mapping[str, Any]) -> PatternName:
 
 
 def current_artifacts(records: Iterable[Record]) -> dict[PatternName, Current]:
-    """Of every pattern the artifact that is draft or active, once all of these records are read."""
+    """Returns each pattern's draft or active artifact, after all records."""
     found: dict[bytes, tuple[PatternName, Current]] = {}
     for record in records:
         key = record.key or b""
@@ -110,7 +108,7 @@ def _digest(artifact: Mapping[str, Any]) -> bytes:
 def differing(
     before: Mapping[PatternName, Current], after: Mapping[PatternName, Current]
 ) -> dict[PatternName, tuple[int | None, int | None]]:
-    """Pattern → offsets of its artifact on both sides, where they say different things. In the patterns' order."""
+    """Maps each pattern that differs to its artifact's offsets on both sides, sorted by pattern."""
     differ = {}
     for name in sorted(before.keys() | after.keys()):
         old, new = before.get(name), after.get(name)
@@ -126,7 +124,7 @@ def change_of(name: PatternName, before: bytes | None, after: bytes | None) -> A
 
 
 def rests_on_more(change: ArtifactChange) -> bool:
-    """Does the memory know contributions that the replay has not made?"""
+    """Returns whether the pipeline's artifact has contributions that the replay did not make."""
     if change.before is None:
         return False
     made = set(change.after["source_memory_ids"]) if change.after is not None else set()

@@ -1,7 +1,7 @@
-"""What a replay made against what the pipeline made: streams byte by byte, then the memory.
+"""Replay comparison: shadow topics against the pipeline's topics, first byte by byte, then as memory.
 
-Enters: the shadow topics, written; the cut. Leaves: the report's streams, artifacts and notes. Fails as reading Kafka
-does. Where the log's beginning is gone, sessions that began in it are set aside, and so is what rests on them.
+Enters: the written shadow topics and the cut. Leaves: the report's streams, artifacts and notes. Raises what reading
+Kafka raises. If retention deleted the log's beginning, sessions that began there and what rests on them are set aside.
 """
 
 from collections import Counter
@@ -34,27 +34,27 @@ from pipeline.topology import ARTIFACTS, EPISODES, EVENTS, EVENTS_DLQ, EVIDENCE,
 CHANGES_KEPT: Final = 1_000
 GONE: Final = "its source's beginning is gone"
 AS_MANY_AS_SOURCES: Final[dict[str, Any]] = {"queued.max.messages.kbytes": 4 * KB}
-"""Such readers there are as many as source partitions, all at once."""
+"""Read-ahead limit: one reader is open per source partition, all at once."""
 Whole = Callable[[Row], bool]
-"""Can this record be compared: is all that decided it left in the log?"""
+"""Returns whether a record can be compared: everything that decided it is still in the log."""
 
 
 @dataclass
 class Replayed:
     shadow: str
-    """What goes before the names of the shadow topics."""
+    """Prefix of the shadow topics."""
     events: int = 0
     evidence: int = 0
     streams: list[StreamReport] = field(default_factory=list)
     patterns: int = 0
-    """Patterns whose artifact is the same."""
+    """Number of patterns with the same artifact on both sides."""
     changes: Counter[str] = field(default_factory=Counter)
     artifacts: list[ArtifactChange] = field(default_factory=list)
-    """The first of them."""
+    """The first `CHANGES_KEPT` changes."""
     moving: int = 0
-    """Patterns that the pipeline was still working on, and that differ."""
+    """Number of patterns that differ because the pipeline was still working on them."""
     set_aside: int = 0
-    """Patterns that rest on more than what is left of the log, and differ."""
+    """Number of patterns that differ because they rest on deleted parts of the log."""
     notes: list[str] = field(default_factory=list)
     """What could not be compared, and why."""
 
@@ -68,7 +68,7 @@ class Replayed:
 
     @property
     def compared(self) -> bool:
-        """Was there anything to compare?"""
+        """Returns whether there was anything to compare."""
         return any(stream.same for stream in self.streams) or not self.identical
 
     def as_json(self) -> dict[str, Any]:
@@ -177,13 +177,13 @@ class Comparison:
         return None
 
     def _whole(self, partition: int, low: int) -> Whole | None:
-        """None where the partition is there from its beginning: then everything can be compared."""
+        """Returns a filter of comparable records; None if the partition is complete."""
         if low == 0:
             return None
         began_before = self._began_before(partition, low)
         self._report.notes.append(
-            f"{EVENTS} partition {partition} begins at offset {low}: {len(began_before)} sessions that began before are"
-            " set aside"
+            f"{EVENTS} partition {partition} begins at offset {low}: {len(began_before)} sessions that began earlier"
+            " are not compared"
         )
 
         def whole(row: Row) -> bool:
@@ -195,7 +195,8 @@ class Comparison:
         return whole
 
     def _began_before(self, partition: int, low: int) -> set[bytes]:
-        """Keys of the sessions whose first episode that is left is not their first, or comes from before."""
+        """Returns the keys of sessions whose first retained episode is not their first, or has an origin below
+        `low`."""
         seen: set[bytes] = set()
         found: set[bytes] = set()
         rows, _ = self._live(EPISODES, partition)
@@ -221,7 +222,7 @@ class Comparison:
             self._change(partition, {name: differ[name] for name in names[start : start + CHANGES_KEPT]})
 
     def _change(self, partition: int, differ: dict[PatternName, tuple[int | None, int | None]]) -> None:
-        """Reads the artifacts that differ once more, to show how."""
+        """Reads the artifacts that differ again, to list the changed paths."""
         live, _ = self._live(ARTIFACTS, partition)
         before = _values(live, {old for old, _ in differ.values()})
         after = _values(self._made(self._shadow, ARTIFACTS, partition), {new for _, new in differ.values()})
@@ -237,7 +238,7 @@ class Comparison:
 
 
 def _index(episode: Row) -> int | None:
-    """Its place in its session; None where it is no episode."""
+    """Returns the episode's index in its session; None if the record is no episode."""
     try:
         return int(orjson.loads(episode.value or b"")["metadata"][RESERVED]["release"]["index"])
     except (ValueError, LookupError, TypeError):

@@ -1,7 +1,7 @@
-"""The log folded once more, into shadow topics: by the worker's folds, without its transactions, and without appending.
+"""Replay fold: folds the log again with the worker's folds into shadow topics, without transactions.
 
-Enters: a cut. Leaves: shadow topics, written to their ends. Fails as reading and writing Kafka does; an exception of a
-fold's timer is raised as it is in the worker.
+Enters: a cut. Leaves: complete shadow topics. Raises what reading and writing Kafka raises, and what a fold's timer
+raises, as in the worker.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -35,12 +35,10 @@ from pipeline.topology import (
 LOOK_EVERY: Final = 500
 
 Progress = Callable[[str, int, int], None]
-"""What is being done, how far it is, and how much there is, in offsets."""
+"""Called with the current step, offsets done and offsets in total."""
 
 
 class Rebuild:
-    """Folds the log once more, into shadow topics."""
-
     def __init__(
         self, cluster: Cluster, folds: Mapping[str, FoldFactory], prefix: str, cut: Cut, on_progress: Progress
     ) -> None:
@@ -64,7 +62,8 @@ class Rebuild:
         return watched(self._on_progress, what, total)
 
     def sessions(self, shadow: Shadow) -> list[list[Watermarks]]:
-        """Source partition → of each evidence partition where in the shadow topic stands what came of it."""
+        """Folds the events. Returns, per source partition, the range of its output in each shadow evidence
+        partition."""
         sources = self.cut.sources[EVENTS]
         watch = self.watched("folding events", sum(marks.high - marks.low for marks in sources))
         made, before = [], self._evidence_ends(shadow)
@@ -82,7 +81,7 @@ class Rebuild:
         return made
 
     def patterns(self, shadow: Shadow) -> None:
-        """From the rebuilt evidence, and until everything is said that there is to say."""
+        """Folds the rebuilt evidence, and flushes all pending patterns at the end."""
         ends = self._evidence_ends(shadow)
         watch = self.watched("folding rebuilt evidence", sum(ends))
         for partition, end in enumerate(ends):
@@ -92,7 +91,7 @@ class Rebuild:
         shadow.flush()
 
     def patterns_again(self, again: Shadow) -> set[PatternName]:
-        """From the evidence as it is; the patterns that had more to say than the pipeline had said."""
+        """Folds the pipeline's own evidence. Returns the patterns that the pipeline had not finished."""
         sources = self.cut.sources[EVIDENCE]
         watch = self.watched("folding evidence", sum(marks.high - marks.low for marks in sources))
         moving: set[PatternName] = set()
@@ -121,7 +120,8 @@ class Rebuild:
         return executor
 
     def _decide(self, executor: Executor, stage: Stage) -> None:
-        """What killed workers would end the replay; and what Kafka has refused the pipeline, it may take now."""
+        """Applies stored decisions: records that killed workers stay rejected, and so do outputs that Kafka once
+        refused."""
         stored = self._stored[stage.name][executor.partition]
         if stored is not None:
             executor.decided(stored)
@@ -132,7 +132,7 @@ class Rebuild:
 
 
 def watched(on_progress: Progress, what: str, total: int) -> Callable[[Iterable[Row]], Iterator[Row]]:
-    """Lets rows through and says how far this is."""
+    """Passes rows through and reports progress."""
     done = 0
 
     def through(rows: Iterable[Row]) -> Iterator[Row]:
@@ -148,14 +148,14 @@ def watched(on_progress: Progress, what: str, total: int) -> Callable[[Iterable[
 
 
 def batches(rows: Iterable[Row]) -> Iterator[list[Row]]:
-    """As many as the worker folds at once; how they are cut does not matter."""
+    """Cuts rows into batches of the worker's size; the cuts do not change the result."""
     pulled = iter(rows)
     while batch := list(islice(_small(pulled), BATCH_RECORDS)):
         yield batch
 
 
 def _small(rows: Iterator[Row]) -> Iterator[Row]:
-    """Until there are as many bytes as fit into a batch."""
+    """Yields rows up to the byte limit of a batch."""
     size = 0
     for row in rows:
         yield row
@@ -165,12 +165,12 @@ def _small(rows: Iterator[Row]) -> Iterator[Row]:
 
 
 def _pattern(evidence: Row) -> PatternName:
-    """What a contribution is about; a name that no pattern has where it is none."""
+    """Returns the pattern of a contribution; for other records a name that no pattern has."""
     tenant_id, _, rest = (evidence.key or b"").decode(errors="replace").partition("/")
     return PatternName(*split_key(f"{tenant_id}/{rest.partition('/')[0]}"))
 
 
 def _barrier(partition: int) -> Row:
-    """Makes every pattern speak that has something to say. It stands in no log."""
+    """A barrier that flushes every pending pattern. It is in no log."""
     value = EvidenceControl(kind="barrier", barrier_id="replay", partition=0, partitions=1).to_json()
     return Row(partition, 0, 0, b"barrier", value, [(KIND, b"barrier")])

@@ -1,10 +1,8 @@
-"""Law 4 for one stream: what a topic's partition holds against what a replay made of the same source.
+"""Replay comparison of one stream: a topic partition against the replay's records, byte by byte (law 4).
 
-Enters: the records of both, each side in its order. Leaves: a `StreamReport`: how many are the same byte for byte, and
-every difference named. Pure; never raises for what it finds.
-
-Records are paired by key and origin, so that one missing record is one difference and not a difference in all that
-follow. What has no counterpart yet is held, at most `APART` records of each side.
+Enters: the records of both sides, each in order. Leaves: a `StreamReport` with equal records and differences. Pure;
+never raises. Records are paired by key and origin, so one missing record is one difference. At most `APART` unpaired
+records per side are kept.
 """
 
 from collections import Counter, OrderedDict, defaultdict, deque
@@ -19,29 +17,29 @@ from pipeline.audit.digests import origin_of
 from pipeline.stages.fold import Record
 
 APART: Final = 10_000
-"""How far records of both sides may be from each other to be recognised as the same."""
+"""Largest distance between records of both sides that are still paired."""
 EXAMPLES: Final = 20
 SHOWN: Final = 60
-"""Characters of a value that a difference shows."""
+"""Characters of a value shown in a difference."""
 
 
 class Difference(StrEnum):
     ALTERED = "altered"
-    """On both sides, but not byte for byte."""
+    """On both sides, with different bytes."""
     MISSING = "missing"
     """Made by the replay, not in the topic."""
     EXTRA = "extra"
     """In the topic, not made by the replay."""
     MOVED = "moved"
-    """On both sides, but after something that it preceded."""
+    """On both sides, in another order."""
 
 
 class Example(NamedTuple):
     difference: Difference
     offset: int | None
-    """Of the record in the topic."""
+    """Offset in the topic."""
     origin: tuple[int, int] | None
-    """Where it says it comes from."""
+    """Origin partition and offset."""
     key: str
     detail: str
 
@@ -52,11 +50,11 @@ class StreamReport:
     partition: int
     same: int = 0
     later: int = 0
-    """In the topic, from what was processed after the replay's end."""
+    """Records in the topic that come from input after the replay's end."""
     replaced: int = 0
-    """Made by the replay; compaction has left only what came later under the same key, or nothing of what is erased."""
+    """Replayed records that compaction or an erasure has removed from the topic."""
     taken: int = 0
-    """Made by the replay; retention may have taken them from the topic's beginning."""
+    """Replayed records that retention may have deleted from the topic."""
     not_compared: str = ""
     """Why nothing was compared."""
     differences: Counter[str] = field(default_factory=Counter)
@@ -70,20 +68,20 @@ class StreamReport:
 
 
 class Live(NamedTuple):
-    """What a topic's partition holds."""
+    """The records of a topic partition."""
 
     records: Iterable[Record]
     settled: int
-    """Below this offset everything comes from what the replay has folded."""
+    """All records below this offset come from input that the replay has folded."""
     trimmed: bool = False
-    """Retention has taken records from its beginning."""
+    """Retention deleted its first records."""
     compacted: bool = False
     ordered: bool = True
-    """Its records come in the order of their origins."""
+    """Records are in the order of their origins."""
 
 
 def compare(report: StreamReport, replayed: Iterable[Record], live: Live) -> StreamReport:
-    """One record of each side at a time, so that what belongs together comes close together."""
+    """Compares both sides, reading them alternately so that pairs stay close together."""
     alignment = Alignment(report, live.settled, compacted=live.compacted)
     pulled = iter(replayed)
     head = next(pulled, None)
@@ -107,7 +105,7 @@ def compare(report: StreamReport, replayed: Iterable[Record], live: Live) -> Str
 
 
 class Alignment:
-    """Pairs the records of both sides as they come, in whatever rhythm."""
+    """Pairs records of both sides in any order of arrival."""
 
     def __init__(self, report: StreamReport, settled: int, *, compacted: bool = False) -> None:
         self._report = report
@@ -142,7 +140,7 @@ class Alignment:
                 self._extra(self._live.oldest())
 
     def end(self) -> None:
-        """Whatever has no counterpart by now has none."""
+        """Reports all records that are still unpaired."""
         while self._replayed.held:
             self._missing(self._replayed.oldest())
         while self._live.held:
@@ -159,7 +157,7 @@ class Alignment:
             self._report.same += 1
 
     def _missing(self, record: Record) -> None:
-        if self._compacted and record.value is None:  # of a tombstone nothing is left in the end
+        if self._compacted and record.value is None:  # compaction removes tombstones in the end
             self._report.replaced += 1
         else:
             self._report.differ(Difference.MISSING, record, None)
@@ -172,7 +170,7 @@ class Alignment:
 
 
 class _Side:
-    """Records without a counterpart so far, the oldest first, and where each stands on its side."""
+    """Unpaired records of one side, oldest first, with their positions."""
 
     def __init__(self) -> None:
         self._next = 0
@@ -194,7 +192,7 @@ class _Side:
         self._keys[record.key][place] = None
 
     def take(self, identity: bytes) -> tuple[int, Record] | None:
-        """The oldest of this identity: a record that goes out twice for one origin is paired in order."""
+        """Removes and returns the oldest record of this identity; several outputs of one origin pair in order."""
         if identity not in self._places:
             return None
         place = self._places[identity].popleft()
@@ -213,7 +211,7 @@ class _Side:
         return taken[1]
 
     def drop_older(self, record: Record) -> int:
-        """Drops what this record replaces under its key: how many. Compaction keeps the last one."""
+        """Drops the records that compaction would remove in favour of this one, and returns their number."""
         older = [self._held[place] for place in self._keys.get(record.key, ())]
         older = [held for held in older if _precedes(held, record)]
         for held in older:
@@ -242,7 +240,7 @@ def _told_apart(live: Record, replayed: Record) -> str:
 
 
 def changed_paths(before: bytes | None, after: bytes | None, limit: int) -> list[tuple[str, str, str]]:
-    """The first JSON paths whose values differ: path, value before, value after."""
+    """Returns the first JSON paths whose values differ, with both values."""
     try:
         found = _changes("$", orjson.loads(before or b"null"), orjson.loads(after or b"null"))
         return [change for change, _ in zip(found, range(limit), strict=False)]
@@ -273,10 +271,9 @@ Demultiplexed = Callable[[int], Iterable[Record]]
 
 
 def compare_by_origin(report: StreamReport, replayed: Demultiplexed, origins: int, live: Live) -> StreamReport:
-    """A partition that several source partitions write to, in an order between them that no law holds.
+    """Compares a partition that several source partitions write to; the order between sources is free.
 
-    `replayed` gives what came of one source partition. What names no origin, or one that there is not, is left to
-    whoever counts: a tick of the pipeline's own has none.
+    `replayed` returns the records of one source partition. Records without a valid origin, such as ticks, are skipped.
     """
     alignments: dict[int, Alignment] = {}
     pulled: dict[int, Iterator[Record]] = {}

@@ -1,7 +1,7 @@
-"""Where a replay writes, and up to where it reads: shadow topics, and a cut through the pipeline's own.
+"""Shadow topics of a replay, and the cut: the offsets up to which a running pipeline is compared.
 
-Enters: settings, partition counts. Leaves: topics of the replay's own, without retention or compaction, deleted again
-at the end; a `Cut`. Fails: TopicsError, KafkaException.
+Enters: settings, partition counts. Leaves: a `Cut`, and topics without retention or compaction that are deleted at the
+end. Raises TopicsError, KafkaException.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -39,26 +39,25 @@ OF_PATTERNS: Final = (ARTIFACTS, KNOWLEDGE, EVIDENCE_DLQ)
 
 
 class Span(NamedTuple):
-    """A partition of an output topic."""
+    """Offsets of an output partition."""
 
     low: int
     settled: int
-    """Below it everything comes from what lies below the sources' ends."""
+    """All records below come from sources below the cut."""
     high: int
-    """Below it lies everything that comes from there."""
+    """All outputs of sources below the cut are below this offset."""
 
 
 class Cut(NamedTuple):
-    """What of a pipeline that may be at work belongs together."""
+    """Matching offsets of all topics of a running pipeline."""
 
     sources: Mapping[str, list[Watermarks]]
-    """Source topic → by partition what its stage has processed of it."""
+    """Source topic → per partition, the range that its stage has processed."""
     outputs: Mapping[str, list[Span]]
 
 
 def take_cut(cluster: Cluster, settings: Settings, partitions: Mapping[str, int]) -> Cut:
-    """From the outputs upwards and down again: what was committed before a position was read lies below it, and what
-    comes from below that position is there once it has been read."""
+    """Reads ends, then positions, then ends again: `settled` is read before the positions and `high` after them."""
     admin = connect(settings.require_kafka())
     prefix = settings.topic_prefix
     settled = {topic: _stable_ends(admin, prefix, topic, partitions[topic]) for topic in OF_PATTERNS}
@@ -73,7 +72,7 @@ def take_cut(cluster: Cluster, settings: Settings, partitions: Mapping[str, int]
 
 
 def _stable_ends(admin: AdminClient, prefix: str, topic: str, partitions: int) -> list[int]:
-    """Below these every transaction has ended."""
+    """Returns the last stable offsets: all transactions below have ended."""
     asked = [TopicPartition(prefix + topic, partition) for partition in range(partitions)]
     found = admin.list_offsets(
         dict.fromkeys(asked, OffsetSpec.latest()),
@@ -85,14 +84,14 @@ def _stable_ends(admin: AdminClient, prefix: str, topic: str, partitions: int) -
 
 
 def _processed(cluster: Cluster, prefix: str, stage: Stage) -> list[Watermarks]:
-    """Raises UnfitTopicError where the state belongs to another topic of that name."""
+    """Raises UnfitTopicError if the state belongs to an earlier topic of the same name."""
     source = prefix + stage.source
     topic_id = cluster.topic(source).topic_id
     found = []
     for partition, stored in enumerate(stored_positions(cluster, stage, prefix)):
         low = cluster.watermarks(source, partition).low
         if stored is not None and stored.topic_id != topic_id:
-            raise UnfitTopicError(f"{source} is another topic than the one that was processed: nothing to compare with")
+            raise UnfitTopicError(f"{source} was deleted and created again: its records are not those processed before")
         found.append(Watermarks(low, max(low, _position(stored))))
     return found
 
@@ -102,7 +101,7 @@ def _position(stored: Position | None) -> int:
 
 
 class Shadow:
-    """Topics beside the pipeline's, with the same partitions; `prefix` goes before their names."""
+    """Topics with the pipeline's partition counts, under the name prefix `prefix`."""
 
     def __init__(self, kafka: KafkaProfile, prefix: str) -> None:
         self.prefix = prefix
@@ -110,7 +109,7 @@ class Shadow:
         self._failures: list[str] = []
 
     def write(self, outputs: Iterable[Output]) -> None:
-        """Raises KafkaException where Kafka has refused something."""
+        """Raises KafkaException if Kafka refused an earlier record."""
         for output in outputs:
             self._send(output)
         self._producer.poll(0)
@@ -140,7 +139,7 @@ class Shadow:
 
 @contextmanager
 def shadow_topics(settings: Settings, prefix: str, partitions: Mapping[str, int], *, keep: bool) -> Iterator[Shadow]:
-    """Created here, and deleted at the end unless they are to be kept."""
+    """Creates shadow topics, and deletes them at the end unless `keep` is set."""
     admin = connect(settings.require_kafka())
     specs = [_shadow_of(spec, prefix, partitions[spec.topic]) for spec in load_topics() if spec.topic in partitions]
     names = [spec.topic for spec in specs]
@@ -157,7 +156,7 @@ def shadow_topics(settings: Settings, prefix: str, partitions: Mapping[str, int]
 
 
 def _shadow_of(spec: TopicSpec, prefix: str, partitions: int) -> TopicSpec:
-    """Everything stays in it: it is to be compared record by record."""
+    """Copies a spec without retention and compaction, so that every record can be compared."""
     config = spec.config.model_copy(
         update={"cleanup_policy": "delete", "retention_ms": -1, "retention_bytes": -1, "max_compaction_lag_ms": None}
     )

@@ -1,8 +1,8 @@
-"""What becomes of dead letters of the events topic that are to be sent back: the policy.
+"""Replay policy: which dead letters of the events topic may be sent back, and as which records.
 
-Enters: a dead letter; what is asked for; which letters were sent back before. Leaves: its fate, and the record to
-append. Pure; never raises. A letter goes back only where it would be accepted now, with its session's key, its bytes as
-they came, and headers that name the dead letter and where the record stood first. Nothing is sent back twice.
+Enters: a dead letter, the filter, the letters sent back before. Leaves: a decision, and the record to append. Pure;
+never raises. A letter goes back only if it would be accepted now and was not sent back before. The record has its
+session's key, the original bytes, and headers that name the dead letter and the first origin.
 """
 
 from collections.abc import Collection, Iterable
@@ -26,14 +26,14 @@ OURS = "hmx-"
 
 
 class Fate(Explained):
-    """What happens to a letter, and why."""
+    """The decision on a letter, and its reason."""
 
     SEND = "send", "it would be accepted now"
-    FORCED = "forced", "it would be rejected again, and is sent all the same"
+    FORCED = "forced", "it would be rejected again, but --force sends it"
     AGAIN = "again", "it would be rejected again"
-    NAMED = "named", "it would fail again unless the defect is mended: then ask for it by its --reason"
+    NAMED = "named", "it would fail again until the defect is fixed; after the fix select it with --reason"
     BEFORE = "before", "it was sent back before"
-    OMITTED = "omitted", "its bytes were too many for a dead letter"
+    OMITTED = "omitted", "the record was too large to be kept in a dead letter"
 
     @property
     def goes(self) -> bool:
@@ -42,14 +42,14 @@ class Fate(Explained):
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """Which letters; empty and None stand for all."""
+    """Filter of dead letters; empty and None select all."""
 
     reasons: Collection[str] = ()
     tenant: str | None = None
     since_ms: int = 0
-    """Letters from then on."""
+    """Earliest append time of a letter (ms)."""
     places: Collection[Place] = ()
-    """Of dead letters."""
+    """Partitions and offsets of dead letters."""
     force: bool = False
 
     def selects(self, letter: Record) -> bool:
@@ -69,7 +69,6 @@ class Judged(NamedTuple):
 
 
 def judge(letter: Record, asked: Asked, before: Collection[Place]) -> Judged:
-    """Of a letter that was asked for."""
     if header(letter.headers, names.OMITTED) is not None:
         return Judged(letter, Fate.OMITTED, "")
     if (letter.partition, letter.offset) in before:
@@ -89,7 +88,7 @@ def judge(letter: Record, asked: Asked, before: Collection[Place]) -> Judged:
 
 
 def returned(letter: Record, partitions: int) -> Output:
-    """The record for the events topic. What has no session to be keyed by goes where it was."""
+    """Builds the events record. A record without a session key goes to its original partition."""
     key = key_of(letter.value or b"")
     first = first_place(letter)
     partition = partition_of(key.decode(), partitions) if key is not None else first[0]
@@ -103,7 +102,7 @@ def returned(letter: Record, partitions: int) -> Output:
 
 
 def sent_before(records: Iterable[Record]) -> set[Place]:
-    """The dead letters that these records of the events topic were."""
+    """Returns the dead letters that were sent back as these events records."""
     return {place for record in records if _came_back(record) and (place := origin_of(record)) is not None}
 
 
@@ -112,12 +111,12 @@ def reason_of(letter: Record) -> str:
 
 
 def first_place(letter: Record) -> Place:
-    """Where the record stood in the events topic; of one that was sent back and rejected again, the last time."""
+    """Returns where the record last stood in the events topic."""
     return origin_of(letter) or (letter.partition, -1)
 
 
 def owner_of(letter: Record) -> tuple[str, str]:
-    """Tenant and session, as far as the value names them."""
+    """Returns tenant and session, as far as the value names them."""
     key = key_of(letter.value or b"")
     tenant, session = split_key(key.decode()) if key is not None else ("", "")
     return tenant, session
@@ -128,7 +127,7 @@ def _came_back(record: Record) -> bool:
 
 
 def _producers(headers: Headers) -> Headers:
-    """Without those that the dead letter has added at the end, and any that only the pipeline may write."""
+    """Returns the producer's headers, without those of the dead letter and those reserved for the pipeline."""
     added = set(APPENDED)
     end = len(headers)
     while end and headers[end - 1][0] in added:

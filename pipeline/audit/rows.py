@@ -1,7 +1,7 @@
-"""Records of topics as the audits hold them; those of a stage's source as the worker has read them.
+"""Source rows: topic records as the audits hold them, with unreadable batches as the worker saw them.
 
-Where a record batch does not unpack within the worker's bound, its records are rejected unread. The audits' client has
-other bounds and may read it or not: what a dead letter calls unreadable is taken as that.
+The worker rejects a record batch that exceeds its decompression limit. The audit's client may still read such a batch,
+so records that a dead letter calls unreadable are treated as unreadable here too.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -21,14 +21,14 @@ Row = Record
 def row_of(message: Message) -> Row:
     partition, offset = message.partition(), message.offset()
     assert partition is not None
-    assert offset is not None, "a record that was read has a place"
+    assert offset is not None, "a fetched record has an offset"
     key: Any = message.key()
     value: Any = message.value()
     return Row(partition, offset, message.timestamp()[1], key, value, headers_of(message))
 
 
 class Sources:
-    """The stages' sources beside their dead letters, which are read once for each partition."""
+    """Reads a stage's source together with its dead letters, which are read once per partition."""
 
     def __init__(self, cluster: Cluster, prefix: str) -> None:
         self._cluster = cluster
@@ -36,7 +36,7 @@ class Sources:
         self._told: dict[tuple[str, int], dict[int, int]] = {}
 
     def rows(self, topic: str, dead_letters: str, partition: int, marks: Watermarks, **settings: Any) -> Iterator[Row]:
-        """Committed records between the watermarks. `settings` are the client's own."""
+        """Yields committed records between the watermarks; `settings` go to the Kafka client."""
         if (dead_letters, partition) not in self._told:
             name = self._prefix + dead_letters
             ends = self._cluster.watermarks(name, partition)
@@ -49,7 +49,7 @@ class Sources:
 
 
 def told_unreadable(letters: Iterable[Record]) -> dict[int, int]:
-    """Offset → append time, of the records that these dead letters of one partition say could not be read."""
+    """Returns offset → append time of the records that these dead letters call unreadable."""
     told = {}
     for letter in letters:
         if header(letter.headers, REASON) != Reason.UNREADABLE_BATCH.encode():
@@ -61,7 +61,7 @@ def told_unreadable(letters: Iterable[Record]) -> dict[int, int]:
 
 
 def as_read(rows: Iterable[Row], partition: int, told: Mapping[int, int]) -> Iterator[Row]:
-    """Rows in the order of their offsets; of those that were told, only their place is left."""
+    """Yields rows in offset order; unreadable records are replaced by placeholders."""
     blank = [Row(partition, offset, told[offset], None, UNREADABLE, []) for offset in sorted(told, reverse=True)]
     for row in rows:
         while blank and blank[-1].offset <= row.offset:

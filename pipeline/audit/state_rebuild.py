@@ -1,12 +1,11 @@
-"""A partition's state written anew from the log, where it can't be read any more.
+"""State rebuild: writes a partition's unreadable stage state anew from the log (`hmx state rebuild`).
 
 Enters: settings, a stage, a partition. Leaves: the state topic as the stage would have written it, in one transaction
-under the partition's own transactional id, so that no owner writes meanwhile; no output is written, and whoever owns
-the partition goes on by itself. Fails: RebuildError, with nothing changed; TopicsError, KafkaException.
+under the partition's transactional id, so no worker writes meanwhile. No output is written. Raises RebuildError with
+nothing changed; TopicsError, KafkaException.
 
-How far the outputs go is read from them: each names the offset that it comes from, and the last of each topic is looked
-for among what the log, folded anew, makes. So it is known too where the position record is what can't be read. Most of
-the log is folded before anything is fenced.
+The published outputs tell how far the stage had come: the last output of each topic is searched among what the fold
+makes. So the position is known even if its record is unreadable. Most of the log is folded before fencing.
 """
 
 from collections.abc import Iterator, Mapping
@@ -42,9 +41,9 @@ class Rebuilt(NamedTuple):
     position: int
     """Next offset that the stage reads."""
     folded: int
-    """Records of the log."""
+    """Number of log records folded."""
     records: int
-    """Of the state."""
+    """Number of state records."""
     written: int
     removed: int
     notes: list[str]
@@ -54,7 +53,7 @@ class Rebuilt(NamedTuple):
 def rebuild_state(
     settings: Settings, stage: Stage, partition: int, *, force: bool = False, on_progress: Progress = lambda *_: None
 ) -> Rebuilt:
-    """`force`: also where the state can be read, or where it can't become what it was; the notes say why."""
+    """Rebuilds one partition. `force` also rebuilds readable or incomplete state; the notes tell why that is a loss."""
     partitions = existing_topics(settings, stage.source, stage.state, *stage.outputs, stage.dead_letters)
     if not 0 <= partition < partitions[stage.source]:
         raise RebuildError(
@@ -66,8 +65,8 @@ def rebuild_state(
             return rebuild.run(PublishedOutputs(cluster, settings.topic_prefix, stage, partition, partitions))
         except (FencedError, AbortedError) as error:
             raise RebuildError(
-                f"the state could not be written ({error}), perhaps because a worker has just taken the partition over."
-                " Nothing was changed: type the command again"
+                f"the state was not written ({error}): a worker may just have taken over the partition. Nothing was"
+                " changed: run the command again"
             ) from error
         finally:
             rebuild.close()
@@ -100,9 +99,9 @@ class _Rebuild:
         marks = self._cluster.watermarks(self._source, self._partition)
         if marks.low > 0:
             self._insist(
-                f"retention has taken {self._source}/{self._partition} up to offset {marks.low}: what the state knew"
-                " from there is lost. Sessions that began there begin anew, patterns lack those contributions, and"
-                " what comes twice from there is no duplicate any more"
+                f"retention deleted {self._source}/{self._partition} below offset {marks.low}, so the rebuilt state is"
+                " incomplete: sessions that began there start anew, patterns lose those contributions, and a repeat of"
+                " a deleted event is no longer recognised as a duplicate"
             )
         published = outputs.newest(self._on_progress)
         self._refold.expect(published)
@@ -110,26 +109,26 @@ class _Rebuild:
         self._refold.position = marks.low
         self._refold.fold(batches(self._rows(published.origin)))
         self._transactions.fence()
-        # From here on nobody else writes, so what is read now stays so.
+        # Nobody else writes from here on, so what is read now stays valid.
         present = self._present()
         stored = _stored(present)
         topic_id = self._cluster.topic(self._source).topic_id
         if stored is not None and stored.topic_id != topic_id:
-            raise RebuildError(f"{self._source} is another topic than the one that the state belongs to")
+            raise RebuildError(f"{self._source} was deleted and created again: the state belongs to the former topic")
         published = outputs.newest(self._on_progress)
         self._refold.expect(published)
         self._decide(stored, outputs)
         self._refold.fold(batches(self._rows(published.origin)))
-        # A position before what has been published is none: the broker has lost the state that came after it.
+        # A stored position below the published outputs is stale: the broker has lost the state after it.
         position = stored.position if stored is not None and stored.position >= published.origin else None
         log_end = self._cluster.watermarks(self._source, self._partition).high
         self._refold.finish(self._rows(log_end), published.origin, position)
         if self._refold.unmade:
             topics = ", ".join(sorted({record.topic for record in self._refold.unmade}))
             self._insist(
-                f"the log, folded anew, does not make what stands last in {topics}: HMX_ORDERING and HMX_WINDOW_MS have"
-                " to be the worker's, and the release the one that wrote it. Where the position can't be read either,"
-                f" outputs after offset {published.origin} may come twice"
+                f"the log, folded again, does not produce the last records of {topics}: set HMX_ORDERING and"
+                " HMX_WINDOW_MS to the worker's values, and use the release that wrote them. If the position is"
+                f" unreadable too, outputs after offset {published.origin} may be published twice"
             )
         return self._write(present, stored, topic_id)
 
@@ -147,7 +146,7 @@ class _Rebuild:
         )  # fmt: skip
 
     def _decide(self, stored: Position | None, outputs: "PublishedOutputs") -> None:
-        """What was decided of single records is known from the position record, or else from the dead letters."""
+        """Takes decisions on single records from the position record, or else from the dead letters."""
         if stored is not None:
             self._refold.executor.decided(stored)
         else:
@@ -158,15 +157,15 @@ class _Rebuild:
         try:
             Executor(self._new_fold(), self._partition).restore(present.items())
         except NewerStateError as error:
-            self._insist(f"{self._state}/{self._partition}: {error}: that release goes on by itself")
+            self._insist(f"{self._state}/{self._partition}: {error}. Start that release: it needs no rebuild")
         except UnreadableStateError:
             return
         else:
-            self._insist(f"{self._state}/{self._partition} can be read: there is nothing to rebuild")
+            self._insist(f"{self._state}/{self._partition} can be read: no rebuild is needed")
 
     def _insist(self, why: str) -> None:
         if not self._force:
-            raise RebuildError(f"{why}. Nothing was changed; --force rebuilds it all the same")
+            raise RebuildError(f"{why}. Nothing was changed; add --force to rebuild it anyway")
         self._notes.append(why)
 
     def _present(self) -> dict[str, bytes]:
@@ -180,7 +179,7 @@ class _Rebuild:
         return latest
 
     def _rows(self, end: int) -> Iterator[Row]:
-        """The log from where it has been folded to."""
+        """Yields the log from the offset that has been folded so far."""
         marks = Watermarks(self._refold.position, max(end, self._refold.position))
         watch = watched(self._on_progress, "folding the log", marks.high - marks.low)
         sources = Sources(self._cluster, self._settings.topic_prefix)
@@ -194,7 +193,7 @@ class _Rebuild:
 
 
 def _stored(present: dict[str, bytes]) -> Position | None:
-    """None where it can't be read."""
+    """Returns the stored position; None if it is unreadable."""
     try:
         return msgspec.json.decode(present.get(POSITION_KEY, b""), type=Position)
     except ValueError:
@@ -202,7 +201,7 @@ def _stored(present: dict[str, bytes]) -> Position | None:
 
 
 class PublishedOutputs:
-    """What the output topics hold of a source partition, read on from where it was read up to before."""
+    """What the output topics hold of a source partition, read incrementally."""
 
     def __init__(
         self, cluster: Cluster, prefix: str, stage: Stage, partition: int, partitions: Mapping[str, int]
@@ -216,7 +215,7 @@ class PublishedOutputs:
         self._newest = -1
         self._last: dict[tuple[str, int], Placed] = {}
         self.rejected: dict[Reason, set[int]] = {Reason.DEADLY: set(), Reason.OUTPUT_REFUSED: set()}
-        """By a decision that no fold makes anew."""
+        """Offsets rejected by decisions that a fold does not repeat."""
 
     def newest(self, on_progress: Progress) -> Published:
         marks = {place: self._cluster.watermarks(self._prefix + place[0], place[1]) for place in self._read}

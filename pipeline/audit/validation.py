@@ -1,7 +1,7 @@
-"""What would become of lines of NDJSON if they were published, without Kafka.
+"""Validation of NDJSON events without Kafka: what the pipeline would reject, and why (`hmx validate`).
 
-Enters: lines, one after the other. Leaves: a `Validation`: what would be rejected and why, and what is worth knowing
-besides. Pure; no line makes it raise. What only the log knows (events published before) is left out.
+Enters: lines in order. Leaves: a `Validation`. Pure; no line makes it raise. Events already in the log are unknown
+here, so duplicates of those are not found.
 """
 
 from collections import defaultdict
@@ -17,11 +17,11 @@ from pipeline.intake.accepted import Accepted
 from pipeline.intake.decode import decode
 
 KEPT: Final = 1_000
-"""Findings of one kind that are kept; all are counted."""
+"""Findings kept per kind; all are counted."""
 
 
 class Finding(NamedTuple):
-    """What is said of a line; `path` is the JSON path of the cause."""
+    """A message about a line; `path` is the JSON path of the cause."""
 
     line: int
     path: str
@@ -29,7 +29,7 @@ class Finding(NamedTuple):
 
 
 class Gap(NamedTuple):
-    """Sequences of a session that are not there, between the lowest (or 0) and the highest that is."""
+    """Missing sequences of a session, from 0 to its highest."""
 
     tenant_id: str
     session_id: str
@@ -51,13 +51,13 @@ class Findings:
 @dataclass
 class Validation:
     lines: int = 0
-    """Blank ones left out."""
+    """Number of lines that are not blank."""
     rejected: dict[Reason, Findings] = field(default_factory=dict)
     notes: dict[str, Findings] = field(default_factory=dict)
-    """What does not keep to HMX-E §3 or §4 and passes all the same."""
+    """Deviations from HMX-E §3 or §4 that are accepted."""
     duplicates: Findings = field(default_factory=Findings)
     redacted: int = 0
-    """Lines that hold secrets, which would be taken out."""
+    """Number of lines with secrets that would be redacted."""
     gaps: list[Gap] = field(default_factory=list)
     sessions: int = 0
 
@@ -89,7 +89,7 @@ class Validation:
 
 
 def by_count(found: dict[Any, Findings]) -> list[tuple[Any, Findings]]:
-    """The most frequent first."""
+    """Sorts by count, the most frequent first."""
     return sorted(found.items(), key=lambda item: -item[1].count)
 
 
@@ -106,7 +106,7 @@ class Validator:
         self._sequences: defaultdict[str, set[int]] = defaultdict(set)
 
     def line(self, number: int, line: bytes) -> None:
-        """`number` counts blank lines too, as editors do."""
+        """Checks one line; `number` counts blank lines too, as editors do."""
         if not line.strip():
             return
         self._result.lines += 1
@@ -120,7 +120,7 @@ class Validator:
             self._accepted(number, found)
 
     def result(self) -> Validation:
-        """Gaps, the widest first."""
+        """Returns the result; gaps are sorted by size."""
         result, gaps = self._result, []
         for session, sequences in self._sequences.items():
             missing, first = lacking(sequences)
@@ -138,10 +138,10 @@ class Validator:
     def _accepted(self, number: int, found: Accepted) -> None:
         known = self._seen.setdefault(identity_of(found.event), (found.digest, number))
         if known[0] != found.digest:
-            detail = f"the id of line {known[1]}, with other content"
+            detail = f"same id as line {known[1]}, but other content"
             return self._reject(number, Rejection(Reason.EVENT_ID_REUSED, "$.event_id", detail))
         if known[1] != number:
-            return self._result.duplicates.add(Finding(number, "$", f"the event of line {known[1]}"))
+            return self._result.duplicates.add(Finding(number, "$", f"same event as line {known[1]}"))
         session = session_key(found.event.tenant_id, found.event.session_id)
         sequences = self._sequences[session]
         if not found.arrival:

@@ -1,10 +1,8 @@
-"""Conservation of a running or resting pipeline, from its topics.
+"""Conservation check of a whole pipeline, running or stopped, from its topics (`hmx verify`).
 
-Enters: settings. Leaves: a `Report`. Fails: KafkaUnreachableError, KafkaException; TimeoutError where a topic
-can't be read to its end. A pipeline at work may be verified: what it has not come to is `pending`.
-
-Partitions are audited one after the other, a large log by a process for each core: nothing is joined across them but
-what stood in the wrong partition. So memory does not grow with the log but for what `conservation` says.
+Enters: settings. Leaves: a `Report`. Raises KafkaUnreachableError, KafkaException, and TimeoutError if a topic cannot
+be read to its end. Records that the stage has not read yet are `pending`. A large log is audited by one process per
+core; only misrouted records are joined across partitions.
 """
 
 import os
@@ -31,7 +29,7 @@ from pipeline.settings import Settings
 from pipeline.topology import EVENTS, EVIDENCE
 
 SEVERAL_FROM: Final = 50_000
-"""Offsets of the events topic from which on it is worth while to start processes."""
+"""Number of events from which several processes pay off."""
 
 
 @dataclass
@@ -40,7 +38,7 @@ class Report:
     evidence: Counter[str] = field(default_factory=Counter)
     """Records of the evidence topic by kind."""
     nameless: int = 0
-    """Evidence records without their origin."""
+    """Number of evidence records without an origin."""
     nameless_evidence: list[Violation] = field(default_factory=list)
     """The first of them."""
 
@@ -57,7 +55,7 @@ class Report:
 
     @property
     def violations(self) -> list[Violation]:
-        """The first of each partition."""
+        """The first violations of each partition."""
         return [*(v for part in self.partitions for v in part.violations), *self.nameless_evidence]
 
     @property
@@ -128,7 +126,7 @@ def _audited(settings: Settings, log: Log, stood: list[Stood], on_progress: Prog
 
 
 def explain(settings: Settings, place: Place, on_progress: Progress = silent) -> Explanation:
-    """One record of the events topic. Raises TopicsError for a partition that there is not."""
+    """Explains one events record. Raises TopicsError if the partition does not exist."""
     partition, offset = place
     with opened(settings) as log:
         if partition >= log.partitions[EVENTS]:
@@ -147,7 +145,7 @@ def explain(settings: Settings, place: Place, on_progress: Progress = silent) ->
 
 
 def _count_evidence(log: Log, partition: int, report: Report) -> None:
-    """Every contribution and every barrier names the record that it came with; a tick comes from no record."""
+    """Counts evidence by kind. Contributions and barriers need an origin; ticks have none."""
     for row in log.rows(EVIDENCE, partition, log.marks(EVIDENCE, partition)):
         last = dict(row.headers)
         kind = (last.get(KIND) or b"unknown").decode(errors="replace")
@@ -161,5 +159,4 @@ def _count_evidence(log: Log, partition: int, report: Report) -> None:
 
 
 def _cores() -> int:
-    """That this process may use; macOS does not say, so all there are."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -1,1 +1,1 @@
-"""The command line `hmx`. Begin with `app.py`."""
+"""The command line `hmx`; start reading at `app.py`."""

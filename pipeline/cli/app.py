@@ -53,7 +53,7 @@ def _version(asked: bool) -> None:
 
 def _options(
     version: Annotated[
-        bool, typer.Option("--version", help="Print the version and end.", callback=_version, is_eager=True)
+        bool, typer.Option("--version", help="Print the version and exit.", callback=_version, is_eager=True)
     ] = False,
 ) -> None: ...
 
@@ -62,7 +62,7 @@ def application(asked: str = "") -> typer.Typer:
     """The command line. Where `asked` names a command, only its module is imported: all take a second."""
     app = typer.Typer(
         name="hmx",
-        help="The memory of AI agents as a stream: HMX events on Kafka become artifacts and context packs.",
+        help="Streaming memory for AI agents: turns HMX events on Kafka into artifacts and context packs.",
         no_args_is_help=True,
         add_completion=False,
         rich_markup_mode="markdown",
@@ -81,7 +81,7 @@ def application(asked: str = "") -> typer.Typer:
 
 
 def main() -> None:
-    """Runs a command; failures that an operator can mend are one line, without a traceback."""
+    """Runs a command. Errors that an operator can fix are printed as one line, without a traceback."""
     try:
         application(sys.argv[1] if len(sys.argv) > 1 else "")()
     except (SettingsError, TopicsError, ConnectionError, TimeoutError) as error:

@@ -1,4 +1,4 @@
-"""`hmx archive`: an operator takes an artifact out of use, for good and through the log."""
+"""`hmx archive`: retires an active artifact for good, by an event in the log."""
 
 import time
 from collections.abc import Callable
@@ -30,17 +30,18 @@ Json = dict[str, Any]
 
 
 def archive(
-    artifact_id: Annotated[str, typer.Argument(metavar="ID", help="The active artifact: its id, or how it ends.")],
+    artifact_id: Annotated[str, typer.Argument(metavar="ID", help="The active artifact: its id or the end of it.")],
     tenant: Tenant = None,
-    reason: Annotated[str, typer.Option(help=f"Why; kept with the artifact, {REASON} characters at most.")] = "",
-    timeout: Annotated[float, typer.Option(min=0.1, help="Seconds to wait for it at most.")] = 120.0,
+    reason: Annotated[str, typer.Option(help=f"Why, kept with the artifact; at most {REASON} characters.")] = "",
+    timeout: Annotated[float, typer.Option(min=0.1, help="Longest wait until it is archived, in seconds.")] = 120.0,
     as_json: AsJson = False,
 ) -> None:
-    """Takes an active artifact out of use: no pack shows it, and its pattern stays silent whatever comes.
+    """Retires an active artifact: packs stop showing it, and its pattern produces no new one.
 
-    The decision is an event in the log: it outlives new evidence, an emptied Redis and a rebuild. There is no way back.
+    The decision is an event in the log, so it survives new evidence, an emptied Redis and a rebuild. It cannot be
+    undone.
 
-    Exit code: 0 archived, 1 it is not active, or there is no such artifact.
+    Exit code: 0 archived, 1 the artifact does not exist or is not active.
 
     Example: hmx archive 9d1f02ab --reason "replaced by the new rollout"
     """
@@ -61,7 +62,7 @@ def archive(
 
 
 def _append(settings: Settings, tenant: str, artifact: Json, reason: str) -> None:
-    """Among the events, in a partition that the tenant decides."""
+    """Appends the decision to the events partition of the tenant."""
     partition = tenant_partition(tenant, existing_topics(settings, EVENTS)[EVENTS])
     decided = Archive(
         tenant_id=tenant, pattern=artifact["metadata"]["pattern"], artifact_id=artifact["artifact_id"], reason=reason
@@ -75,21 +76,21 @@ def _append(settings: Settings, tenant: str, artifact: Json, reason: str) -> Non
 def _await(
     settings: Settings, store: "Store", tenant: str, artifact: Json, timeout: float, say: Callable[[str], None]
 ) -> Json:
-    """What the decision has archived: a newer version, where one has come meanwhile."""
+    """Waits, and returns the archived artifact: a newer version if one appeared meanwhile."""
     try:
         wait_for_all(settings, timeout, say)
     except LackingError as error:
-        fail(f"the decision stands in the log; it is not in memory after {timeout:.0f} s: {error}")
+        fail(f"the decision is in the log, but not in memory after {timeout:.0f} s ({error}): run `hmx wait`")
     return _versions(store, tenant, artifact)[-1]
 
 
 def _refuse(store: "Store", tenant: str, artifact: Json) -> NoReturn:
-    """Only what is active can be archived (HMX-A §5)."""
+    """Fails: only an active artifact can be archived (HMX-A §5)."""
     name = f"{on_one_line(artifact['artifact_id'])} is {artifact['status']}"
     newest = _versions(store, tenant, artifact)[-1]
     if newest["artifact_id"] != artifact["artifact_id"] and newest["status"] == Status.ACTIVE:
         fail(f"{name}; its active successor is {on_one_line(newest['artifact_id'])}")
-    fail(f"{name}; only an active artifact can be archived")
+    fail(f"{name}; only an active artifact can be archived: `hmx artifacts` lists them")
 
 
 def _versions(store: "Store", tenant: str, artifact: Json) -> list[Json]:

@@ -1,7 +1,7 @@
-"""What all commands print with: results to standard output, the rest to standard error.
+"""Terminal output of all commands: results on standard output, everything else on standard error.
 
-What others wrote reaches the terminal through `plain` in markup, `on_one_line` in messages, or as the cell of a table,
-and so neither colours it nor moves its cursor.
+Text written by others passes through `plain` in markup, `on_one_line` in messages, or a table cell. So it can neither
+change colours nor move the cursor.
 """
 
 import sys
@@ -28,7 +28,7 @@ ERR: Final = Console(stderr=True, highlight=False, emoji=False)
 
 
 def fail(message: str, code: int = 1) -> NoReturn:
-    """Says what is wrong and what to do, then ends. What others wrote stands in the message by `on_one_line`."""
+    """Prints an error and exits. Text written by others must pass through `on_one_line`."""
     told = "\n".join(map(on_one_line, message.split("\n")))
     ERR.print(Text.assemble(("error", "bold red"), f": {told}"), soft_wrap=True)
     sys.exit(code)
@@ -46,7 +46,7 @@ def saying(first: str) -> Iterator[Callable[[str], None]]:
 
 @contextmanager
 def progress_bar() -> Iterator["Progress"]:
-    """What is being done, and how far it is in records; nothing where standard error is no terminal."""
+    """Shows a progress bar in records; nothing if standard error is no terminal."""
     if not ERR.is_terminal:
         yield lambda *_: None
         return
@@ -69,7 +69,7 @@ def progress_bar() -> Iterator["Progress"]:
 
 
 def plain(text: str) -> str:
-    """What others wrote, on one line of markup, whatever stands behind it."""
+    """Escapes foreign text for use within one line of markup."""
     shown = on_one_line(text)
     kept = shown.rstrip("\\")
     return escape(kept) + "\\" * 2 * (len(shown) - len(kept))
@@ -81,8 +81,8 @@ def print_json(value: Any) -> None:
 
 
 def table(title: str, columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> Table:
-    """Numbers to the right, the rest to the left; fits 80 columns by folding. A cell is shown as it is, title and
-    columns are markup."""
+    """Builds a table that folds to 80 columns, numbers right-aligned. Cells are escaped; title and columns
+    are markup."""
     made = Table(title=title, title_justify="left", title_style="bold", header_style="dim", box=None, pad_edge=False)
     for index, column in enumerate(columns):
         numeric = bool(rows) and all(isinstance(row[index], int | float) for row in rows)

@@ -1,7 +1,6 @@
-"""`hmx demo`: sample sessions through the whole pipeline on a stack of its own, and what came out of them.
+"""`hmx demo`: runs sample sessions through the whole pipeline on its own stack, and shows the results.
 
-Enters: the samples. Leaves: printed outcomes, artifacts, one artifact, one context pack; and nothing running, after ^C
-or a failure too, unless it is asked to stay.
+Everything is stopped at the end, also after Ctrl-C or a failure, unless `--keep` is given.
 """
 
 import os
@@ -28,18 +27,18 @@ from pipeline.settings import Settings
 KEPT: Final = Path(".hmx/demo")
 BUDGET: Final = 600
 _ELSEWHERE: Final = ("HMX_KAFKA_BOOTSTRAP", "HMX_REDIS_URL", "HMX_SERVICE_URL", "HMX_TOPIC_PREFIX", "HMX_CONTROL_KEY")
-"""Settings that would take the samples to servers which are not the demo's own."""
+"""Settings that would send the samples to other servers."""
 _STARTING: Final = "starting Kafka, Redis and the pipeline"
 
 
 def demo(
-    keep: Annotated[bool, typer.Option("--keep", help="Leave the stack running, to look around.")] = False,
+    keep: Annotated[bool, typer.Option("--keep", help="Leave the stack running afterwards.")] = False,
 ) -> None:
-    """Runs sample sessions through the whole pipeline and shows what is learnt from them.
+    """Runs sample sessions through the whole pipeline and shows what it learns from them.
 
     Starts Kafka, Redis and the pipeline on free ports, and stops them at the end.
 
-    Exit code: 0 all went well, 1 something failed, 130 interrupted. Example: hmx demo --keep
+    Exit code: 0 success, 1 something failed, 130 interrupted. Example: hmx demo --keep
     """
     for name in _ELSEWHERE:
         os.environ.pop(name, None)
@@ -49,17 +48,17 @@ def demo(
         with _stack(keep) as settings:
             _flow(settings)
             _show(settings)
-            OUT.print(f"\n[dim]{time.monotonic() - started:.0f} s from nothing to here[/]")
+            OUT.print(f"\n[dim]{time.monotonic() - started:.0f} s in total[/]")
             _where_next(settings, keep)
     except local.AlreadyUpError as error:
-        fail(f"{error}: `HMX_STATE={KEPT} hmx down` stops it")
+        fail(f"{error}: stop it with `HMX_STATE={KEPT} hmx down`")
     except (StackError, LackingError) as error:
-        fail(f"{error}\n`hmx demo --keep` leaves the logs in {KEPT}/logs.")
+        fail(f"{error}\n`hmx demo --keep` keeps the logs in {KEPT}/logs.")
 
 
 @contextmanager
 def _stack(keep: bool) -> Iterator[Settings]:
-    """A stack of the demo's own, from nothing; with `keep` it goes on afterwards, if all went well."""
+    """Starts an empty stack; with `keep` it stays up afterwards if nothing failed."""
     if keep:
         with saying(_STARTING) as say:
             local.up(KEPT, fresh=True, progress=say)
@@ -81,19 +80,19 @@ def _stack(keep: bool) -> Iterator[Settings]:
 
 
 def _flow(settings: Settings) -> None:
-    """Publishes the samples and follows them until all of them are in Redis or among the dead letters."""
+    """Publishes the samples and waits until all are in Redis or rejected."""
     from pipeline.cli.wait import wait_for_all
     from pipeline.kafka.publisher import publish
     from pipeline.local.samples import EXPECTED, sample_events
 
-    OUT.print(f"[bold]{len(EXPECTED.records)} records of {EXPECTED.sessions} sessions, on their way through Kafka[/]")
+    OUT.print(f"[bold]{len(EXPECTED.records)} records of {EXPECTED.sessions} sessions pass through Kafka[/]")
     with saying("publishing") as say:
         publish(sample_events(), settings)
         wait_for_all(settings, on_progress=say)
 
 
 def _show(settings: Settings) -> None:
-    """What came out, from the topics and from Redis."""
+    """Shows the results, read from the topics and from Redis."""
     from pipeline.audit.verify import verify
     from pipeline.cli.query import show_artifact, show_artifacts, show_pack
     from pipeline.local.samples import QUESTION, TENANT
@@ -103,13 +102,13 @@ def _show(settings: Settings) -> None:
 
     report = verify(settings)
     rows = [(o.value, report.outcomes[o], o.meaning) for o in Outcome if report.outcomes[o]]
-    _heading("What became of every record")
+    _heading("Outcome of every record")
     OUT.print(table("", ("outcome", "records", "meaning"), rows))
     if not report.conserved:
-        fail("records were lost or doubled: `hmx demo --keep`, then `hmx verify` names them")
+        fail("records were lost or doubled. To see which, run `hmx demo --keep`, then `hmx verify`")
     advice = {reason.value: reason.advice for reason in Reason}
     rejected = [(reason, count, advice[reason]) for reason, count in report.rejections.most_common()]
-    _heading("What was rejected, and what its producer can do")
+    _heading("Rejected records, and what their producer can do")
     OUT.print(table("", ("reason", "records", "advice"), rejected))
 
     store = Store.open(settings)
@@ -124,11 +123,11 @@ def _show(settings: Settings) -> None:
     if found:
         _heading("One artifact, in full")
         show_artifact(found)
-    _heading("A context pack: what an agent that asks is told")
+    _heading("A context pack: what an agent receives")
     show_pack(made.model_copy(update={"dropped_entries": None}))
     reasons = Counter(str(dropped.drop_reason) for dropped in made.dropped_entries or ())
     dropped = ", ".join(f"{count} {reason}" for reason, count in reasons.most_common())
-    OUT.print(f"\n[dim]left out, listed in the pack with its reason: {dropped or 'nothing'}[/]")
+    OUT.print(f"\n[dim]dropped, with reasons in the pack: {dropped or 'nothing'}[/]")
 
 
 def _heading(text: str) -> None:
@@ -138,11 +137,11 @@ def _heading(text: str) -> None:
 
 def _where_next(settings: Settings, keep: bool) -> None:
     if not keep:
-        OUT.print("Again, and left running to look around: `hmx demo --keep`. With your own events: `hmx up`.")
+        OUT.print("To keep the stack running: `hmx demo --keep`. To use your own events: `hmx up`.")
         return
     OUT.print(
         f"""
-The stack goes on. The service answers at {settings.service_url} (documentation at /docs).
+The stack keeps running. The service answers at {settings.service_url} (documentation at /docs).
 
     export HMX_STATE={KEPT}
     hmx artifacts --tenant acme

@@ -1,4 +1,4 @@
-"""`hmx dlq`: what was rejected, by reason; `hmx dlq replay`: sending back what would be accepted now."""
+"""`hmx dlq`: rejected records by reason; `hmx dlq replay`: sends back those that would be accepted now."""
 
 import re
 import time
@@ -30,17 +30,15 @@ group: Final = typer.Typer(add_completion=False)
 @group.callback(invoke_without_command=True)
 def dlq(
     context: typer.Context,
-    limit: Annotated[
-        int | None, typer.Option(min=1, help="Look at so many offsets of each partition only, the newest.")
-    ] = None,
+    limit: Annotated[int | None, typer.Option(min=1, help="Read only the newest N offsets of each partition.")] = None,
     show_values: Annotated[
-        bool, typer.Option("--show-values", help="Show how each example begins; it may hold secrets.")
+        bool, typer.Option("--show-values", help="Show the beginning of each example's value; it may hold secrets.")
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Shows what was rejected: reasons, counts, one example each, and what to do about it.
+    """Shows rejected records: reasons, counts, one example each, and what to do about it.
 
-    Exit code: 0 shown, also where there are no dead letters. Example: hmx dlq --limit 1000
+    Exit code: 0 shown, even if there are none. Example: hmx dlq --limit 1000
     """
     if context.invoked_subcommand is not None:
         return
@@ -69,7 +67,7 @@ def _rows(cluster: Cluster, name: str, partition: int, limit: int | None) -> Ite
 
 def _show(found: list[Letters], show_values: bool, limit: int | None) -> None:
     if not found:
-        newest = "" if limit is None else f" among the {limit:,} newest offsets of each partition"
+        newest = "" if limit is None else f" in the newest {limit:,} offsets of each partition"
         OUT.print(f"no dead letters{newest}")
         return
     for topic in dict.fromkeys(letters.topic for letters in found):
@@ -99,25 +97,23 @@ def _show_example(letters: Letters, show_values: bool) -> None:
 
 @group.command()
 def replay(
-    reason: Annotated[list[str] | None, typer.Option(help="Only letters of this reason; may be given again.")] = None,
-    tenant: Annotated[str | None, typer.Option(help="Only this tenant's.")] = None,
+    reason: Annotated[list[str] | None, typer.Option(help="Only this reason; repeatable.")] = None,
+    tenant: Annotated[str | None, typer.Option(help="Only this tenant.")] = None,
     since: Annotated[
-        str | None, typer.Option(metavar="AGE", help="Only newer ones: 30m, 2h, 7d, or an instant in RFC 3339.")
+        str | None, typer.Option(metavar="AGE", help="Only letters newer than this: 30m, 2h, 7d, or an RFC 3339 time.")
     ] = None,
-    offset: Annotated[
-        list[str] | None, typer.Option(metavar="P:O", help="Only this dead letter; may be given again.")
-    ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Also what would be rejected again.")] = False,
-    yes: Annotated[bool, typer.Option("--yes", help="Send; without it only what would happen is shown.")] = False,
+    offset: Annotated[list[str] | None, typer.Option(metavar="P:O", help="Only this dead letter; repeatable.")] = None,
+    force: Annotated[bool, typer.Option("--force", help="Also send letters that would be rejected again.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Send them; without it nothing is sent.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Sends dead letters of the events topic back to it, those that would be accepted now. Without --yes: a dry run.
+    """Sends dead letters back to the events topic if they would be accepted now. Without --yes: a dry run.
 
-    A letter goes back as it came, under its session's key, with headers that name the dead letter and where it stood
-    first. None goes twice: the events topic is asked which have gone before, and who begins later takes over from
-    whoever is sending. A letter whose session has gone on meanwhile is released late.
+    A letter is sent with its original bytes, its session's key, and headers that name the dead letter and the first
+    origin. No letter is sent twice. A replay that starts later stops an earlier one. If the session has moved on, the
+    event is released late.
 
-    Exit code: 0 shown, or all sent; 1 Kafka has not taken everything: do it again.
+    Exit code: 0 shown or all sent, 1 Kafka refused some: run it again.
 
     Example: hmx dlq replay --reason wrong_partition --since 2h --yes
     """
@@ -143,7 +139,7 @@ def replay(
 
 
 def _since(text: str) -> int:
-    """Milliseconds since 1970."""
+    """Parses an age or an RFC 3339 time into milliseconds since 1970."""
     age, instant = _AGE.fullmatch(text), parse_instant(text)
     if age is not None:
         return int((time.time() - int(age[1]) * _SECONDS[age[2]]) * 1000)
@@ -154,7 +150,7 @@ def _since(text: str) -> int:
 
 def _show_returns(found: Returns) -> None:
     if not found.letters:
-        OUT.print("no dead letters of the events topic are like that")
+        OUT.print("no dead letters of the events topic match")
         return
     fates = [fate for fate in Fate if any(counts[fate] for counts in found.fates.values())]
     rows = [
@@ -172,11 +168,9 @@ def _show_returns(found: Returns) -> None:
     OUT.print()
     if not found.applied:
         OUT.print(
-            f"nothing was sent; --yes sends {found.going:,} of {found.letters:,}" if found.going else "nothing to send"
+            f"nothing was sent: --yes sends {found.going:,} of {found.letters:,}" if found.going else "nothing to send"
         )
         return
-    OUT.print(
-        f"{found.going - found.failed.total():,} sent back; `hmx wait`, then `hmx verify` shows what became of them"
-    )
+    OUT.print(f"{found.going - found.failed.total():,} sent back. To see their outcomes: `hmx wait`, then `hmx verify`")
     for cause, count in found.failed.items():
         OUT.print(f"[bold red]not acknowledged[/]: {count:,} records: {plain(cause)}")

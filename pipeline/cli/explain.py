@@ -1,4 +1,4 @@
-"""`hmx explain`: why an artifact is what it is, and why there is none of what one would expect."""
+"""`hmx explain`: why an artifact has its status, and why an expected artifact is missing."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Any, Final
@@ -23,37 +23,36 @@ if TYPE_CHECKING:
     from pipeline.store.fetch import Store
 
 QUERY: Final = 1_000
-"""Characters of a question."""
+"""Longest question, in characters."""
 SHOWN: Final = 12
-"""Contributions and versions; `--json` has all."""
+"""Contributions and versions shown; `--json` has all."""
 
 Json = dict[str, Any]
 
 
 def explain(
     artifact_id: Annotated[
-        str | None, typer.Argument(metavar="ID", help="An artifact in any status: its id, or how it ends.")
+        str | None, typer.Argument(metavar="ID", help="An artifact in any status: its id or the end of it.")
     ] = None,
     lacking: Annotated[
-        str | None, typer.Option("--missing", metavar="WORDS", help="What one would expect memory to know about.")
+        str | None, typer.Option("--missing", metavar="WORDS", help="A subject that memory should know about.")
     ] = None,
     tenant: Tenant = None,
     as_json: AsJson = False,
 ) -> None:
-    """Shows what an artifact rests on, what was checked and how it came to its status.
+    """Shows what an artifact rests on, which conditions were checked and how it got its status.
 
-    With --missing, says whether a procedure, a fix, a rule and a fact about these words are known, and how each would
-    be learnt. Then what patterns lack that the words fit: how many successes, sessions, recoveries more.
+    With --missing, tells whether a procedure, fix, rule and fact about these words are known, and how each is learnt.
+    Then it lists matching patterns and what they lack: successes, sessions or recoveries.
 
-    Exit code: 0 explained, 1 there is no such artifact, or nothing is known and no pattern fits, 2 neither or both were
-    asked for.
+    Exit code: 0 explained, 1 no such artifact, or nothing known and no pattern matches, 2 give either ID or --missing.
 
     Example: hmx explain 9d1f02ab
 
     Example: hmx explain --missing "deploy to staging"
     """
     if (artifact_id is None) == (lacking is None):
-        fail("name an artifact, or say with --missing what there is none of", 2)
+        fail("give either an artifact ID or --missing WORDS: `hmx artifacts` lists the ids", 2)
     with opened() as store:
         chosen = tenant_or_only(store, tenant)
         reasons = _reasons(store, chosen, artifact_id) if artifact_id is not None else None
@@ -74,7 +73,7 @@ def explain(
             _show_absence(absence)
     elif not any(lesson.known for lesson in told):
         whose = f"no session of tenant {on_one_line(chosen)}"
-        fail(f"{whose} was about {lacking!r} in these words: there is no evidence to compile")
+        fail(f"{whose} contains the words {lacking!r}: there is no evidence to compile. Try other words")
 
 
 def _asked(store: "Store", tenant: str, words: str) -> "ContextPack":
@@ -98,20 +97,20 @@ def _show(reasons: Reasons) -> None:
     status = f"{artifact['status']}, chain {artifact['metadata']['chain']}, version {artifact['version']}"
     OUT.print(f"{status}: {plain(reasons.versions[_place(reasons)].cause)}", soft_wrap=True)
     if reasons.decayed:
-        OUT.print("[yellow]packs leave it out: its evidence is more than a year older than the newest event[/]")
+        OUT.print("[yellow]packs leave it out: its evidence is over a year older than the newest event[/]")
     if reasons.needs:
         OUT.print()
-        OUT.print(_needs("What it takes to be active, and what there is", reasons.needs), width=WIDTH)
+        OUT.print(_needs("Conditions to become active, and current values", reasons.needs), width=WIDTH)
     _show_checked(artifact["metadata"].get("checked") or {})
     OUT.print()
     rows = [
         (each.at[:10], each.outcome, each.events, each.agent_id, each.session_id) for each in reasons.evidence[:SHOWN]
     ]
-    title = f"Evidence: {len(reasons.evidence):,} contributions, the newest first"
+    title = f"Evidence: {len(reasons.evidence):,} contributions, newest first"
     OUT.print(table(title, ("date", "outcome", "events", "agent", "session"), rows), width=WIDTH)
     _say_more(len(reasons.evidence) - len(rows))
     if reasons.unresolved:
-        OUT.print(f"[dim]{reasons.unresolved:,} contributions are not in memory any more[/]")
+        OUT.print(f"[dim]{reasons.unresolved:,} contributions are no longer in memory[/]")
     OUT.print()
     turns = reasons.versions[-SHOWN:]
     versions = [(t.version, t.status, t.at[:19], t.artifact_id[-SHORT:], t.cause) for t in turns]
@@ -126,7 +125,7 @@ def _place(reasons: Reasons) -> int:
 
 def _say_more(count: int) -> None:
     if count > 0:
-        OUT.print(f"[dim]and {count:,} more: --json has all[/]")
+        OUT.print(f"[dim]and {count:,} more: --json lists all[/]")
 
 
 def _needs(title: str, needs: Sequence[Need]) -> Any:
@@ -147,10 +146,10 @@ def _mark(need: Need) -> str:
 
 
 def _show_checked(checked: Json) -> None:
-    """Scalars, as they were when it came to its status."""
+    """Shows the numbers checked when the artifact got its status."""
     told = [f"{name.replace('_', ' ')} {value}" for name, value in checked.items() if isinstance(value, int | float)]
     if told:
-        OUT.print(f"\n[dim]checked then: {plain(', '.join(told))}[/]", soft_wrap=True)
+        OUT.print(f"\n[dim]checked at that time: {plain(', '.join(told))}[/]", soft_wrap=True)
 
 
 def _show_absence(absence: Absence) -> None:

@@ -1,4 +1,4 @@
-"""`hmx fingerprint`: what was learnt, carried from one tenant or agent to another (HMX-F)."""
+"""`hmx fingerprint`: exports, imports and compares what a tenant or an agent has learnt (HMX-F)."""
 
 from pathlib import Path
 from typing import Annotated, Final
@@ -18,20 +18,22 @@ from pipeline.kafka.barriers import LackingError
 from pipeline.kafka.control import append_imports
 from pipeline.settings import Settings
 
-group: Final = typer.Typer(help="Fingerprints: what was learnt, to be carried elsewhere.", no_args_is_help=True)
+group: Final = typer.Typer(
+    help="Export, import and compare what a tenant or an agent has learnt.", no_args_is_help=True
+)
 
 
 @group.command()
 def export(
     tenant: Tenant = None,
-    agent: Annotated[str | None, typer.Option(help="Only what this agent has taken part in learning.")] = None,
+    agent: Annotated[str | None, typer.Option(help="Only what rests on this agent's sessions.")] = None,
     tier: Annotated[
         Tier,
         typer.Option(
             help="full: everything; compact: active artifacts and digests, below 100 KB; minimal: summary and priors."
         ),
     ] = Tier.COMPACT,
-    out: Annotated[Path | None, typer.Option(help="File to write; standard output where it is left out.")] = None,
+    out: Annotated[Path | None, typer.Option(help="File to write; default: standard output.")] = None,
 ) -> None:
     """Exports what a tenant, or one of its agents, has learnt. The same memory gives the same bytes.
 
@@ -54,50 +56,50 @@ def export(
 
 @group.command("import")
 def importing(
-    file: Annotated[Path, typer.Argument(help="A fingerprint, as `export` writes it.")],
-    tenant: Annotated[str, typer.Option(help="Who is given it; may be new.")],
-    agent: Annotated[str, typer.Option(help="Only for this agent of the tenant; for all of them if left out.")] = "",
-    timeout: Annotated[float, typer.Option(min=0.1, help="Seconds to wait for it at most.")] = 120.0,
+    file: Annotated[Path, typer.Argument(help="A fingerprint written by `export`.")],
+    tenant: Annotated[str, typer.Option(help="The tenant that receives it; may be new.")],
+    agent: Annotated[str, typer.Option(help="The agent of the tenant that receives it; default: all agents.")] = "",
+    timeout: Annotated[float, typer.Option(min=0.1, help="Longest wait until it is in memory, in seconds.")] = 120.0,
     as_json: AsJson = False,
 ) -> None:
-    """Gives a tenant, or one of its agents, what somebody else has learnt: active artifacts and priors.
+    """Gives a tenant, or one of its agents, what another has learnt: active artifacts and priors.
 
-    Each is an event in the log, so a rebuild repeats it. Imported artifacts are marked and believed less than what the
-    tenant learns itself, which replaces them.
+    Each item is an event in the log, so a rebuild repeats it. Imported artifacts are marked and have less confidence
+    than what the tenant learns itself, which replaces them.
 
-    Exit code: 0 imported, 1 the file is no fingerprint, or Kafka did not take it.
+    Exit code: 0 imported, 1 the file is no fingerprint, or Kafka refused it.
 
     Example: hmx fingerprint import acme.json --tenant newcomer
     """
     if not tenant or tenant == CONTROL_TENANT:
-        fail(f"{on_one_line(tenant or 'the empty name')} is no tenant that memory can be given to")
+        fail(f"{on_one_line(tenant or 'the empty name')} cannot receive a fingerprint: choose another --tenant")
     settings, made = Settings.load(), read_fingerprint(file)
     try:
         given = imports(made, tenant, agent)
     except UnreadableError as error:
         fail(f"{file}: {error}")
-    with saying("appending what it holds") as say:
+    with saying("appending its artifacts and priors") as say:
         if lacking := append_imports(settings, given):
             fail(lacking)
         try:
             wait_for_all(settings, timeout, say)
         except LackingError as error:
-            fail(f"it stands in the log; it is not in memory after {timeout:.0f} s: {error}")
+            fail(f"it is in the log, but not in memory after {timeout:.0f} s ({error}): run `hmx wait`")
     patterns = [one.pattern for one in given]
     if as_json:
         told = {"tenant_id": tenant, "agent_id": agent or None, "fingerprint_hash": made.fingerprint_hash}
         print_json({**told, "imported": patterns})
     else:
         whom = f"agent {agent} of tenant {tenant}" if agent else f"tenant {tenant}"
-        OUT.print(f"imported for {plain(whom)}: {len(patterns):,} of fingerprint {made.fingerprint_id}", soft_wrap=True)
+        OUT.print(f"imported for {plain(whom)}: {len(patterns):,} items of {made.fingerprint_id}", soft_wrap=True)
 
 
 def read_fingerprint(file: Path) -> Fingerprint:
-    """Ends with a line that says why where it is none."""
+    """Reads a fingerprint file; exits with an error message if it is not valid."""
     try:
         return Fingerprint.model_validate_json(file.read_bytes())
     except OSError as error:
         fail(f"{file}: {error.strerror}")
     except ValidationError as error:
         first = error.errors(include_url=False, include_context=False, include_input=False)[0]
-        fail(f"{file} is no fingerprint: {on_one_line(path_of(first['loc']))}: {first['msg']}")
+        fail(f"{file} is not a fingerprint: {on_one_line(path_of(first['loc']))}: {first['msg']}")

@@ -1,4 +1,4 @@
-"""`hmx keys`: makes, lists and revokes the keys that open the service. Kept is only what a key is recognised by."""
+"""`hmx keys`: creates, lists and revokes API keys of the service; the file holds only their hashes."""
 
 from pathlib import Path
 from typing import Annotated, Final
@@ -11,38 +11,38 @@ from pipeline.service.keys import revoke as taken_out
 from pipeline.settings import Settings
 
 SURE: Final = 8
-"""Characters of an id that `revoke` wants at least."""
+"""Shortest id prefix that `revoke` accepts."""
 
-group = typer.Typer(no_args_is_help=True, help="Keys of the service's routes, in the file that HMX_API_KEYS names.")
+group = typer.Typer(no_args_is_help=True, help="API keys of the service, in the file that HMX_API_KEYS names.")
 
 
 @group.command()
 def new(
-    tenant: Annotated[str, typer.Argument(help="The tenant that the key stands for.")],
+    tenant: Annotated[str, typer.Argument(help="The tenant that the key belongs to.")],
     scope: Annotated[
-        list[Scope] | None, typer.Option(help="read, write or admin; may be given again. Read and write if left out.")
+        list[Scope] | None, typer.Option(help="read, write or admin; repeatable. Default: read and write.")
     ] = None,
 ) -> None:
-    """Prints a new key once, and adds its SHA-256 to the file; services take it from the next request on.
+    """Creates an API key: prints it once, and adds its SHA-256 to the file. Services accept it from the next request.
 
-    Exit code: 0 made, 1 the file can't be written. Example: HMX_API_KEYS=keys.txt hmx keys new acme --scope read
+    Exit code: 0 created, 1 the file cannot be written. Example: HMX_API_KEYS=keys.txt hmx keys new acme --scope read
     """
     file = _file()
     if not tenant.strip() or not tenant.isprintable() or tenant != tenant.strip():
-        fail("a tenant with a key has a name of printable characters, without space around it")
+        fail("a tenant name needs printable characters, and no space at either end")
     try:
         key = add(file, Grant(tenant, frozenset(scope) if scope else USUAL))
     except OSError as error:
         fail(f"{file}: {error.strerror}")
-    ERR.print("the key, which nobody can show again:")
+    ERR.print("the key; it cannot be shown again:")
     typer.echo(key)
 
 
 @group.command("list")
 def listed(as_json: AsJson = False) -> None:
-    """Lists whose keys there are and what they may do; of a key itself nothing is known but its id.
+    """Lists the ids, tenants and scopes of all keys. The keys themselves are not stored.
 
-    Exit code: 0 printed, 1 the file can't be read. Example: hmx keys list
+    Exit code: 0 printed, 1 the file cannot be read. Example: hmx keys list
     """
     file = _file()
     try:
@@ -59,15 +59,15 @@ def listed(as_json: AsJson = False) -> None:
 
 @group.command()
 def revoke(
-    which: Annotated[str, typer.Argument(metavar="ID", help="The key's id as `hmx keys list` has it, or the key.")],
+    which: Annotated[str, typer.Argument(metavar="ID", help="The key's id from `hmx keys list`, or the key itself.")],
 ) -> None:
-    """Takes a key out of the file; it opens nothing from the next request on, and streams under way end.
+    """Revokes a key: the next request with it is refused, and its open streams end.
 
-    Exit code: 0 revoked, 1 there is no such key, or more than one. Example: hmx keys revoke 3f9a0c12d4be
+    Exit code: 0 revoked, 1 no such key, or several match. Example: hmx keys revoke 3f9a0c12d4be
     """
     file = _file()
     if len(which) < SURE:
-        fail(f"give at least {SURE} characters of the id")
+        fail(f"give at least {SURE} characters of the id: `hmx keys list` shows it")
     try:
         taken_out(file, which)
     except LookupError as error:
@@ -78,11 +78,11 @@ def revoke(
 
 
 def _told(grant: Grant | None) -> tuple[str, str]:
-    return (grant.tenant, " ".join(sorted(grant.scopes))) if grant is not None else ("?", "line not understood")
+    return (grant.tenant, " ".join(sorted(grant.scopes))) if grant is not None else ("?", "invalid line")
 
 
 def _file() -> Path:
     settings = Settings.load()
     if not settings.api_keys:
-        fail("set HMX_API_KEYS to the file that holds the keys, for this command and for the service")
+        fail("HMX_API_KEYS is not set: set it to the key file, for this command and for the service")
     return Path(settings.api_keys)

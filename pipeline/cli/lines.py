@@ -1,4 +1,4 @@
-"""The lines of files that a command is given, and a bar that shows how far it is in them."""
+"""Line reader: the lines of the files given to a command, and a progress bar over their bytes."""
 
 import gzip
 import sys
@@ -14,32 +14,32 @@ from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeR
 from pipeline.cli.console import ERR, fail
 
 STDIN = Path("-")
-Files = Annotated[list[Path], typer.Argument(metavar="FILE", help="NDJSON, also .gz; - for standard input.")]
+Files = Annotated[list[Path], typer.Argument(metavar="FILE", help="NDJSON files, plain or .gz; - is standard input.")]
 Unreadable = (EOFError, gzip.BadGzipFile)
-"""What reading a broken .gz raises."""
+"""Exceptions of a damaged .gz file."""
 
 
 class Reader:
-    """The lines of several files, one after the other, and how far it is in their bytes."""
+    """Reads the lines of several files in order, and tracks its position in bytes."""
 
     def __init__(self, files: list[Path]) -> None:
-        """Ends the program where one of them is no file."""
+        """Exits with an error if a file does not exist."""
         for file in files:
             if file != STDIN and not file.is_file():
-                fail(f"{file} is no file")
+                fail(f"{file} does not exist, or is no file")
         self._files = files
         self._done = 0
         self._raw: BinaryIO | None = None
         self.file = files[0]
         self.total = None if STDIN in files else sum(file.stat().st_size for file in files)
-        """Bytes of all files; unknown for standard input."""
+        """Bytes of all files; None for standard input."""
 
     @property
     def position(self) -> int:
         return self._done + (self._raw.tell() if self._raw is not None else 0)
 
     def lines(self) -> Iterator[bytes]:
-        """Without their line ends."""
+        """Yields the lines without line ends."""
         for file in self._files:
             self.file = file
             if file == STDIN:
@@ -63,9 +63,9 @@ def _lines(stream: BinaryIO | gzip.GzipFile) -> Iterator[bytes]:
 
 @contextmanager
 def bar(doing: str, reader: Reader) -> Iterator[Callable[[int, int], None] | None]:
-    """Bytes of the files and events a second, on standard error; None where that is no terminal.
+    """Shows bytes read and events per second; yields None if standard error is no terminal.
 
-    What it yields is called with the lines and the bytes taken so far.
+    The yielded function takes the number of lines and of bytes so far.
     """
     if not ERR.is_terminal:
         yield None

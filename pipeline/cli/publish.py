@@ -1,4 +1,4 @@
-"""`hmx publish`: files of events onto the events topic, as they are written."""
+"""`hmx publish`: appends files of events to the events topic, unchanged."""
 
 import typer
 
@@ -12,9 +12,9 @@ def publish(
     files: Files,
     as_json: AsJson = False,
 ) -> None:
-    """Appends events to Kafka as they are written, one record a line, invalid lines too.
+    """Appends events to Kafka as they are, one record per line, including invalid lines.
 
-    Exit code: 0 all sent, 1 something was not. Example: hmx publish sessions.ndjson.gz
+    Exit code: 0 all sent, 1 some were not. Example: hmx publish sessions.ndjson.gz
     """
     from pipeline.kafka import publisher
 
@@ -24,7 +24,7 @@ def publish(
         with bar("publishing", reader) as show:
             done = publisher.publish(reader.lines(), settings, show)
     except Unreadable as error:
-        fail(f"{reader.file} can't be read: {error}. The lines before that were sent.")
+        fail(f"{reader.file} can't be read: {error}. Lines before the error were sent. Repair the file, then repeat")
     _show(done, as_json)
     if not done.complete:
         raise typer.Exit(1)
@@ -38,6 +38,6 @@ def _show(done: Published, as_json: bool) -> None:
         rows = [(done.events, done.bytes, f"{done.seconds:.1f}", round(rate))]
         OUT.print(table("Published", ("events", "bytes", "seconds", "events/s"), rows))
     if done.too_large:
-        ERR.print(f"[bold red]not sent[/]: {done.too_large:,} lines are larger than the events topic takes (2 MB)")
+        ERR.print(f"[bold red]not sent[/]: {done.too_large:,} lines exceed the record limit of the events topic (2 MB)")
     for reason, count in done.failed.items():
         ERR.print(f"[bold red]not sent[/]: {count:,} records: {plain(reason)}")

@@ -1,6 +1,6 @@
-"""`hmx artifacts` and `hmx pack`: what is in memory, printed for a reader.
+"""`hmx artifacts` and `hmx pack`: list and show artifacts, and assemble a context pack.
 
-Both read Redis by the same calls as the service, which need not run. Other commands print with `show_…` too.
+Both read Redis with the same functions as the service, which need not run. Other commands share the `show_…` functions.
 """
 
 import textwrap
@@ -41,21 +41,21 @@ WIDTH: Final = 80
 _USUAL: Final = (Status.ACTIVE, Status.DRAFT)
 
 Json = dict[str, Any]
-Tenant = Annotated[str | None, typer.Option(help="Whose memory; may be left out where there is only one.")]
+Tenant = Annotated[str | None, typer.Option(help="The tenant; optional if memory holds only one.")]
 
 
 def artifacts(
     artifact_id: Annotated[
-        str | None, typer.Argument(metavar="ID", help="One artifact: its id, or how it ends.")
+        str | None, typer.Argument(metavar="ID", help="One artifact: its id or the end of it.")
     ] = None,
     tenant: Tenant = None,
-    artifact_type: Annotated[str | None, typer.Option("--type", help="Only these, such as failure_playbook.")] = None,
-    status: Annotated[Status | None, typer.Option(help="Only these; active and draft where it is left out.")] = None,
+    artifact_type: Annotated[str | None, typer.Option("--type", help="Only this type, e.g. failure_playbook.")] = None,
+    status: Annotated[Status | None, typer.Option(help="Only this status; default: active and draft.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Lists what was compiled, or shows one artifact in full.
+    """Lists artifacts, or shows one in full.
 
-    Exit code: 0 printed, 1 there is no such artifact or tenant.
+    Exit code: 0 printed, 1 no such artifact or tenant.
 
     Example: hmx artifacts --type failure_playbook
     """
@@ -80,34 +80,32 @@ def artifacts(
 
 
 def pack(
-    query: Annotated[str, typer.Argument(metavar="QUERY", help="What the agent is about to do, or wants to know.")],
+    query: Annotated[str, typer.Argument(metavar="QUERY", help="What the agent wants to do or know.")],
     tenant: Tenant = None,
-    budget: Annotated[int, typer.Option(min=1, help="Tokens that the pack may have at most.")] = 4096,
-    section: Annotated[list[Section] | None, typer.Option(help="Only this section; may be given again.")] = None,
-    tag: Annotated[
-        list[str] | None, typer.Option(help="Only what rests on events with this tag; may be given again.")
-    ] = None,
-    agent: Annotated[str | None, typer.Option(help="The agent that asks.")] = None,
-    session: Annotated[str | None, typer.Option(help="The session that asks: says what it should do next.")] = None,
-    strategy: Annotated[Strategy, typer.Option(help="How the pack is put together.")] = Strategy.RANKED,
+    budget: Annotated[int, typer.Option(min=1, help="Largest size of the pack, in tokens.")] = 4096,
+    section: Annotated[list[Section] | None, typer.Option(help="Only this section; repeatable.")] = None,
+    tag: Annotated[list[str] | None, typer.Option(help="Only entries from events with this tag; repeatable.")] = None,
+    agent: Annotated[str | None, typer.Option(help="The requesting agent.")] = None,
+    session: Annotated[str | None, typer.Option(help="The requesting session, for next steps.")] = None,
+    strategy: Annotated[Strategy, typer.Option(help="How entries are selected.")] = Strategy.RANKED,
     fill: Annotated[
-        Filling, typer.Option(help="What is relevant and no more, or all that fits the budget.")
+        Filling, typer.Option(help="Relevant entries only, or everything that fits the budget.")
     ] = Filling.RELEVANT,
-    from_session: Annotated[str | None, typer.Option(help="Only what rests on this session.")] = None,
-    from_agent: Annotated[str | None, typer.Option(help="Only what rests on this agent.")] = None,
-    include: Annotated[list[Past] | None, typer.Option(help="Also what was superseded, or archived.")] = None,
-    as_of: Annotated[str | None, typer.Option(help="As it would have been then: 2026-03-14T00:00:00Z.")] = None,
+    from_session: Annotated[str | None, typer.Option(help="Only entries from this session.")] = None,
+    from_agent: Annotated[str | None, typer.Option(help="Only entries from this agent.")] = None,
+    include: Annotated[list[Past] | None, typer.Option(help="Also superseded or archived artifacts.")] = None,
+    as_of: Annotated[str | None, typer.Option(help="Memory as of this time: 2026-03-14T00:00:00Z.")] = None,
     vector: Annotated[
-        Path | None, typer.Option(help="A file with the query as an embedding: a JSON array of numbers.")
+        Path | None, typer.Option(help="A file with the query's embedding: a JSON array of numbers.")
     ] = None,
-    model: Annotated[str | None, typer.Option(help="The model that has made it.")] = None,
-    explain: Annotated[bool, typer.Option("--explain", help="Say why entries are in and drops are out.")] = False,
-    text: Annotated[bool, typer.Option("--text", help="As Markdown of some 150 words, to paste.")] = False,
+    model: Annotated[str | None, typer.Option(help="The model of the embedding.")] = None,
+    explain: Annotated[bool, typer.Option("--explain", help="Explain each entry and each drop.")] = False,
+    text: Annotated[bool, typer.Option("--text", help="Print Markdown of about 150 words.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Assembles the context pack for a question.
 
-    Exit code: 0 printed, 1 there is no such tenant, 2 the request is not valid.
+    Exit code: 0 printed, 1 no such tenant, 2 the request is not valid.
 
     Example: hmx pack "How do I deploy to staging?" --tenant acme --budget 1000
     """
@@ -156,7 +154,7 @@ def _numbers(file: Path) -> Any:
 
 @contextmanager
 def opened() -> Iterator["Store"]:
-    """Memory, to read; that it can't be reached is one line."""
+    """Opens memory for reading; exits with one line if it cannot be reached."""
     from pipeline.store.blocks import StoreUnavailableError, TamperedError
     from pipeline.store.fetch import Store
 
@@ -165,19 +163,19 @@ def opened() -> Iterator["Store"]:
     except StoreUnavailableError as error:
         fail(f"{error}. `hmx status` shows whether Redis runs.")
     except TamperedError as error:
-        fail(f"what Redis holds of {error} is not what was published; the materialiser restores it. Ask again.")
+        fail(f"{error} is damaged in Redis and is being restored: run the command again in a few seconds")
 
 
 def tenant_or_only(store: "Store", tenant: str | None) -> str:
-    """The tenant asked for, or the only one there is; else an error that lists them."""
+    """Returns the requested tenant, or the only one; otherwise exits with a list of tenants."""
     known = store.tenants()
     if not known:
         fail("memory is empty: publish events with `hmx publish FILE`, then `hmx wait`")
     if tenant is None and len(known) > 1:
-        fail(f"several tenants have memory, choose one with --tenant: {_listed(known)}")
+        fail(f"memory holds several tenants, choose one with --tenant: {_listed(known)}")
     chosen = known[0] if tenant is None else tenant
     if chosen not in known:
-        fail(f"memory holds nothing of tenant {on_one_line(chosen)}; there are: {_listed(known)}")
+        fail(f"memory holds no tenant {on_one_line(chosen)}; choose one with --tenant: {_listed(known)}")
     return chosen
 
 
@@ -186,7 +184,7 @@ def _listed(names: Iterable[str]) -> str:
 
 
 def find_artifact(store: "Store", tenant: str, asked: str) -> Json:
-    """By the whole id in whatever status, or by how it ends."""
+    """Finds an artifact in any status, by its id or by the end of it."""
     exact = store.get_artifact(tenant, asked)
     if exact is not None:
         return exact
@@ -199,12 +197,12 @@ def find_artifact(store: "Store", tenant: str, asked: str) -> Json:
     if not alike:
         fail(f"tenant {on_one_line(tenant)} has no artifact {on_one_line(asked)}; `hmx artifacts` lists them")
     if len(alike) > 1:
-        fail(f"{on_one_line(asked)} stands for {_listed(artifact['artifact_id'] for artifact in alike)}")
+        fail(f"several ids end with {on_one_line(asked)}: {_listed(artifact['artifact_id'] for artifact in alike)}")
     return alike[0]
 
 
 def show_artifacts(listed: Sequence[Json], tenant: str) -> None:
-    """One line each in 80 columns, what is best supported first."""
+    """Prints one line per artifact in 80 columns, highest confidence first."""
     if not listed:
         OUT.print(f"no artifacts of tenant {plain(tenant)} to list")
         return
@@ -225,7 +223,7 @@ def show_artifacts(listed: Sequence[Json], tenant: str) -> None:
 
 
 def show_artifact(artifact: Json) -> None:
-    """Everything of it but the ids of its sources, which are counted."""
+    """Prints an artifact in full, with its sources as counts."""
     OUT.print(f"[bold]{plain(artifact['title'])}[/]", soft_wrap=True)
     OUT.print(f"[dim]{plain(artifact['artifact_type'])} {plain(artifact['artifact_id'])}[/]\n", soft_wrap=True)
     _say(artifact["summary"])
@@ -250,7 +248,7 @@ def show_artifact(artifact: Json) -> None:
 
 
 def _show_content(content: Json) -> None:
-    """Any type's: a heading a field; lists of objects are numbered."""
+    """Prints the content of any type: one heading per field, objects in lists numbered."""
     for name, value in content.items():
         if value in (None, "", [], {}):
             continue
@@ -262,7 +260,7 @@ def _show_content(content: Json) -> None:
 
 
 def _line(value: Any) -> str:
-    """One line for a reader: an object's description, then its other fields."""
+    """Returns a value as one line: an object's description, then its other fields."""
     if isinstance(value, list):
         return ", ".join(_line(item) for item in value)
     if not isinstance(value, dict):
@@ -277,7 +275,7 @@ def _line(value: Any) -> str:
 
 
 def show_pack(made: ContextPack) -> None:
-    """Entries by section, the budget, what was dropped and why, where everything comes from."""
+    """Prints entries by section, the token budget, drops with reasons, and the source of everything."""
     from pipeline.packs.prose import NOTHING
 
     budget, about = made.token_budget, made.assembly_metadata
@@ -294,7 +292,7 @@ def show_pack(made: ContextPack) -> None:
     reasons = {one["rank"]: one for one in (*why["entries"], *why["drops"])}
     if not made.metadata.get("memory_complete", True):
         percent = made.metadata["memory_filling"]["percent"]
-        OUT.print(f"[yellow]memory is not complete: {percent:g} % is filled, so this pack may lack something[/]")
+        OUT.print(f"[yellow]memory is {percent:g} % filled, so this pack may be incomplete[/]")
     for section in Section:
         _show_section(made, section, reasons)
     if not made.entries:
@@ -347,7 +345,7 @@ def _show_hints(hints: WorkflowHints, precedents: Mapping[str, Json]) -> None:
 
 
 def _why(reason: Json) -> str:
-    """Which words of the question it has, and what its score is made of."""
+    """Returns the matched words of an entry and the parts of its score."""
     parts = ", ".join(f"{name} {value:.2f}" for name, value in reason.get("score", {}).items())
     return f"matches {' '.join(reason['matched']) or 'no word'}; {parts}"
 
@@ -362,14 +360,14 @@ def _show_drops(dropped: Sequence[Dropped], count: int, why: Mapping[int, Json])
     for drop in dropped[:DROPS]:
         if drop.rank in why:
             told = why[drop.rank]
-            enough = f"; it is in with {told['budget']:,} tokens" if "budget" in told else ""
+            enough = f"; a budget of {told['budget']:,} tokens includes it" if "budget" in told else ""
             OUT.print(f"{drop.rank:>5}  [dim]{plain(told['because'] + enough)}[/]", soft_wrap=True)
     if count > len(rows):
-        OUT.print(f"[dim]and {count - len(rows):,} more; --json lists {len(dropped):,}[/]")
+        OUT.print(f"[dim]and {count - len(rows):,} more: --json lists {len(dropped):,}[/]")
 
 
 def _say(text: str, mark: str = "", style: str | None = None) -> None:
-    """Wrapped at WIDTH, what follows the first line under its text."""
+    """Prints text wrapped at WIDTH; later lines are indented under the first."""
     hanging = " " * len(mark)
     for number, line in enumerate(map(on_one_line, text.splitlines())):
         first = mark if number == 0 else hanging

@@ -1,4 +1,4 @@
-"""`hmx replay`: the log once more, and what comes out otherwise."""
+"""`hmx replay`: rebuilds everything from the log into shadow topics, and compares."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -24,20 +24,21 @@ _COLOURS: Final = {"added": "green", "removed": "red", "changed": "yellow"}
 
 def replay(
     from_start: Annotated[  # noqa: ARG001  it says what happens; no other beginning is known yet
-        bool, typer.Option("--from-start", help="From the first record that is left of the log: so it is anyway.")
+        bool, typer.Option("--from-start", help="Start at the first retained record (always so).")
     ] = True,
     compare: Annotated[
-        bool, typer.Option("--compare", help="Compare with what the pipeline has written; without it, only rebuild.")
+        bool, typer.Option("--compare", help="Compare with the pipeline's topics; otherwise only rebuild.")
     ] = False,
-    keep: Annotated[bool, typer.Option("--keep", help="Leave the shadow topics; without --compare they stay.")] = False,
+    keep: Annotated[bool, typer.Option("--keep", help="Keep the shadow topics; implied without --compare.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Rebuilds everything from the log into shadow topics, and compares: the same bytes, the same memory.
+    """Rebuilds everything from the log into shadow topics, and compares records byte by byte, then artifacts.
 
-    Run it with a new version beside a running old one, and it says what would change, artifact by artifact. It takes
-    the settings of the environment, so HMX_ORDERING and HMX_WINDOW_MS have to be the worker's.
+    Run a new version beside a running old one to see which artifacts would change. HMX_ORDERING and HMX_WINDOW_MS must
+    have the worker's values.
 
-    Exit code: 0 identical, 1 it differs, 2 there is nothing to compare, or it can't be read.
+    Exit code: 0 identical, 1 different, 2 nothing to compare, or Kafka cannot be read.
+
     Example: hmx replay --from-start --compare
     """
     from pipeline.audit.replay import replay as rebuilt
@@ -65,11 +66,11 @@ def _show(report: "Replayed", compare: bool, keep: bool) -> None:
     for note in report.notes:
         OUT.print(f"[yellow]note[/]: {plain(note)}", soft_wrap=True)
     if keep or not compare:
-        OUT.print(f"the shadow topics stay: {report.shadow}hmx.…", soft_wrap=True)
+        OUT.print(f"shadow topics kept: {report.shadow}hmx.…", soft_wrap=True)
     if not compare:
         return
     if not report.compared:
-        OUT.print("[bold yellow]nothing to compare[/]: nothing has been processed, or too little of it is left")
+        OUT.print("[bold yellow]nothing to compare[/]: nothing was processed yet, or retention has deleted it")
     elif report.identical:
         same = sum(stream.same for stream in report.streams)
         OUT.print(f"[bold green]identical[/]: {same:,} records byte for byte, {report.patterns:,} artifacts")
@@ -105,7 +106,7 @@ def _show_streams(report: "Replayed") -> None:
 
 
 def _examples(report: "Replayed") -> Iterator[tuple[str, "StreamReport", "Example"]]:
-    """The first of each topic."""
+    """Yields the first examples of each topic."""
     shown: Counter[str] = Counter()
     for stream in report.streams:
         for example in stream.examples:
@@ -118,7 +119,7 @@ def _show_artifacts(report: "Replayed") -> None:
     counts = {
         "same": report.patterns,
         **{name: report.changes[name] for name in _COLOURS},
-        "being worked on": report.moving,
+        "in progress": report.moving,
         "set aside": report.set_aside,
     }
     there_are = [f"{count:,} {name}" for name, count in counts.items() if count or name == "same"]
@@ -126,7 +127,7 @@ def _show_artifacts(report: "Replayed") -> None:
     for change in report.artifacts[:SHOWN]:
         _show_change(change)
     if len(report.artifacts) > SHOWN:
-        OUT.print(f"… and {len(report.artifacts) - SHOWN:,} more: --json shows up to a thousand")
+        OUT.print(f"… and {len(report.artifacts) - SHOWN:,} more: --json lists up to 1,000")
     OUT.print()
 
 

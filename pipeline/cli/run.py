@@ -24,7 +24,7 @@ SPREAD_S: Final = 10.0
 
 
 def worker() -> None:
-    """Runs both stages: events → episodes and evidence → artifacts.
+    """Runs both stages: events → episodes and evidence → artifacts and knowledge.
 
     Several workers share the partitions. Example: HMX_KAFKA_BOOTSTRAP=kafka:9092 HMX_WORKER_ID=worker-1 hmx worker
     """
@@ -34,7 +34,7 @@ def worker() -> None:
 
 
 def materialise() -> None:
-    """Writes episodes, evidence, artifacts and knowledge into Redis, with the positions they came from.
+    """Writes episodes, evidence, artifacts and knowledge into Redis, together with their topic positions.
 
     Example: HMX_KAFKA_BOOTSTRAP=kafka:9092 HMX_REDIS_URL=redis://redis:6379 hmx materialise
     """

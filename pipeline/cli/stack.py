@@ -1,4 +1,4 @@
-"""`hmx up`, `hmx env`, `hmx down`: the local stack."""
+"""`hmx up`, `hmx env`, `hmx down`: start, address and stop the local stack."""
 
 import signal
 from shlex import quote
@@ -14,14 +14,14 @@ from pipeline.settings import Settings
 
 
 def up(
-    nodes: Annotated[int, typer.Option(help="Kafka nodes: 1, or 3 that survive the loss of one.")] = 1,
-    fresh: Annotated[bool, typer.Option("--fresh", help="Throw the data of the last time away.")] = False,
+    nodes: Annotated[int, typer.Option(help="Kafka nodes: 1, or 3 to survive the loss of one.")] = 1,
+    fresh: Annotated[bool, typer.Option("--fresh", help="Delete the data of the last run.")] = False,
     foreground: Annotated[bool, typer.Option("--foreground", help="Run until ^C instead of detaching.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print what runs as JSON; not with --foreground.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print components as JSON; not with --foreground.")] = False,
 ) -> None:
-    """Starts Kafka, Redis and the whole pipeline on this machine, and starts again what exits.
+    """Starts Kafka, Redis and the whole pipeline on this machine, and restarts processes that exit.
 
-    HMX_KAFKA_BOOTSTRAP and HMX_REDIS_URL name servers to use instead. Example: hmx up --nodes 3
+    HMX_KAFKA_BOOTSTRAP and HMX_REDIS_URL select existing servers instead. Example: hmx up --nodes 3
     """
     settings = Settings.load()
     try:
@@ -34,13 +34,13 @@ def up(
                 print_json(running)
             else:
                 OUT.print(components(running, {}))
-                OUT.print("`hmx status` shows how it does, `hmx down` stops it.")
+                OUT.print("`hmx status` shows its health, `hmx down` stops it.")
     except StackError as error:
         fail(str(error))
 
 
 def env() -> None:
-    """Prints where Kafka and the service of this folder's stack are, for a shell to take in.
+    """Prints the addresses of this folder's Kafka and service as shell exports.
 
     Example: eval "$(hmx env)"
     """
@@ -52,7 +52,7 @@ def env() -> None:
 
 
 def down() -> None:
-    """Stops the stack of this folder and everything that it has started. Its data stays.
+    """Stops the stack of this folder with all its processes. Its data stays.
 
     Example: hmx down
     """
@@ -62,7 +62,7 @@ def down() -> None:
 
 
 def end_as_by_interrupt() -> None:
-    """From now on SIGTERM and SIGHUP do what ^C does: whoever started something stops it."""
+    """Makes SIGTERM and SIGHUP act like Ctrl-C, so that child processes are stopped."""
 
     def leave(*_: Any) -> NoReturn:
         raise KeyboardInterrupt
@@ -76,7 +76,7 @@ def _in_foreground(settings: Settings, nodes: int, fresh: bool) -> None:
     stack = local.Stack(settings.state, nodes=nodes, pipeline=True, fresh=fresh, progress=ERR.print)
     with stack:
         running = local.status(settings.state)
-        assert running is not None, "this process runs it"
+        assert running is not None, "this process started it"
         OUT.print(components(running, {}))
         OUT.print("^C stops it.")
         stack.watch()

@@ -1,4 +1,4 @@
-"""`hmx state rebuild`: a partition's state anew from the log."""
+"""`hmx state rebuild`: rebuilds the state of one partition from the log."""
 
 from enum import StrEnum
 from typing import Annotated, Final
@@ -11,7 +11,7 @@ from pipeline.topology import PATTERNS, SESSIONS, STAGES
 
 group: Final = typer.Typer(
     name="state",
-    help="Mends the state of a stage that can't be read.",
+    help="Repairs stage state that cannot be read.",
     no_args_is_help=True,
     add_completion=False,
 )
@@ -24,24 +24,25 @@ class StageName(StrEnum):
 
 @group.callback()
 def _group() -> None:
-    """`rebuild` stays a word of its own while it is the only command."""
+    """Keeps `rebuild` a subcommand although it is the only one."""
 
 
 @group.command()
 def rebuild(
-    partition: Annotated[int, typer.Argument(min=0, help="Of the events topic, or of the evidence topic.")],
-    stage: Annotated[StageName, typer.Option(help="Whose state; /readyz and `hmx status` say which.")],
+    partition: Annotated[int, typer.Argument(min=0, help="Partition of the events topic or evidence topic.")],
+    stage: Annotated[StageName, typer.Option(help="The stage, as shown by /readyz and `hmx status`.")],
     force: Annotated[
-        bool, typer.Option("--force", help="Rebuild state that can be read, or that the log does not give any more.")
+        bool, typer.Option("--force", help="Rebuild readable state too, or state whose log is incomplete.")
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Folds a partition of the log anew and replaces its state. It writes no output; the worker goes on by itself.
+    """Folds one partition of the log again and replaces its state. It publishes no output; the worker then resumes by
+    itself.
 
-    Workers may run. One that still processes this partition, which --force allows, ends and is started again by its
-    supervisor. HMX_ORDERING and HMX_WINDOW_MS have to be the worker's.
+    Workers may keep running. With --force, a worker that still processes the partition ends and is restarted by its
+    supervisor. HMX_ORDERING and HMX_WINDOW_MS must have the worker's values.
 
-    Exit code: 0 rebuilt, 1 refused or failed: nothing was changed. Example: hmx state rebuild 3 --stage sessions
+    Exit code: 0 rebuilt, 1 refused or failed with nothing changed. Example: hmx state rebuild 3 --stage sessions
     """
     from pipeline.audit.state_rebuild import RebuildError, rebuild_state
 
@@ -57,8 +58,8 @@ def rebuild(
         OUT.print(f"[yellow]forced[/]: {plain(note)}", soft_wrap=True)
     OUT.print(
         f"[bold green]rebuilt[/]: stage {done.stage}, partition {done.partition}: {done.folded:,} records folded,"
-        f" {done.records:,} state records, of which {done.written:,} written, {done.removed:,} removed; the stage goes"
-        f" on at offset {done.position:,}",
+        f" {done.records:,} state records, {done.written:,} written, {done.removed:,} removed; the stage continues"
+        f" at offset {done.position:,}",
         soft_wrap=True,
     )
     return None

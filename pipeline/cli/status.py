@@ -1,4 +1,4 @@
-"""`hmx status`: the processes of the local stack, and how far the pipeline is."""
+"""`hmx status`: processes of the local stack, consumer lag of the stages, and positions in Redis."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
@@ -12,17 +12,17 @@ from pipeline.service import standing
 from pipeline.service.standing import Json
 from pipeline.settings import Settings, without_password
 
-NO_STACK: Final = "no stack is up here: start one with `hmx up`"
+NO_STACK: Final = "no stack runs in this folder: start one with `hmx up`"
 OWNER: Final = 18
 
 
 def status(as_json: AsJson = False) -> None:
-    """Shows processes, how far each partition of both stages is, what was counted, and how far Redis is.
+    """Shows processes, the position and lag of every partition of both stages, counters, and the lag of Redis.
 
-    Lag is in records and in seconds, the age of the oldest one that is not read. Without a stack in this folder, what
-    Kafka, Redis and the processes say is shown, if HMX_KAFKA_BOOTSTRAP, HMX_REDIS_URL and HMX_PROCESSES name them.
+    Lag is in records, and in seconds as the age of the oldest unread record. Without a stack in this folder, it shows
+    what HMX_KAFKA_BOOTSTRAP, HMX_REDIS_URL and HMX_PROCESSES point to.
 
-    Exit code: 0 everything runs, 1 no stack, or something is not ready or far behind. Example: hmx status --json
+    Exit code: 0 all healthy, 1 no stack, or something is not ready or too far behind. Example: hmx status --json
     """
     settings = Settings.load()
     running = local.status(settings.state)
@@ -37,7 +37,7 @@ def status(as_json: AsJson = False) -> None:
     if running is None:
         if isinstance(stages, str):
             fail(f"{NO_STACK} ({stages})")
-        ERR.print(f"[dim]{NO_STACK}; this is what Kafka and Redis say[/]")
+        ERR.print(f"[dim]{NO_STACK}; showing what Kafka and Redis report[/]")
     if as_json:
         lag = memory if isinstance(memory, str) else {where: at["lag"] for where, at in memory.items()}
         print_json({**(running or {}), "health": said, "stages": stages, "redis": memory, "redis_lag": lag})
@@ -48,7 +48,7 @@ def status(as_json: AsJson = False) -> None:
 
 
 def components(running: Json, said: Mapping[str, Json]) -> Any:
-    """The processes of a local stack as a table."""
+    """Returns a table of the local stack's processes."""
     addresses = {
         "kafka": running["kafka_bootstrap"],
         "redis": running["redis_url"],
@@ -63,7 +63,7 @@ def components(running: Json, said: Mapping[str, Json]) -> Any:
 
 
 def _state(state: str, said: Json | None) -> str:
-    """What the supervisor knows is that it runs; what it says itself is newer."""
+    """Returns the process's own readiness if known; the supervisor only knows that it runs."""
     return "not ready" if state == "ready" and said is not None and not said["ready"] else state
 
 
@@ -123,12 +123,12 @@ def _sums(rows: Sequence[Json]) -> Sequence[Any]:
 
 
 def _known(value: int | None) -> int | str:
-    """Only a worker knows, and not every worker's address is known here."""
+    """Returns a number that only a worker knows, or "-"."""
     return value if value is not None else "-"
 
 
 def _counted(counts: Mapping[str, int]) -> str:
-    """Reasons behind what they are reasons of."""
+    """Formats counters, each followed by its reasons."""
     said = []
     for name, count in counts.items():
         reasons = [f"{n:,} {of.partition('.')[2]}" for of, n in counts.items() if of.startswith(f"{name}.")]

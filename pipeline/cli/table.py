@@ -1,4 +1,4 @@
-"""`hmx table sessions`, `hmx table patterns`: the stages' state, read from its topics."""
+"""`hmx table sessions`, `hmx table patterns`: stage state, read from the state topics."""
 
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -31,22 +31,22 @@ TITLE: Final = 32
 
 group: Final = typer.Typer(
     name="table",
-    help="Shows the state of the stages, read from its topics.",
+    help="Shows the state of the stages, read from their state topics.",
     no_args_is_help=True,
     add_completion=False,
 )
-Tenant = Annotated[str | None, typer.Option(help="Only this tenant's.")]
-Limit = Annotated[int | None, typer.Option(min=1, help=f"Rows to show: {SHOWN}, or with --json all, if left out.")]
+Tenant = Annotated[str | None, typer.Option(help="Only this tenant.")]
+Limit = Annotated[int | None, typer.Option(min=1, help=f"Rows to show; default: {SHOWN}, with --json all.")]
 
 
 @group.command()
 def sessions(
     tenant: Tenant = None,
     limit: Limit = None,
-    sort: Annotated[SessionSort, typer.Option(help="Numbers and times: the highest first.")] = SessionSort.CHANGED,
+    sort: Annotated[SessionSort, typer.Option(help="Sort column; numbers and times descend.")] = SessionSort.CHANGED,
     as_json: AsJson = False,
 ) -> None:
-    """Shows the sessions that are remembered: events released, waiting behind a gap, in the open segment.
+    """Shows the sessions in state: events released, waiting behind a gap, and in the open segment.
 
     Exit code: 0 shown. Example: hmx table sessions --sort waiting
     """
@@ -60,11 +60,11 @@ def patterns(
     tenant: Tenant = None,
     limit: Limit = None,
     sort: Annotated[
-        PatternSort, typer.Option(help="Numbers and times: the highest first.")
+        PatternSort, typer.Option(help="Sort column; numbers and times descend.")
     ] = PatternSort.CONTRIBUTIONS,
     as_json: AsJson = False,
 ) -> None:
-    """Shows the patterns: how many contributions of how many sessions, and what was compiled of them.
+    """Shows the patterns: contributions, sessions, and the artifact compiled from them.
 
     Exit code: 0 shown. Example: hmx table patterns --tenant acme --sort confidence
     """
@@ -98,7 +98,7 @@ def _show(
     said = ", ".join(f"{count:,} {name.replace('_', ' ')}" for name, count in totals.items())
     OUT.print(f"[bold]all[/]  {said}")
     if len(shown) < len(rows):
-        OUT.print(f"[dim]{len(rows) - len(shown):,} more: --limit shows them, --json all[/]")
+        OUT.print(f"[dim]{len(rows) - len(shown):,} more: raise --limit, or use --json for all[/]")
 
 
 def _session(row: SessionRow) -> Sequence[Any]:
@@ -114,7 +114,7 @@ def _pattern(row: PatternRow) -> Sequence[Any]:
 
 
 def _short(text: str, most: int) -> str:
-    """Ids tell most at their ends."""
+    """Shortens text in the middle, since ids differ mostly at their ends."""
     flat = " ".join(text.split())
     return flat if len(flat) <= most else f"{flat[: most // 2]}…{flat[-(most - most // 2 - 1) :]}"
 

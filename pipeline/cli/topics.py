@@ -1,7 +1,6 @@
-"""`hmx topics`: the difference between the topic files and the cluster, shown, and applied.
+"""`hmx topics`: compares the topic files with the cluster, and applies the difference.
 
-Enters: options and settings. Leaves: a table, or JSON, and an exit code: 0 no difference or all applied, 2 changes
-pending, 1 a refusal, an unreachable Kafka, a bad file, or a "no" at the question.
+Exit codes: 0 no difference or all applied; 2 changes pending; 1 refused, declined, Kafka unreachable or a bad file.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -31,18 +30,18 @@ _UNITS: Mapping[str, Sequence[tuple[int, str]]] = {
 
 group = typer.Typer(no_args_is_help=True, help="Topics as code: topics/*.yaml against the cluster.")
 Bootstrap = Annotated[
-    str | None, typer.Option(help="host:port[,host:port…]; else HMX_KAFKA_BOOTSTRAP, else the local stack.")
+    str | None, typer.Option(help="host:port[,host:port…]; default: HMX_KAFKA_BOOTSTRAP, then the local stack.")
 ]
-AllowShrink = Annotated[bool, typer.Option("--allow-shrink", help="Let retention get shorter, which deletes records.")]
+AllowShrink = Annotated[bool, typer.Option("--allow-shrink", help="Allow shorter retention, which deletes records.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print the plan as JSON.")]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Apply without asking.")]
 
 
 @group.command("plan")
 def plan_command(bootstrap: Bootstrap = None, allow_shrink: AllowShrink = False, as_json: AsJson = False) -> None:
-    """Show what differs between the topic files and the cluster; change nothing.
+    """Shows the difference between topic files and cluster; changes nothing.
 
-    Exit code: 0 no difference, 2 changes pending, 1 something is refused or failed.
+    Exit code: 0 no difference, 2 changes pending, 1 a change is refused, or it failed.
 
     Example: hmx topics plan --bootstrap localhost:9092
     """
@@ -55,9 +54,10 @@ def plan_command(bootstrap: Bootstrap = None, allow_shrink: AllowShrink = False,
 def apply_command(
     bootstrap: Bootstrap = None, allow_shrink: AllowShrink = False, yes: Yes = False, as_json: AsJson = False
 ) -> None:
-    """Show the difference, ask, and make the cluster like the topic files.
+    """Shows the difference, asks, and changes the cluster to match the topic files.
 
-    Applies nothing if anything is refused. Exit code: 0 the cluster is like the files, 1 refused, declined or failed.
+    If any change is refused, none is applied. Exit code: 0 the cluster matches the files, 1 refused, declined or
+    failed.
 
     Example: hmx topics apply --yes
     """
@@ -94,9 +94,9 @@ def _show(found: Plan, as_json: bool) -> None:
 
 
 def show_plan(found: Plan, console: Console) -> None:
-    """Fits 80 columns."""
+    """Prints a plan within 80 columns."""
     if found.verdict is Verdict.CLEAN:
-        console.print("[green]no difference[/]: the cluster is like the topic files")
+        console.print("[green]no difference[/]: the cluster matches the topic files")
     if found.creations:
         console.print(_creations(found.creations))
     if found.changes:
@@ -111,7 +111,7 @@ def show_plan(found: Plan, console: Console) -> None:
 
 
 def _creations(creations: Iterable[Creation]) -> Table:
-    """`8 × 3`: eight partitions of three replicas."""
+    """Lists topics to create; `8 × 3` is eight partitions of three replicas."""
     table = _table("create", "partitions", "policy", "kept", "record", "time")
     for item in creations:
         values = (humanised(setting, item.config[setting]) for setting in _HEADLINE)
@@ -135,7 +135,7 @@ def _table(*columns: str) -> Table:
 
 
 def humanised(setting: str, value: str) -> str:
-    """2592000000 as `30 d`, 2097152 as `2 MB`, where that is exact."""
+    """Formats 2592000000 as `30 d` and 2097152 as `2 MB`, if that is exact."""
     units = next((units for ending, units in _UNITS.items() if setting.endswith(ending)), ())
     if units and value in _ENDLESS:
         return "no limit"

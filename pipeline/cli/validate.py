@@ -1,4 +1,4 @@
-"""`hmx validate`: what would be rejected, and why, before anyone publishes it."""
+"""`hmx validate`: checks events before they are published."""
 
 from collections.abc import Callable, Iterable
 from typing import Final
@@ -10,7 +10,7 @@ from pipeline.cli.console import OUT, AsJson, fail, plain, print_json, table
 from pipeline.cli.lines import Files, Reader, Unreadable, bar
 
 LINES: Final = 5
-"""Line numbers and gaps that are shown; --json has more."""
+"""Line numbers and gaps shown; --json has more."""
 REPORT_EVERY: Final = 256
 
 
@@ -18,11 +18,11 @@ def validate(
     files: Files,
     as_json: AsJson = False,
 ) -> None:
-    """Checks events before they are published: what would be rejected and why. Needs no Kafka.
+    """Checks events before they are published: which would be rejected, and why. Needs no Kafka.
 
-    What was published before is not known here. Lines are counted through all files, blank ones too.
+    Duplicates of already published events are not detected. Lines are numbered across all files, blank lines included.
 
-    Exit code: 0 nothing would be rejected, 1 something would. Example: hmx validate sessions.ndjson.gz
+    Exit code: 0 none would be rejected, 1 some would. Example: hmx validate sessions.ndjson.gz
     """
     reader = Reader(files)
     try:
@@ -65,12 +65,12 @@ def _show(found: Validation) -> None:
     if found.duplicates.count:
         OUT.print(f"{found.duplicates.count:,} duplicates, harmless: lines {_lines(found.duplicates)}")
     if found.redacted:
-        OUT.print(f"{found.redacted:,} lines hold secrets; they are taken out before anything is stored in memory")
+        OUT.print(f"{found.redacted:,} lines hold secrets; the pipeline removes them at intake")
     if found.gaps:
         gaps = [(g.tenant_id, g.session_id, g.missing, g.first) for g in found.gaps[:LINES]]
         OUT.print(table("Sessions with gaps in their sequence", ("tenant", "session", "missing", "first"), gaps))
         if len(found.gaps) > LINES:
-            OUT.print(f"[dim]and {len(found.gaps) - LINES:,} more; --json lists them[/]")
+            OUT.print(f"[dim]and {len(found.gaps) - LINES:,} more: --json lists them[/]")
     verdict = f"[bold red]{found.rejections:,} would be rejected[/]" if found.rejected else "[bold green]valid[/]"
     OUT.print(f"{verdict}: {found.lines:,} events of {found.sessions:,} sessions, {found.accepted:,} of them new")
 

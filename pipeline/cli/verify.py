@@ -1,4 +1,4 @@
-"""`hmx verify`: law 1 from the topics alone."""
+"""`hmx verify`: checks from the topics that every record has exactly one outcome (law 1)."""
 
 from contextlib import nullcontext
 from typing import Annotated
@@ -20,15 +20,15 @@ _HEADS = {Outcome.RELEASED_LATE: "late", Outcome.LOST_TO_RETENTION: "lost"}
 
 def verify(
     offset: Annotated[
-        str | None, typer.Option(metavar="P:O", help="Explain one record: its partition and offset.")
+        str | None, typer.Option(metavar="P:O", help="Explain one record, by partition and offset.")
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Recomputes from the topics, offset by offset, that every event has exactly one outcome.
+    """Checks from the topics, offset by offset, that every event has exactly one outcome.
 
-    With --offset, explains one record of the events topic: its outcome, what decided it, and what came of it.
+    With --offset, explains one record of the events topic: its outcome, the cause and its outputs.
 
-    Exit code: 0 conserved, 1 not: every violation is named. Example: hmx wait && hmx verify
+    Exit code: 0 conserved, 1 not conserved, with every violation listed. Example: hmx wait && hmx verify
 
     Example: hmx verify --offset 3:1207
     """
@@ -51,7 +51,7 @@ def verify(
 
 
 def place_of(text: str) -> tuple[int, int]:
-    """`3:1207` as it is given on the command line."""
+    """Parses `3:1207` into partition and offset."""
     partition, _, offset = text.partition(":")
     if not (partition.isdecimal() and offset.isdecimal() and len(text) < 2 * OFFSET_DIGITS):
         raise typer.BadParameter(f"{text!r} is not of the form partition:offset, such as 3:1207")
@@ -69,13 +69,13 @@ def _explain(found: Explanation, as_json: bool) -> None:
             OUT.print(f"[dim]advice: {plain(found.because['advice'])}[/]")
         if "copy_of" in found.because:
             first = found.because["copy_of"]
-            OUT.print(f"[dim]a copy of {first['partition']}:{first['offset']}, which stood in the wrong partition[/]")
+            OUT.print(f"[dim]a copy of {first['partition']}:{first['offset']}, which was in the wrong partition[/]")
         for name, value in (found.event or {}).items():
             OUT.print(f"[dim]{name:<12}[/]{plain(' '.join(str(value).split()))}")
         rows = [(led.topic, f"{led.partition}:{led.offset}", led.kind) for led in found.outputs]
         if rows:
             OUT.print()
-            OUT.print(table("What came of it", ("topic", "where", "kind"), rows))
+            OUT.print(table("Outputs", ("topic", "where", "kind"), rows))
         for violation in found.violations:
             OUT.print(f"[bold red]{violation.fault}[/] {plain(violation.detail)}")
     if not found.in_order:
@@ -84,7 +84,7 @@ def _explain(found: Explanation, as_json: bool) -> None:
 
 def _show(report: Report) -> None:
     totals, pending = report.outcomes, sum(part.pending for part in report.partitions)
-    there_are = [outcome for outcome in Outcome if totals[outcome]]  # all of them are too many for 80 columns
+    there_are = [outcome for outcome in Outcome if totals[outcome]]  # all columns would exceed 80 characters
     columns = ["partition", *(_HEADS.get(outcome, outcome.value) for outcome in there_are), "pending"]
     rows: list[list[object]] = [
         [str(part.partition), *(part.outcomes[outcome] for outcome in there_are), part.pending]
@@ -99,7 +99,7 @@ def _show(report: Report) -> None:
     OUT.print(table("Evidence", ("kind", "records"), report.evidence.most_common()))
     unverified = sum(part.unverified for part in report.partitions)
     if unverified:
-        OUT.print(f"{unverified:,} records can't be verified: retention may have taken their outputs or originals")
+        OUT.print(f"{unverified:,} records can't be verified: retention may have deleted their outputs or originals")
     if report.conserved:
         OUT.print(f"[bold green]conserved[/]: {totals.total():,} records, each with exactly one outcome")
         return

@@ -1,4 +1,4 @@
-"""`hmx wait`: until everything published so far has gone through the whole pipeline."""
+"""`hmx wait`: waits until everything published so far has passed the whole pipeline."""
 
 import time
 from typing import Annotated
@@ -12,12 +12,12 @@ from pipeline.settings import Settings
 
 
 def wait(
-    timeout: Annotated[float, typer.Option(min=0.1, help="Seconds to wait at most.")] = 120.0,
+    timeout: Annotated[float, typer.Option(min=0.1, help="Longest wait, in seconds.")] = 120.0,
     as_json: AsJson = False,
 ) -> None:
-    """Waits until all that was published so far is in Redis, or among the dead letters.
+    """Waits until everything published so far is in Redis, or among the dead letters.
 
-    Appends a barrier to the log. Exit code: 0 all is there, 1 something is lacking: what and where is said.
+    Appends a barrier to the log. Exit code: 0 done, 1 not done in time; the message names what is missing.
 
     Example: hmx publish sessions.ndjson && hmx wait --timeout 60
     """
@@ -32,18 +32,18 @@ def wait(
         else:
             wait_for_all(settings, timeout)
     except LackingError as error:
-        fail(f"not all there after {timeout:.0f} s: {error}. `hmx status` shows which process is behind or down.")
+        fail(f"not finished after {timeout:.0f} s: {error}. `hmx status` shows which process is behind or down.")
     except StoreUnavailableError as error:
         fail(f"{error}. `hmx status` shows whether Redis runs.")
     seconds = round(time.monotonic() - started, 1)
     if as_json:
         print_json({"seconds": seconds})
     else:
-        OUT.print(f"all that was published is in Redis or among the dead letters ({seconds} s)")
+        OUT.print(f"everything published is in Redis or among the dead letters ({seconds} s)")
 
 
 def wait_for_all(settings: Settings, timeout: float = 120.0, on_progress: Progress = silent) -> None:
-    """Both stages, then Redis. Raises LackingError."""
+    """Waits for both stages, then for Redis. Raises LackingError."""
     from pipeline.store.fetch import Store
 
     barriers.wait_for_all(settings, Store.open(settings).positions, timeout, on_progress)

@@ -1,4 +1,4 @@
-"""`hmx watch`: episodes and artifacts as they come, one line each."""
+"""`hmx watch`: follows episodes and artifacts, one line each."""
 
 import sys
 from collections import OrderedDict
@@ -23,20 +23,20 @@ from pipeline.settings import Settings
 from pipeline.topology import ARTIFACTS, EPISODES
 
 TEXT: Final = 240
-"""Characters of an episode's text."""
+"""Characters shown of an episode's text."""
 REMEMBERED: Final = 10_000
-"""Artifacts whose last status is known."""
+"""Artifacts whose last status is remembered."""
 POLL_S: Final = 0.2
 
 Line = dict[str, Any]
 
 
 def watch(
-    tenant: Annotated[str | None, typer.Option(help="Only this tenant's.")] = None,
-    from_start: Annotated[bool, typer.Option("--from-start", help="Begin with what is there already.")] = False,
+    tenant: Annotated[str | None, typer.Option(help="Only this tenant.")] = None,
+    from_start: Annotated[bool, typer.Option("--from-start", help="Start with existing records.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print NDJSON.")] = False,
 ) -> None:
-    """Follows what is released and what is compiled, as it happens; ^C ends it.
+    """Follows released episodes and compiled artifacts as they arrive; Ctrl-C ends it.
 
     Episodes: time, tenant, session, type, text. Artifacts: time, tenant, type, status, title.
 
@@ -52,7 +52,7 @@ def watch(
 
 
 class Lines:
-    """Records of both topics as lines for a reader; what is another tenant's, or unreadable, is None. Pure."""
+    """Turns records of both topics into lines; None for other tenants and unreadable records. Pure."""
 
     def __init__(self, tenant: str | None = None) -> None:
         self._tenant = tenant
@@ -107,7 +107,7 @@ def _print(line: Line, as_json: bool) -> None:
 
 
 def sentence(line: Line) -> str:
-    """One line, with colours, whatever a producer wrote."""
+    """Formats a line with colours; text from producers is escaped."""
     said = {name: plain(" ".join(value.split())) for name, value in line.items() if isinstance(value, str)}
     head = f"[dim]{line['time'][11:19]}[/] {said['tenant_id']}"
     if line["kind"] == "episode":
@@ -120,7 +120,7 @@ def sentence(line: Line) -> str:
 
 
 def _messages(settings: Settings, from_start: bool) -> Iterator[Message]:
-    """Committed records of both topics, without end."""
+    """Yields committed records of both topics, endlessly."""
     places = _places(settings, from_start)
     consumer = Consumer(
         consumer_config(
@@ -151,7 +151,7 @@ def _places(settings: Settings, from_start: bool) -> list[TopicPartition]:
 
 
 def _outage_sayer() -> Callable[[KafkaError], None]:
-    """Says once that Kafka does not answer; the client goes on trying."""
+    """Reports once that Kafka does not answer; the client keeps trying."""
     said: list[bool] = []
 
     def on_error(error: KafkaError) -> None:

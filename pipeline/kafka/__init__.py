@@ -1,1 +1,1 @@
-"""Kafka as the pipeline uses it: topic files and their plan, clients, transactions, headers."""
+"""Kafka access: topic files and their plan, clients, transactions, control records, topic readers."""

@@ -1,7 +1,7 @@
-"""Barriers: a mark in every partition of the log, and the wait until everything before it has come out again.
+"""Barriers: appends a marker to every events partition, and waits until it has passed both stages.
 
-Enters: a barrier appended to each events partition. Leaves: `Ends`, where the outputs end once it has passed both
-stages. Fails with LackingError, which names the stage and the partitions that it has not passed, when the time is up.
+Leaves: `Ends`, the ends of the output topics after that. Raises LackingError after the timeout, which names the stage
+and partitions that the barrier has not passed.
 """
 
 import time
@@ -25,35 +25,34 @@ from pipeline.stages.pattern_state import BarrierState, barrier_state_key, decod
 from pipeline.topology import EVENTS, EVIDENCE, MATERIALISED, PATTERN_STATE, SESSIONS
 
 Ends = Mapping[str, int]
-"""topic/partition → offset; the topic's name without the installation's prefix."""
+"""topic/partition → offset, without the topic prefix."""
 Progress = Callable[[str], None]
 POLL_S: Final = 0.1
 ANSWER_S: Final = 10.0
 
 
 class LackingError(TimeoutError):
-    """The time was up before the barrier had passed everywhere."""
+    """The barrier has not passed everywhere in time."""
 
 
 def silent(_: str) -> None:
-    """Progress that nobody reads."""
+    """Ignores progress."""
 
 
 def wait_for_all(
     settings: Settings, positions: Callable[[], Ends], timeout: float = 120.0, on_progress: Progress = silent
 ) -> None:
-    """Both stages, then the reader of the outputs that stands at `positions`. Raises LackingError."""
+    """Waits for both stages, then for a reader at `positions`. Raises LackingError."""
     deadline = time.monotonic() + timeout
     ends = wait_for_stages(settings, timeout, on_progress)
     wait_for_reader(ends, positions, max(0.0, deadline - time.monotonic()), on_progress)
 
 
 def wait_for_stages(settings: Settings, timeout: float = 120.0, on_progress: Progress = silent) -> Ends:
-    """Appends a barrier, waits until both stages have let it pass; where the outputs end then.
+    """Appends a barrier, and returns the output ends once both stages have passed it.
 
-    Behind a gap an event is held for the ordering window, and a barrier behind it as long. A record that was rerouted
-    meanwhile stands behind the barrier in its new partition: then one more barrier follows, and no more, for a record
-    is rerouted once.
+    Events behind a gap, and barriers behind them, wait for the reorder window. A record rerouted meanwhile is behind
+    the barrier in its new partition, so a second barrier follows; one is enough, since records are rerouted once.
     """
     deadline = time.monotonic() + timeout
     partitions = existing_topics(settings, EVENTS, EVIDENCE, PATTERN_STATE, *MATERIALISED)
@@ -73,7 +72,7 @@ def wait_for_stages(settings: Settings, timeout: float = 120.0, on_progress: Pro
 
 
 def _rerouted(cluster: Cluster, prefix: str) -> int:
-    """Records that the sessions stage has appended once more to another partition, so far."""
+    """Returns the number of records rerouted so far."""
     positions = stored_positions(cluster, SESSIONS, prefix)
     return sum(position.counts.get(Outcome.REROUTED, 0) for position in positions if position is not None)
 
@@ -81,7 +80,7 @@ def _rerouted(cluster: Cluster, prefix: str) -> int:
 def wait_for_reader(
     ends: Ends, positions: Callable[[], Ends], timeout: float = 120.0, on_progress: Progress = silent
 ) -> None:
-    """Waits until a reader of the outputs, such as Redis, stands at their ends; `positions` says where it stands."""
+    """Waits until a reader of the outputs, such as Redis, has reached their ends."""
     deadline = time.monotonic() + timeout
     while True:
         at = positions()
@@ -96,10 +95,9 @@ def wait_for_reader(
 
 
 def output_ends(settings: Settings) -> Ends:
-    """Where the topics that Redis is made of end.
+    """Returns the high watermarks of the materialised topics.
 
-    High watermarks, not last stable offsets: a transaction's markers reach its partitions one after the other, so the
-    barrier may be visible in one while the outputs before it are not yet in another.
+    The last stable offset would be too low: markers of one transaction reach its partitions one after the other.
     """
     prefix = settings.topic_prefix
     asked = {
@@ -129,7 +127,7 @@ def _await_passage(
     deadline: float,
     on_progress: Progress,
 ) -> None:
-    """Reads what the patterns stage stores of this barrier in each of its partitions."""
+    """Reads the barrier's records in the state topic of the patterns stage."""
     key = barrier_state_key(barrier_id)
     known: dict[int, BarrierState] = {}
     consumer = Consumer(consumer_config(settings.require_kafka()))
@@ -153,7 +151,7 @@ def _await_passage(
 
 
 def _lacking(known: Mapping[int, BarrierState], sources: int, targets: int) -> str:
-    """Which stage has not let the barrier pass, and where."""
+    """Names the stage and the partitions that the barrier has not passed."""
     forwarded = {source for state in known.values() for source in state.seen}
     if len(forwarded) < sources:
         return f"waiting for sessions: {EVENTS} partitions {_listed(set(range(sources)) - forwarded)}"

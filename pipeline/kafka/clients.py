@@ -1,6 +1,6 @@
-"""Kafka clients as this pipeline uses them: what every configuration carries, and reading a partition whole.
+"""Kafka client configurations, and reading a whole partition.
 
-Every reader is read_committed. Offsets have holes (transaction markers), so nothing here infers from contiguity.
+All readers are read_committed. Offsets have gaps (transaction markers), so nothing relies on consecutive offsets.
 """
 
 import logging
@@ -30,18 +30,18 @@ from pipeline.kafka_profile import KafkaProfile
 
 LOG: Final = logging.getLogger("hmx.kafka")
 Answered = Callable[[KafkaError | None, object], None]
-"""Told what became of a record."""
+"""Delivery callback."""
 ANSWER_S: Final = 10.0
 RECONNECT_MS: Final = 1_000
-"""A broker that comes back is found again so soon; the client's own default is ten seconds."""
+"""How soon a returning broker is found; the client's default is ten seconds."""
 AT_A_TIME: Final = 250
-"""Records that are taken from the client at once, and then stand in memory."""
+"""Records taken from the client at once, which then stay in memory."""
 STUCK_S: Final = 60.0
-"""A read without a record or an end for so long has failed: a transaction never ends, or a broker is gone."""
+"""A read without progress for this time fails: a transaction stays open, or a broker is down."""
 
 
 def producer_config(kafka: KafkaProfile, **settings: Any) -> dict[str, Any]:
-    """Idempotent, acks=all, Java's partitioner (librdkafka's own would put the same key elsewhere)."""
+    """Configures an idempotent producer with Java's partitioner; librdkafka's own would place keys differently."""
     return {
         **client_config(kafka),
         "enable.idempotence": True,
@@ -56,7 +56,7 @@ def producer_config(kafka: KafkaProfile, **settings: Any) -> dict[str, Any]:
 
 
 def consumer_config(kafka: KafkaProfile, **settings: Any) -> dict[str, Any]:
-    """For assigned partitions only; the group is never joined."""
+    """Configures a consumer for assigned partitions; it never joins a group."""
     return {
         **client_config(kafka),
         "group.id": as_profile(kafka).group,
@@ -65,7 +65,7 @@ def consumer_config(kafka: KafkaProfile, **settings: Any) -> dict[str, Any]:
         "enable.partition.eof": True,
         "auto.offset.reset": "error",
         "fetch.wait.max.ms": 20,
-        "fetch.queue.backoff.ms": 5,  # with its queue full the client would pause for a second
+        "fetch.queue.backoff.ms": 5,  # with a full queue the client would pause for a second
         "fetch.message.max.bytes": OUTPUT_BYTES + 64 * 1024,
         "reconnect.backoff.max.ms": RECONNECT_MS,
         **settings,
@@ -73,13 +73,13 @@ def consumer_config(kafka: KafkaProfile, **settings: Any) -> dict[str, Any]:
 
 
 _HEADERS: Final = methodcaller("headers")
-"""For a name that is no UTF-8 the client sets an error and returns a list with a hole in it. Only a call from C sees
-the error at once: CPython's own fast calls don't look, and who touches the hole crashes."""
+"""Calls `headers` from C: for names that are not UTF-8 the client returns a broken list together with an error, which
+CPython's fast calls do not check."""
 
 
 class TopicInfo(NamedTuple):
     topic_id: str
-    """Another one after the topic was deleted and created again."""
+    """Changes when the topic is deleted and created again."""
     partitions: int
 
 
@@ -89,7 +89,7 @@ class Watermarks(NamedTuple):
 
 
 class Cluster:
-    """Questions to the brokers. One per process: a temporary admin client never resolves its futures."""
+    """Admin requests. One per process, because a temporary admin client never resolves its futures."""
 
     def __init__(self, kafka: KafkaProfile) -> None:
         self.kafka = as_profile(kafka)
@@ -101,13 +101,13 @@ class Cluster:
         check_rights(self.kafka, process, prefix)
 
     def topic(self, name: str) -> TopicInfo:
-        """Raises KafkaUnreachableError, or KafkaException for a topic that does not exist."""
+        """Raises KafkaUnreachableError, and KafkaException if the topic does not exist."""
         future = self._admin.describe_topics(TopicCollection([name]), request_timeout=ANSWER_S)[name]
         described = _answer(future.result)
         return TopicInfo(str(described.topic_id), len(described.partitions))
 
     def watermarks(self, topic: str, partition: int) -> Watermarks:
-        """Low and high watermark; the high one counts open transactions. Waits while a leader changes."""
+        """Returns the watermarks; the high one includes open transactions. Waits during a leader change."""
         target = TopicPartition(topic, partition)
 
         def ask() -> Any:
@@ -115,14 +115,14 @@ class Cluster:
                 return self._reader.get_watermark_offsets(target, timeout=ANSWER_S, cached=False)
             except KafkaException as error:
                 if error.args[0].code() == KafkaError._UNKNOWN_PARTITION:
-                    # Some broker's answer lacked it, and the client would believe that for ever.
+                    # A broker's answer lacked the partition, and the client would remember that.
                     self._reader.list_topics(topic, timeout=ANSWER_S)
                 raise
 
         return Watermarks(*_answer(lambda: settled(ask)))
 
     def stable_end(self, topic: str, partition: int) -> int:
-        """Below it every transaction has ended."""
+        """Returns the last stable offset: all transactions below have ended."""
         asked = TopicPartition(topic, partition)
 
         def ask() -> int:
@@ -158,12 +158,12 @@ def read_partition(
     unreadable: Container[int] = (),
     **settings: Any,
 ) -> Iterator[Message]:
-    """Every record from the low to the high watermark as they were given. `settings` are the client's own.
+    """Yields every record between the watermarks; `settings` go to the client.
 
-    `unreadable`: offsets that are passed over where the client can't unpack their batch; it would try for ever.
+    `unreadable` are offsets to skip if the client cannot decompress their batch.
 
-    Below the high watermark an end of partition is an open transaction whose marker has still to come: it is waited
-    for. Any other error raises KafkaException; no progress for STUCK_S raises TimeoutError.
+    Below the high watermark, an end of partition means an open transaction, which is waited for. Other errors raise
+    KafkaException; no progress for STUCK_S raises TimeoutError.
     """
     if marks.low >= marks.high:
         return
@@ -178,7 +178,7 @@ def read_partition(
 def read_assigned(
     consumer: Consumer, topic: str, partition: int, marks: Watermarks, unreadable: Container[int] = ()
 ) -> Iterator[Message]:
-    """The same with a consumer that is there; whatever it was assigned before is forgotten."""
+    """Like `read_partition` with an existing consumer, which is reassigned."""
     low, high = marks
     consumer.assign([TopicPartition(topic, partition, low)])  # OFFSET_BEGINNING costs half a second
     limit = time.monotonic() + STUCK_S
@@ -191,7 +191,7 @@ def read_assigned(
             if error is None:
                 following = offset + 1
             elif error.code() == KafkaError._BAD_COMPRESSION:
-                offset = max(offset, following)  # it names the batch, which may begin before what is asked for
+                offset = max(offset, following)  # the error names the batch, which may begin earlier
                 if offset < high and offset not in unreadable:
                     raise KafkaException(error)
                 while offset in unreadable:
@@ -206,13 +206,13 @@ def read_assigned(
                 yield message
                 limit = time.monotonic() + STUCK_S
         if time.monotonic() > limit:
-            raise TimeoutError(f"reading {topic}/{partition} is stuck below offset {high}")
+            raise TimeoutError(f"reading {topic}/{partition} is stuck below offset {high}: see `hmx status`")
 
 
 def headers_of(message: Message) -> Headers:
-    """Empty where a name among them is no UTF-8: the client can't make a text of it, and has nothing else to give.
+    """Returns the headers; empty if a name is not UTF-8, as the client cannot decode it.
 
-    The worker takes such a record in the same way (worker.records), or audits would differ from what it wrote.
+    The worker treats such records alike (worker.records), so audits match its output.
     """
     try:
         return _HEADERS(message) or []
@@ -221,7 +221,7 @@ def headers_of(message: Message) -> Headers:
 
 
 def sendable(headers: Headers) -> list[tuple[str, str | bytes | None]]:
-    """Headers in the form that the client's type wants."""
+    """Converts headers to the client's type."""
     return headers if isinstance(headers, list) else list(headers)
 
 
@@ -234,7 +234,7 @@ def produce(
     partition: int = -1,
     answered: Answered | None = None,
 ) -> None:
-    """Waits where the client's queue is full, and lets it send."""
+    """Produces a record; waits while the client's queue is full."""
     while True:
         try:
             return producer.produce(topic, value, key, partition, headers=sendable(headers), on_delivery=answered)
@@ -243,5 +243,5 @@ def produce(
 
 
 def plain_producer(kafka: KafkaProfile, **settings: Any) -> Producer:
-    """Idempotent, not transactional: for publishing, ticks and barriers."""
+    """Creates an idempotent producer without transactions, for events, ticks and barriers."""
     return Producer(producer_config(kafka, **settings))

@@ -1,7 +1,7 @@
-"""Appends control records of our own to the events log, signed with the deployment's key.
+"""Control records: appends the pipeline's own records to the events log, signed with the control key.
 
-Enters: values, each with its partition. Leaves: what Kafka has not acknowledged, by its reason, in words; nothing where
-all of it stands in the log. Fails: SettingsError without a control key.
+Enters: values with their partitions. Leaves: an error message for records that Kafka did not acknowledge, empty if all
+are in the log. Raises SettingsError without a control key.
 """
 
 import time
@@ -23,18 +23,18 @@ from pipeline.settings import Settings
 from pipeline.topology import EVENTS
 
 DELIVERY_MS: Final = 15_000
-"""Also where less time is given: a record that was sent may arrive, so it is better to know."""
+"""Minimum timeout, because a sent record may still arrive and the result should be known."""
 
 
 def append_imports(settings: Settings, given: Sequence[Import]) -> str:
-    """Among the events, in a partition that the tenant decides. Fails as `reach` does too."""
+    """Appends imports to the tenant's events partition. Raises as kafka.reach does."""
     partitions, now_ms = existing_topics(settings, EVENTS)[EVENTS], int(time.time() * 1000)
     places = [(tenant_partition(one.tenant_id, partitions), one) for one in given]
     return append_control(settings, "import", [(place, importing(one, place, now_ms)) for place, one in places])
 
 
 def append_control(settings: Settings, kind: str, values: Sequence[tuple[int, bytes]]) -> str:
-    """`kind` becomes the records' key, and names them where one could not be appended."""
+    """Appends control records; `kind` is their key and appears in the error message."""
     key, topic = settings.require_control_key(), settings.topic_prefix + EVENTS
     failures: list[str] = []
 
@@ -51,4 +51,4 @@ def append_control(settings: Settings, kind: str, values: Sequence[tuple[int, by
             pass
     if not failures:
         return ""
-    return f"{len(failures)} of {len(values)} {kind} records could not be appended to {topic}: {failures[0]}"
+    return f"{len(failures)} of {len(values)} {kind} records could not be appended to {topic} ({failures[0]})"

@@ -1,7 +1,6 @@
-"""How the folds of an installation are made: from its settings and the partition counts of its topics.
+"""Fold factories of both stages, from the settings and the topics' partition counts.
 
-Enters: settings and a cluster that has the topics. Leaves: a factory per stage. Fails as reading Kafka does. The worker
-folds with them, and so does a replay: they must be the same.
+Raises what reading Kafka raises. Worker and replay share them, so that both fold alike.
 """
 
 from pipeline.kafka.clients import Cluster
@@ -13,7 +12,7 @@ from pipeline.topology import EVENTS, EVIDENCE, PATTERNS, SESSIONS
 
 
 def fold_factories(settings: Settings, cluster: Cluster) -> dict[str, FoldFactory]:
-    """Stage name → how to make a fold for one of its partitions."""
+    """Returns stage name → factory of its fold."""
     partitions = cluster.topic(settings.topic_prefix + EVENTS).partitions
     evidence_partitions = cluster.topic(settings.topic_prefix + EVIDENCE).partitions
 

@@ -1,7 +1,6 @@
-"""Which worker owns which partition, as Kafka's group says.
+"""Consumer group: which worker owns which partition.
 
-Enters: settings. Leaves: (topic without the installation's prefix, partition) → the worker's name, or its client and
-host where it has none. Nothing where no worker has ever been. Fails with KafkaException.
+Leaves: (topic without prefix, partition) → worker id, or client and host; empty without workers. Raises KafkaException.
 """
 
 from pipeline.kafka.topics import connect

@@ -1,7 +1,7 @@
-"""What the topic files want against what the cluster has → what to do. Pure: values in, values out.
+"""Topic plan: compares topic files with the cluster's topics. Pure.
 
-Enters: `TopicSpec`s and a `ClusterState`. Leaves: a `Plan` of creations, changes, refusals and notes; no plan deletes a
-topic. Fails: never; what must not be done is a `Refusal`, a value.
+Enters: `TopicSpec`s and a `ClusterState`. Leaves: a `Plan` of creations, changes, refusals and notes. It never deletes
+topics and never raises; forbidden changes are `Refusal`s.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -19,13 +19,13 @@ NAMESPACE = "hmx."
 
 
 class _Strict(BaseModel):
-    """A misspelt keyword in a topic file is an error, not a setting that silently does nothing."""
+    """Rejects unknown keywords, so that a misspelt setting is an error."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
 
 class TopicConfig(_Strict):
-    """The broker's settings that a topic file owns. Those of the first block every file must state."""
+    """Broker settings owned by a topic file; the first block is mandatory."""
 
     cleanup_policy: Annotated[Literal["delete", "compact"], Field(alias="cleanup.policy")]
     retention_ms: Annotated[int, Field(alias="retention.ms", ge=-1)]
@@ -44,16 +44,16 @@ class TopicConfig(_Strict):
     max_compaction_lag_ms: Annotated[int | None, Field(alias="max.compaction.lag.ms", gt=0)] = None
 
     def entries(self) -> dict[str, str]:
-        """As the broker spells them."""
+        """Returns the settings in the broker's spelling."""
         return {name: str(value) for name, value in self.model_dump(by_alias=True, exclude_none=True).items()}
 
 
 OWNED = tuple(info.alias or name for name, info in TopicConfig.model_fields.items())
-"""Settings that a topic has from its file, or the broker's default: whatever else is set on a topic is left alone."""
+"""Settings owned by topic files; all others on a topic are left alone."""
 
 
 class ValueSchema(_Strict):
-    """The schema of a topic's values. `bytes`: as they came, under no schema."""
+    """The schema of a topic's values; `bytes` means none."""
 
     name: Annotated[str, Field(alias="schema", min_length=1)]
     version: Annotated[str, Field(min_length=1)]
@@ -69,8 +69,6 @@ class Example(_Strict):
 
 
 class TopicSpec(_Strict):
-    """One topic file."""
-
     topic: Annotated[str, Field(pattern=r"^[A-Za-z0-9._-]+$", max_length=249)]
     description: Annotated[str, Field(min_length=1)]
     key: Annotated[str, Field(min_length=1)]
@@ -79,7 +77,7 @@ class TopicSpec(_Strict):
     consumers: Annotated[list[str], Field(min_length=1)]
     partitions: Annotated[int, Field(gt=0)]
     keyed: bool
-    """Which partition a record belongs to follows from its key: the count never changes."""
+    """Whether keys decide the partition, so the partition count must never change."""
     partitions_as: str | None = None
     """The topic whose partition numbers this one repeats."""
     dlq: str | None = None
@@ -93,7 +91,7 @@ class TopicSpec(_Strict):
 
 @dataclass(frozen=True, slots=True)
 class TopicState:
-    """A topic as the cluster has it. `config` holds effective values, `overridden` those set on the topic itself."""
+    """A topic in the cluster. `config` holds effective values, `overridden` the names set on the topic itself."""
 
     partitions: int
     replicas: int
@@ -108,7 +106,7 @@ class ClusterState:
     brokers: int
     topics: Mapping[str, TopicState]
     others: frozenset[str] = frozenset()
-    """Names of the topics that were not asked about."""
+    """Names of all other topics."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +119,7 @@ class Creation:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """One setting of one topic. `new` None: back to the broker's default."""
+    """A change of one setting; `new` None restores the broker's default."""
 
     topic: str
     setting: str
@@ -137,7 +135,7 @@ class Refusal:
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """A difference that this tool leaves as it is."""
+    """A difference that this tool does not change."""
 
     topic: str
     text: str
@@ -164,12 +162,12 @@ class Plan:
 
     @property
     def topics(self) -> frozenset[str]:
-        """What applying this plan touches."""
+        """Topics that the plan changes."""
         return frozenset(item.topic for item in self.creations) | frozenset(item.topic for item in self.changes)
 
 
 def plan(specs: Iterable[TopicSpec], cluster: ClusterState, *, allow_shrink: bool = False) -> Plan:
-    """The whole difference. `allow_shrink` lets retention be shortened, which deletes records."""
+    """Computes the difference. `allow_shrink` permits shorter retention, which deletes records."""
     specs = tuple(specs)
     creations: list[Creation] = []
     changes: list[Change] = []
@@ -194,8 +192,7 @@ def _creation(spec: TopicSpec, brokers: int) -> Creation:
 
 
 def _wanted(spec: TopicSpec, replicas: int) -> dict[str, str]:
-    """Two of three replicas must hold a record before it counts. The topic's own replicas decide, not the cluster's
-    size: a topic with one replica and min.insync.replicas 2 takes no record at all."""
+    """Adds min.insync.replicas by the topic's own replicas: 2 with a single replica would refuse every record."""
     return {**spec.config.entries(), MIN_INSYNC: "2" if replicas >= REPLICAS else "1"}
 
 
@@ -213,18 +210,18 @@ def _differences(spec: TopicSpec, state: TopicState) -> Iterator[Change]:
 
 
 def _refused(spec: TopicSpec, state: TopicState, change: Change, allow_shrink: bool) -> str | None:
-    """Why the change must not be made; None if it may. A topic that never held a record has none to lose."""
+    """Returns why a change is forbidden, or None. Topics without records may be changed freely."""
     match change.setting:
         case "partitions" if spec.keyed or spec.partitions_as:
-            return "keys would move to other partitions; growth is a new topic version and a replay into it"
+            return "keys would move to other partitions; create a new topic version and replay into it"
         case "partitions" if spec.partitions < state.partitions:
-            return "Kafka cannot take partitions away"
+            return "Kafka cannot remove partitions"
         case "cleanup.policy" if not state.empty:
-            return "would delete records that are to stay, or keep keys for ever; needs a new topic version"
+            return "would delete records or keep keys for ever; create a new topic version"
         case "message.timestamp.type" if not state.empty:
-            return "the records there carry the other clock; needs a new topic version"
+            return "existing records carry the other timestamp; create a new topic version"
         case "retention.ms" | "retention.bytes" if not (state.empty or allow_shrink) and _shrinks(change):
-            return "deletes records; if that is meant: --allow-shrink"
+            return "deletes records; add --allow-shrink to permit it"
         case _:
             return None
 
@@ -243,4 +240,4 @@ def _notes(specs: tuple[TopicSpec, ...], cluster: ClusterState) -> Iterator[Note
     namespaces = tuple({spec.namespace for spec in specs})
     for name in sorted(cluster.others):
         if name.startswith(namespaces):
-            yield Note(name, "has no file; it stays, topics are never deleted here")
+            yield Note(name, "has no topic file; it is kept, since topics are never deleted here")

@@ -1,7 +1,7 @@
-"""Where the stages stand: the position records of their state topics, without reading the state.
+"""Stage positions: reads the position records at the end of the state topics.
 
-Enters: a stage. Leaves: its `Position` per partition, None where nothing has been processed. Fails as
-reading Kafka does; UnfitTopicError where a position record can't be read.
+Leaves: a `Position` per partition, or None if nothing was processed. Raises what reading Kafka raises, and
+UnfitTopicError for an unreadable position record.
 """
 
 from typing import Final
@@ -18,13 +18,13 @@ FIRST_LOOK: Final = 1_000
 
 
 def stored_positions(cluster: Cluster, stage: Stage, prefix: str) -> list[Position | None]:
-    """By partition."""
+    """Returns the positions by partition."""
     partitions = cluster.topic(prefix + stage.state).partitions
     return [stored_position(cluster, stage, prefix, partition) for partition in range(partitions)]
 
 
 def stored_position(cluster: Cluster, stage: Stage, prefix: str, partition: int) -> Position | None:
-    """Every transaction ends with a position record, so the last one is near the end of its partition."""
+    """Searches backwards: every transaction ends with a position record, so the last one is near the end."""
     topic = prefix + stage.state
     low, high = cluster.watermarks(topic, partition)
     look = FIRST_LOOK
@@ -39,7 +39,7 @@ def stored_position(cluster: Cluster, stage: Stage, prefix: str, partition: int)
                 return msgspec.json.decode(found, type=Position)
             except ValueError as error:
                 raise UnfitTopicError(
-                    f"{topic}/{partition}: the position record can't be read: type"
+                    f"{topic}/{partition}: the position record can't be read: run"
                     f" `hmx state rebuild {partition} --stage {stage.name}`"
                 ) from error
         if start == low:

@@ -1,7 +1,7 @@
-"""Appends events to `hmx.events.v1` as they were written: every line a record, invalid ones too.
+"""Publisher: appends NDJSON lines to `hmx.events.v1` unchanged, including invalid ones.
 
-Enters: lines of NDJSON. Leaves: records whose values are the lines' bytes, keyed where tenant and session can be read.
-Fails: KafkaUnreachableError or TopicsError before anything is sent; what Kafka refuses later is counted by its reason.
+Enters: lines. Leaves: one record per line, keyed if tenant and session can be read. Raises KafkaUnreachableError or
+TopicsError before sending; refused records are counted by error.
 """
 
 import time
@@ -24,7 +24,7 @@ from pipeline.settings import Settings
 from pipeline.topology import EVENTS
 
 RECORD_BYTES: Final = 2 * MB - 4 * KB
-"""The topic takes 2 MB; key, headers and the batch around them need room in it."""
+"""Longest line: the topic takes 2 MB, including key, headers and batch overhead."""
 DELIVERY_MS: Final = 60_000
 QUEUED_KB: Final = 64 * KB
 REPORT_EVERY: Final = 256
@@ -32,14 +32,14 @@ REPORT_EVERY: Final = 256
 
 class Published(NamedTuple):
     events: int
-    """Records that Kafka has acknowledged."""
+    """Number of acknowledged records."""
     bytes: int
-    """Of the lines read, whether they were sent or not."""
+    """Bytes of all lines read, sent or not."""
     seconds: float
     too_large: int
-    """Lines beyond what the topic takes; not sent."""
+    """Number of lines above the topic's limit; not sent."""
     failed: dict[str, int]
-    """Records that Kafka has not acknowledged, by its reason."""
+    """Error → number of unacknowledged records."""
 
     @property
     def complete(self) -> bool:
@@ -47,7 +47,7 @@ class Published(NamedTuple):
 
 
 Progress = Callable[[int, int], None]
-"""Called now and then with the lines and the bytes taken so far."""
+"""Called regularly with the number of lines and bytes so far."""
 
 
 class _Ids(msgspec.Struct):
@@ -60,12 +60,12 @@ _IDS: Final = msgspec.json.Decoder(_Ids)
 
 
 def key_of(line: bytes) -> bytes | None:
-    """The session's key, or None where tenant and session can't be read."""
+    """Returns the session key, or None if tenant or session cannot be read."""
     return named(line)[0]
 
 
 def named(line: bytes) -> tuple[bytes | None, Headers]:
-    """An event's key, as `key_of` says, and its headers; where its ids can't be read, they do not name it."""
+    """Returns the event's key, or None, and its headers, which name its ids if they can be read."""
     try:
         ids = _IDS.decode(line)
         key = session_key(ids.tenant_id, ids.session_id).encode()
@@ -77,7 +77,7 @@ def named(line: bytes) -> tuple[bytes | None, Headers]:
 
 
 def publish(lines: Iterable[bytes], settings: Settings, on_progress: Progress | None = None) -> Published:
-    """Blocks until Kafka has answered for every line. Lines carry no line end; blank ones are skipped."""
+    """Blocks until Kafka has answered for every line. Lines have no line end; blank ones are skipped."""
     existing_topics(settings, EVENTS)
     check_rights(settings.require_kafka(), "publisher", settings.topic_prefix)
     topic = settings.topic_prefix + EVENTS

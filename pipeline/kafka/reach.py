@@ -1,7 +1,7 @@
-"""What a command makes sure of before it begins: Kafka answers, and the topics are there.
+"""Preflight check of commands: Kafka answers and the topics exist.
 
-Enters: settings, names of topics. Leaves: their numbers of partitions. Fails: SettingsError, KafkaUnreachableError,
-UnfitTopicError, each with what to do about it.
+Enters: settings, topic names. Leaves: partition counts. Raises SettingsError, KafkaUnreachableError, UnfitTopicError,
+each with the next step in its message.
 """
 
 from pipeline.kafka.access import refusal
@@ -10,7 +10,7 @@ from pipeline.settings import Settings
 
 
 def existing_topics(settings: Settings, *names: str) -> dict[str, int]:
-    """Name without the installation's prefix → partitions."""
+    """Returns topic name without prefix → number of partitions."""
     address = settings.require_kafka()
     full = {settings.topic_prefix + name: name for name in names}
     admin = connect(address)

@@ -1,7 +1,6 @@
-"""Reading a stage's state topic, partition by partition: what belongs together stands in one.
+"""State topic reader: yields a stage's state records, partition by partition.
 
-Enters: settings, a stage. Leaves: its records, tombstones too, in their order. Fails as reading Kafka does, and as
-`reach` does where there is nothing to read.
+Leaves: records and tombstones in order. Raises what reading Kafka raises, and what kafka.reach raises.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -35,9 +34,9 @@ def state_records(
     on_progress: Progress = lambda _: None,
     on_left_out: Callable[[int], None] = lambda _: None,
 ) -> Iterator[StateRecord]:
-    """`tenant`: of a stage whose state lies by tenant only its partition, in which others are too. `newest`: of each
-    partition the last so many offsets, and what is before them if that is no more records than these; else at most how
-    many of them are left out is told. Then no more than BEFORE_BYTES of that are held, and little is fetched ahead."""
+    """Reads the records of a stage. `tenant` limits stages keyed by tenant to one partition, which other tenants
+    share. `newest` limits each partition to its last offsets, plus all earlier records if there are no more than
+    `newest` and BEFORE_BYTES; otherwise `on_left_out` gets the number of skipped offsets."""
     partitions = existing_topics(settings, stage.state)[stage.state]
     found: Iterable[int] = range(partitions)
     if tenant is not None and stage.source == EVIDENCE:
@@ -49,7 +48,7 @@ def state_records(
             read = partial(_read, cluster.kafka, name, partition)
             low, high = cluster.watermarks(name, partition)
             if newest is not None and high - low > newest:
-                # Compaction leaves holes: of many offsets there may be few records.
+                # After compaction a large offset range may hold few records.
                 start = high - newest
                 before = _all(read(Watermarks(low, start)), newest)
                 if before is None:
@@ -65,7 +64,7 @@ def _read(kafka: KafkaProfile, topic: str, partition: int, marks: Watermarks) ->
 
 
 def _all(messages: Iterable[Message], most: int) -> list[StateRecord] | None:
-    """None where there are more, or more bytes."""
+    """Returns all records; None above `most` records or BEFORE_BYTES."""
     found: list[StateRecord] = []
     size = 0
     for record in map(_record, messages):

@@ -1,8 +1,7 @@
-"""Reading up what is there of topics, a portion at a time, for however many want to: by a few consumers that all share.
+"""Range reader: reads offset ranges in chunks, with a small pool of consumers shared by all readers.
 
-Enters: a place, from which offset up to which, and whose records are wanted. Leaves: the next portion. A consumer that
-has read so far goes on where its last portion ended; where there are more readers than consumers, another one's is
-moved. Fails with KafkaException, TimeoutError.
+Enters: partition, offset range, key filter. Leaves: the next chunk. A consumer continues where its last chunk ended; if
+there are more readers than consumers, another's is moved. Raises KafkaException, TimeoutError.
 """
 
 import threading
@@ -17,20 +16,20 @@ from pipeline.kafka.unread import Place
 from pipeline.kafka_profile import KafkaProfile
 
 CONSUMERS: Final = 8
-"""Each has a connection to every broker, threads, and what it has fetched."""
+"""Size of the pool; each consumer has threads, a connection per broker and a buffer."""
 SCANNED: Final = 5_000
 PORTION_BYTES: Final = 1 * MB
-"""A portion ends after so many records, whosever they are, or bytes of those that are wanted. To move a consumer costs
-what it has fetched: of a quarter of that size they would be moved so often that 32 readers took three times as long."""
+"""A chunk ends after this many records read, or bytes of matching ones. Moving a consumer discards its buffer: with
+chunks of a quarter, 32 readers took three times as long."""
 BOUNDED: Final[dict[str, Any]] = {"queued.max.messages.kbytes": 8 * 1024}
-"""What a consumer fetches ahead."""
+"""Read-ahead limit of a consumer."""
 
 Wanted = Callable[[bytes], bool]
-"""Of a record's key."""
+"""Filters records by key."""
 
 
 class Passing(NamedTuple):
-    """A record on its way to whoever follows."""
+    """A record on its way to a subscriber."""
 
     place: Place
     offset: int
@@ -40,12 +39,12 @@ class Passing(NamedTuple):
 
 class Portion(NamedTuple):
     position: int
-    """Up to where the stretch has been read."""
+    """Offset up to which the range has been read."""
     records: list[Passing]
 
 
 class Stretches:
-    """Threads share one."""
+    """Pool of consumers; thread-safe."""
 
     def __init__(self, kafka: KafkaProfile, prefix: str) -> None:
         self._kafka = kafka
@@ -53,11 +52,11 @@ class Stretches:
         self._turns = threading.Semaphore(CONSUMERS)
         self._lock = threading.Lock()
         self._resting: list[_Hand] = []
-        """The one that has rested longest first; with those at work CONSUMERS at most."""
+        """Idle consumers, longest idle first; at most CONSUMERS including busy ones."""
         self._opened = 0
 
     def portion(self, place: Place, begin: int, end: int, wanted: Wanted) -> Portion:
-        """From one offset towards another, the records whose keys are wanted. Blocks; some portions hold none."""
+        """Reads the next chunk of a range. Blocks; chunks may be empty."""
         if begin >= end:
             return Portion(begin, [])
         stretch = _Stretch(place, begin, end)
@@ -75,7 +74,7 @@ class Stretches:
             return portion
 
     def close(self) -> None:
-        """Once nobody reads."""
+        """Closes the consumers, once nobody reads."""
         with self._lock:
             resting, self._resting = self._resting, []
             self._opened -= len(resting)
@@ -83,7 +82,7 @@ class Stretches:
             hand.close()
 
     def _taken(self, stretch: "_Stretch") -> "_Hand":
-        """One that goes on there, else one that is done, else a new one, else the one that has rested longest."""
+        """Chooses a consumer: at this range, else finished, else new, else longest idle."""
         with self._lock:
             for fits in (stretch, None):
                 for at, hand in enumerate(self._resting):
@@ -92,7 +91,7 @@ class Stretches:
             if self._opened == CONSUMERS:
                 return self._resting.pop(0)
             hand = _Hand(self._kafka, self._prefix)
-            self._opened += 1  # only now: it may have failed
+            self._opened += 1  # only now, since opening may fail
             return hand
 
 
@@ -103,14 +102,14 @@ class _Stretch(NamedTuple):
 
 
 class _Hand:
-    """One consumer, and where it stands."""
+    """One consumer and its position."""
 
     def __init__(self, kafka: KafkaProfile, prefix: str) -> None:
         self._consumer = Consumer(consumer_config(kafka, **BOUNDED))
         self._prefix = prefix
         self._messages: Iterator[Message] = iter(())
         self.stands: _Stretch | None = None
-        """What is left of what it reads; None: nothing."""
+        """The unread rest of its range; None if finished."""
 
     def read(self, stretch: _Stretch, wanted: Wanted) -> Portion:
         place, begin, end = stretch
@@ -131,7 +130,7 @@ class _Hand:
             self.stands = _Stretch(place, position, end)
         else:
             self.stands = None
-            self._consumer.unassign()  # nothing more is fetched
+            self._consumer.unassign()  # stops fetching
         return Portion(position, found)
 
     def close(self) -> None:

@@ -1,9 +1,8 @@
-"""Following topics: what is there already, stretch by stretch, and what comes, read once for however many want it.
+"""Topic tail: one consumer at the end of some topics that feeds any number of subscribers.
 
-Enters: topics and whose records are wanted. Leaves: committed records in each partition's order. A reader who reads a
-stretch up to where it has joined the tail misses nothing; the tail may be behind what a stretch has read, so whoever
-reads on passes over lower offsets. Fails with KafkaException, KafkaUnreachableError, TimeoutError; a reader of the tail
-is told.
+Leaves: committed records in partition order. A subscriber that reads a range up to the position where it joined misses
+nothing; it must skip offsets already read, since the tail may lag behind. Raises KafkaException, KafkaUnreachableError,
+TimeoutError; subscribers are told of failures.
 """
 
 import hashlib
@@ -25,23 +24,23 @@ from pipeline.observe.logs import said
 
 LOG: Final = logging.getLogger("hmx.kafka")
 LINGER_S: Final = 30.0
-"""So long the tail is read on although nobody follows it."""
+"""The tail keeps reading this long without subscribers."""
 POLL_S: Final = 0.1
 AT_ONCE: Final = 500
 
 
 class Reader(Protocol):
-    """Both are called in the tail's thread, and return at once."""
+    """A subscriber; both methods are called in the tail's thread and must not block."""
 
     def take(self, record: Passing) -> bool:
-        """False: no more of them, it leaves."""
+        """Takes a record; returns False to unsubscribe."""
 
     def fail(self) -> None:
-        """The tail can't be read any more."""
+        """The tail has failed."""
 
 
 class Tail:
-    """The ends of some topics. Threads may share one."""
+    """The ends of some topics; thread-safe."""
 
     def __init__(self, kafka: KafkaProfile, prefix: str, topics: Sequence[str]) -> None:
         self._kafka = kafka
@@ -60,7 +59,7 @@ class Tail:
         return Cluster(self._kafka)
 
     def marks(self) -> tuple[str, dict[Place, Watermarks]]:
-        """What tells these topics from others of their names, and where each partition begins and ends. Blocks."""
+        """Returns a fingerprint of the topics, which changes if one is recreated, and all watermarks. Blocks."""
         with self._starting:
             infos = {topic: self._cluster.topic(self._prefix + topic) for topic in self._topics}
             marks = {
@@ -72,18 +71,18 @@ class Tail:
         return hashlib.blake2b(ids.encode(), digest_size=4).hexdigest(), marks
 
     def portion(self, place: Place, begin: int, end: int, wanted: Wanted) -> Portion:
-        """Of what is there already: see `Stretches`. Blocks."""
+        """Reads a chunk of stored records, see `Stretches`. Blocks."""
         return self._stretches.portion(place, begin, end, wanted)
 
     def join(self, owner: bytes, reader: Reader) -> dict[Place, int]:
-        """From these positions on, the reader gets all records whose key begins with `owner` and a slash. Blocks."""
+        """Subscribes to records whose key starts with `owner/`, from the returned positions on. Blocks."""
         while True:
             with self._lock:
                 if self._thread is not None:
                     self._readers.setdefault(owner, set()).add(reader)
                     return dict(self._next)
             if self._stop.is_set():
-                raise KafkaUnreachableError("nobody is to follow any more")
+                raise KafkaUnreachableError("the topic tail is closed")
             self._start()
 
     def leave(self, owner: bytes, reader: Reader) -> None:
@@ -91,7 +90,7 @@ class Tail:
             self._forget(owner, reader)
 
     def passed(self, idle: Callable[[], bool]) -> dict[Place, int] | None:
-        """Up to where a reader has been given everything, if it is idle: nothing is given to it meanwhile."""
+        """Returns the positions passed so far if the subscriber is idle; nothing is delivered meanwhile."""
         with self._lock:
             return dict(self._next) if idle() else None
 
@@ -129,10 +128,10 @@ class Tail:
                     if self._readers:
                         followed = time.monotonic()
                     elif time.monotonic() - followed > LINGER_S:
-                        self._thread = None  # who joins from now on starts another
+                        self._thread = None  # the next subscriber starts another thread
                         return
-        except Exception as error:  # noqa: BLE001  whatever it is: who follows has to know
-            LOG.warning("following the topics has failed: %s", said(error))
+        except Exception as error:  # noqa: BLE001  subscribers must be told of any failure
+            LOG.warning("reading the topic tail failed: %s", said(error))
         finally:
             with self._lock:
                 if self._thread is threading.current_thread():

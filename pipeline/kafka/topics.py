@@ -1,13 +1,13 @@
-"""Topics as code: reads topics/*.yaml, reads the cluster, applies a plan.
+"""Topics as code: loads topics/*.yaml, reads the cluster, applies a plan.
 
-Enters: a folder of topic files, an AdminClient. Leaves: `TopicSpec`s, a `ClusterState`, a cluster as the files want it.
-Fails:
+Enters: a folder of topic files, an AdminClient. Leaves: `TopicSpec`s, a `ClusterState`, changed topics. Raises:
+
     TopicsError
-    ├── TopicFileError         a file is missing, misspelt, or names a topic that has no file
+    ├── TopicFileError         a file is missing, misspelt, or names a topic without a file
     ├── KafkaUnreachableError  no broker answers
     ├── KafkaRefusedError      a broker answers with an error, or a change does not become visible
     ├── PlanRefusedError       the plan holds a refusal; nothing was applied
-    └── UnfitTopicError        a stage's source is missing or does not carry the broker's append time
+    └── UnfitTopicError        a stage's source is missing or has no LogAppendTime
 """
 
 import time
@@ -41,7 +41,7 @@ CONNECT_S: Final = 5.0
 ANSWER_S: Final = 10.0
 VISIBLE_S: Final = 60.0
 POLL_S: Final = 0.1
-_UNSETTLED: Final = {  # the broker asked does not know the topic yet, or a partition's leader not that it leads
+_UNSETTLED: Final = {  # temporary: metadata or leadership is not known yet
     KafkaError.NOT_LEADER_FOR_PARTITION,
     KafkaError.LEADER_NOT_AVAILABLE,
     KafkaError.UNKNOWN_TOPIC_OR_PART,
@@ -50,8 +50,8 @@ _UNSETTLED: Final = {  # the broker asked does not know the topic yet, or a part
     KafkaError.COORDINATOR_NOT_AVAILABLE,
     KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
     KafkaError.NOT_COORDINATOR,
-    KafkaError.OFFSET_NOT_AVAILABLE,  # a new leader that does not know yet how far its followers are
-    KafkaError._NOENT,  # the client's own words for a partition without a leader, and for one it does not know yet
+    KafkaError.OFFSET_NOT_AVAILABLE,  # a new leader does not know its followers' state yet
+    KafkaError._NOENT,  # the client's codes for a missing leader and an unknown partition
     KafkaError._UNKNOWN_PARTITION,
 }
 _SILENCE: Final = {KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN, KafkaError._TIMED_OUT, KafkaError._RESOLVE}
@@ -61,7 +61,7 @@ V = TypeVar("V")
 
 
 class TopicsError(Exception):
-    """Root of what can fail here; the message is for the operator."""
+    """Root of this module's errors; the message is for the operator."""
 
 
 class TopicFileError(TopicsError):
@@ -89,10 +89,10 @@ class MissingTopicError(UnfitTopicError):
 
 
 def load_topics(folder: Path = FOLDER, prefix: str = "") -> tuple[TopicSpec, ...]:
-    """Every topic file of the folder, by name. A prefix keeps several installations apart on one cluster."""
+    """Loads all topic files; `prefix` separates installations on one cluster."""
     files = sorted(folder.glob("*.yaml"), key=lambda file: file.stem)
     if not files:
-        raise TopicFileError(f"no topic files in {folder}")
+        raise TopicFileError(f"no topic files in {folder}: reinstall the package")
     specs = {file.stem: _load(file) for file in files}
     for spec in specs.values():
         _check_links(spec, specs)
@@ -105,14 +105,14 @@ def _load(file: Path) -> TopicSpec:
     except (yaml.YAMLError, ValidationError) as error:
         raise TopicFileError(f"{file.name}: {error}") from error
     if spec.topic != file.stem:
-        raise TopicFileError(f"{file.name}: topic is {spec.topic}, the file's name says {file.stem}")
+        raise TopicFileError(f"{file.name}: topic is {spec.topic}, but the file name says {file.stem}")
     return spec
 
 
 def _check_links(spec: TopicSpec, specs: Mapping[str, TopicSpec]) -> None:
     for link in (spec.dlq, spec.partitions_as):
         if link is not None and link not in specs:
-            raise TopicFileError(f"{spec.topic}.yaml: {link} has no file")
+            raise TopicFileError(f"{spec.topic}.yaml: {link} has no topic file")
     if spec.partitions_as and spec.partitions != specs[spec.partitions_as].partitions:
         raise TopicFileError(f"{spec.topic}.yaml: partitions differ from those of {spec.partitions_as}")
 
@@ -123,12 +123,12 @@ def _prefixed(spec: TopicSpec, prefix: str) -> TopicSpec:
 
 
 def connect(kafka: KafkaProfile) -> AdminClient:
-    """Keep the client in a variable until its answers are in: a collected one never resolves its futures."""
+    """Creates a client; keep it referenced, since a collected client never resolves its futures."""
     return AdminClient(client_config(kafka))
 
 
 def read_cluster(admin: AdminClient, names: Iterable[str]) -> ClusterState:
-    """The named topics as they are. Names that the cluster does not have are absent from the answer."""
+    """Reads the named topics; missing ones are absent from the result."""
     names = set(names)
     known = metadata(admin)
     found = {name: topic for name, topic in known.topics.items() if name in names}
@@ -151,9 +151,9 @@ def read_cluster(admin: AdminClient, names: Iterable[str]) -> ClusterState:
 
 
 def apply(admin: AdminClient, plan: Plan) -> None:
-    """All of the plan, or nothing where it holds a refusal. Returns once the cluster shows the result."""
+    """Applies the whole plan, or nothing if it holds a refusal. Returns once the result is visible."""
     if plan.refusals:
-        raise PlanRefusedError(f"{len(plan.refusals)} differences are refused; nothing was applied")
+        raise PlanRefusedError(f"{len(plan.refusals)} changes are refused; nothing was applied: see `hmx topics plan`")
     _create(admin, plan.creations)
     _grow(admin, [change for change in plan.changes if change.setting == PARTITIONS])
     _alter(admin, [change for change in plan.changes if change.setting != PARTITIONS])
@@ -161,9 +161,9 @@ def apply(admin: AdminClient, plan: Plan) -> None:
 
 
 def check_events_topic(admin: AdminClient, prefix: str = "") -> None:
-    """A stage's clock is its source's append time: without LogAppendTime, "now" would be whatever producers claim.
+    """Checks that stage sources exist and have LogAppendTime, since append times are the stages' clock.
 
-    Asks no partition's leader: after a restart of all brokers some have none for a while, and a worker can wait.
+    Asks no partition leader: after a restart of all brokers some have none for a while, and a worker can wait.
     """
     names = [prefix + stage.source for stage in STAGES]
     known = metadata(admin).topics
@@ -175,7 +175,7 @@ def check_events_topic(admin: AdminClient, prefix: str = "") -> None:
         kind = configs[name]["message.timestamp.type"].value
         if kind != "LogAppendTime":
             raise UnfitTopicError(
-                f"topic {name} has message.timestamp.type={kind}, LogAppendTime is needed: see `hmx topics plan`"
+                f"topic {name} has message.timestamp.type={kind} and needs LogAppendTime: see `hmx topics plan`"
             )
 
 
@@ -214,7 +214,7 @@ def _alter(admin: AdminClient, changes: Iterable[Change]) -> None:
 
 
 def _await_visible(admin: AdminClient, plan: Plan) -> None:
-    """The controller answers before the brokers know: who produces at once would find no topic, or no leader."""
+    """Waits until brokers know the changes, since the controller answers earlier."""
     deadline = time.monotonic() + VISIBLE_S
     while waiting := _invisible(admin, plan):
         if time.monotonic() > deadline:
@@ -223,7 +223,7 @@ def _await_visible(admin: AdminClient, plan: Plan) -> None:
 
 
 def _invisible(admin: AdminClient, plan: Plan) -> set[str]:
-    """The topics of the plan that do not show it yet."""
+    """Returns the topics that do not show the plan's result yet."""
     shown = {name: len(topic.partitions) for name, topic in metadata(admin).topics.items() if name in plan.topics}
     wanted = {item.topic: item.partitions for item in plan.creations}
     wanted |= {change.topic: int(change.new or 0) for change in plan.changes if change.setting == PARTITIONS}
@@ -237,7 +237,7 @@ def _invisible(admin: AdminClient, plan: Plan) -> set[str]:
 
 def _shows(config: Mapping[str, ConfigEntry], change: Change) -> bool:
     entry = config.get(change.setting)
-    if entry is None:  # the number of partitions
+    if entry is None:  # the number of partitions, checked above
         return True
     return not _is_override(entry) if change.new is None else entry.value == change.new
 
@@ -260,7 +260,7 @@ def _configs(admin: AdminClient, names: Iterable[str]) -> dict[str, dict[str, Co
 
 
 def _written(admin: AdminClient, counts: Mapping[str, int]) -> set[str]:
-    """The topics that ever held a record: an end offset above 0. Every partition's leader has to answer."""
+    """Returns the topics that ever held a record (end offset above 0). Every partition's leader must answer."""
     asked = {TopicPartition(name, n): OffsetSpec.latest() for name, count in counts.items() for n in range(count)}
     if not asked:
         return set()
@@ -269,7 +269,7 @@ def _written(admin: AdminClient, counts: Mapping[str, int]) -> set[str]:
 
 
 def settled(ask: Callable[[], V]) -> V:
-    """Asks again while the cluster is still making up its mind about new partitions or new leaders."""
+    """Repeats a request while partitions or leaders are still unsettled."""
     deadline = time.monotonic() + VISIBLE_S
     while True:
         try:
@@ -307,5 +307,5 @@ def explained(error: KafkaException) -> TopicsError:
     if cause.code() in _SILENCE:
         return KafkaUnreachableError(refusal() or cause.str())
     if cause.code() in _UNSETTLED:
-        return KafkaRefusedError(f"no leader answers for a partition: {cause.str()}")
-    return KafkaRefusedError(denied(cause) or f"Kafka refuses: {cause.str()}")
+        return KafkaRefusedError(f"a partition has no leader: {cause.str()}")
+    return KafkaRefusedError(denied(cause) or f"Kafka refused the request: {cause.str()}")

@@ -47,7 +47,7 @@ UNSENDABLE: Final = frozenset(
         KafkaError.INVALID_TIMESTAMP,
     }
 )
-"""A record that is refused with one of these is refused again however often it is sent."""
+"""Errors that repeat whenever the record is sent."""
 
 
 class FencedError(Exception):
@@ -59,11 +59,11 @@ class AbortedError(Exception):
 
 
 class UnsendableError(AbortedError):
-    """`output`: the one that was refused, where that is known: of several in one batch it is not."""
+    """`output` is the refused record; None if it was one of several in a batch."""
 
     def __init__(self, where: str, reason: KafkaError, output: Output | None) -> None:
         size = len(output.key or b"") + len(output.value or b"") if output is not None else 0
-        what = f"{output.topic} takes no record of {size} bytes: " if output is not None else ""
+        what = f"{output.topic} refuses a record of {size} bytes: " if output is not None else ""
         super().__init__(f"{where}: {what}{reason.str()}")
         self.output = output
 
@@ -73,7 +73,7 @@ class RefusalError(Exception):
 
 
 class SetAsideError(Exception):
-    """`end`: up to where the state topic was read."""
+    """`end` is the offset up to which the state topic was read."""
 
     def __init__(self, why: str, end: int) -> None:
         super().__init__(why)
@@ -83,15 +83,15 @@ class SetAsideError(Exception):
 class Restored(NamedTuple):
     position: int
     records: int
-    """State records read."""
+    """Number of state records read."""
     lost: int
-    """Source records that retention deleted before they were read; already on record."""
+    """Number of source records deleted by retention before they were read."""
     tries: int = 0
-    """How often owners have begun at this position and not come to an end (worker.trials)."""
+    """How often owners have begun at this position without finishing (worker.trials)."""
 
 
 class Transactions:
-    """`prefix` goes before topic names and the transactional id; `log` is a plain producer, shared by partitions."""
+    """`prefix` precedes topic names and the transactional id; `log` is a plain producer shared by all partitions."""
 
     def __init__(
         self, cluster: Cluster, stage: Stage, partition: int, prefix: str, timeout_ms: int, log: Producer
@@ -112,7 +112,7 @@ class Transactions:
             **{
                 "transactional.id": stage.transactional_id(prefix, partition),
                 "transaction.timeout.ms": timeout_ms,
-                "delivery.report.only.error": True,  # a commit says it of all
+                "delivery.report.only.error": True,  # the commit confirms the others
                 "on_delivery": self._failed,
                 "queue.buffering.max.messages": 1_000_000,
                 "queue.buffering.max.kbytes": 262_144,
@@ -121,24 +121,24 @@ class Transactions:
         self._producer = Producer(self._config)
 
     def fence(self) -> None:
-        """Ends whatever an earlier owner left open, and its right to commit."""
+        """Aborts what an earlier owner left open, and revokes its right to commit."""
         try:
             self._producer.init_transactions(FENCE_S)
         except KafkaException as error:
             if refused := denied(error.args[0], f"transactional id {self._config['transactional.id']}"):
                 raise RefusalError(refused) from error
-            raise FencedError(f"fencing {self._source}/{self._partition}: {error}") from error
+            raise FencedError(f"{self._source}/{self._partition}: fencing failed: {error}") from error
 
     def fence_again(self) -> None:
-        """With a new producer: this one may have been fenced by whoever has rebuilt the state."""
+        """Fences with a new producer, since a state rebuild may have fenced this one."""
         self.close()
         self._producer = Producer(self._config)
         self.fence()
 
     def restore(self, executor: Executor) -> Restored:
-        """Fills a fresh executor from the state topic; says where to go on. Raises RefusalError, SetAsideError.
+        """Restores a fresh executor from the state topic. Raises RefusalError, SetAsideError.
 
-        A state of an older format is written in the current one before this returns.
+        State of an older format is rewritten in the current format first.
         """
         topic_id = self._cluster.topic(self._source).topic_id
         marks = self._cluster.watermarks(self._state, self._partition)
@@ -161,13 +161,13 @@ class Transactions:
             return Restored(low, count, 0)
         if stored.topic_id != topic_id:
             raise RefusalError(
-                f"{self._source} is another topic than the one its state in {self._state} belongs to: it was deleted"
-                " and created again. Recreate the state and output topics too, or restore the old topic."
+                f"{self._source} was deleted and created again, so its state in {self._state} does not match. Recreate"
+                " the state and output topics too, or restore the old topic."
             )
         if stored.position > high:
             raise RefusalError(
-                f"{self._source}/{self._partition} ends at {high}, its state stands at {stored.position}: records were"
-                " lost on the broker. Going on would skip what is written there next."
+                f"{self._source}/{self._partition} ends at {high}, but its state is at {stored.position}: the broker"
+                " has lost records, and the next ones would be skipped. Restore it, or recreate state and outputs."
             )
         self._lost = stored.lost
         executor.condemned = {offset for offset in stored.condemned if offset >= low}
@@ -182,14 +182,14 @@ class Transactions:
         self._lost = (*self._lost, (stored.position, low))
         executor.counts["lost_to_retention"] += lost
         place = at(self._source, self._partition, stored.position)
-        LOG.error("%d records deleted by retention before they were read", lost, extra=place)
+        LOG.error("retention deleted %d records before they were read", lost, extra=place)
         self.commit(executor, Effects([], [], {}, executor.counts), low)
         return Restored(low, count, lost)
 
     def commit(
         self, executor: Executor, effects: Effects, position: int, tries: int = 0, *, singly: bool = False
     ) -> None:
-        """Outputs, changed state and the next position, in one transaction. Raises AbortedError, FencedError."""
+        """Commits outputs, changed state and the next position in one transaction. Raises AbortedError, FencedError."""
         record = executor.position_record(position, self._topic_id, self._lost, tries)
         self.write(effects.outputs, effects.changes, record, singly=singly)
 
@@ -201,9 +201,9 @@ class Transactions:
         *,
         singly: bool = False,
     ) -> None:
-        """The same of a position record that is there already.
+        """Like `commit`, with a given position record.
 
-        `singly`: each record in a batch of its own. A topic's bound is on batches: what is refused then, is so alone.
+        `singly` sends each record in its own batch, so that a refusal by size names the record.
         """
         self._failure = self._refused = None
         try:
@@ -218,22 +218,22 @@ class Transactions:
             raise self._after(error) from error
 
     def state_records(self, marks: Watermarks) -> Iterator[tuple[int, str, bytes | None]]:
-        """Offset, key and value, of the state topic; a key that is no UTF-8 comes through unchanged."""
+        """Yields offset, key and value of the state topic; keys that are not UTF-8 are preserved."""
         for message in read_partition(self._cluster.kafka, self._state, self._partition, marks):
             offset = message.offset()
             assert offset is not None
             yield offset, (message.key() or b"").decode(errors=KEY_ERRORS), message.value()
 
     def state_end(self) -> int:
-        """Moves on whenever somebody has committed something to the state topic."""
+        """Returns the end of the state topic; it moves with every commit to it."""
         return self._cluster.stable_end(self._state, self._partition)
 
     def append(self, records: Sequence[Output]) -> None:
-        """Appends to the log itself, before the transaction that says so. Raises AbortedError: then it may be there.
+        """Appends to the log before the transaction that notes it. After AbortedError the records may be there.
 
-        Outside of the transaction, or readers of one partition would wait for the transactions of another.
+        Not part of the transaction, because readers of one partition would wait for transactions of another.
         """
-        where, answers = f"{self._source}/{self._partition}: rerouting", list[tuple[Output, KafkaError | None]]()
+        where, answers = f"{self._source}/{self._partition}: rerouting failed", list[tuple[Output, KafkaError | None]]()
 
         def answer_of(record: Output) -> Answered:
             return lambda error, _: answers.append((record, error))
@@ -249,12 +249,12 @@ class Transactions:
                 raise AbortedError(f"{where}: {error.str()}")
 
     def abort(self) -> None:
-        """Drops the transaction in flight, if there is one. Raises FencedError."""
+        """Aborts the open transaction, if any. Raises FencedError."""
         try:
             self._producer.abort_transaction(COMMIT_S)
         except KafkaException as error:
             if error.args[0].code() != KafkaError._STATE:
-                raise FencedError(f"aborting: {error}") from error
+                raise FencedError(f"abort failed: {error}") from error
 
     def close(self) -> None:
         self._producer.purge()
@@ -271,21 +271,21 @@ class Transactions:
                 self._refused = None
 
     def _failed(self, error: KafkaError, _: Message) -> None:
-        """Told of what a broker has not taken. The first says why; what was on its way behind it fails with it."""
+        """Notes a delivery error. The first one is the cause; later records fail because of it."""
         self._failure = self._failure or error
 
     def _unreadable(self, error: UnreadableStateError, marks: Watermarks) -> str:
-        """Names the record by its place and the kind of its key: the rest of the key holds ids of a tenant."""
+        """Describes the record by its place and kind of key, since the rest of the key holds a tenant's ids."""
         last = max((offset for offset, key, _ in self.state_records(marks) if key == error.key), default=None)
         what = f"{self._state}/{self._partition}" + (
             f", offset {last} (key {error.key[:2]!r}…)" if last is not None else ""
         )
-        mend = f"type `hmx state rebuild {self._partition} --stage {self._stage.name}`"
+        mend = f"run `hmx state rebuild {self._partition} --stage {self._stage.name}`"
         if isinstance(error, NewerStateError):
-            mend = "upgrade this worker; one of that release goes on where the state stands"
+            mend = "upgrade this worker to that release: it needs no rebuild"
         return (
-            f"the state can't be read: {what}: {error}. {self._source}/{self._partition} is set aside and nothing in it"
-            f" is processed: {mend}"
+            f"the state can't be read: {what}: {error}. {self._source}/{self._partition} is set aside and not"
+            f" processed: {mend}"
         )
 
     def _commit(self) -> None:
@@ -304,7 +304,7 @@ class Transactions:
             return RefusalError(refused)
         if reason.fatal() or reason.code() in FENCED:
             return FencedError(where)
-        self._producer.poll(0)  # a failure that has been answered explains why any later call is out of order
+        self._producer.poll(0)  # an earlier delivery error explains later failures
         first = self._failure or reason
         if refused := denied(first, f"a topic that {self._stage.name} writes"):
             return RefusalError(refused)
@@ -317,12 +317,12 @@ class Transactions:
         if reason.txn_requires_abort():
             self.abort()
             return AbortedError(where)
-        return FencedError(f"{where} (refused for good)")
+        return FencedError(f"{where} (not recoverable)")
 
 
 @contextmanager
 def _uncollected() -> Iterator[None]:
-    """Restoring makes many objects and no garbage: the collector, looking through them all, would take most of it."""
+    """Disables garbage collection: restoring creates many objects but no garbage."""
     gc.disable()
     try:
         yield

@@ -1,7 +1,7 @@
-"""How far readers are behind the topics they read, in records and in seconds, as the topics themselves say.
+"""Consumer lag of readers at given positions, in records and seconds, read from the topics.
 
-Enters: positions. Leaves: `Behind` per partition. What cannot be read, transaction markers at a log's end or an open
-transaction, is nobody's to read, so it is not counted where nothing else is left. Fails with KafkaException.
+Enters: positions. Leaves: `Behind` per partition. Trailing transaction markers and open transactions do not count, as
+they cannot be read. Raises KafkaException.
 """
 
 import time
@@ -17,13 +17,13 @@ from pipeline.kafka_profile import KafkaProfile
 from pipeline.observe.freshness import Behind, behind
 
 Place = tuple[str, int]
-"""Topic, without the installation's prefix, and partition."""
+"""Topic without prefix, and partition."""
 _PEEK: Final = {"queued.min.messages": 1, "fetch.queue.backoff.ms": 1, "fetch.message.max.bytes": 64 * 1024}
-"""The first record of each partition is all that is looked at."""
+"""Minimal read-ahead: only the first record of each partition is needed."""
 
 
 class Unread:
-    """Threads may not share one."""
+    """Lag of several partitions; not thread-safe."""
 
     def __init__(self, kafka: KafkaProfile, prefix: str, answer_s: float = 10.0) -> None:
         self._prefix = prefix
@@ -32,7 +32,6 @@ class Unread:
         self._consumer = Consumer(consumer_config(kafka, **_PEEK))
 
     def places(self, topics: Iterable[str]) -> list[Place]:
-        """Every partition of these topics."""
         known = self._consumer.list_topics(timeout=self._answer_s).topics
         found = []
         for topic in topics:
@@ -42,7 +41,7 @@ class Unread:
         return found
 
     def behind(self, positions: Mapping[Place, int]) -> dict[Place, Behind]:
-        """`positions`: the next offset to read."""
+        """Computes the lag; `positions` are the next offsets to read."""
         low, high = self._ends(positions, OffsetSpec.earliest()), self._ends(positions, OffsetSpec.latest())
         at = {place: max(position, low[place]) for place, position in positions.items()}
         appended = self._first({place: at[place] for place in positions if at[place] < high[place]})
@@ -63,7 +62,7 @@ class Unread:
         return {self._place(where): end.result().offset for where, end in found.items()}
 
     def _first(self, at: Mapping[Place, int]) -> dict[Place, int]:
-        """When the first record from there on was appended; partitions that hold none are left out."""
+        """Returns the append time of the first record from each position; partitions without one are left out."""
         found: dict[Place, int] = {}
         waiting, limit = set(at), time.monotonic() + self._answer_s
         self._consumer.assign([self._partition(place, position) for place, position in at.items()])

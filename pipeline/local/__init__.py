@@ -1,1 +1,1 @@
-"""Kafka, Redis and the whole pipeline as child processes of one supervisor: no Docker, no Java, no root."""
+"""Local stack: Kafka, Redis and the pipeline as child processes, without Docker, Java or root."""

@@ -1,7 +1,7 @@
-"""The detached supervisor that `hmx up` starts: `python -m pipeline.local STATE [--nodes N] [--pipeline] [--fresh]`.
+"""Detached supervisor of `hmx up`: `python -m pipeline.local STATE [--nodes N] [--pipeline] [--fresh]`.
 
-Detaches first. Leaves on standard output, until the stack is ready: one JSON object a line, {"pid": …}, {"progress":
-…}, then {"ready": true} or {"error": …}.
+Detaches, then writes one JSON object per line to standard output until the stack is ready: {"pid": …}, {"progress": …},
+and finally {"ready": true} or {"error": …}.
 """
 
 import argparse
@@ -47,7 +47,7 @@ def main() -> int:
 
 
 def _detach() -> None:
-    """Be nobody's child and in no terminal's reach: whoever started us may go on without ever waiting for us."""
+    """Leaves the parent and its terminal, so that the parent need not wait for this process."""
     if os.fork():
         os._exit(0)
     os.setsid()
@@ -55,17 +55,17 @@ def _detach() -> None:
 
 def _leave(_number: int, _frame: object) -> NoReturn:
     for again in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-        signal.signal(again, signal.SIG_IGN)  # stopping is under way
+        signal.signal(again, signal.SIG_IGN)  # already stopping
     raise SystemExit(0)
 
 
 def _say(**what: object) -> None:
-    with suppress(BrokenPipeError):  # whoever waited for us may have gone
+    with suppress(BrokenPipeError):  # the parent may have ended
         print(json.dumps(what), flush=True)
 
 
 def _hush() -> None:
-    """Nobody reads our standard output from here on."""
+    """Redirects standard output to nowhere; the parent has stopped reading it."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, sys.stdout.fileno())
     os.close(nowhere)

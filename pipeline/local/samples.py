@@ -1,8 +1,7 @@
-"""Sample sessions for a first look: three weeks of two imaginary teams and their agents, about 600 events.
+"""Sample sessions: three weeks of two imaginary teams and their agents, about 600 events.
 
-Enters: `samples.ndjson` beside this module, one record a line in the order in which they are published. Some overtake
-others, some come twice, one never, and some are no events. Leaves: the records, and `EXPECTED`, what must become of
-them. `python -m pipeline.local.samples > sessions.ndjson` writes them. Nothing fails.
+`samples.ndjson` holds one record per line in publishing order: some out of order, some duplicated, one gap, and some
+invalid. `EXPECTED` holds their expected outcomes. `python -m pipeline.local.samples > sessions.ndjson` writes them.
 """
 
 import sys
@@ -15,19 +14,19 @@ from pipeline.contracts.rejections import Reason
 TENANT: Final = "acme"
 QUESTION: Final = "The staging deploy fails with image pull errors, what now?"
 SECRETS: Final = ("violet-Harbour-4471", "Quartz-lantern-882")
-"""Planted in command lines: no topic but that of the events may hold them, nor may Redis."""
+"""Secrets in command lines; only the events topic may hold them, neither other topics nor Redis."""
 
 
 class Samples(NamedTuple):
     records: list[bytes]
     sessions: int
     outcomes: dict[Outcome, int]
-    """How many records end each way; the pipeline's own control records come on top."""
+    """Outcome → number of records, without the pipeline's own control records."""
     rejections: dict[Reason, int]
 
 
 def sample_events() -> list[bytes]:
-    """Values of the records; some are no events."""
+    """Returns the record values; some are invalid."""
     return list(EXPECTED.records)
 
 
@@ -36,7 +35,7 @@ _REJECTED: Final = (
     Reason.WRONG_TYPE, Reason.UNKNOWN_FIELD, Reason.UNSUPPORTED_VERSION, Reason.BAD_TIMESTAMP, Reason.BAD_SEQUENCE,
     Reason.BAD_SALIENCE, Reason.EVENT_ID_REUSED, Reason.RESERVED,
 )  # fmt: skip
-"""One record for each of the mistakes that producers make most."""
+"""One record for each common mistake of producers."""
 
 EXPECTED: Final = Samples(
     (files(__package__) / "samples.ndjson").read_bytes().splitlines(),

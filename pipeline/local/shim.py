@@ -1,7 +1,7 @@
-"""Becomes a command that does not outlive whoever started it. Run as a file, so that it starts in a few milliseconds.
+"""Child shim: runs a command that is killed when its parent process ends.
 
-Enters: the parent's pid and the command. Leaves: the command, under this process's own pid. When the parent ends,
-however it ends, the command is killed: by the kernel on Linux, by a small watching process elsewhere.
+Enters: the parent's pid and the command. The command keeps this process's pid. The kernel kills it on Linux, a small
+watcher process elsewhere. Run as a file, because imports would slow down the start.
 """
 
 import os
@@ -18,14 +18,14 @@ def die_with_parent(parent: int) -> None:
 
         if ctypes.CDLL(None, use_errno=True).prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) != 0:
             raise OSError(ctypes.get_errno(), "prctl")
-        if os.getppid() != parent:  # it ended before the kernel was told to watch it
+        if os.getppid() != parent:  # it ended before prctl took effect
             sys.exit(1)
     else:
         watch(parent, os.getpid())
 
 
 def watch(parent: int, command: int) -> None:
-    """Fork twice, so that the watcher is nobody's child to wait for, and kill the command when its parent is gone."""
+    """Forks twice, so that the watcher is no child of the command, and kills the command when its parent is gone."""
     middle = os.fork()
     if middle:
         os.waitpid(middle, 0)

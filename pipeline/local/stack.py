@@ -1,8 +1,8 @@
-"""The whole stack on one machine: Kafka, Redis and, where wanted, the pipeline on them.
+"""Local stack on one machine: Kafka, Redis and optionally the pipeline, in this process or detached.
 
-Enters: a state folder. Leaves: a running stack, in this process (`Stack`, for demo and tests) or detached from it
-(`up`, `down`, `status`); `stack.json` in the folder says where everything is. HMX_KAFKA_BOOTSTRAP and HMX_REDIS_URL
-name servers to use instead of starting some. Fails with StackError.
+Enters: a state folder. Leaves: a running stack, as `Stack` (demo and tests) or detached (`up`, `down`, `status`).
+`stack.json` in the folder holds its addresses. HMX_KAFKA_BOOTSTRAP and HMX_REDIS_URL select existing servers. Raises
+StackError.
 """
 
 import dataclasses
@@ -42,16 +42,16 @@ from pipeline.local.supervisor import Supervisor
 Progress = Callable[[str], None]
 DATA, LOGS = ("kafka", "redis"), "logs"
 START_ATTEMPTS = 3
-_IS_UP = "`hmx status` shows where, `hmx down` stops it"
-STOP_SECONDS = 60.0  # longer than every grace together
+_IS_UP = "`hmx status` shows it, `hmx down` stops it"
+STOP_SECONDS = 60.0  # longer than the sum of all grace periods
 
 
 class AlreadyUpError(StackError):
-    """A stack runs in this state folder; it was left alone."""
+    """A stack already runs in this state folder; it was left alone."""
 
 
 class Stack:
-    """A stack that ends with this process. `keep=False`: its data goes at the end, so that stopping needs no grace."""
+    """A stack that ends with this process. With `keep=False` its data is deleted, and servers get no grace period."""
 
     def __init__(
         self,
@@ -69,12 +69,12 @@ class Stack:
         self._redis_server = redis_server
         self._progress = progress
         self._lock = StateLock(self.state)
-        self._describing = threading.Lock()  # the supervisor's thread and ours both write stack.json
+        self._describing = threading.Lock()  # the supervisor's thread and this one both write stack.json
         self._started_at = ""
         self._ready = False
         self._supervisor: Supervisor | None = None
         self.environment: dict[str, str] = {}
-        """What a process needs to find this stack: HMX_KAFKA_BOOTSTRAP and the rest."""
+        """Environment variables that point a process at this stack: HMX_KAFKA_BOOTSTRAP and others."""
 
     @property
     def kafka_bootstrap(self) -> str:
@@ -89,9 +89,9 @@ class Stack:
         return f"http://127.0.0.1:{self.environment['HMX_SERVICE_PORT']}" if self._pipeline else None
 
     def start(self) -> None:
-        """Return when everything is ready; whatever goes wrong before, ^C included, nothing is left running."""
+        """Returns when everything is ready. After a failure or Ctrl-C nothing is left running."""
         if not self._lock.acquire():
-            raise AlreadyUpError(f"a stack is already up in {self.state}: {_IS_UP}")
+            raise AlreadyUpError(f"a stack already runs in {self.state}: {_IS_UP}")
         try:
             if self._fresh:
                 self._wipe()
@@ -102,7 +102,7 @@ class Stack:
             raise
 
     def _ready_on_free_ports(self) -> None:
-        """On other ports again where one of those that were free is taken meanwhile."""
+        """Starts the components; tries again with other ports if one was taken meanwhile."""
         for left in reversed(range(START_ATTEMPTS)):
             self._supervisor = Supervisor(self._prepare(), self.state / LOGS, self._changed)
             try:
@@ -125,7 +125,7 @@ class Stack:
         self._lock.release()
 
     def watch(self) -> None:
-        """Block for as long as the stack runs."""
+        """Blocks while the stack runs."""
         if self._supervisor is not None:
             self._supervisor.watch()
 
@@ -183,7 +183,7 @@ class Stack:
             self._progress(f"starting {', '.join(pending)}")
 
     def _health(self) -> dict[str, str]:
-        """Where the pipeline's processes answer how they do."""
+        """Returns the health address of each pipeline process."""
         ports = {name: self.environment[f"HMX_{name.upper()}_PORT"] for name in ("worker", "materialiser", "service")}
         return {name: f"http://127.0.0.1:{port}" for name, port in ports.items()} if self._pipeline else {}
 
@@ -211,7 +211,7 @@ class Stack:
 
 
 def pipeline_stages(environment: dict[str, str]) -> list[list[Component]]:
-    """The topics first, then everything that reads and writes them."""
+    """Returns the stages to start: topics first, then the processes that use them."""
 
     def command(name: str, *words: str, port: str | None = None) -> Component:
         return Component(
@@ -233,7 +233,7 @@ def pipeline_stages(environment: dict[str, str]) -> list[list[Component]]:
 
 
 def status(state: Path) -> dict[str, Any] | None:
-    """What `stack.json` says while a stack runs here, else None."""
+    """Returns the content of `stack.json` while a stack runs, else None."""
     return read_stack(state) if holder(state) is not None else None
 
 
@@ -245,9 +245,9 @@ def up(
     fresh: bool = False,
     progress: Progress = lambda _: None,
 ) -> dict[str, Any]:
-    """Start a stack that goes on without this process; return its status when all of it is ready."""
+    """Starts a detached stack; returns its status when everything is ready."""
     if holder(state) is not None:
-        raise AlreadyUpError(f"a stack is already up in {state.resolve()}: {_IS_UP}")
+        raise AlreadyUpError(f"a stack already runs in {state.resolve()}: {_IS_UP}")
     if not os.environ.get("HMX_KAFKA_BOOTSTRAP"):
         jars.classpath(progress)
     make_folder(state / LOGS, "HMX_STATE")
@@ -259,17 +259,17 @@ def up(
             stdout=subprocess.PIPE,
             stderr=log,
         )
-    with starter:  # it ends as soon as the supervisor has detached from it
+    with starter:  # the starter ends once the supervisor has detached
         assert starter.stdout is not None
         _await_ready(starter.stdout, state, progress)
     running = status(state)
     if running is None:
-        raise StackError(f"the stack ended right after its start; see {state / 'supervisor.log'}")
+        raise StackError(f"the stack ended right after its start: read {state / 'supervisor.log'}")
     return running
 
 
 def _await_ready(lines: IO[bytes], state: Path, progress: Progress) -> None:
-    """The supervisor writes one JSON object a line: its pid, what it does, then that all is ready or why not."""
+    """Reads the supervisor's JSON lines until the stack is ready or has failed."""
     pid = None
     try:
         for line in lines:
@@ -284,16 +284,16 @@ def _await_ready(lines: IO[bytes], state: Path, progress: Progress) -> None:
         if pid is not None:
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGTERM)
-            down(state)  # back at the prompt nothing runs any more
+            down(state)  # nothing may keep running after Ctrl-C
         raise
-    raise StackError(f"the supervisor ended before the stack was ready; see {state / 'supervisor.log'}")
+    raise StackError(f"the supervisor ended before the stack was ready: read {state / 'supervisor.log'}")
 
 
 def down(state: Path) -> bool:
-    """Stop the stack of this folder and everything it has started; False where none runs."""
+    """Stops the stack of this folder with all its processes; returns False if none runs."""
     pid = holder(state)
     if pid is None:
-        remove_stack(state)  # a supervisor killed with -9 leaves it; its children ended with it
+        remove_stack(state)  # left by a supervisor killed with SIGKILL; its children ended with it
         return False
     with suppress(ProcessLookupError):
         os.kill(pid, signal.SIGTERM)

@@ -1,6 +1,6 @@
-"""A state folder: who runs a stack in it, what that stack says of itself, its control key.
+"""State folder of a local stack: its lock file, `stack.json` and `control.key`.
 
-Enters: the folder. Leaves: a lock that ends with its holder, however that ends; `stack.json`; `control.key`.
+The lock ends with the process that holds it, also after a crash.
 """
 
 import fcntl
@@ -14,19 +14,19 @@ from typing import Any
 from pipeline.local.process import StackError
 
 LOCK, STACK, CONTROL_KEY = "lock", "stack.json", "control.key"
-LOCK_TRIES, LOCK_PAUSE = 20, 0.05  # a look at the lock holds it for a moment
+LOCK_TRIES, LOCK_PAUSE = 20, 0.05  # reading the lock also holds it for a moment
 
 
 def make_folder(folder: Path, setting: str) -> None:
-    """Raises StackError where there can be none; `setting` is the variable that names another place."""
+    """Creates a folder. Raises StackError that names `setting`, the variable for another place."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise StackError(f"{folder} can't be made: {error.strerror}; {setting} names another place") from error
+        raise StackError(f"cannot create {folder}: {error.strerror}. Set {setting} to another folder") from error
 
 
 class StateLock:
-    """Held by the one process that runs a stack here. Its content is that pid, so what a held lock says is right."""
+    """Lock of the one process that runs a stack here. The file holds its pid."""
 
     def __init__(self, state: Path) -> None:
         make_folder(state, "HMX_STATE")
@@ -52,7 +52,7 @@ class StateLock:
 
 
 def holder(state: Path) -> int | None:
-    """The pid of the process that runs a stack in this folder."""
+    """Returns the pid of the process that runs a stack in this folder."""
     try:
         fd = os.open(state / LOCK, os.O_RDONLY)
     except (FileNotFoundError, NotADirectoryError):
@@ -85,7 +85,7 @@ def write_stack(state: Path, stack: dict[str, Any]) -> None:
     aside = state / f"{STACK}.{os.getpid()}"
     aside.touch(mode=0o600)  # a Redis that was given has its password in the URL
     aside.write_text(json.dumps(stack, indent=2) + "\n")
-    aside.replace(state / STACK)  # a reader sees the old or the new, never a half
+    aside.replace(state / STACK)  # atomic, so a reader never sees half a file
 
 
 def remove_stack(state: Path) -> None:
@@ -93,7 +93,7 @@ def remove_stack(state: Path) -> None:
 
 
 def control_key(state: Path) -> str:
-    """What authenticates this stack's ticks and barriers; made once."""
+    """Returns the secret that authenticates this stack's ticks and barriers; created once."""
     path = state / CONTROL_KEY
     if not path.exists():
         aside = path.with_suffix(f".{os.getpid()}")

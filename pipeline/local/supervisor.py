@@ -1,8 +1,7 @@
-"""Keeps components running: starts them stage by stage, restarts with backoff what exits, stops them in reverse order.
+"""Supervisor: starts components stage by stage, restarts those that exit with backoff, stops them in reverse.
 
-Enters: stages of components; those of one stage start together, the next stage when all of them are ready. Leaves:
-their processes. `start` fails with StackError when a component can't be brought to readiness; everything started is
-stopped then.
+Components of one stage start together; the next stage starts when all are ready. `start` raises StackError if a
+component does not become ready, after stopping everything.
 """
 
 import threading
@@ -13,32 +12,32 @@ from pathlib import Path
 from pipeline.local.process import Component, PortTakenError, Process, StackError
 
 TICK_SECONDS = 0.05
-EXITS_BEFORE_READY = 3  # so many exits of a component that was never ready, and starting is given up
+EXITS_BEFORE_READY = 3  # exits before a first readiness that end the attempt
 
 Stages = Sequence[Sequence[Component]]
 
 
 class Supervisor:
-    """One thread starts, watches and stops every process: Linux ties a child's life to the thread that started it."""
+    """Runs all processes from one thread, because Linux ties a child's life to the thread that started it."""
 
     def __init__(self, stages: Stages, logs: Path, on_change: Callable[[list[Process]], None] = lambda _: None) -> None:
         self._stages = [[Process(component, logs / f"{component.name}.log") for component in stage] for stage in stages]
         self.processes = [process for stage in self._stages for process in stage]
         self._on_change = on_change
         self._stop = threading.Event()
-        self._settled = threading.Event()  # started, or given up
-        # Waited for instead of joining: before Python 3.13 a join that a signal interrupts takes the thread for ended.
+        self._settled = threading.Event()  # all started, or given up
+        # Replaces join: before Python 3.13 a join interrupted by a signal considers the thread ended.
         self._ended = threading.Event()
         self._error: Exception | None = None
         self._thread = threading.Thread(target=self._run, name="supervisor", daemon=True)
 
     def start(self) -> None:
-        """Start everything and return when all of it is ready."""
+        """Starts everything and returns when all is ready."""
         self._thread.start()
         try:
             while not self._settled.wait(1.0):
                 pass
-        except BaseException:  # ^C too leaves nothing behind
+        except BaseException:  # Ctrl-C must leave nothing running either
             self.stop()
             raise
         if self._error is not None:
@@ -51,7 +50,7 @@ class Supervisor:
             self._ended.wait()
 
     def watch(self) -> None:
-        """Block until the supervising ends; raise what ended it, if that was not `stop`."""
+        """Blocks until supervision ends; raises its error, if any."""
         while not self._ended.wait(1.0):
             pass
         if self._error is not None:
@@ -66,7 +65,7 @@ class Supervisor:
             self._settled.set()
             while not self._stop.wait(TICK_SECONDS):
                 self._step(self.processes)
-        except Exception as error:  # noqa: BLE001 - carried to whoever called start
+        except Exception as error:  # noqa: BLE001  raised again in `start`
             self._error = error
         finally:
             try:
@@ -88,13 +87,13 @@ class Supervisor:
 
     def _check(self, process: Process, elapsed: float) -> None:
         if process.found_its_port_taken():
-            raise PortTakenError(f"{process.name} does not start, for its port is taken; see {process.log}")
+            raise PortTakenError(f"{process.name} does not start because its port is taken: read {process.log}")
         most = 1 if process.component.once else EXITS_BEFORE_READY
         if process.failures >= most:
-            raise StackError(f"{process.name} does not start; the end of {process.log}:\n{process.tail()}")
+            raise StackError(f"{process.name} does not start. The end of {process.log}:\n{process.tail()}")
         if elapsed > process.component.start_timeout:
             raise StackError(
-                f"{process.name} is not ready yet after {elapsed:.0f} s; the end of its log:\n{process.tail()}"
+                f"{process.name} is not ready after {elapsed:.0f} s. The end of its log:\n{process.tail()}"
             )
 
     def _step(self, processes: list[Process]) -> None:

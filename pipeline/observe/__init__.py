@@ -1,1 +1,1 @@
-"""What operators see: every metric's name, logs, health, progress."""
+"""Observability: metrics, logs, health checks, lag, traces."""

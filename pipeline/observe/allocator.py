@@ -1,7 +1,7 @@
-"""How the C library keeps memory that was freed: so that a process of many threads gives it back.
+"""glibc malloc settings that let a process with many threads return freed memory.
 
-glibc gives each thread that allocates a heap of its own, up to eight for a core, and keeps in each what its busiest
-moment has taken. A client of Kafka has a thread for each broker. Other C libraries do what is said here by themselves.
+glibc keeps a heap per allocating thread, up to eight per core, each at its peak size. A Kafka client has one thread per
+broker. Other C libraries need no settings.
 """
 
 import ctypes
@@ -10,12 +10,12 @@ from typing import Final
 _TRIM_THRESHOLD, _MMAP_THRESHOLD, _ARENA_MAX = -1, -3, -8
 _HEAPS: Final = 2
 _OWN_PAGES: Final = 128 * 1024
-"""From so many bytes on a block has pages of its own, which go back when it is freed; it would be raised by itself to
-the size of the largest block that was ever freed."""
+"""Blocks of at least this many bytes get their own pages, returned when freed. Unset, glibc raises it to the largest
+block freed so far."""
 
 
 def keep_little() -> None:
-    """Before any other thread is started."""
+    """Applies the settings; call it before any other thread starts."""
     tell = getattr(ctypes.CDLL(None), "mallopt", None)
     if tell is not None:
         for parameter, value in (
@@ -27,7 +27,7 @@ def keep_little() -> None:
 
 
 def give_back() -> None:
-    """What is free, to the system. Takes some milliseconds."""
+    """Returns free memory to the system; takes some milliseconds."""
     trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
     if trim is not None:
         trim(0)

@@ -1,7 +1,7 @@
-"""What a process answers about itself, asked over HTTP by somebody else.
+"""Probe client: reads /readyz and /metrics of other processes over HTTP.
 
-Enters: where its health is served. Leaves: whether it is ready and why not; its gauges by partition, its histograms.
-No answer is an answer too.
+Enters: an address. Leaves: readiness with a reason; metric samples by partition, histograms. Never raises for a missing
+answer.
 """
 
 import http.client
@@ -28,7 +28,7 @@ def readiness(address: str) -> tuple[bool, str]:
 
 
 def figures(addresses: Iterable[str]) -> list[Sample]:
-    """Every sample of every process that answers."""
+    """Returns all samples of the processes that answer."""
     found: list[Sample] = []
     for address in addresses:
         try:
@@ -40,7 +40,7 @@ def figures(addresses: Iterable[str]) -> list[Sample]:
 
 
 def gauges(samples: Iterable[Sample], *names: str) -> dict[tuple[str, str, int], float]:
-    """(name, stage, partition) → value."""
+    """Returns (name, stage, partition) → value."""
     return {
         (sample.name, sample.labels["stage"], int(sample.labels["partition"])): sample.value
         for sample in samples
@@ -49,7 +49,7 @@ def gauges(samples: Iterable[Sample], *names: str) -> dict[tuple[str, str, int],
 
 
 def histogram(samples: Sequence[Sample], name: str) -> dict[str, list[tuple[float, int]]]:
-    """By stage, empty where it has none: upper bound → how many are not above it, of all processes since they began."""
+    """Returns stage (or "") → cumulative buckets (upper bound, count), summed over processes."""
     found: dict[str, Counter[float]] = {}
     for sample in samples:
         if sample.name == f"{name}_bucket":
@@ -58,5 +58,5 @@ def histogram(samples: Sequence[Sample], name: str) -> dict[str, list[tuple[floa
 
 
 def _get(url: str) -> str:
-    with urllib.request.urlopen(url, timeout=ANSWER_S) as answer:  # noqa: S310  http only: addresses of our own
+    with urllib.request.urlopen(url, timeout=ANSWER_S) as answer:  # noqa: S310  http only: our own addresses
         return str(answer.read().decode(errors="replace")).strip()

@@ -1,7 +1,7 @@
-"""Ending in time. What a process that was told to stop still waits for may never come: a broker that does not answer.
+"""Shutdown deadline: ends a process that still waits for an answer after it was told to stop.
 
-Whatever is cut off is whole all the same: a transaction is aborted by the next owner, Redis changes as a whole or not,
-and what a client was not told of it sends again.
+A hard end is safe: the next owner aborts the open transaction, Redis changes are atomic, and clients resend what was
+not acknowledged.
 """
 
 import logging
@@ -11,18 +11,17 @@ from typing import Final
 
 LOG: Final = logging.getLogger("hmx")
 END_S: Final = 9.5
-"""Supervisors wait ten seconds, as a rule, before they kill."""
+"""Supervisors usually kill after ten seconds."""
 
 
 def end_in_time() -> None:
-    """From now on the process has END_S. It was told to stop, so it ends with exit code 0 also where it is cut off; the
-    log says which."""
+    """Ends the process after END_S with exit code 0, and logs that it was cut off."""
     timer = threading.Timer(END_S, _end)
     timer.daemon = True
     timer.start()
 
 
 def _end() -> None:
-    LOG.warning("told to stop %.1f s ago, and something still waits for an answer: the process ends", END_S)
+    LOG.warning("told to stop %.1f s ago, but a call still waits for an answer: ending the process", END_S)
     logging.shutdown()
     os._exit(0)

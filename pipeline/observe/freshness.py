@@ -1,7 +1,7 @@
-"""How far a reader is behind: in records, and in seconds at most. Pure but for what it is told.
+"""Consumer lag of a reader, in records and in seconds. Pure.
 
-Of a record that has not been read the append time is not known, only that it came after what was read last, and after
-the moment at which nothing was left to read.
+The append time of an unread record is unknown. Its upper bound is the time of the last record read, or the last moment
+when nothing was left to read.
 """
 
 from collections.abc import Iterable
@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 
 class Behind(NamedTuple):
-    """One partition of one reader."""
+    """Lag of one partition of one reader."""
 
     where: str
     position: int
@@ -21,14 +21,14 @@ class Behind(NamedTuple):
 
 
 def behind(where: str, position: int, end: int, since_ms: Iterable[int], now_ms: int) -> Behind:
-    """`since_ms`: moments that are known to lie before the oldest unread record's append, milliseconds."""
+    """Computes the lag. `since_ms` are times (ms) known to be before the append of the oldest unread record."""
     records = max(0, end - position)
     seconds = max(0.0, (now_ms - max(since_ms, default=now_ms)) / 1000) if records else 0.0
     return Behind(where, position, records, seconds)
 
 
 def verdict(found: list[Behind], most_s: float) -> tuple[bool, str]:
-    """Whether none is behind by more than that; the lines name those that are, or else the one that is most."""
+    """Returns whether every lag is at most `most_s`, and text that names the late ones or else the worst."""
     late = sorted((each for each in found if each.seconds > most_s), key=lambda each: -each.seconds)
     if late:
         return False, "\n".join((f"more than {most_s:.0f} s behind:", *map(str, late)))

@@ -1,7 +1,7 @@
-"""`/livez`, `/startupz`, `/readyz` and `/metrics` of a process without a web framework.
+"""Health server: `/livez`, `/startupz`, `/readyz` and `/metrics` of a process without a web framework.
 
-Live: it makes progress, or has nothing to do. Started: it has restored what it needs and is at work. Ready: and what it
-gives is fresh enough. Asked by any name: nothing here is a tenant's, and nothing can be changed.
+Live: it makes progress or is idle. Started: it has restored its state and works. Ready: its output is fresh enough. Any
+Host header is accepted, since nothing here belongs to a tenant or can be changed.
 """
 
 import logging
@@ -19,7 +19,7 @@ from pipeline.observe.metrics import exposition
 LOG: Final = logging.getLogger("hmx.health")
 TEXT: Final = "text/plain; charset=utf-8"
 Answer = tuple[bool, str]
-"""Whether it holds, and why not or how it stands: a few lines."""
+"""Whether the check passes, and a reason in a few lines."""
 
 
 class Health(Protocol):
@@ -30,19 +30,19 @@ class Health(Protocol):
     def ready(self) -> Answer: ...
 
     def refresh(self) -> None:
-        """Sets the gauges."""
+        """Sets the gauges before they are read."""
 
 
 class Server(ThreadingHTTPServer):
     daemon_threads = True
 
     def handle_error(self, request: object, client_address: object) -> None:
-        """Who asked may have gone before the answer was there; the base class would print a trace."""
+        """Logs quietly that a client closed early, where the base class would print a traceback."""
         LOG.debug("a request failed: %s", said(sys.exc_info()[1] or OSError("gone")))
 
 
 def serve_health(host: str, port: int, health: Health) -> ThreadingHTTPServer:
-    """Serves in a daemon thread until the process ends. Raises OSError when the port is taken."""
+    """Serves in a daemon thread. Raises OSError if the port is taken."""
     checks: dict[str, Callable[[], Answer]] = {
         "/livez": health.live,
         "/startupz": health.started,
@@ -68,7 +68,7 @@ def serve_health(host: str, port: int, health: Health) -> ThreadingHTTPServer:
             self.end_headers()
             self.wfile.write(body)
 
-        def log_message(self, format: str, *args: object) -> None:  # noqa: A002  the base class names it so
+        def log_message(self, format: str, *args: object) -> None:  # noqa: A002  the base class's name
             LOG.debug(format, *args)
 
     server = Server((host, port), Handler)

@@ -1,8 +1,7 @@
-"""Logs: one line each on standard error. JSON where nobody looks at a terminal, or where HMX_LOG says so.
+"""Logging: one line per record on standard error, as JSON or text.
 
-A line says where it belongs (`at`): stage, topic, partition, offset, tenant, session, as far as they are known. It
-never holds a payload or a secret: of an exception that is not our own, whose message might quote one, only its type and
-the lines of code that raised it are logged.
+A line names its place (`at`): stage, topic, partition, offset, tenant, session, where known. It never holds a payload
+or secret: a foreign exception might quote one, so only its type and code lines are logged.
 """
 
 import json
@@ -17,15 +16,15 @@ from typing import Any, Final
 from pipeline.contracts.plain import in_json, on_one_line
 
 PLACE: Final = ("stage", "topic", "partition", "offset", "tenant", "session")
-"""What a line's fields may name, in this order."""
+"""Fields of a place, in printing order."""
 OURS: Final = ("pipeline.", "confluent_kafka.", "cimpl")
-"""Modules whose exceptions say what happened and never quote a record."""
+"""Modules whose exceptions never quote a record."""
 FRAMES: Final = 20
 LOG: Final = logging.getLogger("hmx")
 
 
 def configure_logs(level: str, form: str = "auto") -> None:
-    """`form`: auto, json or text. Raises ValueError for a level that logging does not know."""
+    """Sets up logging; `form` is auto, json or text. Raises ValueError for an unknown level."""
     as_json = form == "json" or (form == "auto" and not sys.stderr.isatty())
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(JsonLines() if as_json else Text())
@@ -42,20 +41,20 @@ def at(
     tenant: str | None = None,
     session: str | None = None,
 ) -> dict[str, Any]:
-    """What a log call is given as `extra`."""
+    """Returns the `extra` argument of a log call."""
     place = (stage, topic, partition, offset, tenant, session)
     return {name: value for name, value in zip(PLACE, place, strict=True) if value is not None}
 
 
 def said(error: BaseException) -> str:
-    """What may be logged of an exception: its message where it is ours or Kafka's or the system's, else its type."""
+    """Returns what is safe to log: the message of our own, Kafka's and system errors, else the type."""
     kind = type(error)
     safe = isinstance(error, OSError) or kind.__module__.startswith(OURS)
     return str(error) if safe and str(error) else kind.__name__
 
 
 class JsonLines(logging.Formatter):
-    """`time`, `level`, `logger`, `message`, the place, and `error` with `frames` where there was one."""
+    """Formats `time`, `level`, `logger`, `message`, the place, and `error` with `frames`."""
 
     def format(self, record: logging.LogRecord) -> str:
         line: dict[str, Any] = {
@@ -72,7 +71,7 @@ class JsonLines(logging.Formatter):
 
 
 class Text(logging.Formatter):
-    """The same for people: the place stands before the message. Names that tenants chose break no line."""
+    """Formats for people, with the place before the message. Names from tenants cannot break a line."""
 
     def format(self, record: logging.LogRecord) -> str:
         time = datetime.fromtimestamp(record.created).astimezone().strftime("%H:%M:%S.%f")[:-3]
@@ -88,7 +87,7 @@ def _place(record: logging.LogRecord) -> dict[str, Any]:
 
 
 def _spoken(place: dict[str, Any]) -> str:
-    """`hmx.events.v1/3@1207 tenant/session: `"""
+    """Formats a place as `hmx.events.v1/3@1207 tenant/session: `."""
     log = str(place.get("topic", place.get("stage", "")))
     log += f"/{place['partition']}" if "partition" in place else ""
     log += f"@{place['offset']}" if "offset" in place else ""
@@ -98,7 +97,7 @@ def _spoken(place: dict[str, Any]) -> str:
 
 
 def _frames(error: BaseException) -> Iterator[str]:
-    """File, line and function of each call, the innermost last; then those of what caused it."""
+    """Yields file, line and function of each call, innermost last, then those of the cause."""
     for frame in traceback.extract_tb(error.__traceback__)[-FRAMES:]:
         yield f"{frame.filename}:{frame.lineno} {frame.name}"
     cause = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
@@ -108,5 +107,5 @@ def _frames(error: BaseException) -> Iterator[str]:
 
 
 def _uncaught(_: type[BaseException], error: BaseException, __: TracebackType | None) -> None:
-    """What Python would print of it might quote a record."""
-    LOG.critical("the process ends by an error", exc_info=error)
+    """Logs the error instead of Python's traceback, which might quote a record."""
+    LOG.critical("the process ends because of an error", exc_info=error)

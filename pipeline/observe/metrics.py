@@ -1,7 +1,7 @@
-"""Every metric that a process exports, one line each. Labels are bounded: never a tenant or a session.
+"""Prometheus metrics: every metric that a process exports, one per line. Labels never name a tenant or session.
 
-Counters and histograms move once a batch, a block or a request. Gauges are asked of the process when somebody reads
-them (`exposition`), so that they cost nothing in between and a partition that was given up is no longer there.
+Counters and histograms change once per batch, block or request. Gauges are set when /metrics is read, so they cost
+nothing in between and lost partitions disappear.
 """
 
 import threading
@@ -19,89 +19,79 @@ _SPOT: Final = ["topic", "partition"]
 
 
 class Metrics:
-    # worker: what it does
+    # counters of the worker
     records = Counter("hmx_stage_records", "Source records folded and committed", ["stage"])
     outcomes = Counter(
-        "hmx_stage_outcomes", "What became of them, with the reason of a rejection", ["stage", "outcome", "reason"]
+        "hmx_stage_outcomes", "Outcomes of these records; reason of a rejection", ["stage", "outcome", "reason"]
     )
-    effects = Counter("hmx_stage_effects", "What else the folds did, by name: artifacts, bounds", ["stage", "name"])
+    effects = Counter("hmx_stage_effects", "Other effects of the folds, by name: artifacts, bounds", ["stage", "name"])
     transactions = Counter("hmx_stage_transactions", "Transactions: committed, aborted, fenced", ["stage", "result"])
     transaction_seconds = Histogram(
-        "hmx_stage_transaction_seconds", "Fold and commit of a batch", ["stage"], buckets=_FAST
+        "hmx_stage_transaction_seconds", "Time to fold and commit a batch", ["stage"], buckets=_FAST
     )
     freshness_seconds = Histogram(
         "hmx_stage_freshness_seconds",
-        "Append → committed, of the oldest record of each batch",
+        "Time from append to commit, of the oldest record of each batch",
         ["stage"],
         buckets=_AGES,
     )
-    fence_seconds = Histogram(
-        "hmx_stage_fence_seconds", "Fencing whoever owned a partition before", ["stage"], buckets=_FAST
-    )
-    restore_seconds = Histogram("hmx_stage_restore_seconds", "Restoring a partition's state", ["stage"], buckets=_FAST)
-    restored_records = Counter("hmx_stage_restored_records", "State records read to restore", ["stage"])
-    batches_dropped = Counter("hmx_batches_dropped", "Batches that did not start where the state ends")
-    batches_lost = Counter(
-        "hmx_batches_lost", "Batches that were lost between the fetch and the fold, and fetched again"
-    )
-    # worker: how it stands
-    partitions_owned = Gauge("hmx_partitions_owned", "Source partitions that this worker owns")
-    loop_idle_seconds = Gauge("hmx_loop_idle_seconds", "Since the fetch loop turned last")
-    ready = Gauge("hmx_partition_ready", "1: restored and at work", _PLACE)
-    set_aside = Gauge("hmx_partition_set_aside", "1: its state can't be read and nothing in it is processed", _PLACE)
+    fence_seconds = Histogram("hmx_stage_fence_seconds", "Time to fence a previous owner", ["stage"], buckets=_FAST)
+    restore_seconds = Histogram("hmx_stage_restore_seconds", "Time to restore a partition", ["stage"], buckets=_FAST)
+    restored_records = Counter("hmx_stage_restored_records", "State records read while restoring", ["stage"])
+    batches_dropped = Counter("hmx_batches_dropped", "Batches that did not start at the stored position")
+    batches_lost = Counter("hmx_batches_lost", "Batches lost between fetch and fold, and fetched again")
+    # gauges of the worker
+    partitions_owned = Gauge("hmx_partitions_owned", "Source partitions owned by this worker")
+    loop_idle_seconds = Gauge("hmx_loop_idle_seconds", "Seconds since the fetch loop last ran")
+    ready = Gauge("hmx_partition_ready", "1: restored and processing", _PLACE)
+    set_aside = Gauge("hmx_partition_set_aside", "1: not processed, its state can't be read", _PLACE)
     position = Gauge("hmx_partition_position", "Next offset of the source partition", _PLACE)
     lag_records = Gauge("hmx_partition_lag_records", "Offsets up to the end of the source partition", _PLACE)
-    lag_seconds = Gauge("hmx_partition_lag_seconds", "Age of the oldest record that is not committed, at most", _PLACE)
-    batches_queued = Gauge("hmx_partition_batches_queued", "Batches fetched and not yet committed", _PLACE)
-    state_records = Gauge("hmx_partition_state_records", "Records of the state", _PLACE)
-    waiting = Gauge(
-        "hmx_partition_waiting", "Events that wait behind gaps, or patterns that are to be compiled", _PLACE
-    )
-    waiting_sessions = Gauge("hmx_partition_waiting_sessions", "Sessions that wait on gaps", _PLACE)
+    lag_seconds = Gauge("hmx_partition_lag_seconds", "Age of the oldest uncommitted record, at most", _PLACE)
+    batches_queued = Gauge("hmx_partition_batches_queued", "Batches fetched but not committed", _PLACE)
+    state_records = Gauge("hmx_partition_state_records", "State records of the partition", _PLACE)
+    waiting = Gauge("hmx_partition_waiting", "Events waiting behind gaps, or patterns waiting to be compiled", _PLACE)
+    waiting_sessions = Gauge("hmx_partition_waiting_sessions", "Sessions waiting at a gap", _PLACE)
     # materialiser
     materialised = Counter("hmx_materialised_records", "Records written to Redis", ["topic"])
-    block_seconds = Histogram("hmx_materialiser_block_seconds", "Projecting and writing a block", buckets=_FAST)
+    block_seconds = Histogram("hmx_materialiser_block_seconds", "Time to project and write a block", buckets=_FAST)
     redis_freshness_seconds = Histogram(
         "hmx_materialiser_freshness_seconds",
-        "Append of an event → its episode in Redis, of the oldest of each block",
+        "Time from append of an event to its episode in Redis, of the oldest of each block",
         buckets=_AGES,
     )
-    materialiser_lag = Gauge(
-        "hmx_materialiser_lag_records", "Offsets between what is in Redis and the topic's end", _SPOT
-    )
+    materialiser_lag = Gauge("hmx_materialiser_lag_records", "Offsets between Redis and the end of the topic", _SPOT)
     materialiser_lag_seconds = Gauge(
-        "hmx_materialiser_lag_seconds", "Age of the oldest record that is not in Redis, at most", _SPOT
+        "hmx_materialiser_lag_seconds", "Age of the oldest record not in Redis, at most", _SPOT
     )
     materialiser_position = Gauge("hmx_materialiser_position", "Next offset to read into Redis", _SPOT)
-    materialiser_lost = Counter("hmx_materialiser_lost_records", "Offsets gone by retention before they were read")
+    materialiser_lost = Counter("hmx_materialiser_lost_records", "Offsets deleted by retention before they were read")
     materialiser_recreated = Counter(
         "hmx_materialiser_recreated_topics",
-        "Topics created again: what the old ones held is forgotten",
+        "Topics deleted and created again; records of the old ones are dropped",
         ["topic"],
     )
-    materialiser_unreadable = Counter("hmx_materialiser_unreadable_records", "Records left out of memory", ["topic"])
+    materialiser_unreadable = Counter("hmx_materialiser_unreadable_records", "Unreadable records, left out", ["topic"])
     unsearched = Counter(
-        "hmx_materialiser_unsearched", "Episodes that no search finds, for their tenant's index is full (by all fills)"
+        "hmx_materialiser_unsearched", "Episodes not searchable because their tenant's index is full (over all fills)"
     )
     materialiser_retries = Counter(
-        "hmx_materialiser_retries", "Retries: kafka or redis failed, or Redis had other positions", ["cause"]
+        "hmx_materialiser_retries", "Retries because Kafka or Redis failed, or Redis held other positions", ["cause"]
     )
     provenance_failed = Counter(
-        "hmx_provenance_failed", "Records in Redis that were found altered or lost, by kind of key", ["kind"]
+        "hmx_provenance_failed", "Records in Redis found altered or lost, by kind of key", ["kind"]
     )
-    memory_mended = Counter(
-        "hmx_materialiser_mended", "Keys in Redis found damaged, and restored from the topics", ["kind"]
-    )
+    memory_mended = Counter("hmx_materialiser_mended", "Damaged Redis keys restored from the topics", ["kind"])
     # service
     requests = Counter("hmx_http_requests", "Requests answered", ["route", "status"])
     request_seconds = Histogram("hmx_http_request_seconds", "Time to answer", ["route"], buckets=_FAST)
     pack_tokens = Histogram(
         "hmx_pack_tokens", "Tokens used by a pack", buckets=(0, 256, 512, 1024, 2048, 4096, 8192, 16384)
     )
-    events_accepted = Counter("hmx_http_events", "Events taken over HTTP, by result", ["result"])
-    thread_wait = Gauge("hmx_http_thread_wait_seconds", "What a request waited for the event loop and a thread, lately")
-    streams = Gauge("hmx_http_streams", "Streams that are open: events out (sse), events in (websocket)", ["kind"])
-    streams_ended = Counter("hmx_http_streams_ended", "Streams that the service has ended, with the reason", ["reason"])
+    events_accepted = Counter("hmx_http_events", "Events received over HTTP, by result", ["result"])
+    thread_wait = Gauge("hmx_http_thread_wait_seconds", "Recent wait of requests for the event loop and a thread")
+    streams = Gauge("hmx_http_streams", "Open streams: outgoing events (sse), incoming events (websocket)", ["kind"])
+    streams_ended = Counter("hmx_http_streams_ended", "Streams ended by the service, by reason", ["reason"])
 
 
 METRICS: Final = Metrics
@@ -109,10 +99,10 @@ _lock: Final = threading.Lock()
 
 
 def count_effects(stage: str, counts: Mapping[str, int]) -> None:
-    """What a batch's fold has counted, outcomes apart from the rest."""
+    """Counts the effects of a batch's fold, outcomes apart from the rest."""
     for name, count in counts.items():
         outcome, _, reason = name.partition(".")
-        if name == Outcome.REJECTED:  # counted again under its reason
+        if name == Outcome.REJECTED:  # also counted under its reason
             continue
         if outcome in _OUTCOMES:
             METRICS.outcomes.labels(stage, outcome, reason).inc(count)
@@ -124,14 +114,14 @@ _OUTCOMES: Final = frozenset(map(str, Outcome))
 
 
 def replace(gauge: Gauge, values: Mapping[tuple[Any, ...], float]) -> None:
-    """What a gauge says of every place that there is now, and of no other."""
+    """Replaces all label sets of a gauge, so lost partitions disappear."""
     gauge.clear()
     for labels, value in values.items():
         gauge.labels(*labels).set(value)
 
 
 def exposition(refresh: Callable[[], None]) -> bytes:
-    """All metrics as Prometheus reads them; `refresh` sets the gauges."""
+    """Returns all metrics in Prometheus format; `refresh` sets the gauges."""
     with _lock:
         refresh()
         return generate_latest()

@@ -1,8 +1,7 @@
-"""Spans by OpenTelemetry, where HMX_OTLP_ENDPOINT asks for them: which step took the records of which trace, how long.
+"""OpenTelemetry tracing, enabled by HMX_OTLP_ENDPOINT: one span per step and producer's trace.
 
-Enters: the traces of a batch's records, as their producers named them. Leaves: one span for each, within the producer's
-own trace, sent in the background by OTLP over HTTP; a collector that is away costs spans and nothing else. Fails with
-SettingsError where the packages of the extra `otel` are missing.
+Spans are sent in the background by OTLP over HTTP; if the collector is down, spans are dropped. Raises SettingsError if
+the packages of the extra `otel` are missing.
 """
 
 from collections.abc import Iterable
@@ -15,7 +14,7 @@ if TYPE_CHECKING:
     from opentelemetry.trace import Tracer
 
 MOST: Final = 1_000
-"""Traces of one batch that get a span."""
+"""Traces per batch that get a span."""
 
 
 class Spans:
@@ -23,7 +22,7 @@ class Spans:
         self._tracer = tracer
 
     def took(self, step: str, traces: Iterable[bytes | None], began_ns: int, **attributes: str) -> None:
-        """Of each trace once, from `began_ns` (since 1970) until now. Names of attributes have `_` for `.`."""
+        """Records one span per trace, from `began_ns` (since 1970) until now. `_` in attribute names becomes `.`."""
         from opentelemetry.trace import NonRecordingSpan, SpanContext, SpanKind, TraceFlags, set_span_in_context
 
         said = {name.replace("_", "."): value for name, value in attributes.items()}
@@ -37,7 +36,7 @@ class Spans:
 
 
 def spans(settings: Settings, process: str) -> Spans | None:
-    """None where nobody asks for any, which is the default."""
+    """Returns a tracer; None if no endpoint is set."""
     if not settings.otlp_endpoint:
         return None
     try:
@@ -46,7 +45,9 @@ def spans(settings: Settings, process: str) -> Spans | None:
         from opentelemetry.sdk.trace import TracerProvider
         from opentelemetry.sdk.trace.export import BatchSpanProcessor
     except ImportError as error:
-        raise SettingsError("HMX_OTLP_ENDPOINT needs the packages of the extra `otel`, or unset it") from error
+        raise SettingsError(
+            "HMX_OTLP_ENDPOINT needs the extra `otel`: install `hmx-pipeline[otel]`, or unset it"
+        ) from error
     provider = TracerProvider(resource=Resource.create({"service.name": f"hmx-{process}"}))
     exporter = OTLPSpanExporter(f"{settings.otlp_endpoint.rstrip('/')}/v1/traces")
     provider.add_span_processor(BatchSpanProcessor(exporter))

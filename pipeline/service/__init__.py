@@ -1,1 +1,1 @@
-"""HTTP: events are appended to Kafka, memory is read from Redis. Nothing here writes memory."""
+"""HTTP service (FastAPI): appends events to Kafka and reads memory from Redis; it never writes memory."""

@@ -1,8 +1,8 @@
-"""Who asks, what they may, and how often: the same for the native routes and for the clients' dialect.
+"""Access control: API keys, tenants, scopes and rate limits, for all HTTP routes and WebSockets.
 
-Enters: a request's headers. Leaves: its tenant. Where there is a file of keys, `Authorization: Bearer` names a tenant
-by its key, and the header `X-HMX-Tenant` may only say the same. Without one anybody is whoever they say, for local
-development: by that header, or by a key `hx_test_NAME`. Fails with ProblemError, which never says a key.
+Enters: a request's headers. Leaves: its tenant. With a key file, `Authorization: Bearer` selects the tenant, and
+`X-HMX-Tenant` must agree if sent. Without one (local development) the header or a key `hx_test_NAME` selects the
+tenant, unauthenticated. Raises ProblemError, which never quotes a key.
 """
 
 import math
@@ -27,12 +27,12 @@ HEADER: Final = "X-HMX-Tenant"
 OPEN: Final = "hx_test_"
 WINDOW_S: Final = 60
 TENANTS: Final = 65_536
-"""Whose requests are counted apart in a minute; all others share one count. With keys there are never so many."""
+"""Tenants with a rate limit count of their own per minute; the others share one count."""
 _SCHEME: Final = "bearer "
 
 
 class Access:
-    """`file` is empty where there is none; `per_minute` is 0 where there is no limit."""
+    """Checks keys and rate limits. `file` is empty for no keys; `per_minute` is 0 for no limit."""
 
     def __init__(self, file: str, per_minute: int, now_s: Callable[[], float] = time.time) -> None:
         self._now_s = now_s
@@ -43,11 +43,11 @@ class Access:
 
     @property
     def open(self) -> bool:
-        """Nobody needs a key."""
+        """Returns whether requests need no key."""
         return self._keys is None
 
     def grant(self, key: str, named: str | None = None) -> Grant | None:
-        """What a key opens, and without a file of keys what a name does where no key says it; None for no such key."""
+        """Returns the grant of a key, or without a key file of a tenant name; None if invalid."""
         if self._keys is not None:
             grant = self._keys.grant(key)
         else:
@@ -56,7 +56,7 @@ class Access:
         return grant if grant and grant.tenant and grant.tenant != CONTROL_TENANT else None
 
     def limits(self, tenant: str) -> tuple[dict[str, str], bool]:
-        """Counts one request, by the minute. The headers that tell of the limit, and whether it is kept."""
+        """Counts one request of this minute. Returns the rate limit headers, and whether the limit is kept."""
         if not self._per_minute:
             return {}, True
         now = self._now_s()
@@ -80,13 +80,13 @@ class Access:
 
 
 def key_of(connection: HTTPConnection) -> str:
-    """Empty where none is shown."""
+    """Returns the bearer key of a request, or an empty string."""
     shown = connection.headers.get("authorization", "")
     return shown[len(_SCHEME) :].strip() if shown.lower().startswith(_SCHEME) else ""
 
 
 def admit(connection: HTTPConnection, scope: Scope) -> str:
-    """The tenant of whoever asks, one request of it counted. Raises ProblemError."""
+    """Authorises a request, counts it and returns its tenant. Raises ProblemError."""
     access: Access = connection.app.state.access
     key, named = key_of(connection), _named(connection)
     grant = access.grant(key, named)
@@ -94,56 +94,56 @@ def admit(connection: HTTPConnection, scope: Scope) -> str:
         raise _stranger(connection, access.open and not key)
     if too_long(grant.tenant):
         raise ProblemError(Kind.ID_TOO_LONG, f"the tenant has more than {ID_BYTES} bytes", path="$.tenant_id")
-    connection.scope[TENANT] = grant.tenant  # for the log and the answer
+    connection.scope[TENANT] = grant.tenant  # for logs and answers
     connection.scope[LIMITS], kept = access.limits(grant.tenant)
     if named not in (None, grant.tenant):
-        raise ProblemError(Kind.FORBIDDEN, f"the key is another tenant's than the header {HEADER} names")
+        raise ProblemError(Kind.FORBIDDEN, f"the key belongs to another tenant: leave out the header {HEADER}")
     if scope not in grant.scopes:
-        raise ProblemError(Kind.FORBIDDEN, f"the key lacks the scope {scope}")
+        raise ProblemError(Kind.FORBIDDEN, f"the key lacks the scope {scope}: create one with `hmx keys new`")
     if not kept:
         limit = connection.scope[LIMITS]["X-RateLimit-Limit"]
-        raise ProblemError(Kind.RATE_LIMITED, f"at most {limit} requests a minute")
+        raise ProblemError(Kind.RATE_LIMITED, f"at most {limit} requests per minute: wait as Retry-After says")
     return grant.tenant
 
 
 def admitted(connection: HTTPConnection, tenant: str, scope: Scope = Scope.READ) -> bool:
-    """Whether whoever was admitted still would be: a stream outlives its request."""
+    """Returns whether the request would still be admitted, since a stream outlives its admission."""
     access: Access = connection.app.state.access
     grant = access.grant(key_of(connection), _named(connection))
     return grant is not None and grant.tenant == tenant and scope in grant.scopes
 
 
 def _named(connection: HTTPConnection) -> str | None:
-    """None where no tenant is named. Raises ProblemError for an empty name, two, one that is not UTF-8 or reserved."""
+    """Returns the tenant header, or None. Raises ProblemError if it is empty, repeated, reserved or not UTF-8."""
     values = connection.headers.getlist(HEADER)
     if not values:
         return None
     if len(values) > 1 or not values[0]:
-        raise ProblemError(Kind.TENANT_REQUIRED, f"send one header {HEADER}")
+        raise ProblemError(Kind.TENANT_REQUIRED, f"send exactly one header {HEADER}")
     try:
-        tenant = values[0].encode("latin-1").decode()  # HTTP hands on bytes, the framework reads them as latin-1
+        tenant = values[0].encode("latin-1").decode()  # HTTP headers are bytes; the framework decodes them as latin-1
     except UnicodeError:
         raise ProblemError(Kind.TENANT_REQUIRED, f"the header {HEADER} is not UTF-8") from None
     if tenant == CONTROL_TENANT:
-        raise ProblemError(Kind.TENANT_RESERVED, f"the tenant {CONTROL_TENANT} is the pipeline's own")
+        raise ProblemError(Kind.TENANT_RESERVED, f"the tenant {CONTROL_TENANT} is reserved: name another one")
     return tenant
 
 
 def _stranger(connection: HTTPConnection, may_be_named: bool) -> ProblemError:
     if may_be_named and not speaks(connection.scope):
-        return ProblemError(Kind.TENANT_REQUIRED, f"send one header {HEADER}")
+        return ProblemError(Kind.TENANT_REQUIRED, f"send exactly one header {HEADER}")
     detail = "send a valid key: Authorization: Bearer hx_…"
     return ProblemError(Kind.UNAUTHORIZED, detail, {"WWW-Authenticate": "Bearer"})
 
 
-# What OpenAPI says of it; `admit` looks at the headers itself, for WebSockets too.
+# Only documents the headers in OpenAPI. `admit` reads them itself, because WebSockets need it too.
 _Key = Annotated[
     HTTPAuthorizationCredentials | None,
-    Security(HTTPBearer(auto_error=False, scheme_name="key", description="A key, as `hmx keys new` prints it")),
+    Security(HTTPBearer(auto_error=False, scheme_name="key", description="A key from `hmx keys new`")),
 ]
 _Named = Annotated[
     str | None,
-    Header(alias=HEADER, description="The tenant, UTF-8; needed where the service has no keys", examples=["acme"]),
+    Header(alias=HEADER, description="The tenant, UTF-8; required if the service has no keys", examples=["acme"]),
 ]
 
 
@@ -155,7 +155,7 @@ def _having(scope: Scope) -> Callable[..., Awaitable[str]]:
 
 
 async def operator(request: Request, _key: _Key = None) -> None:
-    """For what concerns all tenants: a key of scope admin, or anybody where nobody needs a key."""
+    """Admits an operator, for routes that concern all tenants: needs a key of scope admin, if keys are set."""
     access: Access = request.app.state.access
     if not access.open:
         admit(request, Scope.ADMIN)
@@ -164,6 +164,6 @@ async def operator(request: Request, _key: _Key = None) -> None:
 Reader = Annotated[str, Depends(_having(Scope.READ))]
 Writer = Annotated[str, Depends(_having(Scope.WRITE))]
 Operator = Annotated[str, Depends(_having(Scope.ADMIN))]
-"""The tenant that a route reads for, appends for, or decides for."""
+"""Parameter types: the tenant that a route reads, appends or decides for."""
 OPERATOR: Final = Depends(operator)
-"""Among a route's dependencies: it concerns all tenants."""
+"""Dependency of routes that concern all tenants."""

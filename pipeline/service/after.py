@@ -1,8 +1,7 @@
-"""Read your writes: an append answers with a token; a pack that is asked for after it waits until that is in memory.
+"""Read your writes: an append returns a token; a pack requested with it waits until memory holds the events.
 
-A token names of each session that was appended to the event that is highest in the session's order, in which its events
-come out, and the one that came last, for a counter may have started over. Enters: what was appended, or a token. Fails:
-ProblemError for what is no token, and where memory does not hold it in time.
+A token names two events per session: the highest in session order, and the last appended, because a producer's sequence
+may restart. Raises ProblemError for an invalid token, or if memory does not hold the events in time.
 """
 
 import asyncio
@@ -18,7 +17,7 @@ from pipeline.service.turns import Turns
 from pipeline.store.fetch import Store
 
 NAMED: Final = 256
-"""Events at most; of an append to more sessions the last ones are waited for; `hmx wait` waits for everything."""
+"""Most events in a token; of more sessions only the last are named. `hmx wait` waits for everything."""
 WAIT_S: Final = 10.0
 LOOK_S: Final = (0.01, 0.25)
 
@@ -26,7 +25,7 @@ _DECODER: Final = msgspec.json.Decoder(list[tuple[str, str]])
 
 
 class Appended(NamedTuple):
-    """An event, with what orders it in its session."""
+    """An appended event, ordered as in its session."""
 
     session: str
     sequence: int
@@ -35,7 +34,7 @@ class Appended(NamedTuple):
 
 
 def token(appended: Iterable[Appended]) -> str:
-    """Of events in the order in which they were appended."""
+    """Builds the token of events, given in append order."""
     last: dict[str, tuple[Appended, Appended]] = {}
     for one in appended:
         highest, _ = last.pop(one.session, (one, one))
@@ -50,7 +49,7 @@ async def await_memory(turns: Turns, store: Store, tenant: str, after: object) -
     while lacking := await turns.run(tenant, store.lacking, tenant, waits_for):
         if time.monotonic() + pause > deadline:
             session, event = lacking[0]
-            detail = f"{len(lacking)} events are lacking after {WAIT_S:g} s, the first {event} of {session}"
+            detail = f"{len(lacking)} events are not in memory after {WAIT_S:g} s, first {event} of {session}"
             raise ProblemError(Kind.NOT_YET, detail, RETRY)
         await asyncio.sleep(pause)
         pause = min(2 * pause, LOOK_S[1])
@@ -61,4 +60,4 @@ def _read(after: object) -> list[tuple[str, str]]:
     try:
         return _DECODER.decode(base64.urlsafe_b64decode(text + "=" * (-len(text) % 4)))[:NAMED]
     except (ValueError, msgspec.DecodeError):
-        raise ProblemError(Kind.INVALID_REQUEST, "not what an append has answered", path="$.after") from None
+        raise ProblemError(Kind.INVALID_REQUEST, "send the `after` of an earlier append", path="$.after") from None

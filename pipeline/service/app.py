@@ -1,6 +1,6 @@
-"""The service as an ASGI application: routes, what they share, and how errors leave.
+"""ASGI application: routes, shared state, middleware and error handlers.
 
-Enters: settings. Leaves: a FastAPI application. It starts without Kafka and Redis, and finds them when they are there.
+Enters: settings. Leaves: a FastAPI application. It starts without Kafka and Redis and connects when they are up.
 """
 
 import asyncio
@@ -33,13 +33,15 @@ from pipeline.store.fetch import Store
 from pipeline.topology import EVENTS
 
 READING, READING_EACH = 16, 8
-"""Routes that ask Redis once or twice, at the same time, and of one tenant. All turns together are fewer than the
-threads: what the service asks for itself finds one."""
-DESCRIPTION = "Context packs and artifacts from compiled memory, and events into it. Errors are problem details."
+"""Concurrent turns of routes that read Redis, in total and per tenant. Their sum stays below the number of threads, so
+that health checks always get one."""
+DESCRIPTION = (
+    "Reads context packs and artifacts from memory, and appends events. Errors are problem details (RFC 9457)."
+)
 
 
 def create_app(settings: Settings) -> FastAPI:
-    """Raises SettingsError where no Kafka or no Redis is known."""
+    """Raises SettingsError if the address of Kafka or Redis is not set."""
     kafka, topic = settings.require_kafka(), settings.topic_prefix + EVENTS
     store = Store.open(settings)
 
@@ -118,14 +120,14 @@ def _unreachable(store: Store) -> str | None:
 
 
 async def _away(request: Request, error: Exception) -> Response:
-    detail = f"{error}. Try again; /readyz says when it is back"
+    detail = f"{error}. Try again; /readyz shows when it is back"
     return answer(request.scope, Kind.REDIS_UNAVAILABLE, detail, problems.RETRY)
 
 
 async def _tampered(request: Request, error: Exception) -> Response:
     assert isinstance(error, TamperedError)
     detail = (
-        f"what Redis holds of {error.kind} {error.name} is not what was published, so it is not served; the "
-        "materialiser restores it from its topic. Ask again"
+        f"{error.kind} {error.name} in Redis is damaged, so it is not served; the materialiser restores it from its "
+        "topic. Try again"
     )
     return answer(request.scope, Kind.PROVENANCE_FAILED, detail, problems.RETRY)

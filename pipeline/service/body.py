@@ -1,4 +1,4 @@
-"""Reading a request's body: its media type, its bytes up to a bound, and parsing them without holding others up."""
+"""Request bodies: media type, size limits, and parsing large ones in a thread."""
 
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -13,58 +13,58 @@ from pipeline.service.problems import RETRY, Kind, ProblemError
 from pipeline.service.turns import Turns
 
 SMALL: Final = 8 * KB
-"""Bodies up to this size are parsed at once: a turn would cost more."""
+"""Bodies up to this size are parsed in the event loop; a thread would cost more."""
 TENANT_BYTES: Final = 64 * MB
 PROCESS_BYTES: Final = 256 * MB
-"""Bodies that a process holds of one tenant, and of all, until they are answered."""
+"""Limits of unanswered request bodies in memory, per tenant and per process."""
 HELD: Final = "held"
-"""Where a request's scope says how many bytes of its body are held."""
+"""Key in a request's scope: bytes of its body that are counted as held."""
 
 T = TypeVar("T")
 
 
 class Bodies:
-    """What the process holds of bodies, by tenant."""
+    """Counts the bytes of unanswered bodies by tenant."""
 
     def __init__(self) -> None:
         self._held: Counter[str] = Counter()
         self._all = 0
 
     def hold(self, scope: Scope, size: int) -> None:
-        """Raises ProblemError where it would be too much."""
+        """Adds bytes. Raises ProblemError beyond a limit."""
         tenant = scope[TENANT]
         if self._held[tenant] + size > TENANT_BYTES or self._all + size > PROCESS_BYTES:
-            raise ProblemError(Kind.BUSY, "the bodies of too many requests wait: send fewer at the same time", RETRY)
+            raise ProblemError(Kind.BUSY, "too many bodies in memory: send fewer requests at a time", RETRY)
         self._held[tenant] += size
         self._all += size
         scope[HELD] = scope.get(HELD, 0) + size
 
     def release(self, scope: Scope) -> None:
-        """What the request held; it is answered."""
+        """Subtracts the bytes of an answered request."""
         size = scope.pop(HELD, 0)
         if size:
             self._all -= size
             self._held[scope[TENANT]] -= size
-            self._held += Counter()  # forgets who holds nothing
+            self._held += Counter()  # drops zero counts
 
 
 async def parsed(request: Request, tenant: str, body: bytes, parse: Callable[[], T]) -> T:
-    """What `parse` makes of `body`."""
+    """Runs `parse`, in a thread if the body is large."""
     turns: Turns = request.app.state.parsing
     return parse() if len(body) <= SMALL else await turns.run(tenant, parse)
 
 
 def media_type(request: Request, known: Sequence[str]) -> str:
-    """One of `known`, whatever its parameters. Raises ProblemError for another one and for a compressed body."""
+    """Returns the matching media type of `known`. Raises ProblemError for others and for compressed bodies."""
     given = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     coding = request.headers.get("content-encoding", "identity").strip().lower()
     if given not in known or coding != "identity":
-        raise ProblemError(Kind.UNSUPPORTED_MEDIA_TYPE, f"send {' or '.join(known)}, not compressed")
+        raise ProblemError(Kind.UNSUPPORTED_MEDIA_TYPE, f"send {' or '.join(known)}, uncompressed")
     return given
 
 
 async def read_body(request: Request, limit: int) -> bytes:
-    """Raises ProblemError as soon as it is known to be larger than `limit`."""
+    """Reads a body. Raises ProblemError as soon as it exceeds `limit` bytes."""
     bodies: Any = request.app.state.bodies
     announced = request.headers.get("content-length", "")
     body = bytearray()
@@ -76,12 +76,12 @@ async def read_body(request: Request, limit: int) -> bytes:
                 break
             bodies.hold(request.scope, len(chunk))
     if too_large:
-        raise ProblemError(Kind.TOO_LARGE, f"at most {limit} bytes")
+        raise ProblemError(Kind.TOO_LARGE, f"the body exceeds {limit} bytes: send less per request")
     return bytes(body)
 
 
 def inlined(schema: Any, definitions: dict[str, Any]) -> Any:
-    """Each definition in the place that refers to it; none refers to itself."""
+    """Replaces references by their definitions; definitions must not be recursive."""
     if isinstance(schema, list):
         return [inlined(part, definitions) for part in schema]
     if not isinstance(schema, dict):

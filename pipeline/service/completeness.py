@@ -1,7 +1,6 @@
-"""Every answer out of memory says whether memory is complete: in the header `X-HMX-Memory-Complete`, if nowhere else.
+"""Completeness header `X-HMX-Memory-Complete`: whether memory is fully loaded, on every answer from memory.
 
-Enters: a request. Leaves: the header, of what was known at most a second ago; a pack's own is as of the pack. Nothing
-fails: where Redis does not answer there is no header, and the route says so itself.
+The header is at most a second old; a pack states its own completeness. Without Redis the header is left out.
 """
 
 from typing import Final
@@ -15,12 +14,12 @@ from pipeline.store.fetch import Store
 
 MEMORY_COMPLETE: Final = "X-HMX-Memory-Complete"
 COMPLETE: Final = "memory_complete"
-"""Where a request's scope holds it."""
+"""Key in a request's scope: whether memory is complete."""
 KEPT_S: Final = 1.0
 
 
 class Completing(Kept[Completeness | None]):
-    """Whether memory is complete; None where Redis does not answer."""
+    """TTL cache of the completeness; None if Redis does not answer."""
 
     def __init__(self, store: Store) -> None:
         super().__init__(lambda: _asked(store), KEPT_S)
@@ -40,11 +39,11 @@ async def reported(request: Request) -> None:
 
 
 REPORTED: Final = Depends(reported)
-"""Among the dependencies of routes that read memory."""
+"""Dependency of routes that read memory."""
 
 
 def anew(request: Request) -> Completeness:
-    """As it is now, for an answer that holds nothing. Blocks. Raises StoreUnavailableError."""
+    """Reads the completeness now, for an empty answer. Blocks. Raises StoreUnavailableError."""
     store: Store = request.app.state.store
     found = store.completeness()
     request.scope[COMPLETE] = found.complete

@@ -1,10 +1,9 @@
-"""One HTTP connection: what of a request is refused before any route sees it, and when a connection is closed.
+"""HTTP connection limits: malformed requests are refused and stalled connections closed, before any route runs.
 
-Enters: bytes of a socket. Leaves: requests, for uvicorn. Refused with 400, and the connection closed: what is no HTTP;
-`Content-Length` beside `Transfer-Encoding`, which a proxy may read differently; a body in very small chunks, because
-each costs as much as a large one. Closed: a request whose head is not complete within STILL_S, or whose body does not
-go on for so long; a body that goes on although it has been answered. A stream, a WebSocket and an idle connection
-between two requests may last.
+Enters: bytes of a socket. Leaves: requests, for uvicorn. Answers 400 and closes for invalid HTTP, for `Content-Length`
+together with `Transfer-Encoding` (request smuggling), and for bodies in very small chunks. Closes a request whose head
+or body makes no progress for STILL_S, and a body that continues after its answer. Streams, WebSockets and idle
+connections may last.
 """
 
 import asyncio
@@ -20,17 +19,17 @@ from pipeline.contracts.limits import MB
 from pipeline.service.problems import ALWAYS, Kind, problem
 
 STILL_S: Final = 10.0
-"""So long a head may take, and so long a body may bring less than MOVES bytes."""
+"""Seconds for a head to complete, and for a body to bring MOVES bytes."""
 MOVES: Final = 1_024
 LOOK_S: Final = 0.5
 UNREAD_BYTES: Final = 16 * MB
-"""Of a body that has been answered before it was read: so much is dropped, so that the client reads the answer."""
+"""Bytes of an answered body that are still read and dropped, so that the client gets to read the answer."""
 CHUNKS, CHUNK_BYTES = 4_096, 32
-"""More chunks than this have to hold at least so many bytes on average."""
+"""A body of more chunks than this must average CHUNK_BYTES per chunk."""
 
 
 class _Requests(h11.Connection):
-    """Counts the pieces of a body, and refuses a request whose length is said twice."""
+    """Counts the chunks of a body, and refuses a request with two lengths."""
 
     pieces = 0
     held = 0
@@ -51,7 +50,7 @@ class _Requests(h11.Connection):
 
 
 class WebSocketConnection(WebSocketsSansIOProtocol):
-    """What is no handshake is answered with the headers of every other answer."""
+    """Adds the headers of every answer to a refused handshake."""
 
     def handle_connect(self, event: Request) -> None:
         accept = self.conn.accept
@@ -85,7 +84,7 @@ class Connection(H11Protocol):
 
     def handle_websocket_upgrade(self, event: h11.Request) -> None:
         if not self._no_body(event):
-            self.send_400_response("a handshake has no body")
+            self.send_400_response("a WebSocket handshake must not have a body")
             return
         self._stop_looking()
         super().handle_websocket_upgrade(event)
@@ -106,9 +105,9 @@ class Connection(H11Protocol):
         super().on_response_complete()
 
     def send_400_response(self, msg: str) -> None:
-        """Where no answer has begun; what follows on the connection can't be told from the rest of the request."""
+        """Answers 400 unless an answer has begun, and closes, since the rest of the request cannot be delimited."""
         if self.conn.our_state in (h11.IDLE, h11.SEND_RESPONSE):
-            detail = f"send a valid HTTP request that gives its length once, chunks of {CHUNK_BYTES} bytes or more"
+            detail = f"send valid HTTP with one length, in chunks of at least {CHUNK_BYTES} bytes"
             refusal = problem(Kind.BAD_FRAMING, detail, ALWAYS)
             headers = [*refusal.raw_headers, (b"connection", b"close")]
             head = h11.Response(status_code=400, headers=headers, reason=b"Bad Request")
@@ -118,7 +117,7 @@ class Connection(H11Protocol):
 
     @staticmethod
     def _no_body(event: h11.Request) -> bool:
-        """Some clients say so with a length of 0."""
+        """Returns whether the request has no body; some clients send a length of 0."""
         lengths = (b"content-length", b"transfer-encoding")
         return all(name not in lengths or (name, value) == (lengths[0], b"0") for name, value in event.headers)
 
@@ -126,7 +125,8 @@ class Connection(H11Protocol):
         self._since, self._moved = self.loop.time(), 0
 
     def _close_if_still(self) -> None:
-        """A head is awaited from the first byte of a connection or of a request; a body while the route takes it."""
+        """Closes a connection that makes no progress. A head is due from its first byte, a body while the route
+        reads."""
         state = self.conn.their_state
         head = state is h11.IDLE and (self.cycle is None or bool(self.conn.trailing_data[0]))
         body = state is h11.SEND_BODY and not self.flow.read_paused

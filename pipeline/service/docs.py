@@ -1,6 +1,6 @@
-"""`GET /docs`: the routes as OpenAPI describes them, as a page that needs neither a script nor anything from elsewhere.
+"""`GET /docs`: renders the OpenAPI document as static HTML, without scripts or external resources.
 
-Enters: the OpenAPI document. Leaves: HTML; everything in it is escaped, so that no description is ever markup.
+All text is escaped, so descriptions cannot inject markup.
 """
 
 import json

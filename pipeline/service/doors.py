@@ -1,8 +1,7 @@
-"""Which names the service answers to while nobody needs a key, so that no web page elsewhere reads or writes memory.
+"""Allowed hosts: checks `Host` and `Origin` while no keys are set, to keep other web pages out.
 
-A page whose own name suddenly leads to this machine (DNS rebinding) shows that name in `Host`; a page of another site
-shows itself in `Origin`. Enters: every request but a probe's. Leaves: the request, or a refusal that says what to set.
-With keys both may say what they like: a page elsewhere has no key.
+Stops DNS rebinding by `Host` and cross-site requests by `Origin`. Enters: every request except probes. Leaves: the
+request, or a refusal that names the setting. With keys no check is needed, since other pages have no key.
 """
 
 import ipaddress
@@ -17,12 +16,12 @@ from pipeline.service.problems import Kind, answer
 from pipeline.settings import Settings
 
 PROBES: Final = frozenset({"/livez", "/startupz", "/readyz", "/metrics"})
-"""Asked by address or by any name; they hold nothing of a tenant and change nothing."""
+"""Paths without a host check: they expose no tenant data and change nothing."""
 LOOPBACK: Final = frozenset({"localhost", "127.0.0.1", "::1"})
 
 
 class Names:
-    """The names of the service, and those of pages that may ask it."""
+    """Names of the service, and of pages that may call it."""
 
     def __init__(self, settings: Settings) -> None:
         given = {settings.host, urlsplit(settings.service_url).hostname or "", *settings.allowed_hosts.split(",")}
@@ -30,18 +29,18 @@ class Names:
         self._addresses = settings.host not in LOOPBACK
 
     def host(self, host: str) -> bool:
-        """An address is no name that could lead elsewhere; where others than this machine may ask, any is taken."""
+        """Returns whether the Host is allowed. IP addresses are, unless the service listens on loopback only."""
         name = hostname(host)
         return name in self._names or (self._addresses and _is_address(name))
 
     def origin(self, origin: str, host: str) -> bool:
-        """The page's own, which stands before the very host that it asks, or one that is allowed by name."""
+        """Returns whether the Origin is the requested host itself or an allowed name."""
         address = urlsplit(origin).netloc.lower()
         return bool(address) and (address == host.lower() or hostname(address) in self._names - LOOPBACK)
 
 
 def hostname(host: str) -> str:
-    """`name:port` or `[address]:port` without its port; empty where it is neither."""
+    """Removes the port of `name:port` or `[address]:port`; empty if malformed."""
     try:
         return (urlsplit(f"//{host}").hostname or "").rstrip(".")
     except ValueError:
@@ -57,10 +56,10 @@ def _is_address(name: str) -> bool:
 
 
 class Doors:
-    """ASGI middleware."""
+    """ASGI middleware that refuses other hosts and origins."""
 
     def __init__(self, app: ASGIApp, names: Names | None) -> None:
-        """`names` is None where keys are needed."""
+        """Wraps `app`; `names` is None if keys are set."""
         self._app = app
         self._names = names
 
@@ -72,11 +71,11 @@ class Doors:
         host, origin = headers.get("host", ""), headers.get("origin")
         if not self._names.host(host):
             detail = (
-                f"no name of this service: set HMX_ALLOWED_HOSTS={hostname(host) or 'NAME'}, or keys (HMX_API_KEYS)"
+                f"the Host is not allowed: set HMX_ALLOWED_HOSTS={hostname(host) or 'NAME'}, or keys (HMX_API_KEYS)"
             )
             await answer(scope, Kind.HOST_NOT_ALLOWED, detail)(scope, receive, send)
         elif origin is not None and not self._names.origin(origin, host):
-            detail = "Origin is another site: set HMX_ALLOWED_HOSTS to its host name, or keys (HMX_API_KEYS)"
+            detail = "the Origin is another site: set HMX_ALLOWED_HOSTS to its host name, or keys (HMX_API_KEYS)"
             await answer(scope, Kind.ORIGIN_NOT_ALLOWED, detail)(scope, receive, send)
         else:
             await self._app(scope, receive, send)

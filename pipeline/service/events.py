@@ -1,7 +1,7 @@
-"""`POST /v1/hmx/events`: checks events as intake does, appends them to the log, answers when Kafka has them.
+"""`POST /v1/hmx/events`: validates events like intake, appends them to Kafka, and answers once acknowledged.
 
-Enters: one event, an array or NDJSON. Leaves: what became of each. An event's bytes go to Kafka as they were received.
-Fails as a whole, with nothing accepted, where Kafka does not acknowledge.
+Enters: one event, an array or NDJSON; the bytes are appended unchanged. Leaves: a result per event. Raises
+ProblemError, with nothing accepted, if Kafka does not acknowledge.
 """
 
 from collections.abc import Iterator, Sequence
@@ -31,13 +31,13 @@ from pipeline.service.turns import Turns
 BODY_BYTES: Final = 16 * MB
 REQUEST_EVENTS: Final = 10_000
 SLICE_BYTES: Final = 256 * KB
-"""Of a request that are checked at once; then it is another tenant's turn."""
+"""Bytes of a request that are checked in one turn, before other tenants get theirs."""
 AT_ONCE, AT_ONCE_EACH = 2, 1
-"""Bodies that a process parses and checks at the same time, and of one tenant."""
+"""Bodies parsed and checked at the same time, in total and per tenant."""
 JSON: Final = "application/json"
 NDJSON: Final = "application/x-ndjson"
 UNACKNOWLEDGED: Final = "unacknowledged"
-"""What the metrics call events that were read and are not known to be in the log."""
+"""Metrics label of events that may or may not be in the log."""
 
 router: Final = APIRouter()
 
@@ -48,7 +48,7 @@ class Status(StrEnum):
 
 
 class EventResult(Model):
-    """What became of the event at `index`; blank lines are not counted."""
+    """Result of the event at `index`; blank lines are not counted."""
 
     index: int
     status: Status
@@ -70,7 +70,7 @@ class EventsAnswer(Model):
     results: list[EventResult]
     summary: Summary
     after: str | None = None
-    """Ask for a pack with it: it waits until what was accepted is in memory. Absent where nothing was accepted."""
+    """Token for a context pack that waits until memory holds these events; absent if none was accepted."""
 
 
 class Taken(NamedTuple):
@@ -79,7 +79,7 @@ class Taken(NamedTuple):
 
 
 class Refused(NamedTuple):
-    """An event that is not appended: a reason of intake's, or that it is another tenant's."""
+    """An event that is not appended: rejected by intake, or of another tenant."""
 
     reason: str
     path: str
@@ -92,7 +92,7 @@ _BODY: Final[dict[str, Any]] = {
         "required": True,
         "content": {
             JSON: {"schema": {"description": "One HMX-E event, or an array of them"}},
-            NDJSON: {"schema": {"type": "string", "description": "One HMX-E event a line"}},
+            NDJSON: {"schema": {"type": "string", "description": "One HMX-E event per line"}},
         },
     }
 }
@@ -100,7 +100,7 @@ _BODY: Final[dict[str, Any]] = {
 
 @router.post("/v1/hmx/events", status_code=202, responses={202: {"model": EventsAnswer}}, openapi_extra=_BODY)
 async def post_events(request: Request, tenant: Writer) -> Response:
-    """Appends events to the log; 202 once Kafka has acknowledged every accepted one, 422 where none was accepted."""
+    """Appends events: 202 once Kafka has acknowledged all accepted ones, 422 if none was accepted."""
     kind = media_type(request, (JSON, NDJSON))
     body = await read_body(request, BODY_BYTES)
     values = await parsed(request, tenant, body, lambda: _split(body, kind))
@@ -113,25 +113,25 @@ async def post_events(request: Request, tenant: Writer) -> Response:
 
 
 def _split(body: bytes, kind: str) -> list[bytes]:
-    """The bytes of each event, as they stand in the body."""
+    """Splits a body into the bytes of its events."""
     if kind == NDJSON:
         values = [line for line in body.split(b"\n") if line.strip()]
     elif body.lstrip()[:1] == b"[":
         try:
             values = [bytes(raw) for raw in msgspec.json.decode(body, type=list[msgspec.Raw])]
         except (msgspec.DecodeError, RecursionError):
-            raise ProblemError(Kind.INVALID_REQUEST, "the array is not JSON", path="$") from None
+            raise ProblemError(Kind.INVALID_REQUEST, "the array is not valid JSON", path="$") from None
     else:
         values = [body]
     if len(values) > REQUEST_EVENTS:
-        raise ProblemError(Kind.TOO_LARGE, f"{len(values)} events, at most {REQUEST_EVENTS} a request")
+        raise ProblemError(Kind.TOO_LARGE, f"{len(values)} events, at most {REQUEST_EVENTS} per request")
     return values
 
 
 async def take(
     log: EventLog, turns: Turns, tenant: str, values: Sequence[bytes], first: int = 0, trace: bytes = b""
 ) -> Taken:
-    """What became of each, counted from `first`, once Kafka has what is accepted; else raises ProblemError."""
+    """Checks and appends events. Returns their results, indexed from `first`. Raises ProblemError."""
     checked = [found for part in slices(values) for found in await turns.run(tenant, _checked, part, tenant)]
     headers = trace_headers(trace)
     records = [
@@ -157,7 +157,7 @@ async def take(
 
 
 def slices(values: Sequence[bytes]) -> Iterator[Sequence[bytes]]:
-    """As many as are checked in one turn."""
+    """Yields as many values as are checked in one turn."""
     begin = held = 0
     for end, value in enumerate(values):
         if held and held + len(value) > SLICE_BYTES:
@@ -185,17 +185,17 @@ def check(value: bytes, tenant: str) -> Envelope | Refused:
         path = "$.tenant_id" if event.tenant_id == CONTROL_TENANT else "$.event_type"
         return Refused(Reason.RESERVED, path, Reason.RESERVED.advice, event.event_id)
     if event.tenant_id != tenant:
-        return Refused(Kind.TENANT_MISMATCH, "$.tenant_id", "not the tenant of whoever sends it", event.event_id)
+        return Refused(Kind.TENANT_MISMATCH, "$.tenant_id", "not the tenant of the request", event.event_id)
     return event
 
 
 async def append(log: EventLog, records: list[Record]) -> list[Position]:
-    """Raises ProblemError where Kafka does not acknowledge all of them."""
+    """Appends records. Raises ProblemError unless Kafka acknowledges all of them."""
     try:
         return await log.append(records)
     except NotAppendedError as error:
         METRICS.events_accepted.labels(UNACKNOWLEDGED).inc(len(records))
-        detail = f"no event of the request counts as accepted ({error}); send it again, duplicates are recognised"
+        detail = f"no event of the request was accepted ({error}): send it again, duplicates are recognised"
         raise unavailable(Kind.KAFKA_UNAVAILABLE, detail) from None
 
 
@@ -206,7 +206,7 @@ def _answer(taken: Taken) -> EventsAnswer:
 
 
 def _none_accepted(answer: EventsAnswer) -> ProblemError:
-    """The first event's reason is the problem's; of several all are listed."""
+    """Builds the problem: the first event's reason, and all results if there are several."""
     first = answer.results[0]
     members = answer.model_dump(mode="json", exclude_none=True) if answer.summary.total > 1 else {}
     return ProblemError(Kind.EVENT_REJECTED, first.detail or "", reason=first.reason, path=first.path, **members)

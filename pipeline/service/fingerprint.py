@@ -1,7 +1,7 @@
-"""What a tenant or one of its agents has learnt, to be carried elsewhere, and what others have learnt (HMX-F).
+"""`POST /v1/hmx/fingerprints` and `/import`: exports and imports what a tenant or agent has learnt (HMX-F).
 
-`POST /v1/hmx/fingerprints`: enters a tier, and perhaps an agent; leaves the fingerprint of memory as it stands. Nothing
-is written. `POST /v1/hmx/fingerprints/import`: enters a fingerprint; leaves what of it stands in the log now.
+Export enters a tier and an agent, and leaves the fingerprint of current memory. Import enters a fingerprint, and leaves
+the patterns whose events are now in the log.
 """
 
 from typing import Annotated, Any, Final
@@ -28,7 +28,7 @@ from pipeline.store.fetch import Store
 REQUEST_BYTES: Final = 64 * KB
 DOCUMENT_BYTES: Final = 16 * MB
 AT_ONCE, AT_ONCE_EACH = 2, 1
-"""Made or read at once by a process, and of one tenant: all that a tenant has learnt is read for each."""
+"""Fingerprints made or imported at the same time, in total and per tenant; each reads all of the tenant's memory."""
 JSON: Final = "application/json"
 
 router: Final = APIRouter(prefix="/v1/hmx")
@@ -37,24 +37,24 @@ router: Final = APIRouter(prefix="/v1/hmx")
 class FingerprintRequest(Model):
     tier: Annotated[Tier, Field(strict=False)] = Tier.COMPACT
     agent_id: Id | None = None
-    """Only what this agent has taken part in learning; the whole tenant where it is left out."""
+    """Only what rests on this agent's sessions; default: the whole tenant."""
 
 
 class ImportAnswer(Model):
     fingerprint_hash: str
     agent_id: str | None = None
-    """For whom of the tenant; everybody where it is left out."""
+    """The receiving agent; absent for all agents."""
     imported: list[str]
-    """By pattern. It stands in the log; memory holds it soon."""
+    """Imported patterns. They are in the log, and soon in memory."""
 
 
 def make_fingerprint(store: Store, tenant: str, asked: FingerprintRequest) -> Fingerprint:
-    """The one way to make one. Raises StoreUnavailableError."""
+    """Builds a fingerprint. Raises StoreUnavailableError."""
     return fingerprint(store.learnt(tenant, asked.agent_id), asked.tier)
 
 
 async def fingerprint_json(request: Request, tenant: str, asked: FingerprintRequest) -> bytes:
-    """Its published bytes, once it is its turn. Raises StoreUnavailableError."""
+    """Returns the published bytes. Raises StoreUnavailableError."""
     turns: Turns = request.app.state.fingerprints
     return await turns.run(tenant, lambda: make_fingerprint(request.app.state.store, tenant, asked).to_json())
 
@@ -67,7 +67,7 @@ def _asked() -> dict[str, Any]:
 
 @router.post("/fingerprints", responses={200: {"model": Fingerprint}}, openapi_extra=_asked())
 async def post_fingerprint(request: Request, tenant: Reader) -> Response:
-    """What the tenant has learnt so far: the same memory gives the same bytes."""
+    """Exports what the tenant has learnt; the same memory gives the same bytes."""
     media_type(request, (JSON,))
     body = await read_body(request, REQUEST_BYTES)
     try:
@@ -86,9 +86,9 @@ _DOCUMENT: Final[dict[str, Any]] = {
 async def import_fingerprint(
     request: Request,
     tenant: Operator,
-    agent: Annotated[Link, Query(description="Only for this agent of the tenant; for all where it is left out")] = "",
+    agent: Annotated[Link, Query(description="Only for this agent of the tenant; default: all agents")] = "",
 ) -> Response:
-    """Gives the tenant what somebody else has learnt: active artifacts and priors, each as an event in the log."""
+    """Imports what another tenant has learnt: active artifacts and priors, each as an event in the log."""
     media_type(request, (JSON,))
     body = await read_body(request, DOCUMENT_BYTES)
     turns: Turns = request.app.state.fingerprints

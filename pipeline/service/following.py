@@ -1,8 +1,8 @@
-"""What a tenant's streams pass on: records after a position, first those that are there, then those that come.
+"""Subscriptions: a tenant's stream of records from given positions, first the stored ones, then new ones.
 
-Enters: whose records, of which topics, after which position. Leaves: records and, now and then, the position up to
-which all has been passed on. Who comes back with a position gets what follows it: nothing is left out or passed on
-twice. A stream ends with an `Ending`, never by itself. Fails with ProblemError before anything is passed on.
+Enters: tenant, topics, start positions. Leaves: records, and regularly the position passed so far. A client that
+returns with a position continues without gap or repeat. A stream ends only with an `Ending`. Raises ProblemError before
+the first record.
 """
 
 import asyncio
@@ -28,33 +28,33 @@ from pipeline.settings import Settings
 from pipeline.topology import FOLLOWED
 
 LOOK_S: Final = 1.0
-"""So often a stream on which nothing comes looks whether it may go on."""
+"""An idle stream checks this often whether it may continue."""
 ALIVE_S: Final = 15.0
-"""So often it says where it stands."""
+"""An idle stream reports its position this often."""
 OPEN: Final = 512
 OPEN_EACH: Final = 64
-"""Streams of a process, and of one tenant in it."""
+"""Open streams of a process, in total and per tenant."""
 FAILURES: Final = (KafkaException, KafkaUnreachableError, TimeoutError)
 
 
 Marks = tuple[str, dict[Place, Watermarks]]
 GoOn = Callable[[], bool]
-"""Whether a stream may go on; one that may not has not moved."""
+"""Returns whether a stream may continue; if not, its position must not move."""
 
 
 class Start(NamedTuple):
     name: str
-    """What tells the topics from others of their names."""
+    """Fingerprint of the topics, which changes if a topic is created again."""
     positions: dict[Place, int]
     ends: dict[Place, int]
 
 
 Step = Passing | Ending | None
-"""What a stream does next: passes a record on, ends, or says where it stands."""
+"""Next step of a stream: a record, its end, or a position report (None)."""
 
 
 class Asking:
-    """Asks whether a stream may go on: of each portion, and now and then while one is passed on. It may be dear."""
+    """Asks whether a stream may continue, at most once per LOOK_S within a chunk, since asking may be slow."""
 
     def __init__(self, go_on: GoOn) -> None:
         self._go_on = go_on
@@ -78,29 +78,29 @@ class Following:
         self._inboxes: set[Inbox] = set()
         self._room = Room()
         self._turns = asyncio.Semaphore(CONSUMERS)
-        self._joining = asyncio.Lock()  # one thread is enough where Kafka does not answer
+        self._joining = asyncio.Lock()  # one blocked thread is enough if Kafka does not answer
         self._under_way: asyncio.Task[Marks] | None = None
         self._next: asyncio.Task[Marks] | None = None
         self.stopping = False
 
     def close(self) -> None:
-        """Once no stream is left. Blocks."""
+        """Closes the tail, once no stream is open. Blocks."""
         self._tail.close()
 
     def stop(self) -> None:
-        """Every stream ends; the service waits for them."""
+        """Ends every stream."""
         self.stopping = True
         for inbox in list(self._inboxes):
             inbox.end(Ending.STOPPING)
 
     def _check_room(self, tenant: str) -> None:
         if self._open[tenant] >= OPEN_EACH or self._open.total() >= OPEN:
-            detail = f"at most {OPEN_EACH} streams of a tenant, {OPEN} of all"
+            detail = f"at most {OPEN_EACH} streams per tenant and {OPEN} in total: close some, or try again later"
             raise ProblemError(Kind.RATE_LIMITED, detail, RETRY)
 
     @contextmanager
     def counted(self, tenant: str, kind: str) -> Iterator[None]:
-        """One stream more while it lasts. Raises ProblemError where no more can be opened."""
+        """Counts an open stream. Raises ProblemError at the limit."""
         self._check_room(tenant)
         self._open[tenant] += 1
         METRICS.streams.labels(kind).inc()
@@ -108,27 +108,27 @@ class Following:
             yield
         finally:
             self._open[tenant] -= 1
-            self._open += Counter()  # forgets who has none
+            self._open += Counter()  # drops zero counts
             METRICS.streams.labels(kind).dec()
 
     async def start(self, tenant: str, after: str | None, *, from_start: bool) -> Start:
-        """Where a stream begins. Raises ProblemError for a position that the topics don't hold (any more)."""
+        """Resolves where a stream begins. Raises ProblemError for an invalid or expired position."""
         self._check_room(tenant)
         try:
             topics, marks = await self._marks()
         except FAILURES:
-            raise unavailable(Kind.KAFKA_UNAVAILABLE, "the topics can't be read; try again") from None
+            raise unavailable(Kind.KAFKA_UNAVAILABLE, "the topics can't be read: try again") from None
         ends = {place: mark.high for place, mark in marks.items()}
         if after is None:
             return Start(topics, {place: mark.low for place, mark in marks.items()} if from_start else dict(ends), ends)
         positions = position.read(after, topics, marks)
         if positions is None or any(not _held(marks[place], at) for place, at in positions.items()):
-            detail = "the position is none of these topics, or what follows it is kept no more; begin without one"
+            detail = "the position is invalid or its records are no longer retained: start without a position"
             raise ProblemError(Kind.POSITION_LOST, detail)
         return Start(topics, positions, ends)
 
     async def _marks(self) -> Marks:
-        """As the topics are after the call; all who ask meanwhile share one question to Kafka."""
+        """Returns watermarks read after the call; concurrent callers share one request to Kafka."""
         if self._next is None:
             self._next = asyncio.create_task(self._ask(self._under_way))
         return await asyncio.shield(self._next)
@@ -147,7 +147,7 @@ class Following:
         wanted: Wanted,
         go_on: GoOn,
     ) -> AsyncGenerator[Step]:
-        """What is there up to the ends, partition by partition; `positions` move along. Raises FAILURES."""
+        """Yields stored records up to `ends`, per partition, and moves `positions`. Raises FAILURES."""
         asking = Asking(go_on)
         for place in places:
             while positions[place] < ends[place]:
@@ -163,12 +163,12 @@ class Following:
                 yield None
 
     async def _portion(self, place: Place, begin: int, end: int, wanted: Wanted) -> Portion:
-        """Nobody holds a turn while a client reads what it has been given."""
+        """Reads a chunk; no turn is held while the client consumes it."""
         async with self._turns:
             return await run_in_threadpool(self._tail.portion, place, begin, end, wanted)
 
     async def follow(self, tenant: str, topics: Sequence[str], start: Start, may_go_on: GoOn) -> AsyncGenerator[Step]:
-        """Without end but for an `Ending`. `start.positions` move along."""
+        """Yields records until an `Ending`, and moves `start.positions`."""
         inbox = Inbox(frozenset(topics), tenant, self._room)
         owner, positions = join_key(tenant).encode(), start.positions
         places = [place for place in sorted(positions) if place[0] in topics]
@@ -183,7 +183,7 @@ class Following:
         if self.stopping:
             inbox.end(Ending.STOPPING)
         try:
-            # Only what has come meanwhile is read while the inbox fills.
+            # The second pass reads only what arrived during the first, while the queue already fills.
             for join in (False, True):
                 upto = await self._joined(owner, inbox) if join else start.ends
                 async with aclosing(self.stored(positions, upto, places, own, go_on)) as stored:
@@ -212,7 +212,7 @@ class Following:
             if not asking.anew():
                 return
             for record in records:
-                if record.offset < positions[record.place]:  # the tail was behind what has been read up
+                if record.offset < positions[record.place]:  # already read from the log
                     continue
                 if not asking.still():
                     return

@@ -1,10 +1,9 @@
-"""`/v1/hmx/events` as a WebSocket: an event a frame, an acknowledgement for each, in order (HMX-E §8).
+"""WebSocket `/v1/hmx/events`: one event per frame, one acknowledgement per event, in order (HMX-E §8).
 
-Enters: HMX-E events as text or binary frames. Leaves: for each a frame that says what became of it, as the answer to a
-POST does, once Kafka has it. Of one connection so many frames wait at most; until they are acknowledged no more are
-read, and the client's socket fills up. Closes with 1013 where Kafka does not acknowledge (what was not acknowledged may
-be sent again: duplicates are recognised), 1008 where the key opens it no more, 1012 where the service stops. What a
-client has sent before it goes is taken too, though nobody is told.
+Enters: HMX-E events as text or binary frames. Leaves: per event the result of a POST, once Kafka has acknowledged.
+Backpressure: with WAITING unacknowledged frames the socket is not read. Closes with 1013 if Kafka does not acknowledge
+(resend unacknowledged events; duplicates are recognised), 1008 if the key is revoked, 1012 if the service stops. Frames
+received before a disconnect are still appended.
 """
 
 import asyncio
@@ -26,21 +25,21 @@ from pipeline.service.negotiation import subprotocol
 from pipeline.service.problems import ProblemError
 
 FRAME_BYTES: Final = 2 * MB
-"""Of a frame that is read at all; what is larger than an event may be is refused by name up to here."""
+"""Largest frame that is read; frames above the event limit are rejected by name up to here."""
 WAITING: Final = 1_000
 WAITING_BYTES: Final = 4 * MB
-"""Frames of a connection that are read and not acknowledged yet."""
+"""Limits of unacknowledged frames per connection."""
 LOOK_S: Final = 1.0
 STALLED_S: Final = 30.0
 TRY_AGAIN, NOT_ALLOWED, STOPPING = 1013, 1008, 1012
 ENDINGS: Final = {TRY_AGAIN: Ending.KAFKA, NOT_ALLOWED: Ending.REVOKED, STOPPING: Ending.STOPPING}
-"""What the metrics call them."""
+"""Close code → metrics label."""
 
 router: Final = APIRouter(prefix="/v1/hmx")
 
 
 class Frames:
-    """What a connection has received and not been told about yet."""
+    """Received frames that are not acknowledged yet."""
 
     def __init__(self, socket: WebSocket) -> None:
         self._socket = socket
@@ -56,11 +55,11 @@ class Frames:
 
     @property
     def over(self) -> bool:
-        """The client has gone, and all that it sent is taken."""
+        """Whether the client has gone and all its frames are taken."""
         return self.gone and not self._held
 
     async def read(self) -> None:
-        """Until the client has gone."""
+        """Reads frames until the client disconnects."""
         while True:
             message = await self._socket.receive()
             if message["type"] == "websocket.disconnect":
@@ -76,7 +75,7 @@ class Frames:
                 await self._room.wait()
 
     async def next(self) -> list[bytes]:
-        """All that wait; nothing where nothing came in time."""
+        """Returns all waiting frames; empty after LOOK_S without any."""
         try:
             async with asyncio.timeout(LOOK_S):
                 await self._come.wait()
@@ -88,7 +87,7 @@ class Frames:
         return taken
 
     async def tell(self, results: Sequence[EventResult]) -> None:
-        """Nobody where the client has gone. Raises TimeoutError where it takes nothing any more."""
+        """Sends results, unless the client has gone. Raises TimeoutError if it stops reading."""
         with suppress(WebSocketDisconnect):
             for result in results:
                 async with asyncio.timeout(STALLED_S):
@@ -97,7 +96,7 @@ class Frames:
 
 @router.websocket("/events")
 async def take_frames(socket: WebSocket) -> None:
-    """Raises ProblemError, an answer to the handshake, for another major version, a key that does not open this."""
+    """Serves a connection. Raises ProblemError, as handshake answer, for another major version or an invalid key."""
     spoken = subprotocol(socket)
     tenant = admit(socket, Scope.WRITE)
     following: Following = socket.app.state.following
@@ -122,13 +121,13 @@ async def _converse(socket: WebSocket, tenant: str, following: Following) -> Non
 
 
 async def _acknowledge(socket: WebSocket, tenant: str, frames: Frames, following: Following) -> tuple[int, str]:
-    """Until it has to end: how, and why."""
+    """Acknowledges frames until the connection must end; returns close code and reason."""
     count = 0
     while not frames.over:
         if following.stopping:
-            return STOPPING, "the service stops"
+            return STOPPING, "the service is stopping"
         if not admitted(socket, tenant, Scope.WRITE):
-            return NOT_ALLOWED, "the key opens this no more"
+            return NOT_ALLOWED, "the key was revoked"
         values = await frames.next()
         try:
             results, _ = await take(socket.app.state.log, socket.app.state.parsing, tenant, values, first=count)

@@ -1,4 +1,4 @@
-"""What is asked about the service itself, for no tenant: health, metrics, versions, schemas."""
+"""Service routes without a tenant: health checks, metrics, versions, schemas."""
 
 import asyncio
 import logging
@@ -58,7 +58,7 @@ router: Final = APIRouter()
 
 
 class Check(Kept[str | None]):
-    """Why something is not as it should be; None where it is. What changes is logged."""
+    """TTL cache of a health check: None if healthy, else the reason. Changes are logged."""
 
     def __init__(self, name: str, ask: Callable[[], str | None], kept_s: float = KEPT_S) -> None:
         super().__init__(self._look, kept_s)
@@ -69,13 +69,13 @@ class Check(Kept[str | None]):
     def _look(self) -> str | None:
         answer = self._find_out()
         if (answer is None) != (self._before is None):
-            LOG.warning("%s: %s", self._name, answer or "well again")
+            LOG.warning("%s: %s", self._name, answer or "healthy again")
         self._before = answer
         return answer
 
 
 class MemoryCheck:
-    """Is what Redis holds as fresh as it has to be?"""
+    """Checks whether Redis is fresh enough."""
 
     def __init__(self, settings: Settings, store: Store) -> None:
         self._settings = settings
@@ -83,7 +83,7 @@ class MemoryCheck:
         self._unread: Unread | None = None
 
     def why_not(self) -> str | None:
-        """Blocks for a few seconds at most."""
+        """Returns why memory is stale, or None. Blocks for a few seconds at most."""
         settings = self._settings
         try:
             if self._unread is None:
@@ -93,7 +93,7 @@ class MemoryCheck:
             positions = {place: at.get("{}/{}".format(*place), 0) for place in self._unread.places(MATERIALISED)}
             fresh, why = verdict(list(self._unread.behind(positions).values()), settings.ready_lag_s)
         except (KafkaException, StoreUnavailableError) as error:
-            return f"not known: {error}"
+            return f"unknown: {error}"
         except (TornStateError, TopicsError) as error:
             return str(error)
         return None if fresh else why
@@ -105,7 +105,7 @@ class MemoryCheck:
 
 @router.get("/livez", tags=["health"], response_class=PlainTextResponse)
 async def livez(request: Request) -> Response:
-    """The process answers requests in time; 503 says what is stuck."""
+    """Liveness: requests are answered in time; 503 names what is stuck."""
     pulse: Pulse = request.app.state.pulse
     why_not = pulse.why_not()
     return Response(f"{why_not or 'alive'}\n", 503 if why_not else 200, media_type="text/plain")
@@ -113,13 +113,13 @@ async def livez(request: Request) -> Response:
 
 @router.get("/startupz", tags=["health"])
 async def startupz(request: Request) -> Response:
-    """Kafka and Redis answer; 503 says which one does not."""
+    """Startup: Kafka and Redis answer; 503 names the one that does not."""
     return _said(await asked(request.app.state.checks), {})
 
 
 @router.get("/readyz", tags=["health"])
 async def readyz(request: Request) -> Response:
-    """Kafka and Redis answer, and memory is fresh; 503 says which of them does not hold, and where memory is behind."""
+    """Readiness: Kafka and Redis answer and memory is fresh; 503 names the failed check and the lag."""
     answers = await asked(request.app.state.checks)
     if not any(answers.values()):
         memory: Check = request.app.state.memory
@@ -127,13 +127,13 @@ async def readyz(request: Request) -> Response:
     whole: Completeness | None = await request.app.state.completing.get()
     told: dict[str, Any] = {} if whole is None else {"memory_complete": whole.complete, "memory_filled": str(whole)}
     damaged: Kept[list[str]] = request.app.state.damaged
-    with suppress(StoreUnavailableError):  # said above
+    with suppress(StoreUnavailableError):  # already reported above
         told["provenance_failed"] = await damaged.get()
     return _said(answers, told)
 
 
 async def asked(checks: dict[str, Check]) -> dict[str, str | None]:
-    """Why each of them is not well, or None."""
+    """Returns check → reason of failure, or None."""
     return dict(zip(checks, await asyncio.gather(*(check.get() for check in checks.values())), strict=True))
 
 
@@ -146,19 +146,19 @@ def _said(answers: dict[str, str | None], told: dict[str, Any]) -> Response:
 
 @router.get("/metrics", tags=["health"], response_class=PlainTextResponse)
 async def metrics() -> Response:
-    """Prometheus."""
+    """Metrics in Prometheus format."""
     return Response(generate_latest(), headers={"Content-Type": CONTENT_TYPE_LATEST})
 
 
 @router.get("/v1/hmx", tags=["protocol"])
 async def about() -> Response:
-    """The versions that are understood, where their schemas are, and the limits."""
+    """Returns supported versions, schema addresses and limits."""
     return Response(orjson.dumps(_ABOUT), media_type="application/json")
 
 
 @router.get(SCHEMAS + "{name}", tags=["protocol"])
 async def schema(name: str) -> Response:
-    """A JSON Schema, such as event.json."""
+    """Returns a JSON Schema, such as event.json."""
     if name not in _SCHEMAS:
-        raise ProblemError(Kind.NOT_FOUND, f"there are {', '.join(sorted(_SCHEMAS))}")
+        raise ProblemError(Kind.NOT_FOUND, f"no such schema; use one of {', '.join(sorted(_SCHEMAS))}")
     return Response(_SCHEMAS[name], media_type="application/schema+json")

@@ -1,6 +1,7 @@
-"""Between the thread that follows the topics and a task that passes on to one client. Bounded: full once, it ends.
+"""Subscriber queue: bounded queue between the topic tail's thread and one client's stream.
 
-Enters: records, in the tail's thread. Leaves: what has come, to the task that waits for it; or why nothing more comes.
+Enters: records, in the tail's thread. Leaves: records to the waiting task, or an `Ending`. A full queue ends the
+stream.
 """
 
 import asyncio
@@ -14,26 +15,26 @@ from pipeline.kafka.stretches import Passing
 
 RECORDS: Final = 2_000
 RECORD: Final = 200
-"""About what one takes beside its value."""
+"""Approximate bytes per record besides its value."""
 BYTES: Final = 8 * MB
 ALL_BYTES: Final = 128 * MB
-"""Of all streams of a process together: beyond it, a stream ends at its next record where its tenant's hold more than
-an even share. So no tenant's stream ends for another's that is read more slowly, and all hold twice that at most."""
+"""Limit for all queues of a process. Beyond it, a stream ends at its next record if its tenant holds more than an even
+share, so slow readers of one tenant cannot end another's streams. All queues hold twice this at most."""
 STALLED: Final = "stalled"
-"""Whoever reads takes nothing any more, and can't be told."""
+"""Metrics label: the client stopped reading."""
 
 
 class Ending(Explained):
     """Why a stream ends, and what whoever reads it can do."""
 
-    SLOW = "slow", "more came than was read: connect again, it goes on after the last id"
-    REVOKED = "revoked", "the key opens this no more"
-    STOPPING = "stopping", "the service stops: connect again, it goes on after the last id"
-    KAFKA = "kafka_unavailable", "Kafka can't be read at the moment: connect again, it goes on after the last id"
+    SLOW = "slow", "records arrived faster than they were read: reconnect with Last-Event-ID"
+    REVOKED = "revoked", "the key was revoked"
+    STOPPING = "stopping", "the service is stopping: reconnect with Last-Event-ID"
+    KAFKA = "kafka_unavailable", "Kafka can't be read: reconnect with Last-Event-ID"
 
 
 class Room:
-    """What the inboxes of a process hold, in bytes by tenant. Threads share one."""
+    """Bytes held by all queues of a process, by tenant. Thread-safe."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -41,7 +42,7 @@ class Room:
         self.total = 0
 
     def add(self, tenant: str, by: int) -> bool:
-        """Whether the tenant may hold it: within its share always, and beyond it while there is room for all."""
+        """Adds bytes; returns whether the tenant is within its share or the total within its limit."""
         with self._lock:
             self.total += by
             held = self._held[tenant] = self._held.get(tenant, 0) + by
@@ -52,7 +53,7 @@ class Room:
 
 
 class Inbox:
-    """Belongs to the event loop that makes it."""
+    """A queue for the event loop that creates it."""
 
     def __init__(self, topics: frozenset[str], tenant: str, room: Room) -> None:
         self.topics = topics
@@ -83,16 +84,16 @@ class Inbox:
         self._wake()
 
     def _wake(self) -> None:
-        with suppress(RuntimeError):  # the loop has ended, and the task with it
+        with suppress(RuntimeError):  # the loop has ended
             self._loop.call_soon_threadsafe(self._filled.set)
 
     def end(self, why: Ending) -> None:
-        """What it holds is not waited for."""
+        """Ends the stream; queued records are dropped."""
         self.ending = self.ending or why
         self._filled.set()
 
     def close(self) -> None:
-        """Nobody reads it any more, and nothing more comes."""
+        """Discards the records after the last reader has gone."""
         with self._lock:
             self._taken()
 
@@ -101,7 +102,7 @@ class Inbox:
         return not self._held and self.ending is None
 
     async def wait(self, at_most_s: float) -> list[Passing]:
-        """What has come; nothing where nothing came in time, or nothing more will."""
+        """Waits for records; empty after a timeout or at the end of the stream."""
         try:
             async with asyncio.timeout(at_most_s):
                 await self._filled.wait()
@@ -112,7 +113,7 @@ class Inbox:
             return self._taken()
 
     def _taken(self) -> list[Passing]:
-        """Out of it, and out of the room; whoever calls holds the lock."""
+        """Removes and returns all records; the caller holds the lock."""
         self._room.add(self._tenant, -self._bytes)
         taken, self._held, self._bytes = self._held, [], 0
         return taken

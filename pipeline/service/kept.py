@@ -1,8 +1,7 @@
-"""An answer that many may want and that is dear to get: got once, and kept for a moment.
+"""TTL cache of one expensive value: concurrent callers share a single computation.
 
-Enters: a function that blocks, and how long its answer is good for: so many seconds, or so many times as long as it
-took, whichever is more. Leaves: the answer. Fails as the function
-does, for everybody who waits; nothing is kept then.
+The value lives for `kept_s` seconds, or `times` its computation time if that is longer. Exceptions reach all waiting
+callers and are not cached.
 """
 
 import asyncio

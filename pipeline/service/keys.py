@@ -1,9 +1,8 @@
-"""The file of API keys: of each key its SHA-256, whose it is, and what it may do. No key stands in it.
+"""API keys: a file with the SHA-256, tenant and scopes of each key; the keys themselves are not stored.
 
-Enters: lines `SHA-256 tenant<tab>scopes`; without scopes a key reads and writes. Leaves: a key's grant, or none. What a
-service holds of the file is read again as soon as the file changes, so a key that is revoked is of no use from the next
-request on. Whoever changes it writes it anew and puts it in its place at once, one at a time. Fails with OSError; a
-service that can't read the file lets nobody in.
+Enters: lines `SHA-256 tenant<tab>scopes`; without scopes a key reads and writes. Leaves: a key's grant, or None.
+Services reload a changed file, so revocation works from the next request. Changes replace the file atomically, one at a
+time. Raises OSError when changing; a service that cannot read the file accepts no key.
 """
 
 import fcntl
@@ -22,17 +21,17 @@ from typing import Final, NamedTuple
 LOG: Final = logging.getLogger("hmx.service")
 LIVE: Final = "hx_live_"
 NAME: Final = 12
-"""So many characters of a key's SHA-256 name it."""
+"""Characters of the SHA-256 that identify a key."""
 
 
 class Scope(StrEnum):
     READ = "read"
-    """Ask for what memory holds of the tenant."""
+    """Read the tenant's memory."""
     WRITE = "write"
     """Append the tenant's events."""
     ADMIN = "admin"
-    """Ask for what concerns all tenants: who they are, and operators' figures; give the tenant what others have learnt.
-    It opens no other tenant's memory."""
+    """List tenants, read operators' figures, and import fingerprints for its tenant; it opens no other tenant's
+    memory."""
 
 
 USUAL: Final = frozenset({Scope.READ, Scope.WRITE})
@@ -48,7 +47,7 @@ def digest(key: str) -> str:
 
 
 def parse(lines: Iterable[str]) -> Iterator[tuple[str, Grant | None]]:
-    """The SHA-256 and the grant of each line but comments; no grant where a line is not understood."""
+    """Parses the lines, comments skipped; the grant is None for an invalid line."""
     for line in lines:
         recognised, _, rest = line.strip().partition(" ")
         if recognised and not recognised.startswith("#"):
@@ -61,7 +60,7 @@ def parse(lines: Iterable[str]) -> Iterator[tuple[str, Grant | None]]:
 
 
 class KeyFile:
-    """Read by a service."""
+    """The key file, as a service reads it."""
 
     def __init__(self, file: Path) -> None:
         self._file = file
@@ -80,14 +79,14 @@ class KeyFile:
                 self._grants = {recognised: grant for recognised, grant in lines if grant is not None}
                 self._seen = seen
                 if len(self._grants) < len(lines):
-                    LOG.warning("some lines of the file of keys are not understood, and open nothing")
+                    LOG.warning("some lines of the key file are invalid and ignored: `hmx keys list` shows them")
         except (OSError, UnicodeError):
             self._grants, self._seen = {}, None
         return self._grants
 
 
 def add(file: Path, grant: Grant) -> str:
-    """A new key, which nobody can show again."""
+    """Creates a key and returns it; it cannot be recovered later."""
     key = LIVE + secrets.token_urlsafe(24)
     line = f"{digest(key)} {grant.tenant}\t{','.join(sorted(grant.scopes))}"
     _change(file, lambda lines: [*lines, line])
@@ -95,20 +94,20 @@ def add(file: Path, grant: Grant) -> str:
 
 
 def revoke(file: Path, which: str) -> None:
-    """`which`: how a key's SHA-256 begins, or the key itself. Raises LookupError where that is not one key."""
+    """Removes a key, given by the start of its SHA-256 or in full. Raises LookupError unless exactly one matches."""
     begins = digest(which) if which.startswith(LIVE) else which
 
     def without(lines: list[str]) -> list[str]:
         gone = [line for line in lines if line.strip().startswith(begins)]
         if len({line.split()[0] for line in gone}) != 1:
-            raise LookupError(f"{len(gone)} keys begin so" if gone else "there is no such key")
+            raise LookupError(f"{len(gone)} keys match: give more of the id" if gone else "there is no such key")
         return [line for line in lines if line not in gone]
 
     _change(file, without)
 
 
 def _change(file: Path, change: Callable[[list[str]], list[str]]) -> None:
-    """The file keeps its mode and its owner, and a link goes on being one."""
+    """Replaces the file atomically, keeping mode, owner and symbolic links."""
     file = file.resolve()
     with _alone(file.parent):
         kept = file.stat() if file.exists() else None
@@ -130,7 +129,7 @@ def _change(file: Path, change: Callable[[list[str]], list[str]]) -> None:
 
 @contextmanager
 def _alone(folder: Path) -> Iterator[None]:
-    """While another changes a file of the folder, waits."""
+    """Locks the folder, so that changes run one at a time."""
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX)

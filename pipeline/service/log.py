@@ -1,7 +1,7 @@
-"""Appending to the events log from asyncio: an append returns when Kafka has acknowledged all of it.
+"""Event log: appends records to the events topic from asyncio, and returns once Kafka has acknowledged all.
 
-Enters: keys and values. Leaves: where each stands. Fails with NotAppendedError where one is not acknowledged in time;
-some may stand in the log then, and sending all again is safe: the stage recognises duplicates.
+Enters: keys and values. Leaves: partition and offset of each. Raises NotAppendedError if one is not acknowledged in
+time; some may be in the log then, but resending is safe, since the sessions stage drops duplicates.
 """
 
 import asyncio
@@ -20,13 +20,13 @@ from pipeline.kafka_profile import KafkaProfile
 
 ACKNOWLEDGED_MS: Final = 10_000
 AT_ONCE: Final = 1_000
-"""Records that are handed over before other requests have a turn of the event loop: what captures append at most."""
+"""Records handed over before the event loop gets a turn; at least a batch of captures."""
 REACHED_S: Final = 2.0
 POLL_S: Final = 0.1
 
 
 class NotAppendedError(Exception):
-    """The message says why, for whoever sent the events."""
+    """An append was not acknowledged; the message is for the sender."""
 
 
 class Record(NamedTuple):
@@ -41,7 +41,7 @@ class Position(NamedTuple):
 
 
 class _Delivery:
-    """One append's acknowledgements, counted in the polling thread."""
+    """Collects one append's acknowledgements in the polling thread."""
 
     def __init__(self, count: int) -> None:
         self._loop = asyncio.get_running_loop()
@@ -63,7 +63,7 @@ class _Delivery:
             self._loop.call_soon_threadsafe(self._finish)
 
     def _finish(self) -> None:
-        if self.done.done():  # whoever asked has gone
+        if self.done.done():  # the caller has gone
             return
         if self._error is not None:
             self.done.set_exception(NotAppendedError(denied(self._error) or self._error.str()))
@@ -72,7 +72,7 @@ class _Delivery:
 
 
 class EventLog:
-    """One producer for the process, and one thread that polls it for acknowledgements."""
+    """The process's producer, and the thread that polls it for acknowledgements."""
 
     def __init__(self, kafka: KafkaProfile, topic: str) -> None:
         self.topic = topic
@@ -83,7 +83,7 @@ class EventLog:
         self._thread.start()
 
     async def append(self, records: Sequence[Record]) -> list[Position]:
-        """See the module. One session's events keep their order."""
+        """Appends records, see the module. Events of one session keep their order."""
         if not records:
             return []
         delivery = _Delivery(len(records))
@@ -94,16 +94,16 @@ class EventLog:
                 report = partial(delivery.report, index)
                 self._producer.produce(self.topic, value, key.encode(), headers=sendable(headers), on_delivery=report)
         except BufferError:
-            raise NotAppendedError("too many events wait for Kafka") from None
+            raise NotAppendedError("too many events wait for Kafka's acknowledgement") from None
         except KafkaException as error:
             cause: KafkaError = error.args[0]
-            if cause.code() == KafkaError._FATAL:  # an idempotent producer that lost its sequence never recovers
+            if cause.code() == KafkaError._FATAL:  # a fatal error of an idempotent producer is permanent
                 self._replace()
             raise NotAppendedError(cause.str()) from None
         return await delivery.done
 
     def unreachable(self) -> str | None:
-        """Why no event can be appended; None where one can. Blocks for REACHED_S at most."""
+        """Returns why no event can be appended, or None. Blocks for REACHED_S at most."""
         try:
             found = self._producer.list_topics(self.topic, timeout=REACHED_S).topics[self.topic]
         except KafkaException as error:
@@ -113,11 +113,11 @@ class EventLog:
         return denied(found.error, f"topic {self.topic}") or f"topic {self.topic}: {found.error.str()}"
 
     def give_up(self) -> None:
-        """What is not acknowledged by now is not waited for: whoever appends is told."""
+        """Drops unacknowledged records; their callers get an error."""
         self._producer.purge()
 
     def close(self) -> None:
-        """Waits for what is under way."""
+        """Waits for pending acknowledgements, then closes."""
         self._producer.flush(ACKNOWLEDGED_MS / 1000)
         self._stop.set()
         self._thread.join()
@@ -126,7 +126,7 @@ class EventLog:
     def _replace(self) -> None:
         old, self._producer = self._producer, self._connect()
         old.purge()
-        old.flush(POLL_S)  # whoever waits for it is told
+        old.flush(POLL_S)  # reports errors to waiting callers
 
     def _connect(self) -> Producer:
         return plain_producer(self._kafka, **{"message.timeout.ms": ACKNOWLEDGED_MS})

@@ -1,4 +1,4 @@
-"""The service process: listens at once, whether or not Kafka and Redis answer, until it is told to stop."""
+"""Service process: starts without waiting for Kafka or Redis, and runs until it is told to stop."""
 
 import asyncio
 import gc
@@ -23,33 +23,33 @@ from pipeline.settings import Settings, SettingsError
 from pipeline.store.blocks import StoreUnavailableError, connect, refuse_eviction
 
 STOPPING_S: Final = 8
-"""So long requests that are under way have."""
+"""Seconds that running requests get to finish."""
 GIVE_UP_S: Final = 4.0
-"""So long those have that wait for Kafka to take events."""
+"""Seconds that requests get to wait for Kafka's acknowledgement."""
 
 
 COLLECT: Final = (50_000, 20, 50)
-"""What a request leaves behind is seldom a cycle, so the collector need not look after every few objects of it."""
+"""Requests seldom leave reference cycles, so the garbage collector can run less often."""
 
 
 def run_service(settings: Settings) -> None:
-    """Until SIGTERM or SIGINT; requests under way are finished. Raises SettingsError, also for a Redis that may evict
-    keys, and SystemExit for a taken port."""
+    """Runs until SIGTERM or SIGINT, then finishes running requests. Raises SettingsError, also if Redis may evict keys,
+    and SystemExit if the port is taken."""
     keep_little()
     configure_logs(settings.log_level, settings.log)
-    with suppress(StoreUnavailableError):  # the service starts without Redis, and /readyz goes on asking
+    with suppress(StoreUnavailableError):  # the service starts without Redis; /readyz keeps checking
         refuse_eviction(connect(*settings.require_redis()))
 
     def stop(*_: Any) -> None:
         sys.exit(0)
 
-    # The server takes the signals while it runs and hands them on when it has stopped.
+    # uvicorn handles the signals while it runs and passes them on afterwards.
     signal.signal(signal.SIGTERM, stop)
     signal.signal(signal.SIGINT, stop)
     logging.getLogger("uvicorn.error").addFilter(_not_of_refusals)
     app = create_app(settings)
     gc.set_threshold(*COLLECT)
-    gc.freeze()  # what is here stays: no collection need look through it
+    gc.freeze()  # never collected, so collections need not scan it
     server = Server.of(app, host=settings.host, port=settings.service_port, log_level="warning", **_tls(settings))
     try:
         server.config.load()
@@ -65,12 +65,12 @@ def _tls(settings: Settings) -> dict[str, str]:
 
 
 def _not_of_refusals(record: logging.LogRecord) -> bool:
-    """The server takes each handshake that is refused with an answer for a defect."""
+    """Filters uvicorn's errors about refused WebSocket handshakes, which are no defect."""
     return "without completing handshake" not in record.getMessage()
 
 
 class Server(uvicorn.Server):
-    """Ends streams when it is told to stop: they would go on, and be waited for."""
+    """Ends streams at shutdown, which would otherwise be waited for."""
 
     @classmethod
     def of(cls, app: FastAPI, **listening: Any) -> Self:

@@ -1,7 +1,4 @@
-"""Reading memory: context packs, and every source that a pack or an artifact names, by its id (HMX-C §1).
-
-Nothing here decides what is in a pack.
-"""
+"""Memory routes under `/v1/hmx`: context packs, and every source that a pack or an artifact names (HMX-C §1)."""
 
 from typing import Annotated, Any, Final, NamedTuple
 
@@ -44,37 +41,36 @@ class ArtifactList(Model):
     artifacts: list[Artifact]
     total: int
     cursor: str | None = None
-    """Ask for the next page with it; absent on the last one."""
+    """Cursor of the next page; absent on the last page."""
     memory_complete: bool | None = None
-    """False while memory is being filled: more may come."""
+    """False while memory is being loaded and more may appear."""
 
 
 def _asked() -> dict[str, Any]:
-    """What a request for a pack may say; the tenant is whoever asks."""
+    """Returns the OpenAPI body of a pack request; the tenant is that of the request."""
     schema = PackRequest.model_json_schema()
     schema = inlined(schema, schema.pop("$defs"))
     schema["properties"].pop("tenant_id")
     schema["required"].remove("tenant_id")
     schema["properties"]["after"] = {
         "type": "string",
-        "description": "What an append has answered: the pack is made once memory holds it, or 504 after 10 seconds",
+        "description": "Token of an append: waits until memory holds its events, or answers 504 after 10 seconds",
     }
     schema["properties"]["require_complete"] = {
         "type": "boolean",
         "default": False,
-        "description": "Refuse with 503 while memory is being filled; else the pack says memory_complete: false",
+        "description": "Answer 503 while memory is being loaded; by default the pack has memory_complete: false",
     }
     return {"requestBody": {"required": True, "content": {JSON: {"schema": schema}}}}
 
 
 @router.post("/context-packs", responses={200: {"model": ContextPack | OverviewPack}}, openapi_extra=_asked())
 async def post_context_pack(request: Request, tenant: Reader) -> Response:
-    """The context for a question, within a token budget (HMX-C).
+    """Assembles the context for a question within a token budget (HMX-C).
 
-    `as_of` gives the pack as it would have been then, in event time: what had been said and held, the versions of
-    artifacts that stood, the question's own times counted from there. It cannot bring back what memory does not hold
-    any more: records that were withdrawn and conflicts that were settled since, versions that were erased, policies
-    that were replaced where the question does not match them, confidence and counts of knowledge as they were.
+    `as_of` gives the pack as of that event time: facts, artifact versions and relative times. Not restored: withdrawn
+    records, settled conflicts, erased versions, replaced policies that do not match the question, and past confidence
+    and counts of knowledge.
     """
     media_type(request, (JSON,))
     body = await read_body(request, REQUEST_BYTES)
@@ -93,12 +89,12 @@ async def post_context_pack(request: Request, tenant: Reader) -> Response:
 
 def _incomplete(pack: ContextPack) -> ProblemError:
     filling = pack.metadata["memory_filling"]
-    detail = f"{filling['percent']:g} % of memory is filled; ask again, or leave require_complete out"
+    detail = f"memory is {filling['percent']:g} % filled: try again, or leave out require_complete"
     return ProblemError(Kind.MEMORY_INCOMPLETE, detail, RETRY, memory_complete=False, memory_filling=filling)
 
 
 class Conditions(NamedTuple):
-    """When a pack may be made; no part of its identity."""
+    """Conditions for making a pack; they are not part of its identity."""
 
     after: object
     require_complete: bool
@@ -109,15 +105,15 @@ def _pack_request(body: bytes, tenant: str) -> tuple[PackRequest, Conditions]:
         fields = orjson.loads(body)
     except orjson.JSONDecodeError:
         path = out_of_range_path(body)
-        detail = "the body is not JSON" if path == "$" else "the number is out of range"
+        detail = "the body is not valid JSON" if path == "$" else "the number is out of range"
         raise ProblemError(Kind.INVALID_REQUEST, detail, path=path) from None
     if not isinstance(fields, dict):
-        raise ProblemError(Kind.INVALID_REQUEST, "the body is no JSON object", path="$")
+        raise ProblemError(Kind.INVALID_REQUEST, "the body must be a JSON object", path="$")
     if fields.setdefault("tenant_id", tenant) != tenant:
-        raise ProblemError(Kind.TENANT_MISMATCH, "leave tenant_id out: the tenant is whoever asks", path="$.tenant_id")
+        raise ProblemError(Kind.TENANT_MISMATCH, "not the tenant of the request: leave it out", path="$.tenant_id")
     conditions = Conditions(fields.pop("after", None), fields.pop("require_complete", False))
     if not isinstance(conditions.require_complete, bool):
-        raise ProblemError(Kind.INVALID_REQUEST, "true or false", path="$.require_complete")
+        raise ProblemError(Kind.INVALID_REQUEST, "must be true or false", path="$.require_complete")
     try:
         return PackRequest.model_validate(fields), conditions
     except ValidationError as error:
@@ -126,17 +122,17 @@ def _pack_request(body: bytes, tenant: str) -> tuple[PackRequest, Conditions]:
 
 @router.get("/tenants", dependencies=[OPERATOR])
 def get_tenants(request: Request) -> Response:
-    """The tenants that memory holds something of."""
+    """Lists the tenants that have memory."""
     return _json({"tenants": _store(request).tenants()})
 
 
 @router.get("/events/{event_id:id}", responses={200: {"model": Event}})
 @in_turn
 def get_event(request: Request, tenant: Reader, event_id: Id, session: Id | None = None) -> Response:
-    """A released event, without secrets, its origin in the headers; 409 where sessions share the id, none named."""
+    """Returns a released event without secrets, its origin in headers; 409 if several sessions share the id."""
     found = _store(request).get_event(tenant, event_id, session)
     if isinstance(found, Ambiguous):
-        raise ProblemError(Kind.AMBIGUOUS, "name one with ?session=", sessions=list(found.sessions))
+        raise ProblemError(Kind.AMBIGUOUS, "name the session with ?session=", sessions=list(found.sessions))
     if found is None:
         raise _missing(request, "event")
     origin = Episode.model_validate(found).origin
@@ -149,14 +145,14 @@ def get_event(request: Request, tenant: Reader, event_id: Id, session: Id | None
 @router.get("/contributions/{contribution_id:id}", responses={200: {"model": Contribution}})
 @in_turn
 def get_contribution(request: Request, tenant: Reader, contribution_id: str) -> Response:
-    """What one segment says about one pattern: what artifacts name in source_memory_ids."""
+    """Returns one segment's contribution to a pattern, as named in source_memory_ids."""
     return _found(request, _store(request).get_contribution(tenant, contribution_id), "contribution")
 
 
 @router.get("/knowledge/{record_id:id}", responses={200: {"model": KnowledgeRecord}})
 @in_turn
 def get_knowledge(request: Request, tenant: Reader, record_id: Id) -> Response:
-    """A memory, policy, entity, relation or conflict in whatever status; superseded_by names what has replaced it."""
+    """Returns a memory, policy, entity, relation or conflict in any status; superseded_by names its successor."""
     return _found(request, _store(request).get_knowledge(tenant, record_id), "knowledge record")
 
 
@@ -170,7 +166,7 @@ def list_artifacts(
     limit: Annotated[int, Query(ge=1, le=PAGE)] = 20,
     cursor: str | None = None,
 ) -> Response:
-    """Artifacts in one status, active unless another is asked for (HMX-A §5), page by page."""
+    """Lists artifacts of one status, active by default (HMX-A §5), in pages."""
     page = _store(request).list_artifacts(tenant, artifact_type, status, limit, cursor)
     answer: dict[str, Any] = {"artifacts": page.artifacts, "total": page.total}
     whole = request.scope[COMPLETE] if page.artifacts else anew(request).complete
@@ -182,7 +178,7 @@ def list_artifacts(
 @router.get("/artifacts/{artifact_id:id}", responses={200: {"model": Artifact}})
 @in_turn
 def get_artifact(request: Request, tenant: Reader, artifact_id: Id) -> Response:
-    """An artifact in whatever status; supersedes and superseded_by name its neighbours in the chain (HMX-A §7)."""
+    """Returns an artifact in any status; supersedes and superseded_by link its versions (HMX-A §7)."""
     return _found(request, _store(request).get_artifact(tenant, artifact_id), "artifact")
 
 
@@ -204,5 +200,5 @@ def _found(request: Request, value: dict[str, Any] | None, what: str) -> Respons
 
 def _missing(request: Request, what: str) -> ProblemError:
     whole = anew(request)
-    but = "" if whole.complete else f"; but {whole}"
-    return ProblemError(Kind.NOT_FOUND, f"the tenant has no {what} of this id{but}")
+    but = "" if whole.complete else f". {whole}"
+    return ProblemError(Kind.NOT_FOUND, f"the tenant has no {what} with this id{but}")

@@ -1,6 +1,6 @@
-"""Which version of HMX is spoken: HTTP says so by a header, a WebSocket by its subprotocol (HMX-V).
+"""Version negotiation: the HTTP header `X-HMX-Version`, or the WebSocket subprotocol (HMX-V).
 
-Whoever names none speaks HMX-1.0. Fails with ProblemError for another major; every native answer tells its version.
+Without either, HMX-1.0 applies. Raises ProblemError for another major version. Every native answer names its version.
 """
 
 from typing import Annotated, Final
@@ -16,7 +16,7 @@ SUBPROTOCOL: Final = HMX_VERSION.lower()
 
 async def _understood(
     version: Annotated[
-        str | None, Header(alias=HEADER, description="What whoever asks speaks", examples=[HMX_VERSION])
+        str | None, Header(alias=HEADER, description="Version of the client", examples=[HMX_VERSION])
     ] = None,
 ) -> None:
     if version is not None and spoken([version]) is None:
@@ -27,7 +27,7 @@ NEGOTIATED: Final = Depends(_understood)
 
 
 def subprotocol(socket: WebSocket) -> str | None:
-    """The one to answer with; None where none was offered."""
+    """Returns the subprotocol to answer with; None if none was offered."""
     offered: list[str] = socket.scope["subprotocols"]
     chosen = spoken(offered)
     if offered and chosen is None:

@@ -1,7 +1,7 @@
-"""What operators look at: `GET /v1/hmx/overview`, and the stages' tables, which are a tenant's.
+"""`GET /v1/hmx/overview` and stage tables: the data of `hmx status` and `hmx table` over HTTP.
 
-The overview is what `hmx status` shows, the tables are what `hmx table` shows: read from Kafka, Redis and the processes
-when somebody asks, kept for a few seconds, and bounded. Nothing is remembered here, so any service process answers.
+Read on request from Kafka, Redis and the processes, cached for a few seconds, and bounded. Any service process can
+answer.
 """
 
 import asyncio
@@ -48,15 +48,15 @@ from pipeline.topology import PATTERNS, SESSIONS, Stage
 KEPT_S: Final = 4.0
 TABLE_KEPT_S: Final = 10.0
 TABLE_KEPT_TIMES: Final = 10.0
-"""As long as a table took to make, so that those who look cost at most a tenth of a thread."""
+"""A table is cached this many times as long as it took to make, so it uses at most a tenth of a thread."""
 TENANTS: Final = 32
-"""Whose tables are kept, those who asked last."""
+"""Tenants whose tables are cached, least recently used dropped."""
 NEWEST: Final = 20_000
-"""Offsets of each partition of a state topic that a table is made of at least, the last ones; `hmx table` reads all."""
+"""Newest offsets read per partition of a state topic; `hmx table` reads all."""
 TABLES_BYTES: Final = 64 * MB
-"""Of a stage's tables that are kept; for more, those go whose tenants have not asked for the longest time."""
+"""Bytes of cached tables per stage; beyond it the least recently used go."""
 ROW: Final = 400
-"""About what a row takes beside its texts."""
+"""Approximate bytes per row besides its texts."""
 ROWS: Final = 500
 JSON: Final = "application/json"
 
@@ -67,11 +67,11 @@ router: Final = APIRouter(prefix="/v1/hmx", tags=["operating"])
 class Table(Generic[R]):
     rows: list[R]
     left_out: int
-    """At most so many records of the state topic, the oldest: where there are any, it may not be whole."""
+    """Upper bound of older state records not read; above 0 the table may be incomplete."""
 
     @cached_property
     def nbytes(self) -> int:
-        """About what it takes in memory."""
+        """Approximate size in memory."""
         return sum(ROW + sum(map(len, row.name)) + len(getattr(row, "title", "")) for row in self.rows)
 
     def answer(self, sort: SessionSort | PatternSort, totals: Callable[[list[R]], dict[str, int]], limit: int) -> bytes:
@@ -81,7 +81,7 @@ class Table(Generic[R]):
 
 
 class Tables(Generic[R]):
-    """A stage's, by tenant. One is read at a time."""
+    """Cached tables of one stage by tenant; one is read at a time."""
 
     def __init__(self, settings: Settings, stage: Stage, rows: Callable[[Iterable[StateRecord], str], list[R]]) -> None:
         self._settings = settings
@@ -92,7 +92,7 @@ class Tables(Generic[R]):
         self._sizes: dict[str, int] = {}
 
     async def get(self, tenant: str) -> Table[R]:
-        """Raises ProblemError where Kafka does not answer."""
+        """Returns a tenant's table. Raises ProblemError if Kafka does not answer."""
         try:
             async with self._turn:
                 kept = self._kept.setdefault(tenant, Kept(partial(self._read, tenant), TABLE_KEPT_S, TABLE_KEPT_TIMES))
@@ -121,7 +121,7 @@ class Tables(Generic[R]):
 
 class Overview:
     def __init__(self, settings: Settings) -> None:
-        """Raises SettingsError where the processes are named in another form."""
+        """Raises SettingsError if HMX_PROCESSES is malformed."""
         self._settings = settings
         self._addresses = settings.addresses()
         self.now = Kept(self._now, KEPT_S)
@@ -150,14 +150,14 @@ class Overview:
 
 @router.get("/overview", dependencies=[OPERATOR])
 async def get_overview(request: Request) -> Response:
-    """Outcomes, rejections, lag, freshness, windows and processes, of all tenants together; no tenant is named."""
+    """Returns outcomes, rejections, lag, freshness, windows and processes over all tenants, without naming any."""
     return Response(await _overview(request).now.get(), media_type=JSON)
 
 
 @router.get("/counts")
 @in_turn
 def get_counts(request: Request, tenant: Reader) -> Response:
-    """How many artifacts the tenant's memory holds by type and status, and how many knowledge records by status."""
+    """Counts the tenant's artifacts by type and status, and its knowledge records by status."""
     store: Store = request.app.state.store
     return Response(orjson.dumps(store.counts(tenant)), media_type=JSON)
 
@@ -169,7 +169,7 @@ Limit = Annotated[int, Query(ge=1, le=ROWS)]
 async def get_sessions(
     request: Request, tenant: Reader, sort: SessionSort = SessionSort.CHANGED, limit: Limit = 50
 ) -> Response:
-    """The tenant's sessions that are remembered: released, waiting behind a gap, in the open segment."""
+    """Lists the tenant's sessions: events released, waiting behind a gap, and in the open segment."""
     table = await _overview(request).sessions.get(tenant)
     return Response(await run_in_threadpool(table.answer, sort, session_totals, limit), media_type=JSON)
 
@@ -178,7 +178,7 @@ async def get_sessions(
 async def get_patterns(
     request: Request, tenant: Reader, sort: PatternSort = PatternSort.CONTRIBUTIONS, limit: Limit = 50
 ) -> Response:
-    """The tenant's patterns: how many contributions of how many sessions, and what was compiled of them."""
+    """Lists the tenant's patterns: contributions, sessions and compiled artifacts."""
     table = await _overview(request).patterns.get(tenant)
     return Response(await run_in_threadpool(table.answer, sort, pattern_totals, limit), media_type=JSON)
 

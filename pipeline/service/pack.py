@@ -1,4 +1,4 @@
-"""A request → a context pack: what to look for, what is there, what of it is said. The one way to answer a query."""
+"""Context pack query: plans a retrieval, fetches from Redis, assembles the pack."""
 
 import time
 
@@ -10,12 +10,11 @@ from pipeline.retrieval.request import PackRequest
 from pipeline.store.fetch import Store
 
 AT_ONCE, AT_ONCE_EACH = 4, 3
-"""Packs that a process makes at the same time, and of one tenant. More would take the interpreter from one another, and
-threads from what else is asked."""
+"""Packs made at the same time, in total and per tenant. More would only compete for the interpreter."""
 
 
 def make_pack(store: Store, request: PackRequest) -> ContextPack:
-    """Raises StoreUnavailableError."""
+    """Makes a pack. Raises StoreUnavailableError."""
     started = time.perf_counter()
     planned = plan(request, store.embed)
     pack = assemble(request, planned, store.fetch(planned))
@@ -23,6 +22,6 @@ def make_pack(store: Store, request: PackRequest) -> ContextPack:
 
 
 def read_tables() -> None:
-    """Those that the first pack of a process would wait a tenth of a second for."""
+    """Loads tables before the first request, which would otherwise wait 0.1 s for them."""
     plan(PackRequest(query="ready", tenant_id="_"))
     estimate("ready")

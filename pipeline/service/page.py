@@ -1,4 +1,4 @@
-"""`GET /`: a page for operators. It asks the same routes as everybody, and loads nothing from elsewhere."""
+"""`GET /`: serves the operators' web page, which uses the public routes and no external resources."""
 
 from importlib.resources import files
 from typing import Final
@@ -31,9 +31,9 @@ async def page() -> Response:
 
 @router.get("/page/{name}")
 async def part(name: str) -> Response:
-    """What the page is made of."""
+    """Serves a file of the page."""
     if name not in _FILES:
-        raise ProblemError(Kind.NOT_FOUND, "the page has no such part")
+        raise ProblemError(Kind.NOT_FOUND, "the page has no such file")
     return _answer(name)
 
 

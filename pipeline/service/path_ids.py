@@ -1,6 +1,6 @@
-"""Ids in paths, `{event_id:id}`: any characters, slashes and line breaks too, as ids are opaque (HMX-E §5).
+"""Path convertor `{event_id:id}`: ids may contain any characters, also slashes and line breaks (HMX-E §5).
 
-Importing the module makes the convertor known; the framework's own for a path stops at a line break.
+Importing the module registers it; the framework's path convertor stops at a line break.
 """
 
 from starlette.convertors import Convertor, register_url_convertor

@@ -1,7 +1,6 @@
-"""The id of a place in a stream: how far each partition of its topics has been passed on, in few characters.
+"""Stream position: the offsets of all partitions of a stream as one short text, for `Last-Event-ID` and `after`.
 
-Enters: what tells the topics from others of their names, and the next offset of each partition. Leaves: a text that
-says all of it, `Last-Event-ID` and `after`. Pure; what is no such text is None.
+Enters: a fingerprint of the topics, and the next offset of each partition. Pure; an invalid text gives None.
 """
 
 import re
@@ -18,7 +17,7 @@ def written(topics: str, positions: Mapping[Place, int]) -> str:
 
 
 def read(text: str, topics: str, places: Iterable[Place]) -> dict[Place, int] | None:
-    """None where it is of other topics too."""
+    """Decodes a position; None if it is invalid or of other topics."""
     match = _FORM.fullmatch(text)
     offsets = match[2].split("-") if match and match[1] == topics else []
     names = sorted(places)

@@ -1,6 +1,7 @@
-"""Every error over HTTP as problem details (RFC 9457), each kind written once.
+"""Problem details (RFC 9457): every error kind of the HTTP API, and its response.
 
-Enters: a `ProblemError`, or what the framework raises. Leaves: `application/problem+json`, without payloads or traces.
+Enters: a `ProblemError`, or an exception of the framework. Leaves: `application/problem+json`, without payloads or
+traces.
 """
 
 import logging
@@ -28,12 +29,12 @@ LOG: Final = logging.getLogger("hmx.service")
 MEDIA_TYPE: Final = "application/problem+json"
 RETRY: Final = {"Retry-After": "2"}
 ALWAYS: Final = {"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff"}
-"""What every answer says: memory is nobody's to keep, and a tenant's bytes are never taken for a page."""
+"""Headers of every answer: nothing is cached, and no content is taken for a web page."""
 METHODS: Final = ("DELETE", "GET", "OPTIONS", "PATCH", "POST", "PUT")
 
 
 class Kind(StrEnum):
-    """A stable code; `status` and `heading` come with it."""
+    """A stable error code with its HTTP status and title."""
 
     status: int
     heading: str
@@ -45,36 +46,36 @@ class Kind(StrEnum):
         member.heading = heading
         return member
 
-    BAD_FRAMING = "bad_framing", 400, "The request is no HTTP that is read here"
-    UNSUPPORTED_VERSION = "unsupported_version", 400, "Another major version is spoken here"
+    BAD_FRAMING = "bad_framing", 400, "The request is not valid HTTP"
+    UNSUPPORTED_VERSION = "unsupported_version", 400, "The major version is not supported"
     TENANT_REQUIRED = "tenant_required", 400, "The header X-HMX-Tenant names no tenant"
     TENANT_RESERVED = "tenant_reserved", 400, "The tenant is reserved for the pipeline itself"
     UNAUTHORIZED = "unauthorized", 401, "The request has no valid key"
-    FORBIDDEN = "forbidden", 403, "The key does not open this"
-    ORIGIN_NOT_ALLOWED = "origin_not_allowed", 403, "The page that asks is of another site"
-    NOT_FOUND = "not_found", 404, "There is nothing of that name"
-    METHOD_NOT_ALLOWED = "method_not_allowed", 405, "The route does not answer this method"
-    AMBIGUOUS = "ambiguous", 409, "The id stands for more than one event"
-    POSITION_LOST = "position_lost", 410, "The stream can't be resumed there"
+    FORBIDDEN = "forbidden", 403, "The key does not permit this"
+    ORIGIN_NOT_ALLOWED = "origin_not_allowed", 403, "The page is of another site"
+    NOT_FOUND = "not_found", 404, "Not found"
+    METHOD_NOT_ALLOWED = "method_not_allowed", 405, "The method is not allowed"
+    AMBIGUOUS = "ambiguous", 409, "Several events have this id"
+    POSITION_LOST = "position_lost", 410, "The stream can't be resumed from this position"
     TOO_LARGE = "too_large", 413, "The request is too large"
-    UNSUPPORTED_MEDIA_TYPE = "unsupported_media_type", 415, "The body has a type that is not read here"
-    ID_TOO_LONG = str(Reason.ID_TOO_LONG), 422, "The request names an id that is too long"
-    HOST_NOT_ALLOWED = "host_not_allowed", 421, "The service does not answer to this name"
+    UNSUPPORTED_MEDIA_TYPE = "unsupported_media_type", 415, "The media type is not supported"
+    ID_TOO_LONG = str(Reason.ID_TOO_LONG), 422, "An id in the request is too long"
+    HOST_NOT_ALLOWED = "host_not_allowed", 421, "The host name is not allowed"
     INVALID_REQUEST = "invalid_request", 422, "The request is not valid"
     EVENT_REJECTED = "event_rejected", 422, "No event was accepted"
-    TENANT_MISMATCH = "tenant_mismatch", 422, "The body names another tenant than whoever sends it"
-    RATE_LIMITED = "rate_limited", 429, "There were too many requests"
-    INTERNAL = "internal", 500, "A defect of the service"
-    NOT_OFFERED = "not_offered", 501, "This is not offered here"
-    KAFKA_UNAVAILABLE = "kafka_unavailable", 503, "Kafka does not take events at the moment"
-    REDIS_UNAVAILABLE = "redis_unavailable", 503, "Redis does not answer at the moment"
-    MEMORY_INCOMPLETE = "memory_incomplete", 503, "Memory is being filled"
-    PROVENANCE_FAILED = "provenance_failed", 503, "What Redis holds of it is not what was published"
-    BUSY = "busy", 503, "Too many ask at the same time"
-    STOPPING = "stopping", 503, "The service stops"
-    NOT_YET = "not_yet", 504, "Memory does not hold yet what is waited for"
-    HTTP = "http", 0, "The request can't be answered"
-    """Whatever else the framework refuses; the status is its own."""
+    TENANT_MISMATCH = "tenant_mismatch", 422, "The body names another tenant than the request"
+    RATE_LIMITED = "rate_limited", 429, "Too many requests"
+    INTERNAL = "internal", 500, "Internal error"
+    NOT_OFFERED = "not_offered", 501, "Not offered"
+    KAFKA_UNAVAILABLE = "kafka_unavailable", 503, "Kafka is unavailable"
+    REDIS_UNAVAILABLE = "redis_unavailable", 503, "Redis is unavailable"
+    MEMORY_INCOMPLETE = "memory_incomplete", 503, "Memory is being loaded"
+    PROVENANCE_FAILED = "provenance_failed", 503, "The record in Redis is damaged"
+    BUSY = "busy", 503, "The service is busy"
+    STOPPING = "stopping", 503, "The service is stopping"
+    NOT_YET = "not_yet", 504, "The events are not in memory yet"
+    HTTP = "http", 0, "The request was refused"
+    """Other errors of the framework, with their own status."""
 
 
 DOCUMENTED: Final[dict[int | str, dict[str, Any]]] = {
@@ -90,7 +91,7 @@ DOCUMENTED: Final[dict[int | str, dict[str, Any]]] = {
                         "title": {"type": "string"},
                         "status": {"type": "integer"},
                         "detail": {"type": "string"},
-                        "reason": {"type": "string", "description": "A stable code; an event's is intake's"},
+                        "reason": {"type": "string", "description": "Stable code; for events the rejection reason"},
                         "path": {"type": "string", "description": "JSON path of the cause"},
                     },
                 }
@@ -98,13 +99,13 @@ DOCUMENTED: Final[dict[int | str, dict[str, Any]]] = {
         },
     }
 }
-"""What OpenAPI says of every route's errors."""
+"""OpenAPI responses of every route's errors."""
 
 _BY_STATUS: Final = {404: Kind.NOT_FOUND, 405: Kind.METHOD_NOT_ALLOWED}
 
 
 class ProblemError(Exception):
-    """`members` are extension members of the problem (RFC 9457 §3.2)."""
+    """An error answered as a problem; `members` are extension members (RFC 9457 §3.2)."""
 
     def __init__(self, kind: Kind, detail: str, headers: dict[str, str] | None = None, **members: Any) -> None:
         super().__init__(kind)
@@ -132,14 +133,14 @@ def problem(
 def answer(
     scope: Scope, kind: Kind, detail: str, headers: dict[str, str] | None = None, status: int = 0, **members: Any
 ) -> Response:
-    """As whoever asks reads errors: problem details, or the envelope of the other dialect."""
+    """Answers an error as problem details, or as an envelope on `/v1` routes."""
     if speaks(scope):
         return failure(scope, kind, detail, status or kind.status, headers, members)
     return problem(kind, detail, headers, status, **members)
 
 
 def invalid(error: ValidationError) -> ProblemError:
-    """Of a body that a model has refused; it names the first mistake."""
+    """Converts a validation error, naming its first mistake."""
     first = error.errors(include_url=False, include_context=False, include_input=False)[0]
     return ProblemError(_kind(first["type"]), first["msg"], path=path_of(first["loc"]))
 
@@ -153,12 +154,12 @@ def unavailable(kind: Kind, detail: str) -> ProblemError:
 
 
 def internal(error: Exception, scope: Scope) -> Response:
-    """The log names the kind of error and the line that raised it: a message might hold a payload."""
+    """Logs the error's type and line, since its message might quote a payload."""
     last = traceback.extract_tb(error.__traceback__)[-1]
     LOG.error(
         "%s at %s:%s", type(error).__name__, Path(last.filename).name, last.lineno, extra=at(tenant=scope.get("tenant"))
     )
-    return answer(scope, Kind.INTERNAL, "the log names the line that failed")
+    return answer(scope, Kind.INTERNAL, "the service failed: its log names the line")
 
 
 def install(app: FastAPI) -> None:
@@ -182,7 +183,7 @@ async def _http(request: Request, error: Exception) -> Response:
 
 
 def _allowed(scope: Scope) -> str:
-    """Of every route with this path; the framework tells of one."""
+    """Returns the methods of all routes with this path; the framework knows one route only."""
     routes = scope["app"].routes
     asked = ({**scope, "method": method} for method in METHODS)
     found = [one["method"] for one in asked if any(route.matches(one)[0] is Match.FULL for route in routes)]
@@ -190,7 +191,7 @@ def _allowed(scope: Scope) -> str:
 
 
 async def _parameters(request: Request, error: Exception) -> Response:
-    """Of a parameter in the path or the query; bodies are read and named by the routes."""
+    """Answers an invalid path or query parameter."""
     assert isinstance(error, RequestValidationError)
     first = error.errors()[0]
     return answer(request.scope, _kind(first["type"]), str(first["msg"]), path=path_of(first["loc"][1:]))

@@ -1,8 +1,7 @@
-"""Whether the process still does what it is asked: `/livez` asks.
+"""Liveness: measures the delay of the event loop and thread pool for `/livez`.
 
-Each second a task has a thread do nothing. Its delay is what every request waits for the event loop and for a thread.
-Now and then the thread gives free memory back to the system: glibc keeps what lies between pieces that stay, and a
-service that holds 46 MB in such pieces took 111 MB, and more every minute.
+Every second a task runs a no-op in a thread; its delay is what each request waits. Now and then the thread returns free
+memory to the system: glibc kept 111 MB for 46 MB in use, and growing.
 """
 
 import asyncio
@@ -19,11 +18,11 @@ from pipeline.service.turns import Turns
 
 EVERY_S: Final = 1.0
 GIVE_BACK: Final = 20
-"""Once in so many beats; it takes some milliseconds."""
+"""Beats between returning memory, which takes some milliseconds."""
 LATE_S: Final = 5.0
-"""Requests that wait so long for a thread are as good as not answered."""
+"""Thread delay above which the service counts as stuck."""
 STUCK_S: Final = 60.0
-"""No work takes so long: what is bounded ends sooner, what waits for Redis or Kafka gives up sooner."""
+"""Longest plausible work; bounds and timeouts end all work sooner."""
 
 
 class Pulse:
@@ -33,7 +32,7 @@ class Pulse:
         self._late = 0.0
 
     async def beat(self) -> None:
-        """Until it is cancelled."""
+        """Runs until cancelled."""
         for beat in itertools.count(1):
             self._due = time.monotonic() + EVERY_S
             await asyncio.sleep(EVERY_S)
@@ -44,9 +43,9 @@ class Pulse:
                 await run_in_threadpool(give_back)
 
     def why_not(self) -> str | None:
-        """None where the process is well."""
+        """Returns why the process is stuck, or None."""
         late = max(self._late, time.monotonic() - self._due)
         if late > LATE_S:
             return f"requests wait {late:.0f} s for a thread"
         longest = max(turns.longest_s() for turns in self._turns)
-        return f"work has been under way for {longest:.0f} s and does not end" if longest > STUCK_S else None
+        return f"a request has been running for {longest:.0f} s" if longest > STUCK_S else None

@@ -1,7 +1,7 @@
-"""How the pipeline stands, asked of Kafka, Redis and its processes: what `hmx status` and the page show.
+"""Pipeline status from Kafka, Redis and the processes: the data of `hmx status` and the page.
 
-Enters: settings, and where processes answer for their health, as far as that is known. Leaves: values for JSON and for
-tables. Fails as reading Kafka and Redis does.
+Enters: settings and health addresses, as far as known. Leaves: values for JSON and tables. Raises what reading Kafka
+and Redis raises.
 """
 
 from collections import Counter
@@ -29,7 +29,7 @@ _MEANING: Final = {str(effect): effect.meaning for effect in Effect}
 
 
 def explained(ask: Callable[[], Json]) -> Json | str:
-    """The answer, or why there is none: what is half down is asked about most."""
+    """Returns the answer, or the error as text, since status is asked most when parts are down."""
     from confluent_kafka import KafkaException
 
     from pipeline.kafka.topics import TopicsError
@@ -45,8 +45,8 @@ def explained(ask: Callable[[], Json]) -> Json | str:
 
 
 def counted(stages: Mapping[str, Json]) -> dict[str, list[Json]]:
-    """What the stages have counted since the log began, each with what it means: outcomes of the log's records in their
-    order, rejections of all stages, and what else there was, the most frequent first."""
+    """Returns the stages' counters since the log began, with meanings: outcomes in log order, then rejections and
+    other effects, the most frequent first."""
     source = stages.get(SESSIONS.name, {"counts": {}, "partitions": []})
     outcomes = {outcome: source["counts"].get(outcome, 0) for outcome in Outcome}
     outcomes[Outcome.WAITING] = sum(row["waiting"] or 0 for row in source["partitions"])
@@ -71,22 +71,21 @@ def ranked(counts: Counter[str]) -> list[tuple[str, int]]:
 
 
 def processes(health: Mapping[str, str]) -> dict[str, Json]:
-    """By name, whether it is ready and what it says."""
+    """Returns process → readiness and message."""
     answers = {name: readiness(address) for name, address in health.items()}
     return {name: {"ready": ready, "said": said} for name, (ready, said) in answers.items()}
 
 
 def freshness(samples: Sequence[Sample]) -> dict[str, list[tuple[float, int]]]:
-    """Append to committed, by stage, and append to Redis as `memory`: seconds → batches that took no longer, of all
-    processes since they began."""
+    """Returns histograms of seconds from append to commit by stage, and to Redis as `memory`, summed over processes."""
     memory = histogram(samples, MEMORY_FRESHNESS).get("", [])
     found = {**histogram(samples, STAGE_FRESHNESS), "memory": memory}
     return {name: counts for name, counts in found.items() if counts}
 
 
 def stages(settings: Settings, samples: Sequence[Sample]) -> dict[str, Json]:
-    """Of each stage what it has counted, and how each of its partitions stands; what waits is known where its worker's
-    figures are among the samples."""
+    """Returns each stage's counters and partitions. Waiting counts are known if the worker's metrics are in
+    `samples`."""
     from pipeline.kafka.clients import Cluster
     from pipeline.kafka.group import owners
     from pipeline.kafka.positions import stored_position
@@ -133,7 +132,7 @@ def stages(settings: Settings, samples: Sequence[Sample]) -> dict[str, Json]:
 
 
 def completeness(settings: Settings) -> Json:
-    """Whether memory holds all that it is to hold, and how far a fill is."""
+    """Returns whether memory is complete, and how far it is loaded."""
     from pipeline.store.fetch import Store
 
     found = Store.open(settings).completeness()
@@ -141,7 +140,7 @@ def completeness(settings: Settings) -> Json:
 
 
 def memory(settings: Settings) -> dict[str, Json]:
-    """topic/partition → how far Redis has read it."""
+    """Returns topic/partition → position and lag of Redis."""
     from pipeline.kafka.unread import Unread
     from pipeline.store.fetch import Store
     from pipeline.topology import MATERIALISED

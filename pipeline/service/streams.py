@@ -1,9 +1,8 @@
-"""`GET /v1/hmx/stream` and `GET /v1/hmx/events`: a tenant's events and artifacts, as they come, and as they are kept.
+"""`GET /v1/hmx/stream` (Server-Sent Events) and `GET /v1/hmx/events` (NDJSON): a tenant's events and artifacts.
 
-Enters: a position to go on after. Leaves: Server-Sent Events without end, each with the position as its id; or NDJSON
-up to the present, the position in a header (HMX-E §8). Both come from the topics, without secrets, as everything is
-that has passed intake. Fails with ProblemError before the first byte; later a stream ends with an event `end`, and
-NDJSON breaks off.
+Enters: a position to continue after. Leaves: endless SSE with the position as id, or NDJSON up to the present with the
+position in a header (HMX-E §8). Both read the topics, which hold no secrets. Raises ProblemError before the first byte;
+later SSE ends with an event `end`, and NDJSON is cut off.
 """
 
 import asyncio
@@ -33,19 +32,19 @@ SSE: Final = "text/event-stream"
 NDJSON: Final = "application/x-ndjson"
 POSITION: Final = "X-HMX-Position"
 STALLED_S: Final = 30.0
-"""Who takes nothing for so long is cut off."""
+"""A client that reads nothing this long is disconnected."""
 RETRY_MS: Final = 2_000
 _TOPICS: Final = {"event": EPISODES, "artifact": ARTIFACTS}
 _TOLD: Final[dict[str, Any]] = {
     "type": "object",
     "required": ["id", "event", "data"],
     "properties": {
-        "id": {"type": "string", "description": "For Last-Event-ID"},
+        "id": {"type": "string", "description": "Value for Last-Event-ID"},
         "event": {"enum": ["hmx.event", "hmx.artifact", "hmx.erased", "end"]},
         "data": {"type": "string", "contentMediaType": "application/json"},
     },
 }
-"""One event."""
+"""JSON Schema of one server-sent event."""
 _SAID: Final[dict[int | str, dict[str, Any]]] = {
     200: {
         "description": "Server-Sent Events: `hmx.event` (an HMX-E event), `hmx.artifact` (HMX-A), `hmx.erased`, `end`",
@@ -54,8 +53,8 @@ _SAID: Final[dict[int | str, dict[str, Any]]] = {
 }
 _LINES: Final[dict[int | str, dict[str, Any]]] = {
     200: {
-        "description": "One HMX-E event a line",
-        "headers": {POSITION: {"description": "Ask for what comes later with it", "schema": {"type": "string"}}},
+        "description": "One HMX-E event per line",
+        "headers": {POSITION: {"description": "Position to continue after later", "schema": {"type": "string"}}},
         "content": {NDJSON: {"schema": {"type": "string"}}},
     }
 }
@@ -64,9 +63,7 @@ router: Final = APIRouter(prefix="/v1/hmx")
 
 
 class Streaming(StreamingResponse):
-    """Counted from before its first byte to its end: where there is no room it is not begun. Whoever reads has to go on
-    reading.
-    """
+    """A streaming response, counted while it is open and not begun at the limit. The client has to keep reading."""
 
     def __init__(
         self,
@@ -80,7 +77,7 @@ class Streaming(StreamingResponse):
         self._counted = counted
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope.get(HEAD):  # content that has no end would go on being made for nobody
+        if scope.get(HEAD):  # endless content would be produced for nobody
             await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
             await send({"type": "http.response.body"})
             return
@@ -104,11 +101,13 @@ class Streaming(StreamingResponse):
 async def stream(
     request: Request,
     tenant: Reader,
-    kind: Annotated[list[Literal["event", "artifact"]] | None, Query(description="Both where none is named")] = None,
-    begin: Annotated[Literal["now", "start"], Query(alias="from", description="Without Last-Event-ID")] = "now",
-    last_event_id: Annotated[str | None, Header(description="Goes on after it, no gap and no repeat")] = None,
+    kind: Annotated[list[Literal["event", "artifact"]] | None, Query(description="Default: both")] = None,
+    begin: Annotated[
+        Literal["now", "start"], Query(alias="from", description="Where to start without Last-Event-ID")
+    ] = "now",
+    last_event_id: Annotated[str | None, Header(description="Continues after this id, without gap or repeat")] = None,
 ) -> Streaming:
-    """What is released and compiled for the tenant, as it happens, as Server-Sent Events."""
+    """Streams the tenant's released events and compiled artifacts as Server-Sent Events."""
     following: Following = request.app.state.following
     start = await following.start(tenant, last_event_id or None, from_start=begin == "start")
     topics = [_TOPICS[one] for one in kind or _TOPICS]
@@ -128,10 +127,10 @@ async def stream(
 async def get_events(
     request: Request,
     tenant: Reader,
-    after: Annotated[str | None, Query(description=f"The {POSITION} of an earlier answer; else from the start")] = None,
-    session: Annotated[Id | None, Query(description="Only this session's")] = None,
+    after: Annotated[str | None, Query(description=f"{POSITION} of an earlier answer; default: the start")] = None,
+    session: Annotated[Id | None, Query(description="Only this session")] = None,
 ) -> Streaming:
-    """The tenant's released events up to the present as NDJSON, each session's in its order; read from the topic."""
+    """Exports the tenant's released events up to the present as NDJSON, each session in order."""
     following: Following = request.app.state.following
     start = await following.start(tenant, after, from_start=True)
     places = [place for place in sorted(start.positions) if place[0] == EPISODES]
@@ -164,13 +163,13 @@ async def get_events(
 
 
 def _break_off(why: Ending) -> NoReturn:
-    """There is no room in an export for a reason: it lacks the end of its chunks, so nobody takes it for whole."""
+    """Breaks off an export: without its last chunk, a client cannot take it for complete."""
     METRICS.streams_ended.labels(why).inc()
     raise ClientDisconnect
 
 
 def _frame(step: Step, start: Start) -> bytes:
-    """One Server-Sent Event; without data it only moves the position of whoever reads."""
+    """Encodes a server-sent event; without data it only moves the client's position."""
     here = position.written(start.name, start.positions).encode()
     if step is None:
         return b"id: %s\n\n" % here
@@ -180,7 +179,7 @@ def _frame(step: Step, start: Start) -> bytes:
     elif step.place[0] == EPISODES:
         name, data = b"hmx.event", _event(step.value or b"")
     elif step.value is not None:
-        # A line break, which others may write between the parts of JSON, would end the field.
+        # A line break in the JSON would end the field.
         name, data = b"hmx.artifact", step.value.translate(None, b"\r\n")
     else:
         name, data = b"hmx.erased", orjson.dumps({"artifact_id": split_key(step.key.decode())[-1]})

@@ -1,8 +1,7 @@
-"""Turns at what only a few may do at the same time: tenants get them one after the other, and each holds a few at most.
+"""Fair turns: limits concurrent work in total and per tenant, and serves waiting tenants round robin.
 
-Enters: work, and whose it is. Leaves: what it gives, done in a thread. Nobody's work waits for more than what is under
-way and one turn of each other tenant, however much another tenant has asked for. Fails: ProblemError for whoever has
-waited too long.
+Enters: work and its tenant. Leaves: its result, computed in a thread. A tenant waits at most for running work and one
+turn of each other tenant. Raises ProblemError after WAIT_S.
 """
 
 import asyncio
@@ -18,17 +17,16 @@ from fastapi.concurrency import run_in_threadpool
 from pipeline.service.problems import RETRY, Kind, ProblemError
 
 WAIT_S: Final = 10.0
-"""As long as the work of one tenant waits for its turn. Without it, whoever asks while Redis hangs would wait for all
-who have asked before."""
+"""Longest wait for a turn; without it, requests would pile up while Redis hangs."""
 P = ParamSpec("P")
 T = TypeVar("T")
 
 
 class Turns:
-    """Belongs to one event loop."""
+    """Turns of one event loop."""
 
     def __init__(self, places: int, each: int) -> None:
-        """`each` is what one tenant may hold of all `places`."""
+        """`places` is the total limit, `each` that per tenant."""
         self._free = places
         self._each = each
         self._held: Counter[str] = Counter()
@@ -37,7 +35,7 @@ class Turns:
 
     @asynccontextmanager
     async def of(self, tenant: str) -> AsyncIterator[None]:
-        """Raises ProblemError where there is no turn in time."""
+        """Takes a turn. Raises ProblemError after WAIT_S."""
         if self._free and self._held[tenant] < self._each and tenant not in self._waiting:
             self._take(tenant)
         else:
@@ -55,7 +53,7 @@ class Turns:
             return await run_in_threadpool(work, *args, **named)
 
     def longest_s(self) -> float:
-        """How long the oldest turn has been under way."""
+        """Returns how long the oldest turn has been running."""
         return time.monotonic() - min(self._since.values(), default=time.monotonic())
 
     async def _wait(self, tenant: str) -> None:
@@ -70,7 +68,9 @@ class Turns:
             else:
                 self._forget(tenant, mine)
             if isinstance(error, TimeoutError):
-                raise ProblemError(Kind.BUSY, f"there was no turn within {WAIT_S:g} s", RETRY) from None
+                raise ProblemError(
+                    Kind.BUSY, f"no turn within {WAIT_S:g} s: send fewer requests at a time", RETRY
+                ) from None
             raise
 
     def _take(self, tenant: str) -> None:
@@ -86,12 +86,12 @@ class Turns:
             mine = self._waiting[following].popleft()
             self._waiting.move_to_end(following)
             self._clear(following)
-            if not mine.done():  # else whoever waited has gone
+            if not mine.done():  # the waiting request has gone
                 self._take(following)
                 mine.set_result(None)
 
     def _following(self) -> str | None:
-        """Of those that wait and hold less than they may, the one whose turn is longest ago."""
+        """Returns the waiting tenant below its limit that was served longest ago."""
         return next((tenant for tenant in self._waiting if self._held[tenant] < self._each), None)
 
     def _forget(self, tenant: str, mine: asyncio.Future[None]) -> None:
@@ -105,7 +105,7 @@ class Turns:
 
 
 def in_turn(route: Callable[P, T]) -> Callable[P, Awaitable[T]]:
-    """A route that blocks, for `tenant`: done in a thread, once it is the tenant's turn at reading."""
+    """Decorates a blocking route with a parameter `tenant`: it runs in a thread, in the tenant's turn."""
 
     @wraps(route)
     async def run(*args: P.args, **named: P.kwargs) -> T:

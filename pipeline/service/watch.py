@@ -1,6 +1,4 @@
-"""Counts and times every request, tells what every answer tells, and answers for what nobody caught, so that no trace
-gets past it.
-"""
+"""Request middleware: metrics, timing, common headers, and an answer for uncaught exceptions."""
 
 import asyncio
 import time
@@ -20,16 +18,16 @@ from pipeline.service.problems import ALWAYS, RETRY, Kind, answer, internal
 
 UNMATCHED: Final = "unmatched"
 HEAD: Final = "head"
-"""What the scope holds where the headers alone were asked for."""
+"""Key in a request's scope: only headers were requested."""
 GONE: Final = 499
-"""Whoever asked has gone before the request was there: nobody is answered."""
+"""Status of a request whose client has gone."""
 SWITCHED: Final = 101
 DEFECT: Final = 1011
-"""How a WebSocket is closed where nobody caught what went wrong."""
+"""WebSocket close code after an uncaught exception."""
 
 
 class Watch:
-    """ASGI middleware. Metrics name the route's template, never its path; a stream's time ends where it begins."""
+    """ASGI middleware. Metrics name the route template, never the path; a stream is timed to its start."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
@@ -38,7 +36,7 @@ class Watch:
         if scope["type"] not in ("http", "websocket"):
             await self._app(scope, receive, send)
             return
-        if scope.get("method") == "HEAD":  # RFC 9110 §9.3.2: as GET; the server leaves the content out
+        if scope.get("method") == "HEAD":  # RFC 9110 §9.3.2: like GET; the server leaves out the content
             scope = {**scope, "method": "GET", HEAD: True}
         status, took = 0, 0.0
 
@@ -55,16 +53,16 @@ class Watch:
             await self._app(scope, receive, noting)
         except ClientDisconnect:
             status = GONE
-        except asyncio.CancelledError:  # the server stops, and does not wait for it any longer
+        except asyncio.CancelledError:  # the server stops waiting at shutdown
             if status:
                 raise
-            await answer(scope, Kind.STOPPING, "ask again, another process may answer", RETRY)(scope, receive, noting)
-        except Exception as error:  # noqa: BLE001  whatever it is, the client gets a problem and the log a line
+            await answer(scope, Kind.STOPPING, "try again, another process may answer", RETRY)(scope, receive, noting)
+        except Exception as error:  # noqa: BLE001  the client gets a problem and the log a line
             defect = internal(error, scope)
             if not status:
                 await defect(scope, receive, noting)
             elif status == SWITCHED:
-                with suppress(Exception):  # it may have gone
+                with suppress(Exception):  # the client may have gone
                     await send({"type": "websocket.close", "code": DEFECT})
         route: Any = scope.get("route")
         name = getattr(route, "path", UNMATCHED)
@@ -82,7 +80,7 @@ def _own(message: Message) -> list[tuple[bytes, bytes]]:
 
 
 def _told(scope: Scope) -> list[tuple[bytes, bytes]]:
-    """What every answer says; the tenant's limit; the version, by native routes; whether memory is complete."""
+    """Returns the headers of every answer: rate limit, version on native routes, completeness of memory."""
     told = {**ALWAYS, **scope.get(LIMITS, {})}
     if not speaks(scope):
         told[HEADER] = HMX_VERSION

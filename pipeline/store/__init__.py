@@ -1,1 +1,1 @@
-"""Redis: how memory lies in it, what writes it from the topics, and what reads it. Only this room speaks Redis."""
+"""Redis store: key layout, materialiser (topics → Redis) and reads. Only this room speaks Redis."""

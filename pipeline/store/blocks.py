@@ -1,9 +1,8 @@
-"""A block of commands and the position after it, applied as one or not at all; and what is read at one moment.
+"""Atomic blocks: commands and the new topic position, applied in one transaction or not at all; snapshot reads.
 
-Enters: commands made of the records from a stored position on. Leaves: where the partition stands now. Whoever read
-from another position than the stored one changes nothing: the same block twice, or a block of a process that has lost
-touch, is harmless. That is held by WATCH on the partition's position, not by a script: a transaction's arguments cost
-the server half of what a script's do. Fails: StoreUnavailableError; TornStateError when a command of a block failed.
+Enters: commands made from the records after a stored position. Leaves: the position the partition now has. WATCH on
+that position makes a repeated or outdated block harmless; a script would cost the server twice as much as the
+transaction. Raises StoreUnavailableError, and TornStateError if a command of a block fails.
 """
 
 import os
@@ -27,39 +26,39 @@ from pipeline.store.filling import begun, completeness, questions
 from pipeline.store.keys import Keys
 
 Client: TypeAlias = Any
-"""`redis.Redis`, whose own types do not know that it answers with bytes here."""
+"""`redis.Redis`; its own types do not tell that replies are bytes here."""
 
-_pack: Final = cast("Callable[[Command], bytes]", pack_command)  # its own type allows a command of one argument only
+_pack: Final = cast("Callable[[Command], bytes]", pack_command)  # its own type allows only one argument
 ANSWER_S: Final = 15
-"""A command that Redis does not answer for so long, as a paused server does not, has failed: a request is then 503."""
+"""Timeout of a Redis command, in seconds; the request is then answered with 503."""
 SENTINEL: Final = "+sentinel"
 _SENTINEL_URL: Final = re.compile(r"(rediss?)\+sentinel://(?:(.*)@)?([^/@]+)/([^/?]+)(?:/(\d+))?")
 _TORN: Final = b"torn"
-_ANEW: Final = "a block was applied in part: delete the pipeline's keys in Redis, and memory is built anew"
+_ANEW: Final = "a block was applied only partly: delete the pipeline's keys in Redis, then memory is rebuilt"
 
 
 class Stands(NamedTuple):
-    """Where a partition is after a block was tried; None where it is nowhere."""
+    """Position of a partition after a block was tried; None if Redis holds none."""
 
     at: int | None
     ours: bool
-    """The block was written; else somebody was quicker, or Redis was emptied."""
+    """Whether the block was written; False if another process was first, or Redis was emptied."""
 
 
 class StoreUnavailableError(Exception):
-    """Redis does not answer, or not now; the same call may succeed later."""
+    """Redis does not answer or refuses for now; the same call may succeed later."""
 
 
 class TornStateError(StoreUnavailableError):
-    """A block was applied in part: memory in Redis must be built anew."""
+    """A block was applied only partly: memory in Redis must be rebuilt."""
 
 
 class DamagedError(StoreUnavailableError):
-    """A key does not hold what its layout says: it was written or cut behind our back."""
+    """A key does not have its layout's type: something else wrote or cut it."""
 
 
 class TamperedError(Exception):
-    """A record is not what its digest says, or one of both is lost; the materialiser restores it from its topic."""
+    """A record does not match its digest, or one of both is missing; the materialiser restores it from its topic."""
 
     def __init__(self, kind: str, name: str) -> None:
         super().__init__(f"{kind} {name}")
@@ -70,19 +69,18 @@ class TamperedError(Exception):
 _REFUSALS: Final[Mapping[str, str]] = {
     "READONLY": "it is a replica and takes no writes; a failover may be under way",
     "LOADING": "it is loading its data after a start",
-    "OOM": "it has no room, its memory is at maxmemory; raise maxmemory or add memory",
+    "OOM": "its memory is at maxmemory; raise maxmemory or add memory",
     "MASTERDOWN": "it is a replica without its primary",
-    "MOVED": "it is a Cluster node that does not hold these keys; name one that holds all of them in HMX_REDIS_URL",
+    "MOVED": "it is a Cluster node that does not hold these keys; set HMX_REDIS_URL to a server that holds all of them",
     "ASK": "it is a Cluster node whose keys are being moved",
     "TRYAGAIN": "it is a Cluster node whose keys are being moved",
-    "CLUSTERDOWN": "the Cluster has lost a part of its nodes",
-    "BUSY": "a script keeps it busy",
+    "CLUSTERDOWN": "the Cluster has lost some of its nodes",
+    "BUSY": "it is busy with a script",
     "MISCONF": "it cannot write its data to disk",
-    "NOREPLICAS": "it has too few replicas that are up to date",
-    "NOPERM": "its user may not do this; grant it with ACL SETUSER",
+    "NOREPLICAS": "it has too few up-to-date replicas",
+    "NOPERM": "its user lacks this permission; grant it with ACL SETUSER",
     "NOAUTH": "it wants another user or password: check HMX_REDIS_URL and HMX_REDIS_PASSWORD",
 }
-"""Answers of a server that may do later what it does not do now, by their first word."""
 _CODES: Final[Mapping[type[redis.RedisError], str]] = {
     exceptions.ReadOnlyError: "READONLY",
     exceptions.BusyLoadingError: "LOADING",
@@ -96,12 +94,12 @@ _CODES: Final[Mapping[type[redis.RedisError], str]] = {
     exceptions.AuthenticationError: "NOAUTH",
     exceptions.AuthenticationWrongNumberOfArgsError: "NOAUTH",
 }
-"""The client leaves the first word out where it has a class for it."""
+"""The client drops the first word of these errors."""
 
 
 @contextmanager
 def reachable() -> Iterator[None]:
-    """Redis' ways to be away become one."""
+    """Converts Redis errors into this module's exceptions."""
     try:
         yield
     except redis.RedisError as error:
@@ -112,7 +110,7 @@ def reachable() -> Iterator[None]:
 
 
 def _explained(error: redis.RedisError) -> Exception:
-    """As one of this module's; the same error where it is a defect of ours."""
+    """Returns the matching exception of this module; the same error if it is a defect of ours."""
     said = str(error).rpartition("of pipeline caused error: ")[2].rstrip(".")
     code = _CODES.get(type(error)) or said.split(" ", 1)[0]
     if code in _REFUSALS:
@@ -120,7 +118,7 @@ def _explained(error: redis.RedisError) -> Exception:
     if isinstance(error, exceptions.ConnectionError | exceptions.TimeoutError):
         return StoreUnavailableError(f"Redis does not answer: {said}")
     if code == "WRONGTYPE" or "WRONGTYPE" in said:
-        return DamagedError("a key in Redis is of another type than its layout says")
+        return DamagedError("a key in Redis has another type than expected")
     return error
 
 
@@ -161,23 +159,23 @@ def _primary(url: str, options: dict[str, Any]) -> Client:
 
 
 class EvictingError(SettingsError):
-    """The server may throw keys away; the message names the command that ends that."""
+    """The server may evict keys; the message names the command that prevents it."""
 
 
 def refuse_eviction(client: Client) -> None:
-    """Raises EvictingError for any `maxmemory-policy` but noeviction: it loses memory unseen, now or once somebody sets
-    `maxmemory`. Where neither CONFIG nor INFO may be asked, nothing is known and nothing is refused."""
+    """Raises EvictingError unless `maxmemory-policy` is noeviction, since eviction would silently lose memory. If
+    neither CONFIG nor INFO is permitted, nothing is raised."""
     policy = _policy(client)
     if policy not in ("", "noeviction"):
         raise EvictingError(
-            f"Redis has maxmemory-policy {policy}, so it may delete parts of memory without a word. Run: "
-            "redis-cli CONFIG SET maxmemory-policy noeviction (and set the same in redis.conf, or in the parameter "
+            f"Redis has maxmemory-policy {policy}, so it may silently delete parts of memory. Run: "
+            "redis-cli CONFIG SET maxmemory-policy noeviction (and set it in redis.conf, or in the parameter "
             "group of a managed Redis)"
         )
 
 
 def evictions(client: Client) -> tuple[Any, int]:
-    """Which start of the server this is, and how many keys it has evicted since; nothing where INFO is closed."""
+    """Returns the server's run id and its evicted keys; (None, 0) if INFO is not permitted."""
     with reachable(), suppress(ResponseError):
         told = client.info("everything")
         return told.get("run_id"), int(told.get("evicted_keys", 0))
@@ -185,7 +183,7 @@ def evictions(client: Client) -> tuple[Any, int]:
 
 
 def _policy(client: Client) -> str:
-    """Empty where it cannot be known. CONFIG is often closed where somebody else runs the server; INFO is not."""
+    """Returns the policy, or "" if unknown. Managed servers often forbid CONFIG but permit INFO."""
     with reachable():
         with suppress(ResponseError):
             for name, value in client.config_get("maxmemory-policy").items():
@@ -197,18 +195,16 @@ def _policy(client: Client) -> str:
 
 
 class Blocks:
-    """Writes blocks and reads positions."""
-
     def __init__(self, client: Client, keys: Keys) -> None:
         self._client = client
         self._keys = keys
 
     def apply(self, partition: str, expected: int | None, new: int, commands: Sequence[Command]) -> Stands:
-        """`partition` is topic/number; it goes from `expected` to `new`, or stays where it is."""
+        """Moves `partition` (topic/number) from `expected` to `new`, or changes nothing."""
         name, guard = partition.encode(), self._keys.guard(partition)
         stand = (b"HGET", self._keys.positions, name)
         moved = [(b"HSET", self._keys.positions, name, b"%d" % new), (b"SET", guard, b"%d" % new)]
-        if expected is None:  # what a reader remembers may be of an earlier filling
+        if expected is None:  # what readers remember may be of an earlier filling
             moved.append((b"SET", self._keys.filling, os.urandom(16)))
         with reachable(), _connection(self._client) as connection:
             at = _position(_answers(connection, [(b"WATCH", guard), stand])[-1])
@@ -216,7 +212,7 @@ class Blocks:
                 _answers(connection, [(b"UNWATCH",)])
                 return Stands(at, ours=False)
             answers = _answers(connection, [(b"MULTI",), *commands, *moved, (b"EXEC",)])
-            if answers[-1] is None:  # somebody was quicker, or the server was emptied
+            if answers[-1] is None:  # another process was first, or the server was emptied
                 return Stands(_position(_answers(connection, [stand])[-1]), ours=False)
             if failed := [answer for answer in answers[-1] if isinstance(answer, ResponseError)]:
                 _answers(connection, [(b"HSET", self._keys.positions, name, _TORN)])
@@ -226,13 +222,13 @@ class Blocks:
         return Stands(new, ours=True)
 
     def read_again(self) -> None:
-        """Whoever is about to write from the stored positions says so first: these may have gone back, as after a
-        fail-over, and what a reader remembers may be of what is lost. An emptied server is told by its first block."""
+        """Invalidates what readers remember, before writing from the stored positions: a failover may have moved them
+        back. An emptied server does this with its first block."""
         with reachable():
             self._client.set(self._keys.filling, os.urandom(16), xx=True)
 
     def mend(self, positions: Mapping[str, int], commands: Sequence[Command]) -> bool:
-        """Applies commands that were made of what stands below these positions; False where a block came meanwhile."""
+        """Applies commands made from records below these positions; returns False if a block came meanwhile."""
         guards, names = [self._keys.guard(name) for name in positions], [name.encode() for name in positions]
         with reachable(), _connection(self._client) as connection:
             asked = [(b"WATCH", *guards), (b"HMGET", self._keys.positions, *names)]
@@ -244,20 +240,21 @@ class Blocks:
         return answers is not None and not any(isinstance(answer, ResponseError) for answer in answers)
 
     def unguarded(self, partitions: Sequence[str]) -> list[str]:
-        """Those whose position and guard differ: one of both was lost or altered."""
+        """Returns partitions whose position and guard differ, so one of them is damaged."""
         with reachable(), self._client.pipeline(transaction=True) as pipe:
             guards = [self._keys.guard(name) for name in partitions]
             positions, guarded = pipe.hmget(self._keys.positions, partitions).mget(guards).execute()
         return [name for name, at, guard in zip(partitions, positions, guarded, strict=True) if at != guard]
 
     def begin_fill(self, goals: Mapping[str, tuple[int, int]]) -> None:
-        """Notes between which offsets partitions are read that nothing is known of: until then memory is incomplete."""
+        """Notes the offset ranges of partitions that are read from scratch; memory is incomplete until they
+        are read."""
         if goals:
             with reachable():
                 self._client.execute_command(*begun(self._keys, goals))
 
     def completeness(self) -> Completeness:
-        """One round trip."""
+        """Reads the completeness in one round trip."""
         damaged: set[str] = set()
         asked = [*questions(self._keys), (b"SMEMBERS", self._keys.damaged)]
         positions, goals, before = snapshot(self._client, asked, damaged)
@@ -265,7 +262,7 @@ class Blocks:
         return whole if whole.complete else completeness(positions, goals, {*damaged, *map(bytes.decode, before or ())})
 
     def positions(self) -> dict[str, int]:
-        """topic/partition → position up to which its records are in memory."""
+        """Returns topic/partition → position up to which records are in memory."""
         with reachable():
             found = self._client.hgetall(self._keys.positions)
         positions = {name.decode(): _position(at) for name, at in found.items()}
@@ -273,8 +270,8 @@ class Blocks:
 
 
 def snapshot(client: Client, commands: Sequence[Command], damaged: set[str] | None = None) -> list[Any]:
-    """The answers of commands that only read, all of one moment. Raises the first error among them; but where the kinds
-    of `damaged` keys are asked for, a key of another type than its layout says counts as empty."""
+    """Answers read commands as of one moment. Raises the first error, unless `damaged` is given: then keys of a wrong
+    type count as empty, and their kinds are added to it."""
     with reachable(), _connection(client) as connection:
         read: list[Any] = _answers(connection, [(b"MULTI",), *commands, (b"EXEC",)])[-1]
         for at, answer in enumerate(read):
@@ -298,27 +295,28 @@ _EMPTY: Final[Mapping[bytes, Any]] = {
 
 
 def kind_of(key: bytes) -> str:
-    """Which kind of the layout's keys it is; of those of all tenants their name."""
+    """Returns the kind of a key; for keys of all tenants their name."""
     inner = key.rpartition(b"}:")[2] if b"}:" in key else key.rpartition(b":")[2]
     return inner.partition(b":")[0].decode(errors="replace")
 
 
 @contextmanager
 def _connection(client: Client) -> Iterator[Any]:
-    """One connection for a transaction. The client's own pipeline would cost more than all the rest."""
+    """Borrows a connection for a transaction; the client's pipeline would cost more than the transaction."""
     pool = client.connection_pool
     connection = pool.get_connection()
     try:
         yield connection
     except BaseException:
-        connection.disconnect()  # answers may be outstanding
+        connection.disconnect()  # replies may be outstanding
         raise
     finally:
         pool.release(connection)
 
 
 def _answers(connection: Any, commands: Sequence[Command]) -> list[Any]:
-    """One for each command. Raises the first error among them, so of a transaction that was not executed its cause."""
+    """Sends commands and returns their replies. Raises the first error, which tells why a transaction was
+    not executed."""
     connection.send_packed_command([_packed(commands)])
     answers: list[Any] = []
     failed: ResponseError | None = None
@@ -333,7 +331,7 @@ def _answers(connection: Any, commands: Sequence[Command]) -> list[Any]:
 
 
 def _packed(commands: Sequence[Command]) -> bytes:
-    """As RESP. The client's own way looks at each argument's type first, and here all are bytes."""
+    """Encodes commands in RESP, without the client's type checks, since all arguments are bytes."""
     return b"".join(map(_pack, commands))
 
 

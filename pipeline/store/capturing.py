@@ -1,10 +1,9 @@
-"""What service processes tell each other about captures: who appends to a session now, and which events were appended.
+"""Capture coordination in Redis: which process may append to a session, and which events were appended lately.
 
-A session is appended to by one process at a time, so that its sequences rise in the log whichever process takes a
-capture. Enters: a process' token, and sessions of a tenant. Leaves: the sequence each may begin with: above every one
-before, and not below the time of Redis, which goes on when Redis is emptied. Whoever waits goes before whoever comes
-back. A process that dies holds its sessions for HELD_MS. Where Redis is empty, nobody is let in for EMPTIED_MS: by then
-who held a session has appended. This is once for all tenants. Fails with StoreUnavailableError.
+One process at a time appends captures to a session, so its sequences rise in the log. Enters: a process token and
+sessions. Leaves: the first sequence for each, above all earlier ones and at least Redis' time, even if Redis was
+emptied. Waiting processes go before returning ones. A dead process holds its sessions for HELD_MS. After Redis was
+emptied, all wait EMPTIED_MS once, so that earlier holders have finished. Raises StoreUnavailableError.
 """
 
 from collections.abc import Mapping, Sequence
@@ -15,9 +14,9 @@ from pipeline.store.blocks import Client, DamagedError, reachable
 from pipeline.store.keys import Keys
 
 HELD_MS: Final = 12_000
-"""Longer than Kafka is waited for: by then what was to be appended stands in the log, or never will."""
+"""Longer than an append may take: by then it is in the log or has failed."""
 WAITED_MS: Final = 100
-"""So long whoever waits is the next one, unless it asks again."""
+"""A waiting process keeps its place this long unless it asks again."""
 EMPTIED_MS: Final = 500
 _US: Final = 1_000
 
@@ -64,10 +63,9 @@ end
 
 
 class Capturing:
-    """Threads may share one."""
+    """Thread-safe. Sequences count from `epoch_ms`, 4,096 per millisecond."""
 
     def __init__(self, client: Client, keys: Keys, epoch_ms: int) -> None:
-        """Sequences count from `epoch_ms`, 4,096 in a millisecond."""
         self._client = client
         self._keys = keys
         self._epoch_ms = epoch_ms
@@ -75,28 +73,27 @@ class Capturing:
         self._leave = client.register_script(_LEAVE)
 
     def enter(self, tenant_id: str, token: str, sessions: Sequence[str]) -> dict[str, int]:
-        """The first sequence of each session; nothing while another process appends to one of them. Who holds them all
-        holds them from now on."""
+        """Holds the sessions and returns the first sequence of each; empty if another process holds one."""
         tenant = self._keys.tenant(tenant_id)
         keys = [self._keys.capturing, *map(tenant.captures, sessions)]
         times = (HELD_MS * _US, WAITED_MS * _US, EMPTIED_MS * _US, self._epoch_ms, SESSION_FORGOTTEN_MS)
         try:
             with reachable():
                 first = self._enter(keys=keys, args=[token, *times])
-        except DamagedError:  # a key of another type: as if Redis had just been emptied of these
+        except DamagedError:  # a key of another type: treat as just emptied
             with reachable():
                 self._client.delete(*keys)
             return {}
         return {session: int(at) for session, at in zip(sessions, first, strict=False)}
 
     def leave(self, tenant_id: str, token: str, last: Mapping[str, int]) -> None:
-        """`last` is the highest sequence that was given in each session."""
+        """Releases sessions; `last` is the highest sequence used in each."""
         tenant = self._keys.tenant(tenant_id)
         with reachable():
             self._leave(keys=list(map(tenant.captures, last)), args=[token, *last.values()])
 
     def appended(self, tenant_id: str, event_ids: Sequence[str]) -> None:
-        """These stand in the log."""
+        """Notes events that are in the log."""
         tenant = self._keys.tenant(tenant_id)
         with reachable(), self._client.pipeline(transaction=False) as pipe:
             for event_id in event_ids:
@@ -104,7 +101,7 @@ class Capturing:
             pipe.execute()
 
     def known(self, tenant_id: str, event_ids: Sequence[str]) -> list[bool]:
-        """Whether any process has appended each lately."""
+        """Returns whether each event was appended lately by any process."""
         tenant = self._keys.tenant(tenant_id)
         with reachable(), self._client.pipeline(transaction=False) as pipe:
             for event_id in event_ids:

@@ -1,7 +1,6 @@
-"""What a block of records changes in memory, gathered so that each key is written once. No I/O.
+"""Memory changes of a block of records, gathered so that each key is written once. Pure.
 
-Enters: what each record says, in their order. Leaves: commands to the same effect as if each record had been written by
-itself: of a thing that changes twice only the last state is written. Nothing fails.
+Enters: changes in record order. Leaves: commands with the same effect as one write per record. Never raises.
 """
 
 from collections import Counter, defaultdict
@@ -20,17 +19,16 @@ from pipeline.store.keys import Keys, TenantKeys
 Command = tuple[bytes, ...]
 
 SEARCHED: Final = 20_000_000
-"""Episodes of a tenant that can be searched. A string of Redis ends at 512 MB, and so do the rows soon after; what
-comes then is found by its id and in its session, and is counted."""
+"""Searchable episodes per tenant, since a Redis string ends at 512 MB. Later ones are found by id and session only,
+and are counted."""
 _IF_ROOM: Final = b"local call, full = redis.call, redis.call('STRLEN', KEYS[1]) > tonumber(ARGV[1]) "
-"""The key of the rows, and how long it may be before. A block's documents are searched all or none."""
+"""Start of scripts: checks the length of the rows, so that all or none of a block's documents are searchable."""
 APPEND: Final = (
     b"EVAL",
     _IF_ROOM + b"if full then return end for i = 2, #ARGV, 2 do call('APPEND', KEYS[2] .. ARGV[i], ARGV[i + 1]) end",
     b"2",
 )
-"""What the keys begin with, then what they end with and what is appended. A command each would cost whoever writes
-twice as much, and the server a little less."""
+"""Appends to several keys of one prefix; single commands would cost the writer twice as much."""
 PUT: Final = (b"EVAL", _IF_ROOM + b"if not full then call(ARGV[2], KEYS[2], unpack(ARGV, 3)) end", b"2")
 ROWS: Final = (
     b"EVAL",
@@ -38,7 +36,7 @@ ROWS: Final = (
     b"call('INCRBY', KEYS[2], ARGV[3]) return tonumber(ARGV[3])",
     b"2",
 )
-"""The last of a block's, for the others go by it. Answers how many documents there was no room for."""
+"""Appends rows; must come last in a block. Returns the number of documents without room."""
 _OF: Final = TenantKeys("")
 _FORGET: Final = b"""
 local function forget(root, id)
@@ -67,7 +65,7 @@ end
     % _SAMPLE,
     b"1",
 )
-"""Forgets the contributions of patterns whose ranks are the highest: samples, how many stay, root, patterns."""
+"""Forgets the highest ranked contributions of patterns: samples, limit, root, patterns."""
 _TRIM_TENANT: Final = (
     b"EVAL",
     _FORGET
@@ -83,23 +81,23 @@ redis.call('ZREMRANGEBYRANK', KEYS[1], ARGV[1], -1)
     % _SAMPLE,
     b"1",
 )
-"""The same of a tenant: its samples, how many stay, root."""
+"""Forgets the highest ranked contributions of a tenant: samples, limit, root."""
 PATTERN_SAMPLE: Final = 2 * PATTERN_CONTRIBUTIONS
 TENANT_SAMPLE: Final = 2 * TENANT_CONTRIBUTIONS
-"""Contributions that stay here, by the same ranks: twice as many as the stage keeps, for an artifact may name for a
-while what has lost its place there since."""
+"""Contributions kept here: twice as many as in the stage, because artifacts may still name ones that left the
+sample."""
 CHANGES: Final = 10_000
-"""Ids that changed last are told to whoever has read before; who has missed more reads all cards again."""
+"""Changed ids kept for incremental readers; a reader that missed more reads the whole index again."""
 SESSION_STEPS: Final = 64
 """Recent steps kept per session."""
 SESSION_MESSAGES: Final = 4
-"""Likewise, of what was said."""
+"""Recent messages kept per session."""
 ARGUMENTS: Final = 1_000
-"""Of one command at most: none holds up the server."""
+"""Most arguments of one command, so that none blocks the server for long."""
 
 
 class Listed(NamedTuple):
-    """The last that a block says of an artifact or a knowledge record; with no value it is gone."""
+    """The last state of an artifact or knowledge record in a block; without a value it is deleted."""
 
     partition: int
     offset: int
@@ -107,11 +105,11 @@ class Listed(NamedTuple):
     status: str = ""
     type: bytes = b""
     card: bytes | None = None
-    """None where it is not searched."""
+    """Index entry; None if it is not searchable."""
 
 
 class _Family(NamedTuple):
-    """Where such things are kept: by their id, by status, and what is searched of them."""
+    """The keys of one kind of records."""
 
     record: Callable[[str], bytes]
     by_status: Callable[[str], bytes]
@@ -122,7 +120,7 @@ class _Family(NamedTuple):
 
 
 class TenantChanges:
-    """One tenant's; keys come as bytes, so that what has no key has failed before."""
+    """Changes of one tenant. Keys are built beforehand, so that an invalid key fails early."""
 
     def __init__(self, block: "Changes", keys: TenantKeys) -> None:
         self.keys = keys
@@ -132,7 +130,7 @@ class TenantChanges:
         self._expiring: dict[bytes, int] = {}
         self._events: defaultdict[bytes, list[bytes]] = defaultdict(list)
         self._steps: dict[tuple[bytes, int], dict[int, bytes]] = {}
-        """By key and how many stay there."""
+        """By key and number of steps kept."""
         self._documents: list[bytes] = []
         self._rows = bytearray()
         self._postings: dict[str, bytes] = {}
@@ -141,7 +139,7 @@ class TenantChanges:
         self._values: dict[bytes, bytes | None] = {}
         self._samples: defaultdict[str, dict[str, int]] = defaultdict(dict)
         self._digests: list[bytes] = []
-        """Of contributions."""
+        """Digests of contributions."""
         self._precedents: dict[str, tuple[int, int, bytes | None]] = {}
         self._artifacts: dict[str, Listed] = {}
         self._knowledge: dict[str, Listed] = {}
@@ -151,7 +149,7 @@ class TenantChanges:
         return bool(self._versions)
 
     def version(self, topic: str, partition: int, offset: int) -> None:
-        """The tenant's state is now as of this record."""
+        """Notes that the tenant's state is as of this record."""
         self._versions[topic, partition] = offset
 
     def event(self, key: bytes, session_id: str, episode: bytes, at: int) -> None:
@@ -160,12 +158,12 @@ class TenantChanges:
         self._block.arguments += 4
 
     def expires(self, event_id: bytes, at: int) -> None:
-        """Of an id that several sessions use the last."""
+        """Notes when an event expires; if several sessions use the id, the latest."""
         self._expiring[event_id] = max(at, self._expiring.get(event_id, at))
         self._block.arguments += 2
 
     def step(self, key: bytes, index: int, packed: bytes, most: int = SESSION_STEPS) -> None:
-        """One of a session; the highest indexes are kept."""
+        """Adds a step of a session; the highest indexes are kept."""
         steps = self._steps.setdefault((key, most), {})
         steps[index] = packed
         self._block.arguments += 2
@@ -187,19 +185,19 @@ class TenantChanges:
         self._block.arguments += 3
 
     def keep(self, key: bytes, value: bytes | None) -> None:
-        """A whole value under its key, or nothing any more."""
+        """Sets or deletes a whole value."""
         self._values[key] = value
         self._block.arguments += 4
 
     def contribution(self, pattern: str, contribution_id: str, score: int, value: bytes) -> None:
-        """`score` says who stays at a bound, the lowest first."""
+        """Adds a contribution; those with the lowest `score` stay when the sample is full."""
         self.keep(self.keys.contribution(contribution_id), value)
         self._samples[pattern][contribution_id] = score
         self._digests += (encoded(contribution_id).encode(), digest(value))
         self._block.arguments += 12
 
     def precedent(self, contribution_id: str, partition: int, offset: int, card: bytes | None) -> None:
-        """What is searched of a contribution that tells what was done; None where it does not say so any more."""
+        """Sets the index entry of a contribution for similar sessions; None removes it."""
         self._precedents[contribution_id] = (partition, offset, card)
         self._block.arguments += 8
 
@@ -240,7 +238,7 @@ class TenantChanges:
         start = len(keys.event(""))
         for key, same_id in self._events.items():
             yield (b"HINCRBY", keys.digests("event"), key[start:], b"%d" % digest_of_events(same_id))
-        for key, same_id in self._events.items():  # a string would have an end, at 512 MB; a hash costs more
+        for key, same_id in self._events.items():  # a string would end at 512 MB
             yield from _split((b"RPUSH", key), same_id)
         for (key, most), steps in self._steps.items():
             kept = sorted(steps)[-most:]
@@ -261,7 +259,7 @@ class TenantChanges:
         for start, parts in ((self.keys.postings(""), self._postings), (self.keys.tagged(""), self._tagged)):
             said = [one for name, part in parts.items() for one in (encoded(name).encode(), part)]
             yield from _split((*APPEND, rows, start, room), said)
-        for space, vectors in self._vectors.items():  # a list: a string would have an end
+        for space, vectors in self._vectors.items():  # a string would end at 512 MB
             yield (*PUT, rows, self.keys.vectors(space), room, b"RPUSH", bytes(vectors))
         count = b"%d" % (len(self._rows) // ROW.itemsize)
         yield (*ROWS, rows, self.keys.unsearched, room, bytes(self._rows), count)
@@ -280,7 +278,7 @@ class TenantChanges:
         yield from _cards(self.keys.precedent_cards, gone, cards, self.keys.precedent_changes, moved)
 
     def _sample_commands(self) -> Iterator[Command]:
-        """A contribution is written, and then perhaps has no place."""
+        """Writes contributions, then trims the samples, which may drop them again."""
         if not self._samples:
             return
         yield from _split((b"HSET", self.keys.digests("contribution")), self._digests)
@@ -297,12 +295,12 @@ class TenantChanges:
 
 
 class Changes:
-    """A block's, by tenant. `embed` makes episodes' vectors, where that is asked for."""
+    """Changes of a block, by tenant. `embed` computes episode vectors, if enabled."""
 
     def __init__(self, keys: Keys, embed: Embed | None = None) -> None:
         self.embed = embed
         self.arguments = 0
-        """About how many the commands will have."""
+        """Approximate number of command arguments."""
         self._keys = keys
         self._tenants: dict[str, TenantChanges] = {}
 
@@ -319,7 +317,7 @@ class Changes:
 
 
 def _split(head: Command, rest: Sequence[bytes]) -> Iterator[Command]:
-    """One command, or several where it would have too many arguments; pairs stay together."""
+    """Splits a command that has too many arguments; pairs stay together."""
     for start in range(0, len(rest), ARGUMENTS):
         yield (*head, *rest[start : start + ARGUMENTS])
 
@@ -359,7 +357,7 @@ def _cards(
     changes: Callable[[int], bytes],
     moved: Mapping[int, Sequence[bytes]],
 ) -> Iterator[Command]:
-    """What is searched now, and what a reader who has read it before must look at again."""
+    """Updates index entries, and the change lists that incremental readers follow."""
     yield from _split((b"HDEL", key), gone)
     yield from _split((b"HSET", key), cards)
     for partition, rows in moved.items():

@@ -1,7 +1,6 @@
-"""What each record in Redis must be: a digest beside it, written in the same transaction. A record that was altered,
-cut, lost or put there by somebody else is told by it. Pure.
+"""Digests of the records in Redis, which reveal altered, cut or lost records. Pure.
 
-An event id's episodes are appended from several partitions in no order, so theirs is a sum.
+The digest of an event id is a sum, because episodes of several partitions arrive in any order.
 """
 
 from collections.abc import Sequence
@@ -10,7 +9,7 @@ from typing import Final
 from zlib import crc32
 
 _CHECK: Final = 4
-"""Bytes before a document."""
+"""Checksum bytes before a document."""
 
 
 def digest(value: bytes) -> bytes:
@@ -18,28 +17,28 @@ def digest(value: bytes) -> bytes:
 
 
 def digest_of_events(parts: Sequence[bytes]) -> int:
-    """Of sessions in turn with episodes."""
+    """Returns the digest of alternating sessions and episodes."""
     return sum(crc32(episode, crc32(session)) for session, episode in zip(parts[::2], parts[1::2], strict=False))
 
 
 def checked(number: int, document: bytes) -> bytes:
-    """A document with what tells that it is whole, and of that number."""
+    """Prefixes a document with a checksum over it and its number."""
     return crc32(document, number & 0xFFFFFFFF).to_bytes(_CHECK, "little") + document
 
 
 def unchecked(number: int, body: bytes) -> bytes | None:
-    """The document; None where it is not what was written."""
+    """Returns the document, or None if its checksum does not match."""
     document = body[_CHECK:]
     return document if body == checked(number, document) else None
 
 
 def is_sound(value: object, wanted: object) -> bool:
-    """Whether a record is there and is what its digest says."""
+    """Returns whether a record exists and matches its digest."""
     return isinstance(value, bytes) and isinstance(wanted, bytes) and digest(value) == wanted
 
 
 def are_sound(parts: object, wanted: object) -> bool:
-    """The same of an event id's list, whole."""
+    """Returns whether the whole list of an event id matches its digest."""
     if not isinstance(parts, list) or not isinstance(wanted, bytes) or not parts or len(parts) % 2:
         return False
     return b"%d" % digest_of_events(parts) == wanted

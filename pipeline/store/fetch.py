@@ -1,7 +1,7 @@
-"""What is read of memory: everything that a plan asks for, and single sources by their id.
+"""Memory reads: everything a retrieval plan needs, and single records by id.
 
-Enters: a plan, or a tenant and an id. Leaves: models of contracts/, `Fetched`, or None where nothing is there. Fails:
-StoreUnavailableError, TamperedError. Nothing here writes.
+Enters: a plan, or a tenant and an id. Leaves: models of contracts/, `Fetched`, or None. Raises StoreUnavailableError,
+TamperedError.
 """
 
 from collections import Counter
@@ -38,20 +38,20 @@ from pipeline.store.semantic import Semantic
 from pipeline.store.sources import read_artifact
 
 CONTRIBUTIONS: Final = 200
-"""Read at once: of the largest as much as one block of a topic holds."""
+"""Contributions read at once, about as many as a block holds."""
 EARLIER: Final = 8
-"""Versions before the one that was found, where they are asked for without a time."""
+"""Earlier versions returned per artifact, if requested without a time."""
 ARTIFACTS: Final = 1_000
 """Read at once where all are wanted."""
 SOURCES: Final = 256
-"""Events that something rests on whose time is looked at, the newest."""
+"""Newest source events whose expiry is checked."""
 
 NAMED: Final = 32
-"""Of so many episodes of an event id, the newest, the sessions are named."""
+"""Newest episodes of an event id whose sessions are listed."""
 SAME_ID: Final = 2 * NAMED
-"""Parts of an event id's list that are read at once: of each episode its session and itself."""
+"""List items read at once: session and episode alternate."""
 LOOKED_FOR: Final = 1_000_000
-"""Among so many episodes of an event id, the newest, a session's is looked for: that holds Redis up for 40 ms."""
+"""Newest episodes of an event id searched for a session; blocks Redis for 40 ms at most."""
 
 Json = dict[str, Any]
 Rests = TypeVar("Rests", Artifact, KnowledgeRecord, Contribution)
@@ -59,48 +59,48 @@ Rests = TypeVar("Rests", Artifact, KnowledgeRecord, Contribution)
 
 @dataclass(frozen=True, slots=True)
 class Ambiguous:
-    """Several sessions of the tenant used this event id: one of them must be named."""
+    """Several sessions of the tenant used this event id; the caller must name one."""
 
     sessions: tuple[str, ...]
-    """Of the last NAMED episodes."""
+    """Sessions of the newest NAMED episodes."""
 
 
 @dataclass(frozen=True, slots=True)
 class ArtifactPage:
     artifacts: tuple[Json, ...]
     cursor: str | None
-    """Where the next page begins; None at the end."""
+    """Cursor of the next page; None at the end."""
     total: int
 
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """How much a tenant's memory holds."""
+    """Sizes of a tenant's memory."""
 
     artifacts: dict[str, dict[str, int]]
-    """By type, by status."""
+    """Type → status → count."""
     knowledge: dict[str, int]
-    """By status."""
+    """Status → count."""
 
 
 class Store:
-    """Memory, to read. Threads may share one."""
+    """Read access to memory; thread-safe."""
 
     def __init__(self, client: Client, keys: Keys, embed: Embed | None = None) -> None:
         self.embed: Final = embed
-        """Makes a question's vector, where episodes have such."""
+        """Computes a question's vector, if episodes have vectors."""
         self._client = client
         self._keys = keys
         self._blocks = Blocks(client, keys)
         self._search = Search(client, keys)
 
     def capturing(self, epoch_ms: int) -> Capturing:
-        """Beside memory in the same Redis."""
+        """Returns the capture coordination in the same Redis."""
         return Capturing(self._client, self._keys, epoch_ms)
 
     @classmethod
     def open(cls, settings: Settings) -> Self:
-        """Connects when first used. Raises SettingsError where no Redis is known, or no model where one is wanted."""
+        """Connects on first use. Raises SettingsError if Redis or the requested model is not configured."""
         client, model = connect(*settings.require_redis()), Semantic.of(settings)
         if model is None:
             return cls(client, Keys(settings.topic_prefix))
@@ -115,15 +115,15 @@ class Store:
             return sorted(tenant.decode() for tenant in self._client.smembers(self._keys.tenants))
 
     def positions(self) -> dict[str, int]:
-        """topic/partition → position up to which its records are in memory."""
+        """Returns topic/partition → position up to which records are in memory."""
         return self._blocks.positions()
 
     def completeness(self) -> Completeness:
-        """Whether memory holds all that it is to hold; one round trip."""
+        """Returns whether memory is complete, in one round trip."""
         return self._blocks.completeness()
 
     def refuse_eviction(self) -> None:
-        """Raises EvictingError where Redis may throw keys away."""
+        """Raises EvictingError if Redis may evict keys."""
         refuse_eviction(self._client)
 
     def state_version(self, tenant_id: str) -> str:
@@ -132,9 +132,9 @@ class Store:
         return state_version({name: int(at) for name, at in offsets.items()}, self._keys.semantic)
 
     def fetch(self, plan: Plan) -> Fetched:
-        """Two round trips, the second for what is not kept yet; each is one snapshot. More only where earlier versions
-        are asked for, or imported priors, where the tenant has events with a time to live, and where memory or another
-        question goes on meanwhile."""
+        """Reads what the plan needs in two round trips, each a snapshot; the second only for sources that are not
+        cached. More trips follow for earlier versions, imported priors, expiring events, and after concurrent changes.
+        """
         tenant = self._keys.tenant(plan.request.tenant_id)
         fetched, expiring = self._search.fetch(plan)
         failed: list[Lost] = []
@@ -148,7 +148,7 @@ class Store:
             return self._with_soundness(tenant, fetched) if expiring else fetched
 
     def get_event(self, tenant_id: str, event_id: str, session_id: str | None = None) -> Json | Ambiguous | None:
-        """The episode; of a session that has used the id again the last. Raises TamperedError."""
+        """Returns the newest episode with this id. Raises TamperedError."""
         lost = Lost(self._keys.tenant(tenant_id), "event", event_id)
         with reachable(), self._client.pipeline(transaction=True) as pipe:
             pipe.llen(lost.key).lrange(lost.key, -SAME_ID, -1).hget(lost.tenant.digests("event"), encoded(event_id))
@@ -159,7 +159,7 @@ class Store:
             raise self._tampered(lost)
         asked = None if session_id is None else encoded(session_id).encode()
         total, found = 0, parts[-1] if asked is None and parts else None
-        for start in range(0, length, SAME_ID):  # the digest is of all of them, so all are read
+        for start in range(0, length, SAME_ID):  # the digest covers all of them
             with reachable():
                 page = parts if length <= SAME_ID else self._client.lrange(lost.key, start, start + SAME_ID - 1)
             page = page[: length - start]
@@ -172,7 +172,7 @@ class Store:
         return Ambiguous(tuple(named)) if asked is None and len(named) > 1 else _json(found)
 
     def get_artifact(self, tenant_id: str, artifact_id: str) -> Json | None:
-        """In whatever status. Raises TamperedError."""
+        """Returns an artifact in any status. Raises TamperedError."""
         return self._get(Lost(self._keys.tenant(tenant_id), "artifact", artifact_id))
 
     def get_contribution(self, tenant_id: str, contribution_id: str) -> Json | None:
@@ -180,7 +180,7 @@ class Store:
         return self._get(Lost(self._keys.tenant(tenant_id), "contribution", contribution_id))
 
     def get_contributions(self, tenant_id: str, contribution_ids: Sequence[str]) -> list[Json | None]:
-        """In the order of the ids; None where memory does not hold one, as it was written."""
+        """Returns contributions in the order of the ids; None for missing or damaged ones."""
         keys = self._keys.tenant(tenant_id)
         found: list[Json | None] = []
         for start in range(0, len(contribution_ids), CONTRIBUTIONS):
@@ -197,8 +197,7 @@ class Store:
         return _json(answers[0])
 
     def _sound(self, asked: Sequence[Lost], failed: list[Lost] | None = None) -> list[bytes | None]:
-        """What stands there, None for what does not or is not as it was written, which `failed` names too; one round
-        trip."""
+        """Reads records in one round trip; None for missing or damaged ones, which are added to `failed`."""
         with reachable(), self._client.pipeline(transaction=True) as pipe:
             for each in asked:
                 each.questions(pipe)
@@ -219,11 +218,11 @@ class Store:
         return TamperedError(lost.kind, lost.name)
 
     def damaged(self) -> list[str]:
-        """Kind and id of records that this process found altered or lost, and that are not mended yet."""
+        """Returns kind and id of damaged records found by this process and not repaired yet."""
         return self._search.noted.named()
 
     def lacking(self, tenant_id: str, events: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
-        """Those (session, event) of which memory holds no episode."""
+        """Returns the (session, event) pairs without an episode in memory."""
         keys = self._keys.tenant(tenant_id)
         with reachable(), self._client.pipeline(transaction=False) as pipe:
             for session, event in events:
@@ -234,20 +233,20 @@ class Store:
         return [each for each, at in zip(events, held, strict=True) if not isinstance(at, int)]
 
     def learnt(self, tenant_id: str, agent_id: str | None = None) -> Learnt:
-        """All that a fingerprint is made of."""
+        """Reads the contents of a fingerprint."""
         return read_learnt(self._client, self._keys.tenant(tenant_id), tenant_id, agent_id)
 
     def newest(self, tenant_id: str) -> int:
-        """Event time of the tenant's newest event in milliseconds; 0 where nothing is there."""
+        """Returns the time of the tenant's newest event (ms); 0 without events."""
         with reachable():
             return int(self._client.zscore(self._keys.tenant(tenant_id).newest, b"at") or 0)
 
     def get_knowledge(self, tenant_id: str, record_id: str) -> Json | None:
-        """In whatever status. Raises TamperedError."""
+        """Returns an artifact in any status. Raises TamperedError."""
         return self._get(Lost(self._keys.tenant(tenant_id), "knowledge", record_id))
 
     def counts(self, tenant_id: str) -> Counts:
-        """One round trip."""
+        """Counts artifacts and knowledge records in one round trip."""
         tenant = self._keys.tenant(tenant_id)
         with reachable(), self._client.pipeline(transaction=False) as pipe:
             for status in Status:
@@ -269,7 +268,7 @@ class Store:
         limit: int = 20,
         cursor: str | None = None,
     ) -> ArtifactPage:
-        """Those in one status, by id: only active ones unless another is asked for (HMX-A §5)."""
+        """Lists artifacts of one status by id; active by default (HMX-A §5)."""
         tenant = self._keys.tenant(tenant_id)
         with reachable():
             listed = self._client.hgetall(tenant.artifacts(status))
@@ -293,7 +292,7 @@ class Store:
     def _priors(
         self, tenant: TenantKeys, agent_id: str | None, failed: list[Lost]
     ) -> Mapping[str, Mapping[str, float]] | None:
-        """Those imported for the agent, else for everybody; None where there are none."""
+        """Returns the priors imported for the agent, else for all agents, else None."""
         listed = self._client.hgetall(tenant.artifacts(Status.ACTIVE))
         ids = sorted(name.decode() for name, kind in listed.items() if kind == PRIORS_TYPE.encode())
         found = self._sound([Lost(tenant, "artifact", each) for each in ids], failed) if ids else []
@@ -303,7 +302,7 @@ class Store:
     def _with_earlier(
         self, tenant: TenantKeys, found: Sequence[Found[Artifact]], until: int | None, failed: list[Lost]
     ) -> tuple[Found[Artifact], ...]:
-        """Each followed by the versions before it, which are as relevant; back to the one that stood at `until`."""
+        """Adds earlier versions after each artifact, with its relevance, back to the one valid at `until`."""
         reached = {each.source.artifact_id: [each] for each in found}
         for _ in range(EARLIER if until is None else ARTIFACT_VERSIONS):
             behind = {
@@ -326,8 +325,8 @@ class Store:
         return tuple(each for chain in reached.values() for each in {c.source.artifact_id: c for c in chain}.values())
 
     def _with_soundness(self, tenant: TenantKeys, fetched: Fetched) -> Fetched:
-        """What rests on nothing but events whose time is over is not sound (HMX-E §2.2), and such events of the asking
-        session are forgotten. A policy that is not sound stands among what was found, so that a pack can say so."""
+        """Marks results whose source events have all expired as unsound (HMX-E §2.2), and drops such session steps.
+        Unsound policies join the results, so that a pack can report them."""
         artifacts, knowledge, policies = (
             self._checked(tenant, found, fetched.newest)
             for found in (fetched.artifacts, fetched.knowledge, [Found(policy, 0) for policy in fetched.policies])
@@ -346,7 +345,7 @@ class Store:
         )
 
     def _checked(self, tenant: TenantKeys, found: Sequence[Found[Rests]], newest: int) -> tuple[Found[Rests], ...]:
-        """The newest source tells mostly: only where its time is over, others are looked at."""
+        """Checks the newest source first, since others matter only if it has expired."""
         rests = [each.source.source_events for each in found]
         doubtful = [at for at, gone in enumerate(self._gone(tenant, [on[-1:] for on in rests], newest)) if gone]
         lost = self._gone(tenant, [rests[at][-SOURCES:] for at in doubtful], newest)
@@ -356,7 +355,7 @@ class Store:
         )
 
     def _gone(self, tenant: TenantKeys, events: Sequence[Sequence[str]], newest: int) -> list[bool]:
-        """Whether the time of each of them is over, of each list; of an empty one it is not."""
+        """Returns for each list whether all its events have expired; False for an empty list."""
         if not events:
             return []
         with self._client.pipeline(transaction=False) as pipe:

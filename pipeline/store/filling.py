@@ -1,7 +1,7 @@
-"""How far a fill of memory is: what the materialiser notes at its start, and what readers make of it.
+"""Fill progress: how much of memory is loaded from the topics.
 
-Enters: by partition, the offsets between which a partition that memory knew nothing of is read. Leaves: `Completeness`.
-A partition that has been read to the end that its fill began with stays complete: what comes later is lag.
+Enters: per partition, the offset range that a fill reads. Leaves: `Completeness`. A partition is complete once it was
+read to the end noted at the start of the fill; what comes later is lag.
 """
 
 from collections.abc import Iterable, Mapping
@@ -17,13 +17,13 @@ def questions(keys: Keys) -> list[Command]:
 
 
 def begun(keys: Keys, goals: Mapping[str, tuple[int, int]]) -> Command:
-    """Notes that these partitions are read from the first offset to the second."""
+    """Notes the offset range that a fill of each partition reads."""
     rows = [part for name, (start, end) in goals.items() for part in (name.encode(), b"%d-%d" % (start, end))]
     return (b"HSET", keys.goals, *rows)
 
 
 def completeness(positions: Any, goals: Any, damaged: Iterable[str] = ()) -> Completeness:
-    """Of the answers to `questions`, flat or as mappings. What cannot be read counts as not there."""
+    """Builds the completeness from the answers to `questions`; unreadable values count as missing."""
     at, noted = _mapping(positions), _mapping(goals)
     partitions = {name.decode(): _progress(goal, at.get(name)) for name, goal in noted.items()}
     found = {name: each for name, each in partitions.items() if each is not None}

@@ -1,9 +1,7 @@
-"""Every key in Redis, also those that scripts make.
+"""Redis keys: the layout of every key, including those built by Lua scripts.
 
-A tenant's keys carry its percent-encoded name as hash tag, so that no tenant's name reaches another's keys.
-
-Enters: the settings' prefix. `LAYOUT` and the version of the terms are part of every key: what was written under other
-rules is not read, and is built anew from the topics.
+A tenant's keys carry its percent-encoded name as hash tag, which keeps tenants apart. `LAYOUT` and the version of the
+term rules are part of every key: a change of either leaves old keys unread and rebuilds memory from the topics.
 """
 
 from collections.abc import Mapping
@@ -39,13 +37,11 @@ KINDS: Final[Mapping[str, Mapping[str, str]]] = {
         **dict.fromkeys(("known", "kcards", "kdigests"), "hash"),
     },
 }
-"""What follows the tenant in the keys that a topic fills, and their type."""
+"""Topic → kind of tenant key → Redis type."""
 
 
 @dataclass(frozen=True, slots=True)
 class TenantKeys:
-    """The keys of one tenant."""
-
     root: str
 
     def _key(self, kind: str, name: str | None = None) -> bytes:
@@ -53,43 +49,41 @@ class TenantKeys:
 
     @property
     def version(self) -> bytes:
-        """Hash: topic/partition → offset of the tenant's last record there."""
+        """Hash: topic/partition → offset of the tenant's last record."""
         return self._key("version")
 
     @property
     def newest(self) -> bytes:
-        """Sorted set of one member, `at`: the newest event time in milliseconds."""
+        """Sorted set of one member, `at`: the newest event time (ms)."""
         return self._key("newest")
 
     @property
     def expiring(self) -> bytes:
-        """Sorted set of the ids of events with a time to live by when it ends, milliseconds."""
+        """Sorted set: event id by expiry time (ms)."""
         return self._key("expiring")
 
     def captures(self, session_id: str) -> bytes:
-        """Hash: who appends captures to the session, who is next, and the last sequence."""
+        """Hash: the process that appends captures to the session, the next one, and the last sequence."""
         return self._key("captures", session_id)
 
     def captured(self, event_id: str) -> bytes:
-        """String: an event of an idempotency key was appended lately."""
+        """String: exists if the event of an idempotency key was appended lately."""
         return self._key("captured", event_id)
 
     def digests(self, kind: str) -> bytes:
-        """Hash: id, percent-encoded → digest of the records of that kind (see `digests`). Kinds: event, contribution,
-        artifact, knowledge."""
+        """Hash: percent-encoded id → digest (see store.digests). Kinds: event, contribution, artifact, knowledge."""
         return self._key(f"{kind[0]}digests")
 
     def event(self, event_id: str) -> bytes:
-        """List: of every episode with that id its session, percent-encoded, and the episode itself. Of more than one
-        session: the id is ambiguous."""
+        """List: session (percent-encoded) and episode in turn. With several sessions the id is ambiguous."""
         return self._key("event", event_id)
 
     def session(self, session_id: str) -> bytes:
-        """Sorted set of a session's recent steps by their index."""
+        """Sorted set: a session's recent steps by index."""
         return self._key("session", session_id)
 
     def spoken(self, session_id: str) -> bytes:
-        """Sorted set of what was said last in a session, by the steps' index."""
+        """Sorted set: a session's recent messages by step index."""
         return self._key("spoken", session_id)
 
     @property
@@ -99,134 +93,134 @@ class TenantKeys:
 
     @property
     def rows(self) -> bytes:
-        """String: a row of each document, in the order in which they came (see retrieval.postings)."""
+        """String: one row per document in order of arrival (see retrieval.postings)."""
         return self._key("rows")
 
     @property
     def unsearched(self) -> bytes:
-        """String: how many documents came when the rows were full; none where they are not."""
+        """String: number of documents that came after the rows were full; absent if none."""
         return self._key("unsearched")
 
     def postings(self, term: str) -> bytes:
-        """String: postings of the episodes that hold the term, in the same order."""
+        """String: postings of a term, in order of arrival."""
         return self._key("term", term)
 
     def tagged(self, label: str) -> bytes:
-        """String: numbers of the episodes that have the label: a tag, a session, an agent."""
+        """String: document numbers of a label: a tag, a session or an agent."""
         return self._key("tag", label)
 
     def vectors(self, space: str) -> bytes:
-        """List of pieces, each some documents' vectors, in the order in which they came (see retrieval.vectors)."""
+        """List of chunks of document vectors, in order of arrival (see retrieval.vectors)."""
         return self._key("vector", space)
 
     def artifact(self, artifact_id: str) -> bytes:
-        """String: the artifact as it was published."""
+        """String: the artifact as published."""
         return self._key("artifact", artifact_id)
 
     def artifacts(self, status: str) -> bytes:
-        """Hash: id → type of the artifacts in that status."""
+        """Hash: id → type of the artifacts in a status."""
         return self._key("artifacts", status)
 
     @property
     def artifact_cards(self) -> bytes:
-        """Hash: id of a searched artifact → its card (see retrieval.catalogue)."""
+        """Hash: artifact id → index entry (see retrieval.catalogue)."""
         return self._key("acards")
 
     def artifact_changes(self, partition: int) -> bytes:
-        """Sorted set of ids by the offset of the last record about each; of many the last ones."""
+        """Sorted set: recently changed artifact ids by offset."""
         return self._key("achanges", str(partition))
 
     def contribution(self, contribution_id: str) -> bytes:
         return self._key("contribution", contribution_id)
 
     def sample(self, pattern: str) -> bytes:
-        """Sorted set of the ids of a pattern's contributions, encoded, by the rank of their segment."""
+        """Sorted set: encoded contribution ids of a pattern by segment rank."""
         return self._key("sample", pattern)
 
     @property
     def samples(self) -> bytes:
-        """Sorted set of `pattern:id`, encoded, of all contributions of the tenant by the same rank."""
+        """Sorted set: encoded `pattern:id` of all the tenant's contributions by the same rank."""
         return self._key("samples")
 
     @property
     def precedent_cards(self) -> bytes:
-        """Hash: id of a contribution that tells what was done, encoded → its card."""
+        """Hash: encoded contribution id → index entry for similar sessions."""
         return self._key("pcards")
 
     def precedent_changes(self, partition: int) -> bytes:
-        """Sorted set of these ids by the offset of the last record about each; of many the last ones."""
+        """Sorted set: recently changed ids of such contributions by offset."""
         return self._key("pchanges", str(partition))
 
     def knowledge(self, record_id: str) -> bytes:
-        """String: the record as it was published."""
+        """String: the knowledge record as published."""
         return self._key("knowledge", record_id)
 
     def known(self, status: str) -> bytes:
-        """Hash: id → kind of the records in that status."""
+        """Hash: id → kind of the knowledge records in a status."""
         return self._key("known", status)
 
     @property
     def knowledge_cards(self) -> bytes:
-        """Hash: id of a searched record → its card."""
+        """Hash: knowledge record id → index entry."""
         return self._key("kcards")
 
     def knowledge_changes(self, partition: int) -> bytes:
-        """Sorted set of ids by the offset of the last record about each; of many the last ones."""
+        """Sorted set: recently changed knowledge record ids by offset."""
         return self._key("kchanges", str(partition))
 
 
 @dataclass(frozen=True, slots=True)
 class Keys:
-    """`prefix` keeps several pipelines on one server apart; it holds no braces, or the hash tag would be lost.
-    `semantic` names the model by whose vectors episodes are found, if by any: with another one memory is built anew."""
+    """Keys of all tenants. `prefix` separates pipelines on one server and must not contain braces, which would break
+    the hash tag. `semantic` names the embedding model; another model rebuilds memory."""
 
     prefix: str = ""
     semantic: str = ""
 
     @property
     def root(self) -> str:
-        """How every key begins."""
+        """Prefix of every key."""
         rules = f"{self.semantic}.{LAYOUT}.{VERSION}" if self.semantic else f"{LAYOUT}.{VERSION}"
         return f"{encoded(self.prefix)}hmx:{rules}"
 
     @property
     def positions(self) -> bytes:
-        """Hash: topic/partition → position up to which its records are here."""
+        """Hash: topic/partition → position up to which records are in memory."""
         return f"{self.root}:positions".encode()
 
     def guard(self, partition: str) -> bytes:
-        """String: the same position of one partition. Whoever writes a block watches it."""
+        """String: the same position of one partition, WATCHed by writers."""
         return f"{self.root}:guard:{partition}".encode()
 
     @property
     def filling(self) -> bytes:
-        """String: new whenever a partition is read from its start or a materialiser begins from the stored positions:
-        what a reader knows from before it is forgotten."""
+        """String: changes whenever a partition is read from its start or a materialiser begins; readers then drop
+        their caches."""
         return f"{self.root}:filling".encode()
 
     @property
     def goals(self) -> bytes:
-        """Hash: topic/partition → `start-end`, the offsets between which its last fill reads."""
+        """Hash: topic/partition → `start-end`, the offset range of its last fill."""
         return f"{self.root}:goals".encode()
 
     @property
     def topics(self) -> bytes:
-        """Hash: topic → id of the one that memory was filled from."""
+        """Hash: topic → id of the topic that memory was filled from."""
         return f"{self.root}:topics".encode()
 
     @property
     def forgetting(self) -> bytes:
-        """String: the token of the process that forgets what came from topics that are no more (see recreated)."""
+        """String: token of the process that deletes data of recreated topics (see store.recreated)."""
         return f"{self.root}:forgetting".encode()
 
     @property
     def capturing(self) -> bytes:
-        """String: from when on captures are taken, microseconds; absent where Redis was emptied (see capturing)."""
+        """String: time (µs) from which captures are accepted; absent after Redis was emptied (see store.capturing)."""
         return f"{self.root}:capturing".encode()
 
     @property
     def damaged(self) -> bytes:
-        """Set of the kinds of keys for whose damage memory was built anew; until a look at all of it finds none."""
+        """Set: kinds of damaged keys that caused a rebuild, until a whole sweep finds no damage."""
         return f"{self.root}:damaged".encode()
 
     @property

@@ -1,7 +1,7 @@
-"""Reading all that a fingerprint is made of: a tenant's artifacts, counters and graph.
+"""Fingerprint inputs: reads a tenant's artifacts, usage counts and knowledge graph from Redis.
 
-Enters: a tenant. Leaves: what it has learnt, as it stood at one moment unless memory changes all the time. Fails:
-StoreUnavailableError. Of a large graph the records with the lowest ids are read, which are an even sample.
+Leaves: what was learnt, as of one moment unless memory keeps changing. Raises StoreUnavailableError. Of a large graph
+the records with the lowest ids are read, which are an even sample.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -24,13 +24,13 @@ from pipeline.store.projection import RANKS
 
 AT_ONCE: Final = 500
 TRIES: Final = 3
-"""While memory changes between the first key that is read and the last."""
+"""Attempts to read everything without a change in between."""
 
 Read = TypeVar("Read")
 
 
 class _Whose(msgspec.Struct):
-    """Of a contribution."""
+    """The agent of a contribution."""
 
     contribution_id: str
     agent_id: str
@@ -41,7 +41,7 @@ _conduct: Final = msgspec.json.Decoder(Conduct).decode
 
 
 def read_learnt(client: Client, keys: TenantKeys, tenant_id: str, agent_id: str | None = None) -> Learnt:
-    """Where an agent is named, its share of it."""
+    """Reads what the tenant has learnt, or only an agent's share of it."""
     with reachable():
         for _ in range(TRIES):
             before = client.hgetall(keys.version)
@@ -72,8 +72,8 @@ def _whole(client: Client, keys: TenantKeys, tenant_id: str) -> Learnt:
 
 
 def _segments(client: Client, keys: TenantKeys) -> tuple[list[str], float]:
-    """Ids of the contributions that count what was done, and which share of all segments they are: where a sample is
-    full, the lowest ranks are there, and how closely they lie tells how many there have been."""
+    """Returns the ids of contributions with usage counts, and their share of all segments. A full sample holds the
+    lowest ranks, and their density tells the total."""
     found, population = [], 0.0
     at_bound = client.zcard(keys.samples) >= TENANT_SAMPLE
     for key in conduct.KEYS:
@@ -85,7 +85,7 @@ def _segments(client: Client, keys: TenantKeys) -> tuple[list[str], float]:
 
 
 def _agents(client: Client, keys: TenantKeys, learnt: Learnt) -> dict[str, str]:
-    """Contribution → agent, of all that anything rests on."""
+    """Returns contribution → agent for all sources."""
     sources: list[Artifact | KnowledgeRecord] = [*learnt.artifacts, *learnt.entities, *learnt.relations]
     named = sorted({each for source in sources for each in source.source_memory_ids})
     found = _read(client, _whose, [keys.contribution(each) for each in named])
@@ -93,7 +93,7 @@ def _agents(client: Client, keys: TenantKeys, learnt: Learnt) -> dict[str, str]:
 
 
 def _read(client: Client, decode: Callable[[bytes], Read], keys: Sequence[bytes]) -> list[Read]:
-    """What is not what it should be is left out."""
+    """Reads records, without unreadable ones."""
     found = []
     for value in _values(client, keys):
         with suppress(ValueError, msgspec.DecodeError):

@@ -1,9 +1,9 @@
-"""Topics → Redis: reads what the pipeline has said and keeps memory as of exactly the positions stored beside it.
+"""Materialiser: writes topics into Redis, which always matches the topic positions stored with it.
 
-Enters: records of topology.MATERIALISED, read_committed, from the positions in Redis, or from the start of a partition
-that has none; so an emptied Redis is filled again, also while this runs. Leaves: blocks (see `blocks`), applied one by
-one. Several may run at once and share the work: see `_share`. Kafka or Redis away: waits, says so, tries again. Fails:
-MaterialiserError where going on would leave memory wrong.
+Enters: records of topology.MATERIALISED, read_committed, from the positions in Redis or else from the start; so an
+emptied Redis is refilled, also while running. Leaves: atomic blocks (see store.blocks). Several processes share
+the work (see `_share`). If Kafka or Redis is down it retries. Raises MaterialiserError if continuing would corrupt
+memory.
 """
 
 import gc
@@ -60,24 +60,24 @@ BLOCK_RECORDS: Final = 1_000
 BLOCK_BYTES: Final = 4 * MB
 BLOCK_ARGUMENTS: Final = 25_000
 POLL_RECORDS: Final = 5_000
-"""Of a few partitions: enough to fill blocks."""
+"""Polled at once over all partitions: enough to fill blocks."""
 POLL_S: Final = 0.1
 ANSWER_S: Final = 10.0
 CHECK_S: Final = 1.0
-"""How often a silent Redis and Kafka are asked whether they still are as this process believes."""
+"""How often an idle process checks Redis and Kafka for changes."""
 SHARED_RECORDS: Final = 4 * BLOCK_RECORDS
-"""So far behind, a partition that another process fills is worth the effort of one that has nothing to do."""
+"""Lag from which an idle process helps with a partition that another one fills."""
 COLLECT: Final = (50_000, 20, 50)
-"""No record leaves a cycle behind, so the collector need not look after every few of them, as the worker's does not."""
+"""Garbage collection thresholds: records leave no reference cycles, so it can run less often."""
 SWITCH_S: Final = 0.001
-"""How long a block that is made keeps the thread that writes one from its next step."""
+"""Thread switch interval: while one block is built, the writing thread waits this long at most."""
 BACKOFF_S: Final = (0.2, 10.0)
-"""Between attempts at a server that is away: the first pause and the longest. Each is cut at random by up to a half, so
-that processes that lost the same server do not come back in step."""
+"""First and longest pause between retries; each is shortened randomly by up to half, so that processes do not retry
+in step."""
 SWEPT_S: Final = 0.03
-"""Of each second, at least one step of it: so much of a thread goes into looking for damage."""
+"""Seconds of each second spent on looking for damage, at least one step."""
 POLICY_S: Final = 30.0
-"""How often Redis is asked whether it may evict keys by now."""
+"""How often the eviction policy of Redis is checked."""
 STUCK_S: Final = 60.0
 
 
@@ -85,13 +85,13 @@ class MaterialiserError(SettingsError):
     """Memory would become wrong; the message says what to do."""
 
 
-class _Restart(Exception):  # noqa: N818  not an error: stored positions are behind, so reading starts over from them
+class _Restart(Exception):  # noqa: N818  not an error: reading restarts from the stored positions
     pass
 
 
 @dataclass(slots=True)
 class _Partition:
-    """`stored` is what Redis says, None where it says nothing; `position` is what comes next here."""
+    """`stored` is the position in Redis, or None; `position` is the next offset here."""
 
     topic: str
     number: int
@@ -99,9 +99,9 @@ class _Partition:
     position: int
     end: int
     reached_ms: int = 0
-    """Append time of what was read last, or when nothing was left to read."""
+    """Append time of the last record read, or the time when the end was reached."""
     left: bool = False
-    """Another process was quicker and fills it; what is read of it here is dropped."""
+    """Another process fills this partition; records read here are dropped."""
 
     @property
     def waiting(self) -> int:
@@ -114,19 +114,19 @@ class _Partition:
 
 @dataclass(slots=True)
 class _Found:
-    """What was read of a partition: records, then perhaps its end."""
+    """Records read from a partition, and perhaps its end."""
 
     records: list[Record] = field(default_factory=list)
     at_ms: int = 0
-    """When the last of them was appended."""
+    """Append time of the last record."""
     end: int | None = None
 
 
 class Materialiser:
-    """`run` blocks until it is told to stop; the rest may be asked from other threads."""
+    """`run` blocks until told to stop; the other methods are thread-safe."""
 
     def __init__(self, settings: Settings) -> None:
-        """Raises SettingsError where Kafka or Redis is not known."""
+        """Raises SettingsError if Kafka or Redis is not configured."""
         self._address = (settings.host, settings.materialiser_port)
         self._most_behind_s = settings.ready_lag_s
         self._prefix = settings.topic_prefix
@@ -144,26 +144,27 @@ class Materialiser:
         self._turn = 0
         self._began = False
         self._damaged = set[str]()
-        """Kinds of keys for whose damage memory is to be forgotten and built anew."""
+        """Kinds of damaged keys for which memory is about to be rebuilt."""
         self._rebuilt: Counter[str] = Counter()
-        """How often memory was built anew for a kind, round after round."""
+        """Consecutive rebuilds per kind of key."""
         self._resting: Counter[str] = Counter()
-        """Rounds until it may be again: one, two, four, ... A kind that is damaged all the same may be our defect."""
+        """Rounds until a kind may be rebuilt again: 1, 2, 4, … Repeated damage may be our own defect."""
         self._broken: set[str] = set()
-        """Kinds that were found damaged in the sweep's round."""
+        """Damaged kinds found in the current round of the sweep."""
         self._left = set[str]()
-        """Kinds of keys that stay damaged, as Kafka no longer holds all that memory was made of."""
+        """Kinds that stay damaged, because Kafka has deleted their records."""
         self._sound_round = True
-        """Nothing was found so far in the sweep's round."""
+        """Whether the current round of the sweep has found no damage."""
         self._evicted: tuple[Any, int] | None = None
         self._sweep = Sweep(self._client, self._keys)
         self._policy_asked = 0.0
         self._beat = time.monotonic()
 
     def run(self, stop: threading.Event) -> None:
-        """Serves health and metrics, and reads until told to stop. Raises MaterialiserError, OSError for the port."""
+        """Serves health and metrics, and reads until stopped. Raises MaterialiserError, and OSError if the port is
+        taken."""
         server = serve_health(*self._address, self)
-        gc.freeze()  # what is here stays: collections need not look through it
+        gc.freeze()  # never collected, so collections need not scan it
         gc.set_threshold(*COLLECT)
         sys.setswitchinterval(SWITCH_S)
         try:
@@ -186,14 +187,14 @@ class Materialiser:
                 METRICS.materialiser_retries.labels("positions").inc()
                 LOG.warning("reading again from the stored positions: %s", reason)
             except (TornStateError, DamagedError) as error:
-                backoff = self._wait(stop, "redis", f"{error}; memory is built anew", backoff)
+                backoff = self._wait(stop, "redis", f"{error}; memory is rebuilt", backoff)
                 self._damaged = {"torn" if isinstance(error, TornStateError) else "mistyped"}
             except EvictingError as error:
                 if not self._began:
                     raise
                 backoff = self._wait(stop, "redis", str(error), backoff)
             except StoreUnavailableError as error:
-                # Another server may stand behind the address by now: a connection to the old one would stay there.
+                # The address may now lead to another server; open connections would stay with the old one.
                 self._client.connection_pool.disconnect(inuse_connections=False)
                 backoff = self._wait(stop, "redis", str(error), backoff)
             except (KafkaUnreachableError, MissingRightsError) as error:
@@ -201,17 +202,17 @@ class Materialiser:
             except KafkaException as error:
                 backoff = self._wait(stop, "kafka", denied(error.args[0]) or f"Kafka: {error.args[0].str()}", backoff)
             finally:
-                with suppress(Exception):  # what it raises now is of no more interest than what has been raised
+                with suppress(Exception):  # an error is already being handled
                     self._written()
                 consumer.close()
         self._trouble = "stopped"
 
-    # what health asks
+    # called by health checks
 
     def live(self) -> Answer:
-        """Waiting for Kafka or Redis is life too; a loop that no longer turns is not."""
+        """Live unless the loop hangs; waiting for Kafka or Redis counts as live."""
         silent = time.monotonic() - self._beat
-        return silent < STUCK_S, f"the loop turned {silent:.1f} s ago"
+        return silent < STUCK_S, f"the loop last ran {silent:.1f} s ago"
 
     def started(self) -> Answer:
         return not self._trouble, self._trouble or f"reading {len(self._partitions)} partitions"
@@ -230,7 +231,7 @@ class Materialiser:
         replace(METRICS.materialiser_lag_seconds, {place: lag.seconds for place, lag in found.items()})
 
     def _behind(self) -> dict[tuple[str, int], Behind]:
-        """By partition, up to the topics' ends as last asked."""
+        """Returns the lag by partition, as of the last known topic ends."""
         now_ms = int(time.time() * 1000)
         return {
             place: behind(p.name, p.position, p.end, (p.reached_ms,), now_ms)
@@ -240,14 +241,14 @@ class Materialiser:
     def _wait(self, stop: threading.Event, cause: str, message: str, backoff: float) -> float:
         METRICS.materialiser_retries.labels(cause).inc()
         pause = backoff * random.uniform(0.5, 1)
-        LOG.warning("%s; trying again in %.1f s", message, pause)
+        LOG.warning("%s; retrying in %.1f s", message, pause)
         self._trouble = message
         self._beat = time.monotonic()
         stop.wait(pause)
         return min(backoff * 2, BACKOFF_S[1])
 
     def _assign(self, consumer: Consumer) -> None:
-        """Every partition from its stored position, or from its low watermark where nothing is stored."""
+        """Assigns every partition at its stored position, or at its low watermark."""
         self._refuse_eviction()
         self._began = True
         self._cluster.check_rights("materialiser", self._prefix)
@@ -261,11 +262,11 @@ class Materialiser:
         if kinds:
             if self._is_deleted(places):
                 raise StoreUnavailableError(self._advice(kinds))
-            LOG.error("memory in Redis is damaged: it is forgotten, and built anew from the topics")
+            LOG.error("memory in Redis is damaged: it is deleted and rebuilt from the topics")
             forget_damaged(self._client, self._keys, self._topic_ids, names, kinds)
             METRICS.memory_mended.labels("all").inc()
         for topic in forget_recreated(self._client, self._keys, self._topic_ids):
-            LOG.error("another topic stands here now: what came from the old one is forgotten", extra=logs.at(topic))
+            LOG.error("the topic was recreated: its old data is deleted", extra=logs.at(topic))
             METRICS.materialiser_recreated.labels(topic).inc()
         self._blocks.read_again()
         stored = self._blocks.positions()
@@ -284,17 +285,17 @@ class Materialiser:
         known = stored.get(f"{topic}/{number}")
         if known is not None and known > high:
             raise MaterialiserError(
-                f"Redis is at {known} of {self._prefix}{topic}/{number}, which ends at {high}: these are not "
-                "the topics it was filled from; use another HMX_TOPIC_PREFIX or empty Redis: it is built anew"
+                f"Redis holds position {known} of {self._prefix}{topic}/{number}, which ends at {high}: Redis was "
+                "filled from other topics. Set another HMX_TOPIC_PREFIX, or empty Redis: it is then rebuilt"
             )
         if known is not None and known < low:
             place = logs.at(topic, number, known)
-            LOG.error("%d offsets are gone by retention before they were read", low - known, extra=place)
+            LOG.error("retention deleted %d offsets before they were read", low - known, extra=place)
             METRICS.materialiser_lost.inc(low - known)
         return _Partition(topic, number, known, low if known is None else max(known, low), high)
 
     def _watermarks(self, consumer: Consumer, topic: str, number: int) -> tuple[int, int]:
-        """Low, and the end that a read_committed reader sees. Waits while a leader changes."""
+        """Returns the low watermark and the last stable offset; waits during a leader change."""
         target = TopicPartition(self._prefix + topic, number)
         low, high = settled(lambda: consumer.get_watermark_offsets(target, timeout=ANSWER_S, cached=False))
         return low, high
@@ -311,7 +312,7 @@ class Materialiser:
                 checked = self._beat
 
     def _take(self, partition: _Partition, found: _Found) -> None:
-        """Records in blocks. An end of partition moves the position past markers, where no record stands."""
+        """Writes records in blocks. The end of a partition moves the position past transaction markers."""
         if partition.left:
             last = found.records[-1].offset + 1 if found.records else 0
             partition.end = max(partition.end, last, found.end or 0)
@@ -325,11 +326,11 @@ class Materialiser:
             partition.reached_ms = int(time.time() * 1000)
 
     def _blocks_of(self, records: Iterable[Record]) -> Iterator[tuple[list[Record], list[Command]]]:
-        """Cut by records, bytes and arguments, so that no block keeps Redis from its readers for long."""
+        """Cuts records into blocks by count, bytes and arguments, so that no block delays readers for long."""
         block: list[Record] = []
         size, changes = 0, self._changes()
         for record in records:
-            self._beat = time.monotonic()  # a model takes milliseconds over each
+            self._beat = time.monotonic()  # an embedding model takes milliseconds per record
             block.append(record)
             size += len(record.value or b"")
             self._project(changes, record)
@@ -343,12 +344,12 @@ class Materialiser:
         return Changes(self._keys, self._semantic.vector if self._semantic else None)
 
     def _write(self, partition: _Partition, new: int, block: list[Record], commands: list[Command]) -> None:
-        """In a thread, one at a time: the next block is made meanwhile."""
+        """Writes a block in the writer thread while the next block is built."""
         self._written()
         self._writing = self._writer.submit(self._block, partition, new, block, commands)
 
     def _written(self) -> None:
-        """Waits for the block that is being written. Raises what writing it has raised."""
+        """Waits for the block in the writer thread. Raises its error."""
         writing, self._writing = self._writing, None
         if writing is not None:
             writing.result()
@@ -378,7 +379,7 @@ class Materialiser:
             METRICS.materialiser_unreadable.labels(record.topic).inc()
 
     def _apply(self, partition: _Partition, new: int, commands: list[Command]) -> bool:
-        """False where another was quicker. Raises _Restart where Redis has less than this process thinks."""
+        """Applies a block; returns False if another process was first. Raises _Restart if Redis has fallen behind."""
         at, ours = self._blocks.apply(partition.name, partition.stored, new, commands)
         if at is None or at < partition.position:
             raise _Restart(f"{partition.name} is at {at}, not at {partition.position}")
@@ -387,7 +388,7 @@ class Materialiser:
         return ours
 
     def _check(self, consumer: Consumer) -> None:
-        """Redis emptied while nothing arrives would stay empty, and a broker that went away would stay unnoticed."""
+        """Detects an emptied Redis and a lost broker while nothing arrives."""
         stored = self._blocks.positions()
         for partition in self._partitions.values():
             at = stored.get(partition.name)
@@ -400,7 +401,7 @@ class Materialiser:
             self._refuse_eviction()
         noted = self._blocks.completeness().partitions
         self._blocks.begin_fill({p.name: (0, p.end) for p in self._partitions.values() if p.name not in noted})
-        # One partition's leader is asked per check, each in its turn.
+        # One partition's leader is asked per check, in turn.
         asked = sorted(self._partitions.values(), key=lambda p: p.number)[self._turn % len(self._partitions)]
         self._turn += 1
         if self._cluster.topic(self._prefix + asked.topic).topic_id != self._topic_ids[asked.topic]:
@@ -408,15 +409,15 @@ class Materialiser:
         self._watermarks(consumer, asked.topic, asked.number)
 
     def _look_for_damage(self, names: list[str]) -> None:
-        """Raises _Restart where memory is to be built anew."""
+        """Checks positions and evictions, and runs the sweep. Raises _Restart if memory must be rebuilt."""
         if differ := self._blocks.unguarded(names):
             self._build_anew({"positions", "guard"}, differ[0])
         with reachable():
             known = self._client.hgetall(self._keys.topics)
             if known != {topic.encode(): each.encode() for topic, each in self._topic_ids.items()}:
-                raise _Restart("the ids of the topics are not those that Redis was filled from")
+                raise _Restart("Redis was filled from topics with other ids")
             if self._client.type(self._keys.filling) != b"string" and any(map(_is_stored, self._partitions.values())):
-                self._client.set(self._keys.filling, os.urandom(16))  # what readers remember may be of any filling
+                self._client.set(self._keys.filling, os.urandom(16))  # readers may remember any earlier filling
         before, self._evicted = self._evicted, evictions(self._client)
         if before and self._evicted[0] == before[0] and self._evicted[1] > before[1]:
             self._build_anew({"evicted"}, f"{self._evicted[1] - before[1]} keys")
@@ -433,7 +434,7 @@ class Materialiser:
             if due := found.broken - self._resting.keys():
                 self._rebuilt.update(due)
                 self._resting.update({kind: 2 ** (self._rebuilt[kind] - 1) for kind in due})
-                self._build_anew(found.broken, "what the records imply is not there")
+                self._build_anew(found.broken, "entries derived from the records are missing")
             if found.lost:
                 self._restore(found.lost)
                 return
@@ -454,37 +455,37 @@ class Materialiser:
             LOG.error(self._advice(self._left))
             return
         self._damaged = kinds
-        raise _Restart(f"keys of kind {', '.join(sorted(kinds))} in Redis are damaged ({why}): memory is built anew")
+        raise _Restart(f"keys of kind {', '.join(sorted(kinds))} in Redis are damaged ({why}): memory is rebuilt")
 
     def _is_deleted(self, places: Iterable[tuple[str, int]]) -> bool:
-        """Whether Kafka has deleted something that memory was made of."""
+        """Returns whether Kafka has deleted records that memory was made from."""
         return any(self._cluster.watermarks(self._prefix + topic, number).low for topic, number in places)
 
     def _advice(self, kinds: Iterable[str]) -> str:
         return (
-            f"keys of kind {', '.join(sorted(kinds))} in Redis are damaged, and Kafka has deleted by retention a part "
-            "of what memory was made of: it is left as it is. To build it from what the topics still hold, run: "
+            f"keys of kind {', '.join(sorted(kinds))} in Redis are damaged, but retention has deleted records needed "
+            "to rebuild them, so memory is left as it is. To rebuild it from the retained records, run: "
             f"redis-cli --scan --pattern '{self._keys.root}:*' | xargs redis-cli UNLINK"
         )
 
     def _restore(self, lost: Sequence[Lost]) -> None:
-        """Each from its topic, as far as Redis has read it."""
+        """Restores records from their topics, up to the stored positions."""
         stored = {place: p.stored for place, p in self._partitions.items() if p.stored is not None}
         everything = whole(lost, stored)
         found = restored(self._keys, lost, self._read_again(spans(self._client, lost, stored)))
-        if found.missing:  # what memory says of its place may be damaged too
+        if found.missing:  # the noted place may be damaged too
             found = restored(self._keys, lost, self._read_again(everything))
         for each in set(lost) - found.missing:
             if self._mend(each, {place: stored[place] for place in found.places}, found.commands[each]):
                 METRICS.memory_mended.labels(each.kind).inc()
-                LOG.error("%s was lost or altered in Redis: it is restored from its topic", each)
+                LOG.error("%s was lost or altered in Redis and is restored from its topic", each)
         for each in found.missing:
             if self._mend(
                 each,
                 {place: stored[place] for place in everything},
                 [*found.commands[each], *unlisted(self._client, each)],
             ):
-                LOG.error("%s was lost or altered in Redis, and its topic no longer holds it: it is forgotten", each)
+                LOG.error("%s was lost or altered in Redis and is deleted, because its topic no longer holds it", each)
         if found.missing:
             self._blocks.read_again()
 
@@ -492,7 +493,7 @@ class Materialiser:
         positions = {self._partitions[place].name: at for place, at in stored.items()}
         mended = self._blocks.mend(positions, commands)
         if not mended:
-            LOG.error("%s is lost or altered in Redis, and not mended: a block came meanwhile; it is tried again", lost)
+            LOG.error("%s is lost or altered in Redis; its repair collided with a new block and is retried", lost)
         return mended
 
     def _read_again(self, wanted: Spans) -> Iterator[Record]:
@@ -509,9 +510,8 @@ class Materialiser:
         self._policy_asked = time.monotonic()
 
     def _share(self, consumer: Consumer, stored: Mapping[str, int]) -> None:
-        """Whoever loses the race for a block leaves the partition to the winner, so that two processes do not do the
-        same work; and takes it back where the winner has stopped, or is far behind while there is nothing to do here.
-        Two that want the same partition race again."""
+        """Shares partitions between processes. The loser of a block's race leaves the partition to the winner, and
+        takes it back if the winner stops, or is far behind while this process is idle."""
         taken = []
         for partition in (p for p in self._partitions.values() if p.left):
             at = stored[partition.name]
@@ -528,7 +528,7 @@ class Materialiser:
             partition.left = False
 
     def _cached_end(self, consumer: Consumer, partition: _Partition) -> int:
-        """As the last fetch told."""
+        """Returns the end known from the last fetch."""
         target = TopicPartition(self._prefix + partition.topic, partition.number)
         marks = consumer.get_watermark_offsets(target, cached=True)
         return marks[1] if marks else 0
@@ -539,9 +539,9 @@ def _is_stored(partition: _Partition) -> bool:
 
 
 def _found(consumer: Consumer, prefix: str) -> dict[tuple[str, int], _Found]:
-    """What waits, by partition. Raises KafkaException for any error but the end of a partition.
+    """Polls records by partition. Raises KafkaException for any error except end of partition.
 
-    Asked for many, the client would wait until it has them: so it waits for one, and takes what is there.
+    Waits for one record and then takes what is buffered; the client would wait for a full batch.
     """
     first = consumer.poll(POLL_S)
     messages = [] if first is None else [first, *consumer.consume(POLL_RECORDS, 0)]
@@ -554,7 +554,7 @@ def _found(consumer: Consumer, prefix: str) -> dict[tuple[str, int], _Found]:
     for (name, partition), some in by_place.items():
         topic = name.removeprefix(prefix)
         found = places[topic, partition] = _Found()
-        headed = topic == EVIDENCE  # nobody asks for the others' headers
+        headed = topic == EVIDENCE  # only these records need headers
         for message in some:
             if (error := message.error()) is None:
                 headers = headers_of(message) if headed else None

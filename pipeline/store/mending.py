@@ -1,10 +1,9 @@
-"""Records that were lost or altered in Redis, read once more from their topics.
+"""Repair: restores records that were lost or altered in Redis from their topics.
 
-Enters: which records, and how far each partition stands in Redis. Leaves: the commands that restore them, idempotent as
-all projections are; what its topic holds no longer, as after retention, is forgotten wherever it is listed. Fails as
-reading Kafka and Redis does. Of a document, an artifact and a record of knowledge memory knows the offset, so only what
-stands from there to the last such offset is read. Of events and contributions a topic is read once from its start for
-all that were found together, up to 50: this takes seconds for a million records.
+Enters: the records, and the stored positions. Leaves: idempotent commands that restore them, or delete them if the
+topic no longer holds them. Raises what reading Kafka and Redis raises. For documents, artifacts and knowledge the
+offset is known, so a short range is read. For events and contributions the topic is read from its start, once for up to
+50 records, which takes seconds per million records.
 """
 
 from collections import defaultdict
@@ -35,11 +34,11 @@ _TOPIC: Final[Mapping[str, str]] = {
 
 SCANNED: Final = 1_000
 Spans = Mapping[tuple[str, int], tuple[int, int]]
-"""Topic and partition → from which offset to below which one it is read."""
+"""Topic and partition → offset range [from, to) to read."""
 
 
 def spans(client: Client, lost: Iterable[Lost], ends: Mapping[tuple[str, int], int]) -> Spans:
-    """Where memory says that what restores these stands, below `ends`; all up to there where it does not say so."""
+    """Returns the ranges to read, as noted in memory; the whole partition below `ends` if unknown."""
     found = dict[tuple[str, int], tuple[int, int]]()
     for each in lost:
         own = {place: end for place, end in ends.items() if place[0] == _TOPIC[each.kind]}
@@ -51,13 +50,13 @@ def spans(client: Client, lost: Iterable[Lost], ends: Mapping[tuple[str, int], i
 
 
 def whole(lost: Iterable[Lost], ends: Mapping[tuple[str, int], int]) -> Spans:
-    """All of their topics below `ends`."""
+    """Returns whole partitions below `ends`."""
     topics = {_TOPIC[each.kind] for each in lost}
     return {place: (0, end) for place, end in ends.items() if place[0] in topics}
 
 
 def _offset(client: Client, lost: Lost, partition: int) -> int:
-    """Where its last record stands; -1 where it is not known to stand in this partition."""
+    """Returns the offset of a record's last version; -1 if unknown in this partition."""
     if lost.kind == DOCUMENT:
         number = int(lost.name)
         return number & (1 << OFFSET_BITS) - 1 if number >> OFFSET_BITS == partition else -1
@@ -74,11 +73,11 @@ class Restored(NamedTuple):
     places: set[tuple[str, int]]
     """Topics and partitions of the records found."""
     missing: set[Lost]
-    """What no record was found of: its commands forget it."""
+    """Records that no topic holds any more; their commands delete them."""
 
 
 def restored(keys: Keys, lost: Iterable[Lost], records: Iterable[Record]) -> Restored:
-    """`records`: what stands in spans of the topics of what is lost, by partition."""
+    """Builds the repair commands from `records`, which cover the ranges to read."""
     wanted, found = set(lost), defaultdict[Lost, list[Record]](list)
     places = set[tuple[str, int]]()
     for record in records:
@@ -91,20 +90,20 @@ def restored(keys: Keys, lost: Iterable[Lost], records: Iterable[Record]) -> Res
 
 
 def unlisted(client: Client, lost: Lost) -> list[Command]:
-    """What takes a contribution that is forgotten out of its samples, which its own record named."""
+    """Returns the commands that remove a deleted contribution from its samples."""
     if lost.kind != "contribution":
         return []
     name, samples = encoded(lost.name).encode(), lost.tenant.samples
     with reachable():
         listed = [member for member, _ in client.zscan_iter(samples, match=b"*:" + name, count=SCANNED)]
-    listed = [member for member in listed if member.endswith(b":" + name)]  # a name may hold what a match means more by
+    listed = [member for member in listed if member.endswith(b":" + name)]  # a name may contain glob characters
     patterns = [lost.tenant.sample("") + member.partition(b":")[0] for member in listed]
     taken = [(b"ZREM", pattern, name) for pattern in patterns]
     return [*taken, *((b"ZREM", samples, member) for member in listed), (b"HDEL", lost.tenant.precedent_cards, name)]
 
 
 def _names(keys: Keys, record: Record) -> Iterator[Lost]:
-    """What a record is in memory."""
+    """Yields the memory records that a topic record makes."""
     try:
         if record.topic in (ARTIFACTS, KNOWLEDGE):
             tenant, name = split_key(record.key.decode())
@@ -119,13 +118,13 @@ def _names(keys: Keys, record: Record) -> Iterator[Lost]:
         yield Lost(tenant_keys, "event", fields["id"])
         yield Lost(tenant_keys, DOCUMENT, str(document_number(record.partition, record.offset)))
     except (ValueError, KeyError, TypeError):
-        return  # what was left out of memory
+        return  # it was left out of memory
 
 
 def _commands(keys: Keys, lost: Lost, records: list[Record]) -> Iterator[Command]:
     field = encoded(lost.name).encode()
     if lost.kind == DOCUMENT:
-        if not records:  # its row and its postings stay, and find nothing
+        if not records:  # its row and postings stay, without effect
             yield (b"HSET", lost.tenant.documents, field, checked(int(lost.name), b""))
             return
         for each in commands_of(keys, records[-1:]):
@@ -143,7 +142,7 @@ def _commands(keys: Keys, lost: Lost, records: list[Record]) -> Iterator[Command
     elif records:
         yield from (each for each in commands_of(keys, records[-1:]) if kind_of(each[1]) != "version")
         return
-    elif lost.kind != "contribution":  # as of a record that was erased, but for what tells when
+    elif lost.kind != "contribution":  # like an erasure, except for its time
         key = f"{lost.tenant.root.rpartition('{')[2].rstrip('}')}/{encoded(lost.name)}".encode()
         erased = commands_of(keys, [Record(_TOPIC[lost.kind], 0, 0, key, None)])
         yield from (each for each in erased if each[0] == b"HDEL")

@@ -1,6 +1,6 @@
-"""Records that a process has found altered or lost in Redis, the last ones: counted, and named until they are mended.
+"""Damage log of a process: the last records found lost or altered in Redis, until they are repaired.
 
-Names hold the kind of a key and an id, never a value or a tenant.
+Names hold a kind of key and an id, never a value or a tenant.
 """
 
 import threading
@@ -34,7 +34,7 @@ class Lost(NamedTuple):
         return f"{self.tenant.root}:{self.kind}:{encoded(self.name)}".encode()
 
     def questions(self, pipe: Any) -> int:
-        """Asks what `is_sound` is to be told, and says how many answers that are."""
+        """Queues the reads that `is_sound` needs, and returns their number."""
         if self.kind == DOCUMENT:
             pipe.hget(self.key, self.name)
             return 1
@@ -43,7 +43,7 @@ class Lost(NamedTuple):
         return 2
 
     def is_sound(self, answers: list[Any]) -> bool:
-        """Also where neither the record nor its digest is there: it was erased."""
+        """Returns whether the record matches its digest, or both are absent after an erasure."""
         if self.kind == DOCUMENT:
             return isinstance(answers[0], bytes) and unchecked(int(self.name), answers[0]) is not None
         value, wanted = answers
@@ -53,7 +53,7 @@ class Lost(NamedTuple):
 
 
 class Noted:
-    """Threads may share one."""
+    """Thread-safe."""
 
     def __init__(self, client: Client) -> None:
         self._client = client
@@ -69,7 +69,7 @@ class Noted:
                 self._found.popitem(last=False)
 
     def named(self) -> list[str]:
-        """Those that are not mended yet; one round trip. Raises StoreUnavailableError."""
+        """Returns records that are still damaged, in one round trip. Raises StoreUnavailableError."""
         with self._lock:
             found = list(self._found)
         if not found:
@@ -82,7 +82,7 @@ class Noted:
 
 
 def looked_at(client: Client, lost: list[Lost]) -> list[bool]:
-    """Whether each is sound now, all at one moment; one round trip. Raises StoreUnavailableError."""
+    """Returns whether each record is sound now, in one round trip. Raises StoreUnavailableError."""
     with reachable(), client.pipeline(transaction=True) as pipe:
         counts = [each.questions(pipe) for each in lost]
         answers = pipe.execute(raise_on_error=False)

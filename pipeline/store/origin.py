@@ -1,4 +1,4 @@
-"""What a record says of where it comes from, for logs and metrics. Pure; what cannot be read is None."""
+"""Record origin for logs and metrics: append time, tenant and session. Pure; None if unreadable."""
 
 from typing import Final
 
@@ -27,11 +27,11 @@ class _Episode(msgspec.Struct):
 
 _EPISODE: Final = msgspec.json.Decoder(_Episode)
 _SESSION: Final = {EPISODES: 1, EVIDENCE: 2}
-"""Which part of a key names the session."""
+"""Index of the session in a record key."""
 
 
 def appended_ms(record: Record) -> int | None:
-    """When the event of an episode was appended to the log."""
+    """Returns the append time of the event behind an episode (ms)."""
     if record.topic != EPISODES or record.value is None:
         return None
     try:
@@ -41,7 +41,7 @@ def appended_ms(record: Record) -> int | None:
 
 
 def owner(record: Record) -> tuple[str | None, str | None]:
-    """Tenant and session, as far as the key names them."""
+    """Returns tenant and session, as far as the key names them."""
     parts = split_key(record.key.decode(errors="replace"))
     at = _SESSION.get(record.topic)
     return parts[0] or None, parts[at] if at is not None and at < len(parts) else None

@@ -1,8 +1,8 @@
-"""A record of a topic → what it changes in memory. No I/O.
+"""Projection of a topic record to memory changes. Pure.
 
-Enters: records as they were read. Leaves: their changes (see `changes`): idempotent replacements, and appends that only
-the guard on the stored position lets through once (see `blocks`). Fails: ProjectionError for a record that is not what
-its topic says; of such a record nothing is gathered.
+Enters: records. Leaves: their changes (see store.changes): idempotent writes, and appends that the guard on the
+position lets through once (see store.blocks). Raises ProjectionError for a malformed record, before gathering
+anything of it.
 """
 
 from collections import Counter
@@ -47,18 +47,18 @@ from pipeline.topology import ARTIFACTS, EPISODES, EVIDENCE, KNOWLEDGE
 
 _ENCODER: Final = msgspec.msgpack.Encoder()
 _UNSCORED_BITS: Final = 11
-"""Of a rank's 64; a sorted set's scores are doubles."""
+"""Rank bits dropped, since sorted set scores are doubles."""
 RANKS: Final = 2 ** (64 - _UNSCORED_BITS)
-"""All scores are less, and spread evenly."""
+"""Exclusive upper bound of evenly distributed scores."""
 
 
 class ProjectionError(Exception):
-    """A record is not what its topic says; the message holds no value of it."""
+    """A record is malformed; the message quotes no value."""
 
 
 class Record(NamedTuple):
     topic: str
-    """Without the settings' prefix."""
+    """Topic name without the prefix."""
     partition: int
     offset: int
     key: bytes
@@ -67,7 +67,7 @@ class Record(NamedTuple):
 
 
 def commands_of(keys: Keys, records: Iterable[Record], embed: Embed | None = None) -> list[Command]:
-    """Of one block. Raises ProjectionError."""
+    """Returns the commands of one block. Raises ProjectionError."""
     changes = Changes(keys, embed)
     for record in records:
         project(changes, record)
@@ -75,7 +75,7 @@ def commands_of(keys: Keys, records: Iterable[Record], embed: Embed | None = Non
 
 
 def project(changes: Changes, record: Record) -> None:
-    """Raises ProjectionError."""
+    """Gathers the changes of a record. Raises ProjectionError."""
     try:
         _PROJECTIONS[record.topic](changes, record)
     except (KeyError, ValueError, TypeError, AttributeError) as error:
@@ -83,7 +83,7 @@ def project(changes: Changes, record: Record) -> None:
 
 
 def project_episode(changes: Changes, record: Record) -> None:
-    """The event by its id, its session's recent steps, and its text for retrieval."""
+    """Stores an event by id, its session's recent steps, and its text for search."""
     value, fields = _read(record)
     tenant = changes.of(fields["metadata"][RESERVED]["tenant_id"])
     step = episode_step(fields)
@@ -114,8 +114,7 @@ def project_episode(changes: Changes, record: Record) -> None:
 
 
 def project_contribution(changes: Changes, record: Record) -> None:
-    """By its id, while it is of its pattern's and its tenant's sample; what it says reaches memory as artifacts and
-    knowledge, or, where it tells what was done, as a precedent that is searched."""
+    """Stores a contribution by id while it is in its samples, and its index entry for similar sessions."""
     if header(record.headers, KIND) in CONTROL_KINDS:
         return
     value, fields = _read(record)
@@ -139,7 +138,7 @@ def _precedent_card(value: bytes, fields: dict[str, Any], score: int) -> bytes |
 
 
 def project_artifact(changes: Changes, record: Record) -> None:
-    """By its id, by its status, and, from being active to being superseded, its text for retrieval (HMX-A §5)."""
+    """Stores an artifact by id and status, and an index entry while it is or was active (HMX-A §5)."""
     tenant_id, artifact_id = split_key(record.key.decode())
     tenant = changes.of(tenant_id)
     state = Listed(record.partition, record.offset, None)
@@ -155,7 +154,7 @@ def project_artifact(changes: Changes, record: Record) -> None:
 
 
 def project_knowledge(changes: Changes, record: Record) -> None:
-    """By its id, by its status, and, until it is withdrawn, its text for retrieval."""
+    """Stores a knowledge record by id and status, and an index entry until it is withdrawn."""
     tenant_id, record_id = split_key(record.key.decode())
     tenant = changes.of(tenant_id)
     state = Listed(record.partition, record.offset, None)

@@ -1,11 +1,9 @@
-"""Which topics memory was filled from: their ids stand beside the positions. A topic that was deleted and created again
-begins anew under the same name, and may be longer than the old one by now.
+"""Recreated topics: deletes from memory what came from a topic that was deleted and created again.
 
-Enters: topics and their ids as the cluster has them. Leaves: memory without what came from a topic that is no more, as
-if Redis had been emptied of it: whoever writes a block meanwhile changes nothing, and reads again from the start. Keys
-go a page at a time, so that Redis goes on answering, and under a lock, as nothing may be written of such a topic before
-the last page. A process that ends half-way leaves the rest to the next one. Fails: StoreUnavailableError, also while
-another process holds the lock.
+Enters: current topic ids; those that memory was filled from are stored beside the positions. Leaves: memory as if Redis
+had never held the old topics' data, so a refill starts. Keys are deleted in pages, so that Redis stays responsive, and
+under a lock. If the process dies, the next one continues. Raises StoreUnavailableError, also while another process
+holds the lock.
 """
 
 import os
@@ -16,14 +14,14 @@ from pipeline.store.blocks import Client, StoreUnavailableError, reachable
 from pipeline.store.keys import KINDS, Keys
 
 LOCK_S: Final = 30
-"""So long after its last page a process that forgets counts as gone."""
+"""The lock expires this long after the last page."""
 PAGE: Final = 1_000
-"""Keys looked at in one go: some milliseconds."""
+"""Keys examined per call; takes milliseconds."""
 _CLEARING: Final = b"clearing"
-"""Stands for the id of a topic of which something may still be here."""
+"""Stands for a topic's id while its data is being deleted."""
 
-# KEYS: lock, topics, positions, filling. ARGV: token, seconds that the lock holds, start of guard keys, topics. Their
-# positions go first and together: from then on readers are told that memory lacks something.
+# KEYS: lock, topics, positions, filling. ARGV: token, seconds that the lock holds, start of guard keys, topics.
+# Positions go first and together, so readers learn at once that memory is incomplete.
 _BEGIN: Final = """
 if redis.call('GET', KEYS[1]) ~= ARGV[1] then return -1 end
 redis.call('EXPIRE', KEYS[1], ARGV[2])
@@ -85,8 +83,7 @@ return 0
 def forget_damaged(
     client: Client, keys: Keys, topic_ids: Mapping[str, str], partitions: Iterable[str], kinds: Iterable[str]
 ) -> None:
-    """All of memory, as if every topic had been created again: it is filled anew. Readers are told meanwhile, and which
-    kinds of keys were damaged."""
+    """Deletes all of memory for a rebuild, and records which kinds of keys were damaged."""
     with reachable(), client.pipeline(transaction=True) as pipe:
         pipe.delete(keys.goals, keys.positions, keys.topics, keys.tenants, *map(keys.guard, partitions))
         pipe.hset(keys.topics, mapping=dict.fromkeys(topic_ids, _CLEARING))
@@ -96,7 +93,7 @@ def forget_damaged(
 
 
 def forget_recreated(client: Client, keys: Keys, topic_ids: Mapping[str, str]) -> list[str]:
-    """The topics that memory was filled from another one of, of which nothing is left now."""
+    """Deletes data of recreated topics; returns their names."""
     with reachable():
         for topic, topic_id in topic_ids.items():
             client.hsetnx(keys.topics, topic, topic_id)
@@ -104,11 +101,11 @@ def forget_recreated(client: Client, keys: Keys, topic_ids: Mapping[str, str]) -
             return []
         token = os.urandom(16).hex().encode()
         if not client.set(keys.forgetting, token, nx=True, ex=LOCK_S):
-            raise StoreUnavailableError("another process forgets what came from topics that were created again")
+            raise StoreUnavailableError("another process is deleting data of recreated topics: retrying")
         gone = _others(client, keys, topic_ids)
         if gone:
             _forget(client, keys, token, gone)
-        else:  # another process was quicker
+        else:  # another process was first
             client.delete(keys.forgetting)
         return list(gone)
 
@@ -135,7 +132,7 @@ def _forget(client: Client, keys: Keys, token: bytes, gone: Mapping[str, str]) -
         cursor = clear_page(b"0")
         while cursor != b"0":
             cursor = clear_page(cursor)
-        # A process that knows of no forgetting may have written its first block meanwhile: what it wrote goes too.
+        # A process unaware of this may have written its first block meanwhile; that must go too.
         if not begin_again():
             break
     _held(end([keys.forgetting, keys.topics], [token, *(part for pair in gone.items() for part in pair)]))
@@ -143,5 +140,5 @@ def _forget(client: Client, keys: Keys, token: bytes, gone: Mapping[str, str]) -
 
 def _held(answer: Any) -> Any:
     if answer == -1:
-        raise StoreUnavailableError("another process goes on forgetting what came from topics that were created again")
+        raise StoreUnavailableError("another process continues deleting data of recreated topics: retrying")
     return answer

@@ -1,8 +1,8 @@
-"""A plan → what memory holds for it, in two round trips: where to look, then what stands there. Each is one snapshot.
+"""Search: executes a retrieval plan on memory in two round trips, first the index, then the sources.
 
-What the index says is remembered (see `views`) and brought up to date in the first trip; the answer is as of that trip,
-the same as if nothing had been remembered. A trip is made again where too little is remembered, or where memory or
-another question has gone on meanwhile. Fails: StoreUnavailableError.
+The cached index (see store.views) is updated in the first trip, and the result is as of that trip, as if nothing had
+been cached. Each trip is a snapshot; it is repeated if the cache was too old or memory changed between the trips.
+Raises StoreUnavailableError.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -36,26 +36,25 @@ from pipeline.topology import ARTIFACTS, EVIDENCE, KNOWLEDGE
 
 PAGE: Final = 1_000
 COMMON: Final = 1_000 * POSTING.itemsize
-"""Bytes of postings from which on a word that a question has not, but one near to it, is left out: it tells little, and
-would cost most."""
+"""Related words with more postings than this are ignored: they tell little and cost most."""
 TRIES: Final = 6
-"""Times that a snapshot is taken because something was replaced meanwhile."""
+"""Attempts to get consistent snapshots."""
 DOUBTED: Final = 2
-"""So many in vain, and what is remembered may be to blame."""
+"""Failed attempts after which the cache is dropped."""
 _NAMED: Final = 4
-"""Of a question the names that memory knows must be such a part, by weight: the question is about these."""
+"""A question is about names if known ones make up at least 1/_NAMED of its weight."""
 DISTURBED: Final = 4
-"""Times that another question to the tenant may have read more of the index while Redis was asked."""
+"""Retries of the first trip because other questions of the tenant changed the cache."""
 WAIT_S: Final = 10.0
-"""For another question to the same tenant; threads that wait are lacking to others."""
+"""Longest wait for other questions of the tenant, since waiting threads are lacking elsewhere."""
 
 _UNREADABLE: Final = (ValueError, TypeError, LookupError, msgspec.MsgspecError)
-"""What reading bytes that are not the index's may raise."""
+"""Exceptions of decoding damaged index bytes."""
 _STEP: Final = msgspec.msgpack.Decoder(Step)
 _CARD: Final = msgspec.msgpack.Decoder(Card)
 _KNOWN: Final = msgspec.msgpack.Decoder(Known)
 _RANKED: Final = msgspec.msgpack.Decoder(Ranked)
-# KEYS: cards, changes. ARGV: known up to this offset, how many changes are kept. Answers nothing where some are missed.
+# KEYS: cards, changes. ARGV: known offset, number of changes kept. Returns nothing if changes were missed.
 _CHANGED: Final = b"""
 if redis.call('ZCARD', KEYS[2]) >= tonumber(ARGV[2])
   and tonumber(redis.call('ZRANGE', KEYS[2], 0, 0, 'WITHSCORES')[2]) > tonumber(ARGV[1]) then return false end
@@ -66,7 +65,7 @@ return {ids, cards}
 
 
 class _Kind(NamedTuple):
-    """Artifacts, knowledge or precedents of a tenant: where they lie, and what is remembered of them."""
+    """Artifacts, knowledge or similar sessions of a tenant: their keys and cached index."""
 
     topic: str
     cards: bytes
@@ -76,7 +75,7 @@ class _Kind(NamedTuple):
 
 
 class _Places(NamedTuple):
-    """What the first trip has found."""
+    """Result of the first trip."""
 
     filling: bytes | None
     state_version: str
@@ -84,7 +83,7 @@ class _Places(NamedTuple):
     newest: int
     session: tuple[Step, ...]
     expiring: int
-    """How many events there are that have a time to live."""
+    """Number of events with a time to live."""
     episodes: list[tuple[int, int]]
     artifacts: list[Hit]
     knowledge: list[Hit]
@@ -93,34 +92,33 @@ class _Places(NamedTuple):
     whole: Whole = UNKNOWN
     named: bool = False
     settle: bool = False
-    """What is not as it was found has failed its provenance: memory has not just gone on, it was altered or lost."""
+    """Whether mismatching sources count as damaged, after retries have ruled out concurrent changes."""
 
 
 class Search:
-    """Threads may share one; of the same tenant they wait for each other, but not while Redis is asked: only for one
-    that was disturbed too often, and where all cards are read."""
+    """Thread-safe. Questions of one tenant wait for each other, except during Redis calls."""
 
     def __init__(self, client: Client, keys: Keys) -> None:
         self._client = client
         self._keys = keys
         self.views = Views()
         self.noted = Noted(client)
-        """What was found altered or lost."""
+        """Records found altered or lost."""
         self._sources = Sources(client, keys)
 
     def fetch(self, plan: Plan) -> tuple[Fetched, int]:
-        """And how many events the tenant has that have a time to live."""
+        """Returns the results, and the tenant's number of events with a time to live."""
         tenant = self._keys.tenant(plan.request.tenant_id)
         for tried in range(TRIES):
-            # What changed between the trips belongs to neither snapshot: both are taken again.
+            # If memory changed between the trips, both snapshots are taken again.
             places = self._look(plan, tenant, anew=tried == DOUBTED)
             fetched = self._read(tenant, places._replace(settle=tried > DOUBTED))
             if fetched is not None:
                 return fetched, places.expiring
-        raise StoreUnavailableError("Redis does not hold what its index names: it has lost keys, or changes too fast")
+        raise StoreUnavailableError("Redis lacks records of its index: keys were lost, or memory changes too fast")
 
     def _look(self, plan: Plan, tenant: TenantKeys, anew: bool) -> _Places:
-        """The first trip, and others before it where too little is remembered."""
+        """Makes the first trip, repeated if the cache was incomplete."""
         view = self.views.of(tenant.root)
         with _held(view):
             if anew:
@@ -130,7 +128,7 @@ class Search:
             damaged: set[str] = set()
             answers = snapshot(self._client, asked, damaged)
             with _held(view):
-                # What others have read meanwhile does not matter where the same would be asked now.
+                # Other questions may have advanced the cache; that is harmless if the commands stay the same.
                 known, asked = asked, self._questions(plan, tenant, view)
                 if asked == known:
                     if places := self._take_in(plan, tenant, view, answers, damaged):
@@ -146,7 +144,7 @@ class Search:
     def _take_in(
         self, plan: Plan, tenant: TenantKeys, view: View, found: Sequence[Any], damaged: set[str]
     ) -> _Places | None:
-        """As `_understood`; of what cannot be read there is nothing, and the pack says so."""
+        """Like `_understood`; an unreadable index counts as empty, and the pack reports it."""
         try:
             return self._understood(plan, tenant, view, found, damaged)
         except _UNREADABLE:
@@ -157,8 +155,7 @@ class Search:
     def _understood(
         self, plan: Plan, tenant: TenantKeys, view: View, found: Sequence[Any], damaged: set[str]
     ) -> _Places | None:
-        """The answers to a view's questions; None where what was remembered is not what they go on from. Then all cards
-        are read again."""
+        """Updates the cache and ranks; returns None if the cache does not connect, after reading all entries again."""
         answers = iter(found)
         whole = completeness(next(answers), next(answers), damaged)
         filling, version, newest, session = islice(answers, 4)
@@ -256,7 +253,7 @@ class Search:
         return shelves
 
     def _stock(self, kind: _Kind, offsets: Mapping[bytes, int]) -> None:
-        """All cards, page by page. Some may be newer than `offsets`: they come again with what changed since."""
+        """Reads all index entries in pages. Entries newer than `offsets` are read again later."""
         try:
             with reachable():
                 cards = list(self._client.hscan_iter(kind.cards, count=PAGE))
@@ -267,7 +264,7 @@ class Search:
         kind.shelf.offsets = _of(kind.topic, offsets)
 
     def _read(self, tenant: TenantKeys, places: _Places) -> Fetched | None:
-        """The second trip; None where something of it is not any more what the first has found."""
+        """Makes the second trip; returns None if a source changed since the first."""
         stated = (*places.knowledge, *places.policies)
         records = [Wanted(hit, tenant.artifact(hit.name), read_artifact) for hit in places.artifacts]
         records += [Wanted(hit, tenant.knowledge(hit.name), read_knowledge) for hit in stated]
@@ -313,7 +310,7 @@ def _uncommon(plan: Plan, view: View) -> list[Related]:
 
 
 def _brought(view: View, name: str, share: int, postings: bytes) -> Asked:
-    """A term as of the snapshot; `postings` follow those read so far."""
+    """Returns a term as of the snapshot, extended by new `postings`."""
     term = view.term(name)
     view.episodes.refresh(term, postings)
     view.keep(name, term)
@@ -323,7 +320,7 @@ def _brought(view: View, name: str, share: int, postings: bytes) -> Asked:
 @contextmanager
 def _held(view: View) -> Iterator[None]:
     if not view.lock.acquire(timeout=WAIT_S):
-        raise StoreUnavailableError("too many questions to this tenant wait for each other")
+        raise StoreUnavailableError("too many questions of this tenant wait: ask fewer at a time")
     try:
         yield
     finally:
@@ -336,7 +333,7 @@ def _scored(hits: Sequence[Hit], found: Mapping[bytes, Source]) -> tuple[Found[A
 
 
 def _follow(kind: _Kind, answers: Iterator[Any], offsets: Mapping[bytes, int]) -> bool:
-    """Takes in what has changed; False where that is not all, and all cards must be read again."""
+    """Applies changed entries; returns False if some were missed and all must be read again."""
     shelf, known = kind.shelf, True
     for changed in list(islice(answers, len(shelf.offsets))):
         if changed is None:
@@ -351,14 +348,14 @@ def _follow(kind: _Kind, answers: Iterator[Any], offsets: Mapping[bytes, int]) -
 
 
 def _of_precedents(plan: Plan, tenant: TenantKeys) -> Iterator[Command]:
-    """What was said last in the session that asks; and the highest rank of what is kept, of each kind."""
+    """Yields reads of the requesting session's last messages, and of the highest rank kept per pattern."""
     yield (b"ZRANGE", tenant.spoken(plan.request.session_id or ""), b"0", b"-1")
     for pattern in PRECEDENTS:
         yield (b"ZRANGE", tenant.sample(pattern.text), b"-1", b"-1", b"WITHSCORES")
 
 
 def _precedents(plan: Plan, shelf: Shelf, borders: list[Any], session: Sequence[Step]) -> list[Hit]:
-    """Of each kind the most alike first."""
+    """Returns similar sessions, best match first, per kind."""
     if plan.precedents is None:
         return []
     _keep_within(shelf, borders)
@@ -370,7 +367,7 @@ def _precedents(plan: Plan, shelf: Shelf, borders: list[Any], session: Sequence[
 
 
 def _keep_within(shelf: Shelf, borders: list[Any]) -> None:
-    """Of each kind the server keeps those with the lowest ranks: the others go here too."""
+    """Drops entries above the highest rank kept on the server."""
     if borders == shelf.borders:
         return
     shelf.borders = borders
@@ -383,7 +380,7 @@ def _keep_within(shelf: Shelf, borders: list[Any]) -> None:
 
 
 def _of(topic: str, offsets: Mapping[bytes, int]) -> dict[int, int]:
-    """Partition of a topic → offset."""
+    """Returns partition → offset of a topic."""
     named = ((name.decode().rpartition("/"), at) for name, at in offsets.items())
     return {int(number): at for (where, _, number), at in named if where == topic}
 
@@ -393,7 +390,6 @@ def _pairs(flat: Sequence[bytes]) -> dict[bytes, int]:
 
 
 def state_version(offsets: Mapping[bytes, int], semantic: str = "") -> str:
-    """The same where the tenant's last record is the same in every partition, whatever order they came in, and memory
-    was made by the same model, if by any."""
+    """Returns a hash of the tenant's last offset per partition and of the embedding model."""
     rows = [b"%b=%d" % row for row in sorted(offsets.items())]
     return sha256(b"\n".join([*rows, semantic.encode()] if semantic else rows)).hexdigest()[:16]

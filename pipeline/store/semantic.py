@@ -1,8 +1,8 @@
-"""What a text means, as a vector: a small model of language that runs here. The packages of the extra `semantic`.
+"""Embedding model for semantic search: a small local model, in the extra `semantic`.
 
-Enters: the model's file, held to a pinned hash; texts. Leaves: their vectors. One text at a time, on one thread, the
-same text gives the same bytes on the same kind of processor; on another one, components may round otherwise. Fails:
-SettingsError where the packages are missing or the file is not the pinned one.
+Enters: a model file with a pinned hash; texts. Leaves: vectors. One text at a time on one thread gives the same bytes
+on the same kind of processor; other processors may round differently. Raises SettingsError if the packages are missing
+or the file is not the pinned one.
 """
 
 import hashlib
@@ -17,11 +17,11 @@ from pipeline.retrieval.vectors import Vector, vector
 from pipeline.settings import Settings, SettingsError
 
 TOKENS: Final = 128
-"""Of a text; what follows is not looked at, so that none takes long."""
+"""Tokens read per text; the rest is ignored to bound the time."""
 
 
 class Archive(NamedTuple):
-    """A jar that holds a model and its tokeniser."""
+    """A jar with a model and its tokeniser."""
 
     group: str
     artifact: str
@@ -41,7 +41,7 @@ MODEL: Final = Archive(
 
 
 class Semantic:
-    """Threads may share one."""
+    """Thread-safe."""
 
     name: Final = MODEL.model
 
@@ -49,14 +49,14 @@ class Semantic:
         try:
             held = file.read_bytes()
         except OSError as error:
-            raise SettingsError(f"HMX_SEMANTIC={str(file)!r}: {error.strerror}; `hmx semantic` fetches it") from error
+            raise SettingsError(f"HMX_SEMANTIC={str(file)!r}: {error.strerror}: run `hmx semantic`") from error
         if hashlib.sha256(held).hexdigest() != MODEL.sha256:
-            raise SettingsError(f"HMX_SEMANTIC={str(file)!r} is not the file that `hmx semantic` fetches")
+            raise SettingsError(f"HMX_SEMANTIC={str(file)!r} is not the pinned file: run `hmx semantic`")
         try:
             from onnxruntime import InferenceSession, SessionOptions
             from tokenizers import Tokenizer
         except ImportError as error:
-            raise SettingsError("HMX_SEMANTIC needs the packages of the extra `semantic`, or unset it") from error
+            raise SettingsError("HMX_SEMANTIC needs `hmx-pipeline[semantic]`: install it, or unset it") from error
         with zipfile.ZipFile(io.BytesIO(held)) as archive:
             options = SessionOptions()
             options.intra_op_num_threads = options.inter_op_num_threads = 1
@@ -69,11 +69,11 @@ class Semantic:
 
     @classmethod
     def of(cls, settings: Settings) -> Self | None:
-        """None where none is asked for. Raises SettingsError."""
+        """Loads the configured model; None if none is set. Raises SettingsError."""
         return cls(Path(settings.semantic)) if settings.semantic else None
 
     def vector(self, text: str) -> Vector | None:
-        """What the model makes of the token that it sets before all others, as it was trained."""
+        """Returns the output at the first token, which the model was trained to use as the text's embedding."""
         tokens = np.array([self._tokens.encode(text).ids], np.int64)
         asked = {"input_ids": tokens, "attention_mask": np.ones_like(tokens), "token_type_ids": np.zeros_like(tokens)}
         (found,) = self._session.run(None, asked)

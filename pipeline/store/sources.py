@@ -1,7 +1,7 @@
-"""Sources as models: what stands at the places that a search has found. Those used last are kept, within some bytes.
+"""Source cache: decodes the documents and records that a search has found, and keeps those used last.
 
-Enters: places. Leaves: models, with what packs make of them. Fails: StoreUnavailableError. Documents are kept by their
-number in a filling of Redis and records by their digest: neither ever stands for something else.
+Documents are cached by number and filling, records by digest, so an entry never becomes stale. Raises
+StoreUnavailableError.
 """
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
@@ -26,18 +26,18 @@ from pipeline.store.keys import Keys, TenantKeys
 from pipeline.store.views import Recent
 
 SOURCES_BYTES: Final = 256 * MB
-"""Of sources that are kept as models, with what packs have made of them: to read one costs more than all else."""
+"""Bytes of cached models, including what packs derive from them; decoding is the largest cost of a pack."""
 _DOCUMENT_BYTES: Final = (1_500, 4)
 _RECORD_BYTES: Final = (5_000, 10)
-"""About what one takes, and how much more for each of its bytes."""
+"""Approximate base size, and factor per byte."""
 _DOCUMENT: Final = msgspec.msgpack.Decoder(Document)
 
 Model = tuple[Any, bool]
-"""A record as its model, None where it cannot be read, and whether its content is what its hash says (HMX-A §8)."""
+"""The decoded record, or None, and whether its content matches its hash (HMX-A §8)."""
 
 
 class Source(msgspec.Struct, frozen=True, gc=False):
-    """What is kept of one."""
+    """A cached source."""
 
     model: Any
     sound: bool
@@ -45,23 +45,23 @@ class Source(msgspec.Struct, frozen=True, gc=False):
 
 
 class Wanted(NamedTuple):
-    """A record, where it lies and how it is read."""
+    """A record to read: its key and decoder."""
 
     hit: Hit
     key: bytes
     read: Callable[[bytes], Model]
 
     def is_in(self, value: object) -> bool:
-        """Whether that is the record that was found."""
+        """Returns whether the value is the record found in the index."""
         return isinstance(value, bytes) and blake2b(value, digest_size=len(self.hit.digest)).digest() == self.hit.digest
 
 
 Place = tuple[bytes | None, str, int]
-"""Of a document: filling, tenant, number."""
+"""Cache key of a document: filling, tenant, number."""
 
 
 class Sources:
-    """Threads may share one."""
+    """Thread-safe."""
 
     def __init__(self, client: Client, keys: Keys) -> None:
         self._client = client
@@ -76,8 +76,8 @@ class Sources:
         records: Sequence[Wanted],
         failed: list[bytes] | None = None,
     ) -> tuple[list[Source | None], Mapping[bytes, Source]] | None:
-        """Documents in their order, and records by their digest. None where Redis holds another filling by now, or not
-        any more what was found of a record; but where `failed` is given, such a record is not sound and named there."""
+        """Returns documents in order and records by digest. Returns None if Redis was refilled or a record changed;
+        if `failed` is given, changed records are marked unsound and added to it instead."""
         places: list[Place] = [(filling, tenant.root, number) for number in said]
         found: dict[Any, Any] = self._kept.known([*places, *(each.hit.digest for each in records)])
         unread = [place for place in places if found[place] is None]
@@ -94,7 +94,7 @@ class Sources:
     def _read(
         self, tenant: TenantKeys, unread: Sequence[Place], lacking: Sequence[Wanted]
     ) -> tuple[bytes | None, dict[Hashable, Source], dict[Hashable, Source]]:
-        """Redis' filling at that moment, what is not kept yet, as far as it is there, and what is not as it was."""
+        """Returns the current filling, the sources read, and those that were altered."""
         documents = [(b"HMGET", tenant.documents, *(b"%d" % number for *_, number in unread))] if unread else []
         filling, *answers = snapshot(
             self._client, [(b"GET", self._keys.filling), *documents, *((b"GET", each.key) for each in lacking)], set()
@@ -104,7 +104,7 @@ class Sources:
         for place, body in zip(unread, bodies, strict=True):
             packed = None if body is None else unchecked(place[2], body)
             if packed is not None:
-                said = _DOCUMENT.decode(packed) if packed else None  # one that is forgotten
+                said = _DOCUMENT.decode(packed) if packed else None  # None: it was deleted
                 read[place] = self._keep(place, (said, True), _DOCUMENT_BYTES, packed)
         altered: dict[Hashable, Source] = {}
         for each, value in zip(lacking, answers, strict=True):
@@ -120,7 +120,7 @@ class Sources:
 
 
 def _named(wanted: Wanted, value: object) -> Any:
-    """What was altered, as far as it still is a record of that name, so that a pack can say what it leaves out."""
+    """Returns an altered record if it still has its name, so that a pack can report what it leaves out."""
     model = wanted.read(value)[0] if isinstance(value, bytes) else None
     names = (getattr(model, field, None) for field in ("artifact_id", "record_id", "contribution_id"))
     return model if wanted.hit.name in names else None

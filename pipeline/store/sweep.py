@@ -1,8 +1,8 @@
-"""Looks through memory for what was lost, cut or altered behind our back; a little at a time, round and round.
+"""Integrity sweep: searches Redis for lost, cut or altered data, in small steps and endless rounds.
 
-Enters: Redis. Leaves: records that are not what their digests say, and kinds of keys that do not hold what the records
-beside them imply: each episode and record is projected once more, and what that writes must be there. Fails:
-StoreUnavailableError. Nothing is written here. Of embeddings after LOOKED_AT bytes only that they are there is seen.
+Leaves: records that do not match their digests, and kinds of keys that lack what the records imply; for this each
+record is projected again and compared. Raises StoreUnavailableError. Read-only. Embeddings beyond LOOKED_AT bytes are
+only checked for existence.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -32,9 +32,9 @@ SCANNED: Final = 2_000
 LOOKED_AT: Final = 1_024
 _TOPIC: Final = {"event": EPISODES, "contribution": EVIDENCE, "artifact": ARTIFACTS, "knowledge": KNOWLEDGE}
 _OF_EPISODE: Final = frozenset({"documents", "rows", "term", "tag", "vector"})
-"""Kinds that hold an episode's number, which the event itself does not know."""
+"""Kinds of keys with document numbers, which an event itself does not contain."""
 _TYPES: Final = {kind: name.encode() for kinds in KINDS.values() for kind, name in kinds.items()}
-"""Of the keys that the topics fill, in tenants that are listed; a tenant has others beside."""
+"""Kind of key → Redis type, for keys filled from topics."""
 _AT_MOST: Final = {
     "session": SESSION_STEPS,
     "spoken": SESSION_MESSAGES,
@@ -42,24 +42,24 @@ _AT_MOST: Final = {
     "kchanges": CHANGES,
     "pchanges": CHANGES,
 }
-"""Of these so many stay: what is not among them may have lost its place."""
+"""Size limits: an entry missing in a full key may have been trimmed."""
 _DOCUMENT: Final = msgspec.msgpack.Decoder(Document)
 
 
 class Found(NamedTuple):
     lost: list[Lost]
     broken: set[str]
-    """Kinds of keys."""
+    """Kinds of damaged keys."""
 
 
 class _Fact(NamedTuple):
-    """Something that must be there."""
+    """An entry that must exist."""
 
     key: bytes
     question: Command
     holds: Callable[[Any], bool]
     further: Callable[[Any], bool] | None = None
-    """The same of the whole value, where only a part of it is asked for."""
+    """The same check on the whole value, if `question` reads only a part."""
 
 
 class Sweep:
@@ -67,18 +67,18 @@ class Sweep:
         self._client = client
         self._keys = keys
         self._reached: dict[bytes, int] = {}
-        """Where in a long term of the tenant the postings of the episodes stand that were looked at last."""
+        """Long posting list → position near the last match."""
         self._round = self._pieces()
 
     def step(self) -> Found | None:
-        """A piece of the round; None where the round has ended."""
+        """Runs one step; returns None at the end of a round."""
         piece = next(self._round, None)
         if piece is None:
             self._round = self._pieces()
             return None
         try:
             return piece()
-        except (ValueError, TypeError, LookupError, msgspec.MsgspecError):  # bytes that are not the layout's
+        except (ValueError, TypeError, LookupError, msgspec.MsgspecError):  # bytes that do not fit the layout
             return Found([], {"unreadable"})
 
     def _pieces(self) -> Iterator[Callable[[], Found]]:
@@ -87,7 +87,7 @@ class Sweep:
         listed = [self._keys.tenant(name) for name in sorted(tenants)]
         censuses = cycle([partial(self._settled, tenant, partial(self._census, tenant)) for tenant in listed])
         yield from islice(censuses, len(listed))
-        for piece in self._all_of(listed):  # a round may take hours; what a whole tenant rests on is found in seconds
+        for piece in self._all_of(listed):  # a round may take hours, but the census finds the worst damage in seconds
             yield piece
             yield from islice(censuses, 1)
 
@@ -107,7 +107,7 @@ class Sweep:
                 yield partial(self._tenants_listed, page)
 
     def _typed(self, page: Sequence[bytes]) -> Found:
-        """Each key is of its kind's type."""
+        """Checks the types of keys."""
         with reachable(), self._client.pipeline(transaction=False) as pipe:
             for key in page:
                 pipe.type(key)
@@ -115,7 +115,7 @@ class Sweep:
         return Found([], {kind_of(key) for key, found in zip(page, types, strict=True) if not _fits(key, found)})
 
     def _settled(self, tenant: TenantKeys, look: Callable[[], Found]) -> Found:
-        """What is broken only while nothing of the tenant changes: else one part was seen before and one after."""
+        """Reports damage only if the tenant did not change meanwhile, since reads are not atomic."""
         asked: list[Command] = [(b"GET", self._keys.filling), (b"HGETALL", tenant.version)]
         before = snapshot(self._client, asked, set())
         found = look()
@@ -124,7 +124,7 @@ class Sweep:
         return found
 
     def _tenants_listed(self, page: Sequence[bytes]) -> Found:
-        """Whoever has keys is among the tenants."""
+        """Checks that every tenant with keys is listed."""
         with reachable():
             listed = {self._keys.tenant(name.decode()).root for name in self._client.smembers(self._keys.tenants)}
         there = [key for key in page if key.rpartition(b"}:")[0].decode() + "}" not in listed]
@@ -132,7 +132,7 @@ class Sweep:
             return Found([], {"tenants"} if there and self._client.exists(*there) else set())
 
     def _census(self, tenant: TenantKeys) -> Found:
-        """Counts that must agree, as of one moment."""
+        """Compares counts that must agree, in one snapshot."""
         broken: set[str] = set()
         changes = {ARTIFACTS: tenant.artifact_changes, KNOWLEDGE: tenant.knowledge_changes}
         (version,) = snapshot(self._client, [(b"HGETALL", tenant.version)], broken)
@@ -183,7 +183,7 @@ class Sweep:
             yield partial(self._settled, tenant, partial(self._episodes, tenant, start))
 
     def _episodes(self, tenant: TenantKeys, start: int) -> Found:
-        """Of a page of rows the documents, and all that their episodes write."""
+        """Checks a page of documents, and everything their episodes write."""
         with reachable():
             page = self._client.getrange(tenant.rows, start, start + PAGE * ROW.itemsize - 1)
             rows = [page[at : at + ROW.itemsize] for at in range(0, len(page), ROW.itemsize)]
@@ -210,7 +210,7 @@ class Sweep:
         return Found(lost, broken | self._untrue(facts))
 
     def _of_records(self, tenant: TenantKeys, kind: str) -> Iterator[Callable[[], Found]]:
-        # An event's session decides its partition, but of what an event writes only its document is named after that.
+        # An event's session decides its partition, but only its document is named after the partition.
         partition = 0 if kind == "event" else self._partition_of(tenant, _TOPIC[kind])
         cursor: Any = 0 if partition is None else None
         while cursor != 0:
@@ -226,8 +226,7 @@ class Sweep:
                 yield partial(self._settled, tenant, partial(self._records, tenant, kind, partition or 0, some))
 
     def _partition_of(self, tenant: TenantKeys, topic: str) -> int | None:
-        """Where all records of a tenant stand in a topic by tenant: keys of what has changed are named after it. None
-        where that is not known, as of a damaged `version`: the census names it."""
+        """Returns the partition of a tenant's records in a topic; None if unknown, which the census reports."""
         with reachable():
             (version,) = self._client.pipeline().hkeys(tenant.version).execute(raise_on_error=False)
         names = [name.decode(errors="replace") for name in version] if isinstance(version, list) else []
@@ -252,7 +251,7 @@ class Sweep:
         return Found(lost, self._untrue(facts))
 
     def _facts(self, records: Sequence[Record], row: bytes | None = None) -> Iterator[_Fact]:
-        """What the records write, but for themselves. With no row, not what only a place in a topic tells."""
+        """Yields what the records write besides themselves; without `row`, only what needs no topic position."""
         for record in records:
             try:
                 commands = commands_of(self._keys, [record])
@@ -308,8 +307,8 @@ class Sweep:
             yield _Fact(key, (b"LRANGE", key, b"0", b"%d" % (LOOKED_AT // 8)), partial(_holds, rest[0]))
 
     def _has(self, part: bytes, key: bytes, start: int, answer: Any) -> bool:
-        """Whether a string of parts of this length holds it. Parts and rows stand in the same order, so the next one is
-        looked for from about here."""
+        """Returns whether a posting list contains `part`. Lists and rows have the same order, so the next search
+        starts here."""
         if not isinstance(answer, bytes) or len(answer) % POSTING.itemsize:
             return False
         for at in range(0, len(answer), len(part)):
@@ -325,7 +324,7 @@ def _fits(key: bytes, found: bytes) -> bool:
 
 
 def _plain(command: Command) -> Command:
-    """Without the script that asks whether there is room."""
+    """Returns the command inside the script that checks for room."""
     if command[:2] == PUT[:2]:
         return (command[6], command[4], *command[7:])
     return (b"APPEND", command[3], command[6]) if command[:2] == ROWS[:2] else command

@@ -1,8 +1,7 @@
-"""What a process remembers of the tenants' indexes, so that a query reads only what was appended since.
+"""Tenant index cache: keeps the tenants' search indexes in memory, so a query reads only what was appended.
 
-Enters: what a snapshot of Redis says. Leaves: views that are as of that snapshot. Nothing here is more than Redis
-holds: a view that is forgotten is read again. All views together stay within a bound of bytes; what was asked longest
-ago goes first.
+Enters: snapshots of Redis. A view is as of its snapshot and can be dropped and read again. All views share a byte
+limit; the least recently used parts go first.
 """
 
 import threading
@@ -18,32 +17,30 @@ from pipeline.retrieval.episode_index import EpisodeIndex, Term
 from pipeline.retrieval.vectors import Vector, Vectors
 
 VIEWS_BYTES: Final = 1024 * MB
-"""A million documents with vectors of 384 numbers take some 550 MB, and words beside them must stay: what is above the
-bound by itself is read again at every pack."""
+"""A million documents with 384-dimensional vectors take 550 MB; a larger tenant would be read again for every pack."""
 _WORD_BYTES: Final = 100
 _VIEW_BYTES: Final = 20_000
-"""Of a tenant of which nothing is known: whoever asks may be anybody."""
+"""Base size of a view; requests may name any tenant, even one without memory."""
 NEVER: Final = b"never read"
-"""No filling is called so."""
+"""A value that no filling has."""
 
 Value = TypeVar("Value")
 
 
 class Shelf:
-    """A catalogue, corrections apart, and up to which record of each partition it is read; -1 where nothing was read of
-    one."""
+    """A catalogue with corrections apart, and the offset per partition it was read to; -1 for none."""
 
     def __init__(self) -> None:
         self.clear()
         self.offsets: dict[int, int] = {}
         self.borders: list[Any] = []
-        """Of precedents: the highest ranks that are kept, as Redis says them."""
+        """Highest ranks kept for similar sessions, as Redis reports them."""
 
     def clear(self) -> None:
         self.catalogue, self.corrections = Catalogue(), Corrections()
 
     def put(self, cards: Iterable[tuple[str, Card | None]]) -> None:
-        """None where a name has no card any more."""
+        """Sets index entries; None removes one."""
         changed = list(cards)
         corrections = {name: card for name, card in changed if isinstance(card, Known) and card.correction}
         self.corrections.put((name, corrections.get(name)) for name, _ in changed)
@@ -55,33 +52,33 @@ class Shelf:
 
 
 class View:
-    """A tenant's; who uses it holds the lock."""
+    """Index of a tenant; users must hold its lock."""
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
         self.bytes = 0
         self.kept = True
-        """False once it is forgotten: who still uses it then is its last user."""
+        """False after eviction; the current user is then the last one."""
         self.forget(NEVER)
 
     def forget(self, filling: bytes | None) -> None:
-        """Nothing is known of this filling of Redis so far."""
+        """Clears the view, for this filling of Redis."""
         self.filling = filling
         self.episodes = EpisodeIndex()
         self.artifacts, self.knowledge, self.precedents = Shelf(), Shelf(), Shelf()
         self.common: set[str] = set()
-        """Words that stand in so many documents that none is looked for because a question has one near to them."""
+        """Words in so many documents that they are not searched as related words."""
         self._terms: OrderedDict[str, Term] = OrderedDict()
         self._terms_bytes = 0
         self._spaces: OrderedDict[str, Vectors] = OrderedDict()
 
     def read(self, name: str) -> int:
-        """Bytes of a term's postings that are known."""
+        """Returns the number of known posting bytes of a term."""
         known = self._terms.get(name)
         return 0 if known is None else known.read
 
     def term(self, name: str) -> Term:
-        """To be given back by `keep`."""
+        """Takes a term out of the cache; return it with `keep`."""
         known = self._terms.pop(name, None)
         if known is None:
             return Term()
@@ -89,13 +86,13 @@ class View:
         return known
 
     def keep(self, name: str, term: Term) -> None:
-        """A term that stands nowhere is not worth remembering."""
+        """Caches a term, unless it occurs nowhere."""
         if term.own.size:
             self._terms[name] = term
             self._terms_bytes += term.nbytes + nbytes(name)
 
     def vectors(self, asked: Vector) -> Vectors:
-        """What is known of those in its space; to be given back by `keep_vectors`."""
+        """Returns the vectors of a space; return them with `keep_vectors`."""
         return self._spaces.get(asked.space) or Vectors(len(asked.values))
 
     def keep_vectors(self, asked: Vector, vectors: Vectors) -> None:
@@ -104,7 +101,7 @@ class View:
             self._spaces.move_to_end(asked.space)
 
     def drop(self) -> bool:
-        """The term, else the space, that was asked longest ago; the last space stays."""
+        """Drops the least recently used term, then vector space; the last space stays."""
         if self._terms:
             name, term = self._terms.popitem(last=False)
             self._terms_bytes -= term.nbytes + nbytes(name)
@@ -122,14 +119,14 @@ class View:
 
 
 class Views:
-    """By tenant."""
+    """Tenant indexes within a byte limit."""
 
     def __init__(self, limit: int = VIEWS_BYTES) -> None:
         self._limit = limit
         self._lock = threading.Lock()
         self._views: OrderedDict[str, View] = OrderedDict()
         self.nbytes = 0
-        """Of those that are kept, as last measured."""
+        """Total bytes of cached views."""
 
     def of(self, tenant: str) -> View:
         with self._lock:
@@ -140,16 +137,16 @@ class Views:
             return view
 
     def settle(self, view: View) -> None:
-        """Keeps the bound after a view, whose lock is held, may have grown."""
+        """Enforces the limit after a view grew; its lock must be held."""
         with self._lock:
             self._measure(view)
             gone = []
-            for tenant, other in self._views.items():  # as far as needed: there may be very many
+            for tenant, other in self._views.items():  # only as far as needed, as there may be many
                 if self.nbytes <= self._limit:
                     break
                 if other is view:
                     self._shrink(view)
-                elif other.lock.acquire(blocking=False):  # one that is in use was not asked longest ago
+                elif other.lock.acquire(blocking=False):  # a view in use was used recently
                     try:
                         self._shrink(other)
                         if self.nbytes > self._limit:
@@ -161,7 +158,7 @@ class Views:
                 self._views.pop(tenant).kept = False
 
     def _shrink(self, view: View) -> None:
-        """Forgets terms and spaces until the bound is kept, or there are none."""
+        """Drops terms and spaces until the limit is kept or none is left."""
         while self.nbytes > self._limit and view.drop():
             self._measure(view)
 
@@ -173,7 +170,7 @@ class Views:
 
 
 class Recent(Generic[Value]):
-    """Values by what they are made of, those used last, up to so many bytes."""
+    """Thread-safe cache of values, least recently used dropped beyond a byte limit."""
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
@@ -183,7 +180,7 @@ class Recent(Generic[Value]):
         self.nbytes = 0
 
     def known(self, keys: Iterable[Hashable]) -> dict[Any, Value | None]:
-        """None where a value is not there."""
+        """Returns cached values; None for missing ones."""
         with self._lock:
             found = {key: self._values.get(key) for key in keys}
             for key, value in found.items():
@@ -192,7 +189,7 @@ class Recent(Generic[Value]):
             return found
 
     def put(self, key: Hashable, value: Value, nbytes: int) -> Value:
-        """`nbytes`: about what it takes, with all that will be kept with it."""
+        """Caches a value; `nbytes` is its approximate size including what is kept with it."""
         with self._lock:
             self.nbytes += nbytes - self._sizes.get(key, 0)
             self._values[key], self._sizes[key] = value, nbytes

@@ -1,1 +1,1 @@
-"""Faust: application, agents, consumer group, assignment; and the runner that makes a stage exactly once on it."""
+"""Worker (Faust): application, agents and consumer, and the runner that makes stages exactly once."""

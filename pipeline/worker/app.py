@@ -1,6 +1,6 @@
-"""The worker's composition root: settings in, a Faust application with one agent per stage out.
+"""Worker application: builds a Faust app with one agent per stage from the settings.
 
-Ends with exit code 3 (fenced), 4 (failed) or 5 (refuses to run); its supervisor starts another, but for 5.
+The process exits with code 3 (fenced), 4 (failed) or 5 (refuses to run); supervisors restart it except after 5.
 """
 
 import logging
@@ -32,7 +32,7 @@ NEVER: Final = 20 * 24 * 3600.0
 
 class App(faust.App):
     def _create_directories(self) -> None:
-        """State is in the state topics: Faust's folders for tables would be left wherever the worker is started."""
+        """Creates nothing: state is in the state topics, and Faust would leave table folders behind."""
 
 
 def create_runner(settings: Settings, cluster: Cluster, watch: Watch) -> Runner:
@@ -66,8 +66,8 @@ def create_app(settings: Settings, runner: Runner) -> faust.App:
         agent_supervisor=CrashingSupervisor,
         stream_wait_empty=False,
         worker_redirect_stdouts=False,
-        consumer_auto_offset_reset="none",  # where to go on is the state's to say
-        consumer_metadata_max_age_ms=10_000,  # so soon it notices that the log is another topic
+        consumer_auto_offset_reset="none",  # the state decides where to continue
+        consumer_metadata_max_age_ms=10_000,  # how soon it notices a recreated topic
         consumer_max_fetch_size=BATCH_BYTES,
         consumer_group_instance_id=settings.worker_id or None,
         broker_session_timeout=settings.session_timeout_ms / 1000,
@@ -86,7 +86,7 @@ def create_app(settings: Settings, runner: Runner) -> faust.App:
 
 
 def _add_agent(app: faust.App, runner: Runner, topic: str, name: str) -> None:
-    # acks=False is all that turns Faust's own commits off.
+    # acks=False is what turns off Faust's own commits.
     source = app.topic(topic, value_serializer="raw", value_type=None, key_type=bytes, key_serializer="raw", acks=False)
 
     async def agent(batches: Any) -> None:
@@ -98,7 +98,7 @@ def _add_agent(app: faust.App, runner: Runner, topic: str, name: str) -> None:
 
 
 def quiet_libraries() -> None:
-    """aiokafka reports every rebalance as errors; what matters of it we report ourselves."""
+    """Silences aiokafka, which reports every rebalance as errors; the runner reports what matters."""
     logging.getLogger("aiokafka").setLevel(logging.ERROR)
     logging.getLogger("faust").setLevel(logging.WARNING)
     logging.getLogger("mode").setLevel(logging.WARNING)

@@ -1,4 +1,4 @@
-"""The worker process: checks the topics, then runs Faust until it is told to stop."""
+"""Worker process: checks the topics, then runs Faust until it is told to stop."""
 
 import asyncio
 import gc
@@ -21,14 +21,14 @@ from pipeline.worker.standing import WorkerHealth
 
 LOG: Final = logging.getLogger("hmx.worker")
 COLLECT: Final = (50_000, 20, 50)
-"""Nothing that an event leaves behind is a cycle, so the collector need not look after every few of them."""
+"""Garbage collection thresholds: events leave no reference cycles, so it can run less often."""
 KNOWN_S: Final = 5.0
 """A broker that has just started may not know all topics yet."""
 RETRY_S: Final = (0.5, 1.0, 2.0, 5.0)
 
 
 def run_worker(settings: Settings) -> None:
-    """Blocks until SIGTERM or SIGINT. Raises SettingsError, UnfitTopicError. Waits while Kafka does not answer."""
+    """Blocks until SIGTERM or SIGINT; retries while Kafka does not answer. Raises SettingsError, UnfitTopicError."""
     gc.set_threshold(*COLLECT)
     configure_logs(settings.log_level, settings.log)
     health = WorkerHealth(settings.ready_lag_s)
@@ -44,7 +44,7 @@ def run_worker(settings: Settings) -> None:
 
 
 class Worker(faust.Worker):
-    """Leaving the group, and what a transaction waits for, may take longer than anybody waits for the process."""
+    """Limits the shutdown time, since leaving the group or a transaction may hang."""
 
     def _schedule_shutdown(self, signal: Signals) -> None:
         end_in_time()
@@ -66,6 +66,6 @@ def _wait_for_topics(settings: Settings) -> Cluster:
         except KafkaUnreachableError as error:
             known_by = time.monotonic() + KNOWN_S
             wait = RETRY_S[min(attempt, len(RETRY_S) - 1)]
-            LOG.warning("no Kafka at %s (%s); trying again in %.1f s", settings.require_kafka(), error, wait)
+            LOG.warning("Kafka does not answer at %s (%s); retrying in %.1f s", settings.require_kafka(), error, wait)
             attempt += 1
             time.sleep(wait)

@@ -1,4 +1,4 @@
-"""One partition that this worker owns: its executor, its transactions, its queue.
+"""One source partition owned by this worker: its executor, transactions and batch queue.
 
 `fence`, `restore`, `process` and `close` block and run in the runner's thread pool, one at a time per partition. The
 rest belongs to the event loop.
@@ -21,25 +21,25 @@ from pipeline.topology import ARTIFACTS, EVIDENCE, KNOWLEDGE, Stage
 from pipeline.worker.trials import TRIES, alone, begun, first_try, pieces
 
 FEWER: Final = 64
-"""Records of a transaction, after Kafka has refused what came of more."""
+"""Records per transaction after Kafka refused the output of a larger one."""
 
 
 class Batch(NamedTuple):
-    """Records of one partition between two fetch positions. Offsets have holes, so positions are not offsets + 1."""
+    """Records of one partition between two fetch positions. Offsets have gaps, so the positions are stored too."""
 
     tp: TP
     epoch: int
-    """The seek that the fetch followed."""
+    """Number of the seek that the fetch followed."""
     first: int
     """Fetch position before the first record."""
     next: int
-    """Fetch position after the last."""
+    """Fetch position after the last record."""
     records: list[Any]
     size: int
 
 
 class StuckError(AbortedError):
-    """Kafka refuses a state record, or what has been left out already. Somebody must look at the topic's bound."""
+    """Kafka refuses a state record, or an output that was already left out: the topic's size limit must be raised."""
 
 
 class LogEnd(NamedTuple):
@@ -55,27 +55,27 @@ class OwnedPartition:
         self._transactions = transactions
         self.executor = Executor(new_fold(), tp.partition)
         self.position = 0
-        """Where the state ends: the only place at which a batch may start."""
+        """The position of the state; a batch must start here."""
         self.committed = 0
-        """Transactions of batches."""
+        """Number of committed transactions of batches."""
         self._new = True
         self._unsendable: set[Unsendable] = set()
         self._at_once = BATCH_RECORDS
-        """Records of a transaction; fewer where Kafka has refused what came of them, to find whose it was."""
+        """Records per transaction; reduced after a refusal, to find the record that caused it."""
         self._tries: int | None = None
-        """Before the first batch: how often others have begun it."""
-        # Event loop side
+        """Before the first batch: how often earlier owners have begun it without finishing."""
+        # event loop only
         self.epoch = 0
         self.queue: deque[Batch] = deque()
         self.queued = 0
-        """Batches fetched and not yet done."""
+        """Number of batches fetched but not finished."""
         self.wake = asyncio.Event()
         self.ready = False
         self.dropped = False
         self.set_aside: SetAsideError | None = None
-        """Why nothing in it is processed: its state can't be read."""
+        """Why the partition is not processed: its state can't be read."""
         self.out_of_range = False
-        """The log no longer holds the fetch position: retention or another topic."""
+        """The fetch position is out of range: by retention, or in a recreated topic."""
         self.busy: asyncio.Future[Any] | None = None
         self.task: asyncio.Task[None] | None = None
         self.end: LogEnd | None = None
@@ -95,24 +95,25 @@ class OwnedPartition:
         self._transactions.fence_again()
 
     def restore(self) -> Restored:
-        """State afresh from its topic; the same producer goes on."""
+        """Restores the state from its topic with the same producer."""
         self.executor = Executor(self._new_fold(), self.tp.partition)
         restored = self._transactions.restore(self.executor)
-        gc.freeze()  # what is here stays: later collections need not look through it
+        gc.freeze()  # never collected, so later collections need not scan it
         self.executor.unsendable |= self._unsendable
         self.position = restored.position
-        if self._new:  # later on this owner knows that it has not died
+        if self._new:  # later restores follow no crash of this owner
             self._new, self._tries = False, restored.tries
         self.last_record, self.restored_at = None, time.monotonic()
         return restored
 
     def process(self, batch: Batch) -> Mapping[str, int]:
-        """What the fold counted: one transaction, but for an owner's first batch, which is announced (worker.trials).
+        """Folds and commits a batch, and returns its counters. An owner's first batch is announced before
+        (worker.trials).
 
-        After AbortedError the executor is spent: restore. Raises StuckError where nothing can be left out.
+        After AbortedError the executor must be restored. Raises StuckError if a refused output cannot be left out.
         """
         counts: Counter[str] = Counter()
-        if self.dropped:  # while it waited for its turn
+        if self.dropped:  # revoked while it waited
             return counts
         tries, self._tries = self._tries, None
         if tries is None:
@@ -123,7 +124,7 @@ class OwnedPartition:
                 counts.update(self._fold(taken, rest[0].offset if rest else batch.next))
                 if self._unsendable:
                     self._at_once, self._unsendable = FEWER, set()
-                elif not singly:  # what Kafka has refused was among these: by now it takes it
+                elif not singly:  # the refused record was among these and is now left out
                     self._at_once = BATCH_RECORDS
             self._at_once = BATCH_RECORDS
             return counts
@@ -143,7 +144,7 @@ class OwnedPartition:
         self._transactions.commit(self.executor, Effects([], [], {}, Counter()), self.position, tries)
 
     def _fold(self, records: list[Any], following: int, tries: int = 0) -> Mapping[str, int]:
-        """A transaction for each part. Who no longer owns the partition stops after one: the next owner goes on."""
+        """Commits one transaction per part; stops after a part if the partition was revoked."""
         counts: Counter[str] = Counter()
         for effects, folded, _ in self.executor.parts(records):
             position = records[folded].offset if folded < len(records) else following
@@ -161,7 +162,7 @@ class OwnedPartition:
         return counts
 
     def _narrow(self, error: UnsendableError, records: list[Any], folded: int) -> None:
-        """Next time fewer records at once. Of one alone it is known what Kafka refuses: that is left out next time."""
+        """Reduces the batch size; once a single record's output is refused, it is left out next time."""
         if self._at_once > 1:
             self._at_once = FEWER if len(records) > FEWER else 1
             return
@@ -178,7 +179,7 @@ class OwnedPartition:
 
     @property
     def suspicious(self) -> bool:
-        """The next batch begins with a record that is to be folded while this process does nothing else."""
+        """Whether the next batch starts with a record to be folded alone, since owners have died there."""
         return self._tries is not None and alone(self._tries)
 
     def close(self) -> None:
@@ -189,13 +190,13 @@ class OwnedPartition:
         self.wake.set()
 
     def stalled_since(self, moment: float) -> bool:
-        """Nothing queued or under way, yet more was fetched than folded, and that before this monotonic time."""
+        """Returns whether fetched records got lost: nothing is queued or running, but more was fetched than folded."""
         idle = self.ready and not self.queue and self.busy is None
         behind = self.end is not None and self.end.position > self.position
         return idle and behind and self.last_record is not None and self.last_record < moment
 
     def drop(self) -> None:
-        """No longer ours: nothing queued is processed any more."""
+        """Marks the partition as revoked; queued batches are discarded."""
         self.dropped, self.ready = True, False
         self.queue.clear()
         self.wake.set()

@@ -1,10 +1,9 @@
-"""The records of a fetch: what a fold wants to know and no more; whatever a producer packs, the fetch comes to its end.
+"""Fetched records: a tolerant replacement of aiokafka's record parser, with bounded decompression.
 
-Kafka takes any bytes for a header's name, aiokafka's parser raises for those that are no UTF-8: the fetch would fail at
-that offset for ever. And Kafka bounds a batch as it is packed: a few kilobytes may become gigabytes here. Enters: the
-bytes of a batch. Leaves: its records; one with such a name has no headers, which is what the audit sees of it too
-(kafka.clients.headers_of); those of a batch that does not unpack within the bound have UNREADABLE for a value and
-nothing else. Fails: CorruptRecordException, as aiokafka's own.
+Header names that are not UTF-8 make aiokafka's parser raise for ever at that offset, and Kafka limits only the
+compressed size of a batch. Enters: the bytes of a batch. Leaves: its records. A record with such a name has no headers,
+as in kafka.clients.headers_of; the records of a batch beyond the limit have the value UNREADABLE and nothing else.
+Raises CorruptRecordException, as aiokafka does.
 """
 
 from collections.abc import Iterator
@@ -24,7 +23,7 @@ from pipeline.worker.unpacking import UnpackingError, unpacked
 
 
 def replace_parser() -> None:
-    """Every fetcher of this process: aiokafka has no way to give one its own parser."""
+    """Replaces the parser of all fetchers in this process; aiokafka offers no other way."""
     memory_records.DefaultRecordBatch = TolerantBatch
     fetcher.MemoryRecords = memory_records._MemoryRecordsPy
     fetcher.PartitionRecords._consumer_record = _fetched
@@ -35,7 +34,7 @@ def _fetched(_: Any, tp: TopicPartition, record: Any) -> Record:
 
 
 class _Unreadable(NamedTuple):
-    """A record as aiokafka's parser would give it, of which only the place is known."""
+    """A record known only by its place, shaped like those of aiokafka's parser."""
 
     offset: int
     timestamp: int
@@ -45,7 +44,7 @@ class _Unreadable(NamedTuple):
 
 
 class TolerantBatch:
-    """aiokafka's fast batch; where that fails at a record, the slow parser goes on from there."""
+    """Parses with aiokafka's fast parser; from a record that it rejects on, with the slow one."""
 
     def __init__(self, buffer: memoryview) -> None:
         self._buffer: memoryview | bytes = buffer
@@ -68,7 +67,7 @@ class TolerantBatch:
             for record in self._batch:
                 yield record
                 read += 1
-        except (UnicodeDecodeError, CorruptRecordException):  # the latter where the fast parser is not installed
+        except (UnicodeDecodeError, CorruptRecordException):  # the latter without the fast parser
             yield from islice(_tolerant(self._buffer), read, None)
 
     def _unpack(self) -> None:
@@ -77,8 +76,7 @@ class TolerantBatch:
             self._batch = DefaultRecordBatch(self._buffer)
 
     def _unreadable(self) -> Iterator[_Unreadable]:
-        """One for each offset of the batch: a log that is never compacted has no holes there. A generator: there may be
-        as many as a producer likes."""
+        """Yields one record per offset, since an uncompacted log has no gaps; lazily, because there may be many."""
         for offset in range(self._batch.base_offset, self._batch.next_offset):
             yield _Unreadable(offset, self._batch.max_timestamp)
 
@@ -97,7 +95,7 @@ def _readable(name: str) -> bool:
 
 
 class _Names(bytearray):
-    """What aiokafka cuts names from, the only thing that it decodes. To librdkafka a name ends at a NUL."""
+    """The buffer from which aiokafka decodes header names; like in librdkafka a name ends at NUL."""
 
     def __getitem__(self, at: SupportsIndex | slice) -> Any:
         found = super().__getitem__(at)

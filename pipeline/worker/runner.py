@@ -1,10 +1,9 @@
-"""The runner: what happens to a partition from assignment to revocation.
+"""Partition runner: fence, restore, seek, process and release of each partition, from assignment to revocation.
 
-Assigned: fence, restore, seek to the stored position, then batch by batch. A batch is processed only if its first fetch
-position is exactly where the state ends; otherwise it is dropped and the consumer seeks again. After an abort: restore
-with the same producer, seek. Revoked: wait for the transaction in flight, then drop. Fenced while it believes that it
-owns the partition, or any other error in the background: the process ends, and whoever supervises it starts another.
-A partition whose state can't be read is set aside: the others go on, and it does once its state topic has changed.
+A batch is processed only if its first fetch position is the state's position; otherwise it is dropped and the consumer
+seeks again. After an abort: restore with the same producer, seek. On revocation: wait for the running transaction, then
+drop the partition. If the worker is fenced while it owns the partition, or a background task fails, the process ends
+and is restarted by its supervisor. A partition with unreadable state is set aside until its state topic changes.
 """
 
 import asyncio
@@ -33,9 +32,9 @@ THREADS: Final = 64
 RELEASE_S: Final = 8.0
 ADVISORY_S: Final = 1.0
 STALL_S: Final = 5.0
-"""A partition that has fetched further than it has folded and does nothing for so long has lost a batch on the way."""
+"""A partition that is idle this long, though more was fetched than folded, has lost a batch."""
 PATIENCE_S: Final = 1.0
-"""Between two tries to restore while no broker answers."""
+"""Pause between attempts to restore while no broker answers."""
 EXIT_FENCED: Final = 3
 EXIT_FAILED: Final = 4
 EXIT_REFUSED: Final = 5
@@ -72,22 +71,22 @@ class Runner:
         self.was_assigned = False
         self.last_progress = time.monotonic()
 
-    # what health and ticks look at
+    # read by health checks and ticks
 
     @property
     def working(self) -> int:
-        """Partitions that are owned and not set aside."""
+        """Number of owned partitions that are not set aside."""
         return sum(partition.set_aside is None for partition in self.partitions.values())
 
     @property
     def ready(self) -> bool:
-        """Assigned at least once, and everything assigned is restored."""
+        """Whether partitions were assigned, and all of them are restored."""
         return self.was_assigned and all(partition.ready for partition in self.partitions.values())
 
     def progress(self) -> None:
         self.last_progress = time.monotonic()
 
-    # what the consumer calls
+    # called by the consumer
 
     def start(self, consumer: Consumer) -> None:
         if not self._started:
@@ -97,7 +96,7 @@ class Runner:
             self._spawn(self._watch_for_ever(consumer), "watching for stalls")
 
     async def stop(self) -> None:
-        """After `revoked`: ends what runs in the background."""
+        """Stops the background tasks; call it after `revoked`."""
         self._stopping = True
         for task in list(self._background):
             task.cancel()
@@ -105,7 +104,7 @@ class Runner:
         self._pool.shutdown(wait=False, cancel_futures=True)
 
     def hungry(self, limit: int) -> set[TP]:
-        """Partitions that can take more batches."""
+        """Returns the partitions that can take more batches."""
         return {tp for tp, partition in self.partitions.items() if partition.ready and partition.queued < limit}
 
     def at_end(self, ends: Mapping[TP, LogEnd]) -> None:
@@ -114,14 +113,14 @@ class Runner:
                 self.partitions[tp].end = end
 
     def out_of_range(self, tps: Iterable[TP]) -> None:
-        """Retention overtook these partitions, or they are another topic's: restoring counts it or refuses."""
+        """Notes partitions whose fetch position is out of range; a restore then counts the loss or refuses."""
         for tp in tps:
             if tp in self.partitions:
                 self.partitions[tp].out_of_range = True
                 self.partitions[tp].wake.set()
 
     def expect(self, batch: Batch) -> bool:
-        """Is this batch from the latest seek of a partition that is ours? Then it will be fed."""
+        """Returns whether a batch follows the latest seek of an owned partition; if so, it will be fed."""
         partition = self.partitions.get(batch.tp)
         if partition is None or batch.epoch != partition.epoch:
             return False
@@ -130,14 +129,14 @@ class Runner:
         return True
 
     def feed(self, batch: Batch) -> None:
-        """The agent hands over what its stream brought."""
+        """Queues a batch that the agent received."""
         partition = self.partitions.get(batch.tp)
         if partition is not None and not partition.dropped:
             partition.enqueue(batch)
 
     def assigned(self, consumer: Consumer, tps: Iterable[TP]) -> None:
-        """A task per partition, also for silent ones: a dead owner's open transaction hides healthy output."""
-        if self._stopping:  # an assignment that was under way
+        """Starts a task per partition, also for idle ones, since a dead owner's open transaction blocks consumers."""
+        if self._stopping:  # an assignment may arrive during shutdown
             return
         for tp in sorted(tps):
             partition = self._new_partition(tp)
@@ -147,7 +146,8 @@ class Runner:
         METRICS.partitions_owned.set(len(self.partitions))
 
     async def revoked(self, consumer: Consumer) -> None:
-        """A transaction in flight ends before the next owner can fence it."""
+        """Drops all partitions, after the running transactions have ended, so that the next owner does not fence
+        them."""
         partitions, self.partitions = list(self.partitions.values()), {}
         for partition in partitions:
             partition.drop()
@@ -159,7 +159,7 @@ class Runner:
             self._spawn(self._close(partition), "closing")
         METRICS.partitions_owned.set(0)
 
-    # a partition's life
+    # the life of a partition
 
     async def _own(self, consumer: Consumer, partition: OwnedPartition) -> None:
         started = time.monotonic()
@@ -190,14 +190,14 @@ class Runner:
             return None
         partition.queued -= 1
         if batch.first != partition.position:
-            LOG.warning("batch dropped: the state ends at %d", partition.position, extra=at(*batch.tp, batch.first))
+            LOG.warning("batch dropped: the state is at %d", partition.position, extra=at(*batch.tp, batch.first))
             METRICS.batches_dropped.inc()
             return await self._seek(consumer, partition)
         started, before = time.monotonic(), partition.committed
         try:
             counts = await self._process(partition, batch)
         except AbortedError as error:
-            LOG.warning("transaction aborted, restoring: %s", error, extra=at(*batch.tp, batch.first))
+            LOG.warning("transaction aborted, restoring the state: %s", error, extra=at(*batch.tp, batch.first))
             METRICS.transactions.labels(partition.stage.name, "aborted").inc()
             if isinstance(error, StuckError):
                 await asyncio.sleep(self._patience_s)
@@ -222,10 +222,10 @@ class Runner:
         return await processing
 
     async def _process_alone(self, partition: OwnedPartition, batch: Batch) -> Mapping[str, int]:
-        """While nothing else is folded: if the process dies now, it dies of these records (worker.trials)."""
+        """Processes a batch while nothing else is folded, so a crash identifies its record (worker.trials)."""
         async with self._suspecting:
             self._calm.clear()
-            LOG.warning("owners have died here: one record at a time", extra=at(*batch.tp, batch.first))
+            LOG.warning("owners have died here: folding records one by one", extra=at(*batch.tp, batch.first))
             try:
                 if others := [other.busy for other in self.partitions.values() if other.busy is not None]:
                     await asyncio.wait(others)
@@ -240,7 +240,7 @@ class Runner:
             await self._seek(consumer, partition)
 
     async def _restore(self, partition: OwnedPartition) -> bool:
-        """False when the partition was revoked meanwhile. Brokers that do not answer are waited for."""
+        """Restores the state; retries while brokers do not answer. Returns False if the partition was revoked."""
         started, restored = time.monotonic(), None
         while restored is None:
             revoked = partition.dropped
@@ -252,7 +252,7 @@ class Runner:
                 partition.busy = restoring = self._in_pool(partition.restore)
                 restored = await restoring
             except (KafkaUnreachableError, AbortedError) as error:
-                LOG.warning("can't be restored yet, trying again: %s", error, extra=at(*partition.tp))
+                LOG.warning("the state can't be restored yet, retrying: %s", error, extra=at(*partition.tp))
                 await asyncio.sleep(self._patience_s)
             except SetAsideError as error:
                 LOG.error("%s", error, extra=at(*partition.tp, stage=partition.stage.name))  # noqa: TRY400
@@ -270,13 +270,13 @@ class Runner:
         METRICS.restored_records.labels(stage).inc(restored.records)
         METRICS.outcomes.labels(stage, Outcome.LOST_TO_RETENTION, "").inc(restored.lost)
         place = at(*partition.tp, restored.position, stage=stage)
-        LOG.info("restored from %d state records in %.2f s, goes on here", restored.records, seconds, extra=place)
+        LOG.info("restored from %d state records in %.2f s, continuing here", restored.records, seconds, extra=place)
         return not partition.dropped
 
     async def _mended(self, partition: OwnedPartition, end: int) -> bool:
-        """Waits until the state topic has grown beyond this offset; False when the partition was revoked meanwhile.
+        """Waits until the state topic grows beyond `end`; returns False if the partition was revoked.
 
-        Whoever has written there may have fenced this owner, so it fences anew.
+        Whoever wrote there may have fenced this owner, so it fences again.
         """
         while await self._in_pool(partition.state_end) <= end:
             await asyncio.sleep(self._patience_s)
@@ -287,13 +287,13 @@ class Runner:
             try:
                 await fencing
                 break
-            except FencedError as error:  # no broker answers, or whoever has written there fences once more
-                LOG.warning("can't be restored yet, trying again: %s", error, extra=at(*partition.tp))
+            except FencedError as error:  # no broker answers, or the writer fences again
+                LOG.warning("the state can't be restored yet, retrying: %s", error, extra=at(*partition.tp))
                 await asyncio.sleep(self._patience_s)
         return not partition.dropped
 
     async def _seek(self, consumer: Consumer, partition: OwnedPartition) -> None:
-        """To where the state ends; what is in flight from before carries an older epoch."""
+        """Seeks to the state's position; batches in flight carry an older epoch."""
         partition.epoch = next(self._epochs)
         partition.queue.clear()
         partition.queued = 0
@@ -301,7 +301,7 @@ class Runner:
         try:
             await consumer.seek_and_resume(partition.tp, partition.position, partition.epoch)
         except Exception:
-            if not partition.dropped:  # revoked between our look and the consumer's
+            if not partition.dropped:  # it may have been revoked meanwhile
                 raise
 
     async def _watch_for_ever(self, consumer: Consumer) -> None:
@@ -311,7 +311,7 @@ class Runner:
             for partition in list(self.partitions.values()):
                 if partition.stalled_since(before):
                     METRICS.batches_lost.inc()
-                    LOG.warning("a batch was lost on the way", extra=at(*partition.tp, partition.position))
+                    LOG.warning("a batch was lost: fetching it again", extra=at(*partition.tp, partition.position))
                     await self._seek(consumer, partition)
 
     async def _close(self, partition: OwnedPartition) -> None:
@@ -334,10 +334,10 @@ class Runner:
             return
         try:
             await consumer.commit_advisory(positions)
-        except Exception as error:  # noqa: BLE001  a rebalance refuses the commit in many ways; nothing rests on it
+        except Exception as error:  # noqa: BLE001  rebalances cause many errors; nothing depends on it
             LOG.info("group offsets not committed: %s", said(error))
 
-    # background
+    # background tasks
 
     def _in_pool(self, call: Callable[..., T], *args: Any) -> "asyncio.Future[T]":
         return asyncio.get_running_loop().run_in_executor(self._pool, call, *args)
@@ -359,18 +359,18 @@ class Runner:
             self._end(EXIT_FAILED, f"{what}: {said(error)}")
 
     def _end(self, code: int, why: str) -> None:
-        """At once: nothing that this process still does may be taken for the owner's."""
-        LOG.critical("the worker ends: %s", why)
+        """Ends the process at once, so that it cannot act as an owner any more."""
+        LOG.critical("the worker is ending: %s", why)
         logging.shutdown()
         self._exit(code)
 
 
 def _note(stage: str, batch: Batch, counts: Mapping[str, int], seconds: float) -> None:
-    """What a committed batch adds to the metrics."""
+    """Adds a committed batch to the metrics."""
     METRICS.transaction_seconds.labels(stage).observe(seconds)
     METRICS.freshness_seconds.labels(stage).observe(max(0.0, time.time() - batch.records[0].timestamp / 1000))
     METRICS.records.labels(stage).inc(len(batch.records))
     count_effects(stage, counts)
     if poison := sum(counts.get(f"{Outcome.REJECTED}.{reason}", 0) for reason in _ALARMING):
         place = at(*batch.tp, batch.first, stage=stage)
-        LOG.error("%d records from here on can't be folded and are dead letters: see `hmx dlq`", poison, extra=place)
+        LOG.error("%d records of the batch at this offset became dead letters: run `hmx dlq`", poison, extra=place)

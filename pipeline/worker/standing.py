@@ -1,7 +1,6 @@
-"""How a worker stands: what its health and its gauges say, read from the outside and only when somebody asks.
+"""Worker status: health checks and gauges of a worker, computed when they are asked for.
 
-Enters: the runner. Leaves: answers of `observe.health`, gauges. Nothing here fails or changes anything; it reads from
-another thread what the event loop writes, so a number may be a moment old.
+Reads what the event loop writes from another thread, so numbers may be slightly old. Never raises.
 """
 
 import time
@@ -26,13 +25,13 @@ class _Seen:
     place: tuple[int, int]
     """Position and epoch."""
     moved: float
-    """Monotonic time at which it last moved on, or had nothing to do."""
+    """Monotonic time when it last advanced or was idle."""
     caught_up_ms: int = 0
-    """When nothing was left to read."""
+    """Time when its log was last read to the end (ms)."""
 
 
 class Watch:
-    """Looked at now and then by the event loop: when a partition moved on last, and when nothing was left in it."""
+    """Observes partitions from the event loop: when each last advanced, and when it was caught up."""
 
     def __init__(self) -> None:
         self._seen: dict[TP, _Seen] = {}
@@ -44,9 +43,9 @@ class Watch:
             place = (partition.position, partition.epoch)
             seen = before.get(partition.tp) or _Seen(place, now)
             at_end = caught_up(partition)
-            if seen.place[1] != partition.epoch:  # restored: what was known of the log's end is out of date
+            if seen.place[1] != partition.epoch:  # restored: the known log end is outdated
                 seen.caught_up_ms = 0
-            # Fencing and restoring have their own limits, beyond which the process ends.
+            # Fencing and restoring have their own time limits.
             if at_end or not partition.ready or seen.place != place:
                 seen.place, seen.moved = place, now
             if at_end:
@@ -55,12 +54,12 @@ class Watch:
         self._seen = found
 
     def stuck_s(self, tp: TP) -> float:
-        """Since when it has something to do and does not move on."""
+        """Returns for how long the partition has had work without advancing."""
         seen = self._seen.get(tp)
         return time.monotonic() - seen.moved if seen is not None else 0.0
 
     def behind(self, partition: OwnedPartition) -> Behind:
-        """Of a partition that is restored."""
+        """Returns the consumer lag of a restored partition."""
         end, seen = partition.end, self._seen.get(partition.tp)
         since = [partition.executor.clock, seen.caught_up_ms if seen is not None else 0]
         if partition.busy is None and partition.queue:
@@ -70,15 +69,15 @@ class Watch:
 
 
 def caught_up(partition: OwnedPartition) -> bool:
-    """All that was fetched is committed, and nothing is left to fetch. Markers at the end are never fetched as records,
-    so the fetch position is what counts."""
+    """Returns whether all is committed and fetched. Compares fetch positions, since markers at the end are no
+    records."""
     end = partition.end
     at_end = end is not None and end.position >= end.high
     return partition.ready and at_end and not partition.queued and not partition.queue and partition.busy is None
 
 
 class WorkerHealth:
-    """`runner` is there once Kafka has answered."""
+    """Health checks of the worker; `runner` is set once Kafka has answered."""
 
     def __init__(self, most_behind_s: float) -> None:
         self._most_behind_s = most_behind_s
@@ -90,13 +89,13 @@ class WorkerHealth:
             return True, "waiting for Kafka"
         idle = time.monotonic() - self.runner.last_progress
         if idle > STUCK_S:
-            return False, f"the fetch loop has not turned for {idle:.0f} s"
+            return False, f"the fetch loop has not run for {idle:.0f} s"
         stuck = [
-            f"{_name(partition)}: nothing done for {seconds:.0f} s at offset {partition.position}"
+            f"{_name(partition)}: no progress for {seconds:.0f} s at offset {partition.position}"
             for partition in self._partitions()
             if (seconds := self.watch.stuck_s(partition.tp)) > STUCK_S
         ]
-        return not stuck, "\n".join(stuck) or f"the fetch loop turned {idle:.1f} s ago"
+        return not stuck, "\n".join(stuck) or f"the fetch loop last ran {idle:.1f} s ago"
 
     def started(self) -> Answer:
         if self.runner is None:
@@ -113,7 +112,7 @@ class WorkerHealth:
             return False, why
         if aside := [f"{_name(p)}: {p.set_aside}" for p in self._partitions() if p.set_aside is not None]:
             return False, "\n".join(aside)
-        unknown = [f"{_name(p)}: where its log ends is not known yet" for p in self._partitions() if p.end is None]
+        unknown = [f"{_name(p)}: the end of its log is not known yet" for p in self._partitions() if p.end is None]
         if unknown:
             return False, "\n".join(unknown)
         fresh, how = verdict([self.watch.behind(partition) for partition in self._partitions()], self._most_behind_s)

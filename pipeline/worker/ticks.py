@@ -1,6 +1,6 @@
-"""Ticks: where the log's end has been silent for a second and something is due, the owner appends one small record.
+"""Ticks: small records that the owner appends when the log is silent for a second and a timer is due.
 
-So even in silence the clock comes from the log, and a replay repeats it. A doubled tick is harmless.
+So time comes from the log even in silence, and a replay repeats it. A doubled tick is harmless.
 """
 
 import asyncio
@@ -30,8 +30,8 @@ class Tick(NamedTuple):
 
 
 def due_for_tick(partition: OwnedPartition, now: float) -> bool:
-    """`now` is the worker's monotonic clock. After a restore the time that has passed is unknown: the first tick is
-    unconditional."""
+    """Returns whether to append a tick; `now` is monotonic. The first tick after a restore is unconditional, because
+    the elapsed time is unknown."""
     due = partition.executor.next_due
     if not partition.ready or partition.queue or partition.busy is not None or due is None:
         return False

@@ -1,4 +1,4 @@
-"""A partition whose batches leave spans, chosen where somebody asks for them: others pay nothing."""
+"""Partition with OpenTelemetry spans, used only if tracing is enabled."""
 
 import time
 from collections.abc import Mapping
@@ -19,7 +19,7 @@ class TracedPartition(OwnedPartition):
         self._tracing = tracing
 
     def process(self, batch: Batch) -> Mapping[str, int]:
-        """A span for each trace among the records, as long as their transaction took."""
+        """Processes a batch and records one span per trace among its records."""
         began = time.time_ns()
         counts = super().process(batch)
         self._tracing.took(

@@ -1,12 +1,12 @@
-"""Faust's aiokafka driver, changed in six places and no more.
+"""Faust's aiokafka transport, with six changes.
 
-1. Batches: Faust waits on several tasks per message; here the stream gets one message per batch of a partition.
+1. Batches: the stream gets one message per batch of a partition; Faust would wait on several tasks per message.
 2. read_committed, which Faust cannot be configured to.
-3. Newly assigned partitions are paused before the fetcher can deliver from advisory offsets: the signal that Faust
-   sends on assignment is no barrier.
+3. Newly assigned partitions are paused before the fetcher can deliver from advisory offsets, because Faust's
+   assignment signal is no barrier.
 4. Faust neither seeks nor commits; the runner does both.
-5. Header names that are no UTF-8 do not end the fetch.
-6. Nor does a batch that becomes gigabytes when it is unpacked.
+5. Header names that are not UTF-8 do not end the fetch.
+6. Decompression of a batch is bounded.
 
 Methods named `thread_…` run in the consumer's own thread and event loop.
 """
@@ -33,9 +33,9 @@ LOG_APPEND_TIME: Final = 1
 FETCH_WAIT_MS: Final = 250
 FETCH_BYTES: Final = 16 * 1024 * 1024
 FETCH_RECORDS: Final = 20_000
-"""Unpacked at once; a few kilobytes may hold millions of records."""
+"""Records decompressed at once; a few kilobytes may hold millions of them."""
 QUEUED_BATCHES: Final = 4
-"""Per partition; more stay in the fetcher, which stops fetching by itself."""
+"""Limit per partition; further batches stay in the fetcher, which then stops fetching."""
 
 
 class Listener(driver.ConsumerRebalanceListener):
@@ -67,16 +67,16 @@ class BatchConsumer(driver.Consumer):
         return Thread(self, loop=self.loop, beacon=self.beacon)
 
     def in_thread(self, coroutine: Coroutine[Any, Any, T]) -> "asyncio.Future[T]":
-        """Runs in the consumer's thread; Faust's own way has a queue with two workers, which a fetch would occupy."""
+        """Runs a coroutine in the consumer's thread, not in Faust's queue, which a fetch would block."""
         return asyncio.wrap_future(asyncio.run_coroutine_threadsafe(coroutine, self._thread.thread_loop))
 
-    # what the runner asks for
+    # called by the runner
 
     async def seek_and_resume(self, tp: TP, position: int, epoch: int) -> None:
         await self.in_thread(self._thread_seek(tp, position, epoch))
 
     async def commit_advisory(self, positions: Mapping[TP, int]) -> None:
-        """Group offsets for lag tools; nothing rests on them."""
+        """Commits group offsets for lag tools only."""
         await self.in_thread(self._thread_commit(positions))
 
     async def _thread_seek(self, tp: TP, position: int, epoch: int) -> None:
@@ -90,12 +90,12 @@ class BatchConsumer(driver.Consumer):
         await self._thread._ensure_consumer().commit(offsets)
 
     async def _thread_fetch(self, tps: set[TP], wait_s: float) -> tuple[list[Batch], dict[TP, LogEnd]]:
-        """Batches of the partitions that have records, and where each partition stands towards its end."""
+        """Fetches batches, and the log end of each partition."""
         fetcher = self._thread._ensure_consumer()._fetcher
         with fetcher._subscriptions.fetch_context():
             wanted = {TopicPartition(*tp) for tp in tps}
             fetched = await fetcher.fetched_records(wanted, timeout=wait_s, max_records=FETCH_RECORDS)
-        # No await from here on: the positions read below belong to these records.
+        # No await below: the positions belong to these records.
         batches: list[Batch] = []
         for topic_partition, records in fetched.items():
             tp = TP(*topic_partition)
@@ -106,7 +106,7 @@ class BatchConsumer(driver.Consumer):
         return batches, ends
 
     def _cut(self, tp: TP, records: list[Any], end: int) -> Iterable[Batch]:
-        """Batches of bounded count and bytes; the last one ends at the fetch position, which covers markers."""
+        """Cuts records into batches by count and bytes; the last one ends at the fetch position, behind markers."""
         first, start, count = self._fetch_position[tp], 0, len(records)
         while start < count:
             stop, size = start, 0
@@ -124,19 +124,20 @@ class BatchConsumer(driver.Consumer):
     def _log_end(self, tp: TP) -> LogEnd | None:
         try:
             state = self._partition_state(tp)
-        except (AttributeError, KeyError):  # revoked while we fetched
+        except (AttributeError, KeyError):  # revoked during the fetch
             return None
         if state is None or not state.has_valid_position or state.highwater is None:
             return None
         return LogEnd(state.position, state.highwater)
 
-    # Faust's hooks
+    # called by Faust
 
     async def perform_seek(self) -> None:
-        """Nothing: Faust would seek to its committed offsets, which are only advisory here."""
+        """Does nothing: Faust would seek to its committed offsets, which are only advisory here."""
 
     async def _drain_messages(self, fetcher: Any) -> None:
-        """Back pressure leaves a partition out of the fetch: pausing it would throw its prefetched records away."""
+        """Fetches and delivers batches. Full partitions are left out: a pause would discard their prefetched
+        records."""
         self.runner.start(self)
         while not (self._stopped.is_set() or fetcher._stopped.is_set()):
             self.runner.progress()
@@ -149,7 +150,7 @@ class BatchConsumer(driver.Consumer):
                 batches, ends = await self.in_thread(self._thread_fetch(wanted, wait_s))
             except self.consumer_stopped_errors:
                 return
-            except NoOffsetForPartitionError:  # no group offset yet; the runner's seek is on its way
+            except NoOffsetForPartitionError:  # no group offset yet; the runner will seek
                 continue
             except OffsetOutOfRangeError as error:
                 self.runner.out_of_range({TP(*tp) for tp in error.args[0]})
@@ -160,7 +161,7 @@ class BatchConsumer(driver.Consumer):
                     await self.wait_first(self.callback(self._message(batch)), self.suspend_flow.wait())
 
     def _message(self, batch: Batch) -> ConsumerMessage:
-        """Faust's message of raw bytes, with the batch in the value's place."""
+        """Wraps a batch as the value of a Faust message."""
         record = batch.records[0]
         value: Any = batch
         return ConsumerMessage(

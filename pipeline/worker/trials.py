@@ -1,14 +1,12 @@
-"""Records that kill whoever folds them: how one is found, and no other is taken for it.
+"""Crash-loop guard: finds the record that kills every worker that folds it, and rejects it.
 
-An owner's first batch is announced in the position record before it is folded: so often it has been begun there, and
-nobody has come to its end. After two deaths the next owner folds it in pieces, after the next the piece that nobody has
-survived record by record, each announced by the commit before it, and while such a record is folded the process does
-nothing else. A record that three owners in a row have not survived alone is condemned: by the position record, so that
-everyone who folds the partition from then on, replays too, rejects it unseen.
+An owner's first batch is announced in the position record before it is folded, which counts the tries. After two deaths
+the next owner folds the batch in chunks; after the next, the fatal chunk record by record, each announced, with nothing
+else running. A record that kills three owners in a row is condemned in the position record, so every later fold,
+replays included, rejects it.
 
-Announcements are commits: where Kafka refuses them, as on a full disk, nobody has tried. A worker that is killed for
-another reason has tried once, so three such deaths at one record, each within its few milliseconds, would be mistaken.
-An owner whose partition is revoked has not died: it takes its announcement back.
+A try counts only if its announcement was committed, so a full disk condemns nothing. A worker killed for another reason
+counts as one try. An owner whose partition is revoked withdraws its announcement.
 """
 
 from collections.abc import Iterator
@@ -19,27 +17,27 @@ from pipeline.contracts.limits import BATCH_RECORDS
 
 _PIECE: Final = 64
 _PIECES: Final = (BATCH_RECORDS, BATCH_RECORDS, _PIECE, 1, 1, 1)
-"""Records that an owner folds at once, by how often others have begun at its position."""
+"""Records per transaction, by number of earlier tries."""
 TRIES: Final = len(_PIECES)
-"""So often begun, the last times with one record: that record is condemned."""
+"""Tries after which the single record is condemned."""
 
 
 def alone(tries: int) -> bool:
-    """Whether the next record is to be folded while the process does nothing else."""
+    """Returns whether the next record must be folded with nothing else running."""
     return next(pieces(tries)) == 1
 
 
 def pieces(tries: int) -> Iterator[int]:
-    """Records that an owner folds at once, piece by piece. What kills stands in the first `_PIECE` of single ones."""
+    """Yields the sizes of an owner's chunks. A fatal record is among the first `_PIECE` single ones."""
     size = _PIECES[min(tries, TRIES - 1)]
     return chain(repeat(1, _PIECE), repeat(BATCH_RECORDS)) if size == 1 else repeat(size)
 
 
 def first_try(size: int) -> int:
-    """The announcement of a piece of this size that nobody has begun before."""
+    """Returns the number of tries that a chunk of this size starts with."""
     return _PIECES.index(size) + 1
 
 
 def begun(tries: int) -> int:
-    """The announcement of one more try after so many. After a condemnation the records that follow are new."""
+    """Returns the number to announce for one more try; 0 after a condemnation."""
     return tries + 1 if tries < TRIES else 0

@@ -1,7 +1,7 @@
-"""Unpacking a compressed record batch within a bound, whatever it would become.
+"""Bounded decompression of a Kafka record batch (gzip, snappy, lz4, zstd).
 
-Enters: a batch's bytes, version 2 of the format. Leaves: the same batch as if it had never been packed; its CRC is that
-of the packed one. Fails: UnpackingError where it would be larger than UNPACKED_BYTES, or is not what its codec says.
+Enters: a batch in format version 2. Leaves: the same batch uncompressed, with the CRC of the compressed one. Raises
+UnpackingError if it exceeds UNPACKED_BYTES or is invalid.
 """
 
 import mmap
@@ -19,12 +19,12 @@ _HEADER: Final = 61
 _ATTRIBUTES: Final = 21
 _CODEC: Final = 0x07
 _GZIP: Final = 31
-"""To zlib: what follows has gzip's header."""
+"""zlib's window bits for data with a gzip header."""
 _XERIAL: Final = b"\x82SNAPPY\x00"
 _XERIAL_HEADER: Final = 16
 
 _scratch: Final = mmap.mmap(-1, UNPACKED_BYTES)
-"""Takes memory only as far as it was ever filled. One for the process: one thread parses, the consumer's."""
+"""Shared output buffer; takes memory only as far as it was filled. Only the consumer's thread decompresses."""
 
 
 class UnpackingError(Exception):
@@ -32,7 +32,7 @@ class UnpackingError(Exception):
 
 
 def unpacked(batch: memoryview | bytes, codec: int) -> bytes:
-    """See the module."""
+    """Decompresses a batch, see the module."""
     packed = memoryview(batch)
     try:
         size = _UNPACK[codec](packed[_HEADER:])
@@ -45,7 +45,7 @@ def unpacked(batch: memoryview | bytes, codec: int) -> bytes:
 
 
 def _gunzip(packed: memoryview) -> int:
-    """A stream may have several members."""
+    """Decompresses gzip, which may have several members."""
     size, rest = 0, bytes(packed)
     while rest:
         member = zlib.decompressobj(_GZIP)
@@ -60,7 +60,7 @@ def _gunzip(packed: memoryview) -> int:
 
 
 def _unsnap(packed: memoryview) -> int:
-    """Java's blocks, or one without a frame."""
+    """Decompresses snappy, in Java's block format or unframed."""
     if bytes(packed[: len(_XERIAL)]) != _XERIAL:
         return _unsnap_block(packed, 0)
     size, at = 0, _XERIAL_HEADER
@@ -85,4 +85,4 @@ _UNPACK: Final[Mapping[int, Callable[[memoryview], int]]] = {
     3: lambda packed: cramjam.lz4.decompress_into(packed, _scratch),
     4: lambda packed: cramjam.zstd.decompress_into(packed, _scratch),
 }
-"""By aiokafka's number of the codec; each fills the scratch and says how far."""
+"""aiokafka's codec number → function that fills the buffer and returns the size."""

@@ -107,7 +107,7 @@ def test_without_kafka_and_redis_processes_wait_and_say_so(tmp_path: Path) -> No
             until(lambda port=port: re.search("Kafka|Redis", answer(f"http://127.0.0.1:{port}/readyz")[1]))
         time.sleep(12)  # longer than a client asks before it gives up
         assert all(process.poll() is None for process in pipeline.processes.values())
-        assert "no Kafka at 127.0.0.1:9" in pipeline.log("worker")
+        assert "Kafka does not answer at 127.0.0.1:9" in pipeline.log("worker")
     finally:
         pipeline.stop_all()
 

@@ -180,7 +180,7 @@ def test_a_state_record_that_kafka_refuses_is_the_outcome_of_the_record_that_cha
 
 
 def test_where_nothing_can_be_left_out_the_partition_says_that_it_is_stuck() -> None:
-    with pytest.raises(StuckError, match="takes no record"):
+    with pytest.raises(StuckError, match="refuses a record"):
         own(events(3, []), Broker(session_state=1))
 
 

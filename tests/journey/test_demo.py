@@ -111,5 +111,5 @@ def test_where_something_does_not_start_it_says_so_and_stops_the_rest(tmp_path: 
     _, err = demo.communicate(timeout=READY_S)
     assert demo.returncode == 1
     assert "topics does not start" in err
-    assert "HMX_WINDOW_MS='soon' is no number" in err
+    assert "HMX_WINDOW_MS='soon' is not a whole number" in err
     assert_nothing_is_left(tmp_path)

@@ -142,7 +142,7 @@ def test_a_file_that_is_no_fingerprint_is_not_imported(seen: Seen, tmp_path: Pat
     file.write_text("{}")
     broken = seen.hmx("fingerprint", "import", str(file), "--tenant", "newcomer")
     assert broken.exit_code == 1
-    assert "shop.json is no fingerprint: $.fingerprint_id" in broken.stderr
+    assert "shop.json is not a fingerprint: $.fingerprint_id" in broken.stderr
 
 
 def imported(seen: Seen, folder: Path, tenant: str, *more: str, tier: str = "full") -> Path:

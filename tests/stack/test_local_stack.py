@@ -271,7 +271,7 @@ def test_three_nodes_go_on_without_one_of_them(tmp_path: Path, own_servers: None
 
 def test_another_number_of_nodes_is_refused_on_the_same_data(tmp_path: Path) -> None:
     kafka_servers(tmp_path, 1, lambda _: None)
-    with pytest.raises(StackError, match="holds a Kafka of 1 nodes"):
+    with pytest.raises(StackError, match="holds data of 1 nodes"):
         kafka_servers(tmp_path, 3, lambda _: None)
 
 
@@ -286,7 +286,7 @@ def test_a_jar_with_other_bytes_is_refused(tmp_path: Path, monkeypatch: pytest.M
     forged.write_bytes(b"something else")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.setattr(jars, "_download", lambda *_: forged)
-    with pytest.raises(StackError, match="is not the file that is pinned"):
+    with pytest.raises(StackError, match="does not match its pinned SHA-256"):
         jars.classpath(lambda _: None)
     assert not list(jars.cache_folder().rglob("*.jar"))
 

@@ -110,7 +110,7 @@ def test_a_rejected_record_is_explained_and_listed_among_the_dead_letters(pipeli
 
 def test_what_there_is_not_is_said(pipeline: Pipeline, hmx: Any) -> None:
     absent = hmx(pipeline.settings, "verify", "--offset", "0:999999999")
-    assert (absent.exit_code, "no such record" in absent.stdout) == (1, True)
+    assert (absent.exit_code, "the record does not exist" in absent.stdout) == (1, True)
     assert "has partitions 0 to" in str(hmx(pipeline.settings, "verify", "--offset", "99:0").exception)
     for wrong in ("x", "1", "1:", ":1", "-1:0", "1:2:3"):
         assert hmx(pipeline.settings, "verify", "--offset", wrong).exit_code == 2

@@ -143,7 +143,7 @@ def test_what_the_topic_does_not_take_is_counted_and_fails_the_command(topics: S
     assert done.exit_code == 1
     found = json.loads(done.stdout)
     assert (found["events"], found["too_large"], found["failed"]) == (2, 1, {})
-    assert "1 lines are larger" in done.stderr
+    assert "1 lines exceed" in done.stderr
     assert len(records(topics, EVENTS)) == 2
 
 
@@ -179,7 +179,7 @@ def test_after_wait_all_that_was_published_can_be_read(pipeline: Pipeline) -> No
 def test_wait_says_that_all_is_there(pipeline: Pipeline, hmx: Any) -> None:
     shown, as_json = hmx(pipeline.settings, "wait"), hmx(pipeline.settings, "wait", "--json")
     assert (shown.exit_code, as_json.exit_code) == (0, 0)
-    assert "all that was published" in shown.stdout
+    assert "everything published is" in shown.stdout
     assert json.loads(as_json.stdout)["seconds"] >= 0
 
 

@@ -213,7 +213,7 @@ def test_while_redis_is_being_filled_packs_say_so_or_refuse(settings: Settings, 
         assert empty.json()["metadata"]["memory_complete"] is False
         assert empty.headers["X-HMX-Memory-Complete"] == "false"
         refused = is_problem(asked(require_complete=True), 503, "memory_incomplete")
-        assert "0 % of memory is filled" in refused["detail"]
+        assert "memory is 0 % filled" in refused["detail"]
         # As a materialiser leaves it that has read a part, and was killed.
         memory.blocks.begin_fill({where: (0, end) for where, end in wanted.items()})
         memory.write(*(episodes("e1")))

@@ -169,7 +169,7 @@ def test_where_the_logs_beginning_is_gone_what_began_later_is_compared(kafka: st
         future.result()
     found = replay(settings)
     assert found.identical, [stream.examples for stream in found.streams]
-    assert "sessions that began before are set aside" in found.notes[0]
+    assert "sessions that began earlier are not compared" in found.notes[0]
     (episodes,) = (stream for stream in found.streams if stream.topic == EPISODES)
     assert episodes.same > 100
     assert found.set_aside > 0

@@ -124,7 +124,7 @@ def test_what_else_a_pack_can_be_asked_for_is_an_option(settings: Settings) -> N
     shown = hmx(settings, *asked, "--explain", "--budget", "40").stdout
     assert "about 2026-03-13T00:00:00.000Z/2026-03-14T00:00:00.000Z" in shown
     assert "matches" in shown
-    assert "it is in with" in shown
+    assert "a budget of" in shown
     wrong = hmx(settings, *asked, "--as-of", "yesterday")
     assert (wrong.returncode, "as_of" in wrong.stderr) == (2, True)
 

@@ -65,7 +65,7 @@ def test_what_another_process_wrote_meanwhile_goes_too(memory: Memory, monkeypat
 def test_while_one_process_forgets_another_waits(memory: Memory) -> None:
     fill(memory)
     memory.client.set(memory.keys.forgetting, "another's")
-    with pytest.raises(StoreUnavailableError, match="another process forgets"):
+    with pytest.raises(StoreUnavailableError, match="another process is deleting"):
         forget_recreated(memory.client, memory.keys, IDS)
     assert memory.client.hget(memory.keys.topics, EPISODES) == b"old"
     memory.client.delete(memory.keys.forgetting)
@@ -78,7 +78,7 @@ def test_one_that_lost_its_lock_stops_and_the_next_one_ends_what_it_began(
 ) -> None:
     fill(memory)
     at_answer(monkeypatch, answer, lambda: memory.client.set(memory.keys.forgetting, "another's"))
-    with pytest.raises(StoreUnavailableError, match="goes on forgetting"):
+    with pytest.raises(StoreUnavailableError, match="continues deleting"):
         forget_recreated(memory.client, memory.keys, IDS)
     assert memory.client.hget(memory.keys.topics, EPISODES) == b"clearing"
     memory.client.delete(memory.keys.forgetting)

@@ -85,7 +85,7 @@ def test_what_fails_in_a_process_fails_the_audit(settings: Settings, monkeypatch
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1})
     monkeypatch.setenv("PYTHONPATH", os.devnull)
     monkeypatch.setattr(sys, "executable", "/bin/false")
-    with pytest.raises(RuntimeError, match="has ended: code 1"):
+    with pytest.raises(RuntimeError, match="ended with code 1"):
         audit.verify(settings)
 
 
@@ -101,7 +101,7 @@ def test_what_has_ended_before_it_is_asked_fails_the_audit(settings: Settings, m
         return process
 
     monkeypatch.setattr(subprocess, "Popen", start)
-    with pytest.raises(RuntimeError, match="has ended: code 1"):
+    with pytest.raises(RuntimeError, match="ended with code 1"):
         audit.verify(settings)
 
 

@@ -335,7 +335,7 @@ def test_where_nothing_has_come_in_each_view_says_what_to_do(browser: Browser, k
             ("overview", "hmx publish"),
             ("artifacts", "a tenant"),
             ("sessions", "a tenant"),
-            ("ask", "What an agent"),
+            ("ask", "Ask memory"),
         ):
             browser.open("about:blank")
             browser.open(f"{url}/#{view}")

@@ -1,4 +1,4 @@
-"""The dialect of the public Hippocortex clients, under `/v1`: the same log, the same memory, their words.
+"""Hippocortex API under `/v1`: the routes and field names of the public Hippocortex clients.
 
-Every answer is an envelope, and who asks is said by a key. Nothing here decides what is remembered or found.
+It maps to the same log and memory. Every answer is an envelope; a key selects the tenant.
 """

@@ -1,8 +1,8 @@
-"""`POST /v1/capture` and `/v1/capture/batch`: what a client saw, completed to HMX events and appended to the log.
+"""`POST /v1/capture` and `/v1/capture/batch`: turns client captures into HMX events and appends them to the log.
 
-Enters: type, session, payload, metadata. Leaves: an id each, once Kafka has the event, and whether it is a duplicate: a
-key that this session used before names the same event, whichever process is asked, as long as Redis remembers it or the
-process itself. The sessions stage recognises what is appended twice all the same. Fails as a whole where Kafka does not
+Enters: type, session, payload, metadata. Leaves: per capture an id and whether it is a duplicate, once Kafka has
+acknowledged. An idempotency key already used in the session names the same event, as long as Redis or this process
+remembers it; the sessions stage drops later repeats. Raises ProblemError for the whole request if Kafka does not
 acknowledge.
 """
 
@@ -41,7 +41,7 @@ from pipeline.store.fetch import Store
 
 BATCH_EVENTS: Final = 1_000
 REMEMBERED: Final = 65_536
-"""Ids made of keys, each of 36 characters and of a tenant's own: some 15 MB. Of others Redis is asked."""
+"""Keyed ids remembered per process, about 15 MB; Redis is asked about others."""
 AGENT: Final = "default"
 _AGENT: Final = ("agentId", "agent_id", "agent_name", "agentName")
 _KEY: Final = ("idempotencyKey", "idempotency_key")
@@ -53,7 +53,7 @@ _SAID: Final[Mapping[str, str]] = {
     "$.idempotency_key": "$.idempotencyKey",
     "$.agent_id": "$.metadata.agentId",
 }
-"""Where a client has said what an event's field is made of."""
+"""HMX-E path → path in the client's request."""
 
 _members: Final = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 
@@ -64,8 +64,8 @@ _CAPTURE: Final[dict[str, Any]] = {
         "type": {"type": "string", "minLength": 1},
         "sessionId": {"type": "string", "minLength": 1},
         "payload": {"type": "object"},
-        "metadata": {"type": ["object", "null"], "description": "agentId and idempotencyKey are understood"},
-        "idempotencyKey": {"type": "string", "description": "Taken once in its session"},
+        "metadata": {"type": ["object", "null"], "description": "May hold agentId and idempotencyKey"},
+        "idempotencyKey": {"type": "string", "description": "Makes resending safe within a session"},
     },
 }
 _BATCH: Final[dict[str, Any]] = {
@@ -86,14 +86,14 @@ _batch: Final = msgspec.json.Decoder(Batch).decode
 
 @dataclass(slots=True)
 class Capture:
-    """An event that is complete but for what is minted when it is appended."""
+    """An event, complete except for what is assigned at append time."""
 
     fields: dict[str, Any]
     keyed: bool
     refused: Refused | None = None
     duplicate: bool = False
     under_way: asyncio.Future[None] | None = field(default=None)
-    """Another request appends the same event at this moment."""
+    """Set while another request appends the same event."""
 
     @property
     def session_id(self) -> str:
@@ -105,7 +105,7 @@ class Capture:
 
 
 class Captures:
-    """Takes captures for all tenants. What it remembers only spares Redis a question."""
+    """Takes captures of all tenants. Its memory of ids only saves questions to Redis."""
 
     def __init__(self, log: EventLog, store: Store, usage: Usage, parsing: Turns, reading: Turns) -> None:
         self._log = log
@@ -119,7 +119,7 @@ class Captures:
         self._appending: dict[str, asyncio.Future[None]] = {}
 
     async def take(self, tenant: str, sent: Sequence[bytes], trace: bytes = b"") -> list[Capture]:
-        """What became of each. Raises ProblemError where Kafka does not take them."""
+        """Appends captures and returns their outcomes. Raises ProblemError if Kafka does not acknowledge."""
         parts = [await self._parsing.run(tenant, _checked, tenant, part) for part in slices(sent)]
         captures = [capture for part in parts for capture in part]
         to_append = self._chosen(captures)
@@ -135,7 +135,7 @@ class Captures:
         return captures
 
     def _in_memory(self, tenant: str, captures: Sequence[Capture]) -> list[bool]:
-        """Which of them any process has appended lately, or memory holds; without Redis none."""
+        """Returns which captures were appended recently or are in memory; without Redis none."""
         try:
             known = self._capturing.known(tenant, [capture.event_id for capture in captures])
             return [found or self._holds_event(tenant, capture) for capture, found in zip(captures, known, strict=True)]
@@ -143,12 +143,12 @@ class Captures:
             return [False] * len(captures)
 
     def _holds_event(self, tenant: str, capture: Capture) -> bool:
-        with suppress(TamperedError):  # the stage recognises it
+        with suppress(TamperedError):  # the sessions stage detects the duplicate
             return self._store.get_event(tenant, capture.event_id, capture.session_id) is not None
         return False
 
     def _chosen(self, captures: Sequence[Capture]) -> list[Capture]:
-        """Those to append; the first of several with one key, unless another request is at it."""
+        """Returns the captures to append: the first per key, unless another request appends it."""
         chosen = []
         for capture in captures:
             if capture.refused is not None or capture.duplicate:
@@ -164,7 +164,8 @@ class Captures:
         return chosen
 
     async def _append(self, tenant: str, captures: Sequence[Capture], trace: bytes) -> None:
-        """Nothing is awaited between minting and handing over: in the log one session's sequences only rise."""
+        """Appends captures. Nothing is awaited between minting and handover, so a session's sequences rise in the
+        log."""
         keyed = [capture for capture in captures if capture.keyed]
         async with self._holds.of(tenant, {capture.session_id for capture in captures}) as holds:
             if keyed:
@@ -184,7 +185,7 @@ class Captures:
                 records.append(Record(session_key(tenant, session), _written(capture, minted), headers))
             await append(self._log, records)
             if keyed:
-                with suppress(StoreUnavailableError, ProblemError):  # the stage recognises what is appended again
+                with suppress(StoreUnavailableError, ProblemError):  # the sessions stage detects repeats
                     names = [capture.event_id for capture in keyed]
                     await self._reading.run(tenant, self._capturing.appended, tenant, names)
         for capture in keyed:
@@ -193,7 +194,7 @@ class Captures:
             self._known.popitem(last=False)
 
     def _finish(self, captures: Sequence[Capture]) -> None:
-        """Whoever waits for one of these is told whether it stands in the log."""
+        """Tells requests that wait for these captures whether they are in the log."""
         for capture in captures:
             name = capture.event_id
             waited_for = self._appending.pop(name, None) if capture.keyed else None
@@ -202,9 +203,9 @@ class Captures:
             if name in self._known:
                 waited_for.set_result(None)
             else:
-                detail = "the event of this key was not acknowledged; send it again"
+                detail = "the event with this key was not acknowledged: send it again"
                 waited_for.set_exception(ProblemError(Kind.KAFKA_UNAVAILABLE, detail))
-                waited_for.exception()  # nobody may be waiting
+                waited_for.exception()  # no request may be waiting
 
     def _count(self, tenant: str, captures: Sequence[Capture]) -> None:
         for capture in captures:
@@ -233,7 +234,7 @@ def _completed(tenant: str, sent: bytes) -> Capture:
 
 
 def _event(tenant: str, sent: bytes) -> Capture:
-    """Shapes only; what the values may be is intake's to say, of the payload as it was written."""
+    """Checks shapes only; intake checks values, on the payload as written."""
     try:
         given = {name: bytes(raw) for name, raw in _members(sent).items()}
         said: dict[str, Any] = {name: orjson.loads(raw) for name, raw in given.items() if name != "payload"}
@@ -242,7 +243,7 @@ def _event(tenant: str, sent: bytes) -> Capture:
         if path != "$":
             refused = Refused(Reason.NUMBER_OUT_OF_RANGE, path, Reason.NUMBER_OUT_OF_RANGE.advice)
         else:
-            refused = Refused("wrong_type", "$", "an event is a JSON object")
+            refused = Refused("wrong_type", "$", "an event must be a JSON object")
         return Capture({}, keyed=False, refused=refused)
     metadata = said.get("metadata")
     known: dict[str, Any] = metadata if isinstance(metadata, dict) else {}
@@ -262,13 +263,13 @@ def _event(tenant: str, sent: bytes) -> Capture:
 
 
 def _marked(given: Mapping[str, bytes], known: Mapping[str, Any]) -> orjson.Fragment:
-    """The metadata as it was written, and the mark of a minted sequence."""
+    """Returns the metadata as written, plus the marker of a minted sequence."""
     rest = b"," + given["metadata"].lstrip()[1:] if known else b"}"
     return orjson.Fragment(orjson.dumps({SEQUENCE_MEANS: ARRIVAL})[:-1] + rest)
 
 
 def _first(fields: Mapping[str, Any], names: Sequence[str]) -> str | None:
-    """The first text of these that is not empty; a number counts as its text."""
+    """Returns the first non-empty text or number, as text."""
     for name in names:
         value = fields.get(name)
         if isinstance(value, str | int) and not isinstance(value, bool) and value != "":
@@ -282,7 +283,7 @@ def _written(capture: Capture, minted: Minted) -> bytes:
 
 @router.post("/capture", openapi_extra=described(_CAPTURE))
 async def capture(request: Request, tenant: Writer) -> Response:
-    """One event, as the clients send it."""
+    """Captures one event."""
     (taken,) = await _captures(request).take(tenant, [await read_body(request, BODY_BYTES)], _trace(request))
     if taken.refused is not None:
         path = said_path(taken.refused.path)
@@ -292,14 +293,14 @@ async def capture(request: Request, tenant: Writer) -> Response:
 
 @router.post("/capture/batch", openapi_extra=described(_BATCH))
 async def capture_batch(request: Request, tenant: Writer) -> Response:
-    """Up to 1,000 events; one that is not valid is counted, and no reason to leave the others out."""
+    """Captures up to 1,000 events. Invalid events are counted; the others are taken."""
     try:
         body = await read_body(request, BODY_BYTES)
         events = await parsed(request, tenant, body, lambda: [bytes(raw) for raw in _batch(body).events])
     except (ValueError, RecursionError):
-        raise ProblemError(Kind.INVALID_REQUEST, "send events, an array", path="$.events") from None
+        raise ProblemError(Kind.INVALID_REQUEST, "send `events`, an array", path="$.events") from None
     if len(events) > BATCH_EVENTS:
-        detail = f"{len(events)} events, at most {BATCH_EVENTS} a batch"
+        detail = f"{len(events)} events exceed the limit of {BATCH_EVENTS} per batch: split it"
         raise ProblemError(Kind.INVALID_REQUEST, detail, path="$.events")
     taken = await _captures(request).take(tenant, events, _trace(request))
     errors = sum(one.refused is not None for one in taken)
@@ -314,9 +315,9 @@ async def capture_batch(request: Request, tenant: Writer) -> Response:
 
 
 def said_path(path: str) -> str:
-    """The path in what the client has sent."""
+    """Translates an HMX-E path to the path in the client's request."""
     for ours, theirs in _SAID.items():
-        for named in (ours, theirs):  # of what could not be read the path is theirs already
+        for named in (ours, theirs):  # paths of unreadable captures are the client's already
             if path == named or path.startswith((f"{named}.", f"{named}[")):
                 return theirs + path[len(named) :]
     return "$"
@@ -324,7 +325,7 @@ def said_path(path: str) -> str:
 
 def _result(taken: Capture) -> dict[str, Any]:
     if taken.duplicate:
-        return {"eventId": taken.event_id, "status": "duplicate", "reason": "the idempotency key was used before"}
+        return {"eventId": taken.event_id, "status": "duplicate", "reason": "the idempotency key was already used"}
     return {"eventId": taken.event_id, "status": "ingested"}
 
 

@@ -1,7 +1,6 @@
-"""The envelope that every answer under `/v1` has, errors included; the native routes under `/v1/hmx` have none.
+"""Answer envelope of every `/v1` route except `/v1/hmx`: `{"ok", "data" | "error", "meta"}`.
 
-Enters: data, or an error's kind and words. Leaves: `{"ok", "data" | "error", "meta"}`. The clients go by `ok` and by
-`error.code`, not by the status.
+Enters: data, or a problem kind and its text. The clients read `ok` and `error.code`, not the HTTP status.
 """
 
 import time
@@ -20,7 +19,7 @@ NATIVE: Final = "/v1/hmx"
 TENANT: Final = "tenant"
 STARTED: Final = "started"
 LIMITS: Final = "limits"
-"""Where a request's scope holds whose it is, when it began, and the headers that tell of its tenant's limit."""
+"""Keys in a request's scope: its tenant, start time, and rate limit headers."""
 _CODES: Final[Mapping[str, str]] = {
     "invalid_request": "validation_error",
     "event_rejected": "validation_error",
@@ -37,7 +36,7 @@ _CODES: Final[Mapping[str, str]] = {
     "busy": "service_unavailable",
     "stopping": "service_unavailable",
 }
-"""How the clients call a kind of problem; others keep their code."""
+"""Problem kind → error code of the clients; other kinds keep their code."""
 
 _META: Final[dict[str, Any]] = {
     "type": "object",
@@ -66,13 +65,13 @@ _ERROR: Final[dict[str, Any]] = {
 }
 DOCUMENTED: Final[dict[int | str, dict[str, Any]]] = {
     200: _described(True, "data", {"type": "object"}),
-    "default": {"description": "What went wrong", **_described(False, "error", _ERROR)},
+    "default": {"description": "An error", **_described(False, "error", _ERROR)},
 }
-"""What OpenAPI says of every route's answers."""
+"""OpenAPI responses of every route."""
 
 
 def speaks(scope: Scope) -> bool:
-    """Whether a request is answered in envelopes."""
+    """Returns whether the request is answered in envelopes."""
     path: str = scope.get("path", "")
     return path.startswith(PREFIX) and path != NATIVE and not path.startswith(f"{NATIVE}/")
 
@@ -84,7 +83,7 @@ def success(request: Request, data: Any) -> Response:
 def failure(
     scope: Scope, code: str, message: str, status: int, headers: Mapping[str, str] | None, members: Mapping[str, Any]
 ) -> Response:
-    """`members` are what a problem says beside its words: its details."""
+    """Wraps an error; `members` become its details."""
     error: dict[str, Any] = {"code": _CODES.get(code, code), "message": message}
     if members:
         error["details"] = [dict(members)]

@@ -1,4 +1,4 @@
-"""`POST /v1/fingerprints`: a fingerprint for the clients, in their envelope; the document itself is HMX-F's."""
+"""`POST /v1/fingerprints`: exports a fingerprint (HMX-F) in the clients' envelope."""
 
 from typing import Annotated, Final
 
@@ -25,7 +25,7 @@ class Asked(Words):
 
 @router.post("/fingerprints", openapi_extra=described(schema_of(Asked)))
 async def export_fingerprint(request: Request, tenant: Reader) -> Response:
-    """What the tenant, or one of its agents, has learnt so far."""
+    """Exports what the tenant, or one of its agents, has learnt."""
     said = parsed(Asked, await read_body(request, REQUEST_BYTES))
     asked = FingerprintRequest(tier=said.tier, agent_id=said.agent_id)
     return success(request, orjson.Fragment(await fingerprint_json(request, tenant, asked)))

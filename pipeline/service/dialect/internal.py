@@ -1,7 +1,7 @@
-"""What HMX's fields are called in the clients' own types, CompiledArtifact and ContextPack (HMX-A §11, HMX-C §9).
+"""Field names of the clients' types CompiledArtifact and ContextPack (HMX-A §11, HMX-C §9).
 
-Enters: an artifact's or a pack's fields. Leaves: those that these types have, by their names there. Nothing fails: what
-is absent stays absent. Content and entries are told in the clients' way beside them, see `reading`.
+Enters: fields of an artifact or pack. Leaves: those known to the clients, renamed. Never raises. For content and
+entries see service.dialect.reading.
 """
 
 from collections.abc import Mapping

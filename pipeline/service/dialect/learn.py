@@ -1,8 +1,7 @@
-"""`POST /v1/learn`: waits until everything captured before is compiled and in memory, and says what that has changed.
+"""`POST /v1/learn`: waits until earlier captures are compiled and in memory, and reports what changed.
 
-Compiling never stops, so a call starts nothing: it appends a barrier to the log and waits for it. Enters: which types
-to tell of. Leaves: `completed`, or `partial` where that took longer than the clients wait. What is created and updated
-is told since the tenant's last call to this process, or since this call began.
+Compilation is continuous, so a call only appends a barrier and waits for it. Leaves: `completed`, or `partial` if it
+takes longer than clients wait. Changes are counted since the tenant's last call to this process, or since this call.
 """
 
 import asyncio
@@ -37,9 +36,9 @@ from pipeline.store.views import Recent
 
 LOG: Final = logging.getLogger("hmx.service")
 ANSWER_S: Final = 8.0
-"""The clients' adapters give up after 10 s."""
+"""The client adapters time out after 10 s."""
 TOLD_BYTES: Final = 64 * MB
-"""Of what tenants were told last; one that is beyond it is compared with memory as it stands when it asks."""
+"""Memory for what tenants were last told; a tenant beyond it is compared with current memory."""
 _NO_BARRIER: Final = (KafkaException, KafkaUnreachableError, UnfitTopicError, SettingsError)
 
 router: Final = APIRouter()
@@ -51,14 +50,14 @@ class Options(Words):
 
 
 class Asked(Words):
-    """Whatever the scope, what is compiled follows from all the evidence there is."""
+    """Request body. Compilation always uses all evidence, whatever the scope."""
 
     scope: Literal["full", "incremental"] = "incremental"
     options: Options = Options()
 
 
 class Active(NamedTuple):
-    """What of an active artifact a run tells."""
+    """The facts of an active artifact that a run reports."""
 
     artifact_id: str
     artifact_type: str
@@ -67,13 +66,13 @@ class Active(NamedTuple):
 
 
 Known = Mapping[str, Active]
-"""By pattern and chain, which outlive a version."""
+"""Pattern and chain → active artifact; both outlive a version."""
 
 
 class Learner:
-    """Waits for barriers and remembers what each tenant was told last.
+    """Waits for barriers, and remembers what each tenant was last told.
 
-    One barrier is under way at a time, and one more is enough for all who call meanwhile.
+    One barrier runs at a time; all calls that arrive meanwhile share the next one.
     """
 
     def __init__(self, settings: Settings, store: Store, turns: Turns) -> None:
@@ -85,7 +84,7 @@ class Learner:
         self._told: Recent[Known] = Recent(TOLD_BYTES)
 
     async def run(self, tenant: str) -> tuple[Known, Known, bool]:
-        """What was known, what is, and whether all that had been captured is in it. Raises ProblemError."""
+        """Returns artifacts before, artifacts now, and whether all captures are compiled. Raises ProblemError."""
         before = self._told.known([tenant])[tenant]
         if before is None:
             before = await self._turns.run(tenant, known, self._store, tenant)
@@ -95,7 +94,7 @@ class Learner:
         return before, now, whole
 
     async def _compiled(self) -> bool:
-        """Whether a barrier that was appended after the call has passed."""
+        """Returns whether a barrier appended after the call has passed in time."""
         barrier = self._next
         if barrier is None:
             barrier = self._next = asyncio.create_task(self._barrier(self._under_way))
@@ -107,7 +106,7 @@ class Learner:
         if not isinstance(error, _NO_BARRIER):
             raise error
         LOG.warning("learn: %s", error)
-        raise unavailable(Kind.KAFKA_UNAVAILABLE, "no barrier can be appended; the log says why")
+        raise unavailable(Kind.KAFKA_UNAVAILABLE, "no barrier could be appended: see the service's log")
 
     async def _barrier(self, before: asyncio.Task[None] | None) -> None:
         if before is not None:
@@ -117,7 +116,7 @@ class Learner:
 
 
 def _heard(barrier: asyncio.Task[None]) -> None:
-    """Whoever called may have had to answer before it failed."""
+    """Consumes the error of a barrier whose callers have already been answered."""
     if not barrier.cancelled():
         barrier.exception()
 
@@ -132,7 +131,7 @@ def known(store: Store, tenant: str) -> Known:
 
 
 def compared(before: Known, now: Known, options: Options) -> dict[str, Any]:
-    """What was and is active: a chain that was not there is created, one that is another version or gone is updated."""
+    """Counts changes. A new chain is created; a chain with another version, or gone, is updated."""
     told = {name: one for name, one in now.items() if _asked_for(one, options)}
     created = sum(name not in before for name in told)
     unchanged = sum(before.get(name) == one for name, one in told.items())
@@ -152,7 +151,7 @@ def _asked_for(one: Active, options: Options) -> bool:
 
 @router.post("/learn", openapi_extra=described(schema_of(Asked)))
 async def learn(request: Request, tenant: Writer) -> Response:
-    """Answers when everything captured before is compiled and can be asked for."""
+    """Waits until everything captured before is compiled and searchable."""
     asked = parsed(Asked, await read_body(request, REQUEST_BYTES))
     started = time.monotonic()
     learner: Learner = request.app.state.learner

@@ -1,10 +1,9 @@
-"""What a capture leaves out of an event and the service adds: its id, its time and its place in its session (Y07, Y25).
+"""Minting of event ids, times and session sequences for captures (Y07, Y25).
 
-The sequence is a hybrid logical clock: milliseconds since 2020 and a counter of 4,096 within each, below 2^53 until
-2089, so that no store can lose a digit. It says only in which order events came: each event says so, and no window
-waits for its gaps. A process holds a session while it appends to it: in the log the session's sequences rise strictly,
-whichever process takes a capture and though Redis is emptied meanwhile. While Redis does not answer nobody knows who
-holds a session: captures to one that this process does not hold wait, and are then refused.
+A sequence is a hybrid logical clock: milliseconds since 2020 and a 12-bit counter, below 2^53 until 2089 so that
+doubles hold it. It only orders events by arrival, so no window waits for its gaps. A process holds a session while it
+appends: so sequences rise strictly in the log across processes, even if Redis is emptied. While Redis does not answer,
+captures to sessions that this process does not hold wait, and are then refused.
 """
 
 import asyncio
@@ -26,27 +25,27 @@ EPOCH_MS: Final = 1_577_836_800_000
 """2020-01-01T00:00:00Z"""
 COUNTER_BITS: Final = 12
 HOLD_S: Final = 0.05
-"""A process that has held a session for so long lets another one have it."""
+"""A process that held a session this long lets another one have it."""
 RENEW_S: Final = 1.0
-"""Of a hold that is older nobody knows whether it lasts until what is minted now stands in the log."""
+"""A hold older than this may expire before the append ends, so it is renewed first."""
 WAIT_S: Final = 10.0
 LOOK_S: Final = (0.002, 0.02)
 AWAY_S: Final = 0.5
-"""Between attempts at a Redis that does not answer."""
+"""Pause between attempts at a Redis that does not answer."""
 
 
 class Minted(NamedTuple):
     sequence: int
     ms: int
-    """When that is, milliseconds since 1970; it never goes back, whatever the machine's clock does."""
+    """Its time (ms since 1970); never goes back with the machine's clock."""
 
 
 LONGEST: Final = Minted(2**53 - 1, EPOCH_MS)
-"""As long as one can be, written out: what fits with it fits with any."""
+"""The longest values, used to check sizes before minting."""
 
 
 class Hold:
-    """A session that this process appends to; `token` says so to others."""
+    """A session held by this process; `token` identifies the hold to other processes."""
 
     def __init__(self, first: int, token: str) -> None:
         self.token = token
@@ -57,7 +56,7 @@ class Hold:
 
     @property
     def open(self) -> bool:
-        """Further captures may join."""
+        """Whether more captures may join."""
         return time.monotonic() < self._since + HOLD_S
 
     @property
@@ -69,13 +68,13 @@ class Hold:
         self._since = time.monotonic()
 
     def next(self) -> Minted:
-        """After every one before in the session."""
+        """Mints the next sequence of the session."""
         self.last += 1
         return Minted(self.last, (self.last >> COUNTER_BITS) + EPOCH_MS)
 
 
 class Holds:
-    """The sessions that this process appends to. Belongs to one event loop."""
+    """Sessions held by this process, for one event loop."""
 
     def __init__(self, capturing: Capturing, turns: Turns) -> None:
         self._capturing = capturing
@@ -85,7 +84,7 @@ class Holds:
 
     @asynccontextmanager
     async def of(self, tenant: str, sessions: Collection[str]) -> AsyncIterator[Mapping[str, Hold]]:
-        """Raises ProblemError where another process has one of them for too long, or Redis does not say who has."""
+        """Holds sessions. Raises ProblemError if another process holds one too long, or Redis does not answer."""
         holds: dict[str, Hold] = {}
         async with AsyncExitStack() as gates:
             for session in sorted(sessions):
@@ -93,7 +92,7 @@ class Holds:
                 await gates.enter_async_context(gate)
             held = [self._held.get((tenant, session)) for session in sessions]
             if not all(hold is not None and hold.open for hold in held):
-                for hold in held:  # who waits for a session holds none, or two processes could wait for each other
+                for hold in held:  # hold none while waiting, or two processes could deadlock
                     if hold is not None:
                         await hold.left.wait()
                 token = secrets.token_hex(8)
@@ -108,7 +107,7 @@ class Holds:
             await asyncio.shield(self._leave(tenant, holds))
 
     async def renew(self, tenant: str, holds: Mapping[str, Hold]) -> None:
-        """Before something is minted: a hold may have ended since it was entered. Raises as `of`."""
+        """Renews expiring holds before minting. Raises as `of`."""
         while old := {session: hold for session, hold in holds.items() if hold.old}:
             token = next(iter(old.values())).token
             same = sorted(session for session, hold in old.items() if hold.token == token)
@@ -118,11 +117,11 @@ class Holds:
     async def _enter(self, tenant: str, token: str, sessions: list[str]) -> dict[str, int]:
         deadline, pause = time.monotonic() + WAIT_S, LOOK_S[0]
         while True:
-            why_not = ProblemError(Kind.BUSY, "another process appends to the session; send it again", RETRY)
+            why_not = ProblemError(Kind.BUSY, "another process is appending to the session: send it again", RETRY)
             try:
                 first = await self._turns.run(tenant, self._capturing.enter, tenant, token, sessions)
             except StoreUnavailableError as error:
-                detail = f"{error}: who appends to the session is not known, so nothing was taken; send it again"
+                detail = f"{error}: the session could not be locked, so nothing was taken. Send it again"
                 first, why_not, pause = {}, unavailable(Kind.REDIS_UNAVAILABLE, detail), AWAY_S
             if first:
                 return first
@@ -141,7 +140,7 @@ class Holds:
             for session in last:
                 del self._held[tenant, session]
             try:
-                with suppress(StoreUnavailableError, ProblemError):  # others wait for a while then
+                with suppress(StoreUnavailableError, ProblemError):  # the hold then expires by itself
                     await self._turns.run(tenant, self._capturing.leave, tenant, token, last)
             finally:
                 for session in last:
@@ -149,11 +148,11 @@ class Holds:
 
 
 def random_id(ms: int) -> str:
-    """A UUIDv7."""
+    """Returns a UUIDv7."""
     value = (ms & 0xFFFFFFFFFFFF) << 80 | 7 << 76 | secrets.randbits(12) << 64 | 0b10 << 62 | secrets.randbits(62)
     return str(uuid.UUID(int=value))
 
 
 def keyed_id(tenant_id: str, session_id: str, idempotency_key: str) -> str:
-    """The same for the same key of a session, whoever mints it: a second capture is a duplicate downstream too."""
+    """Returns the same id for the same key, so the sessions stage drops repeats."""
     return content_id(0, "capture", tenant_id, session_id, idempotency_key)

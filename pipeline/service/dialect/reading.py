@@ -1,7 +1,7 @@
-"""`POST /v1/synthesize` and `/v1/artifacts`: packs and artifacts in the clients' words, and what is not offered.
+"""`POST /v1/synthesize` and `/v1/artifacts`: packs and artifacts in the clients' format.
 
-Enters: a question with options, or which artifacts. Leaves: entries under the clients' six sections, or pages. What is
-in a pack, and what an artifact says, is as under `/v1/hmx`.
+Enters: a question with options, or a filter. Leaves: entries under the clients' six sections, or pages. The content is
+the same as under `/v1/hmx`.
 """
 
 import base64
@@ -37,7 +37,7 @@ from pipeline.store.fetch import Ambiguous, Store
 PAGE: Final = 100
 Asked = Literal["procedures", "failures", "decisions", "facts", "causal", "context"]
 _BY_SOURCE: Final[Mapping[SourceType, Asked]] = {SourceType.POLICY: "decisions"}
-"""What the clients call an entry: by its artifact's type, else by what it is, else by its section (X23)."""
+"""The clients' section of an entry: by artifact type, else by source type, else by section (X23)."""
 
 router: Final = APIRouter()
 
@@ -57,7 +57,7 @@ class Synthesis(Words):
 
 @router.post("/synthesize", openapi_extra=described(schema_of(Synthesis)))
 async def synthesize(request: Request, tenant: Reader) -> Response:
-    """What memory has to say to a question, within a token budget."""
+    """Answers a question from memory within a token budget."""
     asked = parsed(Synthesis, await read_body(request, REQUEST_BYTES))
     turns: Turns = request.app.state.packs
     answer = await turns.run(tenant, _answer, _store(request), tenant, asked)
@@ -94,7 +94,7 @@ def _answer(store: Store, tenant: str, asked: Synthesis) -> dict[str, Any]:
 
 
 def _sections(asked: list[Asked] | None) -> list[Section] | None:
-    """Every section that may hold what is asked for; the rest of it is left out afterwards."""
+    """Returns every section that may hold the requested ones; the rest is filtered later."""
     if asked is None:
         return None
     found = {section for section in Section if section.clients_name in asked}
@@ -109,7 +109,7 @@ def _artifact_type(store: Store, tenant: str, entry: Entry) -> str | None:
         return None
     try:
         found = store.get_artifact(tenant, entry.source_id)
-    except TamperedError:  # since the pack was made
+    except TamperedError:  # damaged since the pack was made
         return None
     return None if found is None else str(found["artifact_type"])
 
@@ -134,7 +134,7 @@ def _entry(entry: Entry, name: str, kind: str | None, with_provenance: bool) -> 
 
 
 def _budget(pack: ContextPack, kept: list[Entry]) -> dict[str, Any]:
-    """`compressionRatio`: the tokens of what is said to those of all that could have been."""
+    """Computes the budget. `compressionRatio`: tokens of the entries / tokens of all candidates."""
     used = sum(entry.token_estimate for entry in kept)
     offered = used + sum(dropped.token_estimate for dropped in pack.dropped_entries or ())
     return {
@@ -158,7 +158,7 @@ def list_artifacts(
     limit: Annotated[int, Query(ge=1, le=PAGE)] = 20,
     cursor: str | None = None,
 ) -> Response:
-    """Artifacts in one status, in any order, page by page."""
+    """Lists artifacts of one status, sorted and paged."""
     held = [told(artifact) for artifact in _store(request).all_artifacts(tenant, artifact_type, status)]
     if not held:
         anew(request)
@@ -175,7 +175,7 @@ def list_artifacts(
 
 
 def told(artifact: Mapping[str, Any]) -> dict[str, Any]:
-    """As the clients know one."""
+    """Returns an artifact in the clients' format."""
     created = artifact["created_at"]
     return {
         "id": artifact["artifact_id"],
@@ -195,21 +195,21 @@ def _closed(value: Any, name: str) -> str:
 
 
 def _opened(cursor: str, sort: str) -> tuple[Any, str]:
-    """Raises ProblemError for what was never given out, or for another order."""
+    """Decodes a cursor. Raises ProblemError if it is invalid or of another order."""
     try:
         value, name = orjson.loads(base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4)))
     except (ValueError, TypeError):
         value, name = None, None
     expected: tuple[type, ...] = (str,) if sort.endswith("At") else (int, float)
     if not isinstance(name, str) or not isinstance(value, expected):
-        raise ProblemError(Kind.INVALID_REQUEST, "no cursor of this list", path="$.cursor")
+        raise ProblemError(Kind.INVALID_REQUEST, "not a cursor of this list: start without one", path="$.cursor")
     return value, name
 
 
 @router.get("/artifacts/{source_id:id}")
 @in_turn
 def get_artifact(request: Request, tenant: Reader, source_id: Id) -> Response:
-    """An artifact; or what else an entry of a pack rests on, a knowledge record or an event, told like one."""
+    """Returns an artifact, or a knowledge record or an event in the same format."""
     store = _store(request)
     artifact = store.get_artifact(tenant, source_id)
     if artifact is not None:
@@ -219,11 +219,11 @@ def get_artifact(request: Request, tenant: Reader, source_id: Id) -> Response:
         return success(request, _told_record(record))
     event = store.get_event(tenant, source_id)
     if isinstance(event, Ambiguous):
-        raise ProblemError(Kind.AMBIGUOUS, "several sessions have an event of this id", sessions=list(event.sessions))
+        raise ProblemError(Kind.AMBIGUOUS, "several sessions have an event with this id", sessions=list(event.sessions))
     if event is None:
         whole = anew(request)
-        but = "" if whole.complete else f"; but {whole}"
-        raise ProblemError(Kind.NOT_FOUND, f"the tenant has nothing of this id{but}")
+        but = "" if whole.complete else f". {whole}"
+        raise ProblemError(Kind.NOT_FOUND, f"the tenant has nothing with this id{but}")
     return success(request, _told_event(event))
 
 
@@ -258,8 +258,8 @@ def _told_event(event: Mapping[str, Any]) -> dict[str, Any]:
 @router.post("/vault/query")
 @router.post("/vault/query/{item_id:id}/reveal")
 async def vault(_: Reader) -> Response:
-    """Secrets are not kept here: intake takes them out."""
-    raise ProblemError(Kind.NOT_OFFERED, "there is no vault: secrets are taken out of events and kept nowhere")
+    """Not offered: secrets are removed at intake and stored nowhere."""
+    raise ProblemError(Kind.NOT_OFFERED, "there is no vault: secrets are removed from events and stored nowhere")
 
 
 def _store(request: Request) -> Store:

@@ -1,8 +1,7 @@
-"""`GET /v1/health`, and `GET /v1/usage-metrics`: what this process has done for a tenant lately, by the minute.
+"""`GET /v1/health` and `/v1/usage-metrics`: a tenant's counts in this process, per minute.
 
-Like all metrics a process's own, and gone with it. Bounded: a month of minutes, 64 event types a minute, a thousand
-tenants, of which the one that has been silent longest is forgotten; and of the figures of all together, 200,000, the
-tenant with the most loses those of its oldest minute.
+Counts are per process and lost at its end. Bounds: 30 days of minutes, 64 event types per minute, 1,000 tenants (the
+longest silent is dropped), 200,000 figures in total (the largest tenant loses its oldest minutes).
 """
 
 import time
@@ -24,12 +23,12 @@ KEPT_MINUTES: Final = 30 * 24 * 60
 TENANTS: Final = 1_000
 NAMES: Final = 64
 NAME: Final = 128
-"""Characters of the name of a type that is counted by itself."""
+"""Longest name of an event type that is counted separately."""
 FIGURES: Final = 200_000
 TYPE: Final = "type:"
 OTHER: Final = "type:other"
 UNLIMITED: Final = 2**53 - 1
-"""The clients count in doubles."""
+"""2^53 − 1, because the clients count in doubles."""
 PLAN: Final = "self-hosted"
 _MINUTES: Final[Mapping[str, int]] = {"1h": 60, "24h": 24 * 60, "7d": 7 * 24 * 60, "30d": KEPT_MINUTES}
 
@@ -43,7 +42,7 @@ class Usage:
         self._now_s = now_s
         self._tenants: OrderedDict[str, OrderedDict[int, Counter[str]]] = OrderedDict()
         self._figures: Counter[str] = Counter()
-        """Of each tenant."""
+        """Number of figures per tenant."""
         self._all = 0
 
     def count(self, tenant: str, name: str, by: float = 1) -> None:
@@ -60,7 +59,7 @@ class Usage:
         if name not in counts:
             self._figures[tenant] += 1
             self._all += 1
-        counts[name] += by  # type: ignore[assignment]  # a sum of ratios is one too
+        counts[name] += by  # type: ignore[assignment]  # ratios are summed too
 
         while self._all > FIGURES:
             self._forget_minute(max(self._figures, key=lambda one: (self._figures[one], one)))
@@ -71,7 +70,7 @@ class Usage:
         self._all -= len(gone)
 
     def since(self, tenant: str, minutes: int) -> Counter[str]:
-        """What was counted in so many minutes, this one among them."""
+        """Returns the counts of the last minutes, the current one included."""
         first = int(self._now_s() // MINUTE_S) - minutes + 1
         total: Counter[str] = Counter()
         for minute, counts in self._tenants.get(tenant, {}).items():
@@ -85,7 +84,7 @@ class Usage:
 
 @router.get("/health")
 async def well(request: Request) -> Response:
-    """Needs no key: whether Kafka and Redis answer."""
+    """Reports whether Kafka and Redis answer; needs no key."""
     answers = await asked(request.app.state.checks)
     parts = {name: why_not or "answers" for name, why_not in answers.items()}
     return success(request, {"status": "degraded" if any(answers.values()) else "ok", **parts})
@@ -98,7 +97,7 @@ async def usage_metrics(
     period: Annotated[Literal["1h", "24h", "7d", "30d"], Query()] = "24h",
     granularity: Annotated[Literal["minute", "hour", "day"], Query()] = "hour",
 ) -> Response:
-    """What this process has taken, compiled and answered in a period."""
+    """Returns what this process has taken, compiled and answered in a period."""
     usage: Usage = request.app.state.usage
     now = usage.now_ms()
     start = now - _MINUTES[period] * MINUTE_S * 1000
@@ -135,7 +134,7 @@ def _usage(counts: Counter[str]) -> dict[str, Any]:
 
 
 def _quota(used: int, now_ms: int) -> dict[str, Any]:
-    """There is none; the clients expect numbers."""
+    """Returns a quota without limit, since the clients expect numbers."""
     first = utc(now_ms).astimezone(UTC).replace(day=1, hour=0, minute=0, second=0, microsecond=0)
     following: datetime = (first + timedelta(days=32)).replace(day=1)
     return {

@@ -1,6 +1,6 @@
-"""Reading what the clients ask: names in camel case, and every mistake named by its path.
+"""Request parsing of the Hippocortex API: camel case names, and errors that name the JSON path.
 
-Enters: a body and the model it should be. Leaves: the model. Fails with ProblemError.
+Enters: a body and its model. Leaves: the model. Raises ProblemError.
 """
 
 from typing import Any, Final, TypeVar
@@ -17,7 +17,7 @@ REQUEST_BYTES: Final = 256 * KB
 
 
 class Words(Model):
-    """What the clients may add later is not looked at."""
+    """Base model; unknown fields are ignored, since newer clients may send more."""
 
     model_config = ConfigDict(alias_generator=to_camel, extra="ignore")
 
@@ -33,12 +33,12 @@ def parsed(model: type[Asked], body: bytes) -> Asked:
 
 
 def described(schema: dict[str, Any]) -> dict[str, Any]:
-    """What OpenAPI says of a body that the route reads itself."""
+    """Returns the OpenAPI description of a body that the route parses itself."""
     return {"requestBody": {"required": True, "content": {"application/json": {"schema": schema}}}}
 
 
 def schema_of(model: type[Words]) -> dict[str, Any]:
-    """OpenAPI has another place for definitions."""
+    """Returns the schema with definitions inlined, as OpenAPI has no place for them."""
     schema = model.model_json_schema()
     whole: dict[str, Any] = inlined(schema, schema.pop("$defs", {}))
     return whole

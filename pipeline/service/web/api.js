@@ -1,12 +1,12 @@
-// Asking the service. Who asks is a tenant's name, or a key where the service has keys.
+// Calls of the service's routes, as a tenant or with an API key.
 
 const ADVICE = {
   tenant_required: "Choose a tenant above.",
-  unauthorized: "This service has keys: enter one above. `hmx keys new TENANT` makes one.",
-  forbidden: "Enter a key above that may do this: figures of all tenants need the scope admin.",
+  unauthorized: "This service needs an API key: enter one above, or create one with `hmx keys new TENANT`.",
+  forbidden: "Enter a key above with this permission: figures of all tenants need the scope admin.",
   rate_limited: "Wait a minute.",
-  kafka_unavailable: "Look at /readyz and at `hmx status`; it is asked for again as soon as you try.",
-  redis_unavailable: "Memory is in Redis: look at /readyz and at `hmx status`.",
+  kafka_unavailable: "See /readyz and `hmx status`, then try again.",
+  redis_unavailable: "Memory is in Redis: see /readyz and `hmx status`.",
   busy: "Try again in a moment.",
   not_found: "It may have been erased, or belong to another tenant.",
 };
@@ -29,7 +29,7 @@ export async function ask(path, { body } = {}) {
   try {
     answer = await fetch(path, { method: body === undefined ? "GET" : "POST", headers, body: JSON.stringify(body) });
   } catch {
-    throw new Problem("The service does not answer", "The request did not get through.", "away", 0);
+    throw new Problem("The service does not answer", "The request did not reach it: check that it runs.", "away", 0);
   }
   const said = await answer.json().catch(() => ({}));
   if (!answer.ok) throw new Problem(said.title ?? `HTTP ${answer.status}`, said.detail ?? "", said.reason, answer.status, said);
@@ -51,7 +51,7 @@ export function artifacts(type, status, cursor) {
   return ask(`/v1/hmx/artifacts?${asked}`);
 }
 
-// Several sessions may use one id: all of them, where none is named.
+// Several sessions may share an id; without a session all of their events are returned.
 export async function events(id, session) {
   try {
     return [await ask(`/v1/hmx/events/${part(id)}${session ? `?session=${part(session)}` : ""}`)];

@@ -1,4 +1,4 @@
-// Which view is shown, and who looks: the address after # names the view and what it is about.
+// Routing by the fragment (#view/argument), and the choice of tenant or API key.
 
 import { tenants, who } from "./api.js";
 import { ask } from "./ask.js";
@@ -27,7 +27,7 @@ function show() {
   scrollTo(0, 0);
 }
 
-// With a key the tenant is the key's; without one anybody may look at any.
+// An API key selects its own tenant; without keys every tenant can be chosen.
 async function look() {
   let known = [];
   try {

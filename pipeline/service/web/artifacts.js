@@ -1,4 +1,4 @@
-// What was learnt: how much by type and status, lists, and one artifact with its versions and its evidence.
+// Artifact views: counts by type and status, lists, and one artifact with its versions and evidence.
 
 import { artifact as one, artifacts as list, contribution, counts, knowledge as record } from "./api.js";
 import { ago, badge, card, code, confidence, fixed, folded, into, link, make, marked, number, plural, readable, share, soft, table, when, words } from "./dom.js";
@@ -13,8 +13,8 @@ export function artifacts(place, type = "", status = "active") {
   into(many, async () => {
     const { artifacts: found, knowledge } = await counts();
     const types = Object.keys(found);
-    if (!types.length) return soft("Nothing has been compiled yet: it takes a few sessions that go about the same task. ",
-      code("hmx explain --missing \"words\""), " says what patterns lack.");
+    if (!types.length) return soft("Nothing is compiled yet: it takes several sessions on the same task. ",
+      code("hmx explain --missing \"words\""), " shows what patterns lack.");
     const columns = [{ title: "type", cell: name => link(words(name), "artifacts", name, status) },
       ...STATUSES.map(title => ({ title, number: true, cell: name => {
         const count = found[name][title];
@@ -23,14 +23,14 @@ export function artifacts(place, type = "", status = "active") {
       } }))];
     const facts = Object.entries(knowledge).filter(([, count]) => count);
     return [table("Artifacts by type and status", columns, types),
-      facts.length ? soft("Beside them, of what was stated: ", facts.map(([name, count]) => `${number(count)} ${words(name)}`).join(", "), ".") : null]
+      facts.length ? soft("Also known from statements: ", facts.map(([name, count]) => `${number(count)} ${words(name)}`).join(", "), ".") : null]
       .filter(Boolean);
   });
   into(listed, async () => {
     const rows = make("div");
     const found = await list(type, status);
     const title = `${type ? words(type) : "All types"}, ${status}`;
-    if (!found.total) return card(title, soft(`No artifact is ${status}. `, link("Those that are active", "artifacts")));
+    if (!found.total) return card(title, soft(`No artifact is ${status}. `, link("Active artifacts", "artifacts")));
     add(rows, found, type, status);
     return card(title, rows);
   });
@@ -74,18 +74,18 @@ export function artifact(place, id) {
       card("What it says", readable(it.content),
         folded("as JSON", () => make("pre", { tabindex: "0" }, JSON.stringify(it, null, 2)))),
       card("What it rests on", soft(`${plural(it.source_memory_ids.length, "contribution")} of sessions, ${plural(it.source_events.length, "event")}. `,
-        code(`hmx explain ${id}`), " says what was checked."), sources(it)),
+        code(`hmx explain ${id}`), " shows what was checked."), sources(it)),
     ];
   });
 }
 
-// The versions before and after, as far as they can still be looked up.
+// Links to the earlier and later versions that memory still holds.
 function versions(it) {
   const place = make("div");
   into(place, async () => {
     const before = await walk(it, "supersedes"), after = await walk(it, "superseded_by");
     const chain = [...before.reverse(), it, ...after];
-    if (chain.length === 1) return soft("It is the only version in memory.");
+    if (chain.length === 1) return soft("This is the only version in memory.");
     return make("ol", { class: "chain", "aria-label": "Versions" }, chain.map(each => make("li", {},
       make("a", { href: `#artifact/${encodeURIComponent(each.artifact_id)}`, class: "version", "aria-current": each === it ? "page" : null },
         make("b", {}, `v${each.version}`), badge(each.status), make("span", { class: "soft" }, fixed(each.confidence))))));
@@ -109,7 +109,7 @@ function sources(it) {
   into(place, async () => {
     const ids = it.source_memory_ids.slice(0, EVIDENCE);
     const found = (await Promise.all(ids.map(id => contribution(id).catch(() => null)))).filter(Boolean);
-    if (!found.length) return it.source_events.length ? lines(it.source_events) : soft("Memory holds none of its evidence any more.");
+    if (!found.length) return it.source_events.length ? lines(it.source_events) : soft("Memory no longer holds its evidence.");
     return [...found.sort((a, b) => b.first_at - a.first_at).map(evidence),
       it.source_memory_ids.length > ids.length ? soft(`and ${number(it.source_memory_ids.length - ids.length)} more`) : ""];
   });

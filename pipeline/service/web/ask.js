@@ -1,4 +1,4 @@
-// A question, and the context pack that an agent would get for it.
+// Question form, and the context pack for the question.
 
 import { contribution, pack, who } from "./api.js";
 import { card, code, fixed, folded, into, link, make, number, plural, share, soft, stacked, table, words } from "./dom.js";
@@ -7,10 +7,10 @@ import { evidence, origin } from "./trace.js";
 const STRATEGIES = ["ranked", "recency_biased", "breadth_first", "depth_first", "fingerprint_guided"];
 const kept = { tenant: null, form: null, answer: null };
 
-// What was asked stays while other views are looked at.
+// The form and its answer stay when the view changes.
 export function ask(place) {
   if (kept.tenant !== who.tenant + who.key) Object.assign(kept, { tenant: who.tenant + who.key, ...fresh() });
-  place.append(card("What an agent that asks is told", kept.form), kept.answer);
+  place.append(card("Ask memory as an agent does", kept.form), kept.answer);
   if (!kept.answer.childNodes.length) kept.form.querySelector("textarea").focus();
 }
 
@@ -19,18 +19,18 @@ function fresh() {
   const field = (name, title, attributes) => make("label", {}, `${title} `, make("input", { name, ...attributes }));
   const form = make("form", { class: "ask", onsubmit: event => { event.preventDefault(); into(answer, () => shown(new FormData(form))); } },
     make("textarea", { name: "query", required: true, "aria-label": "Question", rows: 3, maxlength: 16384,
-      placeholder: "What is the agent about to do, or want to know?",
+      placeholder: "What does the agent want to do or know?",
       onkeydown: event => { if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) form.requestSubmit(); } }),
     make("div", { class: "fields" },
-      field("budget", "Tokens at most", { type: "number", min: 1, max: 1000000, value: 1200, required: true }),
+      field("budget", "Token budget", { type: "number", min: 1, max: 1000000, value: 1200, required: true }),
       make("button", {}, "Ask")),
-    make("details", {}, make("summary", {}, "who asks, how, and of what"), make("div", { class: "fields" },
-      field("session", "Session that asks", { placeholder: "none", size: 14 }),
-      field("agent", "Agent that asks", { placeholder: "any", size: 12 }),
-      field("tags", "Only with tags", { placeholder: "any, comma between", size: 16 }),
-      field("as_of", "As it was at", { placeholder: "now, or 2026-03-14T03:00:00Z", size: 24 }),
+    make("details", {}, make("summary", {}, "options: session, filters, strategy"), make("div", { class: "fields" },
+      field("session", "Requesting session", { placeholder: "none", size: 14 }),
+      field("agent", "Requesting agent", { placeholder: "any", size: 12 }),
+      field("tags", "Only with tags", { placeholder: "any, comma-separated", size: 16 }),
+      field("as_of", "As of", { placeholder: "now, or 2026-03-14T03:00:00Z", size: 24 }),
       make("label", {}, "Strategy ", make("select", { name: "strategy" }, STRATEGIES.map(name => make("option", { value: name }, words(name))))),
-      make("label", {}, make("input", { type: "checkbox", name: "fill", value: "budget" }), " all that fits"),
+      make("label", {}, make("input", { type: "checkbox", name: "fill", value: "budget" }), " fill the budget"),
       ...["superseded", "archived"].map(name => make("label", {}, make("input", { type: "checkbox", name: "include", value: name }), ` ${name} too`)))));
   return { form, answer };
 }
@@ -49,7 +49,7 @@ async function shown(form) {
   return [summary(found), pasted(found.metadata.as_text), ...guidance(found), ...sections(found, entry), dropped(found, drop)].filter(Boolean);
 }
 
-// The answer as one would paste it into a prompt.
+// The pack as text for a prompt, with a copy button.
 function pasted(text) {
   const done = make("span", { class: "soft", role: "status" });
   const copy = async () => {
@@ -57,7 +57,7 @@ function pasted(text) {
       await navigator.clipboard.writeText(text);
       done.textContent = " copied";
     } catch {
-      // Only a page of this machine or behind TLS may write to the clipboard.
+      // Browsers allow clipboard writes only on localhost or over TLS.
       getSelection().selectAllChildren(block);
       done.textContent = " selected: copy it with Ctrl+C";
     }
@@ -78,8 +78,8 @@ function summary({ token_budget: budget, assembly_metadata: about, entries, meta
     stacked(used.map(([name, one]) => [name, one.used]), Math.max(budget.total_budget, budget.used), `${share(budget.used, budget.total_budget)} of the budget is used`),
     make("ul", { class: "legend" }, used.map(([name, one]) => make("li", {}, make("i", { class: `key fill ${name}` }),
       `${words(name)} ${number(one.used)} of ${number(one.budget)}`))),
-    metadata.memory_complete === false ? make("p", { class: "warn" }, `Memory is not complete: ${metadata.memory_filling.percent} % is filled, so this pack may lack something. Ask again later.`) : null,
-    entries.length ? null : make("p", {}, "Memory holds nothing that answers this. Ask in other words, or look at what there is: ",
+    metadata.memory_complete === false ? make("p", { class: "warn" }, `Memory is ${metadata.memory_filling.percent} % filled, so this pack may be incomplete. Ask again later.`) : null,
+    entries.length ? null : make("p", {}, "Memory has no answer. Use other words, or browse the ",
       link("artifacts", "artifacts"), "."));
 }
 
@@ -100,7 +100,7 @@ function guidance({ workflow_hints: hints, decision_constraints: constraints, me
   ];
 }
 
-// Why an entry is where it is: what its score is made of, and the words it shares with the question.
+// Explains an entry's rank: the parts of its score, and the words it shares with the question.
 function because({ relevance_score: score }, why) {
   const parts = Object.entries(why?.score ?? {}).map(([name, value]) => `${name} ${fixed(value)}`).join(", ");
   return soft(`score ${fixed(score)}${parts && `: ${parts}`}${why?.matched.length ? `; words ${why.matched.join(", ")}` : ""}`);
@@ -133,7 +133,7 @@ function dropped({ dropped_entries: found, token_budget: budget }, why) {
   ], found)));
 }
 
-// Asks again with the tokens that let it in.
+// A button that asks again with the budget that would include the candidate.
 function more(tokens) {
   if (!tokens) return "–";
   return make("button", { type: "button", class: "more", title: `ask again with ${number(tokens)} tokens`, onclick: () => {

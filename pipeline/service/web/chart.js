@@ -1,4 +1,4 @@
-// A line over an area, as wide as its place; the newest value is on the right.
+// Area chart as wide as its container; the newest value is on the right.
 
 const SVG = "http://www.w3.org/2000/svg";
 const WIDTH = 120, HEIGHT = 32;

@@ -1,4 +1,4 @@
-// Making what is shown. Text is only ever set as text: what agents wrote is never markup.
+// Building of elements. Text is never parsed as markup, because agents wrote it.
 
 export function make(tag, attributes = {}, ...children) {
   const made = document.createElement(tag);
@@ -13,12 +13,12 @@ export function make(tag, attributes = {}, ...children) {
 
 export const soft = (...children) => make("p", { class: "soft" }, ...children);
 export const code = text => make("code", {}, text);
-// A number beyond 2^53 has lost its last digits where it was parsed.
+// Numbers above 2^53 lost their last digits when they were parsed.
 export const number = value => (Math.abs(value) > Number.MAX_SAFE_INTEGER ? "≈ " : "") + (value ?? 0).toLocaleString("en");
 export const fixed = (value, digits = 2) => value.toFixed(digits);
 export const plural = (count, word) => `${number(count)} ${word}${count === 1 ? "" : "s"}`;
 export const share = (part, whole) => whole ? `${(100 * part / whole).toFixed(part && part < whole ? 1 : 0)} %` : "–";
-// Titles say `command`; elsewhere backticks stay as they are.
+// Renders `command` in titles as code.
 export const marked = text => text.split("`").map((part, n) => n % 2 ? code(part) : part);
 export const words = name => name.replaceAll("_", " ");
 export const link = (text, ...parts) => make("a", { href: `#${parts.map(encodeURIComponent).join("/")}` }, marked(text));
@@ -48,7 +48,7 @@ export function bar(part, whole, said) {
   return make("span", { class: "bar", role: "img", "aria-label": said ?? share(part, whole) }, filled);
 }
 
-// Parts side by side, each [name, count]; the colours stand in the style sheet by name.
+// Stacked bar of [name, count] parts; the style sheet defines their colours by name.
 export function stacked(parts, whole, said) {
   const shown = parts.filter(([, count]) => count > 0).map(([name, count]) => {
     const part = make("i", { class: `fill ${name}`, title: `${words(name)}: ${number(count)}` });
@@ -61,7 +61,7 @@ export function stacked(parts, whole, said) {
 export const badge = status => make("span", { class: `badge ${status.replaceAll(" ", "-")}` }, words(status));
 export const confidence = value => make("span", { class: "confidence" }, bar(value, 1, "confidence"), fixed(value));
 
-// Columns: { title, cell, number, keep: on one line, sort }. `sorted` says by which column it is, `by` is called for another one.
+// Columns: { title, cell, number, keep: no wrapping, sort }. `sorted` names the sort column, `by` is called to change it.
 export function table(caption, columns, rows, { sorted, by } = {}) {
   const head = columns.map(column => {
     const here = column.sort && column.sort === sorted;
@@ -90,7 +90,7 @@ export function folded(title, load, open = false) {
   return made;
 }
 
-// Shows what `work` gives, or why there is nothing and what to do about it.
+// Shows the result of `work`, or its error with advice and a retry button.
 export async function into(place, work) {
   place.setAttribute("aria-busy", "true");
   if (!place.childNodes.length) place.append(soft("reading …"));
@@ -111,7 +111,7 @@ export function problem(error, again) {
 
 const SHORT = 60;
 
-// Any JSON, readable: fields as a list, lists in their order.
+// Renders JSON for reading: fields as a list, arrays in order.
 export function readable(value, depth = 0) {
   if (Array.isArray(value)) {
     if (!value.length) return make("span", { class: "soft" }, "none");

@@ -1,4 +1,4 @@
-// How the pipeline stands, asked every few seconds while somebody looks.
+// Pipeline status, refreshed every few seconds while the page is visible.
 
 import { overview as now } from "./api.js";
 import { area } from "./chart.js";
@@ -18,7 +18,7 @@ export function overview(place) {
       if (history.length > KEPT) history.shift();
       shown = page(told);
     } catch (error) {
-      shown = [problem(error, soft("It is asked for again every few seconds."))];
+      shown = [problem(error, soft("The page retries every few seconds."))];
     }
     if (gone) return;
     replace(place, shown);
@@ -31,7 +31,7 @@ export function overview(place) {
   return () => { gone = true; clearTimeout(timer); };
 }
 
-// What was folded out stays so, and the focus stays where it was.
+// Keeps open details and the focus across a refresh.
 function replace(place, shown) {
   const open = [...place.querySelectorAll("details[open] > summary")].map(summary => summary.textContent);
   const focus = place.contains(document.activeElement) ? document.activeElement.textContent : null;
@@ -50,7 +50,7 @@ function page(told) {
   if (!taken && !told.problems.length) return [tiles(told), welcome()];
   return [
     ...told.problems.map(said => problem({
-      title: "Not everything is known", message: said, advice: "`hmx status` on the machine of the stack says more.",
+      title: "The status is incomplete", message: said, advice: "Run `hmx status` on the machine of the stack.",
     })),
     tiles(told),
     make("div", { class: "columns" },
@@ -60,11 +60,11 @@ function page(told) {
   ];
 }
 
-const welcome = () => card("Nothing has come in yet",
-  make("p", {}, "Publish some events, and look here again: ", code("hmx publish sessions.ndjson"),
+const welcome = () => card("No events yet",
+  make("p", {}, "Publish some events: ", code("hmx publish sessions.ndjson"),
     ", or send them to ", code("POST /v1/hmx/events"), ". Sample sessions: ", code("python -m pipeline.local.samples")));
 
-// Of the log's records, but for the pipeline's own.
+// Records of the log without control records.
 function total(told) {
   return told.outcomes.filter(({ name }) => name !== "control").reduce((sum, { count }) => sum + count, 0);
 }
@@ -86,27 +86,27 @@ function tiles(told) {
   const waiting = windows.some(row => row.waiting !== null) ? count(told, "waiting") : null;
   const up = Object.values(told.processes);
   return make("div", { class: "tiles" },
-    tile("Events taken", number(total(told)), rate === undefined ? "the rate comes with the next look" : `${rate < 10 ? rate.toFixed(1) : number(Math.round(rate))} a second`,
+    tile("Events taken", number(total(told)), rate === undefined ? "the rate follows at the next refresh" : `${rate < 10 ? rate.toFixed(1) : number(Math.round(rate))} a second`,
       rates.length > 1 ? area(rates) : null),
     tile("In memory within", ...fresh("memory", told), null),
     tile("Behind", worst ? seconds(worst.lag_seconds) : "nothing", worst
-      ? `${plural(sum(behind, "lag"), "record")}; the most at ${worst.where}` : "every record that stands in Kafka is taken", null,
+      ? `${plural(sum(behind, "lag"), "record")}; most at ${worst.where}` : "every record in Kafka is processed", null,
       worst && worst.lag_seconds > 60),
     tile("In windows", waiting === null ? "–" : number(waiting), waiting === null
-      ? unknown() : waiting ? "events wait behind gaps, for the window at most" : "no event waits behind a gap", null),
+      ? unknown() : waiting ? "events wait behind gaps, at most for the window" : "no event waits behind a gap", null),
     tile("Dead letters", number(rejected), rejected ? `${share(rejected, total(told))} of the events` : "nothing was rejected", null, rejected > 0),
     tile("Processes", up.length ? `${up.filter(one => one.ready).length} of ${up.length}` : "–",
       up.length ? "are ready" : unknown(), null, up.some(one => !one.ready)));
 }
 
-const unknown = () => make("span", {}, "not known: ", code("HMX_PROCESSES"), " names the workers");
+const unknown = () => make("span", {}, "unknown: ", code("HMX_PROCESSES"), " must name the workers");
 
 function tile(title, value, said, chart, warns) {
   return make("section", { class: `tile${warns ? " warns" : ""}`, "aria-label": title },
     make("h2", {}, title), make("p", { class: "value" }, value), make("p", { class: "soft" }, said), chart);
 }
 
-// Of the batches since the page was opened, where there were any: the bounds that half and nearly all kept.
+// Median and 99th percentile of batches since the page was opened, or of all if there were none.
 function fresh(name, told) {
   const buckets = told.freshness[name];
   if (!buckets) return ["–", Object.keys(told.processes).length ? "nothing has been written yet" : unknown()];
@@ -122,8 +122,8 @@ function fresh(name, told) {
 function outcomes(told, taken) {
   const met = told.outcomes.filter(one => one.count);
   const inputs = met.filter(one => one.name !== "control");
-  return card("What became of the events",
-    stacked(inputs.map(({ name, count }) => [name, count]), taken, "the outcomes' shares"),
+  return card("Outcomes of the events",
+    stacked(inputs.map(({ name, count }) => [name, count]), taken, "shares of the outcomes"),
     table("Outcomes", [
       { title: "outcome", cell: one => make("span", {}, make("i", { class: `key fill ${one.name}` }), words(one.name)), keep: true },
       { title: "events", number: true, cell: one => one.count },
@@ -133,12 +133,12 @@ function outcomes(told, taken) {
 }
 
 function rejections({ rejections: found }) {
-  if (!found.length) return card("Dead letters", soft("Nothing was rejected. ", code("hmx validate"), " says before you publish what would be."));
+  if (!found.length) return card("Dead letters", soft("Nothing was rejected. ", code("hmx validate"), " shows before publishing what would be rejected."));
   return card("Dead letters", table("Dead letters by reason", [
     { title: "reason", keep: true, cell: one => code(one.name) },
     { title: "records", number: true, cell: one => one.count },
     { title: "what to do", cell: one => make("span", { class: "soft" }, one.meaning) },
-  ], found), soft(code("hmx dlq"), " shows one of each, ", code("hmx dlq replay"), " sends back what would be accepted now."));
+  ], found), soft(code("hmx dlq"), " shows an example of each, ", code("hmx dlq replay"), " sends back what would be accepted now."));
 }
 
 function stage([name, { partitions: rows, lag }]) {
@@ -166,8 +166,8 @@ function stage([name, { partitions: rows, lag }]) {
 function memory(places, told) {
   const topics = {};
   for (const [where, at] of Object.entries(places)) (topics[where.split("/")[0]] ??= []).push(at);
-  if (!Object.keys(topics).length) return card("Redis", soft("not known"));
-  return card("Redis", told.memory_complete === false ? make("p", { class: "warn" }, told.memory_said) : null, table("What Redis holds of each topic", [
+  if (!Object.keys(topics).length) return card("Redis", soft("unknown"));
+  return card("Redis", told.memory_complete === false ? make("p", { class: "warn" }, told.memory_said) : null, table("Topic positions in Redis", [
     { title: "topic", keep: true, cell: ([topic]) => code(topic) },
     { title: "read", number: true, cell: ([, parts]) => sum(parts, "position") },
     { title: "behind", number: true, cell: ([, parts]) => sum(parts, "lag") },
@@ -187,7 +187,7 @@ function processes(found) {
 
 function effects(found) {
   if (!found.length) return null;
-  return card("What else was counted", folded(plural(found.length, "counter"), () => table("Effects", [
+  return card("Other counters", folded(plural(found.length, "counter"), () => table("Effects", [
     { title: "counter", keep: true, cell: one => code(one.name) },
     { title: "times", number: true, cell: one => one.count },
     { title: "meaning", cell: one => make("span", { class: "soft" }, one.meaning) },

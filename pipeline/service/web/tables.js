@@ -1,4 +1,4 @@
-// The stages' state as the stream tables hold it: a row per session, a row per pattern.
+// Stage tables: one row per session, one row per pattern.
 
 import { rows } from "./api.js";
 import { ago, badge, card, code, confidence, into, link, make, number, soft, table, words } from "./dom.js";
@@ -26,13 +26,13 @@ const PATTERNS = [
 
 export const sessions = place => view(place, {
   name: "sessions", title: "Sessions", columns: SESSIONS, sort: "changed",
-  about: "What the stage sessions remembers of the tenant: a session that waits stands behind a gap, for the sequence that is lacking, until the ordering window is over.",
-  empty: "No session of this tenant is remembered. A session is forgotten after 24 h of silence.",
+  about: "The tenant's sessions in state. A waiting session has a gap: it waits for the missing sequence until the reorder window ends.",
+  empty: "No session of this tenant is in state. Sessions are forgotten after 24 h of silence.",
 });
 export const patterns = place => view(place, {
   name: "patterns", title: "Patterns", columns: PATTERNS, sort: "contributions",
-  about: "What the stage patterns has been told by segments, and the newest artifact that was compiled of it.",
-  empty: "No pattern of this tenant has any evidence yet: segments contribute once they are closed, or when somebody waits for them.",
+  about: "The tenant's patterns: contributions of segments, and the newest artifact compiled from them.",
+  empty: "No pattern of this tenant has evidence yet: segments contribute when they close, or when `hmx wait` flushes them.",
 });
 
 function view(place, { name, title, columns, sort, about, empty }) {
@@ -40,12 +40,12 @@ function view(place, { name, title, columns, sort, about, empty }) {
   const shown = make("div");
   const load = () => into(shown, async () => {
     const { totals, complete, rows: found } = await rows(name, by, limit);
-    if (!found.length && complete) return soft(empty, " ", code("hmx publish sessions.ndjson"), " brings some.");
+    if (!found.length && complete) return soft(empty, " ", code("hmx publish sessions.ndjson"), " adds some.");
     const all = totals[name];
     return [
       make("p", { class: "totals" }, Object.entries(totals).map(([what, count]) =>
         make("span", {}, make("b", {}, number(count)), ` ${words(what)}`))),
-      ...complete ? [] : [soft("Made of the newest records of the state topic; ", code(`hmx table ${name}`), " reads all.")],
+      ...complete ? [] : [soft("From the newest records of the state topic; ", code(`hmx table ${name}`), " reads all.")],
       table(title, columns, found, { sorted: by, by: other => { by = other; load(); } }),
       found.length < all && limit < 500
         ? make("button", { type: "button", class: "quiet", onclick: () => { limit = 500; load(); } },

@@ -1,11 +1,11 @@
-// From what memory says back to the events that it rests on.
+// Traces an entry back to its source events.
 
 import { artifact, events, knowledge } from "./api.js";
 import { folded, into, link, make, number, plural, soft, when, words } from "./dom.js";
 
 const SHOWN = 8, MORE = 100;
 
-// The events of an entry of a pack, with the source that names them.
+// The events of a pack entry, with the source that names them.
 export async function origin(entry, sources) {
   if (entry.source_type === "episode") return [await lines([entry.source_id], sources[entry.source_id]?.session_id)];
   if (entry.source_type === "artifact") {
@@ -45,7 +45,7 @@ function line(event) {
       make("pre", { tabindex: "0" }, JSON.stringify(event, null, 2))]));
 }
 
-// What tells most of an event, on one line.
+// The most telling text of an event, on one line.
 function said(content) {
   const known = ["text", "content", "message", "error", "command", "tool_name", "tool", "path", "summary", "signal"];
   const name = known.find(name => typeof content[name] === "string" && content[name]);

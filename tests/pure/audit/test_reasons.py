@@ -55,7 +55,7 @@ def run_with(number: int, tool: str) -> Contribution:
 
 def test_why_else_there_is_none_is_said_too() -> None:
     many = [success(n) for n in range(8)]
-    assert absent(*many).startswith("it is not missing: ")
+    assert absent(*many).startswith("not missing: ")
     assert absent(*many, archived=True) == "it is archived by an operator: no longer wanted"
     assert absent(*many, *map(failure, range(8, 20))).startswith("contradicted: it went well in 0 of the last 10 ")
 

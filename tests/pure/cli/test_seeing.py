@@ -115,7 +115,7 @@ def test_a_dry_run_says_that_nothing_was_sent_and_why_the_rest_stays(printed: An
     letter = {"letter": "0:1", "origin": "0:9", "reason": "poison", "tenant": "[bold]", "session": "s", "detail": ""}
     found = Returns(False, {"poison": Counter({Fate.SEND: 2, Fate.NAMED: 1})}, {Fate.SEND: [letter], Fate.NAMED: []})
     text = printed(dlq._show_returns, found)
-    assert "nothing was sent; --yes sends 2 of 3" in text
+    assert "nothing was sent: --yes sends 2 of 3" in text
     assert "[bold]/s" in text
     assert "no dead letters" in printed(dlq._show_returns, Returns(True))
 

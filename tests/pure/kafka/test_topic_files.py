@@ -219,9 +219,9 @@ def _other_name(raw: dict[str, Any]) -> None:
         (_no_retention, "retention.ms"),
         (_text_for_a_number, "max.message.bytes"),
         (_unknown_policy, "cleanup.policy"),
-        (_orphan_dlq, "hmx.nothing.v1.dlq has no file"),
+        (_orphan_dlq, "hmx.nothing.v1.dlq has no topic file"),
         (_other_count, "partitions differ"),
-        (_other_name, "the file's name says"),
+        (_other_name, "the file name says"),
     ],
 )
 def test_a_spoilt_file_does_not_load_and_the_error_names_file_and_cause(tmp_path: Path, spoil: Any, said: str) -> None:

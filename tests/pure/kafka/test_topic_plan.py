@@ -90,13 +90,13 @@ def test_a_setting_that_files_do_not_own_is_left_alone() -> None:
 @pytest.mark.parametrize("found", [4, 16])
 @pytest.mark.parametrize("pinned", [{"keyed": True}, {"keyed": False, "partitions_as": "hmx.others.v1"}])
 def test_the_partitions_of_a_keyed_topic_are_never_changed(pinned: dict[str, Any], found: int, empty: bool) -> None:
-    refused(compared(spec(**pinned), state(partitions=found, empty=empty)), "partitions", "a replay into it")
+    refused(compared(spec(**pinned), state(partitions=found, empty=empty)), "partitions", "replay into it")
 
 
 def test_a_topic_without_keys_may_grow_but_not_shrink() -> None:
     grown = compared(spec(keyed=False), state(partitions=4))
     assert grown.changes == (Change(NAME, "partitions", "4", "8"),)
-    refused(compared(spec(keyed=False), state(partitions=16)), "partitions", "cannot take partitions away")
+    refused(compared(spec(keyed=False), state(partitions=16)), "partitions", "cannot remove partitions")
 
 
 @pytest.mark.parametrize(
@@ -109,7 +109,7 @@ def test_compaction_is_not_switched_where_records_are(wanted: dict[str, Any], fo
 
 @pytest.mark.parametrize(("wanted", "found"), [(CREATE_TIME, {}), ({}, CREATE_TIME)])
 def test_the_clock_is_not_switched_where_records_are(wanted: dict[str, Any], found: dict[str, Any]) -> None:
-    refused(compared(spec(wanted), state(found)), "message.timestamp.type", "the other clock")
+    refused(compared(spec(wanted), state(found)), "message.timestamp.type", "the other timestamp")
     assert compared(spec(wanted), state(found, empty=True)).verdict is Verdict.PENDING
 
 

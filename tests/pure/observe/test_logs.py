@@ -85,7 +85,7 @@ def test_json_goes_where_no_terminal_is(
     written = capsys.readouterr().err
     assert written.startswith("{") is as_json
     assert "hello" in written
-    assert "the process ends" in written
+    assert "the process ends because of an error" in written
     assert CANARY not in written
 
 

@@ -105,7 +105,7 @@ def test_a_line_written_by_hand_is_understood_or_opens_nothing(file: Path, caplo
     assert held.grant("a") == Grant("acme inc", USUAL)
     assert held.grant("b") == Grant("acme", frozenset({Scope.ADMIN, Scope.READ}))
     assert [held.grant(key) for key in "cde"] == [None] * 3
-    assert "not understood" in caplog.text
+    assert "lines of the key file are invalid" in caplog.text
     add(file, Grant("globex", USUAL))
     assert file.read_text().splitlines()[:5] == lines, "what others wrote stays as it is"
 

@@ -123,7 +123,7 @@ def test_a_partition_that_has_work_and_does_not_move_on_is_not_live(clock: Clock
     pass_time(clock, STUCK_S / 2 + 1, of)
     live, why = of.live()
     assert not live
-    assert why == f"{EVENTS}/3: nothing done for 61 s at offset 5"
+    assert why == f"{EVENTS}/3: no progress for 61 s at offset 5"
     stuck.position += 1
     pass_time(clock, 1, of)
     assert of.live()[0]
@@ -169,7 +169,7 @@ def test_after_a_restore_a_record_is_as_old_as_the_log_says_at_most(clock: Clock
     restored.end, restored.epoch, restored.executor._tx.clock = None, 2, NOW_MS
     of.runner.partitions = {restored.tp: restored}  # type: ignore[union-attr]
     of.watch.look([restored])
-    assert of.ready() == (False, f"{EVENTS}/0: where its log ends is not known yet")
+    assert of.ready() == (False, f"{EVENTS}/0: the end of its log is not known yet")
     restored.end = LogEnd(7, 9)
     of.watch.look([restored])
     assert of.watch.behind(restored).seconds == 90
