@@ -1,4 +1,4 @@
-"""What tells two fingerprints apart, named by path. Pure; nothing fails."""
+"""The differences between two fingerprints, by path."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any, Final, NamedTuple
@@ -6,11 +6,11 @@ from typing import Any, Final, NamedTuple
 from pipeline.contracts.fingerprint import PARTS, Fingerprint
 
 _HASHED: Final = "content"
-"""Of an artifact; its hash is compared."""
+"""Artifact field that is left out, because its hash is compared."""
 
 
 class Difference(NamedTuple):
-    """`before` and `after` are plain JSON values; None: it is not there."""
+    """One difference. `before` and `after` are plain JSON values; None if there is no value."""
 
     part: str
     path: tuple[str, ...]
@@ -19,7 +19,7 @@ class Difference(NamedTuple):
 
 
 def differences(before: Fingerprint, after: Fingerprint) -> list[Difference]:
-    """By part and path."""
+    """Compare two fingerprints; sorted by part and path."""
     told = []
     for part in PARTS:
         old, new = (dict(_leaves(_comparable(part, one))) for one in (before, after))
@@ -32,7 +32,7 @@ def differences(before: Fingerprint, after: Fingerprint) -> list[Difference]:
 
 
 def _comparable(part: str, one: Fingerprint) -> Any:
-    """Lists by what their items are about; a whole graph by how large it is."""
+    """Key list items by what they are about; reduce a whole graph to its size."""
     said = getattr(one, part).model_dump(mode="json", exclude_none=True)
     if part == "artifact_summaries":
         said["artifacts"] = {
