@@ -62,7 +62,7 @@ def judge_arrival(cursor: Cursor, instant: int, window_ns: int) -> Verdict:
 
 
 def judge_strictly(cursor: Cursor, sequence: int, instant: int) -> Verdict:
-    """Judge an event in strict mode, where every event waits. It is in order if it sorts at or after the last release."""
+    """Judge an event in strict mode, where all wait. It is in order if it sorts at or after the last released."""
     if sequence >= cursor.next:
         return Verdict.WAIT
     below = _below(cursor, sequence, instant)
