@@ -1,8 +1,8 @@
-"""How well a question and what a procedure has to be told fit each other. Pure; nothing fails.
+"""Slot filling: which words of a question fill a procedure's slots, and how well they fit.
 
-Enters: a question as it is written, and a procedure's slots and goals. Leaves: which of the question's words stand for
-which slots, and how far the slots are filled. A word fills a slot if it is one of its values or looks like its ids, or
-if an earlier wish has it between the same words as a goal has the slot.
+Input: a question as written, and a procedure's slots and goals. Output: slot values, and the share of filled slots. A
+word fills a slot if it is one of its known values, has the shape of its ids, or stood between the same words in an
+earlier wish as the slot does in a goal.
 """
 
 import re
@@ -15,7 +15,7 @@ from pipeline.contracts.remembered import remembered
 from pipeline.retrieval.terms import STOP_WORDS, masks, shapes
 
 _WORDS: Final = 64
-"""Of a question that are looked at."""
+"""Most words of a question that are read."""
 WISHES: Final = 64
 _UNKNOWN: Final = 0.5
 _WRITTEN: Final = re.compile(r"[^\W_](?:[\w./:@+-]*\w)?")
@@ -25,21 +25,22 @@ _ID: Final = re.compile(r"\d")
 
 class Bound(NamedTuple):
     sure: Mapping[str, str]
-    """By slot the word that memory knows as its value, or as an id that looks like its."""
+    """Slot → the word that is a known value, or an id of a known shape."""
     filled: float
-    """Of the slots, 0 to 1; what has none is filled."""
+    """Share of filled slots, 0 to 1; 1 if there are no slots."""
 
     def share(self, claimed: int) -> float:
-        """How well it fits, where the procedures together are sure of so many of the question's words."""
+        """Return how well the question fits. `claimed`: how many of its words the compared procedures claim
+        together."""
         return self.filled * (len(self.sure) / claimed if claimed else 1.0)
 
 
 Around = Mapping[str, frozenset[tuple[str, str]]]
-"""By word what has stood before and after it; at an end nothing."""
+"""Word → the pairs of words before and after it; "" at an end."""
 
 
 class Question:
-    """A question's words as they are written, and between which words earlier wishes had them."""
+    """A question's words as written, and the neighbours that they had in earlier wishes."""
 
     def __init__(self, text: str, wishes: Sequence[str] = ()) -> None:
         self.written = _WRITTEN.findall(text)[:_WORDS]
@@ -80,7 +81,7 @@ def bound(content: Mapping[str, Any], question: Question) -> Bound:
 
 
 def _strength(question: Question, at: int, like: "_Values", around: frozenset[tuple[str, str]]) -> int:
-    """0 where nothing tells that the word stands for the slot."""
+    """Return how surely the word fills the slot, 0 to 3; 0 means that nothing says so."""
     if question.low[at] in like.names or not like.looks.isdisjoint(question.looks[at]):
         before, after = question.beside(at)
         return 2 + any((before and before == b) or (after and after == a) for b, a in around)
@@ -88,7 +89,7 @@ def _strength(question: Question, at: int, like: "_Values", around: frozenset[tu
 
 
 def _unfilled(like: "_Values") -> float:
-    """A name that was never heard may stand there all the same; an id that looks otherwise is none."""
+    """Return the share of an unfilled slot. An unknown name may still be there; an id of another shape is not."""
     return 0.0 if like.looks else _UNKNOWN
 
 
@@ -98,12 +99,12 @@ class _Values(NamedTuple):
 
 
 def takes(slots: Mapping[str, Any], looks: Collection[str]) -> bool:
-    """Whether a value that comes from the wish looks like an id of the question."""
+    """Return True if a slot that is filled from the goal takes ids of these shapes."""
     return bool(looks) and any(not like.looks.isdisjoint(looks) for _, like in _wished(slots))
 
 
 def _wished(slots: Mapping[str, Any]) -> Iterator[tuple[str, "_Values"]]:
-    """Those whose value comes from the wish."""
+    """Yield the slots that are filled from the goal."""
     return ((name, _values(tuple(slot["like"]))) for name, slot in slots.items() if slot["source"] == "goal")
 
 
@@ -113,13 +114,13 @@ def _values(like: tuple[str, ...]) -> _Values:
 
 
 def _looks(word: str) -> str:
-    """How an id or a number looks; empty for other words."""
+    """Return the shape of an id or number; empty for other words."""
     return "0" if word.isdecimal() else " ".join(shapes(word))
 
 
 @remembered(MB)
 def _around(goals: tuple[str, ...]) -> Around:
-    """By slot between which words it stands in the goals."""
+    """Return slot → the pairs of words before and after it in the goals."""
     found: dict[str, set[tuple[str, str]]] = defaultdict(set)
     for goal in goals:
         pieces = ["", *(piece if piece[0] == "<" else piece.casefold() for piece in _PIECES.findall(goal)), ""]
