@@ -1,8 +1,8 @@
-"""How a task is done: the steps that its good runs have in common, in the order that ends well, with whole actions.
+"""Procedure mining: the steps that the successful runs of a task share, in order, as whole actions.
 
-In: the runs of one task. Out: a procedure, or None where most good runs have no step in common. What counts of a run is
-the last of each act that worked: what was tried before, refused, corrected or done again is how it learnt. A step that
-has taken another's place from some day on stands alone. A function of the set of runs; nothing fails.
+Input: the runs of one task. Output: a procedure, or None if most successful runs share no step. Of each run only the
+last successful instance of each action counts; earlier tries, refusals and corrections are how the agent learnt. A step
+that replaced another at some time stands alone. The result depends on the set of runs only.
 """
 
 import re
@@ -23,10 +23,10 @@ _OFTEN: Final = 0.5
 MOST: Final = 0.8
 _WORSE: Final = 0.3
 _FEW: Final = 2
-_PART: Final = 100  # simple commands of one line, by their place
+_PART: Final = 100  # most simple commands of one line
 _SHAPES: Final = 2
-_LONGEST: Final = 40  # of a longer value its looks say nothing
-_SHOWN_FROM: Final = 3  # values of so many sessions show what they begin with
+_LONGEST: Final = 40  # the shape of a longer value says nothing
+_SHOWN_FROM: Final = 3  # so many values show their common prefix
 _DIGIT: Final = re.compile(r"\d")
 _LETTER: Final = re.compile(r"[^\W\d_]")
 
@@ -34,9 +34,9 @@ _LETTER: Final = re.compile(r"[^\W\d_]")
 class Step(NamedTuple):
     template: Template
     share: float
-    """Of the good runs, since it came up."""
+    """Share of the successful runs that have it, since it came up."""
     told: bool
-    """Users have asked for it."""
+    """True if users have asked for it."""
 
     @property
     def optional(self) -> bool:
@@ -45,13 +45,14 @@ class Step(NamedTuple):
 
 class Procedure(NamedTuple):
     goals: tuple[str, ...]
-    """In the users' words with `<slots>`, the most frequent first."""
+    """In the users' words with `<slots>`, most frequent first."""
     steps: tuple[Step, ...]
     remedies: tuple[Remedy, ...]
     slots: Mapping[str, Sequence[Slot]]
 
     def like(self, name: str) -> list[str]:
-        """Values of a slot: those of several subjects, else their shapes with `x` and `0` for letters and digits."""
+        """Return example values of a slot: those of several subjects, else shapes with `x` for letters and `0` for
+        digits."""
         group = self.slots[name]
         if group[0].source == "user":
             return []
@@ -88,8 +89,8 @@ def procedure(runs: Sequence[Run]) -> Procedure | None:
 
 
 def verdict(found: Procedure, run: Run) -> bool | None:
-    """Whether a run speaks for the procedure: it went well; or against it: the steps were done in their order up to one
-    that failed, or all of them. None: it went otherwise, which says nothing of what these steps lead to."""
+    """Judge the procedure by a run: True if the run succeeded; False if its steps were done in order up to one that
+    failed, or all were done; None if the run did something else."""
     if run.good:
         return True
     options = frozenset[str]()
@@ -109,7 +110,7 @@ def verdict(found: Procedure, run: Run) -> bool | None:
 
 
 def last_of(run: Run, options: frozenset[str]) -> list[Instance]:
-    """Of each act of the run that worked the last one."""
+    """Return the last successful instance of each action of the run."""
     last: dict[tuple[str, ...], Instance] = {}
     goal = goal_of(run)
     for i, deed in enumerate(run.deeds):
@@ -121,7 +122,7 @@ def last_of(run: Run, options: frozenset[str]) -> list[Instance]:
 
 
 def _head(simple: Simple, seen: frozenset[str], goal: str) -> tuple[str, ...]:
-    """The program with the words that name what it is to do."""
+    """Return the program and the words that name its action."""
     named = (word for word in simple.words if wordlike(word) and word not in seen and not within(word, goal))
     return (simple.program, *named)
 
@@ -129,7 +130,7 @@ def _head(simple: Simple, seen: frozenset[str], goal: str) -> tuple[str, ...]:
 def _told_elsewhere(
     runs: Sequence[Run], told: Sequence[Run], known: Sequence[Template], options: frozenset[str], goals_said: Goals
 ) -> list[Template]:
-    """What users have told to do, and what has worked, in no run that went well."""
+    """Return actions that users asked for and that worked, though in no successful run."""
     acts = [one for run in runs if not run.good for one in last_of(run, options)]
     new = [one for one in acts if not any(each.covers(one.simple) for each in known)]
     return [
@@ -138,8 +139,8 @@ def _told_elsewhere(
 
 
 def _step(template: Template, runs: Sequence[Run], among: int, since: Collection[int], told: Sequence[Run]) -> Step:
-    """What users have told to do, and what has been done since then, is a step however seldom that was; what they spoke
-    of and nobody has done since then is none."""
+    """Make a step. An action that users asked for is a step, however rare, if it has been done since; if not, it is
+    none."""
     good = [run for run in runs if run.good]
     having = {one.run.name for one in template.instances}
     told = [run for run in told if any(map(template.meant_by, run.told))]
@@ -152,7 +153,8 @@ def _step(template: Template, runs: Sequence[Run], among: int, since: Collection
 
 
 def _since_given_up(found: Sequence[Template], good: Sequence[Run]) -> set[int]:
-    """From which good run on nobody does what nearly all had done till then: then something has taken its place."""
+    """Return the indexes of successful runs from which an action is missing that nearly all earlier ones did, so
+    something replaced it."""
     turns = set()
     for template in found:
         having = {one.run.name for one in template.instances}
@@ -164,8 +166,7 @@ def _since_given_up(found: Sequence[Template], good: Sequence[Run]) -> set[int]:
 
 
 def _since_something_ended(found: Sequence[Template], runs: Sequence[Run], options: frozenset[str]) -> set[int]:
-    """From which good run on a step that had worked is refused for good: of each act that most runs had till then the
-    first run in which it failed, where it works in none from then on."""
+    """Return the indexes of successful runs from which a step that had worked fails in every run."""
     ended = set()
     for template in found:
         worked = {one.run.name for one in template.instances}
@@ -182,12 +183,12 @@ def _since_something_ended(found: Sequence[Template], runs: Sequence[Run], optio
 
 
 def _unclear(template: Template) -> bool:
-    """Whether nobody could do it from what stands there."""
+    """Return True if the step cannot be done with what is known."""
     return any(slot.source == "unknown" for slot in template.slots)
 
 
 def _brings_trouble(step: Step, steps: Sequence[Step], runs: Sequence[Run], options: frozenset[str]) -> bool:
-    """Whether runs do without it, and fail more often after it than without it: an option that turned out badly."""
+    """Return True for an optional step after which other steps fail more often than without it."""
     if not step.optional:
         return False
     others = [each.template for each in steps if each is not step]
@@ -208,8 +209,8 @@ def _share_of(seen: Sequence[bool]) -> float:
 
 
 def _in_order(steps: list[Step], runs: Sequence[Run], options: frozenset[str]) -> list[Step]:
-    """Each before those that it mostly comes before: over the good runs that have both and in which nothing failed, for
-    what is done once more comes late; where these are too few, over all good ones; else over all."""
+    """Sort the steps by pairwise precedence: over the successful runs without a failure, because a repeated step comes
+    late; if these are too few, over all successful runs; else over all runs."""
     smooth = {run.name for run in runs if run.good and all(deed.ok is not False for deed in run.deeds)}
     places = [{one.run.name: one.place for one in step.template.instances} for step in steps]
     elsewhere = [one for run in runs if not run.good for one in last_of(run, options)]
@@ -236,6 +237,6 @@ def _shape(value: str) -> str:
 
 
 def _masked(values: Sequence[str]) -> str:
-    """Values of one shape: what all begin with stays."""
+    """Mask values of one shape, but keep their common prefix."""
     kept = len(common_start(values)) if len(values) >= _SHOWN_FROM else 0
     return values[0][:kept] + _shape(values[0])[kept:]
