@@ -229,7 +229,7 @@ def named(slot: Slot, key: str = "") -> Slot:
     after its shape."""
     name = _key_name(key)
     chosen = name or _goal_name(slot) or _shape(slot)
-    slot.name = chosen if as_data(f"<{chosen}>") == f"<{chosen}>" else f"the_{chosen}"  # a page reads `<table>` as markup
+    slot.name = chosen if as_data(f"<{chosen}>") == f"<{chosen}>" else f"the_{chosen}"  # a page hides `<table>`
     slot.keyed = bool(name)
     return slot
 
