@@ -1,9 +1,8 @@
-"""HMX-F: a fingerprint, what an agent or a tenant has learnt in a form that can be carried elsewhere.
+"""HMX-F fingerprint model: what an agent or tenant has learnt, in portable form.
 
-The specification names the parts and the tiers; what stands inside the parts is ours to define. All five are always
-there, empty where the tier leaves them out. Nothing in them names an event, a version or a time of compilation, so the
-same evidence gives the same fingerprint, whatever way led there; and what only a single session has said stays at home
-(see `pipeline.fingerprints`).
+The specification names the parts and tiers; we define what the parts contain. All five parts are always present, empty
+if the tier leaves them out. No part names an event, version or compile time, so the same evidence gives the same
+fingerprint. What only one session has said is left out (see `pipeline.fingerprints`).
 """
 
 import hashlib
@@ -22,13 +21,13 @@ from pipeline.contracts.versions import HMX_VERSION
 
 FINGERPRINT_VERSION: Final = 1
 PRIORS_TYPE: Final = "x-hmx-priors"
-"""The custom artifact type as which imported priors stand in memory; the content is a `ContextPriors`."""
+"""Custom artifact type of imported priors; the content is a `ContextPriors`."""
 
 Count = Annotated[int, Field(ge=0)]
 
 
 def priors_pattern(agent_id: str) -> str:
-    """The pattern of the priors that were imported for an agent; empty: for everybody."""
+    """Return the pattern of priors imported for an agent; "" stands for all agents."""
     return join_key(PRIORS_TYPE, agent_id)
 
 
@@ -44,7 +43,7 @@ class Tier(StrEnum):
 
 
 class Lesson(Model):
-    """What one artifact teaches, without what only its own tenant can follow."""
+    """What an artifact teaches, without what only its own tenant can use."""
 
     pattern: Name
     """What it is about: type and key, the same wherever the same is learnt."""
@@ -58,7 +57,7 @@ class Lesson(Model):
 
     @model_validator(mode="after")
     def _holds_together(self) -> Self:
-        """A type that is the pipeline's own stands for nothing that was learnt, but for priors."""
+        """Accept no type of the pipeline's own, except priors."""
         parts = split_key(self.pattern)
         if len(parts) != 2 or not is_type(parts[0]):
             raise ValueError("pattern is not of the form type/key")
@@ -174,22 +173,20 @@ class ContextPriors(Model):
 
 
 class Import(Lesson):
-    """What an operator gives a tenant, or one of its agents, of somebody else's fingerprint: one artifact.
-
-    Its content may not be what the fingerprint's was: intake takes out secrets here as everywhere.
-    """
+    """One artifact of another's fingerprint that an operator gives a tenant or one of its agents. Its content may
+    differ from the fingerprint's, because intake redacts secrets here too."""
 
     tenant_id: Name
-    """Who is given it."""
+    """The tenant that receives it."""
     agent_id: str
-    """For whom of the tenant; empty: everybody."""
+    """The agent that it is for; "" stands for all agents."""
     fingerprint_hash: Sha256
     created_at: Timestamp
-    """Of the fingerprint."""
+    """Creation time of the fingerprint."""
 
     @property
     def key(self) -> str:
-        """Of its record on the evidence topic: how the keys of the pattern's contributions begin."""
+        """Key of its record on the evidence topic: the prefix of the pattern's contributions."""
         return join_key(self.tenant_id, self.pattern)
 
 
@@ -224,6 +221,6 @@ class Fingerprint(Model):
 
 
 def fingerprint_hash(parts: dict[str, Model]) -> str:
-    """Of the five parts by their names."""
+    """Hash the five parts, given by name."""
     told = {name: parts[name].model_dump(mode="json", exclude_none=True) for name in PARTS}
     return hashlib.sha256(canonical_json(told)).hexdigest()
