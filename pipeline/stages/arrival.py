@@ -1,4 +1,4 @@
-"""An event on its way through its session's window, and as the state keeps it meanwhile."""
+"""Events on their way through a session's reorder window, and their stored form while they wait."""
 
 import msgspec
 import orjson
@@ -9,17 +9,17 @@ from pipeline.stages.session_state import Held
 
 
 class Arrival(msgspec.Struct, frozen=True, gc=False):
-    """An event on its way out, whether it has waited or not, and where in the log it stood."""
+    """An accepted event with its position in the log."""
 
     accepted: Accepted
     offset: int
     log_time: int
     trace: str
-    """Its traceparent, or nothing."""
+    """Its traceparent, or ""."""
 
 
 class Waited(msgspec.Struct, frozen=True, gc=False):
-    """Of a record that has waited, what a dead letter without its bytes needs (stages.fold.Record)."""
+    """The position of a record that has waited, as `dead_letter` needs it; its bytes are gone (stages.fold.Record)."""
 
     partition: int
     offset: int
