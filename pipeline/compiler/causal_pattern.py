@@ -221,7 +221,6 @@ def _finding(pair: Pair, checked: Mapping[str, Any]) -> Finding:
 
 
 def lines(content: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the lines of a pack entry."""
     if content.get("cause") and content.get("effect"):
         yield f"{content['cause']} → {content['effect']} ({round(100 * content.get('strength', 0))} %)"
     yield from listed("Only where", content.get("conditions", ()))

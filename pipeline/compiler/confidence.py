@@ -70,7 +70,6 @@ def contradicted(lately: Tally) -> bool:
 
 
 def outcomes(contributions: Iterable[Contribution]) -> Tally:
-    """Count known outcomes."""
     return tally(verdicts(contributions))
 
 

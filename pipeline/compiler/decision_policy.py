@@ -90,8 +90,6 @@ def _outcome(known: Sequence[bool]) -> SegmentOutcome:
 
 
 class _Choice(NamedTuple):
-    """One decision."""
-
     option: str
     surface: str
     ok: bool | None
@@ -276,7 +274,6 @@ def _scope(contributions: Sequence[Contribution]) -> list[str]:
 
 
 def lines(content: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the lines of a pack entry."""
     if content.get("recommendation"):
         yield content["recommendation"]
     tried = [option for option in content.get("alternatives", ()) if option.get("chosen_count")]

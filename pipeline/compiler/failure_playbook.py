@@ -291,7 +291,6 @@ def _prevention(contributions: Sequence[Contribution], verb: str) -> list[str]:
 
 
 def lines(content: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the lines of a pack entry."""
     yield from listed("Fails as", [content["failure_pattern"]] if content.get("failure_pattern") else ())
     yield from listed("When", content.get("trigger_conditions", ()))
     told = content.get("failure_pattern", "").casefold()

@@ -46,7 +46,7 @@ def status_at(artifact: Artifact, ms: int) -> Status:
 
 
 class Said(Model):
-    """The newest artifact of a pattern's newest chain."""
+    """The newest artifact in the newest chain of a pattern."""
 
     artifact: Artifact
     chain: Annotated[int, Field(ge=1)]

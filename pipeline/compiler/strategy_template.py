@@ -181,7 +181,6 @@ def _phase(order: int, name: str, good: Sequence[Contribution]) -> dict[str, Any
 
 
 def lines(content: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the lines of a pack entry."""
     for phase in content.get("phases", ()):
         told = f": {phase['description']}" if phase.get("description") else ""
         yield f"{phase['order']}. {sentence(phase['name'])}{told}"

@@ -1,7 +1,7 @@
 """task_schema artifacts: the procedure that the runs of one task share (HMX-A §4.1).
 
-`tasks.runs` learns which runs belong to one task; `tasks.procedure` learns the steps, slots and recoveries. Without a
-step that the successful runs share there is no finding.
+`compiler.tasks.runs` learns which runs belong to one task; `compiler.tasks.procedure` learns the steps, slots and
+recoveries. Without a step that the successful runs share there is no finding.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -162,7 +162,6 @@ def _summary(found: Procedure, counts: Tally) -> str:
 
 
 def lines(content: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the lines of a pack entry."""
     yield from (f"Goal: {goal}" for goal in content.get("goals", ()))
     for name, slot in content.get("slots", {}).items():
         if slot["like"]:

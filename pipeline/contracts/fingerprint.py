@@ -46,7 +46,7 @@ class Lesson(Model):
     """What an artifact teaches, without what only its own tenant can use."""
 
     pattern: Name
-    """What it is about: type and key, the same wherever the same is learnt."""
+    """Type and key of the pattern, equal wherever the same is learnt."""
     title: Name
     summary: str
     content: dict[str, Any]
@@ -99,9 +99,9 @@ class Use(Model):
     succeeded: Count
     failed: Count
     frequency: Unit
-    """Of all calls."""
+    """Share of all calls."""
     error_rate: Unit | None = None
-    """Of those whose end is known."""
+    """Share of failures among calls with a known outcome."""
 
 
 class BehavioralPatterns(Model):
@@ -110,22 +110,22 @@ class BehavioralPatterns(Model):
     sessions: Count = 0
     segments: Count = 0
     outcomes: dict[str, Count] = Field(default_factory=dict)
-    """Segments by how they ended."""
+    """Outcome → number of segments."""
     calls: Count = 0
     error_rate: Unit | None = None
     tools: dict[str, Use] = Field(default_factory=dict)
     errors: dict[str, Count] = Field(default_factory=dict)
-    """Errors by their class."""
+    """Error class → number of errors."""
     decisions: dict[str, dict[str, Count]] = Field(default_factory=dict)
-    """Options by how often they were chosen, by the question's key, which is that of its decision_policy."""
+    """Question key (as in decision_policy) → option → number of choices."""
     of_about: Count | None = None
-    """Where the segments are an even sample: of about so many."""
+    """Estimated number of all segments, if these are an even sample."""
 
 
 class Node(Model):
     type: Name
     name: str = ""
-    """Empty where only one session names it."""
+    """Empty if only one session names it."""
 
 
 class Edge(Model):
@@ -146,21 +146,21 @@ class GraphDigest(Model):
     """The structure of the knowledge graph; `nodes` and `edges` in full fingerprints only."""
 
     entities: dict[str, Count] = Field(default_factory=dict)
-    """By type."""
+    """Entity type → number."""
     relations: dict[str, Count] = Field(default_factory=dict)
-    """By what they say."""
+    """Relation → number."""
     hubs: Items[Hub] = Field(default_factory=list)
-    """Entities with most relations."""
+    """The entities with most relations."""
     nodes: Items[Node] = Field(default_factory=list)
     edges: Items[Edge] = Field(default_factory=list)
     omitted: Count = 0
-    """Entities and relations beyond those that were looked at."""
+    """Number of entities and relations that were not read."""
 
 
 class SemanticSummary(Model):
     text: str = ""
     competencies: Items[str] = Field(default_factory=list)
-    """What is done best, in a few words each."""
+    """Titles of what is done best."""
 
 
 class ContextPriors(Model):
@@ -169,7 +169,7 @@ class ContextPriors(Model):
     sections: dict[str, Unit] = Field(default_factory=dict)
     patterns: dict[str, Unit] = Field(default_factory=dict)
     terms: dict[str, Unit] = Field(default_factory=dict)
-    """By stem."""
+    """Stem → weight."""
 
 
 class Import(Lesson):
@@ -201,7 +201,7 @@ class Fingerprint(Model):
     fingerprint_version: Literal[1] = FINGERPRINT_VERSION
     tenant_id: Name
     created_at: Timestamp
-    """Time of the newest event that it may rest on."""
+    """Time of the newest event."""
     artifact_summaries: ArtifactSummaries
     behavioral_patterns: BehavioralPatterns
     graph_digest: GraphDigest

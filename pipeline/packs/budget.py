@@ -34,7 +34,7 @@ class Offer:
 
 @dataclass(slots=True)
 class Open:
-    """A section while it is filled."""
+    """A section that is being filled."""
 
     offer: Offer
     waiting: list[Candidate]

@@ -124,7 +124,7 @@ class Asked:
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """All that sections choose from."""
+    """The scored sources that sections choose from."""
 
     artifacts: tuple[Scored[Artifact], ...]
     episodes: tuple[Scored[Document], ...]

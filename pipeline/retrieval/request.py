@@ -37,7 +37,7 @@ class PackRequest(Model):
     tags: Annotated[list[Annotated[str, Field(max_length=TAG)]], Field(max_length=PACK_TAGS)] | None = None
     """Only episodes that have all of these tags, and artifacts whose source events all do (HMX-E §2.2)."""
     lineage: Lineage | None = None
-    """Only what comes from there."""
+    """Only what comes from this origin."""
     include: Items[Annotated[Past, Field(strict=False)]] | None = None
     """Also superseded or archived versions. Drafts and deprecated ones are never shown."""
     as_of: Timestamp | None = None

@@ -19,11 +19,10 @@ _RUN: Final = re.compile(r"[^\W_]+")
 _SPACED: Final = bytes(ord(c) if c.isascii() and c.isalnum() else ord(" ") for c in map(chr, range(256)))
 """Translation table for ASCII bytes: whatever is in no run becomes a space."""
 _HUMP: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
-# Scripts without spaces between words: kana, Han, Hangul.
 _TOKEN: Final = re.compile(r"[\w-]+")
 _IS_ID: Final = re.compile(r"(?=.*\d)(?=.*[^\W\d_]).|\d{5}", re.DOTALL)
 _BEGINS: Final = re.compile(r"[^\W\d_]+(?:[-_]|(?=\d))")
-_UNSPACED: Final = re.compile("[\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff\uac00-\ud7af]+")
+_UNSPACED: Final = re.compile("[\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff\uac00-\ud7af]+")  # kana, Han, Hangul
 STOP_WORDS: Final = frozenset(
     re.findall(
         r"\w+",
@@ -65,7 +64,6 @@ def words(text: str) -> list[str]:
 
 
 def stems(found: list[str]) -> list[str]:
-    """Return the stem of each word."""
     # Threads must not share a stemmer, and making one takes less than a microsecond.
     return list(Stemmer.Stemmer("english").stemWords(found))
 

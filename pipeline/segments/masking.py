@@ -95,7 +95,6 @@ def mask(text: str, values: tuple[str, ...] = ()) -> str:
 
 
 def mask_code(text: str) -> str:
-    """Mask identifiers of code."""
     return _CODE.sub("<code>", text)
 
 

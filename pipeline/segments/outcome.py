@@ -11,7 +11,6 @@ from pipeline.segments.pairing import Action
 
 
 def outcome_of(segment: Segment, acted: Sequence[Action]) -> SegmentOutcome:
-    """Return the outcome of a segment with these actions."""
     said = _feedback(segment)
     if said is None:
         said = next((a.ok for a in reversed(acted) if a.role is Role.TEST and a.ok is not None), None)

@@ -57,8 +57,6 @@ class Position(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Effects(NamedTuple):
-    """The effects of a batch."""
-
     outputs: list[Output]
     appends: list[Output]
     """Records to append to the log itself; a replay leaves them out."""
@@ -98,7 +96,6 @@ class Executor:
 
     @property
     def state(self) -> Mapping[str, Any]:
-        """Every value by its key."""
         return self._tx.values()
 
     @property

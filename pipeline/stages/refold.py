@@ -40,7 +40,7 @@ class Refold:
         self.executor = executor
         self.state: dict[str, bytes] = {}
         self.position = 0
-        """Next offset to fold."""
+        """The next offset to fold."""
         self.unmade: set[Placed] = set()
         """Published records that have not come out again. If any remain at the end, the log was folded differently
         then."""

@@ -34,7 +34,6 @@ class Claim(NamedTuple):
     """The subject as shown: `user`, `team`, `user's sister`, `billing service`."""
     predicate: str
     value: str
-    """The value as shown."""
     denies: bool
     """True if it says that this is not so."""
     plural: bool

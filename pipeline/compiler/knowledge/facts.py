@@ -1,7 +1,7 @@
 """Facts, preferences, goals and policies: extraction from messages, and their values over time.
 
 A segment contributes its claims about one (subject, predicate), and its `endings` under the name of a value or thing.
-Both are compiled together in event-time order (`track`).
+Both are compiled together in event-time order (`compiler.knowledge.track`).
 """
 
 import re

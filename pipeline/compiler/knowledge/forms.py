@@ -1,6 +1,6 @@
 """English sentence patterns as data: regular expressions over clauses without contractions.
 
-`english` and `policies` interpret them.
+`compiler.knowledge.english` and `compiler.knowledge.policies` interpret them.
 """
 
 import re

@@ -72,7 +72,7 @@ class Track:
 
     values: dict[str, Held] = field(default_factory=dict)
     open: dict[str, Held] = field(default_factory=dict)
-    """Open intervals by name, oldest first; they are closed at the bound."""
+    """Open intervals by name, oldest first; at the bound the oldest is closed."""
     disputed: dict[str, int] = field(default_factory=dict)
     """Disputed value → since when."""
     settled: int = 0

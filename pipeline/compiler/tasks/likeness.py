@@ -1,10 +1,10 @@
 """Run clustering: groups the runs of one task by what was said and done (density peaks, then merging).
 
-Input: runs as features (`tasks.run`). Output: the runs of each task. The result depends on the set of runs only, not on
-their order, and uses no list of verbs. Each run points to the densest of its neighbours; runs that reach the same one
-form a cluster. Then similar clusters are merged, and each run moves to the most similar cluster. Two runs that both did
-something, but share no action, are never in one task. If a cluster ends before another begins and either is most
-similar to the other, the task changed at that time, and they are one.
+Input: runs as features (`compiler.tasks.run`). Output: the runs of each task. The result depends on the set of runs
+only, not on their order, and uses no list of verbs. Each run points to the densest of its neighbours; runs that reach
+the same one form a cluster. Then similar clusters are merged, and each run moves to the most similar cluster. Two runs
+that both did something, but share no action, are never in one task. If a cluster ends before another begins and each
+is the other's nearest, the task changed at that time, and they are one.
 """
 
 from collections import Counter, defaultdict
