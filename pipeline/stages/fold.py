@@ -61,9 +61,9 @@ class Backlog(NamedTuple):
     """What a fold has accepted and not yet published."""
 
     waiting: int
-    """Events behind gaps, or patterns that are to be compiled."""
+    """Events behind gaps, or patterns to compile."""
     sessions: int
-    """Sessions with such events."""
+    """Sessions with events behind gaps."""
 
 
 class Fold(Codec, Protocol):
@@ -83,7 +83,7 @@ class Fold(Codec, Protocol):
 
     @property
     def backlog(self) -> Backlog:
-        """Read by another thread, so it may be a moment old."""
+        """What waits in the state. Another thread reads it, so it may be slightly out of date."""
         ...
 
     def go_on(self, tx: Tx) -> None:

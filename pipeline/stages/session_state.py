@@ -99,7 +99,7 @@ _TYPES: Final[dict[str, Any]] = {
 }
 assert JOURNAL == "e/"
 HELD: Final = "w/"
-"""How the key of an event behind a gap begins."""
+"""Key prefix of an event behind a gap."""
 _DECODERS: Final = {prefix: msgspec.json.Decoder(type_) for prefix, type_ in _TYPES.items()}
 _ENCODER: Final = msgspec.json.Encoder()
 _encoded: Final = _ENCODER.encode
