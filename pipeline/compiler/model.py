@@ -115,7 +115,7 @@ class ArtifactType(Kind):
     section: Section
     """The pack section that shows it (HMX-C §3.1)."""
     clients_name: str
-    """What the Hippocortex clients call its entries (X23)."""
+    """Name of its entries in Hippocortex clients (X23)."""
     lines: Callable[[Mapping[str, Any]], Iterator[str]]
     """Yields its content as terse lines below the title of a pack entry."""
     needs: Callable[[Sequence[Contribution]], list[Need]]

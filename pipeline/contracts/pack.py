@@ -29,9 +29,9 @@ class Section(StrEnum):
     """In the order in which entries stand in a pack (HMX-C §3.3)."""
 
     permitted: frozenset[SourceType]
-    """Which sources may fill it (HMX-C §3.1)."""
+    """The source types allowed in it (HMX-C §3.1)."""
     clients_name: str
-    """What the Hippocortex clients call its entries, where their source has no name of its own there (X23)."""
+    """Name of its entries in Hippocortex clients, unless their source type has one (X23)."""
 
     def __new__(cls, code: str, permitted: set[SourceType], clients_name: str) -> Self:
         member = str.__new__(cls, code)

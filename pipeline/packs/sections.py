@@ -1,4 +1,4 @@
-"""The sections of a pack: one entry each, with what feeds it and its share of the budget (HMX-C §3.1, §4). Pure.
+"""Section registry of a pack: what feeds each section, and its share of the budget (HMX-C §3.1, §4).
 
 A new section is a row of `contracts.pack.Section` and its rule here.
 """
