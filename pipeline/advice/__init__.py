@@ -1,1 +1,1 @@
-"""What a session that is under way should know of what its tenant's sessions did before. Pure."""
+"""Advice for a running session, learnt from its tenant's past sessions: next steps, recoveries, files. Pure."""

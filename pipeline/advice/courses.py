@@ -1,7 +1,7 @@
-"""Courses as advice reads them. In: contributions of the kind `course`, or the steps of a session that is under way.
-Out: `Course`. Nothing fails.
+"""Action traces as advice reads them: what each session did, in order, with results and errors.
 
-Advice is a pure function of the courses it is given, whatever their order, and of the session that asks.
+Input: contributions of the kind `course`, or the steps of a running session. Output: `Course`. The result does not
+depend on the order of the contributions.
 """
 
 from collections import defaultdict
@@ -18,32 +18,32 @@ from pipeline.segments.pairing import actions
 class Advised(NamedTuple):
     verb: str
     share: float
-    """Of all that might be advised."""
+    """Share of all that might be recommended, 0 to 1."""
 
 
 class Act(NamedTuple):
     verb: str
     ok: bool | None
     error: str
-    """The error's class, as the event names it."""
+    """Class of the error, as the event names it."""
     asked: int
-    """Position in `Course.asked` of the user's newest message before it; -1: none."""
+    """Index in `Course.asked` of the user's newest message before this action; -1 if there is none."""
     found: tuple[str, ...]
-    """What the result says, as `key=value`."""
+    """Facts in the result, as `key=value`."""
     said: tuple[str, ...]
-    """Stems of what the agent said before it."""
+    """Stems of the agent's words before this action."""
 
 
 class Fault(NamedTuple):
-    """An error that is no action's, such as an answer that could not be read."""
+    """An error that belongs to no action, such as an answer that could not be parsed."""
 
     at: int
-    """Position in `Course.acts` of the act after it."""
+    """Index in `Course.acts` of the next action."""
     error: str
 
 
 class Course(NamedTuple):
-    """What a session did, in order."""
+    """The actions of one session, in order."""
 
     session_id: str
     agent_id: str
@@ -53,22 +53,22 @@ class Course(NamedTuple):
     classes: frozenset[str]
     """Intent classes of these messages."""
     asked: tuple[tuple[str, ...], ...]
-    """Stems of the user's messages that came before an action."""
+    """Stems of the user messages that came before an action."""
     acts: tuple[Act, ...]
     actions: int
-    """How many there were; `acts` is bounded."""
+    """Number of actions of the session; `acts` is bounded."""
     faults: tuple[Fault, ...] = ()
     heard: tuple[str, ...] = ()
-    """Of a session that is under way: stems of the user's newest message."""
+    """For a running session: stems of the user's newest message."""
     waiting: bool = False
-    """Likewise: that message came after the last action."""
+    """For a running session: True if that message came after the last action."""
     said: tuple[str, ...] = ()
-    """Likewise: stems of what the agent has said since."""
+    """For a running session: stems of the agent's words since the last action."""
 
 
 def courses(contributions: Iterable[Contribution]) -> list[Course]:
-    """One for each session, by its id: its segments one after the other, its goal that of the first, its outcome the
-    last that is known."""
+    """Join the segments of each session into one action trace; sorted by session id. The goal is the first segment's,
+    the outcome the last known one."""
     sessions: dict[str, list[Contribution]] = defaultdict(list)
     for contribution in contributions:
         sessions[contribution.session_id].append(contribution)
@@ -89,7 +89,7 @@ def courses(contributions: Iterable[Contribution]) -> list[Course]:
 
 
 def under_way(steps: Sequence[Step], agent_id: str = "") -> Course:
-    """The course of a session so far. Of a long one the newest actions."""
+    """Return the action trace of a running session; of a long one, the newest actions."""
     segment = Segment(tenant_id="", session_id="", agent_id=agent_id, segment_id="", steps=tuple(steps))
     done = actions(segment)
     acts = [at for at, action in enumerate(done) if action.verb]
@@ -106,7 +106,7 @@ def under_way(steps: Sequence[Step], agent_id: str = "") -> Course:
 
 
 def _last_message(steps: Sequence[Step], actor: str) -> int:
-    """Its position; -1: none."""
+    """Return its index in `steps`, or -1."""
     own = (i for i in reversed(range(len(steps))) if steps[i].role is Role.MESSAGE and steps[i].actor == actor)
     return next(own, -1)
 

@@ -1,10 +1,9 @@
-"""Which files a new request will touch. In: contributions of the kind `touched`, a request. Out: files, likeliest
-first. Nothing fails.
+"""Prediction of the files that a request will touch.
 
-What is known of a file: the goals of the sessions that changed it, identifiers that were seen in it, its path, who
-changed it when. Each feature is divided by its maximum and weighted; then the best directories and what was changed
-together with the best files gain. Files that only the request names are likely too. A pure function of the
-contributions, whatever their order.
+Input: contributions of the kind `touched`, and a request. Output: files with scores, best first; the order of the
+contributions does not matter. A file is known by the goals of the sessions that changed it, the identifiers seen in it,
+its path, and when each agent changed it. Each feature is divided by its maximum and weighted. The best directories, and
+files that were changed together with the best files, gain. Files that only the request names are likely too.
 """
 
 import re
@@ -25,9 +24,9 @@ _GOALS: Final = 0.5
 _DOCUMENT: Final = 0.5
 _PATH_TWICE: Final = 2
 _LITTLE_BY_LENGTH: Final = 0.4
-_ENDS_ALIKE: Final = 0.7  # the last two parts of a path, or a dotted module
-_NAMED_ALONE: Final = 1.75  # nothing but its name speaks for a file that nobody has met
-_RECENT_HALF: Final = 3  # of the agent's sessions, after which recency is halved
+_ENDS_ALIKE: Final = 0.7  # for the last two parts of a path, or a dotted module
+_NAMED_ALONE: Final = 1.75  # a file that no session has seen has only its name as evidence
+_RECENT_HALF: Final = 3  # sessions of the agent after which recency is halved
 _RECENT: Final = 20
 _AGAIN_SESSIONS: Final = 6
 _AGAIN_BEFORE: Final = 3
@@ -35,7 +34,7 @@ _BEST: Final = 5
 _DIRECTORY: Final = 0.15
 _TOGETHER: Final = 0.1
 _TOGETHER_FILES: Final = range(2, 26)
-_NAMES_SESSION_FILES: Final = 8  # a session that changed more is about none of them
+_NAMES_SESSION_FILES: Final = 8  # if a session changed more files, its identifiers say nothing about any one of them
 _OUTSIDE: Final = ("/", "~", "..")
 _WORD: Final = re.compile(r"\b[A-Za-z]\w{3,}\b")
 _MODULE: Final = re.compile(r"(?:/__init__)?\.\w+$")
@@ -53,7 +52,7 @@ class Session(NamedTuple):
     last_at: int
     session_id: str
     goal: list[str]
-    """Stems."""
+    """Stems of the goal."""
     names: set[str]
     """Identifiers that the user wrote."""
     changed: list[str]
@@ -62,7 +61,7 @@ class Session(NamedTuple):
 
 
 def sessions(touched: Iterable[Contribution]) -> list[Session]:
-    """Each with its segments one after the other, by time; paths relative to the workspace wherever it is known."""
+    """Join the segments of each session, sorted by time; make paths relative to the workspace if its root is known."""
     segments: defaultdict[str, list[Contribution]] = defaultdict(list)
     for contribution in touched:
         segments[contribution.session_id].append(contribution)
@@ -89,7 +88,7 @@ def _session(segments: Sequence[Contribution]) -> Session:
 
 
 def _roots(found: Iterable[Session]) -> list[str]:
-    """Directories below which an absolute path is one that others name relatively: the deepest first."""
+    """Return the workspace roots, deepest first: the prefixes of absolute paths that other sessions name relatively."""
     found = list(found)
     relative: defaultdict[str, set[str]] = defaultdict(set)
     for session in found:
@@ -131,18 +130,18 @@ def _directory(path: str) -> str:
 
 @remembered(8 * MB)
 def _name_words(name: str) -> tuple[str, ...]:
-    """Of a path or an identifier; they come again and again."""
+    """Return the stems of the parts of a path or identifier. Cached, because the same names recur often."""
     return tuple(stem(part) for part in name_parts(name))
 
 
 def _asked(request: str) -> tuple[list[str], list[str]]:
-    """Its stems, and its identifiers, whose parts are among them."""
+    """Return the request's stems (with the parts of its identifiers), and its identifiers."""
     code = identifiers(request)
     return [*plain_stems(request), *(word for name in code for word in _name_words(name))], code
 
 
 class Files:
-    """What sessions (`sessions`, by time) make known of files; with a request, what it asks for."""
+    """An index of the files that `sessions` have touched. With a request, it indexes only the words of that request."""
 
     def __init__(self, known: Sequence[Session], request: str | None = None) -> None:
         asked = None if request is None else frozenset(_asked(request)[0])
@@ -171,7 +170,7 @@ class Files:
         return [*goals, *names, *(_PATH_TWICE * _name_words(path))]
 
     def likely(self, request: str, agent_id: str = "") -> list[Likely]:
-        """Ties by path; where no file is known, those that the request itself names."""
+        """Rank the files, ties by path. If no file is known, only those that the request names are ranked."""
         words, code = _asked(request)
         scores: defaultdict[str, float] = defaultdict(float)
         weighted = (
@@ -190,8 +189,8 @@ class Files:
         return sorted(ranked, key=lambda file: (-file.score, file.path))
 
     def _by_goals(self, words: Sequence[str]) -> Scores:
-        """A session whose goal is like this one speaks for the files it changed, for each the less the more it
-        changed."""
+        """Score files by how similar the goals of the sessions are that changed them. A session's vote is divided by
+        the square root of the number of files it changed."""
         scores: defaultdict[str, float] = defaultdict(float)
         for session, score in zip(self.known, self._goals.scores(words), strict=True):
             for path in session.changed:
@@ -206,7 +205,7 @@ class Files:
         }
 
     def _named(self, request: str) -> Scores:
-        """Files that the request names, wholly or by their end."""
+        """Score the files that the request names, in full or by their last parts."""
         paths = [f"/{path}" for path in files_in(request)]
         modules = dotted_names(request)
         scores = {}
@@ -228,7 +227,7 @@ class Files:
         return 1 / sqrt(self._names[name]) if any(_name(said) == name for said in paths) else 0.0
 
     def _own(self, agent_id: str) -> list[list[str]]:
-        """What the agent's sessions changed, the newest first."""
+        """Return the files that each of the agent's sessions changed, newest session first."""
         return [s.changed for s in reversed(self.known) if s.agent_id == agent_id and s.changed][:_RECENT]
 
     def _recent(self, agent_id: str) -> Scores:
@@ -239,7 +238,8 @@ class Files:
         return scores
 
     def _again(self, agent_id: str) -> float:
-        """How far the agent stays with its files: four times the share that it had changed shortly before, or 1.5."""
+        """Weigh recency by how often this agent returns to its files: 4 × the share of files that it had changed
+        shortly before, at most 1.5."""
         own = self._own(agent_id)
         total = again = 0
         for ago, changed in enumerate(own[:_AGAIN_SESSIONS]):
@@ -249,7 +249,7 @@ class Files:
         return min(1.5, 4 * again / total) if total else 0.0
 
     def _raised(self, scores: Scores) -> Scores:
-        """With what the best five files lend to their directories and to what was changed together with them."""
+        """Add what the five best files lend to their directories and to files that were changed together with them."""
         best = sorted(scores, key=lambda path: (-round(scores[path], 9), path))[:_BEST]
         directories: dict[str, float] = {}
         for path in best:

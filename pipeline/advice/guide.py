@@ -1,8 +1,7 @@
-"""What a session that is under way is advised by what past ones did: what to do next, or after its last error, and
-which files its goal is likely to touch.
+"""Recommendations for a running session: the next steps or a recovery, and the files its goal will touch.
 
-In: the question, the session's recent steps, who asks, and precedents, the most alike first. Out: `Guidance`, each
-piece with the precedent that speaks for it. Nothing fails. Nothing is said of what no precedent says.
+Input: the question, the session's recent steps, the agent, and similar sessions, best first. Output: `Guidance`. Each
+recommendation names the similar session that supports it; without one, nothing is recommended.
 """
 
 from collections import defaultdict
@@ -21,25 +20,25 @@ from pipeline.retrieval.score import Found
 
 STEPS: Final = 3
 LEAST: Final = 0.02
-"""What is done next in fewer of the cases is no advice. So low because few are shown, each with its share: the third is
-seldom right, but where none is likely one of three is."""
+"""Smallest share that is recommended. It is low because few are shown, each with its share: the third is seldom right,
+but it is right in one case of three if none is likely."""
 FILES: Final = 5
 _REMEMBERED: Final = 32 * MB
-"""Of precedents, with the lesson of each set of them and the habits of each session: a session asks again and again."""
+"""Cache size in bytes, for similar sessions and what is derived from them. A running session asks repeatedly."""
 
 
 class Advice(NamedTuple):
     verb: str
     share: float
-    """Of the cases that are like this one."""
+    """Share of similar cases in which this was done, 0 to 1."""
     precedent: str
-    """Id of the contribution of the most alike session that did so."""
+    """Contribution id of the most similar session that did so."""
 
 
 class LikelyFiles(NamedTuple):
     paths: tuple[str, ...]
     share: float
-    """Of the precedents; they changed at least one of them."""
+    """Share of similar sessions that changed at least one of the files."""
     precedent: str
 
 
@@ -52,7 +51,8 @@ NOTHING: Final = Guidance()
 
 
 def weigh(value: object) -> int:
-    """A set of precedents, with what is made of them, which is no more; a question."""
+    """Estimate the cached bytes of a question, or of a set of similar sessions with what is derived from it (as much
+    again)."""
     return 2 * sum(one.nbytes for one in value) if isinstance(value, tuple) else nbytes(value)
 
 
@@ -79,7 +79,7 @@ def _steps(
 
 
 def _first(found: Iterable[Contribution], advised: Advised) -> str:
-    """The most alike that did it; empty where only the asking session has."""
+    """Return the id of the most similar session that did it; empty if only the running session has."""
     return next((one.contribution_id for one in found if advised.verb in one.body["words"]), "")
 
 
@@ -97,7 +97,7 @@ def _recoveries(found: tuple[Contribution, ...]) -> recovery.Known:
 
 
 def _sessions(done: Sequence[Found[Contribution]]) -> list[tuple[tuple[Contribution, ...], float]]:
-    """Each with how alike it is, beside the most alike: its habits count as much."""
+    """Group by session. The weight is the session's BM25 score divided by the best score."""
     by_session: dict[str, list[Found[Contribution]]] = defaultdict(list)
     for one in done:
         by_session[one.source.session_id].append(one)

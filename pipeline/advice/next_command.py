@@ -1,9 +1,9 @@
-"""next_command: what is likely done next by habit, whatever the goal. In: courses, and the one under way with what the
-agent has just said. Out: verbs with their shares. Nothing fails.
+"""Next action prediction from habits: an n-gram model with Witten-Bell smoothing.
 
-Where tools are few and general, such as a shell and an editor, goals tell little, and the last actions and the agent's
-own words much. How often what followed the last one, two, three actions is mixed as Witten and Bell do; the session's
-own habits come in as it grows; words before an action make it more or less likely.
+Input: past action traces, and the one of the running session with the agent's newest words. Output: verbs with their
+shares. If tools are few and general, such as a shell and an editor, the goal says little, and the last actions and the
+agent's own words say much. The model mixes how often each verb followed the last one, two and three actions. The
+session's own habits gain weight as it grows. Words before an action raise or lower its share.
 """
 
 from collections import defaultdict
@@ -15,17 +15,17 @@ from pipeline.advice.courses import Act, Advised, Course
 from pipeline.segments.naming import silent
 
 _OWN: Final = 0.5
-_OWN_HALF: Final = 5  # actions after which a session's own habits have half of that say
+_OWN_HALF: Final = 5  # actions after which a session's own habits have half of `_OWN`
 _WORDS: Final = 0.6
-"""The power of the words: they are not independent."""
+"""Exponent of the word evidence. It is below 1 because words are not independent."""
 _PRIOR: Final = 3.0
 _SELDOM: Final = 2
 START: Final = "*start"
-"""Stands before a session's first action."""
+"""Marks the start of a session, before its first action."""
 
 Context = tuple[object, ...]
 Counts = defaultdict[str, float]
-"""Who only asks uses `get`: what is looked up otherwise is there from then on, and changes the next answer."""
+"""Counts by verb. Readers must use `get`: indexing inserts the key, which changes later answers."""
 
 
 def _counts() -> Counts:
@@ -33,15 +33,15 @@ def _counts() -> Counts:
 
 
 class Habits:
-    """Sums over courses, so in whatever order they were learnt."""
+    """Command counts over action traces. They are sums, so the order of learning does not matter."""
 
     def __init__(self, courses: Iterable[Course] = ()) -> None:
         self.followed = Followed()
         self.said = _counts()
         self.said_before: defaultdict[str, Counts] = defaultdict(_counts)
-        """By word, then by the verb that came after it."""
+        """Word → verb that came after it → count."""
         self.told = _counts()
-        """Verbs that the agent said something before."""
+        """Verb → how often the agent said something before it."""
         for course in courses:
             self.learn(course)
 
@@ -57,7 +57,7 @@ class Habits:
 
 
 class Followed:
-    """How often which verb followed in which context."""
+    """Counts of the verbs that followed each context."""
 
     def __init__(self) -> None:
         self._verbs: defaultdict[Context, Counts] = defaultdict(_counts)
@@ -79,7 +79,8 @@ class Followed:
         return sorted(self._verbs[()])
 
     def shares(self, contexts: Sequence[Context], before: dict[str, float]) -> dict[str, float]:
-        """From the shortest context to the longest: the more different verbs followed, the less is it believed."""
+        """Smooth from the shortest context to the longest (Witten-Bell): the more different verbs followed a context,
+        the less it weighs."""
         for context in contexts:
             verbs = self._verbs.get(context)
             if verbs:
@@ -89,8 +90,8 @@ class Followed:
 
 
 def joined(parts: Iterable[tuple[Habits, float]], course: Course) -> Habits:
-    """The sum of habits, each with its weight, as far as `next_command` asks for it here: of all it would be the most
-    of the work. A word counts as said as often as it was."""
+    """Add up command counts with their weights, but only the parts that `next_command` reads for this course: adding
+    all of them would dominate the cost. Counts of said words are not weighted."""
     whole, here, words = Habits(), contexts(_acts(course)), sorted(set(course.said))
     for part, weight in parts:
         _add(whole.told, part.told, weight)
@@ -116,7 +117,7 @@ def next_command(habits: Habits, course: Course) -> list[Advised]:
 
 
 def advise(habits: Habits, own: Followed, acts: Sequence[Act], said: Iterable[str]) -> list[Advised]:
-    """`own`: the habits of the session that has done `acts`."""
+    """Return verbs with their shares, likeliest first. `own` holds the habits of the session that did `acts`."""
     verbs = sorted({*habits.followed.verbs, *own.verbs})
     here = contexts(acts)
     shares = habits.followed.shares(here, dict.fromkeys(verbs, 1 / max(len(verbs), 1)))
@@ -141,7 +142,8 @@ def _worded(habits: Habits, shares: dict[str, float], said: Iterable[str]) -> di
 
 
 def contexts(acts: Sequence[Act]) -> list[Context]:
-    """From nothing to the last three verbs; how the last one went comes in once that much is known of it."""
+    """Return the contexts, from none to the last three verbs. The result of the last action is part of all but the
+    first two."""
     last = acts[-1] if acts else None
     ended = (START,) if last is None else (last.verb, last.ok, last.error)
     verbs = [act.verb for act in reversed(acts[-3:])] + [START] * 3

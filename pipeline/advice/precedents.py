@@ -1,8 +1,7 @@
-"""What past sessions did, as it is looked for: the words that a precedent is found by, and those that a session which
-is under way looks for it with.
+"""Search terms for similar sessions: those that index a past session, and those that query for it.
 
-Enters: contributions of the kinds `course` and `touched` as they stand on the evidence topic; or a question and the
-asking session's steps. Leaves: terms. Fails: LookupError or TypeError for a body that is not of its form.
+Input: contributions of the kinds `course` and `touched` as they stand on the evidence topic; or a question and the
+running session's steps. Output: terms. Raises LookupError or TypeError if a body has another form.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -25,14 +24,14 @@ _GOAL_AFTER_ERROR: Final = 4
 
 
 class Sought(NamedTuple):
-    """Terms, sorted."""
+    """Query terms, sorted."""
 
     courses: list[str]
     files: list[str]
 
 
 def precedent_terms(contribution: Mapping[str, Any]) -> list[str]:
-    """Of one of `PRECEDENTS`; none where it is withdrawn, or no file was changed."""
+    """Return the terms that index a contribution of `PRECEDENTS`; none if it is withdrawn or no file was changed."""
     if contribution["withdrawn"]:
         return []
     body = contribution["body"]
@@ -42,8 +41,8 @@ def precedent_terms(contribution: Mapping[str, Any]) -> list[str]:
 
 
 def sought(question: str, session: Sequence[Step]) -> Sought:
-    """Who asks has done these steps, and wants what the question says. After an error the goal says less about what to
-    do than the error: a few of its words find like sessions where none failed so."""
+    """Build the query: the goal, the last two actions, and the open failure. After an error the error says more than
+    the goal, so only the goal's longest words are used: they find similar sessions that had no such error."""
     course = course_so_far(question, session)
     verbs = [act.verb for act in course.acts if not silent(act.verb)]
     did = [*(f"did {verb}" for verb in verbs[-1:]), *_in_turn(verbs[-2:])]
@@ -58,13 +57,13 @@ def sought(question: str, session: Sequence[Step]) -> Sought:
 
 
 def course_so_far(question: str, session: Sequence[Step], agent_id: str = "") -> Course:
-    """The question is what the user said before the steps."""
+    """Return the running session's action trace. The question counts as the user's first message."""
     asked = Step(event_id="", at=0, role=Role.MESSAGE, actor="user", text=question)
     return under_way([asked, *session], agent_id)
 
 
 def failure(course: Course) -> Done | None:
-    """That nothing has been done after."""
+    """Return the last step if it failed, so that nothing has been done about it yet."""
     steps = steps_of(course)
     return steps[-1] if steps and steps[-1].error is not None else None
 

@@ -1,4 +1,4 @@
-"""BM25 over a few hundred small documents. In: bags of words. Out: a score for each document. Nothing fails."""
+"""BM25 over a few hundred small documents, in memory (Robertson and Zaragoza 2009, with Lucene's idf)."""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence, Set
@@ -11,7 +11,7 @@ B: Final = 0.75
 
 class Ranking:
     def __init__(self, documents: Sequence[Sequence[str]], b: float = B, asked: Set[str] | None = None) -> None:
-        """With `asked` other words are never asked for, and only counted together."""
+        """Index the documents. With `asked`, only its words are indexed; others count towards the length."""
         self.size = len(documents)
         self._postings: defaultdict[str, list[tuple[int, int]]] = defaultdict(list)
         lengths = []
@@ -24,7 +24,7 @@ class Ranking:
         self._norms = [K1 * (1 - b + b * length / usual) for length in lengths]
 
     def scores(self, query: Iterable[str]) -> list[float]:
-        """Each word of the query counts once."""
+        """Return one score for each document. Each distinct query word counts once."""
         scores = [0.0] * self.size
         for word in sorted(set(query)):
             postings = self._postings.get(word, ())

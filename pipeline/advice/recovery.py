@@ -1,10 +1,10 @@
-"""What to do after an error, from what was done after errors before. In: courses of a tenant's sessions, and of
-the one under way. Out: actions with their shares. Nothing fails.
+"""Prediction of the next action after an error, from what followed earlier errors.
 
-All counts are sums over sessions, so no order of arrival matters. The longest known circumstances speak first (error
-class with what failed, with its tool, the class, any error), shorter ones as far as little is known of them; what the
-session itself did after its errors counts several times. What usually follows the last two actions raises an action
-or lowers it, and so does how often this session has done it.
+Input: action traces of a tenant's sessions and of the running one. Output: actions with their shares. All counts are
+sums over sessions, so the order of arrival does not matter. The estimate backs off from the most specific circumstances
+(error class and failing verb, then its tool, then the class, then any error) to less specific ones. The session's own
+recoveries count several times. What usually follows the last two actions, and how often this session has done an
+action, raise or lower its share.
 """
 
 from collections import Counter, defaultdict
@@ -15,38 +15,38 @@ from pipeline.advice.courses import Advised, Course
 from pipeline.segments.naming import tool_of
 
 _OWN_ERRORS: Final = 3
-"""So many other sessions' errors weigh as much as one of its own."""
+"""Weight of the session's own recoveries: each counts like so many of other sessions."""
 _OWN: Final = 0.25
-_OWN_HALF: Final = 5  # actions of its own after which a session has half of that say
+_OWN_HALF: Final = 5  # actions after which a session's own habits have half of `_OWN`
 _FLOOR: Final = 0.05
 _ERRORS: Final = 20
 _CLASS: Final = 6
 _PAIR: Final = 20
 _TRIPLE: Final = 10
 _FOLLOWS: Final = 0.2
-"""The power of what usually follows."""
+"""Exponent of the evidence of what usually follows."""
 
 
 class Done(NamedTuple):
-    """An action, or an error that is no action's and has no verb."""
+    """An action, or an error that belongs to no action; then the verb is empty."""
 
     verb: str
     error: str | None = None
-    """The error's class, which may be empty; None where nothing failed."""
+    """Class of the error, which may be empty; None if nothing failed."""
 
 
 Circumstances = tuple[str, ...]
 
 
 class Known:
-    """How often which verb came in which circumstances."""
+    """Counts of verbs by circumstances."""
 
     def __init__(self) -> None:
         self.verbs: Counter[str] = Counter()
         self.after: defaultdict[Circumstances, Counter[str]] = defaultdict(Counter)
-        """By the last one or two verbs."""
+        """Last one or two verbs → verb that followed → count."""
         self.recovered: defaultdict[Circumstances, Counter[str]] = defaultdict(Counter)
-        """By what is known of an error, as `_kinds` lists it."""
+        """What is known of an error (`_kinds`) → verb that followed → count."""
 
     def learn(self, steps: Sequence[Done]) -> None:
         verbs = [done.verb for done in steps if done.verb]
@@ -67,7 +67,7 @@ def known(sessions: Iterable[Sequence[Done]]) -> Known:
 
 
 def steps_of(course: Course) -> list[Done]:
-    """What was done and what went wrong, in order."""
+    """Return actions and errors in order."""
     faults: defaultdict[int, list[Done]] = defaultdict(list)
     for fault in course.faults:
         faults[min(fault.at, len(course.acts))].append(Done("", fault.error))
@@ -79,7 +79,7 @@ def steps_of(course: Course) -> list[Done]:
 
 
 def recoveries(steps: Sequence[Done]) -> Iterator[tuple[Done, str]]:
-    """Each error with the first verb after it; one that nothing was done after has none."""
+    """Yield each error with the first verb after it. An error at the end yields nothing."""
     waiting: list[Done] = []
     for done in steps:
         if done.verb:
@@ -90,8 +90,8 @@ def recoveries(steps: Sequence[Done]) -> Iterator[tuple[Done, str]]:
 
 
 def advise(counts: Known, steps: Sequence[Done]) -> list[Advised]:
-    """What to do after the session's last error. Likeliest first, ties by name; nothing where nothing went wrong or
-    nothing is known."""
+    """Rank what to do after the session's last error, likeliest first, ties by name. Empty if nothing failed or nothing
+    is known."""
     failed = next((done for done in reversed(steps) if done.error is not None), None)
     verbs = [done.verb for done in steps if done.verb]
     vocabulary = sorted(counts.verbs.keys() | set(verbs))
@@ -125,13 +125,13 @@ def _after_error(counts: Known, failed: Done, steps: Sequence[Done], usual: Mapp
 
 
 def _kinds(error: Done) -> list[Circumstances]:
-    """What is known of an error, from nothing to all."""
+    """Return the circumstances of an error, from the least specific to the most."""
     kind = error.error or ""
     return [(), (kind,), (kind, "tool", tool_of(error.verb) if error.verb else ""), (kind, "verb", error.verb)]
 
 
 def _shares(seen: Mapping[str, int] | None, expected: Mapping[str, float], trust: int) -> Mapping[str, float]:
-    """What was seen, drawn towards what was expected as by so many sightings."""
+    """Smooth counts towards the expected shares, which weigh as much as `trust` observations."""
     if not seen:
         return expected
     total = sum(seen.values()) + trust

@@ -1,8 +1,8 @@
-"""Files that a request names and no session has met: paths as they stand there, and modules as paths. In: a request,
-the known files, and how many sessions changed each. Out: files, each with how surely it is named. Nothing fails.
+"""Files that a request names and no session has seen: written paths, and dotted modules turned into paths.
 
-Where paths begin and how files of modules end is learnt from the known files: `shop.cart.Cart` is `src/shop/cart.py`
-where `src/shop/` is known and most of what was changed ends in `.py`.
+Input: a request, the known files, and how many sessions changed each. Output: files with their certainty. The known
+files show where paths begin and how modules end: `shop.cart.Cart` becomes `src/shop/cart.py` if `src/shop/` is known
+and most changed files end in `.py`.
 """
 
 import re
@@ -13,14 +13,14 @@ from typing import Final
 
 from pipeline.segments.places import dotted_names, files_in
 
-BY_MODULE: Final = 0.7  # a path that was written out counts 1
+BY_MODULE: Final = 0.7  # a path that is written out counts 1
 _OUTSIDE: Final = ("/", "~", "..")
 _INSTALLED: Final = re.compile(r".*/(?:site-packages|dist-packages|(?:blob|raw|tree)/[^/]+)/")
-"""Before a path in a traceback of an installed package, or in a link to a repository."""
+"""Prefix of a path into an installed package (in a traceback) or into a repository (in a link)."""
 
 
 class Layout:
-    """Where things lie in a workspace."""
+    """The layout of a workspace: its directories, and the usual suffix of its files."""
 
     def __init__(self, files: Iterable[str], changed: Mapping[str, int]) -> None:
         self._files = set(files)
@@ -34,10 +34,11 @@ class Layout:
             for depth, directory in enumerate(directories):
                 above[directory]["".join(f"{part}/" for part in directories[:depth])] += 1
         self._above = {name: min(found, key=lambda a: (-found[a], a)) for name, found in above.items()}
-        """By a directory's name what most often stands before it."""
+        """Directory name → the path that most often stands before it."""
 
     def unmet(self, request: str) -> dict[str, float]:
-        """Of a dotted name also its parent, which may be the module that holds what the last part names."""
+        """Return path → certainty. A dotted name also gives its parent, which may be the module that defines the last
+        part."""
         named: dict[str, float] = {}
         for said in files_in(request):
             path = _INSTALLED.sub("", said)
@@ -53,5 +54,5 @@ class Layout:
 
 
 def _module(dotted: str) -> list[str]:
-    """Its parts up to the first that names no module: a class, say."""
+    """Return the parts before the first that cannot name a module, such as a class."""
     return list(takewhile(lambda part: part.islower() and part.isidentifier(), dotted.split(".")))

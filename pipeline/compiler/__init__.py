@@ -1,1 +1,1 @@
-"""Contributions of segments become artifacts: extraction, mining, confidence, lifecycle (HMX-A)."""
+"""The compiler: contributions of segments become artifacts and knowledge records (HMX-A). Deterministic, pure."""

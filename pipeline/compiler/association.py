@@ -1,6 +1,4 @@
-"""Whether two things go together more than chance makes them. In: counts. Out: a share of chance, or a statistic
-rounded to 1e-6. Nothing fails; where counts leave nothing to compare, nothing goes together.
-"""
+"""Statistics of association in 2×2 tables: Fisher's exact test, G², Mantel-Haenszel. Rounded to 1e-6."""
 
 from collections.abc import Iterable
 from math import comb, erfc, log, sqrt
@@ -8,7 +6,7 @@ from typing import NamedTuple
 
 
 class Table(NamedTuple):
-    """How often the effect came and did not, where the cause was and where it was not."""
+    """Counts of an effect with its cause (`hit`, `missed`) and without (`other_hit`, `other_missed`)."""
 
     hit: int
     missed: int
@@ -25,7 +23,8 @@ class Table(NamedTuple):
 
 
 def by_chance(good: int, n: int, other_good: int, others: int) -> float:
-    """Fisher's exact test, one side: how likely at least `good` of `n` are if all are alike."""
+    """Return the one-sided p-value of Fisher's exact test: the probability of at least `good` of `n` if all
+    are alike."""
     all_good, everyone = good + other_good, n + others
     ways = sum(comb(all_good, k) * comb(everyone - all_good, n - k) for k in range(good, min(all_good, n) + 1))
     return ways / comb(everyone, n)
@@ -45,7 +44,7 @@ def g_squared(table: Table) -> float:
 
 
 def mantel_haenszel(tables: Iterable[Table]) -> float:
-    """Chi-square of all strata together, each compared within itself only."""
+    """Return the Mantel-Haenszel chi-square over all strata; only cases of the same stratum are compared."""
     lead, spread = [], []
     for table in tables:
         total, hits = sum(table), table.hit + table.other_hit
@@ -59,5 +58,5 @@ def mantel_haenszel(tables: Iterable[Table]) -> float:
 
 
 def tail(chi_square: float) -> float:
-    """How likely a statistic of one degree of freedom is so large by chance."""
+    """Return the p-value of a chi-square statistic with one degree of freedom."""
     return erfc(sqrt(chi_square / 2))

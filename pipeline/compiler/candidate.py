@@ -1,8 +1,8 @@
-"""What a pattern's contributions say by now. In: its map, in any order. Out: a candidate or None. Nothing fails.
+"""An artifact candidate, compiled from the contributions of one pattern.
 
-The same map gives the same candidate: what counts of it is put in event-time order and compiled; sources are trimmed to
-what an artifact may hold, each time to the same ones (HMX-A §12). A map at its bound is a sample: every count in the
-artifact is then the sample's, and `sampled` says of about how many it is one.
+The same map gives the same candidate, in whatever order its contributions came. Sources are trimmed to the bound of an
+artifact, always to the same ones (HMX-A §12). A full map is a sample: then all counts are the sample's, and `sampled`
+estimates the size of the population.
 """
 
 from collections import Counter, defaultdict
@@ -26,9 +26,9 @@ from pipeline.contracts.limits import (
 )
 
 _FRAME_BYTES: Final = 16 * KB
-"""Room for all fields of an artifact but content and ids."""
+"""Bytes reserved for all fields of an artifact but content and ids."""
 SCOPE_RUNS: Final = 3
-"""So many successes of an agent, and so many failures of the others, show that a pattern is the agent's own."""
+"""An artifact is limited to some agents after this many successes of theirs and failures of the others."""
 _ID_OVERHEAD: Final = 3  # two quotes and a comma
 
 
@@ -37,10 +37,10 @@ def in_order(contributions: Sequence[Contribution]) -> list[Contribution]:
 
 
 def counting(contributions: Sequence[Contribution]) -> list[Contribution]:
-    """What counts of a map, in event-time order: of what is not withdrawn the lowest ranks. What is withdrawn keeps its
-    place in a full map, and whether it ever came is chance: a barrier made an open segment speak, or none did. So the
-    highest ranks of a full map are a reserve, and as long as no more are withdrawn than it holds, what counts is the
-    same as if these had never come."""
+    """Return the contributions that count, in event-time order: those with the lowest ranks that are not withdrawn.
+    Withdrawn ones keep their place in a full map, and whether they ever came is chance: a barrier may have made an open
+    segment contribute. So the highest ranks of a full map are a reserve. While it holds more than were withdrawn, the
+    result is the same as if they had never come."""
     standing = [c for c in contributions if not c.withdrawn]
     if len(standing) > PATTERN_COMPILED:
         standing = sorted(standing, key=rank)[:PATTERN_COMPILED]
@@ -48,19 +48,19 @@ def counting(contributions: Sequence[Contribution]) -> list[Contribution]:
 
 
 def rank(contribution: Contribution) -> int:
-    """What decides who stays at a bound, the lowest first."""
+    """Return the key that decides which contributions stay at a bound, lowest first."""
     return segment_rank(contribution.session_id, contribution.segment_id)
 
 
 def alone(names: Iterable[str]) -> str:
-    """The one name that there is; empty where there are several, or nothing could be filtered by it."""
+    """Return the only name; empty if there are several, or if it is too long for a label."""
     found = set(names)
     one = found.pop() if len(found) == 1 else ""
     return one if len(one) <= TAG else ""
 
 
 def candidate(contributions: Sequence[Contribution], kind: str = "") -> Candidate | None:
-    """`kind`: what they are to be compiled to; else what they are."""
+    """Compile the contributions to `kind`, by default their own; None without a finding."""
     kept = counted = counting(contributions)
     compiled = KINDS[kind or kept[0].pattern_type].compile if kept else None
     found = compiled(kept) if compiled is not None else None
@@ -103,7 +103,7 @@ def candidate(contributions: Sequence[Contribution], kind: str = "") -> Candidat
 
 
 def _scope(contributions: Sequence[Contribution]) -> ValidityScope | None:
-    """Agents are named only where it works for them and never once for the others, who have tried (HMX-A §6)."""
+    """Limit to agents for whom it works, if it never worked for the others, who have tried (HMX-A §6)."""
     runs: dict[str, Counter[SegmentOutcome]] = defaultdict(Counter)
     for c in contributions:
         runs[c.agent_id][c.outcome] += 1
@@ -117,7 +117,7 @@ def _scope(contributions: Sequence[Contribution]) -> ValidityScope | None:
 def _within(
     scope: ValidityScope | None, contributions: Sequence[Contribution], verdicts: Sequence[Verdict]
 ) -> Iterable[Verdict]:
-    """What befell agents that it is not for does not speak against it."""
+    """Drop the verdicts of agents that it does not apply to."""
     if scope is None or not scope.agent_ids:
         return verdicts
     able = {c.session_id for c in contributions if c.agent_id in scope.agent_ids}
@@ -132,21 +132,22 @@ def _contradiction(lately: Tally) -> str:
 
 
 def _population(sample: Sequence[Contribution], kept: int) -> int:
-    """How many there are, from how closely the lowest of their evenly spread ranks lie; 2 % off at our bound."""
+    """Estimate the population from the highest rank in the sample, because ranks are evenly distributed (2 % error at
+    our bound)."""
     highest, size = max(map(rank, sample)), len(sample)
     return max(kept, (size - 1) * kept * 2**64 // (size * (highest + 1)))
 
 
 def _tags(contributions: Sequence[Contribution], lineage_tags: Sequence[str]) -> list[str]:
-    """Those of the whole lineage, then those that the type found, by how often."""
+    """Return the tags of all sources, then those that the type found, most frequent first."""
     counts = Counter(tag for c in contributions for tag in dict.fromkeys(c.tags))
     found = sorted(counts, key=lambda tag: (-counts[tag], tag))
     return list(dict.fromkeys([*lineage_tags, *found]))[:ARTIFACT_TAGS]
 
 
 def _sources(contributions: Sequence[Contribution], room: int) -> tuple[list[str], int]:
-    """Distinct source events in event-time order; at the bound whole contributions go, the highest ranks
-    first."""
+    """Return distinct source events in event-time order, and how many were left out. At the bound whole contributions
+    are left out, highest ranks first."""
     everything = {event for c in contributions for event in c.source_events}
     chosen: set[str] = set()
     for c in sorted(contributions, key=rank):

@@ -1,11 +1,10 @@
-"""causal_pattern: what leads to what, and when it does not (HMX-A §4.4).
+"""causal_pattern artifacts: what leads to what, and when it does not (HMX-A §4.4).
 
-A pattern is all that is known about one subject: a tool, command or test, a decision, a state, an error. Whoever ran
-the tool speaks, whatever came of it, so that what went well counts against a cause as much as what failed counts for
-it. Two kinds of effect are looked for: how the subject itself goes, after the causes that came within three happenings
-before it; and what befalls the agent within three happenings after the subject. An agent's own next action is its
-choice, and an action's failure is the action itself: neither is an effect. Nothing fails; without a pair that chance
-would not make there is no finding.
+A pattern collects everything on one subject: a tool, command or test, a decision, a state, an error. Every session that
+ran the tool contributes, whatever came of it, so successes count against a cause as much as failures count for it. Two
+kinds of effects are tested: how the subject itself goes, after causes within three happenings before it; and what
+happens to the agent within three happenings after it. An agent's own next action is its choice, and a failure of the
+action is the action itself, so neither is an effect. Without a significant pair there is no finding.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -34,7 +33,7 @@ from pipeline.segments.naming import checks, mutates
 from pipeline.segments.pairing import Action
 
 NAME: Final = "causal_pattern"
-_SUBJECTS: Final = 16  # of one segment that are kept, the first ones: nothing that depends on how they went
+_SUBJECTS: Final = 16  # most subjects of a segment, the first ones, so that the choice does not depend on how they went
 _TIMES: Final = 8
 _HELD: Final = 12
 _EFFECTS: Final = 12
@@ -79,7 +78,7 @@ def extract(segment: Segment, _: SegmentOutcome, actions: Sequence[Action]) -> l
 
 
 def _subject(one: Happening) -> str:
-    """A tool is one if how it goes tells of the world: it changes something, or looks whether all is well."""
+    """Return the subject. A tool is one if its result says something of the world: it changes or checks something."""
     if one.verb:
         able = mutates(one.verb) or checks(one.verb) or one.kind == PASSES
         return f"{DID}\t{one.verb}" if able else ""
@@ -87,7 +86,7 @@ def _subject(one: Happening) -> str:
 
 
 def _time(course: Sequence[Happening], at: int, links: Sequence[tuple[str, str]]) -> list[Any]:
-    """How it went, where that is known; what came before, the nearest first; what came after; what names it."""
+    """Return the result if known, the signs before (nearest first), the signs after, and the signs that name it."""
     own = course[at]
     return [
         own.sign if own.tried else None,
@@ -98,7 +97,7 @@ def _time(course: Sequence[Happening], at: int, links: Sequence[tuple[str, str]]
 
 
 def _contrast(happened: int, places: Sequence[int], struck: Sequence[tuple[int, str]]) -> dict[str, list[Any]]:
-    """Within reach after the subject, and elsewhere: how many happenings, and how often each effect is among them."""
+    """Count happenings within reach after the subject and elsewhere, and each effect among them."""
     own = set(places)
     near = {n for at in places for n in range(at + 1, min(at + 1 + REACH, happened))} - own
     among: dict[bool, dict[str, int]] = {True: {}, False: {}}
@@ -110,12 +109,12 @@ def _contrast(happened: int, places: Sequence[int], struck: Sequence[tuple[int, 
 
 
 def _held(before: Sequence[Happening]) -> list[str]:
-    """What had been done and had happened, the newest first."""
+    """Return what had happened before, newest first."""
     return list(dict.fromkeys(one.plain for one in reversed(before) if one.kind in CAUSES))[:_HELD]
 
 
 def _sources(course: Sequence[Happening], places: Sequence[int]) -> list[str]:
-    """Each time with all that is within reach."""
+    """Return the events within reach of each occurrence."""
     told = sorted({n for at in places for n in range(max(0, at - REACH), min(at + 1 + REACH, len(course)))})
     return list(dict.fromkeys(course[n].events[0] for n in told))
 
@@ -136,8 +135,8 @@ def compile_(contributions: Sequence[Contribution]) -> Finding | None:
 
 
 def _checked(pair: Pair, possible: int, explicit: bool) -> dict[str, Any]:
-    """All possible pairs of the subject count against one of them (Bonferroni); what the events themselves name needs
-    no statistics."""
+    """Validate a pair. Its p-value is multiplied by the number of possible pairs (Bonferroni). Pairs that the events
+    themselves link need no statistics."""
     counts = _tally(pair)
     chance = round(min(1.0, pair.chance * possible), 9)
     enough = (
@@ -163,7 +162,7 @@ def _checked(pair: Pair, possible: int, explicit: bool) -> dict[str, Any]:
 
 
 def needs(contributions: Sequence[Contribution]) -> list[Need]:
-    """Of the effect that stands out most."""
+    """Return the needs of the most significant effect."""
     found = pairs(contributions)
     if not found:
         return [Need("effects that follow it", 0, 1)]
@@ -185,7 +184,7 @@ def _tally(pair: Pair) -> Tally:
 
 
 def _likely(pair: Pair, checked: Mapping[str, Any]) -> bool:
-    """More often after the cause, in this order, and nothing else explains it."""
+    """Return True if the effect comes more often after the cause, in this order, and nothing else explains it."""
     hits = sum(hit for _, hit in pair.cases)
     return bool(
         checked["bound"] > pair.base
@@ -222,7 +221,6 @@ def _finding(pair: Pair, checked: Mapping[str, Any]) -> Finding:
 
 
 def lines(content: Mapping[str, Any]) -> Iterator[str]:
-    """What a pack shows of it."""
     if content.get("cause") and content.get("effect"):
         yield f"{content['cause']} → {content['effect']} ({round(100 * content.get('strength', 0))} %)"
     yield from listed("Only where", content.get("conditions", ()))

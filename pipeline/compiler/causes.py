@@ -1,9 +1,9 @@
-"""Pairs of a cause and an effect in what is known about one subject, the best supported first. In: contributions of a
-causal pattern. Out: every pair whose sides both came in two sessions, with its counts: all that could have been found.
-Nothing fails.
+"""Cause-effect pairs of one subject with their contingency tables, best supported first.
 
-How the subject went is compared over the times that it was tried: after the cause, and not after it. What befell the
-agent afterwards is compared over happenings: within reach of the subject, and elsewhere in the same segments.
+Input: contributions of a causal pattern. Output: every pair whose two sides occurred in two sessions, which is
+everything that could have been found. How the subject went is compared between its tries with and without the cause.
+What happened to the agent afterwards is compared between happenings within reach of the subject and elsewhere in the
+same segments.
 """
 
 from collections import Counter, defaultdict
@@ -23,20 +23,20 @@ _MOSTLY: Final = 0.8
 
 
 class Time(NamedTuple):
-    """One time that the subject was there. Signs are plain."""
+    """One occurrence of the subject. Signs are plain."""
 
     of: Contribution
     result: str | None
-    """How it went, where that is known and it is no second try after it failed; empty: well."""
+    """Sign of the result; None if unknown or a retry after a failure; empty if it went well."""
     causes: Mapping[str, int]
-    """What came before and may cause something → how near."""
+    """Possible cause before it → distance."""
     before: Sequence[str]
-    """All signs before, the nearest first."""
+    """All signs before, nearest first."""
     after: Sequence[str]
     effects: Mapping[str, str]
-    """What befell the agent afterwards → the verb that it befell."""
+    """What happened to the agent afterwards → the verb that failed."""
     linked: Sequence[str]
-    """Changes of state whose events name the subject's."""
+    """State changes whose events name the subject's."""
 
 
 @dataclass
@@ -44,15 +44,15 @@ class Pair:
     cause: str
     effect: str
     verb: str
-    """What the effect befalls, if it is the subject; else empty."""
+    """Verb of the subject if the effect is how it went; else empty."""
     strata: Sequence[Table]
-    """By task."""
+    """One table per task."""
     times: Sequence[Time]
-    """All that may count; of what befalls the subject those after the cause."""
+    """All occurrences that count; if the effect is how the subject went, those after the cause."""
     distance: int = 0
-    """How far before the effect the cause came, over all times; 0 where the effect does not befall the subject."""
+    """Sum of distances from cause to effect; 0 if the effect is not how the subject went."""
     linked_sessions: int = 0
-    """Those in which the effect's events name the subject's: changes of state, never how the subject went."""
+    """Sessions in which the effect's events name the subject's. Only state changes do."""
     reverse: int = 0
     """How often the effect came before the cause."""
 
@@ -62,7 +62,7 @@ class Pair:
 
     @cached_property
     def statistic(self) -> float:
-        """The smaller of the pooled and the stratified one; 0 where the effect is rarer after the cause."""
+        """The smaller of the pooled and the stratified statistic; 0 if the effect is rarer after the cause."""
         table = self.table
         if not table.shown or not table.others or table.hit * table.others <= table.other_hit * table.shown:
             return 0.0
@@ -74,14 +74,14 @@ class Pair:
 
     @property
     def base(self) -> float:
-        """How often the effect comes without the cause in as many happenings."""
+        """How often the effect occurs without the cause, over as many happenings."""
         table = self.table
         rate = table.other_hit / table.others if table.others else 0.0
         return round(rate if self.verb else 1 - (1 - rate) ** REACH, 4)
 
     @cached_property
     def cases(self) -> list[tuple[Time, bool]]:
-        """The times that the cause was there, and whether the effect followed."""
+        """The occurrences of the cause, and whether the effect followed."""
         if self.verb:
             return [(time, time.result == self.effect) for time in self.times]
         return [(time, self.effect in time.effects) for time in self.times if time.after or time.linked]
@@ -92,7 +92,7 @@ class Pair:
 
     @property
     def mutual(self) -> bool:
-        """Both come by themselves, and neither clearly first."""
+        """True if both occur on their own, and neither clearly comes first."""
         hits = self.table.hit
         return kind_of(self.cause) in BEFALLS and not self.verb and 2 * self.reverse > hits > self.reverse / 2
 
@@ -103,7 +103,7 @@ class Pair:
 
     @cached_property
     def explained(self) -> bool:
-        """Not where the events themselves say what led to what."""
+        """True if another cause explains the effect. Never true if the events themselves say what led to what."""
         return not (self.verb or self.linked_sessions) and _explained(
             self.effect, [time for time in self.times if time.after]
         )
@@ -131,7 +131,7 @@ def _times(c: Contribution, subject: str, verb: str) -> Iterator[Time]:
 
 
 def _causes(signs: Sequence[str], verb: str) -> dict[str, int]:
-    """Sign → how near; what is about the subject's own verb is left out."""
+    """Return sign → distance, without signs of the subject's own verb."""
     near: dict[str, int] = {}
     for distance, sign in enumerate(signs, 1):
         if kind_of(sign) in CAUSES and not (verb and verb_in(sign) == verb):
@@ -140,7 +140,7 @@ def _causes(signs: Sequence[str], verb: str) -> dict[str, int]:
 
 
 def _repeated(seen: Iterable[tuple[str, str]]) -> list[str]:
-    """Of (what, session) what is seen in more than one session."""
+    """Return what occurs in more than one session, from pairs of (what, session)."""
     sessions: dict[str, set[str]] = defaultdict(set)
     for what, session in seen:
         sessions[what].add(session)
@@ -148,7 +148,7 @@ def _repeated(seen: Iterable[tuple[str, str]]) -> list[str]:
 
 
 def _befallen(subject: str, times: Sequence[Time]) -> Iterator[Pair]:
-    """How the subject goes after what came before it; that it did what it does is no effect."""
+    """Yield pairs whose effect is how the subject went. That it did its work is no effect."""
     verb = verb_in(subject)
     tried = [time for time in times if time.result is not None] if verb else []
     results = _repeated((t.result, t.of.session_id) for t in tried if t.result and kind_of(t.result) != "did")
@@ -182,19 +182,19 @@ def _befallen(subject: str, times: Sequence[Time]) -> Iterator[Pair]:
 
 
 def _table(hit: int, shown: int, hits: int, times: int) -> Table:
-    """Of so many times, the effect came `hits` times and the cause had come `shown` times."""
+    """Make a table from marginal counts: of `times`, the effect came in `hits` and the cause in `shown`."""
     return Table(hit, shown - hit, hits - hit, times - shown - hits + hit)
 
 
 def _rest(strata: Sequence[Table], hits: int, times: int) -> Table:
-    """All tasks without the cause as one: within each there is nothing to compare, so they only say how often the
-    effect comes. One by one they would make every pair as dear as there are tasks."""
+    """Pool all tasks without the cause. They have nothing to compare, so they only add to how often the effect occurs;
+    one table each would make every pair cost as much as there are tasks."""
     known = pooled(strata)
     return _table(0, 0, hits - known.hit - known.other_hit, times - sum(known))
 
 
 def _following(subject: str, times: Sequence[Time], contributions: Sequence[Contribution]) -> Iterator[Pair]:
-    """What befalls the agent after the subject; a tool that failed, or only looks, has not done anything."""
+    """Yield pairs whose effect happens to the agent after the subject. Tools that failed or only read are left out."""
     verb = verb_in(subject)
     if verb:
         times = [time for time in times if mutates(verb) and time.result in (None, subject)]
@@ -210,7 +210,7 @@ def _following(subject: str, times: Sequence[Time], contributions: Sequence[Cont
     for effect in _repeated((effect, time.of.session_id) for time in times for effect in time.effects):
         others = struck[effect]
         if kind_of(effect) != "state" and max(others.values()) >= _MOSTLY * others.total():
-            continue  # it befalls one tool: that tool's own pattern knows when it did not
+            continue  # it belongs to one tool, whose own pattern also knows when it did not occur
         strata = [
             _table(hit, happened[task][0], hit + other_hit, sum(happened[task]))
             for task, (hit, other_hit) in sorted(came[effect].items())
@@ -223,7 +223,7 @@ def _following(subject: str, times: Sequence[Time], contributions: Sequence[Cont
 def _counted(
     contributions: Sequence[Contribution],
 ) -> tuple[dict[str, list[int]], dict[str, dict[str, list[int]]]]:
-    """By task: happenings within reach of the subject, and elsewhere; by effect and task: how many are the effect."""
+    """Count by task: happenings within reach of the subject and elsewhere; and how many of them are each effect."""
     happened: dict[str, list[int]] = defaultdict(lambda: [0, 0])
     came: dict[str, dict[str, list[int]]] = defaultdict(lambda: defaultdict(lambda: [0, 0]))
     for c in contributions:
@@ -236,8 +236,8 @@ def _counted(
 
 
 def _explained(effect: str, times: Sequence[Time]) -> bool:
-    """Is there another cause near nearly every hit, without which the effect does not come? One that always comes
-    between the two explains it too, even if nothing shows the effect without it."""
+    """Return True if another cause is near nearly every hit and the effect does not occur without it, or if it always
+    comes between the two."""
     hits = [time for time in times if effect in time.after]
     if not hits:
         return False

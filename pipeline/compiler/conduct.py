@@ -1,7 +1,7 @@
-"""conduct: what was done in a segment, counted: tools, errors, decisions. Fingerprints add it up (`fingerprints`).
+"""conduct contributions: counts of the tools, errors and decisions of a segment, which fingerprints add up.
 
-One contribution a segment. A tenant's segments are spread over a few patterns by their session, so that many more are
-counted before the bound of a pattern makes a sample of them. Nothing is compiled from it. Nothing fails.
+One contribution per segment. A tenant's segments are spread over several patterns by session, so that more are counted
+before a pattern reaches its bound and becomes a sample. No artifact is compiled from it.
 """
 
 import hashlib
@@ -17,9 +17,9 @@ from pipeline.segments.pairing import Action
 
 NAME: Final = "conduct"
 KEYS: Final = tuple(f"1:{share:x}" for share in range(16))
-"""The form of the body, for contributions of another form would have other keys; and a share of the sessions."""
+"""Version of the body's form, and a share of the sessions. Another form needs other keys."""
 REST: Final = ""
-"""The name under which all is counted that there was no room to name, or that has no name."""
+"""Name of the rest: what exceeds the bound, and what has no name."""
 _TOOLS: Final = 64
 _ERRORS: Final = 32
 _QUESTIONS: Final = 16
@@ -37,7 +37,7 @@ def extract(segment: Segment, outcome: SegmentOutcome, actions: Sequence[Action]
 
 
 def _tools(actions: Sequence[Action]) -> dict[str, list[int]]:
-    """Verb → calls, and how many of them succeeded and failed. A result whose call is elsewhere is no call."""
+    """Return verb → calls, successes, failures. A result whose call is in another segment does not count as a call."""
     done = [action for action in actions if action.verb and action.role in ACTS]
     named = _most(Counter(action.verb for action in done), _TOOLS)
     used = {verb: [0, 0, 0] for verb in named}
@@ -54,7 +54,7 @@ def _errors(segment: Segment) -> dict[str, int]:
 
 
 def _decisions(segment: Segment) -> dict[str, dict[str, int]]:
-    """Question → option → how often it was chosen, both as a decision_policy compares them."""
+    """Return question → option → count, by the keys of decision_policy."""
     chosen: dict[str, Counter[str]] = {}
     for step in segment.steps:
         if step.role is Role.DECISION:
@@ -65,7 +65,7 @@ def _decisions(segment: Segment) -> dict[str, dict[str, int]]:
 
 
 def _most(counts: Counter[str], bound: int) -> dict[str, int]:
-    """The most frequent, by name, and all the others in one."""
+    """Keep the most frequent, sorted by name, and add up the others."""
     kept = sorted(counts, key=lambda name: (-counts[name], name))[:bound]
     most = {name: counts[name] for name in sorted(kept)}
     rest = counts.total() - sum(most.values())

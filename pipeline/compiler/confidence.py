@@ -1,7 +1,7 @@
-"""How sure the evidence makes us: the Wilson lower bound over independent sessions. In: counts or contributions.
-Out: 0 to 1, rounded to 1e-6. Nothing fails.
+"""Confidence from evidence: the Wilson lower bound of a proportion over sessions (Wilson 1927), 0 to 1.
 
-What has turned bad is told by the last sessions alone, or success of old would outweigh it for long.
+Whether something stopped working is judged by the last sessions only. Otherwise old successes would outweigh it for
+long.
 """
 
 from collections.abc import Iterable
@@ -11,20 +11,20 @@ from typing import Final, NamedTuple
 from pipeline.contracts.evidence import Contribution, SegmentOutcome
 
 Z: Final = 1.2816
-"""One-sided 90 %."""
+"""Quantile of a one-sided 90 % interval."""
 RECENT: Final = 10
-"""Sessions that tell whether it still works, the last ones by event time."""
+"""Number of last sessions, by event time, that show whether it still works."""
 FEW: Final = 5
-"""With fewer than these nothing has been contradicted yet, only not shown."""
+"""Fewest sessions that can contradict something."""
 CONTRADICTED: Final = 0.3
 """Bound over the recent sessions below which it no longer works: 4 of 10, 2 of 5."""
 
 Verdict = tuple[str, bool]
-"""A session, and whether it went well there."""
+"""A session id, and whether it went well there."""
 
 
 class Tally(NamedTuple):
-    """Sessions with a known end; a session counts once, by its last segment that has one."""
+    """Counts of sessions with a known outcome. Each session counts once, by its last such segment."""
 
     successes: int
     sessions: int
@@ -39,7 +39,7 @@ class Tally(NamedTuple):
 
 
 def wilson(successes: int, total: int) -> float:
-    """Lower bound of a proportion; 0 where nothing was seen."""
+    """Return the Wilson lower bound, rounded to 1e-6; 0 without observations."""
     if total == 0:
         return 0.0
     p, zz = successes / total, Z * Z
@@ -49,13 +49,13 @@ def wilson(successes: int, total: int) -> float:
 
 
 def tally(verdicts: Iterable[Verdict]) -> Tally:
-    """Verdicts come in event-time order."""
+    """Count verdicts, which come in event-time order."""
     last = dict(verdicts)
     return Tally(sum(last.values()), len(last))
 
 
 def recent(verdicts: Iterable[Verdict]) -> Tally:
-    """Of the sessions whose last verdicts are the newest; verdicts come in event-time order."""
+    """Count the sessions with the newest verdicts, which come in event-time order."""
     last: dict[str, bool] = {}
     for session, well in verdicts:
         last.pop(session, None)
@@ -65,17 +65,16 @@ def recent(verdicts: Iterable[Verdict]) -> Tally:
 
 
 def contradicted(lately: Tally) -> bool:
-    """Whether the recent sessions speak against it."""
+    """Return True if the recent sessions contradict it."""
     return lately.sessions >= FEW and lately.bound < CONTRADICTED
 
 
 def outcomes(contributions: Iterable[Contribution]) -> Tally:
-    """Unknown outcomes count as neither."""
     return tally(verdicts(contributions))
 
 
 def verdicts(contributions: Iterable[Contribution]) -> list[Verdict]:
-    """How the segments ended, where that is known."""
+    """Return the known outcomes of the segments."""
     return [
         (c.session_id, c.outcome is SegmentOutcome.SUCCESS)
         for c in contributions

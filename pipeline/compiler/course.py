@@ -1,7 +1,7 @@
-"""course: what was done in a segment, in order; advice to a session that is under way is drawn from it (`advice`).
+"""course contributions: the action trace of a segment, from which advice to running sessions is drawn.
 
-One contribution a segment, all under one key, so a tenant's courses are one even sample of what its agents did,
-whichever agent it was: an agent that is new has the others' experience. Nothing is compiled from it. Nothing fails.
+One contribution per segment, all under one key. So a tenant's traces are one even sample over all agents, and a new
+agent profits from the others. No artifact is compiled from it.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -16,20 +16,20 @@ from pipeline.segments.pairing import Action
 
 NAME: Final = "course"
 KEY: Final = "1"
-"""The form of the body: contributions of another form would have another key."""
+"""Version of the body's form. Another form needs another key."""
 ACTIONS: Final = 128
-"""Of a segment: what came after them is not told, but counted."""
+"""Most actions of a segment; later ones are only counted."""
 GOAL_STEMS: Final = 80
 FAULTS: Final = 32
 ASKED_STEMS: Final = 40
 SAID_STEMS: Final = 20
-_SAID_TEXT: Final = 240  # characters that so many stems stand in
+_SAID_TEXT: Final = 240  # characters that contain about that many stems
 LEFT: Final = "listed=more"
 NONE_LEFT: Final = "listed=none"
 _WORDS: Final = 1_024
-_WORD: Final = 60  # characters, as long as a verb may be
+_WORD: Final = 60  # characters, the longest verb
 _REFERENCES: Final = 4_096
-"""A usual course has a quarter of that and takes 8 KB."""
+"""Most references into the word table. A usual trace has a quarter of them and takes 8 KB."""
 
 
 def extract(segment: Segment, outcome: SegmentOutcome, actions: Sequence[Action]) -> list[Extracted]:
@@ -51,9 +51,9 @@ def extract(segment: Segment, outcome: SegmentOutcome, actions: Sequence[Action]
 
 
 def body_of(segment: Segment, actions: Sequence[Action]) -> dict[str, Any]:
-    """`words` is what all else points into; `-1` is no word. An act is [verb, ok, error class, position of the user's
-    message before it in `asked`, what its result says, what the agent said before it]. A fault is an error that is no
-    action's: [how many acts were done before it, error class]."""
+    """Return the body. All fields refer to `words` by index; -1 means no word. An act is [verb, ok, error class, index
+    in `asked` of the user's last message, facts in the result, agent's words before]. A fault is an error without an
+    action: [number of acts before it, error class]."""
     words = _Words()
     done = [action for action in actions if action.verb]
     asked, newest = _asked(segment, done)
@@ -80,7 +80,8 @@ def body_of(segment: Segment, actions: Sequence[Action]) -> dict[str, Any]:
 
 
 def _asked(segment: Segment, done: Sequence[Action]) -> tuple[list[list[str]], list[int]]:
-    """Stems of the user's messages before an action, and for each action the position of the newest; `-1`: none."""
+    """Return the stems of the user messages before an action, and for each action the index of the newest;
+    -1 for none."""
     asked: list[list[str]] = []
     newest: list[int] = []
     at, text = 0, ""
@@ -97,7 +98,7 @@ def _asked(segment: Segment, done: Sequence[Action]) -> tuple[list[list[str]], l
 
 
 def _left(done: Sequence[Action]) -> Iterator[tuple[str, ...]]:
-    """For each action whose arguments name something that was listed before: whether more of that list is left."""
+    """Yield, for each action whose arguments name an item listed before, whether more items of that list are left."""
     lists: list[tuple[str, ...]] = []
     seen: set[str] = set()
     for action in done:
@@ -109,12 +110,12 @@ def _left(done: Sequence[Action]) -> Iterator[tuple[str, ...]]:
 
 
 def _stems(text: str) -> list[str]:
-    """Of what mining sees of a text, so that a reader who has more of it says the same."""
+    """Return the stems of the part of a text that mining sees, so that readers with more of the text agree."""
     return plain_stems(text[:STEP_TEXT])
 
 
 def _faults(actions: Sequence[Action]) -> list[tuple[int, str]]:
-    """Before the last act that is told."""
+    """Return errors without an action, up to the last act that is kept."""
     faults: list[tuple[int, str]] = []
     done = 0
     for action in actions:
@@ -126,19 +127,19 @@ def _faults(actions: Sequence[Action]) -> list[tuple[int, str]]:
 
 
 def asked_stems(text: str) -> list[str]:
-    """The first of a user's message."""
+    """Return the first stems of a user's message."""
     return list(dict.fromkeys(_stems(text)[:ASKED_STEMS]))
 
 
 def said_stems(text: str) -> list[str]:
-    """The last of what an agent says: there it says what it does next."""
+    """Return the last stems of an agent's message, where it says what it does next."""
     end = text[:STEP_TEXT][-_SAID_TEXT:]
     return plain_stems(end if len(end) < _SAID_TEXT else end.partition(" ")[2])[-SAID_STEMS:]
 
 
 class _Words:
-    """Each word once, so that a course stays small; when there are too many, or too many references to them, what is
-    new is left out."""
+    """A word table that stores each word once, so that a trace stays small. At its bound, new words and references are
+    dropped."""
 
     def __init__(self) -> None:
         self._places: dict[str, int] = {}

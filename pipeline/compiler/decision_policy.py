@@ -1,8 +1,8 @@
-"""decision_policy: which option to choose at a question that has been decided before, and why (HMX-A §4.3).
+"""decision_policy artifacts: which option to choose at a recurring question, and why (HMX-A §4.3).
 
-The key is the question's. A segment says what was chosen each time, what was offered and how it turned out. Options
-are compared by their Wilson bound over sessions, never by the raw rate nor by how sure the agent was. Nothing fails;
-a question without three decisions of known outcome gives no finding.
+The key is that of the question. A segment contributes what was chosen, what was offered and how it turned out. Options
+are compared by their Wilson bound over sessions, never by the raw rate or by how sure the agent was. A question with
+fewer than three decisions of known outcome gives no finding.
 """
 
 from collections import Counter
@@ -25,8 +25,8 @@ from pipeline.segments.masking import mask_ids, readable, sentence, shorten
 from pipeline.segments.pairing import Action
 
 NAME: Final = "decision_policy"
-_QUESTIONS: Final = 8  # of one segment that are kept, the first ones
-_TIMES: Final = 16  # decisions on one question in one segment, likewise
+_QUESTIONS: Final = 8  # most questions of a segment, the first ones
+_TIMES: Final = 16  # most decisions on one question in a segment, the first ones
 _OFFERED: Final = 12
 _OPTION: Final = 80
 _QUESTION: Final = 160
@@ -90,8 +90,6 @@ def _outcome(known: Sequence[bool]) -> SegmentOutcome:
 
 
 class _Choice(NamedTuple):
-    """One decision."""
-
     option: str
     surface: str
     ok: bool | None
@@ -106,10 +104,10 @@ class _Option(NamedTuple):
     good: int
     bad: int
     counts: Tally
-    """Over sessions: what it is judged by; of one that has turned bad over the last ones alone."""
+    """Counts over sessions; if the option has stopped working, over the last ones only."""
     verdicts: list[Verdict]
     told: str
-    """What most often came of it."""
+    """Its most frequent outcome, in words."""
 
     @property
     def rate(self) -> float:
@@ -170,7 +168,7 @@ def _choices(contributions: Sequence[Contribution]) -> list[_Choice]:
 
 
 def _compared(options: Sequence[_Option]) -> tuple[_Option, float, float]:
-    """The best, the highest rate of the others, and how likely chance makes that difference."""
+    """Return the best option, the highest rate of the others, and the p-value of the difference."""
     best, others = options[0], [option for option in options[1:] if option.counts.sessions]
     return best, max((option.counts.rate or 0.0 for option in others), default=0.0), _chance(best, others)
 
@@ -189,7 +187,7 @@ def _needs(best: _Option, runner_up: float, chance: float) -> list[Need]:
 
 
 def _options(choices: Sequence[_Choice], offered: Sequence[str]) -> list[_Option]:
-    """Best first: by bound, then successes; those never chosen last."""
+    """Sort the options: by bound, then successes; those never chosen last."""
     taken: dict[str, list[_Choice]] = {}
     for choice in choices:
         taken.setdefault(choice.option, []).append(choice)
@@ -218,7 +216,7 @@ def _options(choices: Sequence[_Choice], offered: Sequence[str]) -> list[_Option
 
 
 def _judged(verdicts: Sequence[Verdict]) -> Tally:
-    """The last sessions alone, if it has turned bad: chance would not make them so much worse than those before."""
+    """Count the last sessions only, if they contradict the option and are significantly worse than those before."""
     whole, lately = tally(verdicts), recent(verdicts)
     good, sessions = whole.successes - lately.successes, whole.sessions - lately.sessions
     turned = sessions > 0 and contradicted(lately) and by_chance(good, sessions, *lately) <= _BY_CHANCE
@@ -226,8 +224,8 @@ def _judged(verdicts: Sequence[Verdict]) -> Tally:
 
 
 def _chance(best: _Option, others: Sequence[_Option]) -> float:
-    """How likely the best of so many looks as much better than the rest if all are alike, once for each that might
-    have been the best. 0 where there is nothing to compare it with."""
+    """Return the p-value of the best option against the rest, corrected for the number of options (Bonferroni). 0
+    without others."""
     if not others:
         return 0.0
     good, sessions = (sum(option.counts[i] for option in others) for i in (0, 1))
@@ -256,7 +254,7 @@ def _alternative(option: _Option) -> dict[str, Any]:
 
 
 def _outcomes(choices: Sequence[_Choice]) -> list[dict[str, Any]]:
-    """The newest whose outcome is known."""
+    """Return the newest decisions with a known outcome."""
     return [
         {
             "decision": choice.surface,
@@ -269,14 +267,13 @@ def _outcomes(choices: Sequence[_Choice]) -> list[dict[str, Any]]:
 
 
 def _scope(contributions: Sequence[Contribution]) -> list[str]:
-    """What nearly all of it was about: the users' wishes and the tags of the decisions."""
+    """Return the intents and tags that nearly all decisions share."""
     tags = [c.tags for c in contributions]
     counts = Counter(tag for own in tags for tag in own)
     return sorted(tag for tag in counts if share_with(tags, tag) >= _MOST)
 
 
 def lines(content: Mapping[str, Any]) -> Iterator[str]:
-    """What a pack shows of it."""
     if content.get("recommendation"):
         yield content["recommendation"]
     tried = [option for option in content.get("alternatives", ()) if option.get("chosen_count")]

@@ -1,6 +1,4 @@
-"""When a cause leads to its effect and when it does not, in words. In: a pair with its cases. Out: conditions and
-counterexamples for people. Nothing fails.
-"""
+"""Conditions and counterexamples of a causal pattern, in words."""
 
 from collections import Counter
 from typing import Final
@@ -14,15 +12,15 @@ from pipeline.segments.masking import sentence
 from pipeline.segments.naming import phrase_of
 
 _NEARLY_NONE: Final = 0.1
-_OFTEN: Final = 4  # what is rarer could not be told from chance
+_OFTEN: Final = 4  # rarer conditions could not be significant
 _CHANCE: Final = 0.05
 _CONDITIONS: Final = 3
 _EXAMPLES: Final = 5
 
 
 def conditions(pair: Pair) -> list[str]:
-    """What had come before in nearly all cases and in no exception, or the other way round, if chance would not make
-    it so."""
+    """Return what came before in nearly all cases and in no exception, or the reverse, if the difference is
+    significant."""
     return [
         f"{sentence(cause_words(sign))} came before" if needed else f"{sentence(cause_words(sign))} did not come before"
         for sign, needed in _telling(pair)
@@ -30,8 +28,8 @@ def conditions(pair: Pair) -> list[str]:
 
 
 def _telling(pair: Pair) -> list[tuple[str, bool]]:
-    """What had come before, and whether it is needed or keeps the effect away. Something that keeps it away need not
-    explain every exception."""
+    """Return significant signs that came before, and whether each is needed or prevents the effect. A preventing sign
+    need not explain every exception."""
     hits, misses = _sides(pair)
     good, bad = ([set(c.body["held"]) - {pair.cause} for c in side] for side in (hits, misses))
     counts = Counter(sign for own in (*good, *bad) for sign in own)
@@ -48,7 +46,7 @@ def _telling(pair: Pair) -> list[tuple[str, bool]]:
 
 
 def _sides(pair: Pair) -> tuple[list[Contribution], list[Contribution]]:
-    """Contributions of hits and of exceptions; one that has both is among the hits."""
+    """Return the contributions of hits and of exceptions; one with both counts as a hit."""
     hit = {time.of.contribution_id: time.of for time, was in pair.cases if was}
     missed = {
         time.of.contribution_id: time.of for time, was in pair.cases if not was and time.of.contribution_id not in hit
@@ -57,7 +55,7 @@ def _sides(pair: Pair) -> tuple[list[Contribution], list[Contribution]]:
 
 
 def counterexamples(pair: Pair) -> list[str]:
-    """Where the effect did not follow, most frequent first."""
+    """Return the cases in which the effect did not follow, most frequent first."""
     guards = [sign for sign, needed in _telling(pair) if not needed]
     told = Counter(_told(pair, time.of, guards) for time, hit in pair.cases if not hit)
     shown = sorted(told, key=lambda text: (-told[text], text))[:_EXAMPLES]

@@ -1,4 +1,4 @@
-"""What a segment says. In: a segment. Out: one contribution for each pattern of each kind. Nothing fails."""
+"""Extraction: a segment becomes one contribution for each pattern of each kind of evidence."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -10,7 +10,7 @@ from pipeline.segments.pairing import actions
 
 
 def contributions(segment: Segment) -> list[Contribution]:
-    """In the order of the registry and, within a kind, of appearance."""
+    """Return contributions in the order of the registry and, within a kind, of appearance."""
     if not segment.steps:
         return []
     acted = actions(segment)
@@ -31,19 +31,20 @@ def contributions(segment: Segment) -> list[Contribution]:
 
 
 def withdrawal(segment: Segment, pattern: Pattern) -> Contribution:
-    """The segment, which has said something about the pattern, no longer does."""
+    """Return the contribution that withdraws what the segment contributed to a pattern."""
     return _about(segment, pattern, withdrawn=True)
 
 
 def _lineage_tags(segment: Segment, source_events: Sequence[str]) -> list[str]:
-    """One event without a tag is enough: what rests on it is not of that tag's lineage."""
+    """Return the tags that every source event carries."""
     sources = set(source_events)
     carried = [set(step.tags) for step in segment.steps if step.event_id in sources]
     return sorted(set.intersection(*carried)) if carried else []
 
 
 def _about(segment: Segment, pattern: Pattern, **said: Any) -> Contribution:
-    """Its id rests on the first step, which no later one changes: a correction has the id of what it corrects."""
+    """Make a contribution. Its id depends on the segment's first step, which never changes, so a correction keeps the
+    id."""
     first_at = segment.steps[0].at
     return Contribution(
         contribution_id=contribution_id(first_at, segment.tenant_id, pattern, segment.session_id, segment.segment_id),

@@ -1,9 +1,8 @@
-"""failure_playbook: what goes wrong in one way, and what helped (HMX-A §4.2).
+"""failure_playbook artifacts: one kind of failure, and what helped against it (HMX-A §4.2).
 
-The key is (error class, verb, message without what varies): a false merge is a wrong recovery plan, so nothing is
-merged that differs in these. A segment says how often it happened, what was tried after each time and whether that
-worked, and what had been done before tries that failed and tries that worked. Nothing fails; an error seen in one
-session only is a finding from three sessions on.
+The key is (error class, verb, masked message). Failures that differ in these are never merged, because a false merge
+gives a wrong recovery. A segment contributes how often the failure happened, what was tried after each and whether that
+worked, and what was done before tries that failed or worked. A failure in one session only gives no finding.
 """
 
 import re
@@ -30,8 +29,8 @@ from pipeline.segments.naming import ASK, mutates, phrase_of, silent, tool_of, w
 from pipeline.segments.pairing import Action
 
 NAME: Final = "failure_playbook"
-_KEYS: Final = 32  # different errors of one segment that are kept, the first ones
-_TRIES: Final = 8  # of one error in one segment
+_KEYS: Final = 32  # most different errors of a segment, the first ones
+_TRIES: Final = 8  # most tries after one error in a segment
 _BEFORE: Final = 24
 _ACTS: Final = 12  # of the tries of one error in one segment, kept whole
 _MESSAGE: Final = 160
@@ -42,13 +41,13 @@ _LEAST_SESSIONS: Final = 2
 _ACTIVE_OCCURRENCES: Final = 2
 _ACTIVE_RECOVERIES: Final = 2
 _MOST: Final = 0.8
-_SIDE: Final = 5  # tries that failed, and that worked, before prevention is judged
+_SIDE: Final = 5  # fewest failed tries, and successful ones, from which prevention is judged
 _LOG_ODDS: Final = 1.0
 _SHOWN: Final = 5
 _SEVERITY: Final = ((0.25, "low"), (0.5, "medium"), (0.8, "high"))
 _OF_COURSE: Final = "error exception failed failure command tool"
 _GENERAL: Final = frozenset(f"{_OF_COURSE} process exit code status non zero nonzero".split())
-"""What a class may say of every error."""
+"""Words in an error class that say nothing specific."""
 _PROGRAM: Final = re.compile(r"^<(?:id|path)>: ")
 _PASSES: Final = re.compile(
     r"\b(?:sibling|parallel|another|previous) (?:\w+ )*call\b.*\b(?:errored|failed)\b"
@@ -64,7 +63,7 @@ class _ErrorKey(NamedTuple):
 
     @property
     def text(self) -> str:
-        return "\n".join(self)  # none of them holds a line break
+        return "\n".join(self)  # none of the parts contains a line break
 
 
 def extract(segment: Segment, outcome: SegmentOutcome, actions: Sequence[Action]) -> list[Extracted]:
@@ -79,8 +78,8 @@ def extract(segment: Segment, outcome: SegmentOutcome, actions: Sequence[Action]
 
 
 def _error_key(action: Action) -> _ErrorKey | None:
-    """A command that only looks and fails without a word has found nothing: that is an answer. That something failed
-    is no way to fail, nor is a warning, nor that a call was given up for another one's sake."""
+    """Return the key; None if the failure says nothing. A read that fails without a message found nothing, which is an
+    answer. Warnings, and calls that were cancelled because of others, are ignored."""
     failure = action.failure
     if failure is None or _PASSES.search(failure.message) or failure.type.endswith("Warning"):
         return None
@@ -134,14 +133,14 @@ def _extracted(
 
 
 def _fault(text: str, failed: Action) -> str:
-    """A single word says nothing without the name that stood behind it."""
+    """Return the fault in words; a single word says nothing without the masked name next to it."""
     said = readable(mask_code(mask(text, failed.values)), _FAULT)
     return said if " " in said else ""
 
 
 def _tries(verb: str, done: Sequence[Action]) -> Iterator[dict[str, Any]]:
-    """Tries of the verb with what was done since the try before, and whether they worked. What comes after a failed try
-    is recovery and says nothing about prevention, so the next one is left out."""
+    """Yield tries of the verb, what was done since the try before, and whether they worked. What follows a failed try
+    is recovery, not prevention, so the next try is left out."""
     since: list[str] = []
     tries, clean = 0, True
     for action in done:
@@ -238,16 +237,16 @@ def needs(contributions: Sequence[Contribution]) -> list[Need]:
 
 
 def _news(contributions: Sequence[Contribution], ways_out: Sequence[Recovery]) -> int:
-    """Faults that came back, steps that prevent it, and ways out that are more than an edit and another try. An error
-    without a message can be anything, and so can what gets past it."""
+    """Count what the playbook says beyond "it failed, edit and try again": repeated faults, prevention, specific
+    recoveries. Recoveries of an error without a message do not count, because it can mean anything."""
     prevented = _prevention(contributions, contributions[0].body["verb"])
     ways = sum(way.telling for way in ways_out) if contributions[0].body["message"] else 0
     return ways + len(_faults(contributions)) + len(prevented)
 
 
 def _pattern(contributions: Sequence[Contribution], verb: str) -> str:
-    """The message as most show it, quotes and paths only where nearly all share them; with the error's class where
-    that says more."""
+    """Return the most frequent message, with quotes and paths only if nearly all share them, and with the error class
+    if it adds something."""
     kind, text = _said(contributions, verb)
     if not (kind and text):
         return kind or text or "error without a message"
@@ -256,7 +255,7 @@ def _pattern(contributions: Sequence[Contribution], verb: str) -> str:
 
 
 def _said(contributions: Sequence[Contribution], verb: str, limit: int = _TITLE) -> tuple[str, str]:
-    """Class and message; either may be empty."""
+    """Return class and message; either may be empty."""
     surface, share = most_frequent(c.body["surface"] for c in contributions)
     kind = most_frequent(c.body["type"] for c in contributions)[0]
     text = readable((surface if share >= _MOST else mask(surface)).removeprefix(f"{tool_of(verb)}: "), limit)
@@ -264,7 +263,7 @@ def _said(contributions: Sequence[Contribution], verb: str, limit: int = _TITLE)
 
 
 def _adds(kind: str, text: str) -> bool:
-    """Does the class say anything that the message does not?"""
+    """Return True if the class has a word that the message lacks."""
     told = {stem(word) for word in (*words_of(text), *_GENERAL)}
     return any(stem(word) not in told for word in words_of(kind))
 
@@ -286,7 +285,7 @@ def _triggers(contributions: Sequence[Contribution], verb: str) -> list[str]:
 
 
 def _severity(contributions: Sequence[Contribution]) -> str:
-    """By how many sessions ended badly and how many did not get past the error, both counting the same."""
+    """Return the severity: the mean of the shares of sessions that failed and of those that did not recover."""
     failed = tally((c.session_id, c.outcome is SegmentOutcome.FAILURE) for c in contributions)
     stuck = tally((c.session_id, not c.body["recovered"]) for c in contributions)
     share = (failed.successes + stuck.successes) / (2 * failed.sessions)
@@ -304,14 +303,14 @@ def _symptoms(contributions: Sequence[Contribution]) -> list[str]:
 
 
 def _faults(contributions: Sequence[Contribution]) -> list[str]:
-    """What was found wrong more than once, the most frequent first."""
+    """Return faults that occurred more than once, most frequent first."""
     counts = Counter(c.body["fault"] for c in contributions if c.body["fault"])
     often = [fault for fault, count in counts.items() if count >= _LEAST_SESSIONS]
     return sorted(often, key=lambda fault: (-counts[fault], fault))[:_FAULTS]
 
 
 def _prevention(contributions: Sequence[Contribution], verb: str) -> list[str]:
-    """Steps before the action that tell tries that worked from tries that failed, by log-odds."""
+    """Return earlier steps that distinguish tries that worked from tries that failed, by log-odds."""
     good = [t["before"] for c in contributions for t in c.body["tries"] if t["ok"]]
     bad = [t["before"] for c in contributions for t in c.body["tries"] if not t["ok"]]
     if len(good) < _SIDE or len(bad) < _SIDE:
@@ -333,7 +332,6 @@ def _prevention(contributions: Sequence[Contribution], verb: str) -> list[str]:
 
 
 def lines(content: Mapping[str, Any]) -> Iterator[str]:
-    """What a pack shows of it."""
     yield from listed("Fails as", [content["failure_pattern"]] if content.get("failure_pattern") else ())
     yield from listed("When", content.get("trigger_conditions", ()))
     told = content.get("failure_pattern", "").casefold()

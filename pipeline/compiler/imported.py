@@ -1,7 +1,6 @@
-"""What was learnt elsewhere: it stands until a tenant's own evidence says something, and is believed less.
+"""Imported artifacts: they stand until the tenant's own evidence is sufficient, with reduced confidence.
 
-In: what was imported about a pattern, and the candidate of its own evidence. Out: the candidate that counts. Which of
-several imports counts does not depend on their order. Nothing fails.
+Which of several imports counts does not depend on their order.
 """
 
 from typing import Final
@@ -17,22 +16,22 @@ from pipeline.contracts.limits import IMPORTED_AGENTS
 from pipeline.contracts.model import Model
 
 TRUST: Final = 0.7
-"""What others are sure of counts so much: their success is not this tenant's."""
+"""Factor on imported confidence, because success elsewhere need not repeat here."""
 CAUSE: Final = "imported with a fingerprint"
 _EVERYBODY: Final = ""
 _TOLD: Final = {"fingerprint_hash", "confidence", "observed_count", "success_rate"}
 
 
 class Imported(Model):
-    """The newest import about a pattern, and for whom."""
+    """The newest import of a pattern, and the agents it was imported for."""
 
     newest: Import
     agents: list[str] = Field(min_length=1)
-    """Sorted; the empty one stands for everybody."""
+    """Agent ids, sorted; "" stands for all agents."""
 
 
 def added(known: Imported | None, given: Import) -> Imported:
-    """The newest by its fingerprint's time, for all who were given one."""
+    """Add an import: keep the newest by fingerprint time, for all agents of either."""
     if known is None:
         return Imported(newest=given, agents=[given.agent_id])
     newest = max(known.newest, given, key=lambda one: (milliseconds(one.created_at), one.fingerprint_hash))
@@ -40,7 +39,7 @@ def added(known: Imported | None, given: Import) -> Imported:
 
 
 def believed(own: Candidate | None, imported: Imported | None) -> Candidate | None:
-    """Own evidence as soon as it is enough, or speaks against it."""
+    """Return the own candidate once it is active or contradicts the import, else the import."""
     if imported is None or (own is not None and (own.status is Status.ACTIVE or own.contradicted)):
         return own
     given, agents = imported.newest, [] if _EVERYBODY in imported.agents else imported.agents

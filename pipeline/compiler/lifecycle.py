@@ -1,10 +1,9 @@
-"""From what a pattern last said to what it says now (HMX-A §5, §7). In: the last artifact and a candidate. Out: the
-artifact records to publish, predecessor first, and what was said last from now on. Nothing fails.
+"""Artifact lifecycle: versions, chains and status transitions of a pattern's artifacts (HMX-A §5, §7).
 
-Under one artifact_id only status, superseded_by, updated_at and metadata ever change; all else is a new version.
-
-That evidence has decayed is said when somebody asks and is no transition here: it depends on how far the tenant's time
-has gone on since, and what a pattern publishes depends on nothing but its own evidence.
+Input: the last published artifact and a candidate. Output: the records to publish, predecessor first, and the new last
+published state. Under one artifact_id only status, superseded_by, updated_at and metadata ever change; any other change
+is a new version. Decay is computed when an artifact is read and is no transition: it depends on the tenant's newest
+event, but what a pattern publishes depends on its own evidence only.
 """
 
 from typing import Annotated, Any, Final
@@ -32,13 +31,13 @@ DECAYED_MS: Final = 365 * 24 * 3600 * 1000
 
 
 def decayed(artifact: Artifact, newest_ms: int) -> bool:
-    """Whether its newest evidence is a year older than the tenant's newest event."""
+    """Return True if its newest evidence is a year older than the tenant's newest event."""
     return newest_ms - milliseconds(artifact.created_at) > DECAYED_MS
 
 
 def status_at(artifact: Artifact, ms: int) -> Status:
-    """What it was then, if nothing had superseded it yet. A change that its pattern's evidence brought counts from when
-    it was made, on the clock of the log; when a draft became active that was superseded later, nobody remembers."""
+    """Return the status at that time, unless it was superseded earlier. Transitions count from their log time. When a
+    superseded draft had become active is not stored."""
     if artifact.status is Status.DRAFT or artifact.updated_at is None:
         return artifact.status
     if artifact.status is not Status.SUPERSEDED and milliseconds(artifact.updated_at) <= ms:
@@ -47,11 +46,11 @@ def status_at(artifact: Artifact, ms: int) -> Status:
 
 
 class Said(Model):
-    """The newest artifact of a pattern's newest chain."""
+    """The newest artifact in the newest chain of a pattern."""
 
     artifact: Artifact
     chain: Annotated[int, Field(ge=1)]
-    """Ordinal of the chain: a pattern that recovers after deprecation opens the next one."""
+    """Number of the chain. A pattern that recovers after deprecation opens the next one."""
 
 
 def step(
@@ -62,8 +61,8 @@ def step(
     now_ms: int,
     archived: str | None = None,
 ) -> tuple[Said | None, list[Artifact]]:
-    """The same candidate twice publishes nothing the second time. `archived`: why an operator has silenced the pattern;
-    then the candidate does not matter."""
+    """Compare the candidate with what was last published and return the records to publish. The same candidate twice
+    publishes nothing. `archived`: why an operator archived the pattern; then the candidate is ignored."""
     if archived is not None:
         return _silenced(said, archived, now_ms)
     if said is None or said.artifact.status not in _LIVE:
@@ -83,12 +82,12 @@ def step(
 
 
 def _transition(old: Status, new: Status, cause: str) -> dict[str, str]:
-    """`metadata.transition`: how it came to its status; what was looked at for that is `metadata.checked`."""
+    """Return `metadata.transition`: the reason for the status. What validation looked at is in `metadata.checked`."""
     return {"from": old.value, "to": new.value, "cause": cause}
 
 
 def _silenced(said: Said | None, cause: str, now_ms: int) -> tuple[Said | None, list[Artifact]]:
-    """Only what is active can be archived (HMX-A §5); a draft, which nobody has seen, is given up."""
+    """Archive an active artifact (HMX-A §5), or deprecate a draft, which nobody has seen."""
     if said is None or said.artifact.status not in _LIVE:
         return said, []
     end = Status.ARCHIVED if said.artifact.status is Status.ACTIVE else Status.DEPRECATED
@@ -117,7 +116,7 @@ def _artifact(
 ) -> Artifact:
     version = 1 if predecessor is None else predecessor.version + 1
     metadata: dict[str, Any] = {"pattern": pattern.text, "chain": chain, "checked": dict(candidate.checked)}
-    if candidate.status is Status.ACTIVE:  # it was a draft for as long as validation took
+    if candidate.status is Status.ACTIVE:  # it was a draft while it was validated
         metadata["transition"] = _transition(Status.DRAFT, Status.ACTIVE, CAUSE if candidate.imported else _PASSED)
     if candidate.imported:
         metadata["imported"] = dict(candidate.imported)
@@ -140,7 +139,7 @@ def _artifact(
 
 
 def _deprecated(artifact: Artifact, candidate: Candidate | None, now_ms: int) -> Artifact:
-    """`checked` is what the evidence was found to be by now."""
+    """Deprecate; `checked` says what the evidence is now."""
     if candidate is None:
         return _moved(artifact, Status.DEPRECATED, "no evidence for it is left", now_ms)
     cause = f"contradicted: {candidate.contradicted}" if candidate.contradicted else "it no longer passes validation"

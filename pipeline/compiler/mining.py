@@ -1,8 +1,7 @@
-"""Support and precedence: the steps that runs have in common, in the order they have in common. In: runs, each a
-list of verbs. Out: the steps with their support, or None where there is no common procedure. Nothing fails.
+"""Process mining by support and precedence: the common steps of several runs, in their common order.
 
-Exact under noise where most-frequent variants and directly-follows paths are not, and a function of the multiset of
-runs.
+Input: runs, each a list of verbs; their order does not matter. Output: steps with support, or None without a common
+procedure. Unlike most-frequent variants or directly-follows graphs, this tolerates noise.
 """
 
 from collections import Counter
@@ -26,11 +25,11 @@ class MinedStep(NamedTuple):
 class Mined(NamedTuple):
     steps: tuple[MinedStep, ...]
     agreement: float
-    """0 where any order is as good as another, 1 where all runs agree."""
+    """Agreement on the order: 0 if it is random, 1 if all runs agree."""
 
 
 def mine(runs: Sequence[Sequence[str]]) -> Mined | None:
-    """A step counts once per run, at its first place."""
+    """Mine the runs. A step counts once per run, where it first occurs."""
     firsts = [{verb: i for i, verb in reversed(list(enumerate(run)))} for run in runs]
     support = Counter(verb for first in firsts for verb in first)
     least = (_SUPPORT_FEW if len(runs) < _MANY else _SUPPORT_MANY) * len(runs)
@@ -58,7 +57,7 @@ def mine(runs: Sequence[Sequence[str]]) -> Mined | None:
 
 
 def _by_chance(runs: int) -> float:
-    """How far from even a fair coin's throws are on average."""
+    """Return the expected deviation of fair coin throws from even."""
     return min(sqrt(2 / (pi * runs)), 1 - _LEAST_AGREEMENT)
 
 

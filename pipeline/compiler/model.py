@@ -1,8 +1,6 @@
-"""What a kind of evidence is: a name, what it takes from a segment, what it makes of all that was taken. An artifact
-type is a kind whose artifacts packs show.
+"""Evidence kinds and artifact types: the protocol of `extract` and `compile`, and their values.
 
-`extract` and `compile` are pure; `compile` is a function of the set of contributions, which it gets in event-time
-order.
+Both are pure. `compile` is a function of the set of contributions, which it gets in event-time order.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -18,7 +16,8 @@ from pipeline.segments.pairing import Action
 
 @dataclass(frozen=True, slots=True)
 class Extracted:
-    """What one segment says about one pattern: `key` names the pattern within its type, `body` is bounded JSON."""
+    """What a segment contributes to one pattern: `key` identifies the pattern within its kind, `body` is
+    bounded JSON."""
 
     key: str
     source_events: list[str]
@@ -31,7 +30,7 @@ class Extracted:
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """What the contributions of a pattern say by now, before it has an id or a place in a chain."""
+    """The current content of a pattern, before it has an id or a place in a chain."""
 
     title: str
     summary: str
@@ -44,25 +43,25 @@ class Candidate:
     observed_count: int
     success_rate: float | None
     newest_at: int
-    """Event time of the newest evidence, milliseconds."""
+    """Event time of the newest evidence, in milliseconds."""
     source_memory_ids: list[str]
     validity_scope: ValidityScope | None = None
     lineage_tags: Sequence[str] = ()
-    """Tags that every event it rests on carries: what packs are filtered by."""
+    """Tags that all source events share; packs filter by them."""
     lineage_session: str = ""
     lineage_agent: str = ""
-    """The session and the agent that all of its evidence is of; empty where there are several."""
+    """The session and agent of all evidence; empty if there are several."""
     checked: Mapping[str, Any] = field(default_factory=dict)
     """What validation looked at, and what was left out at a bound."""
     imported: Mapping[str, Any] = field(default_factory=dict)
-    """Where it was learnt elsewhere: by which fingerprint, and how sure that was of it."""
+    """For an imported artifact: its fingerprint, and the confidence there."""
     contradicted: str = ""
-    """Why it no longer holds, where recent evidence speaks against it: then nothing of the pattern may be live."""
+    """Why recent evidence contradicts it; then nothing of the pattern may be live. Empty if it does not."""
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """The part of a candidate that its type decides; where it comes from is the same for all (`evidence`)."""
+    """The part of a candidate that its type decides; `candidate` adds the rest."""
 
     title: str
     summary: str
@@ -72,19 +71,19 @@ class Finding:
     success_rate: float | None
     checked: Mapping[str, Any]
     verdicts: Sequence[Verdict] = ()
-    """How it went for those who did what it advises, in event-time order; none where it advises nothing."""
+    """How it went for those who followed its advice, in event-time order; empty if it gives none."""
     rests_on: Sequence[Contribution] | None = None
-    """Those of the contributions, in their order, that it says something about; None: all of them."""
+    """The contributions that it rests on, in their order; None for all."""
 
 
 class Need(NamedTuple):
-    """One thing that it takes for an artifact to be active, and how much of it there is."""
+    """A condition for an artifact to be active: what is needed, and how much there is."""
 
     what: str
     has: float
     wanted: float
     at_most: bool = False
-    """Less is better."""
+    """True if less is better."""
 
     @property
     def met(self) -> bool:
@@ -97,7 +96,7 @@ Group = Callable[[Sequence[Contribution]], Mapping[Pattern, list[Contribution]]]
 
 
 def nothing(_segment: Segment, _outcome: SegmentOutcome, _actions: Sequence[Action]) -> list[Extracted]:
-    """Of a type that is made of what other kinds extract."""
+    """Extract nothing: for types that are made from the evidence of other kinds."""
     return []
 
 
@@ -106,9 +105,9 @@ class Kind:
     name: str
     extract: Extract
     compile: Compile | None
-    """None: its contributions are kept for advice, and make nothing that is published."""
+    """None if contributions are only kept for advice."""
     group: Group | None = field(default=None, kw_only=True)
-    """Where one segment cannot know what it is about: the patterns that all of them make, of other kinds."""
+    """Groups all contributions into patterns of other kinds, if a single segment cannot know its pattern."""
     made_of: str = field(default="", kw_only=True)
     """The kind whose `group` makes its patterns."""
 
@@ -116,10 +115,10 @@ class Kind:
 @dataclass(frozen=True, slots=True)
 class ArtifactType(Kind):
     section: Section
-    """Where packs show its artifacts (HMX-C §3.1)."""
+    """The pack section that shows it (HMX-C §3.1)."""
     clients_name: str
-    """What the Hippocortex clients call its entries (X23)."""
+    """Name of its entries in Hippocortex clients (X23)."""
     lines: Callable[[Mapping[str, Any]], Iterator[str]]
-    """Its content as packs show it, tersely: what stands below the title."""
+    """Yields its content as terse lines below the title of a pack entry."""
     needs: Callable[[Sequence[Contribution]], list[Need]]
-    """What it takes for one of this type to be active; of contributions in event-time order, one at least."""
+    """What an artifact needs to be active, from at least one contribution in event-time order."""

@@ -1,4 +1,4 @@
-"""The kinds of evidence there are, artifact types among them. One more is one more module and one more entry here."""
+"""Registry of evidence kinds and artifact types. A new one is one more module and one more entry."""
 
 from collections.abc import Mapping
 from typing import Final
@@ -48,21 +48,21 @@ assert ARTIFACT_TYPES.keys() == CONTENTS.keys(), "every artifact type needs its 
 
 
 def whole(kind: str) -> list[Pattern]:
-    """The patterns of a kind whose contributions together make those of others; the first one speaks for all."""
+    """Return the patterns whose contributions together make those of other kinds; they are compiled with the first."""
     return [Pattern(kind, key) for key in runs.KEYS]
 
 
 def knows(name: str) -> bool:
-    """Whether patterns of this kind say knowledge records instead of an artifact."""
+    """Return True if patterns of this kind publish knowledge records instead of an artifact."""
     return isinstance(KINDS.get(name), KnowledgeKind)
 
 
 def ends(name: str) -> bool:
-    """Whether contributions of this kind are read beside those that they touch, and say nothing by themselves."""
+    """Return True if contributions of this kind only change how others are compiled."""
     return name == facts.ENDINGS.name
 
 
 def speaks(name: str) -> bool:
-    """Whether patterns of this kind, one of `KINDS`, are ever compiled."""
+    """Return True if patterns of this kind are ever compiled."""
     kind = KINDS[name]
     return kind.compile is not None or kind.group is not None or knows(name)

@@ -1,8 +1,7 @@
-"""strategy_template: the phases that different tasks of one kind go through (HMX-A §4.5).
+"""strategy_template artifacts: the phases that different tasks of one kind share (HMX-A §4.5).
 
-The key is the verb class of the intent: what is wanted, whatever it is wanted of. A segment says what it says of its
-task_schema, and through which phases it went with which tools. Of the tasks whose schema would be active, at least
-two, the miner of steps makes phases. Nothing fails; without shared phases there is no finding.
+The key is the verb class of the intent. A segment contributes what it does to its task_schema, and its phases with
+their tools. The phases are mined from at least two tasks whose schema would be active.
 """
 
 from collections import Counter
@@ -56,7 +55,8 @@ def extract(segment: Segment, outcome: SegmentOutcome, actions: Sequence[Action]
 
 
 def _phases(actions: Sequence[Action]) -> list[list[Any]]:
-    """Runs of one phase: its name, the verbs that worked, and those known to have worked."""
+    """Return consecutive actions of one phase: its name, the verbs that did not fail, and those known to
+    have worked."""
     worked = [(_phase_name(a), a) for a in actions if a.verb and a.ok is not False]
     runs = []
     for phase, own in groupby((one for one in worked if one[0]), key=lambda found: found[0]):
@@ -67,7 +67,7 @@ def _phases(actions: Sequence[Action]) -> list[list[Any]]:
 
 
 def _phase_name(action: Action) -> str:
-    """Empty for an agent's talk to itself, unless it makes a plan."""
+    """Return the phase; empty for an agent that talks to itself, except planning."""
     if action.role is Role.TEST:
         return "verify"
     phase = phase_of(action.verb)
@@ -134,7 +134,7 @@ def needs(contributions: Sequence[Contribution]) -> list[Need]:
 
 
 def _shared(good: Sequence[Contribution]) -> Mined | None:
-    """Phases that at least two of the tasks usually have."""
+    """Mine the phases that at least two of the tasks usually have."""
     runs: dict[str, list[list[str]]] = {}
     for c in good:
         runs.setdefault(c.body["task"], []).append([phase for phase, *_ in c.body["phases"]])
@@ -144,7 +144,7 @@ def _shared(good: Sequence[Contribution]) -> Mined | None:
 
 
 def _goal(tasks: Sequence[Sequence[Contribution]]) -> str:
-    """The verb with all that it is done to, where that has a name."""
+    """Return the verb with its most frequent objects."""
     verb = most_frequent(c.body["verb"] for own in tasks for c in own)[0]
     about = [most_frequent(_object(c) for c in own if _object(c))[0] for own in tasks]
     names = list(dict.fromkeys(name for name in about if name))
@@ -152,13 +152,13 @@ def _goal(tasks: Sequence[Sequence[Contribution]]) -> str:
 
 
 def _wish(good: Sequence[Contribution], task: str) -> str:
-    """What is wanted, not in the words of one session: all that have this task share the classes or stems of these."""
+    """Return what the task is about, in classes or stems that all its sessions share, not in the words of one."""
     own = (c.body for c in good if c.body["task"] == task)
     return sentence(most_frequent(and_list(b["phrases"]) or " ".join(content_words(b["goal"])[:2]) for b in own)[0])
 
 
 def _object(c: Contribution) -> str:
-    """Of the first wish: `order` of `modify order`; of an unknown one the second word of the goal."""
+    """Return the object of the first wish: `order` for `modify order`; else the second word of the goal."""
     words = (c.body["phrases"] or [" ".join(content_words(c.body["goal"])[:2])])[0].split()
     return " ".join(words[1:])
 
@@ -181,7 +181,6 @@ def _phase(order: int, name: str, good: Sequence[Contribution]) -> dict[str, Any
 
 
 def lines(content: Mapping[str, Any]) -> Iterator[str]:
-    """What a pack shows of it."""
     for phase in content.get("phases", ()):
         told = f": {phase['description']}" if phase.get("description") else ""
         yield f"{phase['order']}. {sentence(phase['name'])}{told}"

@@ -1,8 +1,7 @@
-"""task_schema: the procedure that the runs of one task have in common (HMX-A §4.1).
+"""task_schema artifacts: the procedure that the runs of one task share (HMX-A §4.1).
 
-Which runs are of one task is learnt from all of a tenant's (`tasks.runs`); of a task's runs the steps, their slots and
-the ways out of what fails (`tasks.procedure`). Nothing fails; without a step that the good runs have in common there is
-no finding.
+`compiler.tasks.runs` learns which runs belong to one task; `compiler.tasks.procedure` learns the steps, slots and
+recoveries. Without a step that the successful runs share there is no finding.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -79,7 +78,7 @@ def _needs(contributions: Sequence[Contribution], found: Procedure | None) -> li
 
 
 def _verdicts(contributions: Sequence[Contribution], found: Procedure) -> list[Verdict]:
-    """Of those who followed it, in event-time order."""
+    """Return the outcomes of those who followed the procedure, in event-time order."""
     told = ((c, verdict(found, run_of(c))) for c in contributions if c.outcome is not SegmentOutcome.UNKNOWN)
     return [(c.session_id, well) for c, well in told if well is not None]
 
@@ -89,12 +88,12 @@ def _worth_telling(found: Procedure) -> bool:
 
 
 def _said(found: Procedure) -> bool:
-    """Whether one can tell what it is for: by wishes, else by steps that are mostly the same each time."""
+    """Return True if its purpose is clear: by goals, else by steps that are mostly the same each time."""
     return bool(found.goals) or 2 * sum(not step.template.slots for step in found.steps) >= len(found.steps)
 
 
 def _telling(step: Step) -> bool:
-    """Whether one could do it from what stands there."""
+    """Return True if the step can be done with what is known."""
     return not any(slot.source == "unknown" for slot in step.template.slots)
 
 
@@ -143,13 +142,13 @@ def _recovery(remedy: Remedy) -> dict[str, Any]:
 
 
 def complexity(good: Sequence[Contribution]) -> str:
-    """By the median number of actions."""
+    """Rate the median number of actions."""
     median = sorted(c.body["actions"] for c in good)[len(good) // 2]
     return next((name for bound, name in _COMPLEXITY if median <= bound), "high")
 
 
 def _title(content: Mapping[str, Any], good: Sequence[Contribution]) -> str:
-    """The users' own words; where they have none in common, what is done."""
+    """Return the users' shared words, else the first step."""
     if content["goals"]:
         return sentence(shorten(content["goals"][0], 120))
     goal, share = most_frequent(c.body["goal"] for c in good if c.body["goal"])
@@ -163,7 +162,6 @@ def _summary(found: Procedure, counts: Tally) -> str:
 
 
 def lines(content: Mapping[str, Any]) -> Iterator[str]:
-    """What a pack shows of it."""
     yield from (f"Goal: {goal}" for goal in content.get("goals", ()))
     yield from slot_lines(content.get("slots", {}))
     yield from listed("Before", content.get("preconditions", ()))

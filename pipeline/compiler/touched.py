@@ -1,9 +1,8 @@
-"""touched: which files a segment's goal led to; advice on what a new request will touch is drawn from it (`advice`).
+"""touched contributions: which files a segment's goal led to, for advice on files of new requests.
 
-A file is *changed* where an edit or a tool that changes something named it and did not fail, unless it was removed
-again; a state that lists the changed files is believed instead. It is *seen* where a command, a call or a result
-names it. Paths stand as the events name them. One contribution a segment, all of a tenant under one key; nothing is
-compiled from it. Nothing fails.
+A file is changed if an edit or a mutating tool named it and did not fail, unless it was removed again. A state that
+lists changed files overrides this. A file is seen if a command, call or result names it. Paths stay as the events name
+them. One contribution per segment, all of a tenant under one key. No artifact is compiled from it.
 """
 
 from collections.abc import Iterable, Sequence
@@ -20,13 +19,13 @@ from pipeline.segments.places import file_named, files_in, files_removed, identi
 
 NAME: Final = "touched"
 KEY: Final = "1"
-"""The form of the body: contributions of another form would have another key."""
+"""Version of the body's form. Another form needs another key."""
 CHANGED: Final = 64
 SEEN: Final = 96
 _MESSAGES: Final = 12
 _STEMS: Final = 160
 _NAMES: Final = 48
-_HELD: Final = 16  # identifiers of a file
+_HELD: Final = 16  # most identifiers of a file
 _HELD_ALL: Final = 640
 _PATH: Final = 160
 _IDENTIFIER: Final = 60
@@ -53,17 +52,17 @@ def extract(segment: Segment, outcome: SegmentOutcome, _: Sequence[Action]) -> l
 
 
 class _Reading:
-    """Of a segment's steps, in order."""
+    """Collects files from a segment's steps, in order."""
 
     def __init__(self) -> None:
         self.changed: dict[str, str] = {}
-        """With the event that changed it last."""
+        """Changed file → the event that changed it last."""
         self.seen: dict[str, None] = {}
         self.held: dict[str, dict[str, None]] = {}
-        """Identifiers that were seen in a file."""
+        """File → identifiers seen in it."""
         self._said = ""
         self._called: dict[str, list[str]] = {}
-        """Files that a call names, by its event and its call id."""
+        """Event id or call id of a call → files that it names."""
 
     def step(self, step: Step) -> None:
         role = step.role
@@ -96,7 +95,7 @@ class _Reading:
                 self._called[step.call_id] = named
 
     def _undo(self, named: Iterable[str]) -> None:
-        """The call did not come to anything."""
+        """Undo the changes of a call that failed."""
         for path in named:
             self.changed.pop(path, None)
 
@@ -113,7 +112,7 @@ class _Reading:
         self._result(step.text, named)
 
     def _result(self, text: str, named: Sequence[str]) -> None:
-        """Lines of a search name their file; all others are of the one file that was asked for."""
+        """Assign lines to the file that they name; others to the file that was asked for, if it was only one."""
         one = named[0] if len(named) == 1 else ""
         if "." not in text and not one:
             return
@@ -142,7 +141,7 @@ class _Reading:
             held.update(dict.fromkeys(islice(identifiers(text), _HELD - len(held))))
 
     def body(self, asked: Iterable[Step]) -> dict[str, Any]:
-        """`held`: identifiers of a file, of the changed ones first."""
+        """Return the body. `held`: file → identifiers, changed files first."""
         text = "\n".join(message.text for message in asked)
         room, held = _HELD_ALL, {}
         for path in [*self.changed, *self.seen]:

@@ -1,8 +1,8 @@
-"""Ways out of a failure: what was done after it, and what helped. In: an action that failed among those of its segment;
-all contributions about one failure. Out: how it went on; ways out, the best first. Nothing fails.
+"""Recoveries from a failure: what was done after it, and what helped.
 
-A way out is what was changed between the failure and the next try of the same action, or of one alike. That a later
-try worked proves the way; where there was none, only how the segment ended speaks for what was done.
+Input: a failed action among those of its segment, or all contributions of one failure. Output: what followed, or
+recoveries, best first. A recovery is what was changed between the failure and the next try of the same or a similar
+action. A later try that works proves it. Without one, only the outcome of the segment counts.
 """
 
 from collections import Counter
@@ -22,12 +22,12 @@ from pipeline.segments.naming import ASK, EDIT, mutates, phrase_of, words_of
 from pipeline.segments.pairing import Action
 
 HELPED: Final = 2
-_PATH: Final = 6  # different steps from an error to the next try
+_PATH: Final = 6  # most different steps between an error and the next try
 _LATER: Final = "later"
-_RETRIES: Final = ("again", "changed")  # the same once more tells that it passes by itself
+_RETRIES: Final = ("again", "changed")  # the same call again shows that the failure passes by itself
 _TRIED: Final = {"same": " unchanged", "again": "", "changed": " with other arguments"}
 _LOOKS: Final = 2
-_ALIKE: Final = 0.5  # share of words by which two tools serve one purpose
+_ALIKE: Final = 0.5  # share of common words from which two tools count as similar
 _SHOWN: Final = 5
 _SHOWN_ONCE: Final = 2
 
@@ -35,14 +35,14 @@ _SHOWN_ONCE: Final = 2
 class After(NamedTuple):
     steps: tuple[str, ...]
     again: str
-    """How the failed action was tried once more: `same` or `changed` arguments, `again`, another verb like it, or
-    empty: it was not. `later`: too much was done before to tell what helped."""
+    """How the action was retried: `same` or `changed` arguments, `again`, or the similar verb; empty if it was not.
+    `later`: too many steps lie between to know what helped."""
     worked: bool
     rests_on: tuple[int, ...]
 
 
 def after(at: int, done: Sequence[Action], outcome: SegmentOutcome) -> After:
-    """From an error to the next try of the same verb, or of one alike; where there is none, to the goal."""
+    """Return the steps up to the next try of the same or a similar verb; without one, up to the goal."""
     failed = done[at]
     if not failed.verb:
         following = done[at + 1 : at + 2]
@@ -65,12 +65,12 @@ def after(at: int, done: Sequence[Action], outcome: SegmentOutcome) -> After:
 
 
 def _detour(steps: Sequence[str]) -> int:
-    """Without a second try, what helped is the first change made elsewhere, or else the next few things looked at."""
+    """Return how many steps helped if there was no retry: up to the first change, else the next few reads."""
     return next((i for i, verb in enumerate(steps, 1) if mutates(verb)), _LOOKS)
 
 
 def _again(failed: Action, action: Action) -> str:
-    """Only a call shows all that it was given, and only if that was short: else what looks the same proves nothing."""
+    """Compare the arguments. Only a short call shows all of them; otherwise equal values prove nothing."""
     if action.values != failed.values:
         return "changed"
     return "same" if action.role is Role.CALL and len(action.values) < STEP_VALUES else "again"
@@ -92,9 +92,9 @@ class Recovery(NamedTuple):
     """The same with whole actions, as far as these are known."""
     counts: Tally
     verdicts: list[Verdict]
-    """A session once, by whether it ever worked there."""
+    """One verdict per session: whether it ever worked there."""
     telling: bool
-    """It says more than to mend it and try again."""
+    """True if it is more than an edit and another try."""
 
     @property
     def how_often(self) -> str:
@@ -132,8 +132,8 @@ class _Way(NamedTuple):
 
 
 def _way(steps: Sequence[str], again: str) -> _Way | None:
-    """What makes two ways out the same: the changes on the way; where nothing was changed, all that was done. Looking
-    around until the goal is reached is none, nor is to give up what was wanted."""
+    """Return the identity of a recovery: its changes, else all its steps. None if it only reads until the goal is
+    reached, or gives up."""
     if again == _LATER or (
         not again and any(verb_class(word) == "cancel" for step in steps for word in words_of(step))
     ):
@@ -145,7 +145,8 @@ def _way(steps: Sequence[str], again: str) -> _Way | None:
 
 
 def _telling(way: _Way, verb: str) -> bool:
-    """Without a verb the agent's own words were refused, and to try again is all that can be done."""
+    """Return True if it is specific. Without a verb the agent's own words were refused, and trying again is all it can
+    do."""
     return not verb or way.again not in _RETRIES or not {EDIT}.issuperset(way.steps)
 
 
@@ -169,7 +170,7 @@ def _acts(steps: Sequence[str], again: str, verb: str, acts: Mapping[str, str]) 
 
 
 def _words(steps: Sequence[str], again: str, verb: str) -> str:
-    """Words for one way out; `same` without a step between is a plain retry and is called that."""
+    """Describe a recovery in words."""
     words = [phrase_of(step) for step in steps]
     if not verb:
         return "Try again"

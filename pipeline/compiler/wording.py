@@ -1,15 +1,15 @@
-"""Small words for people: lists, plurals, shares, and which of many surface forms to show. Nothing fails."""
+"""Wording helpers for artifact texts: lists, plurals, percentages, most frequent forms."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 _YOUNG: Final = 2
-"""Sessions."""
+"""Most sessions of a finding that is called young."""
 
 
 def most_frequent(forms: Iterable[str]) -> tuple[str, float]:
-    """The most frequent form and its share; the shorter, then the alphabetically first, of equals."""
+    """Return the most frequent form and its share; among equals, the shorter, then the alphabetically first."""
     counts = Counter(forms)
     if not counts:
         return "", 0.0
@@ -30,7 +30,7 @@ def plural(count: int, one: str, many: str = "") -> str:
 
 
 def worked(times: int, sessions: int) -> str:
-    """How often something helped; what was tried in two sessions may have done so by chance."""
+    """Return how often something helped, and whether that was in few sessions."""
     return f"worked in {times} of {plural(sessions, 'session')}" + (", still young" if sessions <= _YOUNG else "")
 
 
@@ -39,6 +39,6 @@ def percent(part: int, whole: int) -> str:
 
 
 def listed(name: str, texts: Sequence[str]) -> Iterator[str]:
-    """One line, or none where there is nothing to list."""
+    """Yield one line, or none if there is nothing to list."""
     if texts:
         yield f"{name}: {'; '.join(texts)}"

@@ -1,1 +1,1 @@
-"""What a specification or a topic says: models, limits, names. Pure; every other room may import it."""
+"""Contracts: models, limits, keys, headers and codes of the specifications and topics. Pure; all may import it."""

@@ -1,7 +1,7 @@
-"""What agents say of their own work beyond the standard types: the rows of the typed agent events.
+"""Rows for typed agent events: what agents report about their own work beyond the standard event types.
 
-Each names the entity that it is to the graph, the entity's edges, and what it states; a command that an agent has run,
-a check, a decision are to mining what the standard types for them are.
+Each row names the event's entity in the graph, its edges, and its statements. For mining, a command, a check or a
+decision counts like the standard type.
 """
 
 from collections.abc import Mapping
@@ -10,7 +10,7 @@ from typing import Final
 from pipeline.contracts.event_rows import Edge, EventType, Projection, Role, Saying, Template
 
 _KEPT: Final = ("expires_at", "importance", "last_reinforced_at", "reinforcement_count")
-"""What says how long something is worth remembering."""
+"""Properties that say how long something is worth remembering."""
 _SESSION: Final = "{session_id|@session_id}"
 _TASK: Final = "{task_id|taskId|task}"
 _IDS: Final = ("session_id", "task_id")
@@ -238,4 +238,4 @@ AGENT_TYPES: Final[Mapping[str, EventType]] = {
         for status in ("proposed", "applied")
     },
 }  # fmt: skip
-"""What agents say of their own work, beyond the standard types. Vendors' names for them count as the names."""
+"""Event types of agents' own work. Vendor-prefixed names count as the same type."""

@@ -1,4 +1,4 @@
-"""HMX-A: a compiled artifact as `hmx.artifacts.v1` carries it, with the rules of §2, §7, §8, §9 and §12."""
+"""HMX-A artifact model, as on `hmx.artifacts.v1`, with the rules of §2, §7, §8, §9 and §12."""
 
 from enum import StrEnum
 from typing import Annotated, Any, Self
@@ -18,7 +18,7 @@ _TYPE_PATTERN = f"^({'|'.join(STANDARD_TYPES)}|{NAMESPACED})$"
 
 
 def is_type(name: str) -> bool:
-    """One of the five, or x-{vendor}-{type} (HMX-A §3)."""
+    """Return True for the five standard types and x-{vendor}-{type} (HMX-A §3)."""
     return name in STANDARD_TYPES or namespaced(name)
 
 
@@ -51,7 +51,7 @@ TRANSITIONS: frozenset[tuple[Status, Status]] = frozenset(
         (Status.ACTIVE, Status.ARCHIVED),
     }
 )
-"""HMX-A §5, and draft → superseded, which §7 demands where a draft's content changes."""
+"""Allowed transitions: HMX-A §5, and draft → superseded, which §7 requires if a draft's content changes."""
 
 
 class TimeRange(Model):

@@ -1,6 +1,6 @@
-"""HMX-A §4: what the content of an artifact of one of the five types looks like. A list may be left out, and more said.
+"""Content schemas of the five artifact types (HMX-A §4). Lists may be missing, and further fields are allowed.
 
-The compiler makes contents of this form; only what comes from elsewhere has to be looked at.
+The compiler makes contents of this form, so only imported ones are validated.
 """
 
 from collections.abc import Mapping
@@ -100,7 +100,7 @@ CONTENTS: Final[Mapping[str, type[msgspec.Struct]]] = {
 
 
 def why_not(artifact_type: str, content: dict[str, Any]) -> str:
-    """What is wrong with a content, and where; empty where nothing is. A custom type's is its vendor's business."""
+    """Return what is wrong with a content, and where; empty if valid. Contents of custom types are not checked."""
     form = CONTENTS.get(artifact_type)
     if form is None:
         return ""

@@ -1,4 +1,4 @@
-"""Canonical JSON (RFC 8785) and the hashes that rest on it (HMX-A §8)."""
+"""Canonical JSON (RFC 8785) and content hashes (HMX-A §8)."""
 
 import hashlib
 from functools import lru_cache
@@ -9,11 +9,10 @@ import rfc8785
 
 
 def canonical_json(value: Any) -> bytes:
-    """RFC 8785 bytes of a JSON value.
+    """Return the RFC 8785 bytes of a JSON value. Raises ValueError for NaN and infinities, integers beyond 64 bits,
+    lone surrogates and values that JSON lacks, but never for values of an accepted event.
 
-    Integers that no double holds are written as they are, where the RFC has no answer: rounded, they would be others.
-    Never raises for values read from an accepted event. Raises ValueError for NaN and infinities, integers beyond 64
-    bits, lone surrogates and what JSON doesn't have.
+    Integers that no double represents are written exactly, which the RFC does not cover: rounding would change them.
     """
     try:
         return orjson.dumps(_prepared(value))
@@ -22,12 +21,12 @@ def canonical_json(value: Any) -> bytes:
 
 
 def content_hash(content: dict[str, Any]) -> str:
-    """Lowercase hex SHA-256 of the canonical form of an artifact's `content` (HMX-A §8)."""
+    """Return the lowercase hex SHA-256 of the canonical form of an artifact's `content` (HMX-A §8)."""
     return hashlib.sha256(canonical_json(content)).hexdigest()
 
 
 def _prepared(value: Any) -> Any:
-    """Keys sorted by their UTF-16 code units, floats as ECMAScript writes them; orjson does the rest."""
+    """Sort keys by UTF-16 code units, and write floats like ECMAScript; orjson does the rest."""
     if isinstance(value, dict):
         return {key: _prepared(value[key]) for key in sorted(value, key=_code_units)}
     if isinstance(value, list | tuple):
@@ -37,7 +36,7 @@ def _prepared(value: Any) -> Any:
     return value
 
 
-@lru_cache(1_024)  # the same few come again: weights, confidences
+@lru_cache(1_024)  # few distinct values recur: weights, confidences
 def _number(value: float) -> orjson.Fragment:
     return orjson.Fragment(rfc8785.dumps(value))
 

@@ -1,7 +1,7 @@
-"""The six content schemas of HMX-E §4 as models: what `content` of a standard event type should look like.
+"""The six content schemas of HMX-E §4: what `content` of a standard event type should contain.
 
-A mismatch is noted, never a reason to reject, and further fields are anyone's to add (HMX-E §4). The specification
-marks no field optional; its examples write empty values out.
+A mismatch is noted but never rejected, and further fields are allowed. The specification marks no field as optional;
+its examples write empty values.
 """
 
 from typing import Any, Literal
@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict
 
 
 class Content(BaseModel):
-    """Strict types; what else the content holds stays unlooked at."""
+    """Strict types; further fields are ignored."""
 
     model_config = ConfigDict(strict=True, extra="ignore")
 

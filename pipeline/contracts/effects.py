@@ -1,4 +1,4 @@
-"""What the stages count beside the outcomes of records: `hmx_stage_effects` by name, totals in the position records."""
+"""Effect codes: what the stages count besides record outcomes (`hmx_stage_effects`; totals in position records)."""
 
 from pipeline.contracts.explained import Explained
 from pipeline.contracts.limits import (
@@ -19,7 +19,7 @@ from pipeline.contracts.limits import (
 
 
 class Effect(Explained):
-    """A stable code, and what it means."""
+    """A stable code with its meaning."""
 
     CONTRIBUTED = "contributed", "a segment has said something about a pattern: sent by sessions, taken by patterns"
     WITHDRAWN = "withdrawn", "a segment no longer says something about a pattern"

@@ -1,8 +1,7 @@
-"""An accepted event on its way through the sessions stage: its own fields as values, what it carries as it was written.
+"""The envelope of an accepted event: its own fields parsed, the rest as the producer's bytes.
 
-Made for every event, so no model: `Event` is what the specification says, this is how its bytes are read once that is
-known. `content`, `metadata`, `embeddings`, `salience` and `extensions` stay the bytes that the producer wrote, because
-a number that is parsed and written again may come out otherwise.
+It is built for every event, so it is a msgspec struct and no pydantic model like `Event`. `content`, `metadata`,
+`embeddings`, `salience` and `extensions` stay as bytes, because a number may change when it is parsed and written.
 """
 
 from typing import Annotated, Final
@@ -17,7 +16,7 @@ ABSENT: Final = msgspec.UNSET
 
 
 class Envelope(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=True):
-    """The fields of `Event`, in their order, and `extensions` (contracts.event)."""
+    """The fields of `Event` in their order, and `extensions` (contracts.event)."""
 
     hmx_version: str
     event_id: Name
@@ -42,5 +41,5 @@ class Envelope(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=True
 
 
 read_envelope: Final = msgspec.json.Decoder(Envelope).decode
-"""JSON bytes of an event, well-formed as a whole, → its envelope. Raises msgspec.MsgspecError where a field has another
-type, is null, unknown or absent; a key that occurs twice passes, and so does whatever a Raw field holds."""
+"""Parse an event's bytes, which must be well-formed JSON. Raises msgspec.MsgspecError if a field has another type, is
+null, unknown or missing. Repeated keys and the contents of Raw fields are not checked."""

@@ -1,6 +1,6 @@
-"""An episode: one released event as an EpisodeTrace (HMX-E §10), what `hmx.episodes.v1` carries.
+"""Episodes: released events as EpisodeTrace records (HMX-E §10), the values of `hmx.episodes.v1`.
 
-What a trace has no field for travels in `metadata` under one reserved key, so that event → episode → event is lossless.
+Fields that a trace lacks are stored in `metadata` under one reserved key, so event → episode → event is lossless.
 """
 
 from typing import Annotated, Any, Final
@@ -29,26 +29,26 @@ _members: Final = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 
 
 class Origin(msgspec.Struct, frozen=True, gc=False):
-    """Where in the events topic the event stood."""
+    """Position of the event in the events topic."""
 
     partition: int
     offset: int
     log_time: int
-    """Append time, milliseconds."""
+    """Append time in milliseconds."""
 
 
 class Release(msgspec.Struct, frozen=True, gc=False):
-    """What ordering says of the event."""
+    """The result of ordering."""
 
     index: int
     """Position in the session's released order."""
     run: int
-    """How often the session's counter has started over."""
+    """How often the session's sequence has started over."""
     late: bool = False
 
 
 class _Carried(msgspec.Struct, omit_defaults=True, gc=False):
-    """What stands under the reserved key of a trace's metadata."""
+    """The value of the reserved key in a trace's metadata."""
 
     hmx_version: str
     agent_id: str
@@ -66,7 +66,7 @@ class _Carried(msgspec.Struct, omit_defaults=True, gc=False):
     notes: tuple[str, ...] = ()
     redacted: tuple[str, ...] = ()
     shadowed: msgspec.Raw | Absent = ABSENT
-    """What the event's own metadata had there."""
+    """What the event's own metadata had under this key."""
 
 
 class _Trace(msgspec.Struct, gc=False, rename="camel"):
@@ -120,7 +120,7 @@ class Episode(Model):
 def write_episode(
     event: Envelope, origin: Origin, release: Release, notes: tuple[str, ...] = (), redacted: tuple[str, ...] = ()
 ) -> bytes:
-    """The trace's bytes. Content, metadata and what else the envelope keeps as it was written is not written anew."""
+    """Write the trace's bytes. Raw fields of the envelope are copied, not serialised again."""
     carried = _Carried(
         event.hmx_version, event.agent_id, event.tenant_id, event.sequence, origin, release, event.trace_id,
         event.correlation_id, event.parent_event_id, event.embeddings, event.tags, event.ttl_seconds, event.extensions,
@@ -136,7 +136,7 @@ def write_episode(
 
 
 def _with_reserved(metadata: bytes, carried: _Carried) -> bytes:
-    if b'"hmx"' in metadata or b"\\" in metadata:  # an escape may spell the reserved key
+    if b'"hmx"' in metadata or b"\\" in metadata:  # an escape sequence may spell the reserved key
         members = _members(metadata)
         if RESERVED in members:
             carried.shadowed = members[RESERVED]
@@ -147,7 +147,7 @@ def _with_reserved(metadata: bytes, carried: _Carried) -> bytes:
 
 
 def event_fields(record: dict[str, Any]) -> dict[str, Any]:
-    """Back from an episode to the event as it was sent, a later minor's fields among the others again."""
+    """Convert an episode back to the event as sent; fields of a later minor version are top-level again."""
     carried = dict(record["metadata"][RESERVED])
     fields = {event: record[trace] for event, trace in _DIRECT.items() if trace in record}
     fields.update({name: carried[name] for name in _CARRIED if name in carried})
@@ -161,6 +161,6 @@ def event_fields(record: dict[str, Any]) -> dict[str, Any]:
 
 
 def as_sent(fields: dict[str, Any]) -> dict[str, Any]:
-    """An accepted event's values with a later minor's fields among the others, where its producer has them."""
+    """Return an event's fields as sent: fields of a later minor version are moved to the top level."""
     later: dict[str, Any] = fields.get(EXTENSIONS, {})
     return {**{name: value for name, value in fields.items() if name != EXTENSIONS}, **later} if later else fields

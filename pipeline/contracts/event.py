@@ -1,6 +1,6 @@
-"""HMX-E: the event as a producer sends it. The model carries the rules of §2, §5, §6 and §11 that need one field only.
+"""HMX-E event model, as a producer sends it, with the single-field rules of §2, §5, §6 and §11.
 
-Sizes in bytes, the version's support and reserved names need more than a field: `intake` checks them.
+Byte sizes, version support and reserved names need more than one field, so `intake` checks them.
 """
 
 from typing import Annotated, Any, Final
@@ -28,12 +28,12 @@ def _timestamp(text: str) -> str:
 
 
 def _integral(value: Any) -> Any:
-    """JSON Schema counts 8.0 among the integers."""
+    """Accept 8.0 as an integer, like JSON Schema."""
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
 ID_TOO_LONG: Final = "id_too_long"
-"""The type of error of an id that is."""
+"""Error type of an id that is too long."""
 
 
 def _short(text: str) -> str:
@@ -45,7 +45,7 @@ def _short(text: str) -> str:
 
 Name = Annotated[str, Field(min_length=1)]
 Link = Annotated[str, Field(json_schema_extra={"maxLength": ID_BYTES}), AfterValidator(_short)]
-"""An id of something else. JSON Schema counts characters; 512 bytes have never more of these."""
+"""An id of something else. JSON Schema counts characters, of which 512 bytes never have more."""
 Id = Annotated[Link, Field(min_length=1)]
 HmxVersion = Annotated[str, Field(json_schema_extra={"pattern": r"^HMX-[0-9]+\.[0-9]+$"}), AfterValidator(_version)]
 Timestamp = Annotated[str, Field(json_schema_extra={"format": "date-time"}), AfterValidator(_timestamp)]
@@ -54,13 +54,13 @@ Unit = Annotated[float, Field(ge=0.0, le=1.0)]
 
 
 EXTENSIONS: Final = "extensions"
-"""Where, beside an accepted event's fields, those stand that a later minor version has added (HMX-V)."""
+"""Key for the fields of a later minor version, besides an accepted event's own fields (HMX-V)."""
 SEQUENCE_MEANS: Final = "x-hmx-sequence"
 ARRIVAL: Final = "arrival"
-"""`metadata` of an event whose sequence was minted where it was taken in: it says in which order events came and counts
-none, so its gaps are no gaps (Y07)."""
+"""Key and value in an event's `metadata` if its sequence was assigned on arrival. Such a sequence gives the order of
+arrival only, so its gaps are ignored (Y07)."""
 EMBEDDING_MODEL: Final = "x-hmx-embedding-model"
-"""`metadata` of an event: the model that has made its embeddings. Those of different models have nothing in common."""
+"""Key in an event's `metadata` for the model of its embeddings. Embeddings of different models are not comparable."""
 
 
 class Event(Model):

@@ -1,4 +1,4 @@
-"""What a row of the table of event types is made of."""
+"""Row types of the event type table: roles, field paths, graph projections and statements."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -10,10 +10,10 @@ from pipeline.contracts.content import Content
 class Role(StrEnum):
     MESSAGE = "message"
     CALL = "call"
-    """An action whose result comes as an event of its own."""
+    """An action whose result is an event of its own."""
     RESULT = "result"
     ACTION = "action"
-    """An action that carries its own result."""
+    """An action with its own result."""
     TEST = "test"
     """An action that checks the work."""
     ERROR = "error"
@@ -24,18 +24,18 @@ class Role(StrEnum):
 
 
 ACTS: Final = frozenset({Role.CALL, Role.ACTION, Role.TEST})
-"""What the agent does, apart from what it says, hears and decides."""
+"""Roles of what the agent does, apart from messages and decisions."""
 
 Places = tuple[str, ...]
 
 
 Template = str
-"""`{a|b|@sequence|=text}`: in braces the places of a value, the first present one wins; `@` before a field of the event
-itself, `=` before what stands in where there is none. With nothing to stand in, the whole template says nothing."""
+"""A text with `{a|b|@sequence|=text}`: paths of a value, of which the first present one counts. `@` precedes a field of
+the event itself, `=` a default. If a part has no value and no default, the template gives nothing."""
 
 
 class Edge(NamedTuple):
-    """From or to the row's own entity, where the other end is empty."""
+    """A graph edge from or to the row's own entity, which stands for an empty end."""
 
     relation: Template
     source_type: str = ""
@@ -45,35 +45,36 @@ class Edge(NamedTuple):
 
 
 class Saying(NamedTuple):
-    """What an event states, as a person might: a `policy`, `goal`, `preference` or `fact`."""
+    """A statement of an event: a `policy`, `goal`, `preference` or `fact`."""
 
     memory: str
     subject: Template
     predicate: Template = ""
     value: Template = ""
     each: str = ""
-    """The place of a list, each item of which is a `subject`."""
+    """Path of a list whose items are subjects."""
 
 
 @dataclass(frozen=True, slots=True)
 class Projection:
-    """What an event says of the graph: one entity, its edges, and what it states."""
+    """What an event adds to the graph: an entity, its edges, and statements."""
 
     entity: str = ""
     name: Template = ""
     summary: Places = ()
-    """All that is there, one after the other."""
+    """Paths whose values are joined."""
     properties: Places = ()
     status: str = ""
     edges: tuple[Edge, ...] = ()
     says: tuple[Saying, ...] = ()
     everything: bool = False
-    """The summary is every plain value of the content, by its key."""
+    """True if the summary is every plain value of the content, with its key."""
 
 
 @dataclass(frozen=True, slots=True)
 class EventType:
-    """`name`: tool, verb or error class; `text`: what a person would read; `ok`: success. A place is a path `a.b`."""
+    """A row. `name`: tool, verb or error class; `text`: what a person would read; `ok`: success. A place is a path
+    `a.b`."""
 
     role: Role
     content: type[Content] | None = None
@@ -85,8 +86,8 @@ class EventType:
     call_id: Places = ()
     target: Places = ()
     about: Places = ()
-    """Of the event, not of its content: the tool that feedback rejects and what it was to be done to, for what is
-    rejected never becomes an event."""
+    """Paths in the event itself, for feedback: the rejected tool and its target. A rejected action never becomes an
+    event."""
     actor: Places = ()
     fixed_name: str = ""
     projection: Projection | None = None

@@ -1,9 +1,8 @@
-"""The taxonomy as one table: what each event type is to the compiler, where its content holds what, and what it says of
-the graph.
+"""The event type table: role, content schema, field paths and graph projection of each event type.
 
-A row names a role, the schema of its content where HMX-E §4 gives one and, as data, the places in `content` (first
-present wins) of the few things later rooms ask for. Dialects of payloads (HMX-E §4, the overview's and the clients')
-are further places in the same row. Later rooms ask for the role, never for the name. An unknown type is an OBSERVATION.
+A row has a role, the content schema (if HMX-E §4 has one), and the paths in `content` of the values that later rooms
+use; the first present path counts. Payload dialects (HMX-E §4, the overview's and the clients') are further paths in
+the same row. Later rooms use the role, never the name. An unknown type is an OBSERVATION.
 """
 
 import re
@@ -18,7 +17,7 @@ __all__ = ["ACTS", "AGENT_TYPES", "EVENT_TYPES", "EventType", "Places", "Role", 
 
 
 NAMESPACED: Final = r"x-[A-Za-z0-9_]+-[A-Za-z0-9_.-]+"
-"""The form x-{vendor}-{type} of custom types (HMX-E §3, HMX-A §3)."""
+"""Form of custom type names, x-{vendor}-{type} (HMX-E §3, HMX-A §3)."""
 
 _TEXT: Final = ("text", "message", "content", "summary", "description")
 
@@ -96,7 +95,7 @@ EVENT_TYPES: Final[Mapping[str, EventType]] = {
     ),
 }
 AUDIT_TYPES: Final = ("memory.", "metacognition.", "skill.proposed", "skill.contradicted")
-"""How the types begin that record what a memory did or doubts; they say nothing that may be learnt from."""
+"""Prefixes of types that record what a memory did or doubts. Nothing is learnt from them."""
 AUDIT: Final = EventType(Role.OBSERVATION)
 UNKNOWN_TYPE: Final = EventType(
     Role.OBSERVATION,
@@ -108,7 +107,7 @@ _NAMESPACED: Final = re.compile(NAMESPACED, re.ASCII)
 
 
 def event_type(name: str) -> EventType:
-    """The row of `name`; every standard type has one (HMX-E §3), and any other type passes as an observation."""
+    """Return the row of a type. Every standard type has one (HMX-E §3); any other type is an observation."""
     row = EVENT_TYPES.get(name)
     if row is not None:
         return row
@@ -117,5 +116,5 @@ def event_type(name: str) -> EventType:
 
 
 def namespaced(name: str) -> bool:
-    """Whether a custom type keeps its form."""
+    """Return True if a custom type has the required form."""
     return _NAMESPACED.fullmatch(name) is not None

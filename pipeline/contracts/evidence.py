@@ -1,7 +1,7 @@
-"""Segments and what they say: steps, a segment, a contribution (the value of `hmx.evidence.v1`).
+"""Steps, segments and contributions: the input of mining, and the values of `hmx.evidence.v1`.
 
-A step is the bounded view of one released event that mining sees; it is state, so it is small and never published. A
-contribution is what one segment says about one pattern; under one (tenant, pattern, session, segment) the last counts.
+A step is the bounded view of a released event; it is stored as state, so it is small, and it is never published. A
+contribution is what one segment says about one pattern. For each (tenant, pattern, session, segment) the last counts.
 """
 
 import hashlib
@@ -22,20 +22,20 @@ from pipeline.contracts.versions import HMX_VERSION
 
 
 class Projected(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """What one typed event says of the graph, and states. Texts are bounded."""
+    """The graph projection and statements of one typed event; texts are bounded."""
 
     entity: str = ""
     name: str = ""
     summary: str = ""
     properties: dict[str, Any] = {}
     edges: tuple[tuple[str, str, str, str, str], ...] = ()
-    """Type and name of the source, relation, type and name of the target."""
+    """Source type, source name, relation, target type, target name."""
     says: tuple[tuple[str, str, str, str], ...] = ()
-    """What is stated: which kind of memory, subject, predicate, value."""
+    """Memory kind, subject, predicate, value."""
 
 
 class Step(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """One event as mining sees it. Empty text and None mean that the event does not say."""
+    """One event as mining sees it. Empty text or None means that the event does not say."""
 
     event_id: str
     at: int
@@ -44,13 +44,13 @@ class Step(msgspec.Struct, frozen=True, array_like=True, gc=False):
     index: int = 0
     """Position in the session's released order."""
     actor: str = ""
-    """`user`, `assistant`, `system` of a message."""
+    """Author of a message: `user`, `assistant` or `system`."""
     name: str = ""
     """Tool, command or error class, as the event names it."""
     text: str = ""
     values: tuple[str, ...] = ()
-    """Scalar argument values, to mask an error's message with; of a decision, the options that were offered; of
-    feedback, the tool that it rejects and what with."""
+    """Scalar argument values, by which error messages are masked. For a decision: the offered options. For feedback:
+    the rejected tool and its arguments."""
     ok: bool | None = None
     call_id: str = ""
     parent: str = ""
@@ -58,15 +58,15 @@ class Step(msgspec.Struct, frozen=True, array_like=True, gc=False):
     target: str = ""
     tags: tuple[str, ...] = ()
     found: tuple[str, ...] = ()
-    """What a structured result says in words: `key=value`, without digits."""
+    """Facts in a structured result, as `key=value` without digits."""
     listed: tuple[str, ...] = ()
-    """The ids in the first list of a structured result: what may be looked at one after the other."""
+    """Ids in the first list of a structured result."""
     projected: Projected | None = None
-    """Of a type whose row says so."""
+    """Set for types whose row has a projection."""
     arguments: tuple[tuple[str, str], ...] = ()
-    """Of a call: the paths of its plain arguments, as `a.b` and `list[]`, and their values."""
+    """For a call: paths (`a.b`, `list[]`) and values of its plain arguments."""
     subject: str = ""
-    """Whose event it is: the person that it speaks for."""
+    """The person that the event is about."""
 
 
 class SegmentOutcome(StrEnum):
@@ -76,7 +76,7 @@ class SegmentOutcome(StrEnum):
 
 
 class Segment(msgspec.Struct, frozen=True, kw_only=True):
-    """A run of a session's episodes about one goal. Its id is its first event's id."""
+    """Consecutive episodes of a session about one goal. Its id is that of its first event."""
 
     tenant_id: str
     session_id: str
@@ -86,7 +86,7 @@ class Segment(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Pattern(NamedTuple):
-    """What contributions are grouped by: a kind, such as an artifact type, and a key that the kind's module made."""
+    """The group of a contribution: a kind, such as an artifact type, and a key made by the kind's module."""
 
     type: str
     key: str
@@ -109,19 +109,19 @@ class Contribution(Model):
     agent_id: Name
     outcome: SegmentOutcome = Field(strict=False, default=SegmentOutcome.UNKNOWN)
     first_at: int
-    """Event time of the segment's first event, milliseconds."""
+    """Event time of the segment's first event, in milliseconds."""
     last_at: int
     source_events: list[str] = Field(default_factory=list)
     """Ids of the events that this rests on, in order."""
     tags: list[str] = Field(default_factory=list)
     lineage_tags: list[str] = Field(default_factory=list)
-    """Tags that each of these events carries (HMX-E §2.2), sorted."""
+    """Tags that all of these events have (HMX-E §2.2), sorted."""
     body: dict[str, Any] = Field(default_factory=dict)
-    """What the kind's `extract` says and its `compile` reads."""
+    """Written by the kind's `extract`, read by its `compile`."""
     withdrawn: bool = False
 
     def __hash__(self) -> int:
-        """What is read out of one can be remembered."""
+        """Hash by id, so that results of functions on contributions can be cached."""
         return hash(self.contribution_id)
 
     @property
@@ -129,33 +129,33 @@ class Contribution(Model):
         return Pattern(self.pattern_type, self.pattern_key)
 
     def saying(self, **more: Any) -> "Contribution":
-        """A copy with more in its body."""
+        """Return a copy with more fields in its body."""
         fields = {name: getattr(self, name) for name in type(self).model_fields}
         return Contribution.model_construct(**{**fields, "body": {**self.body, **more}})
 
     @cached_property
     def size(self) -> int:
-        """Bytes as it is written."""
+        """Bytes of its JSON."""
         return len(self.to_json())
 
     @cached_property
     def digest(self) -> bytes:
-        """Of the whole value."""
+        """SHA-256 of its JSON."""
         return hashlib.sha256(self.to_json()).digest()
 
     @cached_property
     def nbytes(self) -> int:
-        """About what it takes in memory."""
+        """Estimated bytes of memory."""
         return 2_000 + nbytes(self.source_events) + nbytes(self.tags) + nbytes(self.body)
 
 
 def segment_rank(session_id: str, segment_id: str) -> int:
-    """What decides who stays at a bound, the lowest first: 64 bits of a hash, nothing that arrival could change."""
+    """Return the 64-bit hash that decides who stays at a bound, lowest first. It does not depend on arrival."""
     return int.from_bytes(hashlib.sha256(join_key(session_id, segment_id).encode()).digest()[:8], "big")
 
 
 def contribution_id(first_at: int, tenant_id: str, pattern: Pattern, session_id: str, segment_id: str) -> str:
-    """Stable while a segment's contribution is replaced by a corrected one."""
+    """Return the id, which stays the same when the contribution is corrected."""
     return content_id(first_at, "contribution", tenant_id, pattern.type, pattern.key, session_id, segment_id)
 
 
@@ -164,26 +164,24 @@ def evidence_key(contribution: Contribution) -> str:
 
 
 class Archive(Model):
-    """An operator's decision that a pattern is not to be shown any more (HMX-A §5).
-
-    It holds for the pattern and not for the version that was decided on: a rebuild may come by other versions.
-    """
+    """An operator's decision that a pattern must not be shown any more (HMX-A §5). It holds for the pattern and not for
+    one version, because a rebuild may produce other versions."""
 
     tenant_id: str
     pattern: str
     """`Pattern.text`."""
     artifact_id: str
-    """The active version when it was decided."""
+    """The active version at the time of the decision."""
     reason: str = ""
 
     @property
     def key(self) -> str:
-        """Of its record on the evidence topic: how the keys of the pattern's contributions begin."""
+        """Key of its record on the evidence topic: the prefix of the pattern's contributions."""
         return join_key(self.tenant_id, self.pattern)
 
     @property
     def pattern_type(self) -> str:
-        """Empty where it names no pattern."""
+        """Type of the pattern; empty if the pattern is malformed."""
         parts = split_key(self.pattern)
         return parts[0] if self.tenant_id and len(parts) == len(Pattern._fields) else ""
 
@@ -193,10 +191,8 @@ class Archive(Model):
 
 
 class EvidenceControl(Model):
-    """A tick, a barrier, an operator's decision or an import on the evidence topic.
-
-    A barrier arrives once from each partition of the events topic.
-    """
+    """A tick, barrier, operator's decision or import on the evidence topic. A barrier arrives once from each partition
+    of the events topic."""
 
     kind: Name
     barrier_id: str = ""

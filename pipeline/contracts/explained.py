@@ -1,11 +1,11 @@
-"""Codes that say what they mean."""
+"""Base class of enums whose codes have a meaning text."""
 
 from enum import StrEnum
 from typing import Self
 
 
 class Explained(StrEnum):
-    """A stable code, and what it means."""
+    """A stable code with its meaning."""
 
     meaning: str
 

@@ -1,9 +1,8 @@
-"""HMX-F: a fingerprint, what an agent or a tenant has learnt in a form that can be carried elsewhere.
+"""HMX-F fingerprint model: what an agent or tenant has learnt, in portable form.
 
-The specification names the parts and the tiers; what stands inside the parts is ours to define. All five are always
-there, empty where the tier leaves them out. Nothing in them names an event, a version or a time of compilation, so the
-same evidence gives the same fingerprint, whatever way led there; and what only a single session has said stays at home
-(see `pipeline.fingerprints`).
+The specification names the parts and tiers; we define what the parts contain. All five parts are always present, empty
+if the tier leaves them out. No part names an event, version or compile time, so the same evidence gives the same
+fingerprint. What only one session has said is left out (see `pipeline.fingerprints`).
 """
 
 import hashlib
@@ -22,13 +21,13 @@ from pipeline.contracts.versions import HMX_VERSION
 
 FINGERPRINT_VERSION: Final = 1
 PRIORS_TYPE: Final = "x-hmx-priors"
-"""The custom artifact type as which imported priors stand in memory; the content is a `ContextPriors`."""
+"""Custom artifact type of imported priors; the content is a `ContextPriors`."""
 
 Count = Annotated[int, Field(ge=0)]
 
 
 def priors_pattern(agent_id: str) -> str:
-    """The pattern of the priors that were imported for an agent; empty: for everybody."""
+    """Return the pattern of priors imported for an agent; "" stands for all agents."""
     return join_key(PRIORS_TYPE, agent_id)
 
 
@@ -44,10 +43,10 @@ class Tier(StrEnum):
 
 
 class Lesson(Model):
-    """What one artifact teaches, without what only its own tenant can follow."""
+    """What an artifact teaches, without what only its own tenant can use."""
 
     pattern: Name
-    """What it is about: type and key, the same wherever the same is learnt."""
+    """Type and key of the pattern, equal wherever the same is learnt."""
     title: Name
     summary: str
     content: dict[str, Any]
@@ -58,7 +57,7 @@ class Lesson(Model):
 
     @model_validator(mode="after")
     def _holds_together(self) -> Self:
-        """A type that is the pipeline's own stands for nothing that was learnt, but for priors."""
+        """Accept no type of the pipeline's own, except priors."""
         parts = split_key(self.pattern)
         if len(parts) != 2 or not is_type(parts[0]):
             raise ValueError("pattern is not of the form type/key")
@@ -100,9 +99,9 @@ class Use(Model):
     succeeded: Count
     failed: Count
     frequency: Unit
-    """Of all calls."""
+    """Share of all calls."""
     error_rate: Unit | None = None
-    """Of those whose end is known."""
+    """Share of failures among calls with a known outcome."""
 
 
 class BehavioralPatterns(Model):
@@ -111,22 +110,22 @@ class BehavioralPatterns(Model):
     sessions: Count = 0
     segments: Count = 0
     outcomes: dict[str, Count] = Field(default_factory=dict)
-    """Segments by how they ended."""
+    """Outcome → number of segments."""
     calls: Count = 0
     error_rate: Unit | None = None
     tools: dict[str, Use] = Field(default_factory=dict)
     errors: dict[str, Count] = Field(default_factory=dict)
-    """Errors by their class."""
+    """Error class → number of errors."""
     decisions: dict[str, dict[str, Count]] = Field(default_factory=dict)
-    """Options by how often they were chosen, by the question's key, which is that of its decision_policy."""
+    """Question key (as in decision_policy) → option → number of choices."""
     of_about: Count | None = None
-    """Where the segments are an even sample: of about so many."""
+    """Estimated number of all segments, if these are an even sample."""
 
 
 class Node(Model):
     type: Name
     name: str = ""
-    """Empty where only one session names it."""
+    """Empty if only one session names it."""
 
 
 class Edge(Model):
@@ -147,21 +146,21 @@ class GraphDigest(Model):
     """The structure of the knowledge graph; `nodes` and `edges` in full fingerprints only."""
 
     entities: dict[str, Count] = Field(default_factory=dict)
-    """By type."""
+    """Entity type → number."""
     relations: dict[str, Count] = Field(default_factory=dict)
-    """By what they say."""
+    """Relation → number."""
     hubs: Items[Hub] = Field(default_factory=list)
-    """Entities with most relations."""
+    """The entities with most relations."""
     nodes: Items[Node] = Field(default_factory=list)
     edges: Items[Edge] = Field(default_factory=list)
     omitted: Count = 0
-    """Entities and relations beyond those that were looked at."""
+    """Number of entities and relations that were not read."""
 
 
 class SemanticSummary(Model):
     text: str = ""
     competencies: Items[str] = Field(default_factory=list)
-    """What is done best, in a few words each."""
+    """Titles of what is done best."""
 
 
 class ContextPriors(Model):
@@ -170,26 +169,24 @@ class ContextPriors(Model):
     sections: dict[str, Unit] = Field(default_factory=dict)
     patterns: dict[str, Unit] = Field(default_factory=dict)
     terms: dict[str, Unit] = Field(default_factory=dict)
-    """By stem."""
+    """Stem → weight."""
 
 
 class Import(Lesson):
-    """What an operator gives a tenant, or one of its agents, of somebody else's fingerprint: one artifact.
-
-    Its content may not be what the fingerprint's was: intake takes out secrets here as everywhere.
-    """
+    """One artifact of another's fingerprint that an operator gives a tenant or one of its agents. Its content may
+    differ from the fingerprint's, because intake redacts secrets here too."""
 
     tenant_id: Name
-    """Who is given it."""
+    """The tenant that receives it."""
     agent_id: str
-    """For whom of the tenant; empty: everybody."""
+    """The agent that it is for; "" stands for all agents."""
     fingerprint_hash: Sha256
     created_at: Timestamp
-    """Of the fingerprint."""
+    """Creation time of the fingerprint."""
 
     @property
     def key(self) -> str:
-        """Of its record on the evidence topic: how the keys of the pattern's contributions begin."""
+        """Key of its record on the evidence topic: the prefix of the pattern's contributions."""
         return join_key(self.tenant_id, self.pattern)
 
 
@@ -204,7 +201,7 @@ class Fingerprint(Model):
     fingerprint_version: Literal[1] = FINGERPRINT_VERSION
     tenant_id: Name
     created_at: Timestamp
-    """Time of the newest event that it may rest on."""
+    """Time of the newest event."""
     artifact_summaries: ArtifactSummaries
     behavioral_patterns: BehavioralPatterns
     graph_digest: GraphDigest
@@ -224,6 +221,6 @@ class Fingerprint(Model):
 
 
 def fingerprint_hash(parts: dict[str, Model]) -> str:
-    """Of the five parts by their names."""
+    """Hash the five parts, given by name."""
     told = {name: parts[name].model_dump(mode="json", exclude_none=True) for name in PARTS}
     return hashlib.sha256(canonical_json(told)).hexdigest()

@@ -1,8 +1,8 @@
-"""Names of record headers, and the headers of everything that the pipeline writes.
+"""Record headers: their names, and the CloudEvents headers of everything that the pipeline writes.
 
-Each record on a topic is a CloudEvent in Kafka's binary mode: `ce_source` and `ce_id` together name it, and say where
-it comes from. An event's source is its session and its id the event's own; of all else the source is the partition
-that was read, the id begins with the offset there. So a replay mints the same ids.
+Each record is a CloudEvent in Kafka's binary mode: `ce_source` and `ce_id` together identify it and its origin. For an
+event they are its session and its event id. For other records the source is the input partition, and the id begins with
+the input offset, so a replay gives the same ids.
 """
 
 import hashlib
@@ -23,24 +23,24 @@ CONTROL_KINDS: Final = (b"tick", b"barrier", b"archive", b"import")
 """Values of KIND on the evidence topic that are no contribution."""
 AUTHENTICATION: Final = "hmx-authentication"
 REROUTED_FROM: Final = "hmx-rerouted-from"
-"""On a rerouted event's copy: where it stood first, and our signature."""
+"""On the copy of a rerouted event: its first position, and our signature."""
 ORIGIN_TOPIC: Final = "hmx-origin-topic"
 FIRST_ORIGIN: Final = "hmx-first-origin"
-"""On a dead letter that was sent back: where the record stood in the events topic when it was rejected."""
+"""On a dead letter that was sent back: its position in the events topic when it was rejected."""
 REASON: Final = "hmx-reason"
 STEP: Final = "hmx-step"
 PATH: Final = "hmx-path"
 DETAIL: Final = "hmx-detail"
 LOG_TIME: Final = "hmx-log-time"
 OMITTED: Final = "hmx-omitted"
-"""On a dead letter that stands for a record too large for one: how many bytes were left out."""
+"""On a dead letter without its value, which was too large: how many bytes were left out."""
 
 CE_SPECVERSION: Final = "ce_specversion"
 CE_TYPE: Final = "ce_type"
 CE_SOURCE: Final = "ce_source"
 CE_ID: Final = "ce_id"
 TRACEPARENT: Final = "traceparent"
-"""W3C Trace Context: passes from an event to what it causes."""
+"""W3C Trace Context header, passed from an event to what it causes."""
 
 EVENT: Final = b"hmx.event"
 EPISODE: Final = b"hmx.episode"
@@ -62,10 +62,9 @@ _TRACEPARENT_BYTES: Final = 128
 
 
 def event_headers(tenant_id: str, session_id: str, event_id: str) -> list[tuple[str, bytes]]:
-    """Of an event on its way into the log. Ids are percent-encoded, as in keys: a CloudEvent's have no line breaks.
-
-    Very long ones stay out of headers, so that a record that fits with its key fits with these too.
-    """
+    """Return the headers of an event that is appended to the log. Ids are percent-encoded as in keys, because
+    CloudEvents ids have no line breaks. Very long ids are left out, so that a record that fits with its key also fits
+    with headers."""
     source, own = f"/{join_key(tenant_id, session_id)}".encode(), join_key(event_id).encode()
     if len(source) + len(own) > EVENT_NAME_BYTES:
         return [JSON]
@@ -74,7 +73,7 @@ def event_headers(tenant_id: str, session_id: str, event_id: str) -> list[tuple[
 
 @lru_cache(maxsize=PARTITIONS_REMEMBERED)
 def _of_partition(kind: bytes, source: str, partition: int) -> Headers:
-    """What all of a kind that comes from one partition have in common."""
+    """Return the headers that all records of a kind from one partition share."""
     place = f"/{source}/{partition}".encode()
     return (JSON, CLOUD_EVENT, (CE_TYPE, kind), (CE_SOURCE, place), (ORIGIN_PARTITION, b"%d" % partition))
 
@@ -82,43 +81,43 @@ def _of_partition(kind: bytes, source: str, partition: int) -> Headers:
 def output_headers(
     kind: bytes, source: str, partition: int, offset: int, what: str | None = None
 ) -> list[tuple[str, bytes]]:
-    """Of what a record of the source topic has become; or, with `what`, of one of several things that its arrival has
-    caused: a barrier's id, a `fingerprint`."""
+    """Return the headers of an output. `what` distinguishes several outputs of one input: a barrier's id, a
+    `fingerprint`."""
     at = b"%d" % offset
     own = at if what is None else b"%d-%s" % (offset, join_key(what).encode())
     return [*_of_partition(kind, source, partition), (ORIGIN_OFFSET, at), (CE_ID, own)]
 
 
 def tick_headers(source: str, partition: int, now_ms: int) -> list[tuple[str, bytes]]:
-    """Of a tick on a topic that holds no events; it says that time has passed in that partition."""
+    """Return the headers of a tick on a topic without events. It says that time has passed in the partition."""
     *common, _no_origin = _of_partition(EVIDENCE_TICK, source, partition)
     return [*common, (CE_ID, b"tick-%d" % now_ms), (KIND, b"tick")]
 
 
 def fingerprint(*parts: bytes) -> str:
-    """Of a record's key and value, or of its value where that names the key."""
+    """Hash a record's key and value, or its value alone if that contains the key."""
     return hashlib.blake2b(b"\0".join(parts), digest_size=8).hexdigest()
 
 
 def traceparent(headers: Headers) -> bytes | None:
-    """The trace that a record belongs to, as its producer says; None where what it says is none."""
+    """Return the producer's traceparent; None if missing or malformed."""
     found = header(headers, TRACEPARENT) if headers else None
     return found if found is not None and is_trace(found) else None
 
 
 def is_trace(value: bytes) -> bool:
-    """Has it the form of a traceparent (W3C Trace Context §3.2), with ids that are not all zeros?"""
+    """Return True for a valid traceparent (W3C Trace Context §3.2) with non-zero ids."""
     match = _TRACEPARENT.fullmatch(value) if len(value) <= _TRACEPARENT_BYTES else None
     return match is not None and not (match[1] == b"00" and match[2])
 
 
 def trace_headers(value: bytes | None) -> list[tuple[str, bytes]]:
-    """The header that passes a trace on; none where there is none."""
+    """Return the header that passes a trace on; empty without one."""
     return [(TRACEPARENT, value)] if value and is_trace(value) else []
 
 
 def header(headers: Iterable[tuple[str, bytes]] | None, name: str) -> bytes | None:
-    """The last header of that name: ours are appended after whatever a producer sent."""
+    """Return the last header with this name, because ours are appended after the producer's."""
     found = None
     for key, value in headers or ():
         if key == name:

@@ -1,5 +1,4 @@
-"""How long an id may be; and ids made from content, so that a replay mints the same ones: UUIDv8 = 48 bits of event
-time and 74 of SHA-256."""
+"""Deterministic ids: UUIDv8 from event time and content hash, so that a replay gives the same ids."""
 
 import hashlib
 
@@ -8,12 +7,13 @@ from pipeline.contracts.limits import ID_BYTES
 
 
 def too_long(text: str) -> bool:
-    """Whether an id has more bytes of UTF-8 than any id may have."""
+    """Return True if the id has more bytes of UTF-8 than allowed."""
     return len(text) > ID_BYTES or not (text.isascii() or len(text.encode()) <= ID_BYTES)
 
 
 def content_id(ms: int, *parts: str) -> str:
-    """A UUIDv8 that sorts by `ms` (milliseconds since 1970) and is decided by `parts` alone."""
+    """Return a UUIDv8: 48 bits of `ms` (milliseconds since 1970), by which it sorts, and 74 bits of SHA-256
+    of `parts`."""
     digest = int.from_bytes(hashlib.sha256(join_key(*parts).encode()).digest()[:10], "big")
     time = max(0, ms) & 0xFFFFFFFFFFFF
     value = (time << 80) | (8 << 76) | ((digest >> 64 & 0xFFF) << 64) | (0b10 << 62) | (digest & (1 << 62) - 1)

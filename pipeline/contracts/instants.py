@@ -1,6 +1,6 @@
-"""Timestamps as instants: RFC 3339 text to integer nanoseconds since 1970 and back (HMX-E §6.3).
+"""Timestamps: RFC 3339 text to integer nanoseconds since 1970 and back (HMX-E §6.3).
 
-The text itself is always kept verbatim beside the instant. A leap second `23:59:60` is the next instant.
+The original text is always kept beside the instant. A leap second `23:59:60` is the next instant.
 """
 
 import re
@@ -24,7 +24,7 @@ _MILLISECONDS: Final = {f".{ms:03d}Z": ms * NS_PER_MS for ms in range(1000)} | {
 
 
 def parse_instant(text: str) -> int | None:
-    """Nanoseconds since 1970 UTC, or None where `text` is no RFC 3339 date-time with a zone. Finer digits are cut."""
+    """Return nanoseconds since 1970 UTC; None if `text` is no RFC 3339 date-time with a zone. Finer digits are cut."""
     rest = _MILLISECONDS.get(text[19:])
     second = _SECONDS.get(text[17:19])
     if rest is None or second is None or (minute := _minute(text[:17])) is None:
@@ -32,9 +32,9 @@ def parse_instant(text: str) -> int | None:
     return minute + second + rest
 
 
-@lru_cache(maxsize=4096)  # a session's events come close together
+@lru_cache(maxsize=4096)  # a session's events are close in time
 def _minute(text: str) -> int | None:
-    """The instant at which a minute `2026-03-14T03:00:` of UTC begins."""
+    """Return the instant at which a minute `2026-03-14T03:00:` of UTC begins."""
     return _parsed(f"{text}00Z")
 
 
@@ -59,16 +59,16 @@ def _parsed(text: str) -> int | None:
 
 
 def milliseconds(text: str) -> int:
-    """Since 1970; 0 for what is no instant."""
+    """Return milliseconds since 1970; 0 if the text is no timestamp."""
     instant = parse_instant(text)
     return 0 if instant is None else instant // NS_PER_MS
 
 
 def utc(ms: int) -> datetime:
-    """Milliseconds since 1970 as a moment; offsets lead beyond the years 1 to 9999, where the nearest one stands in."""
+    """Convert milliseconds since 1970; beyond the years 1 to 9999 the nearest moment is returned."""
     return datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=min(max(ms, _FIRST_MS), _LAST_MS))
 
 
 def format_ms(ms: int) -> str:
-    """Milliseconds since 1970 as `2026-03-14T03:00:00.000Z`."""
+    """Format milliseconds since 1970 as `2026-03-14T03:00:00.000Z`."""
     return utc(ms).isoformat(timespec="milliseconds").replace("+00:00", "Z")

@@ -1,6 +1,6 @@
-"""How keys are spelt and which partition they belong to. Nobody else spells a key.
+"""Record keys and partitions: percent-encoding, Kafka's murmur2 partitioner, reserved names.
 
-A key joins percent-encoded parts with `/`, so `a/b`+`c` and `a`+`b/c` stay apart.
+Only this module makes keys. A key joins percent-encoded parts with `/`, so `a/b`+`c` and `a`+`b/c` differ.
 """
 
 import re
@@ -19,13 +19,13 @@ BARRIER: Final = "x-hmx-barrier"
 ARCHIVE: Final = "x-hmx-archive"
 IMPORT: Final = "x-hmx-import"
 REMEMBERED: Final = 8 * MB
-"""Of keys and partitions worked out lately: a session's events come close together."""
+"""Cache size in bytes for keys and partitions: a session's events come close together."""
 _PLAIN: Final = re.compile(r"[A-Za-z0-9_.~-]*")
-"""What percent-encoding leaves as it is."""
+"""Characters that percent-encoding leaves unchanged."""
 
 
 def encoded(part: str) -> str:
-    """Percent-encoded; most parts are as they were then."""
+    """Percent-encode a part; most parts stay unchanged."""
     if (part.isascii() and part.isalnum()) or _PLAIN.fullmatch(part):
         return part
     return _quoted(part)
@@ -37,7 +37,7 @@ def _quoted(part: str) -> str:
 
 
 def join_key(*parts: str) -> str:
-    """Parts → one key, reversible by `split_key`."""
+    """Join parts to a key; `split_key` reverses it."""
     return "/".join(map(encoded, parts))
 
 
@@ -47,12 +47,12 @@ def split_key(key: str) -> Sequence[str]:
 
 @remembered(REMEMBERED)
 def session_key(tenant_id: str, session_id: str) -> str:
-    """Key of an event, of an episode, and of all state of a session."""
+    """Return the key of a session's events, episodes and state."""
     return join_key(tenant_id, session_id)
 
 
 def murmur2(data: bytes) -> int:
-    """Kafka's own 32-bit MurmurHash2, as an unsigned integer."""
+    """Return Kafka's 32-bit MurmurHash2, unsigned."""
     m, mask = 0x5BD1E995, 0xFFFFFFFF
     length = len(data)
     h = (0x9747B28C ^ length) & mask
@@ -75,27 +75,28 @@ def murmur2(data: bytes) -> int:
 
 @remembered(REMEMBERED)
 def partition_of(key: str, partitions: int) -> int:
-    """The partition Kafka's default partitioner gives this key."""
+    """Return the partition that Kafka's default partitioner chooses for the key."""
     return (murmur2(key.encode()) & 0x7FFFFFFF) % partitions
 
 
 class Place(NamedTuple):
-    """Where a session's events belong."""
+    """The key and partition of a session's events."""
 
     key: str
     encoded: bytes
-    """The key as records have it."""
+    """The key as bytes."""
     partition: int
 
 
-@lru_cache(maxsize=8_192)  # ids end at 512 bytes: at most 64 MB
+@lru_cache(maxsize=8_192)  # ids have at most 512 bytes, so this takes at most 64 MB
 def session_place(tenant_id: str, session_id: str, partitions: int) -> Place:
-    """Asked for every event: what it answers costs ten times as much as to remember it."""
+    """Return the key and partition. Cached, because it runs for every event and a lookup is ten times as fast."""
     key = join_key(tenant_id, session_id)
     encoded = key.encode()
     return Place(key, encoded, (murmur2(encoded) & 0x7FFFFFFF) % partitions)
 
 
 def tenant_partition(tenant_id: str, partitions: int) -> int:
-    """Evidence, artifacts and knowledge of one tenant live together: what may be merged or counted is in one place."""
+    """Return the partition of a tenant's evidence, artifacts and knowledge. What is merged or counted together must be
+    in one partition."""
     return partition_of(join_key(tenant_id), partitions)

@@ -1,4 +1,4 @@
-"""A knowledge record as `hmx.knowledge.v1` carries it: memory, policy, entity, relation or conflict (HMX-C §3.2)."""
+"""Knowledge record model, as on `hmx.knowledge.v1`: memory, policy, entity, relation or conflict (HMX-C §3.2)."""
 
 from enum import StrEnum
 from typing import Annotated, Any
@@ -27,7 +27,7 @@ class Memory(StrEnum):
     GOAL = "goal"
     POLICY = "policy"
     CORRECTION = "correction"
-    """What a user said in rejecting or interrupting what an agent did."""
+    """What a user said when rejecting or interrupting an action."""
 
 
 class Standing(StrEnum):
@@ -35,18 +35,18 @@ class Standing(StrEnum):
 
     ACTIVE = "active"
     SUPERSEDED = "superseded"
-    """Something later stands in its place."""
+    """A later record has replaced it."""
     UNRESOLVED = "unresolved"
     """A conflict whose sides all stand."""
     RESOLVED = "resolved"
     """A conflict that a later statement has settled."""
     WITHDRAWN = "withdrawn"
-    """Its evidence does not say so any more."""
+    """Its evidence no longer says so."""
 
 
 HOLDS = (Standing.ACTIVE, Standing.UNRESOLVED)
 SEARCHED = (*HOLDS, Standing.SUPERSEDED)
-"""What does not hold any more is found too: a pack says why it is not in it, or shows what held before."""
+"""Superseded records are searched too: a pack says why they are excluded, or shows what held before."""
 
 
 class KnowledgeRecord(Model):
@@ -57,19 +57,19 @@ class KnowledgeRecord(Model):
     kind: Annotated[Kind, Field(strict=False)]
     tenant_id: Name
     pattern: Name
-    """The pattern whose evidence says so."""
+    """The pattern of its evidence."""
     text: Name
     body: dict[str, Any]
     confidence: Unit
     status: Annotated[Standing, Field(strict=False)]
     source_events: list[str]
     source_memory_ids: list[str]
-    """The contributions that it is read from."""
+    """Ids of the contributions it is made from."""
     tags: list[str]
-    """Those that each of these events carries (HMX-E §2.2), sorted: what packs are filtered by."""
+    """Tags that all source events have (HMX-E §2.2), sorted; packs filter by them."""
     session_id: Name | None = None
     agent_id: Name | None = None
-    """The session and the agent that all of its evidence is of; absent where there are several."""
+    """The session and agent of all evidence; None if there are several."""
     created_at: Timestamp
     """Event time of the first evidence."""
     validity: TimeRange | None = None

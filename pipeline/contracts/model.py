@@ -1,4 +1,4 @@
-"""The base of every published model: strict, closed, immutable."""
+"""The base class of published models: strict, closed, immutable."""
 
 from typing import Annotated, TypeVar
 
@@ -6,7 +6,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 T = TypeVar("T")
 Items = Annotated[list[T], Field(fail_fast=True)]
-"""A list that is validated up to its first wrong item: an error for each of many would take seconds."""
+"""A list whose validation stops at the first invalid item, because collecting many errors would take seconds."""
 
 
 class Model(BaseModel):
@@ -15,5 +15,5 @@ class Model(BaseModel):
     model_config = ConfigDict(strict=True, extra="forbid", frozen=True, allow_inf_nan=False)
 
     def to_json(self) -> bytes:
-        """The published bytes: optional fields that are None stay out (their schemas admit no null)."""
+        """Return the published JSON. Optional fields that are None are left out, because the schemas allow no null."""
         return self.model_dump_json(exclude_none=True, by_alias=True).encode()

@@ -1,10 +1,10 @@
-"""The outcome of a record of the events topic. Every record has exactly one."""
+"""Outcome codes: what became of a record of the events topic. Every record has exactly one."""
 
 from pipeline.contracts.explained import Explained
 
 
 class Outcome(Explained):
-    """A stable code, and what it means."""
+    """A stable code with its meaning."""
 
     RELEASED = "released", "on the episodes topic, in order"
     RELEASED_LATE = "released_late", "on the episodes topic, after something that should have followed it"

@@ -1,4 +1,4 @@
-"""HMX-C: the context pack as the service answers it (§2–§8, §12)."""
+"""HMX-C context pack model, as the service answers it (§2 to §8, §12)."""
 
 from enum import StrEnum
 from typing import Annotated, Any, Final, Self
@@ -29,9 +29,9 @@ class Section(StrEnum):
     """In the order in which entries stand in a pack (HMX-C §3.3)."""
 
     permitted: frozenset[SourceType]
-    """Which sources may fill it (HMX-C §3.1)."""
+    """The source types allowed in it (HMX-C §3.1)."""
     clients_name: str
-    """What the Hippocortex clients call its entries, where their source has no name of its own there (X23)."""
+    """Name of its entries in Hippocortex clients, unless their source type has one (X23)."""
 
     def __new__(cls, code: str, permitted: set[SourceType], clients_name: str) -> Self:
         member = str.__new__(cls, code)
@@ -53,7 +53,7 @@ class Section(StrEnum):
 
 
 ENTRY_MARK: Final = "[hmx]"
-"""How the text of every entry begins, so that an agent's events that repeat it are no evidence for it."""
+"""Prefix of every entry's text. Intake recognises it, so that an agent's events that repeat a pack are no evidence."""
 
 
 class DropReason(StrEnum):
@@ -85,7 +85,7 @@ class Filling(StrEnum):
 
 
 class Past(StrEnum):
-    """What is shown on request only (HMX-A §5)."""
+    """Versions shown on request only (HMX-A §5)."""
 
     SUPERSEDED = "superseded"
     ARCHIVED = "archived"
@@ -159,8 +159,8 @@ class QueryClassification(Model):
     keywords: list[str]
     entities: list[str]
     time_ref: Annotated[str | None, Field(json_schema_extra={"type": ["string", "null"]})] = None
-    """The time that the question speaks of, as an interval of ISO 8601; `..` is an open end. HMX-C §5 and §10 print a
-    null where it names none; here it stays out."""
+    """The time that the question mentions, as an ISO 8601 interval; `..` is an open end. HMX-C §5 and §10 print null if
+    there is none; here the field is left out."""
 
 
 class AssemblyMetadata(Model):
@@ -203,7 +203,7 @@ class DecisionConstraint(Model):
 
 
 class Score(Model):
-    """What a relevance_score is made of, before the weights."""
+    """The components of a relevance_score, without their weights."""
 
     relevance: Unit
     recency: Unit
@@ -212,7 +212,7 @@ class Score(Model):
 
 
 class EntryExplained(Model):
-    """`matched`: stems that it has, of the question or near to one of it."""
+    """`matched`: stems of the question, or near to it, in the source."""
 
     rank: Annotated[int, Field(ge=1)]
     source_id: Name
@@ -223,7 +223,7 @@ class EntryExplained(Model):
 class DropExplained(EntryExplained):
     because: str
     budget: Count | None = None
-    """With so many tokens it is in, whole."""
+    """Token budget at which it is in, whole."""
 
 
 class Explained(Model):
@@ -258,7 +258,7 @@ class ContextPack(Model):
 
 
 class OverviewSource(StrEnum):
-    """What the protocol's overview calls the types of sources."""
+    """Source types in the words of the HMX overview."""
 
     ARTIFACT = "artifact"
     EVENT = "event"
@@ -276,7 +276,7 @@ class OverviewDropped(Dropped):
 
 
 class OverviewPack(ContextPack):
-    """A context pack whose source types are named as the overview does."""
+    """A context pack with the source types of the HMX overview."""
 
     entries: Annotated[list[OverviewEntry], Field(max_length=PACK_ENTRIES)]  # type: ignore[assignment]
     dropped_entries: Annotated[list[OverviewDropped], Field(max_length=PACK_DROPS)] | None = None  # type: ignore[assignment]

@@ -1,8 +1,7 @@
-"""Text of tenants shown as data: it moves no cursor, colours nothing and is no part of the structure around it. Pure.
+"""Sanitising of tenants' text for terminals, logs and packs: no control characters, markup or prompt tags.
 
-Enters: any text. Leaves: `on_one_line` and `in_json` for terminals and logs, `as_data` for packs. Nothing fails, and
-what is stored stays as it is. Ordinary text is not changed. Of hostile text as little is changed as makes it harmless:
-a command in it can still be copied. The work is linear in the text's length.
+`on_one_line` and `in_json` are for terminals and logs, `as_data` for packs. Stored text and ordinary text stay
+unchanged. Hostile text is changed as little as possible: a command in it can still be copied. Linear in the length.
 """
 
 import re
@@ -10,18 +9,18 @@ from typing import Final
 from unicodedata import category
 
 INDENT: Final = " " * 8
-"""Before the further lines of a value. So deep, even in an item of a list, nothing is a heading, fence, list or HTML
-block (CommonMark), and no line looks like one of the pack's own."""
+"""Indentation of further lines of a value. It is deep enough that nothing is a heading, fence, list or HTML block
+(CommonMark), even in a list item, and no line looks like one of the pack's own."""
 _CONTROL: Final = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")
 _COLOURS: Final = re.compile(r"(?:\x1b\[|\x9b)[0-9;:]*[mK]")
-"""What tools colour their output with; it says nothing."""
+"""Colour codes of tools; removed without a trace."""
 _UNSEEN: Final = re.compile(
     "[\xad\u061c\u180e\u200b\u200e\u200f\u202a-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\U000e0000-\U000e0fff]"
     "|(?<![^\x00-\x7f])[\u200c\u200d]|[\u200c\u200d](?![^\x00-\x7f])"
 )
-"""Characters that nobody sees and models read: tags, marks that turn the writing round, joiners where nothing joins."""
+"""Invisible characters that models read: tags, direction marks, joiners without anything to join."""
 _MARKS: Final = re.compile(r"[\[［【〔⟦]\s*([hHｈＨһНн][mMｍＭмМ][xXｘＸхХ])\s*[\]］】〕⟧]")
-"""`[hmx]`, and what looks like it."""
+"""`[hmx]` and lookalikes."""
 _NAMES: Final = """
     a abbr address area article aside audio b base bdi bdo blockquote body br button canvas caption center cite code col
     colgroup data datalist dd del details dfn dialog dir div dl dt em embed fieldset figcaption figure font footer form
@@ -34,30 +33,30 @@ _NAMES: Final = """
     memories memory message messages prompt result results role rule rules system thinking tool user
 """
 _ELEMENTS: Final = frozenset(_NAMES.split())
-"""Of HTML, and what prompts are parted by."""
+"""Elements of HTML, and tags that separate the parts of prompts."""
 _STRUCTURE: Final = re.compile(r"(?:assistant|context|function|hmx|instructions?|memory|system|tool)[-_:]")
 _ANGLE: Final = re.compile(r"<([^<>]*)(>?)")
 _NAME: Final = re.compile(r"(/?)([a-z][^\s/]*)(.*)", re.DOTALL)
 _OTHER: Final = re.compile(r"!--|![a-z\[]|\?[a-z]|\|[a-z_]+\|$")
-"""Comments, declarations, and markers of a chat such as `<|im_start|>`."""
+"""Comments, declarations, and chat markers such as `<|im_start|>`."""
 _ATTRIBUTE: Final = re.compile(r"[\s/](?:on[a-z]+|href|src|style)\s*=")
 _SCHEME: Final = re.compile(r"\]\((?=\s*<?\s*(?:javascript|vbscript|data):)", re.IGNORECASE)
 
 
 def on_one_line(text: str) -> str:
-    """What nobody would see is shown as a picture (`␛`, `␊`) or as `�`; blanks of all kinds are spaces."""
+    """Replace invisible characters by pictures (`␛`, `␊`) or `�`, and all kinds of whitespace by spaces."""
     return text if text.isprintable() else "".join(c if c.isprintable() else _picture(c) for c in text)
 
 
 def in_json(written: bytes) -> bytes:
-    """JSON with escapes for what is none to print; it says the same."""
+    """Escape unprintable characters in JSON; the value stays the same."""
     if written.isascii() and b"\x7f" not in written:
         return written
     return "".join(c if c.isprintable() or c == "\n" else _escape(c) for c in written.decode()).encode()
 
 
 def as_data(text: str) -> str:
-    """Without blank lines; what is behind the first line is indented."""
+    """Remove blank lines and what could be taken for structure; indent the lines after the first."""
     if not (text.isascii() and text.isprintable()):
         text = _UNSEEN.sub("", _COLOURS.sub("", text))
         text = f"\n{INDENT}".join(line for line in text.splitlines() if line.strip())
@@ -68,13 +67,13 @@ def as_data(text: str) -> str:
         )
     if "[" in text and ("](" in text or "][" in text):
         text = _SCHEME.sub(r"]\\(", text)
-        end = max(text.rfind("]("), text.rfind("]["))  # an image's alternative text ends so
+        end = max(text.rfind("]("), text.rfind("]["))  # an image's alternative text ends like this
         text = text[: max(end, 0)].replace("![", "!\\[") + text[max(end, 0) :]
     return _MARKS.sub(r"(\1)", text) if "[" in text or not text.isascii() else text
 
 
 def _is_tag(inside: str, end: str) -> bool:
-    """`a < b`, `<<EOF`, `< file`, `</dev/null`, `Vec<String>` and `<name>` are none."""
+    """Return True for a tag. `a < b`, `<<EOF`, `< file`, `</dev/null`, `Vec<String>` and `<name>` are none."""
     named = _NAME.match(inside)
     if named is None:
         return _OTHER.match(inside) is not None

@@ -1,4 +1,4 @@
-"""Every reason for which a record is rejected, written once: code, step, and what the producer can do about it."""
+"""Rejection reasons: code, processing step, and advice for the producer."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -16,7 +16,7 @@ class Step(StrEnum):
 
 
 class Reason(StrEnum):
-    """A stable code; `step` and `advice` come with it."""
+    """A stable code with its `step` and `advice`."""
 
     step: Step
     advice: str
@@ -78,13 +78,13 @@ class Reason(StrEnum):
 
 
 UNREADABLE: Final = bytes(bytearray(b"unreadable"))
-"""Stands where the value would be of a record whose batch can't be unpacked. Known by identity: no producer can send
-it."""
+"""Replaces the value of a record in a batch that cannot be decompressed. It is compared by identity, so no producer can
+send it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Rejection:
-    """Why a record was rejected: reason, JSON path of the cause (`$` = the whole), and one sentence without values."""
+    """Why a record was rejected: reason, JSON path of the cause (`$` for the whole), and a sentence without values."""
 
     reason: Reason
     path: str = "$"

@@ -1,7 +1,7 @@
-"""A function's answers, remembered up to so many bytes: what `functools.lru_cache` is, for arguments without a bound.
+"""A cache decorator bounded by bytes: like `functools.lru_cache`, for arguments of any size.
 
-Enters: hashable arguments, by position. Leaves: what the function answers. Fails as the function does; nothing is
-remembered then. Threads may share one: at worst an answer is worked out twice.
+Arguments must be hashable and positional. Exceptions are passed on and not cached. Threads may share a cache: at worst
+a result is computed twice.
 """
 
 import sys
@@ -12,16 +12,16 @@ from typing import Any, Final, ParamSpec, TypeVar, cast
 P = ParamSpec("P")
 R = TypeVar("R")
 ENTRY: Final = 200
-"""About what an answer costs beside itself and its arguments."""
+"""Estimated overhead of an entry in bytes."""
 _MISSING: Final = object()
 
 
 def remembered(most: int, weigh: Callable[[Any], int] | None = None) -> Callable[[Callable[P, R]], Callable[P, R]]:
-    """Answers of at most so many bytes, those asked for lately. One that takes more than half of that by itself is
-    worked out every time. `weigh` says what an argument or an answer takes that is not made of texts and numbers.
+    """Cache recent results up to `most` bytes. A result larger than half of that is never cached. `weigh` estimates the
+    bytes of arguments or results that are not made of texts and numbers.
 
-    There are two halves. What is found in the older one goes over to the newer one; once that is full, the older one
-    goes. So a hit costs one look, and nothing is moved for it.
+    The cache has two halves. A hit in the older half is copied to the newer one. When that is full, the older one is
+    dropped. So a hit costs one lookup, and nothing is reordered.
     """
     measure = weigh or nbytes
 
@@ -55,7 +55,7 @@ def remembered(most: int, weigh: Callable[[Any], int] | None = None) -> Callable
 
 
 def nbytes(value: Any) -> int:
-    """Of texts, numbers and collections of them; what is shared counts each time."""
+    """Estimate the bytes of texts, numbers and collections of them; shared values count each time."""
     kind = type(value)
     if kind is str or kind is bytes:
         return sys.getsizeof(value)

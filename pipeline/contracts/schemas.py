@@ -1,7 +1,7 @@
-"""The JSON Schemas of what travels on the topics and over HTTP, generated from the models (HMX-E §5, HMX-A §9).
+"""JSON Schema generator for the models on topics and over HTTP (HMX-E §5, HMX-A §9).
 
-Enters: nothing. Leaves: a document per model, or files. Fails: `OSError` where the folder can't be written.
-They describe what is published: an optional field is absent, never null, and a field with a fixed default is present.
+The schemas describe published values: an optional field is absent, never null, and a field with a fixed default is
+present. Raises OSError if the folder cannot be written.
 """
 
 import json
@@ -42,7 +42,7 @@ _MODELS: Final[Mapping[str, tuple[type[BaseModel], str]]] = {
 
 
 class _Published(GenerateJsonSchema):
-    """pydantic's generator, told that None means absent."""
+    """pydantic's generator, with None meaning absent."""
 
     def nullable_schema(self, schema: NullableSchema) -> JsonSchemaValue:
         return self.generate_inner(schema["schema"])
@@ -51,7 +51,7 @@ class _Published(GenerateJsonSchema):
         return self.generate_inner(schema["schema"])
 
     def field_is_required(self, field: ModelField | DataclassField | TypedDictField, total: bool) -> bool:
-        """Required is what is always there: no value of it is None."""
+        """A field is required if it is always present: it cannot be None."""
         inner = field["schema"]
         if inner["type"] == "default":
             return inner.get("default", PydanticUndefined) is not None
@@ -62,7 +62,7 @@ class _Published(GenerateJsonSchema):
 
 
 def documents() -> dict[str, dict[str, Any]]:
-    """File name → JSON Schema."""
+    """Return file name → JSON Schema."""
     return {f"{name}.json": _document(name, model, title) for name, (model, title) in _MODELS.items()}
 
 
@@ -78,7 +78,7 @@ def text(document: dict[str, Any]) -> str:
 
 
 def write(folder: Path = FOLDER) -> None:
-    """Bring the files in `folder` up to date."""
+    """Update the files in `folder`."""
     folder.mkdir(parents=True, exist_ok=True)
     for name, document in documents().items():
         (folder / name).write_text(text(document), encoding="utf-8")

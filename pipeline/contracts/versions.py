@@ -1,4 +1,4 @@
-"""HMX-V: `HMX-{major}.{minor}`; one major is supported, every minor of it is compatible."""
+"""HMX version parsing and support: `HMX-{major}.{minor}`; one major, all its minors (HMX-V)."""
 
 import re
 from collections.abc import Iterable
@@ -20,15 +20,15 @@ class Version(NamedTuple):
         return self.major == SUPPORTED_MAJOR
 
 
-@lru_cache(maxsize=8)  # nearly all events name the same one
+@lru_cache(maxsize=8)  # nearly all events have the same version
 def parse_version(text: str) -> Version | None:
-    """`HMX-1.37` → (1, 37); None where the form of HMX-E §6.1 is not kept."""
+    """Parse `HMX-1.37` to (1, 37); None if it is malformed (HMX-E §6.1)."""
     match = _FORM.fullmatch(text)
     return Version(int(match[1]), int(match[2])) if match else None
 
 
 def spoken(offered: Iterable[str]) -> str | None:
-    """The first of these names, such as the subprotocols `hmx-1.0`, that is a version of the supported major."""
+    """Return the first of these names, such as the subprotocol `hmx-1.0`, that is a supported version."""
     for name in offered:
         version = parse_version(name.upper())
         if version is not None and version.supported:

@@ -1,1 +1,1 @@
-"""From what a tenant's memory holds to a fingerprint, and from a fingerprint to what an import says (HMX-F). Pure."""
+"""Fingerprints (HMX-F): a tenant's memory exported as one document, compared, and imported. Pure."""

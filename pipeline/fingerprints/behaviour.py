@@ -1,6 +1,6 @@
-"""Behavioral patterns: how often what was done, and how that went, over all of an agent's or tenant's segments. Pure.
+"""Behavioral patterns: how often each tool, error and decision occurred, over an agent's or tenant's segments.
 
-Enters: contributions of the kind `conduct`. Leaves: sums, so their order does not matter. Nothing fails.
+Input: contributions of the kind `conduct`. Output: sums, so their order does not matter.
 """
 
 from collections import Counter, defaultdict
@@ -13,8 +13,8 @@ from pipeline.fingerprints.learnt import SHARED, Conduct
 
 
 def behavioral_patterns(conduct: Iterable[Conduct], counted: float, named: int, questions: int) -> BehavioralPatterns:
-    """`counted`: the share of all segments that these are; `named`: so many tools and error classes have a name;
-    `questions`: so many questions are counted, and of each so many options."""
+    """Add up usage counts. `counted`: the share of all segments in the sample, 0 to 1; `named`: how many tools and
+    error classes keep their names; `questions`: how many questions are counted, and options of each."""
     known = [c for c in conduct if not c.withdrawn]
     tools: dict[str, list[int]] = defaultdict(lambda: [0, 0, 0])
     errors: Counter[str] = Counter()
@@ -58,7 +58,7 @@ def _use(counts: Sequence[int], calls: int) -> Use:
 
 
 def _decisions(known: Iterable[Conduct], bound: int) -> dict[str, dict[str, int]]:
-    """Questions and options are freely worded: what only one session has said stays without a name."""
+    """Count decisions. Questions and options are free text, so those of only one session get no name."""
     chosen: dict[str, Counter[str]] = defaultdict(Counter)
     asked: dict[str, set[str]] = defaultdict(set)
     by: dict[tuple[str, str], set[str]] = defaultdict(set)

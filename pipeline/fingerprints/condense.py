@@ -1,4 +1,4 @@
-"""An artifact → its summary: what helps elsewhere, without what quotes single sessions. Pure; nothing fails."""
+"""Artifact summaries: an artifact without the parts that quote single sessions."""
 
 from collections.abc import Callable, Mapping
 from typing import Any, Final
@@ -14,11 +14,11 @@ from pipeline.segments.masking import mask, readable, sentence, shorten
 _TITLE_STEPS: Final = 3
 _TITLE: Final = 120
 _SUPPORT: Final = 5
-"""An artifact observed this often weighs half of what one can."""
+"""Number of observations that give an artifact half of the highest weight."""
 
 
 def _chosen(options: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """What was offered or tried once is somebody's own words."""
+    """Keep options that several sessions chose; one that was offered or tried once is a user's own words."""
     return [
         {**option, "outcome": str(option.get("outcome", "")).partition(";")[0]}
         for option in options
@@ -27,7 +27,7 @@ def _chosen(options: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def _alike(symptoms: list[str]) -> list[str]:
-    """As all sessions showed them: what is quoted is one session's."""
+    """Mask symptoms to what all sessions share; a literal quote belongs to one session."""
     return list(dict.fromkeys(filter(None, (sentence(readable(mask(symptom))) for symptom in symptoms))))
 
 
@@ -43,11 +43,11 @@ _CONDENSED: Final[Mapping[tuple[str, str], Callable[[Any], Any]]] = {
     (task_schema.NAME, "goals"): lambda _: [],
     (task_schema.NAME, "slots"): _without_examples,
 }
-"""Fields that quote single sessions or users, by type; the rest of a content is what sessions have in common."""
+"""How fields that quote single sessions or users are condensed, by type. Other fields hold what sessions share."""
 
 
 def condensed(artifact: Artifact) -> ArtifactSummary:
-    """Not validated: it comes of an artifact that was, and a fingerprint validates those that it lists."""
+    """Summarise an artifact. Nothing is validated: the artifact was, and a fingerprint validates its list."""
     kind, content, digest = artifact.artifact_type, artifact.content, artifact.content_hash
     if any((kind, name) in _CONDENSED for name in content):
         content = {name: _CONDENSED.get((kind, name), _same)(value) for name, value in content.items()}
@@ -73,7 +73,7 @@ def _same(value: Any) -> Any:
 
 
 def _told(artifact: Artifact, content: dict[str, Any]) -> tuple[str, str]:
-    """Title and summary. A task's title is in its users' words; a decision's summary tells of what was tried once."""
+    """Return title and summary. A task's title quotes its users, and a decision's summary quotes single attempts."""
     title, summary = artifact.title, artifact.summary
     if artifact.artifact_type == task_schema.NAME and content["steps"]:
         steps = [step["description"] for step in content["steps"][:_TITLE_STEPS]]
@@ -85,5 +85,5 @@ def _told(artifact: Artifact, content: dict[str, Any]) -> tuple[str, str]:
 
 
 def weight(summary: ArtifactSummary) -> float:
-    """How much it has mattered: how sure it is, by how often it was seen."""
+    """Return how much an artifact has mattered: its confidence, times observations / (observations + `_SUPPORT`)."""
     return summary.confidence * (summary.observed_count + 1) / (summary.observed_count + 1 + _SUPPORT)

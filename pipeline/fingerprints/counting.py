@@ -1,4 +1,4 @@
-"""Counts by name within a bound, and shares. Pure; nothing fails."""
+"""Bounded counts by name, and shares."""
 
 from collections.abc import Mapping
 from typing import Final
@@ -6,16 +6,16 @@ from typing import Final
 from pipeline.compiler.conduct import REST
 
 DIGITS: Final = 6
-"""To which shares are rounded."""
+"""Digits to which shares are rounded."""
 
 
 def kept(counts: Mapping[str, int], bound: int) -> frozenset[str]:
-    """The most frequent that have a name."""
+    """Return the most frequent names."""
     return frozenset(sorted((name for name in counts if name != REST), key=lambda n: (-counts[n], n))[:bound])
 
 
 def folded(counts: Mapping[str, int], bound: int, names: frozenset[str] | None = None) -> dict[str, int]:
-    """The most frequent, or those of `names`, by name; all others under the empty one, so that the sum stays."""
+    """Keep the most frequent, or those of `names`, by name. The others are counted under "", so the sum stays."""
     names = kept(counts, bound) if names is None else names
     told = {name: counts[name] for name in sorted(names)}
     rest = sum(counts.values()) - sum(told.values())
@@ -27,7 +27,7 @@ def share(part: int, whole: int) -> float | None:
 
 
 def scaled(weights: Mapping[str, float], bound: int) -> dict[str, float]:
-    """The largest weights, 1 for the largest; by name."""
+    """Scale the largest weights so that the largest is 1; by name."""
     largest = max(weights.values(), default=0.0)
     if largest <= 0:
         return {}

@@ -1,7 +1,7 @@
-"""The graph digest: what kinds of things there are, how they hang together, and which hold most together. Pure.
+"""The graph digest: counts of entity and relation types, the hubs, and optionally all nodes and edges.
 
-Enters: entity and relation records. Leaves: counts, hubs, and, where they are wanted, all nodes and edges. A name that
-only one session knows is not told: such a node is a place in the structure. Nothing fails.
+Input: entity and relation records. A name that only one session knows is left out: its node is a place in the structure
+without a name.
 """
 
 from collections import Counter
@@ -13,7 +13,7 @@ from pipeline.fingerprints.counting import folded
 from pipeline.fingerprints.learnt import SHARED
 
 Thing = tuple[str, str]
-"""Type and name."""
+"""Type and name of an entity."""
 Link = tuple[Thing, str, Thing]
 
 
@@ -26,8 +26,8 @@ def graph_digest(
     *,
     whole: bool,
 ) -> GraphDigest:
-    """`unread`: records that are not among these; `named`: so many types and relations have a name; `whole`: with nodes
-    and edges."""
+    """Build the digest. `unread`: records not among these; `named`: how many types and relations keep their names;
+    `whole`: include nodes and edges."""
     shared: set[Thing] = set()
     things: set[Thing] = set()
     for record in entities:

@@ -1,8 +1,7 @@
-"""A fingerprint → what importing it gives a tenant, or one of its agents: one `Import` for each thing. Pure.
+"""Import of a fingerprint into a tenant or one of its agents: one `Import` record for each artifact.
 
-Given are active artifacts and, where there are any, the priors: a draft is no more than a guess elsewhere, and what
-somebody else did stays theirs. Fails with UnreadableError for another major version (HMX-V), and for an artifact that
-no pack could show.
+Only active artifacts and the priors (if any) are imported. Drafts are guesses elsewhere, and behavioral counts belong
+to whoever did the work. Raises `UnreadableError`.
 """
 
 from typing import Any
@@ -14,11 +13,12 @@ from pipeline.contracts.versions import SUPPORTED_MAJOR, parse_version
 
 
 class UnreadableError(ValueError):
-    """It is of another version, or the content of one of the five types has another form than HMX-A §4 says."""
+    """The fingerprint has another major version (HMX-V), or an artifact's content is not of the form in HMX-A §4."""
 
 
 def imports(fingerprint: Fingerprint, tenant_id: str, agent_id: str = "") -> list[Import]:
-    """By pattern, the priors last. `agent_id`: for whom of the tenant; empty: everybody."""
+    """Return the imports by pattern, the priors last. `agent_id` limits them to one agent; empty: the whole tenant.
+    Raises `UnreadableError`."""
     version = parse_version(fingerprint.hmx_version)
     if version is None or not version.supported:
         raise UnreadableError(f"{fingerprint.hmx_version} is not supported: HMX-{SUPPORTED_MAJOR}.x is")

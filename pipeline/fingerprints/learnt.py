@@ -1,8 +1,4 @@
-"""What a fingerprint is made of: a tenant's memory, or an agent's share of it. Pure.
-
-Enters: what Redis holds. Leaves: the same in one value, nothing of it depending on the order in which it came. Nothing
-fails.
-"""
+"""The input of a fingerprint: what a tenant, or one of its agents, has learnt. It does not depend on order."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -15,11 +11,11 @@ from pipeline.contracts.fingerprint import PRIORS_TYPE
 from pipeline.contracts.knowledge import KnowledgeRecord
 
 SHARED: Final = 2
-"""Sessions that must have said something freely worded before it is told elsewhere."""
+"""Number of sessions that must share a free text before a fingerprint quotes it."""
 
 
 class Deeds(msgspec.Struct, frozen=True):
-    """The body of a contribution of the kind `conduct`; a withdrawn one has none."""
+    """The body of a contribution of the kind `conduct`; empty if it is withdrawn."""
 
     tools: dict[str, tuple[int, int, int]] = {}
     errors: dict[str, int] = {}
@@ -27,7 +23,7 @@ class Deeds(msgspec.Struct, frozen=True):
 
 
 class Conduct(msgspec.Struct, frozen=True):
-    """Of such a contribution what is added up; there may be very many."""
+    """The fields of such a contribution that are added up. Kept small, because there may be very many."""
 
     session_id: str
     agent_id: str
@@ -38,26 +34,26 @@ class Conduct(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class Learnt:
-    """One tenant's, or with `agent_id` one agent's."""
+    """The memory of one tenant, or of one agent if `agent_id` is set."""
 
     tenant_id: str
     newest: int
-    """Event time of the tenant's newest event, milliseconds."""
+    """Event time of the tenant's newest event, in milliseconds."""
     artifacts: Sequence[Artifact]
-    """Drafts and active ones."""
+    """Draft and active artifacts."""
     conduct: Sequence[Conduct]
     entities: Sequence[KnowledgeRecord]
     relations: Sequence[KnowledgeRecord]
     counted: float = 1.0
-    """Share of all segments that `conduct` speaks of; less than 1 where it is a sample, which is an even one."""
+    """Share of all segments that `conduct` covers, 0 to 1. Below 1 it is an even sample."""
     unread: int = 0
-    """Entities and relations that were not looked at."""
+    """Number of entities and relations that were not read."""
     agent_id: str | None = None
 
 
 def of_agent(learnt: Learnt, agent_id: str, agents: Mapping[str, str]) -> Learnt:
-    """What rests on the agent's own contributions, among others perhaps, and what was imported for it. `agents`:
-    contribution → agent."""
+    """Keep what rests on the agent's own contributions (others' may support it too), and what was imported for it.
+    `agents`: contribution id → agent id."""
 
     def own(memory_ids: Iterable[str]) -> bool:
         return any(agents.get(each) == agent_id for each in memory_ids)
@@ -73,14 +69,14 @@ def of_agent(learnt: Learnt, agent_id: str, agents: Mapping[str, str]) -> Learnt
 
 
 def _given_to(artifact: Artifact, agent_id: str) -> bool:
-    """Imported, which rests on nobody's contributions here."""
+    """Return True for an artifact that was imported for this agent; it has no contributions here."""
     scope = artifact.validity_scope
     agents = scope.agent_ids if scope is not None else None
     return not artifact.source_memory_ids and (not agents or agent_id in agents)
 
 
 def portable(artifact: Artifact) -> bool:
-    """Active ones, and drafts that several sessions have taught; the priors of an import are no artifact of their
+    """Return True for active artifacts, and for drafts of several sessions. Imported priors are no artifact of their
     own."""
     if artifact.artifact_type == PRIORS_TYPE or "pattern" not in artifact.metadata:
         return False

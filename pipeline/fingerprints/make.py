@@ -1,8 +1,7 @@
-"""What was learnt → a fingerprint, in one of three tiers (HMX-F). Pure.
+"""Assembly of a fingerprint in one of three tiers, within its size bounds (HMX-F).
 
-The same memory gives the same fingerprint, to the byte: everything is sorted, and nothing depends on versions, ids or
-on the order in which it was learnt. Of what exceeds a bound that which matters least goes, and is counted. Nothing
-fails.
+The same memory gives the same bytes: everything is sorted, and nothing depends on versions, ids or arrival order. What
+exceeds a bound is dropped, the least important first, and counted.
 """
 
 from collections import Counter
@@ -43,7 +42,7 @@ from pipeline.fingerprints.summary import semantic_summary
 
 class _Bounds(NamedTuple):
     size: int
-    """Bytes of all parts."""
+    """Bytes of all parts together."""
     named: int
     questions: int
     hubs: int
@@ -59,7 +58,7 @@ _HOLDS: Final[Mapping[Tier, frozenset[str]]] = {
     Tier.COMPACT: frozenset({"artifact_summaries", "behavioral_patterns", "graph_digest"}),
     Tier.MINIMAL: frozenset({"semantic_summary", "context_priors"}),
 }
-"""Parts of a tier; the others are empty."""
+"""Parts of each tier; the other parts are empty."""
 _EMPTY: Final[Mapping[str, Model]] = {
     "artifact_summaries": ArtifactSummaries(),
     "behavioral_patterns": BehavioralPatterns(),
@@ -90,7 +89,7 @@ def fingerprint(learnt: Learnt, tier: Tier) -> Fingerprint:
 
 
 def _within(summaries: Sequence[ArtifactSummary], room: int) -> ArtifactSummaries:
-    """Those that matter most and fit, by pattern."""
+    """Keep the most important summaries that fit into `room` bytes; sorted by pattern."""
     listed = []
     for one in sorted(summaries, key=lambda one: (-round(weight(one), 6), one.pattern)):
         size = len(one.to_json()) + 1

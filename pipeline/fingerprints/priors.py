@@ -1,4 +1,4 @@
-"""Context priors: how much each section, pattern and word has mattered to whoever learnt it. Pure; nothing fails."""
+"""Context priors: how much each pack section, pattern and word has mattered to the source of a fingerprint."""
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
@@ -15,7 +15,7 @@ from pipeline.retrieval.terms import terms
 
 
 def context_priors(summaries: Sequence[ArtifactSummary], entities: int, relations: int) -> ContextPriors:
-    """Of active artifacts, by pattern, and of how many entities and relations there are."""
+    """Compute priors from active artifacts and from the numbers of entities and relations."""
     active = [one for one in summaries if one.status is Status.ACTIVE]
     sections: dict[str, float] = defaultdict(float)
     words: dict[str, float] = defaultdict(float)
@@ -33,5 +33,5 @@ def context_priors(summaries: Sequence[ArtifactSummary], entities: int, relation
 
 
 def _damped(sums: Mapping[str, float]) -> dict[str, float]:
-    """A thousand entities matter more than ten procedures, but not a hundred times."""
+    """Take the logarithm: a thousand entities matter more than ten procedures, but not a hundred times more."""
     return {name: log1p(value) for name, value in sums.items() if value > 0}

@@ -1,4 +1,4 @@
-"""The semantic summary: what an agent is good at, in sentences made of the other parts. Pure; nothing fails."""
+"""The semantic summary: sentences on what an agent is good at, made from the other parts of a fingerprint."""
 
 from collections.abc import Sequence
 

@@ -1,1 +1,1 @@
-"""A record's bytes → an accepted event or a rejection; secrets taken out; an event's fields → a step. Pure."""
+"""Intake: validates a record's bytes, redacts secrets, and turns events into steps. Pure."""

@@ -1,5 +1,4 @@
-"""Control records of our own (ticks, barriers, what operators decide or import), authenticated by a header with an HMAC
-of the value."""
+"""Control records (ticks, barriers, archives, imports) and rerouted copies, authenticated by an HMAC."""
 
 import hashlib
 import hmac
@@ -23,26 +22,26 @@ def signature(key: str, value: bytes) -> bytes:
 
 
 def authentic(key: str, value: bytes, headers: Headers) -> bool:
-    """Was this control record written by a process that holds the deployment's key?"""
+    """Return True if the record was signed with the deployment's key."""
     claimed = header(headers, AUTHENTICATION)
     return claimed is not None and hmac.compare_digest(claimed, signature(key, value))
 
 
 def reroute_header(key: str, partition: int, offset: int, value: bytes) -> tuple[str, bytes]:
-    """Marks a rerouted event's copy with the position of the first one, in a way that nobody else can."""
+    """Return the header that marks a rerouted copy with the position of the original, signed."""
     place = b"%d:%d" % (partition, offset)
     return REROUTED_FROM, place + b":" + signature(key, place + b":" + value)
 
 
 def rerouted_from(headers: Headers) -> tuple[int, int] | None:
-    """The first position that a copy claims, as (partition, offset); None where nothing readable is claimed."""
+    """Return the (partition, offset) that a copy claims as its original; None if there is no readable claim."""
     parts = (header(headers, REROUTED_FROM) or b"").split(b":")
-    readable = len(parts) == 3 and all(part.isdigit() and len(part) < 20 for part in parts[:2])  # any more is no offset
+    readable = len(parts) == 3 and all(part.isdigit() and len(part) < 20 for part in parts[:2])  # longer is no offset
     return (int(parts[0]), int(parts[1])) if readable else None
 
 
 def is_rerouted_copy(key: str, value: bytes, headers: Headers) -> bool | None:
-    """True: a copy of ours; False: it claims to be one and is not; None: no such claim."""
+    """Return True for a copy of ours, False for a forged one, None for a record that claims nothing."""
     claimed = header(headers, REROUTED_FROM)
     if claimed is None:
         return None
@@ -55,29 +54,29 @@ def is_control(event: Envelope) -> bool:
 
 
 def tick(partition: int, now_ms: int) -> bytes:
-    """A valid event that says nothing but that time has passed; `now_ms` only makes its id."""
+    """Return the event that says that time has passed; `now_ms` only makes its id."""
     return _control(TICK, content_id(now_ms, TICK, str(partition)), partition, now_ms, {})
 
 
 def barrier(barrier_id: str, partition: int, now_ms: int) -> bytes:
-    """A valid event that passes a stage only when everything before it is out."""
+    """Return the event that passes a stage only when everything before it has been written."""
     event_id = content_id(now_ms, BARRIER, barrier_id, str(partition))
     return _control(BARRIER, event_id, partition, now_ms, {"barrier_id": barrier_id})
 
 
 def archive(archived: Archive, partition: int, now_ms: int) -> bytes:
-    """A valid event that takes an artifact's pattern out of use for good."""
+    """Return the event that takes an artifact's pattern out of use."""
     event_id = content_id(now_ms, ARCHIVE, archived.tenant_id, archived.artifact_id)
     return _control(ARCHIVE, event_id, partition, now_ms, archived.model_dump())
 
 
 def archived_by(content: Mapping[str, Any]) -> Archive:
-    """What an authentic archive event has decided; what it does not say is empty."""
+    """Read an authentic archive event; missing fields are empty."""
     return Archive(**{name: str(content.get(name, "")) for name in Archive.model_fields})
 
 
 def importing(given: Import, partition: int, now_ms: int) -> bytes:
-    """A valid event that gives a tenant an artifact that was learnt elsewhere."""
+    """Return the event that imports an artifact for a tenant."""
     about = (given.tenant_id, given.agent_id, given.pattern, given.fingerprint_hash)
     event_id = content_id(now_ms, IMPORT, *about)
     return _control(IMPORT, event_id, partition, now_ms, given.model_dump(mode="json", exclude_none=True))

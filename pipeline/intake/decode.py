@@ -1,18 +1,19 @@
-"""The bytes of a record → an accepted event, or the reason why there is none.
+"""Event decoding and validation: a record's bytes become an accepted event or a rejection.
 
-Enters: a record's value as received. Leaves: `Accepted`, free of secrets, or a `Rejection` that names the cause by its
-JSON path and never by its value. Never raises. Content that doesn't have the shape of HMX-E §4 and types that aren't
-namespaced (§3) pass with a note. Checks, in this order; the first that fails is the reason:
-    1. null, larger than 1 MB, byte order mark, UTF-8, JSON, one object, nesting
-    2. numbers that would lose digits, keys that occur twice
-    3. `hmx_version`: its form, then its major
-    4. the fields in the order of HMX-E §2, then unknown fields (under HMX-1.0 only: a later minor may add some)
-    5. ids in `content` and `metadata`: of the call that a result belongs to, of the subject
-    6. size of content, size of metadata
-    7. the work of looking for secrets, counted in steps
+Output: `Accepted`, without secrets, or a `Rejection` with the JSON path of the cause, never its value. Never raises.
+Content that does not match HMX-E §4, and types without a namespace (§3), are accepted with a note. The checks, of which
+the first that fails is the reason:
 
-Most events are plain: small, with the fields and types of HMX-1.0 and nothing that wants a closer look. A fast path
-recognises these, and may say nothing else about an event than that it is plain; all others take the path of the checks.
+  1. null, larger than 1 MB, byte order mark, UTF-8, JSON, one object, nesting
+  2. numbers that would lose digits, keys that occur twice
+  3. `hmx_version`: its form, then its major
+  4. the fields in the order of HMX-E §2, then unknown fields (under HMX-1.0 only: a later minor may add some)
+  5. ids in `content` and `metadata`: of the call that a result belongs to, of the subject
+  6. size of content, size of metadata
+  7. the work of looking for secrets, counted in steps
+
+Most events are plain: small, with the fields and types of HMX-1.0 and nothing that needs a closer look. A fast path
+recognises these and decides nothing else. All other events are checked as above.
 """
 
 import json
@@ -61,25 +62,25 @@ _OWN_REASON: Final = {
     "ttl_seconds": Reason.BAD_TTL,
 }
 _CALL_ID: Final = "call_id"
-"""Where the content of every type that has one has the id that pairs a call with its result."""
+"""Key of the id that pairs a call with its result, in every content type that has one."""
 _SUBJECT: Final = "subject_id"
 _IDS: Final = (
     "event_id", "event_type", "agent_id", "tenant_id", "session_id", "trace_id", "correlation_id", "parent_event_id",
 )  # fmt: skip
-"""Of an event itself, its type among them, which is as short."""
+"""Ids of an event, and its type, which has the same bound."""
 _MINTED: Final = frozenset({"sequence", "timestamp"})
 _ODD: Final = (r"\.0[,}\]]", r"e\+")
 _odd_numbers: Final = finder(*_ODD)
-"""Whether a dump might hold a float that equals an integer, or that was one too large."""
+"""Returns True if a dump may contain a float that equals an integer, or that was out of range."""
 _LONGER: Final = (r"[:,\[][ \t\r\n]*-?[0-9.]+[eE]", r"[:,\[][ \t\r\n]*-?[0-9.]{17}")
-"""How a producer may have spelt a number that is dumped with more characters: 1e-3 as 0.001, 123456789012345678.0 as
+"""Spellings of numbers that are dumped with more characters: 1e-3 as 0.001, 123456789012345678.0 as
 1.2345678901234568e17."""
 _wants_a_look: Final = finder(*FIRST_LOOK, *_ODD, *_LONGER)
 _SHALLOW_BYTES: Final = 2 * NESTING
-"""No value of up to this size is nested too deeply: each level takes two brackets."""
+"""A value of at most this size is never nested too deeply, because each level takes two brackets."""
 _NESTED: Final = frozenset((dict, list))
 _PLAIN_BYTES: Final = METADATA_BYTES // 8
-"""Of events up to this size no part can exceed its limit."""
+"""In events of at most this size no part can exceed its limit."""
 _dump: Final = partial(orjson.dumps, option=orjson.OPT_SORT_KEYS)
 _validate: Final = Event.__pydantic_validator__.validate_python
 
@@ -91,7 +92,7 @@ class _RejectedError(Exception):
 
 
 def decode(value: bytes | None) -> Accepted | Rejection:
-    """See the module."""
+    """Decode a record's value; see the module."""
     try:
         accepted = _plain(value) or _decode(value)
     except _RejectedError as rejected:
@@ -105,7 +106,7 @@ def _minted(accepted: Accepted) -> Accepted:
 
 
 def _plain(value: bytes | None) -> Accepted | None:
-    """The event, if the fast path can vouch for it: every check of `_decode` holds here, or None is returned."""
+    """Decode on the fast path. Every check of `_decode` holds, or None is returned."""
     if value is None or len(value) > _PLAIN_BYTES:
         return None
     try:
@@ -183,13 +184,13 @@ def _decode(value: bytes | None) -> Accepted:
     unknown = parsed.keys() - _FIELDS.keys()
     event = _validated({name: parsed[name] for name in parsed if name in _FIELDS} if unknown else parsed)
     if unknown and version.minor == 0:
-        raise _unknown(_redacted(parsed, dump)[0])  # a name may be a secret
+        raise _unknown(_redacted(parsed, dump)[0])  # redacted first, because a name may be a secret
     _check_inner_ids(parsed)
     if len(value) > _PLAIN_BYTES:
         _check_sizes(parsed, len(value))
     fields, paths = _redacted(parsed, dump)
     if paths:
-        _check_inner_ids(fields)  # a mark may be longer than what it stands for
+        _check_inner_ids(fields)  # a redaction mark may be longer than what it replaces
         dump = _dump(fields)
         odd = _odd_numbers(dump)
     if unknown:
@@ -207,7 +208,7 @@ def _decode(value: bytes | None) -> Accepted:
 def _check_inner_ids(fields: dict[str, Any]) -> None:
     for part, name in (("content", _CALL_ID), ("metadata", _SUBJECT)):
         text = fields[part].get(name)
-        own = part == "content" and not event_type(fields["event_type"]).call_id  # a member like any other
+        own = part == "content" and not event_type(fields["event_type"]).call_id  # a field like any other
         if type(text) is str and too_long(text) and not own:
             detail = f"{len(text.encode())} bytes, at most {ID_BYTES}"
             raise _RejectedError(Reason.ID_TOO_LONG, path_of([part, name]), detail)
@@ -265,10 +266,8 @@ def _check_depth(parsed: dict[str, Any]) -> None:
 
 
 def _check_exact(value: bytes, dump: bytes, odd: bool) -> None:
-    """Parsing loses a key's first value where it occurs twice, and digits of an integer beyond 64 bits; neither passes.
-
-    Where neither can be excluded, a slower parser looks.
-    """
+    """Reject repeated keys and integers beyond 64 bits, which parsing would lose. A slower parser checks what cannot be
+    excluded."""
     if _may_be_inexact(value, dump, odd):
         try:
             json.loads(value, object_pairs_hook=_object_without_duplicates, parse_int=_exact_integer)
@@ -277,11 +276,11 @@ def _check_exact(value: bytes, dump: bytes, odd: bool) -> None:
 
 
 def _may_be_inexact(value: bytes, dump: bytes, odd: bool) -> bool:
-    """A lost key loses its two quotes, and only an escaped quote can make up for them in the dump; an integer beyond
-    64 bits became a float, which is dumped as `…e+19` or higher.
+    """Return False if neither can be the case. A lost key loses its two quotes, which only an escaped quote can make up
+    for in the dump. An integer beyond 64 bits became a float, which is dumped as `…e+19` or higher.
 
-    Where the dump is as long as the value and nothing that was sent wants a look, none of this needs asking: a lost key
-    makes it shorter, and so does every other way to spell a text or a number, but for the odd and the longer ones.
+    If the dump is as long as the value and nothing in it needs a look, the test is not needed: a lost key makes it
+    shorter, and so does every other spelling of a text or number, except the odd and the longer ones.
     """
     return (odd and b"e+" in dump) or b"\\u0022" in value or value.count(b'"') != dump.count(b'"')
 
@@ -301,7 +300,7 @@ def _out_of_range(text: str | bytes, detail: str) -> _RejectedError:
 
 
 def _version(parsed: dict[str, Any]) -> Version:
-    """The version is looked at first: under another major the other fields may mean anything (HMX-V)."""
+    """Check the version first, because under another major the other fields may mean anything (HMX-V)."""
     path = "$.hmx_version"
     if "hmx_version" not in parsed:
         raise _RejectedError(Reason.MISSING_FIELD, path)
@@ -347,7 +346,7 @@ def _reason(name: str, kind: str, inside: bool, given: Any) -> Reason:
         return Reason.MISSING_FIELD
     if kind == ID_TOO_LONG:
         return Reason.ID_TOO_LONG
-    number = isinstance(given, float) and name in ("sequence", "ttl_seconds")  # 1.5 is a number, if no integer
+    number = isinstance(given, float) and name in ("sequence", "ttl_seconds")  # 1.5 is a number, but no integer
     if kind.endswith("_type") and not inside and not number:
         return Reason.WRONG_TYPE
     return _OWN_REASON.get(name, Reason.EMPTY_FIELD)
@@ -358,25 +357,26 @@ def _redacted(parsed: dict[str, Any], dump: bytes) -> tuple[dict[str, Any], tupl
     if not (token or suspicious(dump)):
         return parsed, ()
     try:
-        return redact(parsed, tokens=token or b"\\\\" in dump)  # what is escaped twice may hide one
+        return redact(parsed, tokens=token or b"\\\\" in dump)  # a doubly escaped text may hide one
     except TooCostlyError:
         raise _RejectedError(Reason.TOO_COSTLY) from None
 
 
 def _unknown(fields: dict[str, Any]) -> _RejectedError:
-    """HMX-1.0 has no other fields (HMX-E §5)."""
+    """Reject a field that HMX-1.0 does not have (HMX-E §5)."""
     path = path_of([min(fields.keys() - _FIELDS.keys())])
     return _RejectedError(Reason.UNKNOWN_FIELD, path, f"{HMX_VERSION} does not have this field")
 
 
 def _set_aside(fields: dict[str, Any]) -> dict[str, Any]:
-    """A later minor's fields are kept, though nobody here knows them (HMX-V)."""
+    """Move the fields of a later minor version to `extensions` (HMX-V)."""
     known = {name: item for name, item in fields.items() if name in _FIELDS}
     return {**known, EXTENSIONS: {name: fields[name] for name in sorted(fields.keys() - _FIELDS.keys())}}
 
 
 def _check_sizes(parsed: dict[str, Any], received: int) -> None:
-    """HMX-E §11. A canonical form is at most eight times what was received, so most events need no measuring."""
+    """Check sizes (HMX-E §11). The canonical form is at most eight times the received size, so few events
+    are measured."""
     if received > CONTENT_BYTES // 8 and (size := len(canonical_json(parsed["content"]))) > CONTENT_BYTES:
         raise _RejectedError(Reason.CONTENT_TOO_LARGE, "$.content", f"{size} bytes, at most {CONTENT_BYTES}")
     if (size := len(canonical_json(parsed["metadata"]))) > METADATA_BYTES:
@@ -384,7 +384,7 @@ def _check_sizes(parsed: dict[str, Any], received: int) -> None:
 
 
 def _with_integers(fields: dict[str, Any], event: Event) -> dict[str, Any]:
-    """8.0 is the integer 8 (JSON Schema)."""
+    """Convert floats such as 8.0 to integers (JSON Schema)."""
     whole: dict[str, Any] = {name: getattr(event, name) for name in ("sequence", "ttl_seconds") if name in fields}
     return {**fields, **whole}
 

@@ -1,8 +1,7 @@
-"""Which names bear secrets, and which values under such names are none.
+"""Secret names (`password`, `--api-key`, `DB_PASS`), and values under them that are no secrets.
 
-Enters: a name as a key, an option or a setting has it, and the value that stands there. Leaves: whether it is a secret.
-Never fails. A name that speaks of a secret's type, file or age (`token_type`, `--password-file`) bears none, and neither
-a type (`password: str`), a blank to fill in (`${DB_PASS}`, `<your key>`) nor another name (`token=self.token`) is one.
+A name about a secret's type, file or age (`token_type`, `--password-file`) has no secret value. Types (`password:
+str`), placeholders (`${DB_PASS}`, `<your key>`) and references (`token=self.token`) are no secrets.
 """
 
 import re
@@ -23,7 +22,7 @@ _OF: Final = "|".join(
     for words in ("db|my", "api|app|ftp|web", "user|root|smtp|mail|wifi", "admin|login|proxy|redis")
 )
 PASS: Final = rf"[pP](?:(?:(?<=(?<![A-Za-z])[pP])|{_OF})[aA][sS][sS]|(?<=[a-z]P)ass|(?<=(?<![A-Za-z])P)W)(?![A-Za-z])"
-"""`DB_PASS`, `smtpPass`, `dbpass`; not `passed`, `bypass`."""
+"""Matches `DB_PASS`, `smtpPass`, `dbpass`; not `passed`, `bypass`."""
 _BEARS: Final = re.compile("|".join(f"(?i:{word})" for word in WORDS) + f"|{PASS}", re.ASCII)
 _OPTION: Final = re.compile(r"--?[A-Za-z][\w-]{0,64}", re.ASCII)
 _INNOCENT: Final = re.compile(r"(?i:tokeni[sz]|cookiecutter|secretar|passwordless)", re.ASCII)
@@ -80,7 +79,7 @@ _HEX: Final = re.compile(
 )
 _DIGEST: Final = re.compile(r"(?:md5|sha\d{1,3})[:=$-].*", re.ASCII | re.IGNORECASE)
 _LONGEST_NAME: Final = 512
-"""A longer value is no blank, no path and no name."""
+"""A longer value is no placeholder, path or name."""
 _MIXED_LENGTH: Final = 6
 _RANDOM_LENGTH: Final = 16
 _DISTINCT: Final = 8
@@ -88,30 +87,30 @@ _DISTINCT: Final = 8
 
 @remembered(MB)
 def bears_secret(key: str) -> bool:
-    """Whether what stands under such a name is one."""
+    """Return True if values under this name are secrets."""
     return _BEARS.search(key) is not None and not is_about(key)
 
 
 @remembered(MB)
 def names_next(argument: str) -> bool:
-    """Whether the argument behind this one of a command is a secret: `--password`."""
+    """Return True if the next argument of a command is a secret: `--password`."""
     return _OPTION.fullmatch(argument) is not None and bears_secret(argument)
 
 
 def is_about(key: str) -> bool:
-    """Whether a name that holds such a word is of something else."""
+    """Return True if a name with a secret word means something else."""
     return _ABOUT_IT.search(key) is not None or _INNOCENT.search(key) is not None
 
 
 def is_blank(value: str) -> bool:
-    """Whether a value, under whatever name, is a type, a place, a blank to fill in or a word that says there is none."""
+    """Return True if the value is a type, a path, a placeholder, or a word that says that there is none."""
     if _length(value) > _LONGEST_NAME:
         return False
     return value.lower() in _TYPES or _BLANK.fullmatch(value) is not None or is_path(value)
 
 
 def _length(value: str) -> int:
-    """Without the marks of what was taken out: a second look must not judge otherwise."""
+    """Return the length without redaction marks, so that a second pass gives the same result."""
     return len(value) if len(value) <= _LONGEST_NAME else len(value.replace(REDACTED, ""))
 
 
@@ -120,7 +119,7 @@ def is_path(value: str) -> bool:
 
 
 def is_code(value: str) -> bool:
-    """Whether a bare value of program text names another value, or a type."""
+    """Return True if an unquoted value in program text is a reference or a type."""
     return _length(value) <= _LONGEST_NAME and (
         _CODE.fullmatch(value) is not None
         or _TYPE.fullmatch(value) is not None
@@ -129,18 +128,18 @@ def is_code(value: str) -> bool:
 
 
 def is_sentence(value: str) -> bool:
-    """Whether a quoted value speaks to people: `Enter your password`."""
+    """Return True if a quoted value is a sentence: `Enter your password`."""
     return " " in value.strip() and _SENTENCE.search(value) is not None and not any(map(is_random, value.split()))
 
 
 def is_mixed(value: str) -> bool:
-    """Whether a bare value is made as passwords are: of letters with digits or signs, and not of words."""
+    """Return True if an unquoted value mixes letters with digits or symbols, like passwords, and is no word."""
     value = value.strip(":.,!?")
     return len(value) >= _MIXED_LENGTH and _WORDY.fullmatch(value) is None and any(map(str.isalpha, value))
 
 
 def is_random(value: str) -> bool:
-    """Whether a value under a name such as `key` is made by a machine, and is no digest nor an id."""
+    """Return True if the value of a name such as `key` is random, and no digest or id."""
     return (
         len(value) >= _RANDOM_LENGTH
         and len(set(value)) >= _DISTINCT
@@ -156,18 +155,18 @@ _AUTH: Final = re.compile(r"(?i:(?:\b|_)(?:auth|pw)\Z)", re.ASCII)
 _ID: Final = re.compile(r"\A(?:[A-Za-z._/:-]*|[0-9.:_-]*|[0-9a-f-]*|[A-Za-z]+[._-]?[0-9.]+)\Z", re.ASCII)
 _NAMED: Final = r"[A-Za-z_]+(?:[0-9]{1,5}[A-Za-z_]*)?"
 _DOTTED: Final = re.compile(rf"{_NAMED}(?:\.{_NAMED}){{1,4}}", re.ASCII)
-"""`oauth2.auth.name`, `ed25519.PrivateKey`."""
+"""Matches `oauth2.auth.name`, `ed25519.PrivateKey`."""
 _AUTH_LENGTH: Final = 10
 _LONGEST: Final = 4096
 
 
 def may_be_keyed(key: str) -> bool:
-    """Whether a name speaks of a key or of `auth`."""
+    """Return True for a name with `key`, `auth` or the like."""
     return _KEYED.search(key) is not None and not is_about(key)
 
 
 def is_keyed(key: str, value: str) -> bool:
-    """Whether a value is a secret by what it is made of, under such a name."""
+    """Return True if the value of such a name looks like a secret."""
     if len(value) > _LONGEST or not may_be_keyed(key) or is_blank(value) or _TYPE.fullmatch(value.rpartition(".")[2]):
         return False
     if _DOTTED.fullmatch(value) is not None:

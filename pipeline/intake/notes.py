@@ -1,7 +1,4 @@
-"""What an accepted event does otherwise than HMX-E asks, though nobody rejects it for that (§3, §4).
-
-Enters: an event's type and content. Leaves: a few short sentences that name fields and never values. Never fails.
-"""
+"""Notes on accepted events that deviate from HMX-E §3 and §4: short sentences with field names, never values."""
 
 from types import GenericAlias
 from typing import Any, Final, get_args, get_origin
@@ -19,7 +16,7 @@ _FORM: Final = ("event_type: custom types have the form x-{vendor}-{type}",)
 
 
 def notes(name: str, content: dict[str, Any]) -> tuple[str, ...]:
-    """Of custom types the form is looked at, of standard types the content (where it has a schema)."""
+    """Return the notes: for custom types on the type's form, for standard types on the content (if it has a schema)."""
     shape = _SHAPES.get(name)
     if shape is None:
         return () if name in EVENT_TYPES else _of_form(name)
@@ -31,7 +28,7 @@ def notes(name: str, content: dict[str, Any]) -> tuple[str, ...]:
 
 
 def _shape(kind: Any) -> Any:
-    """The same type for the faster reader, which says less of what is wrong."""
+    """Convert a type for msgspec, which is faster and only says whether a value is valid."""
     if isinstance(kind, type) and issubclass(kind, Content):
         fields = [(name, _shape(field.annotation)) for name, field in kind.model_fields.items()]
         return msgspec.defstruct(kind.__name__, fields, gc=False)
@@ -66,7 +63,7 @@ def _mismatches(name: str, content: dict[str, Any]) -> tuple[str, ...]:
 
 
 def _told(items: Any, shape: Any) -> Any:
-    """A list up to the last item that a note tells of: pydantic builds an error for every wrong one, however many."""
+    """Cut a list after the last item that gets a note, because pydantic builds an error for every wrong one."""
     wrong = 0
     for number, item in enumerate(items if type(items) is list else ()):
         try:

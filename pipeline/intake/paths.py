@@ -1,4 +1,4 @@
-"""JSON paths as rejections and redactions name them: `$.content.headers`, `$.tags[3]`, `$.content['odd key']`."""
+"""JSON paths for rejections and redactions: `$.content.headers`, `$.tags[3]`, `$.content['odd key']`."""
 
 import re
 from collections.abc import Iterable
@@ -9,7 +9,8 @@ _LONGEST: Final = 64
 
 
 def child(path: str, key: str | int) -> str:
-    """The path one step further; a long or odd key is cut and quoted, so that a path is short ASCII in one line."""
+    """Extend a path by a key. A long or unusual key is cut and quoted, so that a path is short ASCII without line
+    breaks."""
     if isinstance(key, int):
         return f"{path}[{key}]"
     return f"{path}.{key}" if _PLAIN.fullmatch(key) else f"{path}[{key[:_LONGEST]!a}]"

@@ -1,8 +1,7 @@
-"""What a typed event says of the graph: its row's templates, filled from its content.
+"""Graph projection of typed events: fills the templates of an event type's row from its content.
 
-Enters: a row's projection and the plain JSON values of an accepted event. Leaves: `Projected`, every text bounded, or
-None where nothing was said. Never fails. Of a type nobody knows, plain values and lists of them are said by their keys;
-nested objects and keys that bear secrets are not.
+Input: a row's projection and the plain JSON values of an accepted event. Output: `Projected` with bounded texts, or
+None if it is empty. Of an unknown type, plain values and lists are kept by key, but not nested objects or secret names.
 """
 
 import re
@@ -26,7 +25,7 @@ from pipeline.intake.named import bears_secret
 
 _HOLE: Final = re.compile(r"\{([^{}]*)\}")
 _SECRET: Final = frozenset(("secret", "token", "password", "api_key", "access_token"))
-"""Compared whole; what bears a secret by a part of its name, redaction has blanked."""
+"""Compared as a whole; values of other secret names are redacted already."""
 _BLANKED: Final = "[REDACTED"
 _EXCERPT: Final = "excerpt"
 Fields = dict[str, Any]
@@ -35,7 +34,7 @@ Fields = dict[str, Any]
 def projected(row: Projection, fields: Fields) -> Projected | None:
     content = fields["content"]
     if bears_secret(_plain(content.get("key"))):
-        return None  # what the event tells is a secret by its name, wherever the value stands
+        return None  # its key names a secret, so the value may be one wherever it stands
     name = _filled(row.name, fields, content) if row.entity else ""
     summary = _everything(fields, content) if row.everything else _joined(content, row.summary)
     says = tuple(said for saying in row.says for said in _said(saying, fields, content))
@@ -50,7 +49,7 @@ def projected(row: Projection, fields: Fields) -> Projected | None:
 
 @lru_cache(maxsize=256)
 def _parts(template: Template) -> tuple[tuple[str, tuple[str, ...]], ...]:
-    """Text, and the choices of the hole behind it."""
+    """Split a template into pairs of text and the alternatives of the placeholder after it."""
     pieces = _HOLE.split(template)
     return tuple(
         (pieces[i], tuple(pieces[i + 1].split("|")) if i + 1 < len(pieces) else ()) for i in range(0, len(pieces), 2)
@@ -58,7 +57,7 @@ def _parts(template: Template) -> tuple[tuple[str, tuple[str, ...]], ...]:
 
 
 def _filled(template: Template, fields: Fields, content: Fields, item: str = "") -> str:
-    """Empty where a hole has nothing to be filled with."""
+    """Fill a template; empty if a placeholder has no value."""
     text = ""
     for before, choices in _parts(template):
         text += before
@@ -79,8 +78,7 @@ def _chosen(choice: str, fields: Fields, content: Fields, item: str) -> str:
 
 
 def _plain(value: Any, limit: int = PROJECTED_NAME) -> str:
-    """A scalar as text, on one line, without what packs have said; empty for anything else, and for what was taken
-    out."""
+    """Return a scalar as text on one line, without pack entries; empty for other or redacted values."""
     if type(value) is str:
         said = own_words(value) if echoes(value[: 4 * limit]) else value
         text = " ".join(said[: 4 * limit].split())
@@ -97,7 +95,7 @@ def _texts(value: Any, limit: int = PROJECTED_TEXT) -> Iterator[str]:
 
 
 def _joined(content: Fields, places: Places) -> str:
-    """What each place says; of a list, also what it lists."""
+    """Join what each place contains; of a list, its items."""
     said = []
     for place in places:
         value = content.get(place)
@@ -118,7 +116,7 @@ def _everything(fields: Fields, content: Fields) -> str:
 
 
 def _properties(content: Fields, places: Places) -> dict[str, Any]:
-    """Plain values as they are, texts bounded, lists of plain values."""
+    """Return plain values, bounded texts, and lists of plain values."""
     found: dict[str, Any] = {}
     for place in places[:PROJECTED_PROPERTIES]:
         value = content.get(place)

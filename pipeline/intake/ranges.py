@@ -1,8 +1,7 @@
-"""Where in a JSON text the first number stands that fits neither in 64 bits nor in a double.
+"""The JSON path of the first number that fits neither in 64 bits nor in a double.
 
-Enters: the text of a value that was refused for such a number. Leaves: its JSON path, the beginning of a long one.
-Never raises: where the text can't be read to its end (something else is wrong with it too), the path is `$`. Two linear
-passes, and only for what is refused.
+The path is `$` if the text cannot be parsed to its end, because it has another error too. Takes two linear passes, for
+rejected values only.
 """
 
 import json
@@ -18,13 +17,13 @@ _DIGITS: Final = len(str(INTEGER_MAX))
 
 
 def is_out_of_range(digits: str) -> bool:
-    """`digits` of an integer; of very many digits Python makes none."""
+    """Return True if the integer does not fit; Python refuses to parse very many digits."""
     return len(digits) > _DIGITS or not INTEGER_MIN <= int(digits) <= INTEGER_MAX
 
 
 def out_of_range_path(text: str | bytes) -> str:
     try:
-        # Objects stay pairs: of a key that occurs twice both values are looked at.
+        # objects stay pairs, so that both values of a repeated key are checked
         parsed = json.loads(text, object_pairs_hook=tuple, parse_int=_integer)
     except (ValueError, RecursionError):
         return "$"
@@ -36,7 +35,7 @@ def _integer(digits: str) -> float:
 
 
 def _parts(parsed: Any) -> list[str | int]:
-    """The steps to the first number that became infinite, in the order of the text."""
+    """Return the path parts of the first number that became infinite, in text order."""
     parts: list[str | int] = []
     inside = [_members(parsed)]
     while inside:

@@ -1,13 +1,10 @@
-"""Secrets are taken out before anything is stored, hashed or passed on.
+"""Secret redaction in an event's JSON values, before anything is stored, hashed or passed on.
 
-Enters: the plain JSON values of an event. Leaves: the same values with `[REDACTED]` in place of secrets, and the JSON
-paths where that happened; what held no secret is the same object as before. Never fails. An event's ids, type, sequence
-and timestamp stay as they are, whatever they look like.
-
-A secret is the value of a secret-bearing key, also of one named beside it (`{"name": "Cookie", "value": …}`), or a text
-shaped like one: known tokens, private keys, credentials in URLs, assignments in command lines, program text and
-configuration, passwords and the like that somebody tells in plain words, numbers of payment cards. Strings that hold
-JSON are looked into.
+Output: the values with `[REDACTED]` in place of secrets, and their JSON paths; an object without secrets is returned
+itself. Ids, type, sequence and timestamp always stay. A secret is the value of a secret name, also of one in a
+neighbouring field (`{"name": "Cookie", "value": …}`), or a text like one: known tokens, private keys, credentials in
+URLs, assignments in commands, programs and configuration, passwords in plain words, payment card numbers. Strings that
+contain JSON are searched too.
 """
 
 from typing import Any, Final
@@ -36,13 +33,13 @@ _NAMES: Final = ("name", "key", "header", "field")
 
 
 class TooCostlyError(Exception):
-    """Looking for an event's secrets takes more than WORK_STEPS."""
+    """The search for an event's secrets takes more than WORK_STEPS."""
 
 
 def redact(fields: dict[str, Any], *, tokens: bool = True) -> tuple[dict[str, Any], tuple[str, ...]]:
-    """The event's values without secrets, and the JSON paths where they were; of very many the first.
+    """Return the values without secrets, and the JSON paths of the first ones. Raises TooCostlyError.
 
-    `tokens` says whether any text may hold a credential that is known by its shape. Raises TooCostlyError.
+    `tokens` says whether any text may contain a credential of a known shape.
     """
     found = _Found(tokens)
     searched = {name: value for name, value in fields.items() if name not in _KEPT}
@@ -53,10 +50,8 @@ def redact(fields: dict[str, Any], *, tokens: bool = True) -> tuple[dict[str, An
 
 
 class _Found:
-    """Where secrets were, told by the keys and indices that lead to the value looked at.
-
-    A path is only made where there was a secret, and so often: in a deep event each is long.
-    """
+    """The paths of secrets, and the trail of keys and indexes to the current value. A path is only built for a secret,
+    because it is long in a deep event."""
 
     def __init__(self, tokens: bool) -> None:
         self.tokens = tokens
@@ -70,7 +65,7 @@ class _Found:
             raise TooCostlyError
 
     def searched(self, text: str) -> bool:
-        """Whether a text has to be searched, which then counts."""
+        """Count the work, and return True if the text must be searched."""
         searched = doubtful(text, tokens=self.tokens)
         self.work(_steps(text) if searched else 1)
         return searched
@@ -90,7 +85,7 @@ def _steps(text: str) -> int:
 def _walk(value: Any, found: _Found, depth: int) -> Any:
     if isinstance(value, str):
         return _string(value, found, depth)
-    if depth >= NESTING and isinstance(value, dict | list):  # only within strings that hold JSON: nobody looks so deep
+    if depth >= NESTING and isinstance(value, dict | list):  # only in strings that contain JSON; nothing reads so deep
         found.here()
         return REDACTED
     if isinstance(value, dict):
@@ -117,7 +112,7 @@ def _list(value: list[Any], found: _Found, depth: int) -> list[Any]:
 
 
 def _lines(value: list[str], items: list[str], found: _Found) -> list[str]:
-    """A text that stands as a list of its lines, such as a private key: what begins in one and ends in another."""
+    """Search a list of lines as one text, because a private key may span several lines."""
     ended = all(item.endswith("\n") for item in value[:-1])
     between = "" if ended else "\n"
     text = between.join(value)
@@ -131,7 +126,7 @@ def _lines(value: list[str], items: list[str], found: _Found) -> list[str]:
 
 
 def _is_argument(before: Any, item: Any) -> bool:
-    """Whether an item is what an option such as `--password` before it asks for."""
+    """Return True if the item is the argument of an option such as `--password`."""
     return (
         isinstance(before, str) and isinstance(item, str) and names_next(before)
         and not item.startswith("-") and item not in ("", REDACTED) and not is_blank(item)
@@ -169,7 +164,7 @@ def _object(value: dict[str, Any], found: _Found, depth: int) -> dict[str, Any]:
 
 @remembered(MB)
 def _of_key(key: str) -> tuple[str, str, bool, int]:
-    """A key without secrets, as it reads, whether a secret may stand under it, and the steps that it takes to tell."""
+    """Return the redacted key, its normalised form, whether its value may be a secret, and the steps it took."""
     searched = doubtful(key)
     read = key if key.isascii() else as_read(key)
     name = without_secrets(key) if searched else key
@@ -177,7 +172,7 @@ def _of_key(key: str) -> tuple[str, str, bool, int]:
 
 
 def _free(name: str, clean: dict[str, Any], taken: dict[str, int]) -> str:
-    """`[REDACTED]+`, `[REDACTED]+2`, …: no number is tried twice, so that many such keys take linear time."""
+    """Return an unused name: `[REDACTED]+`, `[REDACTED]+2`, … Counting on makes many such keys take linear time."""
     free = name + "+"
     while free in clean:
         taken[name] = taken.get(name, 1) + 1
@@ -186,7 +181,7 @@ def _free(name: str, clean: dict[str, Any], taken: dict[str, int]) -> str:
 
 
 def _named_secret(value: dict[str, Any]) -> str:
-    """The secret-bearing name, in lower case, that stands beside a value, as in lists of headers and of settings."""
+    """Return the secret name, in lower case, in a field next to the value, as in lists of headers or settings."""
     names = (name for where in _NAMES if isinstance(name := value.get(where), str) and bears_secret(name))
     return next(names, "").lower()
 
@@ -207,7 +202,7 @@ def _under_secret_key(key: str, value: Any, found: _Found) -> Any:
 
 
 def _counts(value: Any, levels: int = 3) -> bool:
-    """Whether a metric's value is a number, or an object of numbers as models report their usage."""
+    """Return True if a metric is a number, or an object of numbers as models report their usage."""
     if isinstance(value, str):
         return bool(NUMERIC.fullmatch(value))
     if isinstance(value, dict):
@@ -233,7 +228,7 @@ def _string(value: str, found: _Found, depth: int) -> str:
 
 
 def _json(text: str) -> Any:
-    """What a string holds that is JSON, but for numbers and the like, else None."""
+    """Return the JSON container or string that a text holds, else None."""
     if not text.lstrip().startswith(("{", "[", '"')):
         return None
     try:

@@ -1,8 +1,8 @@
-"""What credentials look like, as data: a row a kind. A vendor's new kind is one more row.
+"""Credential formats of vendors, as data: one row per kind. A new kind is one more row.
 
-The facts are the formats that vendors give their tokens. In an example or a counter-example `<a36>` stands for 36 letters
-and digits (`h` hexadecimal, `d` digits, `u` upper case and digits, `U` base32, `l` lower case and digits, `w` letters, digits,
-`-` and `_`), so that this file holds nothing that looks like a secret.
+In an example or counter-example `<a36>` stands for 36 letters and digits (`h` hexadecimal, `d` digits, `u` upper case
+and digits, `U` base32, `l` lower case and digits, `w` letters, digits, `-` and `_`), so that this file contains nothing
+that looks like a secret.
 """
 
 from typing import Final, NamedTuple
@@ -11,12 +11,12 @@ from typing import Final, NamedTuple
 class Kind(NamedTuple):
     id: str
     keywords: str
-    """Patterns, separated by spaces: every match begins with one of them, or holds it inside where the match begins as
-    words do or the keyword with `~`. Few texts may hold them, for they decide whether the pattern is asked."""
+    """Patterns, separated by spaces. Every match begins with one of them, or contains it further inside if the match
+    begins with a word or the keyword has `~`. They must be rare, because they decide whether the pattern is tried."""
     pattern: str
     example: str
     counter: str
-    """It looks like one, and isn't."""
+    """Looks like a match, but is none."""
 
 
 KINDS: Final = tuple(

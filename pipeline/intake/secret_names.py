@@ -1,7 +1,6 @@
-"""Secrets that the names beside them tell: settings, program text, options, YAML and XML.
+"""Redaction by secret names in settings, program text, command options, YAML and XML.
 
-Enters: a text. Leaves: the text without the values of such names. Never fails. A rule is asked for each word that the
-text holds of those that name secrets.
+A rule is tried for each secret word that the text contains.
 """
 
 import re
@@ -28,7 +27,7 @@ NUMERIC: Final = re.compile(r"[0-9][0-9.,_]*", re.ASCII)
 
 
 class NamedRule(NamedTuple):
-    """A rule for every word that names secrets: its pattern is made for a word where a text first asks for that."""
+    """A rule for all secret words. Its pattern for one word is compiled when a text first needs it."""
 
     holds: Callable[[str], bool]
     pattern: str
@@ -43,8 +42,8 @@ _COMPILED: Final[dict[tuple[str, str], re.Pattern[str]]] = {}
 
 
 def _of_word(pattern: str, word: str) -> re.Pattern[str]:
-    """One word's pattern begins with a set of letters, which the engine skips to; that of all words takes ten times as
-    long."""
+    """Return the pattern for one word. It begins with a set of letters, to which the engine skips; the pattern of all
+    words takes ten times as long."""
     compiled = _COMPILED.get((pattern, word))
     if compiled is None:
         compiled = _COMPILED[pattern, word] = re.compile(pattern.replace(_ANY_WORD, word), re.ASCII)
@@ -52,9 +51,9 @@ def _of_word(pattern: str, word: str) -> re.Pattern[str]:
 
 
 _ANY_WORD: Final = "(?#word)"
-_KEY: Final = rf"(?P<key>{_ANY_WORD}[\w-]{{0,64}}+)"  # a bound, lest a text of nothing but words takes for ever
+_KEY: Final = rf"(?P<key>{_ANY_WORD}[\w-]{{0,64}}+)"  # unbounded, long words take quadratic time
 ENTITIES: Final = "&quot;|&apos;|&#3[49];"
-"""Quotes as HTML and XML write them."""
+"""Quotes as escaped in HTML and XML."""
 _QUOTE: Final = rf"(?:\\{{0,8}}[\"']|{ENTITIES})"
 _VALUE: Final = r"[^\s\"'`$,;&|<>()\[\]{}\\]++"
 _SHAPED_WORD: Final = "(?i-u:" + "|".join((*WORDS, "pass", r"\bpw")) + ")"
@@ -62,7 +61,7 @@ _SHAPED_KEY: Final = rf"{_SHAPED_WORD}[A-Za-z0-9_-]*"
 
 
 def _counts(match: re.Match[str]) -> bool:
-    """How many tokens, or how many tests pass."""
+    """Return True for token counts and numbers of passed tests."""
     key = match["key"].lower()
     return (METRIC.search(key) is not None or key == "pass") and NUMERIC.fullmatch(match["value"]) is not None
 
@@ -77,13 +76,13 @@ def _bare_secret(match: re.Match[str]) -> bool:
     if _counts(match) or is_about(key) or is_blank(value) or is_code(value):
         return False
     follows = match.string[match.end() : match.end() + 1]
-    if follows == "[":  # a name of program text, subscripted
+    if follows == "[":  # a subscripted name in program text
         return not value.isidentifier()
     return not (follows in (",", ")") and follows and value.isidentifier() and not is_mixed(value))
 
 
 def _line_secret(match: re.Match[str]) -> bool:
-    """Not `PASS: test_login`."""
+    """Return True for a secret at a line's end, but not for `PASS: test_login`."""
     own = match["key"].lower() != "pass" or match.string[: match.start("key")].endswith(("_", "-", *ascii_lowercase))
     return own and _bare_secret(match)
 
@@ -94,12 +93,12 @@ def _mixed_secret(match: re.Match[str]) -> bool:
 
 _ENDS: Final = r"(?=[ \t\r]*(?:\n|\\n|\Z))"
 _SECRETIVE: Final = r"(?=\S{0,64}?[0-9])(?=\S{0,64}?[A-Za-z])\S{6}|\S{20}"
-_OWN: Final = rf"(?P<key>{_ANY_WORD}(?:_?[0-9]{{1,4}})?)"  # not TokenUsage: what follows is a name of a program
+_OWN: Final = rf"(?P<key>{_ANY_WORD}(?:_?[0-9]{{1,4}})?)"  # not TokenUsage: what follows is a name in a program
 _GENERIC: Final = r"(?P<key>[kKaAsSpP](?i:ey|uth|pi|alt|w)[\w-]{0,32}+)"
 _DASHES: Final = r"(?:(?<![\w-])|(?<=\\[abfnrtv]))--?"
 _TYPED: Final = r"(?:\s{0,4}:\s{0,4}[A-Za-z][\w.|]{0,32}(?:\[[\w., |\[\]]{0,32}\])?\s{0,4}(?==))?"
 _OPENS: Final = rf"(?P<q>\"\"\"|'''|{_QUOTE})(?!(?P=q))(?:{_QUOTE}){{0,3}}"
-"""One or several quotes, not an empty value's two."""
+"""One or several quotes, but not the two of an empty value."""
 _EQUALS: Final = rf"{_QUOTE}?\]?{_TYPED}\s*(?:[:!]?={{1,3}}>?|::?)\s*[bBfFuUrRN@$]{{0,2}}{_OPENS}"
 _ASSIGNED: Final = [
     _named(  # "password": "x", password = 'x', password: str = "x", &quot;password&quot;: &quot;x&quot;
@@ -132,7 +131,7 @@ _ASSIGNED: Final = [
         rf"(?P<before>{_DASHES}[\w-]{{0,32}}?{_KEY}[ \t]+{_OPENS}){NEW}(?P<value>[^\n]+?)(?=(?P=q)|\n|\Z)",
         _quoted_secret,
     ),
-    _named(  # a line that ends in `password: x`, or one that goes on behind what looks secret; not `password: see below`
+    _named(  # a line that ends in `password: x`, or goes on after a likely secret; not `password: see below`
         rf"{_SHAPED_WORD}[0-9_]*[ \t]*:[ \t]",
         rf"(?P<before>{_OWN}[ \t]*:[ \t]+){NEW}(?P<value>(?:{_VALUE}{_ENDS}|(?={_SECRETIVE}){_VALUE}))",
         _line_secret,
@@ -162,7 +161,7 @@ _ASSIGNED: Final = [
 
 
 def _unnamed(blank: str) -> str:
-    """What is made as secrets are, of the length that it has under such names."""
+    """Return a pattern for values that look like secrets, with the length expected under such names."""
     value = "[A-Za-z0-9+/=_.~!@#$%^&*-]"
     ends = rf"(?:[A-Za-z0-9_-]*(?:\\*[\"']?(?:: ?str ?)?{blank}[:=][:=>]*{blank}\\*[\"'`]?|\\*[\"'] value=\\*[\"'])|>|: [|>](?:\n|\\n) *){value}"
     return rf"(?i-u:key|api|salt){ends}{{16}}|(?i-u:auth|pw){ends}{{10}}"
@@ -177,11 +176,11 @@ unnamed: Final = rule(
     lambda match: is_keyed(match["key"], match["value"]),
 )
 UNNAMED_ROUGHLY: Final = _unnamed(r"(?:[ \t\r\n\f\v]|\\[nt])?")
-"""`signing_key_2 = <40 random characters>`: no word says that it is secret, but it is made as secrets are."""
+"""Approximation for `signing_key_2 = <40 random characters>`: only the value looks like a secret."""
 
 
 def _needle(word: str) -> str:
-    """The beginning of a word that stands in it as it is; of the owners of keys, their key."""
+    """Return a literal part at the start of a word; for owners of keys, "key"."""
     return "key" if word.startswith("(") else re.split(r"[\[(]", word)[0]
 
 
@@ -189,13 +188,13 @@ _NEEDLES: Final = (
     *((_needle(word), finder(f"(?i-u:{word})", strict=True), any_case(word)) for word in WORDS),
     ("pass", finder(r"(?i-u:pass[0-9_\"'\\ =:<>-])|[a-z]Pass", strict=True), PASS),
 )
-"""What a text in lower case holds where it holds the word."""
+"""For each word: a lower-case literal of texts that contain it, a check, and its pattern."""
 may_assign: Final = finder(
     rf"{_SHAPED_KEY}(?:(?:[^A-Za-z0-9\n]|{ENTITIES}){{0,24}}[:=>,]|\\*[\"'][^<>\n]*(?i-u:value)|[ \t]*\n?[:=>,]|[^<>\n]*>)"
     rf"|-[A-Za-z0-9_-]*{_SHAPED_KEY}[ \t]",
     strict=True,
 )
-"""Whether a rule of names might match: one look for all of them."""
+"""Returns True if a rule might match; a single search for all of them."""
 
 
 def assigned(text: str, work: Work) -> str:

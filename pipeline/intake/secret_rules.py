@@ -1,8 +1,7 @@
-"""The rules that take secrets out of a text, and the looks that tell whether there is anything to do.
+"""Secret redaction in a text: all rules, and the quick checks that decide whether any is needed.
 
-Enters: a text. Leaves: the text with `[REDACTED]` in place of secrets. Never fails. Each rule has two patterns: its
-shape, which the linear engine of `finder` looks for and which every match holds, and what finds the place; where no
-shape is found, no other pattern is asked. No pattern takes more than linear time.
+Each rule has two patterns: its shape, which every match contains and the linear engine of `finder` searches, and the
+pattern that locates the match. The second is only tried if the shape is found. Every pattern takes linear time.
 """
 
 import re
@@ -18,9 +17,9 @@ from pipeline.intake.spoken import CARD, CARD_SHAPE, PIN_SHAPE, SECRET, SECRET_S
 from pipeline.intake.spoken import WORDS as SPOKEN_WORDS
 
 _PASSES: Final = 8
-"""A text in which each removal shows another secret is hostile: after so many it is taken out whole."""
+"""If so many passes each reveal another secret, the text is hostile and is redacted as a whole."""
 
-# --- what commands, statements and protocols carry -----------------------------------------------------------------
+# --- secrets in commands, statements and protocols -----------------------------------------------------------------
 
 _ARGUMENT: Final = r"[\"']?(?P<value>[^\s\"'`$<>|;&(){}\\-][^\s\"'`<>|;&\\]*)"
 
@@ -34,7 +33,7 @@ def _header(word: str) -> Rule:
 
 
 def _told_in_header(match: re.Match[str]) -> bool:
-    """Not `Bearer ${TOKEN}`."""
+    """Return False for `Bearer ${TOKEN}`."""
     words = match["value"].split()
     return len(words) > len(("Bearer", "x")) or not is_blank(words[-1])
 
@@ -44,13 +43,14 @@ def _given(match: re.Match[str]) -> bool:
 
 
 def _of_curl(before: str) -> bool:
-    """Whether an option behind this text is curl's. Looked for backwards: the command may stand there without end."""
+    """Return True if the option belongs to curl. Searches backwards, because the distance to the command is
+    unbounded."""
     return _CURL.search(before, 1 + max(map(before.rfind, "\n|;"))) is not None
 
 
 _CURL: Final = re.compile(r"\bcurl\b", re.ASCII)
 _AUTHORITY: Final = r":\\*/\\*/[^ \n/@\"'<>]*@"
-"""Of a URL that names a user."""
+"""A URL's authority with a user."""
 _HEADERS: Final = [*map(_header, ("authorization", "cookie", "api-key"))]
 _CARRIED: Final = [
     rule(r"(?i-u:bearer|ntlm|negotiate)\s", rf"(?P<before>(?:{any_case('bearer')}|(?i:ntlm|negotiate))\s+)(?=\S*[0-9]|\S{{20}})[\w.~+/=-]{{8,}}"),
@@ -81,7 +81,7 @@ _CARRIED: Final = [
         rf"|(?:smb|rpc|winexe|psexec)\w*\b[^\n|;]{{0,200}}?\s-U\s+[\"']?[^\s%\"']+%)){NEW}{_ARGUMENT}",
         _given,
     ),
-    rule(  # --auth x1y2, where the value is made as secrets are
+    rule(  # --auth x1y2, if the value looks like a secret
         r"-(?:auth|key|pw)[ =]",
         rf"(?P<before>(?<![\w-])--?[\w-]{{0,32}}(?P<key>auth|key|pw)[ =][\"']?){NEW}(?P<value>[^\s\"'`$<>|;&(){{}}\\-][^\s\"'`<>|;\\]*)",
         lambda match: is_keyed("auth", match["value"]),
@@ -113,17 +113,17 @@ _COMMANDS: Final = (
     "mysql -", "mysqldump -", "mysqladmin -", "mariadb -", "mongo -", "mongosh -", "ldapsearch -", "smbclient", "IDENTIFIED ", "identified by", "identified with", "SecureString",
     "ntlm ", "NTLM ", "egotiate ", "/p:",
 )  # fmt: skip
-"""What commands and statements that carry a secret hold."""
+"""Literals of commands and statements that carry a secret."""
 _PASSED: Final = r"(?i-u:pass)(?:[0-9_-][A-Za-z0-9_-]*)?(?:[ \]]*=|\\*[\"'>\]]|\\\\)|(?:_PASS|[pP]ass)[ \]]*:|PASS[ \]]+:|-(?:pass|auth|key|pw)[ =]"
-"""`DB_PASS=x`, `"pass2": "x"`, `--pass x`; not `PASS: test_login`."""
+"""Matches `DB_PASS=x`, `"pass2": "x"`, `--pass x`; not `PASS: test_login`."""
 
 
-# --- whether there is anything to do -------------------------------------------------------------------------------
+# --- quick checks --------------------------------------------------------------------------------------------------
 
 _WIDE: Final = r"\x{FF10}-\x{FF19}\x{FF21}-\x{FF3A}\x{FF41}-\x{FF5A}\x{1D400}-\x{1D7FF}"
 _INVISIBLE: Final = r"\x{AD}\x{180E}\x{200B}-\x{200F}\x{202A}-\x{202E}\x{2060}-\x{2064}\x{FEFF}"
 _ODD_LETTERS: Final = rf"[{_WIDE}]|[A-Za-z0-9][{_INVISIBLE}][A-Za-z0-9_-]"
-"""Letters in full width or of mathematics, and what shows nothing between two letters."""
+"""Full-width or mathematical letters, and invisible characters between letters."""
 _spelled_oddly: Final = finder(rf"[{_INVISIBLE}\x{{FF01}}-\x{{FF5E}}\x{{1D400}}-\x{{1D7FF}}]", strict=True)
 _UNSEEN: Final = dict.fromkeys(
     (0xAD, 0x180E, *range(0x200B, 0x2010), *range(0x202A, 0x202F), *range(0x2060, 0x2065), 0xFEFF)
@@ -139,23 +139,22 @@ SUSPICIOUS: Final = (
     _ODD_LETTERS,
     PIN_SHAPE,
     CARD_SHAPE,
-    r"\\\\u",  # JSON within a string may spell a word with escapes
+    r"\\\\u",  # JSON in a string may escape the letters of a word
 )
 suspicious: Final = finder(*SUSPICIOUS)
-"""Whether an event's dump, with no escapes but the necessary ones, might hold another secret; most events' doesn't."""
+"""Returns True if an event's dump may contain a secret besides tokens; most do not."""
 FIRST_LOOK: Final = (
     r"(?i-u:key|auth|api|salt|pw|pass(?:[cpw0-9_-]|[ \]]*[=:\"'>\\\]])|secret|token|cred[es]|cookie|bearer|contrasena)|-pass ",
     f"({'|'.join(map(literal, _COMMANDS))})",
     r"[bB]asic [A-Za-z0-9+/]{8}", _AUTHORITY, PIN_SHAPE, CARD_SHAPE, r"\\\\u", *SHORTER_ANCHORS,
 )  # fmt: skip
-"""What an event's dump holds where one of the two looks, `suspicious` and `holds_token`, finds something: one scan tells
-that most events need neither. Its patterns remember little of what they have read, or the engine, which keeps the
-states that it meets in 2 MB, would make them anew for each event."""
+"""Patterns of a single scan that most events pass: what a dump contains if `suspicious` or `holds_token` matches. They
+need few automaton states; otherwise the engine's 2 MB state cache would be rebuilt for each event."""
 _other_letters: Final = finder(f"[{_WIDE}{_INVISIBLE}]")
 
 
 def in_other_letters(dump: bytes) -> bool:
-    """The same of spelling. Most events are ASCII, which takes no scan to see."""
+    """Return True for unusual letters. ASCII events, which most are, need no scan."""
     return not dump.isascii() and _other_letters(dump)
 
 
@@ -164,7 +163,7 @@ _SHORTEST: Final = 6
 
 
 def doubtful(text: str, *, tokens: bool = True) -> bool:
-    """The same of a single string of the event, unescaped: where it says no, no rule is asked."""
+    """Return True if a single unescaped string must be searched; else no rule is tried."""
     return len(text) >= _SHORTEST and (_odd(text) or (tokens and holds_token_in(text)))
 
 
@@ -172,11 +171,12 @@ _may_carry: Final = finder(
     *map(literal, (*_COMMANDS, "bearer", "Bearer", "BEARER", "SSWORD", "ssword", "secret ", "SECRET ", "p:", "pass:", "PASS:")),
     r"-(?:pass|auth|key|pw)[ =]", r"[bB]asic[ \t]", r"(?i-u:ntlm|negotiate|identified)\s", _AUTHORITY, strict=True,
 )  # fmt: skip
-"""The same of commands, statements and protocols."""
+"""Returns True if a rule for commands, statements or protocols may match."""
 
 
 def without_secrets(text: str, *, tokens: bool = True, work: Work = free) -> str:
-    """Text in other letters is read as it looks; where only that shows a secret, what is left is as it looks too."""
+    """Redact a text. Text in unusual letters is also searched in normalised form; if only that shows a secret, the
+    result is normalised."""
     cleaned = _clean(text, tokens, work)
     if not text.isascii() and _spelled_oddly(text):
         plain = as_read(cleaned)
@@ -186,12 +186,12 @@ def without_secrets(text: str, *, tokens: bool = True, work: Work = free) -> str
 
 
 def as_read(text: str) -> str:
-    """Without what shows nothing, and letters of any width as plain ones."""
+    """Remove invisible characters and normalise letter widths."""
     return unicodedata.normalize("NFKC", text.translate(_UNSEEN))
 
 
 def _clean(text: str, tokens: bool, work: Work) -> str:
-    """Once more as long as something changes: what was taken out may have hidden where the next secret begins."""
+    """Apply the rules until nothing changes: a removed secret may have hidden the start of another."""
     for _ in range(_PASSES):
         before = text
         if may_assign(text):

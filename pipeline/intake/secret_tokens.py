@@ -1,7 +1,6 @@
-"""Credentials by their shape: the rules that the table of kinds makes.
+"""Redaction of credentials by their format, from the table of kinds.
 
-Enters: a text. Leaves: the text without them. Never fails. One scan tells whether a text holds a keyword of any kind;
-where it does, the kinds whose keywords are there are asked.
+One scan finds out whether a text contains a keyword of any kind; only kinds with a keyword in the text are tried.
 """
 
 import re
@@ -24,22 +23,23 @@ _ESCAPED: Final = "|".join(
         r"[0-9;\[]m",
     )
 )
-"""What isn't part of a token, though it is written with letters: `\\n`, `\\x3d`, `%3D`, a terminal's colour."""
+"""Letters that belong to an escape and not to a token: `\\n`, `\\x3d`, `%3D`, a terminal colour."""
 _BEFORE: Final = r"(?:(?-u:\b)|_|\\(?:[abfnrtv]|[uUx0-7][0-9A-Fa-f]{0,4})|%[0-9A-Fa-f]{2}|[0-9;\[]m)"
-"""The same before what a token begins with."""
+"""The same before the start of a token."""
 _INSIDE: Final = ("[A-Za-z", "[0-9", "[a-z")
-"""How the patterns begin whose keyword stands further inside."""
+"""How patterns begin that have their keyword further inside."""
 
 
 def _split(kind: Kind) -> tuple[list[str], list[str]]:
-    """A kind's keywords: what its tokens begin with, and what they hold inside."""
+    """Split a kind's keywords into those at the start of its tokens and those inside."""
     words = kind.keywords.split()
     starts = [] if kind.pattern.startswith(_INSIDE) else [word for word in words if not word.startswith("~")]
     return starts, [word.removeprefix("~") for word in words if word not in starts]
 
 
 def _anchors(kinds: Iterable[Kind]) -> tuple[str, ...]:
-    """Plain words stand apart from patterns, so that the engine makes one tree of them."""
+    """Return search patterns. Plain words are separate from other patterns, so that the engine builds one
+    tree of them."""
     starts, inside = (dict.fromkeys(chain.from_iterable(words)) for words in zip(*map(_split, kinds), strict=True))
     plain = [word for word in starts if word.replace("\\", "").replace("-", "").replace("_", "").isalnum()]
     shaped = [word for word in starts if word not in plain]
@@ -48,7 +48,7 @@ def _anchors(kinds: Iterable[Kind]) -> tuple[str, ...]:
 
 
 class _Taker:
-    """Takes out the tokens of a kind. Where they begin is looked for by the keywords, which the engine skips to."""
+    """Redacts the tokens of one kind. It searches the keywords first, because the engine can skip to them."""
 
     def __init__(self, kind: Kind) -> None:
         starts, inside = _split(kind)
@@ -76,18 +76,18 @@ _ANCHORS: Final = _anchors(KINDS)
 _COUNTED: Final = re.compile(r"\{([0-9]+)\}")
 _ENOUGH: Final = 9
 SHORTER_ANCHORS: Final = tuple(_COUNTED.sub(lambda n: f"{{{min(int(n[1]), _ENOUGH)}}}", one) for one in _ANCHORS)
-"""The same, roughly: the engine remembers how far it is in each repetition."""
+"""The same with shorter repetitions, because the engine keeps a state per repetition."""
 holds_token: Final = finder(*_ANCHORS)
-"""Whether an event's dump might hold a credential of the table."""
+"""Returns True if an event's dump may contain a credential."""
 holds_token_in: Final = finder(*_ANCHORS, strict=True)
-"""The same of a text."""
+"""The same for a text."""
 TAKERS: Final = [_Taker(kind) for kind in KINDS]
 _GROUP: Final = 12
 _GROUPS: Final = [
     (finder(*_anchors(KINDS[at : at + _GROUP]), strict=True), TAKERS[at : at + _GROUP])
     for at in range(0, len(KINDS), _GROUP)
 ]
-"""So that a text is not asked about each kind by itself."""
+"""Groups of kinds, so that a text is not tested for each kind."""
 
 
 def without_tokens(text: str, work: Work) -> str:

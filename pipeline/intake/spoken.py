@@ -1,8 +1,7 @@
-"""Secrets as people tell them in plain words, and numbers of payment cards: their shapes, and what decides.
+"""Secrets in plain language ("the password is hunter2"), and payment card numbers.
 
-Enters: a match of SECRET or of CARD. Leaves: whether it is a secret. Never fails. `The password is wrong` says how
-things are, `the password is hunter2` gives it away: a value looks like a secret by what it is made of or by its quotes,
-or somebody calls it theirs.
+Input: a match of SECRET or CARD. Output: whether it is a secret. `The password is wrong` is a statement, but `the
+password is hunter2` is a secret: a value counts by its characters or quotes, or if the author calls it theirs.
 """
 
 import re
@@ -14,17 +13,17 @@ _WORDS: Final = (
 _OF: Final = "(?i: (?:for|of|to|on|in|at|from) )"
 _IS: Final = "(?:(?i: (?:is|was|are|will be)(?: (?:now|still|currently|simply|just|set to))?):?|['’]s| to| ?[:=])"
 _TOLD: Final = rf"(?P<word>{_WORDS})s?(?:{_OF}[^\s]+(?: [^\s]+){{0,4}}?| \([^\s)]{{1,64}}\))?(?P<is>{_IS})[ \n]{{1,4}}"
-"""`the password for the staging database is now …`"""
+"""Matches `the password for the staging database is now …`."""
 _QUOTE: Final = "[\"'“‘]"
 
 
 def _shape(pattern: str) -> str:
-    """For the engine of `finder`: words in ASCII are faster there."""
+    """Convert for `finder`, which is faster with ASCII words."""
     return pattern.replace("(?i:", "(?i-u:")
 
 
 WORDS: Final = ("passwd", "api key", "access key", "access-key", "access_key", "accesskey")
-"""What is told, besides what bears secrets as a key does, and PINs."""
+"""What is named in speech besides the names in `intake.named`, and PINs."""
 PIN_SHAPE: Final = r"(?i-u:\bpin[ :=])"
 _ROUGHLY: Final = rf"{_WORDS}s?(?:{_OF}[^\n]*| \([^ \n]*\))?{_IS}[ \n]+"
 SECRET_SHAPE: Final = _shape(
@@ -49,7 +48,7 @@ _STATES: Final = frozenset(
     very via visible weak what when where which with without working written wrong yes your
     """.split()  # noqa: SIM905  a hundred quoted words would be no easier to read
 )
-"""What can be said of a password without telling it."""
+"""Words that describe a password without revealing it."""
 _STATE_ENDS: Final = ("ed", "ing", "able", "ible", "ly")
 _TECHNICAL: Final = re.compile(
     r"(?:base|sha|md|utf|oauth|argon|pbkdf|bcrypt|aes|hs|rs|es|ipv|http|v)-?\d+(?!\w).*"
@@ -57,7 +56,7 @@ _TECHNICAL: Final = re.compile(
     r"|[a-z_]\w*(?:\.[a-z_]\w*)+|.*://.*|[/.~$%<*-].*",
     re.ASCII,
 )
-"""In lower case: an algorithm, a size, a name of a program, a place, a blank to fill in."""
+"""Algorithms, sizes, program names, paths and placeholders, in lower case."""
 _MIXED: Final = re.compile(r"[a-z][A-Z]")
 _SYMBOL: Final = re.compile(r"\w.*[!?].*\w|.*[@#$%^&*+~=]", re.ASCII)
 _OWN: Final = re.compile(r"\b(?:my|our) (?:[\w'-]+ ){0,3}\Z", re.ASCII | re.IGNORECASE)
@@ -76,16 +75,16 @@ CARD: Final = re.compile(
     r"[0-9]{1,4}(?:(?P=gap)[0-9]{1,3})?|3[47][0-9]{2}(?P<space>[ -]?)[0-9]{6}(?P=space)[0-9]{5})(?![\w-]|\.[0-9])",
     re.ASCII,
 )
-"""In groups as they stand on a card, or in one; it begins as issuers begin theirs, unlike most years and times."""
+"""Digits in the groups of a card, or in one group. It begins with an issuer's digits, unlike most years and times."""
 _DOUBLED: Final = (0, 2, 4, 6, 8, 1, 3, 5, 7, 9)
 
 
 def is_told(match: re.Match[str]) -> bool:
     value, word = match["value"].strip("!?.,"), match["word"].lower()
     low = value.lower()
-    if " " in value and not match["quote"]:  # a phrase of many words, or a sentence about it
+    if " " in value and not match["quote"]:  # a passphrase, or a sentence about one
         return _is_own(match) and not any(said in _STATES or said.endswith(_STATE_ENDS) for said in low.split()[1:])
-    assigned = match["is"].lstrip()[:1] in ":=t"  # `changed the password to`
+    assigned = match["is"].lstrip()[:1] in ":=t"  # such as `changed the password to`
     if low in _STATES or _TECHNICAL.fullmatch(low) or (assigned and word in low):
         return False
     digits = any(map(str.isdecimal, value))
@@ -108,11 +107,11 @@ def _is_own(match: re.Match[str]) -> bool:
 
 
 def is_card(match: re.Match[str]) -> bool:
-    """By its check digit (Luhn)."""
+    """Check the Luhn digit."""
     digits = [int(character) for character in match[0] if character.isdecimal()]
     return (sum(digits[-1::-2]) + sum(_DOUBLED[digit] for digit in digits[-2::-2])) % 10 == 0
 
 
 def names_credential(said: str) -> bool:
-    """Whether what a sentence is about, such as `our password for the shop`, is a credential."""
+    """Return True if the text names a credential, such as `our password for the shop`."""
     return _CREDENTIAL.fullmatch(said) is not None

@@ -1,10 +1,8 @@
-"""What mining sees of an event: a small step, whatever dialect its content is written in.
+"""Event → `Step`: the bounded fields that mining sees, extracted from any payload dialect.
 
-Enters: the plain JSON values of an accepted event. Leaves: a `Step`, each of its texts bounded. Never fails: what an
-event doesn't say, or says in an unexpected shape, is empty. The table of event types says where content holds
-what; content itself is never rewritten (HMX-E §4).
-
-What an agent repeats of a pack is no text of its events.
+Input: the plain JSON values of an accepted event. What an event lacks, or has in an unexpected shape, is empty. The
+event type table says where content holds what; content itself is never rewritten (HMX-E §4). Pack entries that an agent
+repeats are removed from its texts.
 """
 
 import re
@@ -37,7 +35,7 @@ from pipeline.intake.projecting import projected
 _SORTED: Final = orjson.OPT_SORT_KEYS
 _digit: Final = re.compile(r"[0-9]").search
 SUBJECTS: Final = ("subject_id", "user_id", "userId")
-"""Where metadata names whose event it is, the first before the others."""
+"""Metadata keys that name the subject of an event, in order of preference."""
 _SUBJECTS: Final = frozenset(SUBJECTS)
 _CALL: Final = Role.CALL
 _FOUND_LEVELS: Final = 3
@@ -46,13 +44,13 @@ _ENDED: Final = {
     **dict.fromkeys(("passed", "succeeded", "success", "ok", "completed"), True),
     **dict.fromkeys(("failed", "failure", "error", "timeout", "timed_out", "aborted", "cancelled"), False),
 }
-"""How an outcome is told in a word."""
+"""Words that report an outcome."""
 Paths = tuple[str | list[str], ...]
 """Keys of the content, and paths of keys."""
 
 
 class _Reader(NamedTuple):
-    """A row of the table with its places split: a place is a key of the content, or a path of keys."""
+    """A row of the event type table, with its places split into keys."""
 
     role: Role
     fixed_name: str
@@ -98,7 +96,7 @@ _READERS: Final = {name: _of_row(row) for name, row in EVENT_TYPES.items()}
 
 
 def step_of(fields: dict[str, Any], at_ms: int, index: int, characters: int = STEP_TEXT) -> Step:
-    """The step at `index` of its session, dated `at_ms`, with so many characters of text."""
+    """Return the step at `index` of its session, dated `at_ms` (milliseconds), with at most `characters` of text."""
     kind = _READERS.get(fields["event_type"]) or _reader(fields["event_type"])
     role, fixed_name, actor, name, text, arguments, ok, exit_code, call_id, target, about, projection = kind
     content = fields["content"]
@@ -129,14 +127,14 @@ def step_of(fields: dict[str, Any], at_ms: int, index: int, characters: int = ST
 
 
 def usable_tags(tags: Any) -> tuple[str, ...]:
-    """Those that packs can be filtered by, each once, in their order."""
+    """Return the distinct tags that packs can filter by, in order."""
     if type(tags) is not list:
         return ()
     return tuple(dict.fromkeys(tag for tag in tags if type(tag) is str and len(tag) <= TAG))
 
 
 def _first(content: dict[str, Any], paths: Paths) -> Any:
-    """What stands at the first of the paths that isn't absent or null, else None."""
+    """Return the value at the first path that is present and not null, else None."""
     for path in paths:
         value = content.get(path) if type(path) is str else _within(content, path)
         if value is not None:
@@ -164,13 +162,13 @@ def _text(value: Any, characters: int = STEP_TEXT) -> str:
 
 
 def _own(said: Any, characters: int) -> str:
-    """The text without what packs have said."""
+    """Return the text without pack entries."""
     text = said[:characters] if type(said) is str else _text(said, characters)
     return own_words(_text(said, EVENT_BYTES))[:characters] if echoes(text) else text
 
 
 def _values(arguments: Any) -> tuple[str, ...]:
-    """The first scalars of the arguments, by the order of their keys; true and false name nothing and stay out."""
+    """Return the first scalar arguments, by key order. Booleans identify nothing, so they are left out."""
     if arguments is None:
         return ()
     found: dict[str, None] = {}
@@ -190,7 +188,7 @@ def _values(arguments: Any) -> tuple[str, ...]:
 
 
 def _arguments(arguments: Any) -> tuple[tuple[str, str], ...]:
-    """The first plain arguments by the order of their paths; all items of a list have one path."""
+    """Return the first plain arguments, by path order; all items of a list share a path."""
     found: list[tuple[str, str]] = []
     rest: list[tuple[str, Any]] = [("", arguments)]
     while rest and len(found) < STEP_ARGUMENTS:
@@ -206,7 +204,7 @@ def _arguments(arguments: Any) -> tuple[tuple[str, str], ...]:
 
 
 def _subject(metadata: dict[str, Any]) -> str:
-    """The first of its names that is there."""
+    """Return the first subject that is present."""
     if _SUBJECTS.isdisjoint(metadata):
         return ""
     for key in SUBJECTS:
@@ -217,14 +215,14 @@ def _subject(metadata: dict[str, Any]) -> str:
 
 
 def _about(fields: dict[str, Any], paths: Paths) -> tuple[str, ...]:
-    """What is said there, as it is written; nothing where the first place is empty."""
+    """Return the texts at these paths; empty if the first is."""
     named = [_string(fields, (path,)) for path in paths]
     return tuple(named) if named[0] else ()
 
 
 def _found(said: dict[str, Any] | list[Any]) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """What it says in words, and the ids of its first list of ids. Level by level, so that what stands far out comes
-    first; by the order of the keys. Digits vary from one result to the next, and long texts are for people."""
+    """Return a result's facts, and the ids of its first list of ids, level by level from the outside and by key order.
+    Values with digits vary between results, and long texts are for people, so both are left out."""
     found: dict[str, None] = {}
     listed: tuple[str, ...] = ()
     level: list[Any] = [said]
@@ -264,7 +262,7 @@ def _find(key: str, value: Any, found: dict[str, None], below: list[Any]) -> Non
 
 
 def _parsed(arguments: Any) -> Any:
-    """Some clients send arguments as the text of a JSON object."""
+    """Parse arguments that a client sent as the text of a JSON object."""
     if type(arguments) is str and arguments.lstrip()[:1] in ("{", "["):
         try:
             return orjson.loads(arguments)
@@ -274,7 +272,8 @@ def _parsed(arguments: Any) -> Any:
 
 
 def _ok(content: dict[str, Any], flags: Paths, exit_code: Paths) -> bool | None:
-    """Success as the event says it, else as its exit code does. `passed` may be a count of tests: no answer."""
+    """Return the success that the event reports, else that of its exit code. `passed` may be a count of tests, which
+    says nothing."""
     for path in flags:
         value = content.get(path) if type(path) is str else _within(content, path)
         if type(value) is bool:

@@ -1,7 +1,7 @@
-"""The forms of natural languages, as data: one TOML file a language, named by its ISO 639-1 code.
+"""Word lists and sentence forms of natural languages, as data: one TOML file per ISO 639-1 code.
 
-In: nothing. Out: the tables of those files. A section belongs to the module that reads it. To add a language, add its
-file; a language without one still learns from actions and results. A file that is not valid TOML fails at import.
+Each section belongs to the module that reads it. To add a language, add its file. A language without a file still
+learns from actions and results. Raises at import if a file is not valid TOML.
 """
 
 import tomllib
@@ -20,9 +20,9 @@ def _read() -> dict[str, Mapping[str, Any]]:
 
 
 LANGUAGES: Final[Mapping[str, Mapping[str, Any]]] = _read()
-"""Code → section → what stands there. Sorted by code."""
+"""Language code → section → its table. Sorted by code."""
 
 
 def of_all(section: str) -> dict[str, Mapping[str, Any]]:
-    """Code → that section, of the languages whose file has it."""
+    """Return language code → this section, for the languages whose file has it."""
     return {code: tables[section] for code, tables in LANGUAGES.items() if section in tables}

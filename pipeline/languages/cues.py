@@ -1,7 +1,4 @@
-"""Words and phrases that tell what kind a sentence is, as the language files list them in `[rules]`.
-
-In: a kind. Out: its cues of all languages, as one expression. Nothing fails.
-"""
+"""Cue words and phrases that tell the kind of a sentence, from the `[rules]` sections of the language files."""
 
 import re
 from typing import Final
@@ -9,11 +6,11 @@ from typing import Final
 from pipeline.languages import of_all
 
 WIDE: Final = re.compile(r"[぀-ヿ㐀-鿿]")
-"""A letter of a language that writes no blanks."""
+"""A letter of a language that writes no spaces."""
 
 
 def cue(kind: str) -> re.Pattern[str]:
-    """Where words stand apart, whole words."""
+    """Return one expression for the cues of all languages. It matches whole words in languages that write spaces."""
     tables = of_all("rules").values()
     listed = {one.replace("_", " ") for table in tables for one in table.get(kind, "").split()}
     cues = sorted(listed, key=lambda one: (-len(one), one))

@@ -1,7 +1,4 @@
-"""The language of a message. In: its text. Out: the code of a language that has a file. Nothing fails.
-
-By its script, else by which language's function words it has most of; English where that says nothing.
-"""
+"""Language detection of a message: by script, else by the most function words, else English."""
 
 import re
 from collections import Counter
@@ -14,7 +11,7 @@ from pipeline.languages import of_all
 _DEFAULT: Final = "en"
 _WORD: Final = re.compile(r"[^\W\d_]+")
 _LOOKED_AT: Final = 400
-"""Characters of it."""
+"""Number of characters read."""
 _SCRIPTS: Final = tuple(
     (code, re.compile(table["script"])) for code, table in of_all("language").items() if "script" in table
 )

@@ -1,9 +1,8 @@
-"""A form in which a language says something, as its file has it: words with holes, `<s> moved from <old> to <new>`.
+"""Sentence templates of the language files: words with slots, such as `<s> moved from <old> to <new>`.
 
-Enters: a form, or a clause. Leaves: what stands in the holes. A form whose words are no expression fails at import.
-
-What stands between two holes is an expression without capturing groups. Each is looked for from left to right and once,
-so a clause costs one pass for each of them, whatever it holds.
+Input: a template or a clause. Output: the texts in the slots. The words between two slots are a regular expression
+without capturing groups; an invalid one raises at import. Each is searched once, from left to right, so a clause costs
+one pass per expression.
 """
 
 import re
@@ -17,7 +16,7 @@ _NAMED: Final = re.compile(r"\{([a-z]+)\}")
 class Form(NamedTuple):
     holes: tuple[str, ...]
     words: tuple[re.Pattern[str] | None, ...]
-    """One more than there are holes: before, between and behind them; None where nothing has to stand."""
+    """Words before, between and after the slots, one more than there are slots; None if any text may stand there."""
 
     def read(self, clause: str) -> dict[str, str] | None:
         at, start, found = 0, 0, []
@@ -44,6 +43,6 @@ def form(text: str) -> Form:
 
 
 def forms(texts: Iterable[str], named: Mapping[str, str] | None = None) -> tuple[Form, ...]:
-    """`named`: what `{name}` stands for in them."""
+    """Parse templates. `named` gives the text for each `{name}` in them."""
     known = named or {}
     return tuple(form(_NAMED.sub(lambda match: known[match[1]], text)) for text in texts)

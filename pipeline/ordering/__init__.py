@@ -1,1 +1,1 @@
-"""The order of one session: what is released, what waits, what is late. Pure."""
+"""The reorder window: which events of a session are released, wait or are late. Pure."""

@@ -1,11 +1,11 @@
-"""The reorder window of one session (HMX-E §7).
+"""The reorder window of one session: release, wait or late, by sequence and append time (HMX-E §7).
 
-Enters: a cursor (how far the session has been released), an arrival. Leaves: a verdict, and the cursor after a release.
-What waits does so until the partition's clock reaches its append time + window; then it and all that sort before it, by
-(sequence, instant, event_id), go out. `eager`: the next expected sequence goes out at once, and only what stands behind
-a gap waits; `strict`: everything waits, so ties in sequence come out by timestamp. In both a sequence that was passed,
-dated after everything released, waits too: its session may have been restarted, and the sequence 0 that says so may
-come second. Where none comes it is late. Nothing here fails: any order of arrivals has an outcome.
+Input: a cursor (how far the session has been released) and an arriving event. Output: a verdict, and the cursor after a
+release. A waiting event waits until the partition's clock reaches its append time + window. Then it goes out, with all
+that sort before it by (sequence, instant, event_id). In `eager` mode the next expected sequence goes out at once, and
+only events behind a gap wait. In `strict` mode every event waits, so ties in sequence come out by timestamp. In both
+modes an event waits if its sequence was passed but its date is after everything released: the session may have
+restarted, and the sequence 0 that shows it may arrive second. If none arrives, the event is late.
 """
 
 from bisect import bisect_left, insort
@@ -20,32 +20,32 @@ class Cursor(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
     next: int = 0
     index: int = 0
-    """Events released so far."""
+    """Number of events released so far."""
     run: int = 0
     newest: int = -(2**63)
-    """Highest instant released in this run, late ones too, nanoseconds."""
+    """Highest instant released in this run, late events included, in nanoseconds."""
     last: int = -(2**63)
     """Instant of the last event released in order."""
     peer_until: int = -1
-    """The clock until which an event with the last released sequence is its tie."""
+    """Clock until which an event with the last released sequence is a tie of it."""
 
 
 class Verdict(Enum):
     RELEASE = auto()
-    """Next in order, or a tie of the one just released."""
+    """Next in order, or a tie of the event just released."""
     WAIT = auto()
-    """Behind a gap, or for the beginning of its run."""
+    """Behind a gap, or the start of its run is missing."""
     LATE = auto()
-    """Something that should have followed it is out."""
+    """An event that sorts after it has been released."""
     NEW_RUN = auto()
-    """The session's counter has started over: what waits from before goes out first."""
+    """The sequence started over. Events that wait from the old run go out first."""
 
 
-_RELEASE: Final = Verdict.RELEASE  # an enum's member costs ten times a name
+_RELEASE: Final = Verdict.RELEASE  # looking up an enum member costs ten times as much as a global name
 
 
 def judge(cursor: Cursor, sequence: int, instant: int, clock: int) -> Verdict:
-    """What becomes of an event that is no duplicate, eagerly. Append times may go backwards; the clock doesn't."""
+    """Judge an event that is no duplicate, in eager mode. Append times may go backwards; the clock does not."""
     if sequence == cursor.next:
         return _RELEASE
     if sequence > cursor.next:
@@ -56,13 +56,13 @@ def judge(cursor: Cursor, sequence: int, instant: int, clock: int) -> Verdict:
 
 
 def judge_arrival(cursor: Cursor, instant: int, window_ns: int) -> Verdict:
-    """What becomes, in either mode, of an event whose sequence only says in which order events came (Y07): the log says
-    that already, so it waits for none and none for it. Dated a window before the newest it comes late all the same."""
+    """Judge, in either mode, an event whose sequence only numbers arrivals (Y07). The log already gives that order, so
+    the event waits for none. It is late if it is dated a window before the newest."""
     return Verdict.LATE if instant < cursor.newest - window_ns else Verdict.RELEASE
 
 
 def judge_strictly(cursor: Cursor, sequence: int, instant: int) -> Verdict:
-    """The same where everything waits: in order is what sorts at or after the last released."""
+    """Judge an event in strict mode, where all wait. It is in order if it sorts at or after the last released."""
     if sequence >= cursor.next:
         return Verdict.WAIT
     below = _below(cursor, sequence, instant)
@@ -71,30 +71,30 @@ def judge_strictly(cursor: Cursor, sequence: int, instant: int) -> Verdict:
 
 
 def _below(cursor: Cursor, sequence: int, instant: int) -> Verdict:
-    """What becomes of a sequence that has been passed."""
+    """Judge an event whose sequence has been passed."""
     if instant <= cursor.newest:
         return Verdict.LATE
     return Verdict.NEW_RUN if sequence == 0 else Verdict.WAIT
 
 
 def released(cursor: Cursor, sequence: int, instant: int, log_time: int, window_ms: int) -> Cursor:
-    """The cursor after an event went out in order."""
+    """Return the cursor after an event was released in order."""
     newest = max(instant, cursor.newest)
     return Cursor(sequence + 1, cursor.index + 1, cursor.run, newest, instant, log_time + window_ms)
 
 
 def passed_aside(cursor: Cursor, instant: int) -> Cursor:
-    """The cursor after an event went out late, or in its order of arrival: what sequences say so far stands."""
+    """Return the cursor after an event was released late or in arrival order; the expected sequence stays."""
     return msgspec.structs.replace(cursor, index=cursor.index + 1, newest=max(cursor.newest, instant))
 
 
 def started_over(cursor: Cursor) -> Cursor:
-    """The cursor at the beginning of a new run."""
+    """Return the cursor at the start of a new run."""
     return Cursor(next=0, index=cursor.index, run=cursor.run + 1)
 
 
 class Waiting(NamedTuple):
-    """An event behind a gap, as it sorts."""
+    """A waiting event, in sort order."""
 
     sequence: int
     instant: int
@@ -102,7 +102,7 @@ class Waiting(NamedTuple):
 
 
 class Window:
-    """The events of one session that wait, in order. Holds references only; bodies are state records."""
+    """The waiting events of one session, in order. It holds references only; bodies are state records."""
 
     __slots__ = ("_entries",)
 
@@ -123,15 +123,15 @@ class Window:
 
 
 def passed(cursor: Cursor, waiting: list[Waiting], *, strict: bool) -> int:
-    """How many of what waits, the first of them, stand below what was released: only a new run puts them in order."""
-    if strict:  # a tie comes out by its timestamp
+    """Return how many of the first waiting events sort below what was released. Only a new run puts these in order."""
+    if strict:  # ties are ordered by timestamp
         return bisect_left(waiting, (cursor.next - 1, cursor.last), key=lambda entry: entry[:2])
     return bisect_left(waiting, cursor.next, key=lambda entry: entry.sequence)
 
 
 def left_behind(cursor: Cursor, waiting: list[Waiting], began: int, *, strict: bool) -> list[Waiting]:
-    """What waits in the run of `cursor` where a sequence 0 of instant `began` opens another one. All that is dated from
-    there on is the new run's, and so is what could not be the old one's."""
+    """Return the waiting events that stay in the run of `cursor` when a sequence 0 of instant `began` starts a new run.
+    Those dated from then on belong to the new run, and so do those that the old run cannot hold."""
     below = passed(cursor, waiting, strict=strict)
     return [
         entry
@@ -141,5 +141,5 @@ def left_behind(cursor: Cursor, waiting: list[Waiting], began: int, *, strict: b
 
 
 def follows(cursor: Cursor, entry: Waiting) -> bool:
-    """Eagerly: does `entry`, the first that waits, go out without any more waiting: the next in order, or a tie?"""
+    """Return True if `entry`, the first waiting event, goes out now in eager mode: it is next in order, or a tie."""
     return entry.sequence <= cursor.next

@@ -1,1 +1,1 @@
-"""From what was fetched to a context pack within its budget (HMX-C). Pure."""
+"""Context packs (HMX-C): chooses, budgets and renders what a query retrieved. Pure."""

@@ -1,6 +1,6 @@
-"""A plan and what was fetched for it → a context pack (HMX-C §2). Pure.
+"""Assembly of a context pack from a retrieval plan and what was fetched for it (HMX-C §2).
 
-The same request on the same state gives the same pack; only `assembly_duration_ms` is the caller's to fill in.
+The same request on the same state gives the same pack; the caller fills in `assembly_duration_ms`.
 """
 
 from collections import Counter
@@ -58,7 +58,7 @@ def assemble(request: PackRequest, plan: Plan, fetched: Fetched) -> ContextPack:
     spread = _spread(ask, found, tellers)
     kept = {each.key for each in spread.allocation.placed}
     if not spread.told_by <= kept:
-        # What says what a teller that found no room said, says what nothing else in the pack does.
+        # Some entries did not fit, so what they said is said nowhere. Choose again without them.
         spread = _spread(ask, found, [each for each in tellers if each.key in kept])
     offered, allocation, drops, _ = spread
     drops += [Drop(each, DropReason.BUDGET_EXCEEDED, "no tokens were left for it") for each in allocation.dropped]
@@ -70,11 +70,11 @@ class _Spread(NamedTuple):
     allocation: Allocation
     drops: list[Drop]
     told_by: set[tuple[str, str, str]]
-    """Keys of candidates because of which others are out."""
+    """Keys of the candidates that made others duplicates."""
 
 
 def _spread(ask: Asked, found: Mapping[SectionRule, Sequence[Candidate]], tellers: Sequence[Candidate]) -> _Spread:
-    """The budget over what is left of each section's candidates; and what of them is not."""
+    """Drop duplicates and irrelevant candidates of each section, then spread the budget over the rest."""
     drops: list[Drop] = []
     offers: list[Offer] = []
     told, told_by = Told(tellers), set[tuple[str, str, str]]()
@@ -96,8 +96,8 @@ def with_duration(pack: ContextPack, milliseconds: float) -> ContextPack:
 def _sift(
     ordered: Sequence[Candidate], standing: Sequence[Candidate], told: Told
 ) -> tuple[list[Candidate], list[Drop], set[tuple[str, str, str]]]:
-    """Apart from what is too far from the query, what must not be shown, and what a better one says already, or one
-    of another section; and who that is. What happened several times is one entry."""
+    """Split a section's candidates: entries, drops (irrelevant, excluded, or duplicates), and the keys of the
+    candidates that made others duplicates. Repetitions of one event become one entry."""
     drops: list[Drop] = []
     by: set[tuple[str, str, str]] = set()
     near = list(standing)
@@ -129,14 +129,14 @@ def _sift(
 
 
 def _again(each: Candidate, members: Sequence[Candidate]) -> Candidate:
-    """It stands for all of them."""
+    """Return one entry for all of them."""
     text = again(each.text, len(members), max(one.at for one in members))
     return replace(each, text=text, tokens=estimate(text), times=len(members))
 
 
 @dataclass(frozen=True, slots=True)
 class _Draft:
-    """Everything of a pack but its entries and drops."""
+    """Everything of a pack except its entries and drops."""
 
     ask: Asked
     plan: Plan
@@ -146,7 +146,8 @@ class _Draft:
     allocation: Allocation
 
     def within_size(self, drops: list[Drop]) -> ContextPack:
-        """The pack of at most 256 KB (HMX-C §12): the least relevant entries go first, then listed drops."""
+        """Return a pack of at most 256 KB (HMX-C §12): drop the least relevant entries first, then shorten the list of
+        drops."""
         placed: Sequence[Candidate] = self.allocation.placed
         listed = PACK_DROPS
         while True:
@@ -177,7 +178,7 @@ class _Draft:
             name: SectionBudget(budget=given.budget, used=taken[name])
             for name, given in self.allocation.section_budgets.items()
         }
-        # The best-ranked; ranks go on where the entries' end (HMX-C §8).
+        # The best-ranked drops; their ranks continue after those of the entries (HMX-C §8).
         shown = sorted(drops, key=lambda drop: (drop.candidate.order, drop.candidate.section))[:listed]
         return ContextPack(
             pack_id=self._pack_id(),
@@ -213,10 +214,11 @@ class _Draft:
         )
 
     def _pack_id(self) -> str:
-        """Of the state's version and every request parameter with the tenant: the same question to the same state."""
+        """Hash the state version, the tenant and all request parameters: the same question to the same state has the
+        same id."""
         request = self.ask.request
         asked = request.model_dump(mode="json", exclude={"query_vector"})
-        if self.plan.vector is not None:  # its direction is what is asked for; to spell thousands of numbers takes long
+        if self.plan.vector is not None:  # hex digits, because rendering thousands of numbers as JSON is slow
             asked["query_vector"] = [self.plan.vector.space, self.plan.vector.values.hex()]
         said = canonical_json(asked).decode()
         return content_id(self.fetched.newest, "pack", request.tenant_id, self.fetched.state_version, said)
@@ -247,7 +249,7 @@ class _Draft:
         return [render.constraint(each) for each in decision_constraints(self.view)] if asked else []
 
     def _priors(self, placed: Sequence[Candidate]) -> dict[str, Any] | None:
-        """Those of the sections, and of what is in the pack."""
+        """Return the priors of the sections, and of the patterns in the pack."""
         if self.ask.priors is None:
             return None
         patterns = self.ask.priors.get("patterns", {})
@@ -283,7 +285,7 @@ def _dropped(drop: Drop, rank: int) -> Dropped:
 
 
 def _sources(placed: Iterable[Candidate]) -> dict[str, dict[str, str]]:
-    """An event's id is unique within its session: where to look each episode up."""
+    """Map each episode to its session, because event ids are unique within a session only."""
     return {
         candidate.source_id: {"session_id": candidate.session_id}
         for candidate in placed

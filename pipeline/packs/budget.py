@@ -1,7 +1,7 @@
-"""Which candidates fit a token budget, whole or cut (HMX-C §4). Pure, integers only.
+"""Token budget of a pack: which candidates are placed, whole or cut (HMX-C §4). Integers only.
 
-Enters: sections in priority order with their candidates in order. Leaves: what is placed, what is dropped, and each
-section's budget; the placed tokens never exceed the total. The hard limit beats the minimum of one entry per section.
+Input: sections in priority order with their ordered candidates. Output: placed and dropped candidates, and each
+section's budget. The placed tokens never exceed the total, even if a section then has no entry.
 """
 
 from collections.abc import Callable, Sequence
@@ -18,14 +18,14 @@ from pipeline.packs.render import cut
 from pipeline.packs.tokens import estimate
 
 WORTH_CUTTING: Final = 32
-"""Tokens that must remain for one more entry of a section to be cut into them."""
+"""Tokens that must remain before one more entry of a section is cut to fit."""
 _LEAST: Final = 12
-"""Tokens below which a cut entry says nothing; reserved for a section's first entry only from here on."""
+"""Fewest tokens of a cut entry, and of the reserve for a section's first entry."""
 
 
 @dataclass(frozen=True, slots=True)
 class Offer:
-    """A section with something to place: candidates in the order of HMX-C §3.3."""
+    """A section with its candidates, in the order of HMX-C §3.3."""
 
     section: Section
     weight: int
@@ -34,7 +34,7 @@ class Offer:
 
 @dataclass(slots=True)
 class Open:
-    """A section while it is filled."""
+    """A section that is being filled."""
 
     offer: Offer
     waiting: list[Candidate]
@@ -56,19 +56,20 @@ class Room:
 
 
 Fill = Callable[[Sequence[Open], Room], None]
-"""Places what is to go first; what remains is filled alike."""
+"""A strategy: places its entries first; what remains is filled the same way for all strategies."""
 
 
 @dataclass(frozen=True, slots=True)
 class Allocation:
     placed: tuple[Candidate, ...]
-    """In pack order; a cut one has the text and tokens of what is left of it."""
+    """In pack order; a cut candidate has the text and tokens of what is left."""
     dropped: tuple[Candidate, ...]
     section_budgets: dict[str, SectionBudget]
 
 
 def split(total: int, weights: Sequence[int]) -> list[int]:
-    """`total` in proportion to the weights, by largest remainder, ties to the earlier; all of it is given away."""
+    """Split `total` in proportion to the weights by largest remainder; ties go to the earlier. The parts add up to
+    `total`."""
     whole = sum(weights)
     if whole == 0:
         return [0 for _ in weights]
@@ -80,8 +81,8 @@ def split(total: int, weights: Sequence[int]) -> list[int]:
 
 
 def allocate(offers: Sequence[Offer], total: int, entries: int = PACK_ENTRIES, fill: Fill | None = None) -> Allocation:
-    """Firsts, then what always stands, then shares, then what shares left over, then one cut entry per section while
-    enough remains."""
+    """Place first entries, then those that always stand, then by shares, then what else fits, then one cut entry per
+    section while enough tokens remain."""
     opened = [Open(offer, list(offer.candidates)) for offer in offers if offer.candidates]
     room = Room(total, entries)
     _place_firsts(opened, room)
@@ -104,7 +105,7 @@ def allocate(offers: Sequence[Offer], total: int, entries: int = PACK_ENTRIES, f
 
 
 def place(section: Open, candidate: Candidate, limit: int, room: Room) -> bool:
-    """Whole or else cut, into at most `limit` tokens."""
+    """Place a candidate, whole or cut to `limit` tokens; return False if it does not fit."""
     if room.entries == 0:
         return False
     placed: Candidate | None = candidate
@@ -121,7 +122,8 @@ def place(section: Open, candidate: Candidate, limit: int, room: Room) -> bool:
 
 
 def _place_firsts(opened: Sequence[Open], room: Room) -> None:
-    """One entry per section in priority order; a long one leaves the later ones their share, or their need if less."""
+    """Place one entry per section, in priority order. A long one leaves each later section its share, or less if it
+    needs less."""
     reserved = []
     for section, share in zip(opened, split(room.tokens, [s.offer.weight for s in opened]), strict=True):
         need = section.waiting[0].tokens
@@ -131,7 +133,7 @@ def _place_firsts(opened: Sequence[Open], room: Room) -> None:
 
 
 def _place_standing(opened: Sequence[Open], room: Room, limit: int) -> None:
-    """What stands in the pack whatever was asked goes by no share, but must leave room for what was asked."""
+    """Place the candidates that are in every pack. They have no share, but leave half of the tokens to the query."""
     for section in opened:
         for candidate in [each for each in section.waiting if each.always]:
             if candidate.tokens <= limit and place(section, candidate, limit, room):
@@ -139,7 +141,7 @@ def _place_standing(opened: Sequence[Open], room: Room, limit: int) -> None:
 
 
 def by_shares(opened: Sequence[Open], room: Room) -> None:
-    """Shares of what remains, among the sections that still want some, until no share takes anything in."""
+    """Divide what remains among the sections that still have candidates, until no share fits another one."""
     placed = -1
     while placed:
         wanting = [section for section in opened if section.waiting]
@@ -148,7 +150,7 @@ def by_shares(opened: Sequence[Open], room: Room) -> None:
 
 
 def _fill_rest(opened: Sequence[Open], room: Room) -> None:
-    """Whatever still fits as a whole."""
+    """Place whatever still fits whole."""
     rest = [(each.order, i, each) for i, section in enumerate(opened) for each in section.waiting]
     for _, i, each in sorted(rest, key=itemgetter(0, 1)):
         if each.tokens <= room.tokens:
@@ -156,7 +158,7 @@ def _fill_rest(opened: Sequence[Open], room: Room) -> None:
 
 
 def _fill_section(section: Open, share: int, room: Room) -> int:
-    """How many entries it took in."""
+    """Fill one section up to its share; return the number of entries placed."""
     before, taken = len(section.placed), 0
     for candidate in list(section.waiting):
         if candidate.tokens <= share - taken and place(section, candidate, share - taken, room):

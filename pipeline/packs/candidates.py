@@ -1,4 +1,4 @@
-"""What may become an entry of a pack, and which of them say the same. Pure."""
+"""Entry candidates of a pack, and which of them are duplicates."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
@@ -15,64 +15,64 @@ _AS_WELL: Final = 0.9
 
 
 class Bar(NamedTuple):
-    """Why something must not be an entry."""
+    """Why a candidate must not be shown."""
 
     reason: DropReason
     because: str
 
 
 class Candidate(msgspec.Struct, frozen=True, eq=False, gc=False):
-    """An entry that is ready but for its rank. `session_id`: where an episode's id is to be looked up."""
+    """An entry without its rank. `session_id` is set for an episode, whose id is unique only there."""
 
     section: Section
     source_id: str
     source_type: SourceType
     score: float
     relevance: float
-    """How well it answers the query, apart from recency, provenance and salience."""
+    """How well it answers the query, without recency, provenance and salience."""
     text: str
     said: str
-    """The text without who and when: what decides whether two say the same."""
+    """The text without actor and date; duplicates are found by it."""
     tokens: int
     provenance: Provenance
     session_id: str | None = None
     least: float = 0.0
-    """What relevance it must have to help."""
+    """The least relevance at which it helps."""
     barred: Bar | None = None
     parts: Components | None = None
-    """What the score is made of."""
+    """The components of the score."""
     pattern: str = ""
-    """What it is compiled from; empty for an episode."""
+    """The pattern it is compiled from; empty for an episode."""
     at: int = 0
-    """Of an episode: when it happened."""
+    """When an episode happened, in milliseconds."""
     times: int = 1
-    """It stands for so many of the same."""
+    """How many equal episodes it stands for."""
     asks: bool = False
-    """Of an episode: a user says what they want."""
+    """True for an episode in which a user states a wish."""
     events: tuple[str, ...] = ()
-    """What it rests on, where it says what these say."""
+    """Ids of the events it rests on, if it says what they say."""
     always: bool = False
-    """It stands in the pack whatever was asked."""
+    """True if it is in the pack whatever was asked."""
     past: bool = False
-    """It is shown for what held before, so it is not folded into what says nearly the same now."""
+    """True if it is shown because it held before, so it is never a near duplicate of what holds now."""
     is_cut: bool = False
-    """Only a beginning of it is left, with the marker."""
+    """True if it was cut; its text ends with the marker."""
     mark: Mark | None = None
-    """Of `said`, where it is known already."""
+    """The near duplicate mark of `said`, if known already."""
 
     @property
     def key(self) -> tuple[str, str, str]:
-        """What tells candidates of a pack apart."""
+        """The unique key of a candidate within a pack."""
         return self.section, self.source_id, self.session_id or ""
 
     @property
     def order(self) -> tuple[float, int, str, str]:
-        """HMX-C §3.3; a session decides where one id stands for two episodes."""
+        """Sort key of HMX-C §3.3; the session breaks ties between equal event ids."""
         return -self.score, self.tokens, self.source_id, self.session_id or ""
 
 
 class Told:
-    """What candidates of other sections say, by the events that they rest on."""
+    """What candidates of other sections say, indexed by the events they rest on."""
 
     def __init__(self, candidates: Iterable[Candidate]) -> None:
         self._by_event: defaultdict[str, list[Candidate]] = defaultdict(list)
@@ -81,8 +81,8 @@ class Told:
                 self._by_event[event].append(each)
 
     def by(self, candidate: Candidate) -> Candidate | None:
-        """Who says the same from the same events, in a more telling way: a procedure what users asked for when it was
-        learnt, a fact what a relation or a turn says."""
+        """Return the candidate that says the same from the same events in a better form: a procedure instead of the
+        requests it was learnt from, a fact instead of a relation or a turn."""
         episode = candidate.source_type is SourceType.EPISODE
         if not episode and candidate.section is not Section.GRAPH_RELATIONS:
             return None
@@ -100,8 +100,8 @@ def _tells(teller: Candidate, candidate: Candidate) -> bool:
 
 
 def folds(ordered: Sequence[Candidate], repeated: Mapping[int, int]) -> dict[int, list[int]]:
-    """Of each episode that others repeat the positions of all of them: the one to show, then the others. That is the
-    newest of those that answer about as well as the best."""
+    """Group each episode with its repetitions: positions, the one to show first. That is the newest of those that
+    answer about as well as the best."""
     groups: defaultdict[int, list[int]] = defaultdict(list)
     for position, first in repeated.items():
         if ordered[first].source_type is SourceType.EPISODE:
@@ -117,8 +117,8 @@ def folds(ordered: Sequence[Candidate], repeated: Mapping[int, int]) -> dict[int
 
 
 def duplicates(ordered: Sequence[Candidate]) -> dict[int, int]:
-    """Positions of those that have an earlier one's id or say the same, within a section or, an episode, as what always
-    stands; and the position of that one."""
+    """Map positions of duplicates to the first of them. Duplicates have the same id or are near duplicates, within a
+    section or between an episode and a standing entry."""
     repeated: dict[int, int] = {}
     if len(ordered) < 2:
         return repeated
@@ -138,7 +138,7 @@ def duplicates(ordered: Sequence[Candidate]) -> dict[int, int]:
 
 
 def _near_before(ordered: Sequence[Candidate]) -> Mapping[int, Sequence[int]]:
-    """Of a position the earlier ones that may say the same in its place."""
+    """Map each position to the earlier ones that may be near duplicates of it."""
     before: defaultdict[int, list[int]] = defaultdict(list)
     for position, earlier in near([each.mark or mark(each.said) for each in ordered]):
         one, other = ordered[earlier], ordered[position]

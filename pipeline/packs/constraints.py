@@ -1,7 +1,7 @@
-"""Decision constraints: the rules that hold for whoever reads the pack (HMX-C §7). Pure.
+"""Decision constraints of a pack: at most twenty rules for the reader (HMX-C §7).
 
-Enters: the view of a pack. Leaves: at most twenty constraints, those that must not be overridden first. Nothing fails.
-What a user has laid down for good is such; what has turned out best so far may be overridden.
+Standing instructions of users come first and must not be overridden. Recommendations that have turned out best so far
+may be.
 """
 
 import re

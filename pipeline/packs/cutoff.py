@@ -1,10 +1,9 @@
-"""How much of a question a source must answer so that it helps: below that, nothing of it is an entry. Pure.
+"""Relevance cutoff: how well each kind of source must answer a question to become an entry.
 
-Enters: the question, and what was found for it. Leaves: of each kind of source the least relevance. Nothing fails.
-Relevance is the share of what the question's words weigh in this memory, so it can be held against a number. The
-numbers are calibrated on questions about nothing that memory knows, beside those of which the answer is known
-(tests/quality/README.md). Words alone can agree by chance; a question that names somebody or something that this
-memory knows by name is about it, however else it is put.
+Relevance is the share of the question's word weights that a source covers, so it can be compared with a constant. The
+constants are calibrated on questions that the memory cannot answer beside those that it can (tests/quality/README.md).
+Words alone can match by chance. A question that names something that this memory knows by name is about it, however it
+is worded, so the cutoff is lower.
 """
 
 from collections.abc import Sequence
@@ -22,22 +21,23 @@ from pipeline.retrieval.terms import terms
 from pipeline.segments.speakers import speaker_of
 
 _OF_BUDGET: Final = 0.1
-"""The same for who wants all that fits."""
+"""The same if the request wants the budget filled."""
 _LEAST: Final = 0.15
 ANY: Final = 0.1
-"""Of what is named, or is about what is named."""
+"""Least relevance of what is named, or is about what is named."""
 TAKES_IDS: Final = 0.5
-"""Of the best procedure that takes ids like those of the question: it needs no word in common beyond that."""
+"""Share of the best procedure that takes ids like those in the question. It needs no other common word."""
 _NOBODY: Final = frozenset({USER, TEAM})
 
 
 class Threshold(NamedTuple):
-    """The best of a kind must have this, or all of the kind is by chance: where nothing is named, and where it is."""
+    """The relevance that the best of a kind must have, or all of it matches by chance: if nothing is named, and if
+    something is."""
 
     strange: float
     familiar: float
     share: float = 0.35
-    """Of the best of its kind: what answers less well than that stands behind it."""
+    """Share of the best relevance of its kind that a source needs."""
     doubled: float = inf
     """Tokens of the better ones beside which the next must have twice that share, which is the most that is asked: it
     costs as much, and adds less."""
@@ -51,7 +51,7 @@ OF_KNOWLEDGE: Final = Threshold(0.4, ANY)
 class Cutoff(NamedTuple):
     fill: Filling
     familiar: bool
-    """The question names what memory knows by name."""
+    """True if the question names what memory knows by name."""
 
     def least(self, kind: Threshold, best: float, spent: int = 0) -> float:
         """`best`: the relevance of the best of the kind; `spent`: the tokens of those that are better."""
@@ -80,7 +80,7 @@ def cutoff(
 
 
 def is_named(record: KnowledgeRecord, plan: Plan) -> bool:
-    """Whether the question names whose the record is, or what it is about, or a name in that."""
+    """Return True if the question names the record's subject, its owner, or a name in it."""
     subject = record.body.get("subject")
     whose = subject.partition("'s ")[0] if isinstance(subject, str) else ""
     found = terms(whose)

@@ -1,7 +1,6 @@
-"""Why each entry is in a pack, and why each drop is out of it. Pure.
+"""Explanation of a pack: why each entry is in it, and why each drop is not.
 
-Enters: what was placed and dropped, and what was offered for it. Leaves: `Explained`, which stands in the pack's
-metadata where it was asked for. Nothing fails.
+Its output, `Explained`, stands in the pack's metadata if the request asks for it.
 """
 
 from collections.abc import Sequence, Set
@@ -21,7 +20,7 @@ from pipeline.packs.candidates import Candidate
 from pipeline.retrieval.terms import terms
 
 _STEP: Final = 4
-"""A larger budget is tried a quarter above the last one."""
+"""Each larger budget that is tried exceeds the last one by a quarter."""
 
 
 class Drop(NamedTuple):
@@ -46,8 +45,8 @@ def explained(
     query: Set[str],
     related: Set[str],
 ) -> Explained:
-    """`drops` are those that are listed, in their order; `query`: the stems of the question, `related`: those near to
-    them, by which episodes are found too."""
+    """Explain entries and listed drops. `query`: the stems of the question; `related`: near stems, which also find
+    episodes."""
     budgets = _budgets(offered, {drop.candidate.key for drop in drops if drop.reason is DropReason.BUDGET_EXCEEDED})
     whole = sum(offer.weight for offer in offered.offers if offer.candidates) or 1
     return Explained(
@@ -91,7 +90,7 @@ def _score(candidate: Candidate) -> Score | None:
 
 
 def _budgets(offered: Offered, wanted: Set[tuple[str, str, str]]) -> dict[tuple[str, str, str], int]:
-    """For each a budget at which it is in, whole: the first of those tried, and each was tried."""
+    """Map each wanted key to the first tried budget at which the entry is placed whole."""
     everything = sum(each.tokens for offer in offered.offers for each in offer.candidates)
     found: dict[tuple[str, str, str], int] = {}
     total = offered.total

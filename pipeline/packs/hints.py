@@ -1,7 +1,7 @@
-"""Workflow hints: where the asking session stands in the best-matching procedure, what failed, what is next (HMX-C §6).
+"""Workflow hints: the current step of the best-matching procedure, open failures and next steps (HMX-C §6).
 
-Enters: that procedure, if there is one, the failures that memory knows, the session's recent steps, and what past
-sessions like it did. Leaves: hints, or None where there is nothing to say. Nothing fails. Pure.
+Input: the procedure (if any), known failures, the session's recent steps, and recommendations from similar sessions.
+Output: hints, or None if there is nothing to say.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -18,8 +18,8 @@ from pipeline.segments.masking import sentence
 from pipeline.segments.naming import phrase_of, tool_of
 from pipeline.segments.pairing import Action, actions
 
-# What an action is worth that does a step further on, does the last one again, begins the procedure anew, or does an
-# earlier step again; what each step costs that is left out. The way with the highest sum is where the session stands.
+# Score of an action that does a later step, repeats the last step at once, starts the procedure anew, or repeats an
+# earlier step; and the cost of each step left out. The alignment with the highest sum is the current position.
 _DONE: Final = 20
 _AT_ONCE: Final = 18
 _ANEW: Final = 15
@@ -28,7 +28,7 @@ _LEFT_OUT: Final = 4
 _OPTIONAL: Final = 1
 _BLOCKERS: Final = 5
 _KNOWN_AGAIN: Final = 0.5
-"""Share of a known failure's words that are in an open one."""
+"""Share of a known failure's words that an open failure must contain."""
 
 Schema = Sequence[Mapping[str, Any]]
 
@@ -36,7 +36,7 @@ Schema = Sequence[Mapping[str, Any]]
 class Blocker(NamedTuple):
     verb: str
     text: str
-    """What failed, and how, as the session has it."""
+    """What failed and how, in the session's words."""
 
 
 def workflow_hints(
@@ -45,7 +45,8 @@ def workflow_hints(
     playbooks: Sequence[Artifact] = (),
     guidance: Guidance = NOTHING,
 ) -> WorkflowHints | None:
-    """What has helped with an open failure comes first, then what past sessions did here, then the procedure."""
+    """Build the hints: first what has helped with an open failure, then recommendations, then the procedure's next
+    steps."""
     steps: Schema = schema.content.get("steps", ()) if schema is not None else ()
     acts = actions(Segment(tenant_id="", session_id="", agent_id="", segment_id="", steps=tuple(session)))
     blocking = blockers(acts, session)
@@ -76,8 +77,8 @@ def _next(schema: Artifact, step: Mapping[str, Any]) -> NextStep:
 
 
 def _advised(guidance: Guidance, expected: Sequence[NextStep]) -> Iterator[NextStep]:
-    """What was done most is not said where the procedure says it next as well, nor then what was done less. Each names
-    the contribution of a session that did so."""
+    """Turn recommendations into next steps, up to the first that the procedure says next anyway. Each names the
+    contribution of a session that did so."""
     for one in guidance.steps:
         tool, description = tool_of(one.verb), sentence(phrase_of(one.verb))
         if any(step.description == description for step in expected):
@@ -99,7 +100,7 @@ def _advised(guidance: Guidance, expected: Sequence[NextStep]) -> Iterator[NextS
 
 
 def _recoveries(blocking: Sequence[Blocker], playbooks: Sequence[Artifact]) -> list[NextStep]:
-    """Of each failure that is known the way out that has helped most."""
+    """Return the most helpful recovery for each open failure that is known."""
     found = []
     for playbook in playbooks:
         known = set(terms(str(playbook.content.get("failure_pattern", ""))))
@@ -116,8 +117,8 @@ def _recoveries(blocking: Sequence[Blocker], playbooks: Sequence[Artifact]) -> l
 
 
 def steps_done(steps: Schema, acts: Sequence[Action], session: Sequence[Step]) -> int:
-    """How many of the first steps are behind the session: what failed is not done, steps may be left out, one may be
-    done again, and a procedure that is through may begin anew."""
+    """Align the session's actions with the procedure and return how many steps are done. A failed action does no step;
+    steps may be left out or repeated, and a finished procedure may start anew."""
     costs = [_OPTIONAL if step.get("optional") else _LEFT_OUT for step in steps]
     before = [0, *accumulate(costs)]
     never = -len(acts) * _DONE - before[-1] - 1
@@ -141,7 +142,7 @@ def _repeated(at: int, places: Sequence[int]) -> int:
 
 
 def _places(steps: Schema, act: Action, name: str) -> list[int]:
-    """The steps, counted from 1, that an action does: those described as it is, else those with its tool."""
+    """Return the numbers, from 1, of the steps that an action does: by description, else by tool."""
     said = sentence(phrase_of(act.verb))
     exact = [at for at, step in enumerate(steps, 1) if step["description"] == said]
     tools = {act.verb, tool_of(act.verb), name, name.split(" ", 1)[0]} - {""}
@@ -149,7 +150,7 @@ def _places(steps: Schema, act: Action, name: str) -> list[int]:
 
 
 def blockers(acts: Sequence[Action], session: Sequence[Step]) -> list[Blocker]:
-    """Failures that nothing of the same kind has followed that worked; the newest, in their order."""
+    """Return the newest failures, in order, that no success of the same verb has followed."""
     failed: dict[str, Action] = {}
     for act in acts:
         if act.ok is False:
@@ -157,7 +158,7 @@ def blockers(acts: Sequence[Action], session: Sequence[Step]) -> list[Blocker]:
             failed[act.verb] = act
         elif act.ok:
             failed.pop(act.verb, None)
-            failed.pop("", None)  # an error that is no action's
+            failed.pop("", None)  # an error that belongs to no action
     texts = {step.event_id: step for step in session}
     return [_blocker(act, texts[act.events[-1]], session[act.position]) for act in failed.values()][-_BLOCKERS:]
 

@@ -1,8 +1,7 @@
-"""A pack as a text that one would paste: Markdown of some 150 words, each entry with its id.
+"""A pack as Markdown text to paste: about 150 words, each entry with its id.
 
-Enters: the entries of a pack, as they were placed, and what kind of question it answers. Leaves: the text; where
-nothing answers, a sentence that says so. Pure; nothing fails. Lines are told whole or not at all: half a command may
-do something else.
+Input: the placed entries and the intent of the question. Output: the text, or a sentence that says that nothing
+answers. Lines are kept whole, because half a command may do something else.
 """
 
 import re
@@ -14,24 +13,24 @@ from pipeline.packs.candidates import Candidate
 from pipeline.packs.sameness import told, words
 
 WORDS: Final = 150
-"""Another entry is begun as long as there are fewer."""
+"""Another entry is started while the text has fewer words."""
 NOTHING: Final = "Memory holds nothing that answers this."
 _NEAR: Final = 0.4
-"""Of the best answer's relevance: what answers less well is left to who reads the entries."""
+"""Least share of the best relevance that an entry needs here."""
 _EACH: Final = 3
-"""Entries of a section."""
+"""Most entries per section."""
 _RULES: Final = (Section.CORE, Section.CONSTRAINTS)
 _LEARNT: Final = (Section.PROCEDURES, Section.FACTS, Section.CONFLICTS)
 _HAPPENED: Final = (Section.EPISODES, Section.EVIDENCE)
 _BESIDE: Final = re.compile(r"(?:Goal|When|Shows|Fails as): |<[^>]*>: ")
-"""Lines that help to find an entry, or to fill in its slots: not what one does."""
+"""Lines that help to find an entry or to fill in its slots, but are not instructions."""
 _REMEDY: Final = re.compile(r"If `.*` fails")
 
 
 def as_text(placed: Sequence[Candidate], intent: str) -> str:
-    """Rules first, then what was learnt, then what was said and seen."""
+    """Return the text: rules first, then what was learnt, then what happened."""
     rules, learnt, happened = ([*_of(placed, sections)] for sections in (_RULES, _LEARNT, _HAPPENED))
-    if intent == "failure":  # what helps with a failure, before the way that failed
+    if intent == "failure":  # remedies come before the procedure that failed
         learnt.sort(key=lambda each: _REMEDY.search(each.text) is None)
     answers = [*learnt, *happened]
     parts: list[str] = []
@@ -50,7 +49,7 @@ def as_text(placed: Sequence[Candidate], intent: str) -> str:
 
 
 def _of(placed: Sequence[Candidate], sections: Sequence[Section]) -> Iterator[Candidate]:
-    """What happened often says more than what did once."""
+    """Yield the most relevant entries by section, those that happened most often first."""
     best = max((each.relevance for each in placed), default=0.0)
     for section in sections:
         own = [each for each in placed if each.section is section]
@@ -59,13 +58,13 @@ def _of(placed: Sequence[Candidate], sections: Sequence[Section]) -> Iterator[Ca
 
 
 def _lines(each: Candidate, intent: str) -> list[str]:
-    """Of a procedure that says what to do about a failure, that alone where a failure is asked about."""
+    """Return an entry's lines; if a failure is asked about and the procedure has remedies, only those."""
     first, *rest = each.text.removeprefix(ENTRY_MARK).lstrip().splitlines()
     remedies = [line for line in rest if _REMEDY.match(line)] if intent == "failure" else []
     return [first, *(remedies or [line for line in rest if not _BESIDE.match(line)])]
 
 
 def _told(lines: Sequence[str], source_id: str) -> str:
-    """The first line stands out where more follow."""
+    """Format an entry: a bold first line if more follow, else a list item."""
     first, *rest = lines
     return "\n".join([f"**{first}** (`{source_id}`)", *rest]) if rest else f"- {first} (`{source_id}`)"

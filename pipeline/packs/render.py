@@ -1,7 +1,7 @@
-"""A source as the terse text of an entry: a line for an episode, a few for an artifact. Pure.
+"""Rendering of sources as entry texts: one line for an episode, a few for an artifact.
 
-Every token of form costs a token of memory, so there is no mark-up but the mark that intake knows a pack's text by.
-How an artifact's content reads, its type says.
+Markup costs tokens that memory could use, so there is none but the mark by which intake recognises a pack's text. Each
+artifact type renders its own content.
 """
 
 from collections.abc import Mapping
@@ -28,7 +28,7 @@ Shown = TypeVar("Shown", bound=BaseModel)
 
 
 def episode(document: Document) -> str:
-    """With its day, and who speaks or what is named unless the text begins with that."""
+    """Render with the day, and with the actor unless the text begins with a name."""
     text, actor = (" ".join(said.split()) for said in (document.text, document.actor))
     named = speaker_of(text) or f"{text}:".startswith(f"{actor}:")
     said = text if named else f"{actor}: {text}"
@@ -36,12 +36,12 @@ def episode(document: Document) -> str:
 
 
 def day(at: int) -> str:
-    """Of milliseconds since 1970, as ISO 8601 says it."""
+    """Format milliseconds since 1970 as an ISO 8601 date."""
     return _day(at // _DAY_MS)
 
 
 def artifact(source: Artifact, given: Mapping[str, str] = MappingProxyType({})) -> str:
-    """`given`: what the question says of its slots."""
+    """Render an artifact. `given`: slot values from the question."""
     kind = ARTIFACT_TYPES.get(source.artifact_type)
     content = source.content
     if given:
@@ -54,7 +54,7 @@ def artifact(source: Artifact, given: Mapping[str, str] = MappingProxyType({})) 
 
 
 def knowledge(source: KnowledgeRecord) -> str:
-    """With the day since when it holds, for what is said of people and things changes; not so how to go about it."""
+    """Render a record. What is said of people and things may change, so it has the day since when it holds."""
     since = (source.validity.start if source.validity else None) or source.created_at
     dated = source.kind in (Kind.MEMORY, Kind.CONFLICT) and not is_correction(source)
     said = as_data(source.text)
@@ -62,7 +62,7 @@ def knowledge(source: KnowledgeRecord) -> str:
 
 
 def workflow(title: str, hints: WorkflowHints) -> str:
-    """What is still to do."""
+    """Render the steps that remain."""
     first = hints.current_step or 1
     steps = [f"{first + i}. {step.description}" for i, step in enumerate(hints.suggested_next_steps)]
     return as_data(f"Next in {title} (step {first} of {hints.total_steps}): {'; '.join(steps)}")
@@ -80,31 +80,32 @@ def constraint(made: DecisionConstraint) -> DecisionConstraint:
 
 
 def _with(made: Shown, **fields: object) -> Shown:
-    """A copy where that changes anything, which it seldom does."""
+    """Return a copy only if a field changes, which is rare."""
     same = all(getattr(made, name) == value for name, value in fields.items())
     return made if same else made.model_copy(update=fields)
 
 
 def marked(text: str) -> str:
-    """As an entry says it: nothing of it stands behind a blank line, which is where intake takes it to end."""
+    """Add the entry mark and drop blank lines: intake takes a blank line for the entry's end."""
     said = "\n".join(line for line in text.splitlines() if line.strip())
-    # Before a word a space belongs to it; before a digit it would be a token of its own.
+    # A space before a word is part of its token; before a digit it would be a token of its own.
     return f"{ENTRY_MARK}{said}" if said[:1].isdigit() else f"{ENTRY_MARK} {said}"
 
 
 @lru_cache
 def _day(number: int) -> str:
-    """Of days since 1970."""
+    """Format days since 1970 as a date."""
     return utc(number * _DAY_MS).isoformat()[:_DATE]
 
 
 def cut(text: str, limit: int) -> str | None:
-    """The longest beginning that with the marker takes at most `limit` tokens; None where nothing fits (HMX-C §4)."""
+    """Return the longest beginning that takes at most `limit` tokens with the marker; None if nothing fits
+    (HMX-C §4)."""
     low, high = 0, len(text)
     while low < high:
         middle = (low + high + 1) // 2
         low, high = (middle, high) if estimate(text[:middle] + MARKER) <= limit else (low, middle - 1)
-    # A beginning can cost more than a longer one, so the search may end above the limit.
+    # A beginning can cost more tokens than a longer one, so the search may end above the limit.
     while low and estimate(text[:low].rstrip() + MARKER) > limit:
         low -= 1
     kept = _whole_actions(text[:low].rstrip())
@@ -112,5 +113,5 @@ def cut(text: str, limit: int) -> str | None:
 
 
 def _whole_actions(text: str) -> str:
-    """Up to the action that is cut, if one is: half a command may do something else."""
+    """Drop a command that was cut in the middle: half a command may do something else."""
     return text[: text.rindex("`")].rstrip() if text.count("`") % 2 else text

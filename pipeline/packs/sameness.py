@@ -1,8 +1,7 @@
-"""Which of several texts say the same: at least four fifths of all their words are in both. Pure, exact.
+"""Near duplicates: texts that share at least four fifths of their words (Jaccard similarity). Exact.
 
-Enters: texts, and of each a mark that never changes. Leaves: pairs of them. Nothing fails. Two texts that say the same
-differ in no more than a ninth of the words that both have together, and their marks in no more bits: few pairs are left
-to compare word by word.
+Each text has a `Mark`: its word count and a bit set of word hashes. Near duplicates differ in at most a ninth of their
+words together, so their bits differ in no more. The bits rule out most pairs; the rest are compared word by word.
 """
 
 import re
@@ -15,18 +14,18 @@ import msgspec
 import numpy as np
 
 _WORD: Final = re.compile(r"\w+")
-"""Small words count too: a `not` makes another saying."""
+"""Short words count too: `not` changes the meaning."""
 _DIGIT: Final = re.compile(r"\d")
 _TELLING: Final = 3
-"""Words without a digit that a text must have for the others not to count."""
+"""Words without a digit that a text must have before its numbers are masked."""
 _BITS: Final = 256
 _MASK: Final = "0"
 _LONG: Final = 64
-"""Characters of a run without blanks that is not remembered."""
+"""Longer runs without spaces are not cached."""
 
 
 class Mark(msgspec.Struct, frozen=True, gc=False):
-    """How many words a text has, repeats included, and one bit for each of them."""
+    """The number of words, repetitions included, and a bit set with one bit for each."""
 
     words: int
     bits: bytes
@@ -43,11 +42,11 @@ def mark(text: str) -> Mark:
 
 
 def near(marks: Sequence[Mark]) -> list[tuple[int, int]]:
-    """Positions of two texts that may say the same, the later one first, in order."""
+    """Return pairs of positions that may be near duplicates, the later one first, sorted."""
     first, *others = np.frombuffer(b"".join(each.bits for each in marks), np.uint64).reshape(-1, _BITS // 64).T
-    # Of more words than that no bits rule out anything.
+    # Above this many words the bits rule out nothing.
     counts = np.array([min(each.words, 9 * _BITS) for each in marks], np.uint16)
-    # A part of the bits rules out nearly all pairs.
+    # The first 64 bits rule out nearly all pairs.
     apart = np.bitwise_count(first[:, None] ^ first).astype(np.uint16)
     close = (9 * apart <= counts[:, None] + counts) & np.tri(len(marks), k=-1, dtype=np.bool_)
     later, earlier = np.nonzero(close)
@@ -63,7 +62,7 @@ def words(text: str) -> frozenset[str]:
 
 
 def folded(text: str) -> str:
-    """With one mark for every number, id and date: what happens again and again differs in these alone."""
+    """Replace numbers, ids and dates by one mask: repetitions of one event differ in these only."""
     if not _DIGIT.search(text):
         return text
     runs = [_MASK if _DIGIT.search(run) else run for run in text.split()]
@@ -71,17 +70,17 @@ def folded(text: str) -> str:
 
 
 def told(one: Set[str], by: Set[str]) -> bool:
-    """Whether the other has at least four fifths of its words; what has none says nothing."""
+    """Return True if `by` contains at least four fifths of the words of `one`; False if `one` has none."""
     return bool(one) and 5 * len(one & by) >= 4 * len(one)
 
 
 def alike(one: Set[str], other: Set[str]) -> bool:
-    """Jaccard similarity of the words of at least .8, in integers; what has none says nothing."""
+    """Return True if the Jaccard similarity is at least 0.8, in integers; False if there are no words."""
     shared = len(one & other)
     return shared > 0 and 5 * shared >= 4 * (len(one) + len(other) - shared)
 
 
-@lru_cache(65_536)  # runs repeat, most texts are made of few
+@lru_cache(65_536)  # texts consist of few runs that repeat
 def _run(run: str) -> tuple[int, int]:
     return _looked_at(run)
 

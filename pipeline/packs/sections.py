@@ -1,4 +1,4 @@
-"""The sections of a pack: one entry each, with what feeds it and its share of the budget (HMX-C §3.1, §4). Pure.
+"""Section registry of a pack: what feeds each section, and its share of the budget (HMX-C §3.1, §4).
 
 A new section is a row of `contracts.pack.Section` and its rule here.
 """
@@ -29,7 +29,7 @@ Source = TypeVar("Source")
 class SectionRule:
     section: Section
     weight: int
-    """Its share of the budget is this over the sum of the weights of all sections that have candidates."""
+    """Its share of the budget: this divided by the weights of all sections that have candidates."""
     candidates: Callable[[View], Iterator[Candidate]]
 
 
@@ -37,7 +37,7 @@ _SPOKEN: Final = frozenset({Role.MESSAGE, Role.DECISION})
 
 
 def _core(view: View) -> Iterator[Candidate]:
-    """Standing instructions, whatever was asked."""
+    """Standing instructions, in every pack."""
     return _known(view, Section.CORE, lambda record: record.kind is Kind.POLICY, always=True)
 
 
@@ -46,7 +46,7 @@ def _goals(view: View) -> Iterator[Candidate]:
 
 
 def _facts(view: View) -> Iterator[Candidate]:
-    """What is known of people and things, and what users have corrected."""
+    """Facts on people and things, and users' corrections."""
     return _known(
         view,
         Section.FACTS,
@@ -75,12 +75,12 @@ def _procedures(view: View) -> Iterator[Candidate]:
 
 
 def _episodes(view: View) -> Iterator[Candidate]:
-    """What was said."""
+    """Messages and decisions."""
     return (_episode(Section.EPISODES, scored) for scored in view.episodes if scored.source.role in _SPOKEN)
 
 
 def _workflow(view: View) -> Iterator[Candidate]:
-    """What is next, once the asking session has begun: before that the procedure itself says it."""
+    """The next steps of the procedure, once the session has begun it. Before that, the procedure itself says them."""
     if view.schema is None or view.hints is None or (view.hints.current_step or 1) == 1:
         return
     source = view.schema.source
@@ -92,7 +92,7 @@ def _workflow(view: View) -> Iterator[Candidate]:
 
 
 def _evidence(view: View) -> Iterator[Candidate]:
-    """What was observed: errors, failed actions, feedback, changes."""
+    """Observations: errors, failed actions, feedback, changes."""
     return (_episode(Section.EVIDENCE, scored) for scored in view.episodes if scored.source.role not in _SPOKEN)
 
 
@@ -108,7 +108,7 @@ SECTIONS: Final = (
     SectionRule(Section.CONFLICTS, 5, _conflicts),
     SectionRule(Section.EVIDENCE, 20, _evidence),
 )
-"""In the order of HMX-C §3.3."""
+"""The order of HMX-C §3.3."""
 assert {rule.section for rule in SECTIONS} == set(Section), "every section needs a rule"
 
 ORIGINS: Final = {
@@ -120,13 +120,13 @@ ORIGINS: Final = {
     SourceType.ENTITY: "graph",
     SourceType.RELATION: "graph",
 }
-"""Provenance and retrieval source of an entry, by its source type (HMX-C §5)."""
+"""Provenance and retrieval source by source type (HMX-C §5)."""
 IMPORTED: Final = "fingerprint"
-"""That of an artifact that was learnt elsewhere."""
+"""Provenance of an imported artifact."""
 
 
 def _compiled(view: View, section: Section) -> Iterator[Candidate]:
-    """The artifacts whose type says that they belong there."""
+    """Yield the artifacts whose type belongs to this section."""
     for scored in view.artifacts:
         if _section_of(scored.source.artifact_type) is section:
             given = view.bound.get(scored.source.artifact_id)
@@ -138,7 +138,8 @@ def _compiled(view: View, section: Section) -> Iterator[Candidate]:
 
 
 def _section_of(artifact_type: str) -> Section | None:
-    """A custom type (HMX-A §3) stands with the procedures: only an import brings one. None for the pipeline's own."""
+    """Return the section of an artifact type. Custom types (HMX-A §3) come from imports and go to procedures; control
+    types have none."""
     kind = ARTIFACT_TYPES.get(artifact_type)
     if kind is not None:
         return kind.section
@@ -173,7 +174,7 @@ def _artifact(section: Section, scored: Scored[Artifact], told: Shown) -> Candid
     count = source.observed_count if source.observed_count is not None else len(source.source_events)
     origin = IMPORTED if "imported" in source.metadata else ORIGINS[SourceType.ARTIFACT]
     provenance, pattern = _provenance(origin, source.confidence, count), str(source.metadata.get("pattern", ""))
-    # A procedure begins with what users asked for; what else it rests on it does not repeat.
+    # A procedure begins with what users asked for, but does not repeat its other sources.
     events = source.source_events if source.artifact_type == task_schema.NAME else ()
     return _candidate(
         section, source.artifact_id, SourceType.ARTIFACT, scored, told, provenance, pattern, events=events
@@ -242,4 +243,4 @@ def _provenance(origin: str, confidence: float, evidence_count: int) -> Provenan
 
 
 _HAPPENED: Final = _provenance(ORIGINS[SourceType.EPISODE], 1.0, 1)
-"""An episode is what happened."""
+"""An episode is certain and has one source."""

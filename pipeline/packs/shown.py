@@ -1,7 +1,6 @@
-"""What a pack shows of a source, made once and kept with it: nothing of it depends on what is asked. Pure.
+"""Rendered entries: text, token count and near duplicate mark of a source, cached with the source.
 
-Enters: a source, and what was made of it before. Leaves: the text of its entry with its tokens, and what decides
-whether another one says the same. Nothing fails.
+Nothing here depends on the query, so each source is rendered once.
 """
 
 from collections.abc import Callable, Mapping
@@ -23,10 +22,10 @@ Source = TypeVar("Source")
 
 class Shown(msgspec.Struct, frozen=True, gc=False):
     text: str
-    """As the entry says it, marked."""
+    """The entry's text, with the entry mark."""
     tokens: int
     said: str
-    """Without who and when; of an episode without numbers, ids and dates too."""
+    """The text without actor and date; for an episode, numbers, ids and dates are masked too."""
     mark: Mark
 
 
@@ -36,7 +35,7 @@ def shown(text: str, said: str) -> Shown:
 
 
 def again(text: str, times: int, last: int) -> str:
-    """An entry that stands for several of the same, the last of them at that time."""
+    """Render an entry that stands for several equal ones, with the time of the last."""
     return f"{text} ({times:,} times, last {render.day(last)})"
 
 
@@ -54,7 +53,7 @@ def knowledge(source: KnowledgeRecord) -> Shown:
 
 
 def kept(made: Made, show: Callable[[Source], Shown], source: Source) -> Shown:
-    """`made` belongs to the source (`Found.made`), `show` to its kind."""
+    """Return the cached rendering, or render. `made` belongs to the source (`Found.made`), `show` to its kind."""
     known: Shown | None = made.shown
     if known is None:
         known = made.shown = show(source)

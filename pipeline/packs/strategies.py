@@ -1,8 +1,8 @@
-"""The strategies of assembly: what weighs how much, and which section is filled when (HMX-C §5). Pure.
+"""Assembly strategies: ranking weights, and the order in which sections are filled (HMX-C §5).
 
-`ranked`: as the weights say. `recency_biased`: what is near the time in question goes before what matches better.
-`breadth_first`: every section has an entry before any has one more. `depth_first`: the section that has most to say
-is filled before the others get more than one. `fingerprint_guided`: what a fingerprint found to matter goes first.
+`ranked` follows the weights. `recency_biased` puts what is near the time in question before better matches.
+`breadth_first` gives every section an entry before any gets one more. `depth_first` fills the section with the most
+relevance before the others get more than one. `fingerprint_guided` prefers what a fingerprint found to matter.
 """
 
 from collections.abc import Mapping, Sequence
@@ -13,11 +13,11 @@ from pipeline.packs.budget import Fill, Open, Room, by_shares, place
 from pipeline.retrieval.terms import terms
 
 _RECENT: Final = 20.0
-"""So much recency weighs against all else together; it spans a tenth of what they do."""
+"""Weight of recency against all else together. Its values span a tenth of theirs, so it must be large."""
 _DEPTH: Final = 8
-"""Of so many candidates the relevance is what a section has to say."""
+"""How many candidates count towards a section's depth."""
 _UNKNOWN: Final = 0.5
-"""The prior of what a fingerprint says nothing about."""
+"""Prior of what the fingerprint does not mention."""
 
 Priors = Mapping[str, Mapping[str, float]]
 """`sections`, `patterns` and `terms`: how much each has mattered, 0 to 1."""
@@ -39,7 +39,7 @@ def fill_of(strategy: Strategy) -> Fill:
 
 
 def in_turns(opened: Sequence[Open], room: Room) -> None:
-    """One more for each section, until nothing fits any more."""
+    """Give each section one more entry in turn, until nothing fits."""
     placed = True
     while placed:
         placed = False
@@ -49,7 +49,7 @@ def in_turns(opened: Sequence[Open], room: Room) -> None:
 
 
 def deepest_first(opened: Sequence[Open], room: Room) -> None:
-    """Ties go to the section that comes first."""
+    """Fill the section with the most relevance first; ties go to the earlier section."""
     if opened:
         deepest = max(opened, key=_depth)
         for each in list(deepest.waiting):
@@ -64,14 +64,14 @@ def _depth(section: Open) -> float:
 
 
 def section_weight(priors: Priors | None, section: Section, weight: int) -> int:
-    """In hundredths, so that a prior can tell."""
+    """Return the weight in hundredths, scaled by the section's prior."""
     if priors is None:
         return weight * 100
     return round(weight * 100 * (_UNKNOWN + priors.get("sections", {}).get(section, _UNKNOWN)))
 
 
 def favoured(priors: Priors, score: float, pattern: str, text: str) -> float:
-    """What mattered least is worth half; a pattern that is known counts as much as all words together."""
+    """Scale a score by its prior, between half and all of it. A known pattern counts as much as all terms together."""
     known = priors.get("terms", {})
     told = sorted(known[term] for term in set(terms(text)) if term in known)
     found = [sum(told) / len(told)] if told else []

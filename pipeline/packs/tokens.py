@@ -1,14 +1,12 @@
-"""How many tokens a text takes: counted, not guessed, by two public byte-pair tokenisers, and the larger number. Pure.
+"""Token counts by two public BPE tokenisers (cl100k_base, o200k_base); the larger count is used.
 
-Enters: any text. Leaves: the most tokens that cl100k_base or o200k_base make of it, alone or with the line break or the
-blank line that parts it from the next entry. So the sum over a pack's entries is an upper bound for the entries joined,
-for these two; other models' tokenisers count differently. Nothing fails.
+Input: any text. Output: the most tokens that either tokeniser makes of it, alone or followed by a line break or blank
+line. So the sum over a pack's entries is an upper bound for the joined text. Other models' tokenisers differ.
 
-Why it is an upper bound. Both tokenisers first cut a text into pieces, and no piece reaches across the place between
-something visible and a space after it: texts are counted run by run, and runs repeat. In a piece they merge two
-neighbours at a time, those first whose bytes are the most common token: `_merged` does the same. Merging never adds a
-token, so bytes are an upper bound: they are counted where a piece is very long, and where a run holds a character that
-Unicode's versions, and so the tokenisers, class differently.
+Why it is an upper bound: both tokenisers first split a text into pieces, and no piece spans a visible character and the
+space after it. So texts are counted run by run, and runs repeat. Within a piece they merge the neighbours with the
+lowest rank first, as `_merged` does. Merging never adds a token, so bytes are an upper bound. Bytes are counted if a
+piece is very long, or if it contains a character that Unicode versions, and so the tokenisers, classify differently.
 """
 
 import lzma
@@ -21,30 +19,30 @@ from typing import Final
 from unicodedata import category
 
 _BREAKS: Final = ("", "\n", "\n\n")
-"""What may follow an entry where a reader joins them. `[`, with which each begins, is in no piece with a line break."""
+"""What may follow an entry in the joined text. Each entry begins with `[`, which shares no piece with a line break."""
 _LONGEST: Final = 64
-"""Characters of what is remembered."""
+"""Most characters of a cached run."""
 _LONG_PIECE: Final = 512
-"""Bytes; the work to merge a piece grows with their square."""
+"""Most bytes of a merged piece, because merging takes quadratic time."""
 _SECOND: Final = 32
-"""Bits between the two tokenisers' counts, which are added up in one number."""
+"""Bit offset of the second count: both counts are added in one integer."""
 _FIRST: Final = (1 << _SECOND) - 1
 _LATER: Final = 1 << 30
-"""Rank of what is no token."""
+"""Rank of bytes that are no token."""
 
-# A text's shape has one character for each of it: ASCII as it is, else one that stands for its class.
+# A text's shape has one character for each of its own: ASCII stays, others become a letter of their class.
 _UPPER, _LOWER, _LETTER, _ACCENT, _DIGIT, _BLANK, _SIGN, _UNSURE = "Z", "z", "ª", "\u0300", "0", "\t", "!", "\uffff"
 _SHAPES: Final = {"Lu": _UPPER, "Lt": _UPPER, "Ll": _LOWER, "Lm": _LETTER, "Lo": _LETTER, "Cn": _UNSURE, "Cs": _UNSURE}
 _SHAPES_OF_MAJOR: Final = {"M": _ACCENT, "N": _DIGIT, "Z": _BLANK}
 _FOLDED: Final = "ſ"
-"""Regular expressions that do not tell capitals from small letters take it for an s."""
+"""Case-insensitive expressions match it as an s."""
 _S, _L, _N = r" \t\n\r\x0b\x0c", "A-Za-zª", "0-9"
 _BLANKS: Final = rf"[{_S}]*[\r\n]+|[{_S}]+(?![^{_S}])|[{_S}]+"
 _CL100K: Final = re.compile(
     rf"'(?i:[sdmt]|ll|ve|re)|[^\r\n{_L}{_N}]?[{_L}]+|[{_N}]{{1,3}}| ?[^{_S}{_L}{_N}]+[\r\n]*|{_BLANKS}"
 )
 _CL100K_LAST: Final = re.compile(rf"[{_S}]+\Z|{_CL100K.pattern}")
-"""Later releases take all that is blank at a text's end for one piece."""
+"""Later releases take all trailing whitespace as one piece."""
 _WORD: Final = rf"[A-Zª{_ACCENT}]*[a-zª{_ACCENT}]+|[A-Zª{_ACCENT}]+[a-zª{_ACCENT}]*"
 _O200K: Final = re.compile(
     rf"[^\r\n{_L}{_N}]?(?:{_WORD})(?:'(?i:[sdmt]|ll|ve|re))?|[{_N}]{{1,3}}| ?[^{_S}{_L}{_N}]+[\r\n/]*|{_BLANKS}"
@@ -55,11 +53,11 @@ Ranks = dict[bytes, int]
 
 
 def estimate(text: str) -> int:
-    """0 for the empty text."""
+    """Return the largest number of tokens; 0 for the empty text."""
     if not text:
         return 0
     runs = text.split(" ")
-    # Where all that is blank is single spaces, each belongs to the run after it.
+    # If all whitespace is single spaces, each space belongs to the run after it.
     if len(runs) > 1 and runs == text.split() and max(map(len, runs)) < _LONGEST:
         last = f" {runs[-1]}"
         before = _remembered(runs[0]) + sum(map(_after_space, runs[1:-1]))
@@ -72,7 +70,8 @@ def estimate(text: str) -> int:
 
 @lru_cache(maxsize=16_384)
 def _ends(run: str) -> tuple[int, ...]:
-    """What a text's last run may count, by what follows; without what another one exceeds for both tokenisers."""
+    """Return the possible counts of a text's last run, by what follows it, without counts that another one exceeds for
+    both tokenisers."""
     found = {_counts(run + each) for each in _BREAKS}
     if run[-1].isspace():
         found.add(_counts(run, _CL100K_LAST))
@@ -88,7 +87,7 @@ def _run(run: str) -> int:
     return _remembered(run) if len(run) < _LONGEST else _counts(run)
 
 
-@lru_cache(maxsize=65_536)  # runs repeat; most texts are looked up run by run
+@lru_cache(maxsize=65_536)  # runs repeat, so most texts are counted by lookup
 def _after_space(run: str) -> int:
     return _counts(f" {run}")
 
@@ -99,7 +98,7 @@ def _remembered(run: str) -> int:
 
 
 def _counts(run: str, cl100k: re.Pattern[str] = _CL100K) -> int:
-    """Of both tokenisers; nothing of the run is in a piece with what stands beside it."""
+    """Count a run for both tokenisers. No piece spans two runs."""
     if run.isascii():
         first, second = cl100k.findall(run), _O200K.findall(run)
     else:
@@ -133,7 +132,7 @@ def _short(piece: str, tokeniser: int) -> int:
 
 
 def _merged(piece: bytes, ranks: Ranks) -> int:
-    """How many parts are left when no two neighbours are a token together."""
+    """Count the parts that are left when no two neighbours form a token."""
     if piece in ranks:
         return 1
     if len(piece) > _LONG_PIECE:
@@ -151,7 +150,7 @@ def _merged(piece: bytes, ranks: Ranks) -> int:
 
 @cache
 def _vocabulary() -> tuple[Ranks, Ranks]:
-    """Of each tokeniser the tokens with their ranks; what both know is held once."""
+    """Return the tokens with their ranks for each tokeniser; tokens that both know are stored once."""
     packed = lzma.decompress(files(__package__).joinpath("vocabulary.xz").read_bytes())
     first, rest = _unpacked(packed)
     second, _ = _unpacked(rest)
@@ -161,12 +160,12 @@ def _vocabulary() -> tuple[Ranks, Ranks]:
 
 
 def packed(tokens: Sequence[bytes]) -> bytes:
-    """How many, how long each is, and they themselves: their order is their rank."""
+    """Serialise tokens: their number, their lengths, their bytes. The order is the rank."""
     return len(tokens).to_bytes(4) + bytes(map(len, tokens)) + b"".join(tokens)
 
 
 def _unpacked(found: bytes) -> tuple[list[bytes], bytes]:
-    """Tokens, and what follows them."""
+    """Return the tokens, and the bytes after them."""
     begin = 4 + int.from_bytes(found[:4])
     places = list(accumulate(found[4:begin], initial=begin))
     return [found[a:b] for a, b in pairwise(places)], found[places[-1] :]

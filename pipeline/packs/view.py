@@ -1,7 +1,7 @@
-"""What of all that was fetched a pack may choose from, each with its score and, where it must not be shown, why. Pure.
+"""Pack view: the fetched sources that a pack may choose from, scored, with the reason if one is excluded.
 
-Enters: a request and what was fetched for it. Leaves: a `View`; of what does not concern the request at all (drafts,
-what is for others, what came later than the time asked for) nothing. Nothing fails.
+Input: a request and what was fetched for it. Output: a `View`. Sources that do not concern the request are left out:
+drafts, those for other agents, and those later than `as_of`.
 """
 
 import re
@@ -66,11 +66,11 @@ class Scored(msgspec.Struct, Generic[Source], frozen=True, gc=False):
     score: float
     barred: Bar | None = None
     least: float = 0.0
-    """Below that relevance nothing of its kind helps."""
+    """Least relevance at which sources of its kind help."""
     made: Made = msgspec.field(default_factory=Made)
-    """What is kept with the source (`Found.made`)."""
+    """Cache of the source's rendering (`Found.made`)."""
     past: bool = False
-    """It does not hold any more, and is shown because that was asked for."""
+    """True if it no longer holds and is shown because the request includes superseded records."""
 
     @property
     def relevance(self) -> float:
@@ -86,13 +86,13 @@ _UNFIT: Final = 0.95
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """A request beside the state that answers it."""
+    """A request with the state that answers it."""
 
     request: PackRequest
     now: int
-    """The newest event time, or the time asked for, in milliseconds."""
+    """The newest event time, or `as_of`, in milliseconds."""
     time: Span | None
-    """What the question speaks of."""
+    """The time that the question mentions."""
     weights: RankingWeights
     shares: Shares
     priors: Priors | None
@@ -120,24 +120,24 @@ class Asked:
         return Bar(DropReason.LOW_RELEVANCE, f"a confidence of {confidence} is less than was asked for")
 
     def best(self, found: list[T], limit: int) -> list[T]:
-        """As many as usual; they come best first, and to look back more are fetched than there are to be."""
+        """Cut to the usual number. Found sources come best first, and `as_of` requests fetch more than they show."""
         return found[:limit] if self.looks_back else found
 
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """All that sections choose from."""
+    """The scored sources that sections choose from."""
 
     artifacts: tuple[Scored[Artifact], ...]
     episodes: tuple[Scored[Document], ...]
     knowledge: tuple[Scored[KnowledgeRecord], ...]
     schema: Scored[Artifact] | None
-    """The task_schema that matches best; `hints` are made of it."""
+    """The best-matching task_schema; `hints` are made from it."""
     hints: WorkflowHints | None
     precedents: Mapping[str, str]
-    """Contributions that hints name, and the session of each."""
+    """Contribution ids in the hints → session ids."""
     bound: Mapping[str, Bound]
-    """By procedure what the question says of its slots."""
+    """Procedure id → slot values in the question."""
 
 
 def asked(request: PackRequest, plan: Plan, fetched: Fetched) -> Asked:
@@ -193,8 +193,8 @@ def _bound(ask: Asked, fetched: Fetched) -> dict[str, Bound]:
 
 
 def _raw(ask: Asked, found: Sequence[Found[Artifact]], values: Mapping[str, Bound]) -> list[float]:
-    """As BM25 has it; of procedures with how near their goals are in words, and with how the question fits their slots,
-    both beside the best of them."""
+    """Return BM25 scores. Procedures gain by how similar their goals are, and lose if the question fits their slots
+    worse; both are relative to the best of them."""
     procedures = [each for each in found if each.source.artifact_id in values]
     own = [values[each.source.artifact_id] for each in procedures]
     claimed = len({word for each in own for word in each.sure.values()})
@@ -233,14 +233,14 @@ def _artifacts(ask: Asked, fetched: Fetched, values: Mapping[str, Bound]) -> tup
 
 
 def _forbidden(ask: Asked, policies: Iterable[KnowledgeRecord]) -> list[tuple[str, frozenset[str]]]:
-    """What users want never done: the id of the rule, and the stems of what it forbids."""
+    """Return the rules that forbid something: the rule's id, and the stems of what it forbids."""
     rules = (policy for policy in policies if policy.body.get("negated") and ask.existed(_began(policy)))
     found = ((rule.record_id, frozenset(terms(str(rule.body.get("subject", ""))))) for rule in rules)
     return [(name, stems) for name, stems in found if stems]
 
 
 def _against(source: Artifact, forbidden: Iterable[tuple[str, frozenset[str]]]) -> Bar | None:
-    """What has turned out best so far, though a rule forbids it, is no advice. Advice against something agrees."""
+    """Exclude a recommendation that a rule forbids. A recommendation against something does not conflict."""
     recommendation = str(source.content.get("recommendation", ""))
     if source.artifact_type != decision_policy.NAME or _DENIES.search(recommendation):
         return None
@@ -250,7 +250,8 @@ def _against(source: Artifact, forbidden: Iterable[tuple[str, frozenset[str]]]) 
 
 
 def _statuses(ask: Asked, artifacts: Iterable[Found[Artifact]]) -> Iterator[tuple[Found[Artifact], Status]]:
-    """Each with its status at that time; what was compiled later did not exist. Of a chain's versions one stands."""
+    """Yield artifacts with their status at `as_of`. Those compiled later are left out, and of a chain only the newest
+    version stands."""
     if not ask.looks_back:
         yield from ((found, found.source.status) for found in artifacts)
         return
@@ -278,7 +279,7 @@ def _artifact_barred(ask: Asked, found: Found[Artifact], status: Status) -> Bar 
 
 
 def _applies(ask: Asked, source: Artifact) -> bool:
-    """HMX-A §6. What a request does not say is no reason to leave anything out."""
+    """Check the validity scope (HMX-A §6). What the request does not state excludes nothing."""
     scope, request = source.validity_scope, ask.request
     if scope is None:
         return True
@@ -296,7 +297,7 @@ def _within(start: str | None, end: str | None, now: int) -> bool:
 
 
 def _outdated(ask: Asked, known: Iterable[Scored[KnowledgeRecord]]) -> dict[str, Scored[KnowledgeRecord]]:
-    """What does not hold any more, by the events that said so and nothing that holds."""
+    """Map events to the outdated record they support, unless a current record rests on them too."""
     gone: dict[str, Scored[KnowledgeRecord]] = {}
     holding: set[str] = set()
     for each in known:
@@ -308,7 +309,7 @@ def _outdated(ask: Asked, known: Iterable[Scored[KnowledgeRecord]]) -> dict[str,
 
 
 def _document_barred(found: Document, outdated: Mapping[str, Scored[KnowledgeRecord]]) -> Bar | None:
-    """Why a turn that says little else than what does not hold any more is not shown either."""
+    """Return the exclusion of a turn that says little more than an outdated record."""
     record = outdated.get(found.event_id)
     if record is None or 2 * len(record.source.text) < len(found.text):
         return None
@@ -318,7 +319,7 @@ def _document_barred(found: Document, outdated: Mapping[str, Scored[KnowledgeRec
 def _episodes(
     ask: Asked, fetched: Fetched, outdated: Mapping[str, Scored[KnowledgeRecord]]
 ) -> tuple[Scored[Document], ...]:
-    """What has outlived its time to live is not shown again, not even as it was before (HMX-E §2.2)."""
+    """Score the episodes. One past its time to live is never shown again, not even with `as_of` (HMX-E §2.2)."""
     alive = [
         found
         for found in fetched.episodes
@@ -343,7 +344,7 @@ def _episodes(
 
 
 def _known(ask: Asked, fetched: Fetched) -> tuple[Scored[KnowledgeRecord], ...]:
-    """What answers the query, and every policy that holds."""
+    """Score the records that answer the query, and every policy that holds."""
     answering = {found.source.record_id for found in fetched.knowledge}
     existing = [each for each in fetched.knowledge if ask.existed(_began(each.source))]
     corrections = ask.best([each for each in existing if is_correction(each.source)], CORRECTIONS)
@@ -376,7 +377,7 @@ def _holds(ask: Asked, source: KnowledgeRecord) -> bool:
 
 
 def _best_sides(holding: Sequence[KnowledgeRecord]) -> Mapping[str, float]:
-    """Of each pattern that is in conflict the highest confidence of its sides."""
+    """Return the highest confidence among the sides of each conflict, by pattern."""
     disputed = {record.pattern for record in holding if record.kind is Known.CONFLICT}
     best: dict[str, float] = {}
     for record in holding:

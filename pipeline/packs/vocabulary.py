@@ -1,7 +1,4 @@
-"""A pack in the words of the protocol's overview, for those who ask for it. Pure.
-
-Enters: a pack. Leaves: the same, its source types named as the overview names them. Nothing fails.
-"""
+"""A pack with the source type names of the HMX overview, for clients that ask for it."""
 
 from collections.abc import Mapping
 from typing import Final

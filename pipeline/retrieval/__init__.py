@@ -1,1 +1,1 @@
-"""What a query asks for, what text is indexed, and how candidates are scored. Pure."""
+"""Retrieval: query plans, indexed terms, BM25 and vector search in memory, and scores. Pure."""

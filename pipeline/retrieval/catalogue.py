@@ -1,7 +1,7 @@
-"""A tenant's artifacts, or its knowledge, as they are searched: each is replaced as a whole, or goes. Pure.
+"""In-memory search index of a tenant's artifacts or knowledge records (BM25).
 
-Enters: cards by name. Leaves: the best names of a query, and the newest of a kind. Nothing fails. The answer depends on
-the cards that are there, not on how they came.
+Input: index entries by name. Output: the best names for a query, and the newest of a kind. Answers depend on the
+entries present, not on the order in which they came.
 """
 
 from collections import defaultdict
@@ -19,43 +19,43 @@ from pipeline.retrieval.postings import FEW, asked_alone, asked_for, idf, impact
 _TERM_BYTES: Final = 75
 _HELD_BYTES: Final = 330
 _CARD_BYTES: Final = 900
-"""About what a term of a card, a term of the field, and the card take in memory, beside their texts."""
+"""Estimated bytes of memory per term of an entry, term of a field, and entry, besides their texts."""
 
 
 class Corrected(msgspec.Struct, frozen=True, array_like=True):
-    """What is searched of a correction besides its text."""
+    """The indexed fields of a correction besides its text."""
 
     target: str
     tool: str
     sessions: int
-    """In so many it was said."""
+    """Number of sessions in which it was said."""
     agents: tuple[str, ...]
     goal: dict[str, int]
-    """Terms of what these sessions were for, and in how many each stands."""
+    """Goal term of these sessions → number of sessions with it."""
 
 
 class Card(msgspec.Struct, frozen=True, array_like=True):
-    """What is searched of one artifact or knowledge record."""
+    """The indexed fields of an artifact or knowledge record."""
 
     digest: bytes
-    """Of the record as it was published."""
+    """Hash of the record as it was published."""
     kind: str
-    """Empty where it does not hold any more."""
+    """Empty if it no longer holds."""
     at: int
-    """Since when it holds, milliseconds."""
+    """When it began to hold, in milliseconds."""
     labels: tuple[str, ...]
     terms: dict[str, int]
-    """How often each stands in it."""
+    """Term → occurrences."""
 
 
 class Known(Card, frozen=True, array_like=True):
-    """What is searched of a knowledge record."""
+    """The indexed fields of a knowledge record."""
 
     correction: Corrected | None
 
 
 class Ranked(Card, frozen=True, array_like=True):
-    """What is searched of one of many, of which those with the lowest ranks are there."""
+    """The indexed fields of one of many entries, of which only those with the lowest ranks are kept."""
 
     rank: int
 
@@ -70,7 +70,7 @@ SomeCard = TypeVar("SomeCard", bound=Card)
 
 
 class Slots(Generic[SomeCard]):
-    """Cards by name, each in a slot of its own; a slot that is free is taken again."""
+    """Index entries by name, each in a slot; free slots are reused."""
 
     def __init__(self) -> None:
         self.cards: dict[str, SomeCard] = {}
@@ -89,7 +89,7 @@ class Slots(Generic[SomeCard]):
         return slot
 
     def release(self, name: str) -> tuple[int, SomeCard] | None:
-        """Where it stood; None where it did not."""
+        """Remove an entry; return its slot and the entry, or None if there is none."""
         card = self.cards.pop(name, None)
         if card is None:
             return None
@@ -102,7 +102,7 @@ class Slots(Generic[SomeCard]):
         return not labels or set(labels) <= set(self.cards[name].labels)
 
     def best(self, found: NDArray[np.intp], scores: NDArray[np.int64], limit: int) -> list[Hit]:
-        """Of these slots the highest scores, ties by name."""
+        """Return the highest scores among these slots, ties by name."""
         if len(found) > limit:
             least = np.partition(scores[found], len(found) - limit)[len(found) - limit]
             found = found[scores[found] >= least]
@@ -117,7 +117,7 @@ def _card_bytes(card: Card) -> int:
 
 
 class Field:
-    """Texts by the slots in which their cards stand, and where each term does."""
+    """An inverted index of one text field: term → slot → occurrences."""
 
     def __init__(self) -> None:
         self._lengths = Growing(np.float64)
@@ -150,14 +150,14 @@ class Field:
                 self.nbytes -= _HELD_BYTES + nbytes(term)
 
     def settle(self) -> None:
-        """After changes: how long a text usually is."""
+        """Recompute the average length after changes, which clears cached weights."""
         length = typical(self._total, self._texts)
         if length != self._typical:
             self._typical = length
             self._weighed.clear()
 
     def scores(self, terms: Sequence[str], slots: int) -> NDArray[np.int64]:
-        """Of each slot, as BM25."""
+        """Return the BM25 score of each slot."""
         scores = np.zeros(slots, np.int64)
         for term in terms:
             if term in self._holders:
@@ -201,7 +201,7 @@ class Catalogue:
         self._slots: Slots[Card] = Slots()
         self._text = Field()
         self._kinds: defaultdict[str, dict[str, int]] = defaultdict(dict)
-        """Of a kind, name → since when it holds."""
+        """Kind → name → when it began to hold, in milliseconds."""
 
     def __len__(self) -> int:
         return len(self._slots.cards)
@@ -211,7 +211,7 @@ class Catalogue:
         return self._text.nbytes + self._slots.nbytes
 
     def put(self, cards: Iterable[tuple[str, Card | None]]) -> None:
-        """None where a name has no card any more."""
+        """Add or replace entries; None removes one."""
         for name, card in cards:
             gone = self._slots.release(name)
             if gone is not None:
@@ -227,8 +227,8 @@ class Catalogue:
         self.put([(name, None) for name, card in self._slots.cards.items() if goes(name, card)])
 
     def best(self, terms: Sequence[str], limit: int, labels: Sequence[str] = (), until: int | None = None) -> list[Hit]:
-        """The highest scores, ties by name; with `labels`, of cards that have them all, with `until`, of those that
-        are no later."""
+        """Return the highest scores, ties by name. With `labels`: entries that have all of them; with `until`: entries
+        no later than that."""
         scores = self._text.scores(terms, len(self._slots.names))
         found = np.flatnonzero(scores)
         if labels or until is not None:
@@ -240,7 +240,7 @@ class Catalogue:
         return self._text.alone(terms)
 
     def newest(self, kind: str, limit: int, labels: Sequence[str] = ()) -> list[Hit]:
-        """Those of a kind that began to hold last, ties by name; scored 0."""
+        """Return the newest of a kind, ties by name; scored 0."""
         kept = self._kinds.get(kind, {})
         found = [(-at, name) for name, at in kept.items() if self._slots.has(name, labels)]
         return [Hit(name, self._slots.cards[name].digest, 0) for _, name in sorted(found)[:limit]]

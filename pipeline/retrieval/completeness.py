@@ -1,7 +1,4 @@
-"""Whether memory holds all that it is to hold. Pure.
-
-Enters: by partition, where a fill began, where it ends and how far it is. Leaves: the verdict, for packs and people.
-"""
+"""Memory completeness: whether memory has been filled up to the ends of its topics."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -9,7 +6,7 @@ from typing import Any, Final, NamedTuple
 
 
 class Progress(NamedTuple):
-    """Of one partition, offsets: memory holds what stands below `position`, and is filled up to `end`."""
+    """Offsets of one partition: memory holds everything below `position`, and is filled from `start` to `end`."""
 
     position: int
     start: int
@@ -23,11 +20,11 @@ class Progress(NamedTuple):
 @dataclass(frozen=True, slots=True)
 class Completeness:
     begun: bool = True
-    """False where no materialiser has begun to fill this memory, or its record of that is lost."""
+    """False if no materialiser has begun to fill this memory, or its record of that is lost."""
     partitions: Mapping[str, Progress] = field(default_factory=dict)
-    """topic/partition → how far it is."""
+    """topic/partition → progress."""
     damaged: tuple[str, ...] = ()
-    """Kinds of keys that could not be read as their layout says."""
+    """Kinds of keys whose values are damaged."""
 
     @property
     def complete(self) -> bool:
@@ -35,7 +32,7 @@ class Completeness:
 
     @property
     def percent(self) -> float:
-        """Of the offsets to be read; below 100 until all of them are."""
+        """Percentage of the offsets that have been read; below 100 until all have been."""
         if self.complete:
             return 100.0
         whole = sum(each.end - each.start for each in self.partitions.values())
@@ -53,7 +50,7 @@ class Completeness:
         return f"memory is not complete: it is being filled, {self.percent:g} % done, {behind} partitions to go"
 
     def metadata(self) -> dict[str, Any]:
-        """As a pack says it."""
+        """Return the pack's metadata on completeness."""
         if self.complete:
             return {"memory_complete": True}
         rows = {name: {"position": at.position, "end": at.end} for name, at in sorted(self.partitions.items())}

@@ -1,7 +1,7 @@
-"""A tenant's corrections as they are searched: by what the sessions were for, what was said, what it is about. Pure.
+"""In-memory search index of a tenant's corrections: by their sessions' goals, their text and their target.
 
-Enters: cards of corrections by name. Leaves: the best names of a query; of those that it has nothing in common with,
-none. Nothing fails. The answer depends on the cards that are there, not on how they came.
+Input: index entries of corrections by name. Output: the best names for a query; corrections that have nothing in common
+with it are left out. Answers depend on the entries present, not on the order in which they came.
 """
 
 from collections import Counter, defaultdict
@@ -18,22 +18,23 @@ from pipeline.retrieval.terms import terms
 from pipeline.segments.targets import Height, Name, Target, names_in
 
 _GOAL, _SAID, _TARGET = 1.0, 0.5, 0.5
-"""How much the best of each field counts."""
+"""Weights of the fields, each divided by its best score."""
 _HALVED: Final = 12
-"""What was said so many corrections ago counts half as recent."""
+"""Number of newer corrections that halve the weight of recency."""
 _AGAIN: Final = 0.5
-"""For each e-fold of the sessions in which it was said."""
+"""Weight of the natural logarithm of the number of sessions."""
 _SAME_AGENT: Final = 0.3
 _ENOUGH: Final = 0.2
-"""Of what a query's words weigh, where it is asked of all memory: one word that many corrections have is no reason."""
+"""Share of the query's word weights that a correction must cover if all sections are asked for: one common word is not
+enough."""
 _UNIT: Final = 1_000_000
 _IN_COMMON: Final = 0.5
 BEST: Final = int(_UNIT * (_IN_COMMON + 1 + max(Height)))
-"""In units: what anything in common counts, what the nearest is nearer, and the height at which its target is named.
-More than that none scores; where no target is named it is a quarter, and goes after facts that answer the query."""
+"""The highest possible score, in units: something in common, plus the best similarity, plus the level at which the
+target is named. Without a named target it is a quarter, which ranks below facts that answer the query."""
 _NEVER: Final = np.iinfo(np.int64).min
 _CARD_BYTES: Final = 1_700
-"""About what one takes beside what its slot and its texts do."""
+"""Estimated bytes of a correction, besides its slot and texts."""
 
 
 class Corrections:
@@ -45,7 +46,7 @@ class Corrections:
         self._sessions = Growing(np.float64)
         self._targets = Growing(np.int64)
         self._numbers: dict[str, int] = {}
-        """Of targets."""
+        """Target → number."""
         self._called: defaultdict[Name, set[int]] = defaultdict(set)
         self._agents: defaultdict[str, set[int]] = defaultdict(set)
 
@@ -57,7 +58,7 @@ class Corrections:
         return sum(field.nbytes for field in self._fields) + self._slots.nbytes + len(self) * _CARD_BYTES
 
     def put(self, cards: Iterable[tuple[str, Known | None]]) -> None:
-        """None where a name has no card any more; a card that is no correction's has no place here."""
+        """Add or replace corrections; None removes one. Other records are ignored."""
         for name, card in cards:
             self._remove(name)
             if card is not None and card.correction is not None:
@@ -66,9 +67,8 @@ class Corrections:
             field.settle()
 
     def best(self, plan: Plan) -> list[Hit]:
-        """The highest scores, ties by name: of each target what was said last, of one that the query names all. What
-        the asking agent was told itself has a place where only some sections are asked for; elsewhere it must answer
-        the query as well."""
+        """Return the highest scores, ties by name: the newest correction of each target, or all of a target that the
+        query names. If only some sections are asked for, the agent's own corrections need not answer the query."""
         if not len(self):
             return []
         size = len(self._slots.names)
@@ -92,13 +92,13 @@ class Corrections:
         return [*self._slots.best(found[exactly[found]], scores, CORRECTIONS), *others]
 
     def _answers(self, plan: Plan, own: NDArray[np.bool_]) -> NDArray[np.bool_]:
-        """What has a place though nothing is named."""
+        """Return which corrections are relevant without a named target."""
         covered = [field.scores(plan.terms, len(own)) / max(1, field.whole(plan.terms)) for field in self._fields]
         most: NDArray[np.float64] = np.maximum.reduce(covered)
         return most >= _ENOUGH if plan.request.sections is None else own | (most > 0)
 
     def _newest(self, there: NDArray[np.bool_]) -> NDArray[np.bool_]:
-        """What was said last of its target; all that was said at once."""
+        """Return the newest correction of each target, or several that were said at once."""
         at, targets = self._at.values, self._targets.values
         last = np.full(len(self._numbers), _NEVER)
         np.maximum.at(last, targets[there], at[there])
@@ -106,7 +106,7 @@ class Corrections:
         return newest
 
     def _there(self, plan: Plan) -> NDArray[np.bool_]:
-        """What has every label, and was said by the time that is asked for."""
+        """Return the corrections that have every label and were said by `as_of`."""
         there = (
             self._taken.values.copy() if plan.as_of is None else self._taken.values & (self._at.values <= plan.as_of)
         )
@@ -115,7 +115,7 @@ class Corrections:
         return there
 
     def _heights(self, names: Sequence[Name]) -> NDArray[np.int64]:
-        """At which each is named; 0 where it is not."""
+        """Return the level at which each target is named; 0 if it is not."""
         heights = np.zeros(len(self._slots.names), np.int64)
         for name in sorted(names):
             if name in self._called:
@@ -164,10 +164,10 @@ def _target(correction: Corrected) -> Target:
 
 
 def _share(scores: NDArray[np.int64]) -> NDArray[np.float64]:
-    """Of the highest."""
+    """Divide by the highest."""
     return scores / max(1, int(scores.max(initial=0)))
 
 
 def _ranks(at: NDArray[np.int64]) -> NDArray[np.float64]:
-    """How many are newer."""
+    """Return for each how many are newer."""
     return (len(at) - np.searchsorted(np.sort(at), at, side="right")).astype(np.float64)

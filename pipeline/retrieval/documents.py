@@ -1,7 +1,7 @@
-"""What of an episode and of an artifact is searched and shown. Pure.
+"""Indexed documents: what of an episode, artifact or knowledge record is searched and shown, and its labels.
 
-Enters: plain JSON values of an episode or artifact record. Leaves: a bounded step and document, or None where there
-is nothing worth finding. What is said and what failed is indexed; raw output of what went well is not.
+Input: records as plain JSON values. Output: a bounded step and `Document`, or None if there is nothing worth finding.
+Messages and failures are indexed; the raw output of successful actions is not.
 """
 
 import re
@@ -25,25 +25,25 @@ from pipeline.retrieval.terms import shapes, terms
 from pipeline.segments.lexicon import PLEASANTRIES
 
 TEXT: Final = 2_000
-"""Characters of what was said."""
+"""Most characters of a message."""
 EXCERPT: Final = 300
-"""Characters of a tool's output."""
+"""Most characters of a tool's output."""
 ACTOR: Final = 60
 COMMAND: Final = 400
-"""Of what was run: half a command may do something else."""
+"""Most characters of a command; longer than other names, because half a command may do something else."""
 ARTIFACT_TEXT: Final = 6_000
 SESSION_TEXT: Final = 160
 SPOKEN_TEXT: Final = 240
-"""Of a user's message its beginning, and of an agent's its end: there it says what it does next."""
+"""Characters of a user's message from its start, or of an agent's from its end, where it says what it does next."""
 SALIENCE: Final = 0.5
-"""Of an event that carries none."""
+"""Salience of an event without one."""
 _COURTESY: Final = 60
-"""Characters: what says more is longer."""
+"""A courtesy is shorter than this many characters."""
 _WORD: Final = re.compile(r"\w+")
 _POLITE: Final = frozenset(map(str.casefold, PLEASANTRIES))
 _DAY_MS: Final = 86_400_000
 _NEVER: Final = 2**53
-"""Later than any event, and exact as a score; a time to live has no upper bound (HMX-E §6.10)."""
+"""Later than any event, and exact as a Redis score; a time to live has no upper bound (HMX-E §6.10)."""
 
 _SAID: Final = frozenset({Role.MESSAGE, Role.DECISION, Role.ERROR, Role.FEEDBACK, Role.STATE, Role.OBSERVATION})
 _RUN: Final = frozenset({Role.ACTION, Role.TEST})
@@ -58,7 +58,7 @@ class Document(msgspec.Struct, frozen=True, array_like=True, kw_only=True, gc=Fa
     agent_id: str
     role: Role
     actor: str
-    """Who speaks or what is named: `user`, a tool, an error class."""
+    """The speaker or the thing: `user`, a tool, an error class."""
     at: int
     """Event time in milliseconds, capped to append time + 5 minutes."""
     salience: float
@@ -68,21 +68,21 @@ class Document(msgspec.Struct, frozen=True, array_like=True, kw_only=True, gc=Fa
 
 
 def event_time(record: Mapping[str, Any]) -> int:
-    """Milliseconds; a clock that runs ahead counts as the append time and what clocks may differ by."""
+    """Return milliseconds, capped to the append time + the allowed clock skew."""
     log_time = int(record["metadata"][RESERVED]["origin"]["log_time"])
     instant = parse_instant(record["timestamp"])
     return log_time if instant is None else min(instant // NS_PER_MS, log_time + CLOCK_SKEW_MS)
 
 
 def episode_step(record: Mapping[str, Any]) -> Step:
-    """Without what only mining asks for: parent, correlation, tags."""
+    """Return the step without the fields that only mining needs: parent, correlation, tags."""
     index = int(record["metadata"][RESERVED]["release"]["index"])
     fields = {"event_id": record["id"], "event_type": record["eventType"], "content": record["payload"]}
     return step_of(fields, event_time(record), index, TEXT)
 
 
 def document(record: Mapping[str, Any], step: Step) -> Document | None:
-    """None where the episode is neither said nor failed, or its text says nothing."""
+    """Return the document; None if nothing was said and nothing failed, or the text has no content."""
     if step.role in _SAID:
         limit = TEXT
     elif step.ok is False:
@@ -106,23 +106,24 @@ def document(record: Mapping[str, Any], step: Step) -> Document | None:
 
 
 def shortened(text: str, limit: int) -> str:
-    """A text that is cut says so."""
+    """Cut a text to `limit` characters; a cut text ends in "…"."""
     return text if len(text) <= limit else f"{text[: limit - 1]}…"
 
 
 def is_courtesy(text: str) -> bool:
-    """Is it thanks, or assent, and nothing else? What it answers would lend it words that it does not have."""
+    """Return True for thanks or assent and nothing else. It is not indexed, because its neighbours would lend it their
+    words."""
     return len(text) < _COURTESY and all(word in _POLITE for word in _WORD.findall(text.casefold()))
 
 
 def expiry(record: Mapping[str, Any], at: int) -> int | None:
-    """When the event of that time is to be forgotten, milliseconds (HMX-E §2.2)."""
+    """Return when the episode expires, in milliseconds (HMX-E §2.2)."""
     ttl = record["metadata"][RESERVED].get("ttl_seconds")
     return None if ttl is None else min(at + ttl * 1000, _NEVER)
 
 
 def document_terms(found: Document) -> list[str]:
-    """Also the month and year, so that a question may name them."""
+    """Return the indexed terms. Month and year are included, so that a question may name them."""
     return terms(f"{found.actor} {found.text}\n{_month(found.at // _DAY_MS)}")
 
 
@@ -133,8 +134,8 @@ def _month(day: int) -> str:
 
 
 def label(kind: str, name: str) -> str:
-    """What a pack can be filtered by: where something comes from, by `tag`, `session`, `agent`, `trace` or `source`
-    (HMX-E §2.2)."""
+    """Return a label, by which packs are filtered: `kind` is `tag`, `session`, `agent`, `trace` or `source` (HMX-E
+    §2.2)."""
     return f"{kind}:{name}"
 
 
@@ -155,7 +156,7 @@ def document_labels(record: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def session_step(step: Step) -> Step | None:
-    """What is kept to tell where a session stands; None where nothing was done."""
+    """Keep a step that shows a session's progress, shortened; None if nothing was done."""
     if step.role not in _DONE:
         return None
     ok = False if step.role is Role.ERROR else step.ok
@@ -165,7 +166,7 @@ def session_step(step: Step) -> Step | None:
 
 
 def spoken_step(step: Step) -> Step | None:
-    """What a session's user, or its assistant, says: the last is kept to tell what it is about to do."""
+    """Keep a message of the user or assistant, shortened. The last one shows what the session is about to do."""
     if step.role is not Role.MESSAGE or step.actor not in ("user", "assistant"):
         return None
     seen = step.text[:STEP_TEXT]
@@ -174,43 +175,45 @@ def spoken_step(step: Step) -> Step | None:
 
 
 def artifact_terms(record: Mapping[str, Any]) -> list[str]:
-    """Of title, summary, tags and every text in the content; and how the ids look that it takes."""
+    """Return the terms of title, summary, tags and content, and the shapes of its ids."""
     texts = [record["title"], record["summary"], *(record.get("tags") or ()), *_strings(record["content"])]
     text = "\n".join(texts)[:ARTIFACT_TEXT]
     return [*terms(text), *dict.fromkeys(shapes(text))]
 
 
 def is_searched(record: Mapping[str, Any]) -> bool:
-    """Of an artifact: it is active, or was so to the end. What it has superseded is found through it."""
+    """Return True if an artifact is active, or was until it was deprecated. Superseded versions are found through their
+    successor."""
     if record["status"] in (Status.DEPRECATED, Status.ARCHIVED):
         return bool(record["metadata"].get("transition", {}).get("from") == Status.ACTIVE)
     return bool(record["status"] == Status.ACTIVE)
 
 
 def artifact_labels(record: Mapping[str, Any]) -> tuple[str, ...]:
-    """Those that every event it rests on has."""
+    """Return the labels that all source events of an artifact share."""
     known = record["metadata"]
     return _labels(known.get("lineage_tags"), session=known.get("lineage_session"), agent=known.get("lineage_agent"))
 
 
 def knowledge_labels(record: Mapping[str, Any]) -> tuple[str, ...]:
-    """Likewise."""
+    """Return the labels that all source events of a record share."""
     return _labels(record["tags"], session=record.get("session_id"), agent=record.get("agent_id"))
 
 
 def contribution_labels(record: Mapping[str, Any]) -> tuple[str, ...]:
-    """Likewise."""
+    """Return the labels that all source events of a contribution share."""
     return _labels(record["lineage_tags"], session=record["session_id"], agent=record["agent_id"])
 
 
 def artifact_time(record: Mapping[str, Any]) -> int:
-    """Milliseconds since when it stands; 0 where that cannot be told."""
+    """Return when the artifact was created, in milliseconds; 0 if unknown."""
     instant = parse_instant(record["created_at"])
     return 0 if instant is None else instant // NS_PER_MS
 
 
 def knowledge_terms(record: Mapping[str, Any]) -> list[str]:
-    """Of what a reader sees, and of what it is about; that a user says it stands in every correction."""
+    """Return the terms of text, subject, predicate and object. Of a correction only target and text: the rest is the
+    same in all."""
     body = record["body"]
     if body.get("memory") == Memory.CORRECTION:
         return terms(f"{body['target']}\n{body['said']}")
@@ -219,7 +222,7 @@ def knowledge_terms(record: Mapping[str, Any]) -> list[str]:
 
 
 def corrected(record: Mapping[str, Any]) -> Corrected | None:
-    """Of a correction; None of all else."""
+    """Return the indexed fields of a correction; None for other records."""
     body = record["body"]
     if body.get("memory") != Memory.CORRECTION:
         return None
@@ -231,7 +234,7 @@ def corrected(record: Mapping[str, Any]) -> Corrected | None:
 
 
 def knowledge_time(record: Mapping[str, Any]) -> int:
-    """Milliseconds since when it holds."""
+    """Return when the record began to hold, in milliseconds; 0 if unknown."""
     instant = parse_instant(record["validity"]["start"])
     return 0 if instant is None else instant // NS_PER_MS
 

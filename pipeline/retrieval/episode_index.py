@@ -1,9 +1,8 @@
-"""A tenant's episodes as they are searched: BM25 in which a session's turns lend each other their words. Pure.
+"""BM25 index of a tenant's episodes, in which the turns of a session lend each other their words.
 
-Enters: rows and postings in the order in which they were appended, piece by piece. Leaves: the best documents of a
-query. Nothing fails. What a term weighs in each document is kept, and brought up to date where documents came since:
-the answer is the same as if everything had been read at once. Only the order within a partition matters; numbers decide
-between equals.
+Input: rows and postings as they were appended, in pieces. Output: the best documents for a query. Term weights are kept
+and updated for new documents, with the same result as reading everything at once. Only the order within a partition
+matters; document numbers break ties.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -28,23 +27,23 @@ from pipeline.retrieval.postings import (
 )
 
 Places = NDArray[np.int32]
-"""Documents by their place in the order in which they were read; -1 is none."""
+"""Indexes of documents in the order of reading; -1 means none."""
 
 OWN: Final = 10
 BEFORE: Final = (5, 3, 2, 1)
 AFTER: Final = (3, 2, 1)
-"""Tenths of a word's weight in a turn: its own, and those of the turns before and after it in the session."""
+"""Weight of a word in a turn, in tenths: its own, and those of the turns before and after it in the session."""
 WHOLE: Final = 256
-"""Parts of the weight of a term."""
+"""Full weight of a term."""
 DENSE: Final = 4
-"""A term that weighs something in more than one of so many documents is kept as a column of all of them."""
+"""A term that has a weight in more than one of this many documents is stored as a column of all documents."""
 _BLOCK: Final = 64
 _OUT: Final = np.int32(-(1 << 30))
-"""Less than any sum of weights can make good."""
+"""Lower than any sum of weights can make up for."""
 
 
 class Term:
-    """Where a term stands and what it weighs there, as far as `read` bytes of postings and `seen` documents say."""
+    """The documents of a term and its weights, up to `read` bytes of postings and `seen` documents."""
 
     __slots__ = ("dense", "highest", "impacts", "occurrences", "own", "places", "seen", "typical")
 
@@ -57,11 +56,11 @@ class Term:
         self.places: Places = np.empty(0, np.int32)
         self.impacts: NDArray[np.uint16] = np.empty(0, np.uint16)
         self.dense: Growing | None = None
-        """Impacts of all documents; then there are no places."""
+        """Weights in all documents; then `places` is empty."""
 
     @property
     def read(self) -> int:
-        """Bytes."""
+        """Bytes of postings read."""
         return self.own.size * POSTING.itemsize
 
     @property
@@ -76,47 +75,47 @@ class Term:
             scores[self.places] += self.impacts.astype(np.int32) * np.int32(weight)
 
     def at(self, places: Places) -> NDArray[np.int32]:
-        """Impacts there."""
+        """Return the weights in these documents."""
         if self.dense is not None:
             return self.dense.values[places].astype(np.int32)
         return _looked_up(self.places, self.impacts, places)
 
 
 class Asked(NamedTuple):
-    """A term of a question."""
+    """A term of a query."""
 
     term: Term
     share: int = WHOLE
-    """Of `WHOLE`: how much of its weight counts."""
+    """Weight of the term, in parts of `WHOLE`."""
 
 
 class EpisodeIndex:
-    """Grows with what is appended; `Term`s belong to the index that refreshed them."""
+    """An index that only grows. A `Term` belongs to the index that refreshed it."""
 
     def __init__(self) -> None:
         self._numbers = Growing(np.uint64)
         self._at = Growing(np.int64)
         self._lengths = Growing(np.uint32)
-        """In tenths of terms, those included that the turns before lend: never changed by what comes later."""
+        """Lengths in tenths of terms, with what the turns before lend. Later turns never change them."""
         self._own_lengths = Growing(np.uint16)
         self._before = Growing(np.int32)
         self._after = Growing(np.int32)
         self._newest: dict[int, int] = {}
-        """Session → place of its last turn."""
+        """Session → index of its last turn."""
         self._partitions: dict[int, tuple[Growing, Growing]] = {}
-        """Numbers and places of a partition's documents, ascending."""
+        """Partition → the numbers and indexes of its documents, ascending."""
         self._total = 0
         self._touched: dict[int, Places] = {}
         self._lenders: dict[int, Places] = {}
 
     @property
     def size(self) -> int:
-        """How many documents there are."""
+        """Number of documents."""
         return self._numbers.size
 
     @property
     def read(self) -> int:
-        """Bytes of rows."""
+        """Bytes of rows read."""
         return self.size * ROW.itemsize
 
     @property
@@ -127,7 +126,7 @@ class EpisodeIndex:
         return found + 100 * len(self._newest) + 1_000
 
     def extend(self, rows: bytes) -> None:
-        """The rows that follow those read so far."""
+        """Append the rows that follow those read so far."""
         if not rows:
             return
         found, first = unpack_rows(rows), self.size
@@ -149,7 +148,7 @@ class EpisodeIndex:
         self._lenders.clear()
 
     def refresh(self, term: Term, postings: bytes) -> None:
-        """Brings a term up to the index's size; `postings` follow those read so far."""
+        """Bring a term up to the index's size; `postings` follow those read so far."""
         if postings:
             numbers, occurrences = unpack_postings(postings)
             term.own.append(self.places(numbers))
@@ -168,16 +167,16 @@ class EpisodeIndex:
         term.seen = self.size
 
     def best(self, terms: Iterable[Asked], limit: int, among: NDArray[np.bool_] | None = None) -> list[tuple[int, int]]:
-        """(number, score) of the highest, ties by number; with `among`, of these documents only.
+        """Return (number, score) of the highest scores, ties by number. With `among`: of these documents only.
 
-        Exact: the rarest terms come first, and once the others cannot lift a document into the best, they are looked up
-        only where they still matter.
+        Exact. The rarest terms are added first. Once the other terms cannot lift a document into the best, they are
+        looked up only for the documents that can still get there.
         """
         scores = np.zeros(self.size, np.int32)
         if among is not None:
             scores[~among] = _OUT
         weighed = sorted(self._weighed(terms), key=lambda pair: pair[1].own.size)
-        # What the last of the best has at most by now: looked up only where that might do.
+        # `least` bounds the score of the last of the best from above; it is computed only when it can stop the loop.
         least, rest = 0, sum(weight * term.highest for weight, term in weighed)
         for position, (weight, term) in enumerate(weighed, 1):
             term.add_to(scores, weight)
@@ -195,22 +194,22 @@ class EpisodeIndex:
         return self.ordered(places, found, limit)
 
     def whole(self, terms: Iterable[Term]) -> int:
-        """What a question of these terms asks for: a document that has all of it scores about as much."""
+        """Return the score of an average document that has all of these terms."""
         return asked_alone([term.own.size for term in terms], max(FEW, self.size))
 
     def asked_for(self, terms: Iterable[Term]) -> int:
-        """What these terms are of that."""
+        """Return these terms' share of that score."""
         return asked_for((term.own.size for term in terms), max(FEW, self.size))
 
     def weigh(self, terms: Iterable[Asked], places: Places) -> NDArray[np.int32]:
-        """The scores of these documents."""
+        """Return the scores of these documents."""
         found = np.zeros(len(places), np.int32)
         for weight, term in self._weighed(terms):
             found += term.at(places) * np.int32(weight)
         return found
 
     def places(self, numbers: NDArray[np.uint64]) -> Places:
-        """Of documents that have been read."""
+        """Return the indexes of documents by number; they must have been read."""
         found = np.empty(len(numbers), np.int32)
         for partition, chosen in _by_partition(numbers):
             known, held = self._partitions[partition]
@@ -218,8 +217,8 @@ class EpisodeIndex:
         return found
 
     def among(self, tagged: Sequence[bytes] = (), until: int | None = None) -> NDArray[np.bool_] | None:
-        """The documents that stand in each of `tagged` (numbers, packed) and are not of later than a time
-        (milliseconds); None where nothing is asked."""
+        """Return a mask of the documents in every list of `tagged` (packed numbers), and not later than `until`
+        (milliseconds); None if neither is given."""
         if not tagged and until is None:
             return None
         chosen = np.ones(self.size, np.bool_) if until is None else self._at.values <= until
@@ -230,7 +229,7 @@ class EpisodeIndex:
         return chosen
 
     def _follow(self, sessions: NDArray[np.uint64], places: Places) -> None:
-        """Who comes before and after whom in a session."""
+        """Link each new turn with the turns before and after it in its session."""
         order = np.argsort(sessions, kind="stable")
         ordered, at = sessions[order], places[order]
         begins = np.flatnonzero(np.concatenate(([True], ordered[1:] != ordered[:-1])))
@@ -247,7 +246,7 @@ class EpisodeIndex:
         self._after.values[before[linked]] = at[linked]
 
     def _chain(self, links: Growing, places: Places) -> Iterator[Places]:
-        """One step on, two steps on, and so forth."""
+        """Yield the turns one step away, two steps away, and so on."""
         values = links.values
         while True:
             places = np.where(places >= 0, values[places], np.int32(-1))
@@ -259,9 +258,9 @@ class EpisodeIndex:
                 yield idf(term.own.size, max(FEW, self.size)) * share // WHOLE, term
 
     def _is_lent(self, term: Term) -> bool:
-        """Whether a term that no document since has of its own weighs anything in one."""
+        """Return True if new turns lend the term a weight, although none contains it."""
         if term.dense is not None:
-            return True  # its column is to grow
+            return True  # its column must grow
         known = self._lenders.get(term.seen)
         if known is None:
             new = np.arange(term.seen, self.size, dtype=np.int32)
@@ -270,7 +269,7 @@ class EpisodeIndex:
         return bool(_looked_up(term.own.values, term.occurrences.values, known).any())
 
     def _since(self, seen: int) -> Places:
-        """The documents in which a term may weigh more than when there were only `seen`."""
+        """Return the documents in which a term may weigh more than it did with `seen` documents."""
         known = self._touched.get(seen)
         if known is None:
             new = np.arange(seen, self.size, dtype=np.int32)
@@ -280,7 +279,7 @@ class EpisodeIndex:
         return known
 
     def _update(self, term: Term, touched: Places) -> bool:
-        """False where all must be weighed again."""
+        """Update the weights in these documents; return False if all must be recomputed."""
         tenths = OWN * _looked_up(term.own.values, term.occurrences.values, touched)
         for weights, links in ((BEFORE, self._before), (AFTER, self._after)):
             for weight, lender in zip(weights, self._chain(links, touched), strict=False):
@@ -303,7 +302,7 @@ class EpisodeIndex:
         return len(term.places) * DENSE <= self.size
 
     def _weigh(self, term: Term, typical_length: float) -> None:
-        """Everywhere."""
+        """Compute the weights in all documents."""
         term.typical = typical_length
         shares = list(self._shares(term))
         if term.own.size * 8 * DENSE < self.size:
@@ -327,7 +326,8 @@ class EpisodeIndex:
         term.places, term.impacts = places.astype(np.int32), found
 
     def _shares(self, term: Term) -> Iterator[tuple[Places, NDArray[np.uint16]]]:
-        """Where a term weighs something, in tenths: where it stands, then what turn by turn is lent."""
+        """Yield where a term has weight, in tenths: its own documents, then what is lent, one turn distance
+        at a time."""
         own, occurrences = term.own.values, term.occurrences.values.astype(np.uint16)
         yield own, occurrences * np.uint16(OWN)
         for weights, links in ((BEFORE, self._after.values), (AFTER, self._before.values)):
@@ -343,7 +343,7 @@ class EpisodeIndex:
         return impacts(tenths.astype(np.float64) / OWN, lengths, typical_length)
 
     def ordered(self, places: Places, scores: NDArray[np.int32], limit: int) -> list[tuple[int, int]]:
-        """(number, score) of the highest, ties by number."""
+        """Return (number, score) of the highest, ties by number."""
         if len(scores) > limit:
             least = np.partition(scores, len(scores) - limit)[len(scores) - limit]
             places, scores = places[scores >= least], scores[scores >= least]
@@ -353,7 +353,7 @@ class EpisodeIndex:
 
 
 def _by_partition(numbers: NDArray[np.uint64]) -> Iterator[tuple[int, Any]]:
-    """Partitions and which of the numbers are of each."""
+    """Yield each partition with a selector of its numbers."""
     partitions = numbers >> np.uint64(OFFSET_BITS)
     if len(numbers) and (partitions == partitions[0]).all():
         yield int(partitions[0]), slice(None)
@@ -363,7 +363,7 @@ def _by_partition(numbers: NDArray[np.uint64]) -> Iterator[tuple[int, Any]]:
 
 
 def _looked_up(keys: Places, values: NDArray[Any], asked: Places) -> NDArray[np.int32]:
-    """The value under each asked key, 0 where there is none; keys ascend."""
+    """Look the values of ascending keys up; 0 for a missing key."""
     if not len(keys):
         return np.zeros(len(asked), np.int32)
     at = np.searchsorted(keys, asked)
@@ -372,7 +372,8 @@ def _looked_up(keys: Places, values: NDArray[Any], asked: Places) -> NDArray[np.
 
 
 def _at_least(scores: NDArray[np.int32], limit: int) -> int:
-    """What at least `limit` documents have, and no less than 0: of so many blocks each has one that does."""
+    """Return a lower bound that at least `limit` documents reach, at least 0: the maxima of that many
+    blocks reach it."""
     blocks = len(scores) // _BLOCK
     if blocks <= limit:
         return 0

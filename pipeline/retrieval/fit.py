@@ -16,7 +16,7 @@ from pipeline.contracts.remembered import remembered
 from pipeline.retrieval.terms import STOP_WORDS, masks, shapes
 
 _WORDS: Final = 64
-"""Of a question that are looked at."""
+"""Most words of a question that are read."""
 WISHES: Final = 64
 _UNKNOWN: Final = 0.5
 _WRITTEN: Final = re.compile(r"[^\W_](?:[\w./:@+-]*\w)?")
@@ -28,17 +28,18 @@ _ID: Final = re.compile(r"\d")
 
 class Bound(NamedTuple):
     sure: Mapping[str, str]
-    """By slot the word that memory knows as its value, or as an id that looks like its."""
+    """Slot → the word that is a known value, or an id of a known shape."""
     filled: float
-    """Of the slots, 0 to 1; what has none is filled."""
+    """Share of filled slots, 0 to 1; 1 if there are no slots."""
 
     def share(self, claimed: int) -> float:
-        """How well it fits, where the procedures together are sure of so many of the question's words."""
+        """Return how well the question fits. `claimed`: how many of its words the compared procedures claim
+        together."""
         return self.filled * (len(self.sure) / claimed if claimed else 1.0)
 
 
 Around = Mapping[str, frozenset[tuple[str, str]]]
-"""By word what has stood before and after it; at an end nothing."""
+"""Word → the pairs of words before and after it; "" at an end."""
 
 
 class Question:
@@ -88,7 +89,7 @@ def bound(content: Mapping[str, Any], question: Question) -> Bound:
 
 
 def _strength(question: Question, at: int, like: "_Values", around: frozenset[tuple[str, str]]) -> int:
-    """0 where nothing tells that the word stands for the slot."""
+    """Return how surely the word fills the slot, 0 to 3; 0 means that nothing says so."""
     word = question.low[at]
     kin = any(len(like.names & others) >= _KIN for others in question.taken.get(word, ()))
     if kin or word in like.names or not like.looks.isdisjoint(question.looks[at]):
@@ -98,7 +99,7 @@ def _strength(question: Question, at: int, like: "_Values", around: frozenset[tu
 
 
 def _unfilled(like: "_Values") -> float:
-    """A name that was never heard may stand there all the same; an id that looks otherwise is none."""
+    """Return the share of an unfilled slot. An unknown name may still be there; an id of another shape is not."""
     return 0.0 if like.looks else _UNKNOWN
 
 
@@ -108,12 +109,12 @@ class _Values(NamedTuple):
 
 
 def takes(slots: Mapping[str, Any], looks: Collection[str]) -> bool:
-    """Whether a value that comes from the wish looks like an id of the question."""
+    """Return True if a slot that is filled from the goal takes ids of these shapes."""
     return bool(looks) and any(not like.looks.isdisjoint(looks) for _, like in _wished(slots))
 
 
 def _wished(slots: Mapping[str, Any]) -> Iterator[tuple[str, "_Values"]]:
-    """Those whose value comes from the wish."""
+    """Yield the slots that are filled from the goal."""
     return ((name, _values(tuple(slot["like"]))) for name, slot in slots.items() if slot["source"] == "goal")
 
 
@@ -123,13 +124,13 @@ def _values(like: tuple[str, ...]) -> _Values:
 
 
 def _looks(word: str) -> str:
-    """How an id or a number looks; empty for other words."""
+    """Return the shape of an id or number; empty for other words."""
     return "0" if word.isdecimal() else " ".join(shapes(word))
 
 
 @remembered(MB)
 def _around(goals: tuple[str, ...]) -> Around:
-    """By slot between which words it stands in the goals."""
+    """Return slot → the pairs of words before and after it in the goals."""
     found: dict[str, set[tuple[str, str]]] = defaultdict(set)
     for goal in goals:
         pieces = ["", *(piece if piece[0] == "<" else piece.casefold() for piece in _PIECES.findall(goal)), ""]

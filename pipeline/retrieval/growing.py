@@ -1,4 +1,4 @@
-"""An array that grows at its end. Pure."""
+"""A numpy array that grows at its end in amortised constant time."""
 
 from typing import Any
 
@@ -7,7 +7,7 @@ from numpy.typing import ArrayLike, NDArray
 
 
 class Growing:
-    """Room is doubled when it is used up, so that appending costs the same however much is there."""
+    """An array with spare capacity, which is doubled (while small) when it is used up."""
 
     __slots__ = ("_room", "size")
 
@@ -27,7 +27,7 @@ class Growing:
         added = np.asarray(values)
         size = self.size + len(added)
         if size > len(self._room):
-            # What is read in one go stays mostly as it is: it gets a little more room, not twice as much.
+            # Large arrays get little spare room, because they mostly stay as they are.
             room = np.empty(max(size + size // 8, min(2 * len(self._room), size + (1 << 16))), self._room.dtype)
             room[: self.size] = self.values
             self._room = room

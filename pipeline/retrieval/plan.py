@@ -1,6 +1,6 @@
-"""A request → a plan: the terms to look up and what kind of question it is (HMX-C §5). Pure.
+"""Retrieval plan: the terms, labels and limits that a pack request looks up, and its question class (HMX-C §5).
 
-Enters: a request. Leaves: a plan. Nothing can fail: a query of stop words has no terms, and its pack is empty.
+A query of stop words has no terms, so its pack has no matches.
 """
 
 import re
@@ -17,19 +17,19 @@ from pipeline.retrieval.times import mention
 from pipeline.retrieval.vectors import Embed, Vector, vector
 
 EPISODES: Final = 200
-"""Candidates per pack."""
+"""Most candidates per pack."""
 ARTIFACTS: Final = 60
 KNOWLEDGE: Final = 60
 LOOKED_AT: Final = 500
-"""Artifacts, knowledge and policies, of each so many, among which those up to some time are sought."""
+"""Most artifacts, records and policies of each kind that a request with `as_of` fetches."""
 PRECEDENTS: Final = (32, 16)
-"""Past sessions that are looked at for one that is under way: for what they did, and for which files they changed."""
+"""Most similar sessions: for their actions, and for the files they changed."""
 POLICIES: Final = 20
-"""Of a tenant, in every pack that has room: the newest."""
+"""Most policies: the newest of the tenant, in every pack that has room."""
 CORRECTIONS: Final = 100
 _TOKENS_PER_CORRECTION: Final = 512
-"""Of a budget that is for all sections: what is corrected is a line of some 35 tokens, and seldom of more than 64, so
-that all of them take about an eighth of it at most."""
+"""Budget tokens per correction if all sections are asked for. A correction has about 35 tokens and rarely more than 64,
+so corrections take about an eighth of the budget at most."""
 QUERY_TERMS: Final = 64
 _LISTED: Final = 16
 
@@ -46,7 +46,7 @@ _DECISION: Final = re.compile(
 _PROCEDURAL: Final = re.compile(
     r"\b(how (?:to|do|does|can|should)|steps?|procedures?|process|workflow|guide|runbook)\b", re.IGNORECASE
 )
-# An instruction opens with its verb: the word before which no subject, question word or article stands.
+# An instruction starts with its verb: no subject, question word or article stands before it.
 _IMPERATIVE: Final = re.compile(
     r"^\W*(?:please |can you |could you |help me |i (?:want|need|would like|'d like) to |let'?s )?"
     r"(add|apply|book|build|cancel|change|check|clean|configure|create|debug|delete|deploy|edit|exchange|find|fix|generate"
@@ -62,42 +62,42 @@ _NAMED: Final = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What to fetch for a request, and what it was understood as."""
+    """What to fetch for a request, and how its question was classified."""
 
     request: PackRequest
     terms: tuple[str, ...]
     """Distinct stems, sorted."""
     shapes: tuple[str, ...]
-    """How the ids look that it names, likewise: what takes such ids is found by it."""
+    """Shapes of the ids in the query, sorted; they find procedures that take such ids."""
     plain: tuple[str, ...]
-    """Those of the terms that are in no id."""
+    """The terms that are in no id."""
     names: tuple[str, ...]
-    """Those that are in a name or an id, sorted."""
+    """The terms that are in a name or an id, sorted."""
     classification: QueryClassification
     related: tuple[Related, ...] = ()
-    """Stems near to them, the nearest first; episodes that have these are found too."""
+    """Related stems, nearest first; they find episodes too."""
     episodes: int = EPISODES
     artifacts: int = ARTIFACTS
     knowledge: int = KNOWLEDGE
     policies: int = POLICIES
     precedents: tuple[int, int] | None = None
-    """Of each kind so many; None where no session asks, for which something could come next."""
+    """Numbers of similar sessions to fetch; None if no running session asks."""
     corrections: int = CORRECTIONS
-    """Besides those whose file or command the query names."""
+    """Besides corrections whose file or command the query names."""
     labels: tuple[str, ...] = ()
-    """All that is found has each of these (`documents.label`)."""
+    """Labels that everything found must have (`documents.label`)."""
     as_of: int | None = None
-    """Milliseconds; nothing later counts."""
+    """Milliseconds; later records are ignored."""
     earlier: bool = False
-    """Superseded versions of what is found are wanted too."""
+    """True if superseded versions are wanted too."""
     vector: Vector | None = None
-    """What is near it is found as well as what has the terms."""
+    """Embedding of the query; it finds episodes besides the terms."""
 
 
 def plan(request: PackRequest, embed: Embed | None = None) -> Plan:
-    """`embed` makes a vector of the query where the request brings none."""
+    """Plan a request. `embed` makes the query's vector if the request has none."""
     found = list(dict.fromkeys(words(request.query)))
-    # The rarest words are unknown here; longer ones are likelier to be among them.
+    # The rarest words should stay, but frequencies are unknown here; longer words are usually rarer.
     kept = sorted(found, key=lambda word: (-len(word), word))[:QUERY_TERMS]
     asked = tuple(sorted(set(stems(kept))))
     as_of = None if request.as_of is None else milliseconds(request.as_of)
@@ -147,8 +147,8 @@ def _labels(request: PackRequest) -> tuple[str, ...]:
 
 
 def classify(query: str, found: list[str]) -> QueryClassification:
-    """Intent by the first rule that holds: temporal, failure, decision, procedural, else factual. Which time a question
-    means is only known beside the log's (`times`)."""
+    """Classify by the first rule that holds: temporal, failure, decision, procedural, else factual. `times` resolves
+    the time."""
     rules = (
         ("temporal", bool(mention(query) or _TEMPORAL.search(query))),
         ("failure", bool(_FAILURE.search(query))),

@@ -1,8 +1,8 @@
-"""What the index says of an episode and of a term in it, as bytes that are only ever appended; and BM25's parts. Pure.
+"""Binary format of index rows and postings, and the integer parts of BM25 (Robertson and Zaragoza 2009).
 
-A document's number is where its record stands, partition and offset: a rebuild gives it the same one. A posting is that
-number and how often the term stands in the document; a row is what a search must know of the document itself. All sums
-are of integers: no order changes a rank.
+A document's number encodes its record's partition and offset, so a rebuild gives the same number. A posting is that
+number with the occurrences of a term; a row holds what a search needs of the document. Both are only appended. All sums
+are of integers, so their order changes no rank.
 """
 
 import math
@@ -20,24 +20,24 @@ from pipeline.contracts.remembered import remembered
 
 OFFSET_BITS: Final = 48
 PARTITIONS: Final = 1 << 12
-"""As many partitions as a topic may have."""
+"""Most partitions of a topic."""
 _TF_BITS: Final = 4
 _MOST: Final = (1 << _TF_BITS) - 1
-"""Occurrences that are told apart: BM25 with so low a k1 is flat long before."""
+"""Most occurrences that are stored: with so low a k1 BM25 is flat long before."""
 _NUMBER: Final = struct.Struct("<Q")
 POSTING: Final = np.dtype("<u8")
 _ROW: Final = struct.Struct("<QQqH")
 ROW: Final = np.dtype([("number", "<u8"), ("session", "<u8"), ("at", "<i8"), ("length", "<u2")])
 _U16: Final = 0xFFFF
 
-# BM25 of reference measurements on conversations: short texts, so occurrences saturate early.
+# Best values of reference measurements on conversations. Texts are short, so occurrences saturate early.
 K1: Final = 0.9
 B: Final = 0.6
 UNIT: Final = 4096
-"""An impact is in so many parts of BM25's share of one term without its idf."""
+"""Scale of a BM25 term frequency (BM25's share of one term without its idf)."""
 _IDF_UNIT: Final = 64
 FEW: Final = 32
-"""Among fewer texts than that no term is known to be common."""
+"""With fewer documents than this, no term counts as common."""
 _STEPS: Final = tuple(2 ** (step / 8) for step in range(-8, 129))
 
 
@@ -50,20 +50,20 @@ def pack_number(number: int) -> bytes:
 
 
 def pack_postings(number: int, occurrences: Iterable[int]) -> list[bytes]:
-    """Of terms in one document: one for each."""
+    """Return one posting for each term of a document."""
     pack, none = _NUMBER.pack, number << _TF_BITS
     once = pack(none | 1)
     return [once if n == 1 else pack(none | min(n, _MOST)) for n in occurrences]
 
 
 def unpack_postings(blob: bytes) -> tuple[NDArray[np.uint64], NDArray[np.uint8]]:
-    """Document numbers and occurrences."""
+    """Return document numbers and occurrences."""
     found = np.frombuffer(blob, POSTING)
     return found >> np.uint64(_TF_BITS), (found & np.uint64(_MOST)).astype(np.uint8)
 
 
 def pack_row(number: int, session_id: str, at: int, length: int) -> bytes:
-    """`at` in milliseconds, `length` in terms."""
+    """Pack a row: `at` in milliseconds, `length` in terms."""
     return _ROW.pack(number, _session_mark(session_id), at, min(length, _U16))
 
 
@@ -73,18 +73,17 @@ def unpack_rows(blob: bytes) -> NDArray[Any]:
 
 @remembered(MB)
 def _session_mark(session_id: str) -> int:
-    """Tells a tenant's sessions apart."""
+    """Return a 64-bit hash that identifies the session within its tenant."""
     return int.from_bytes(blake2b(session_id.encode(errors="surrogatepass"), digest_size=8).digest(), "little")
 
 
 def idf(holding: int, documents: int) -> int:
-    """In sixty-fourths, at least one of them."""
+    """Return ln(1 + (N - n + 0.5) / (n + 0.5)) in 64ths, at least 1; N documents, n of which contain the term."""
     return max(1, round(_IDF_UNIT * math.log1p((max(documents, holding) - holding + 0.5) / (holding + 0.5))))
 
 
 def asked_for(holding: Iterable[int], documents: int) -> int:
-    """What a text scores that has each of a question's terms once and is as long as usual; `holding`: how many texts
-    have each."""
+    """Return the score of an average document that has each term once; `holding`: how many documents contain each."""
     return UNIT * sum(idf(held, documents) for held in holding)
 
 
@@ -96,13 +95,14 @@ def asked_alone(holding: Sequence[int], documents: int) -> int:
 
 
 def typical(total: int, documents: int) -> float:
-    """The average length, to the next of eight steps an octave: what was computed with it stays true for long."""
+    """Return the average length, rounded up to one of eight steps per octave, so that computed weights stay valid for
+    long."""
     return _STEPS[min(len(_STEPS) - 1, bisect_left(_STEPS, total / documents))] if documents else 1.0
 
 
 def impacts(
     occurrences: NDArray[np.float64], lengths: NDArray[np.float64], typical_length: float
 ) -> NDArray[np.uint16]:
-    """BM25's share of a term in each document, without its idf."""
+    """Return BM25 term frequencies: tf (k1 + 1) / (tf + k1 (1 - b + b length / average)), times `UNIT`."""
     saturated_at = K1 * (1 - B + B / typical_length * lengths)
     return np.rint(UNIT * (K1 + 1) * occurrences / (occurrences + saturated_at)).astype(np.uint16)

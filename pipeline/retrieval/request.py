@@ -1,7 +1,4 @@
-"""What a context pack is asked for. Pure.
-
-Enters: the caller's JSON. Leaves: a validated request, whose every field is part of the pack's identity.
-"""
+"""The request for a context pack, validated. Every field is part of the pack's identity."""
 
 from typing import Annotated
 
@@ -17,8 +14,8 @@ Label = Annotated[str, Field(min_length=1, max_length=TAG)]
 
 
 class Lineage(Model):
-    """Where something comes from (HMX-E §2.2). An artifact or a record of knowledge has what all of its evidence has;
-    of these only session and agent are known."""
+    """Where something comes from (HMX-E §2.2). An artifact or knowledge record has what all of its evidence shares,
+    which is session and agent only."""
 
     session_id: Label | None = None
     agent_id: Label | None = None
@@ -27,8 +24,8 @@ class Lineage(Model):
 
 
 class PackRequest(Model):
-    """`agent_id` and `session_id` name who asks: an agent gets what holds for it, a session's recent steps say where
-    in a procedure it stands. What a pack may rest on, `lineage` and `tags` say."""
+    """A request for a context pack. `agent_id` and `session_id` name the reader: an agent gets what applies to it, and
+    the session's recent steps show its place in a procedure. `lineage` and `tags` limit what the pack may rest on."""
 
     query: Annotated[str, Field(min_length=1, max_length=QUERY_CHARACTERS)]
     tenant_id: Id
@@ -36,27 +33,28 @@ class PackRequest(Model):
     agent_id: Id | None = None
     session_id: Id | None = None
     sections: Items[Annotated[Section, Field(strict=False)]] | None = None
-    """Only these; all where it is left out."""
+    """Only these sections; all if left out."""
     tags: Annotated[list[Annotated[str, Field(max_length=TAG)]], Field(max_length=PACK_TAGS)] | None = None
-    """Only episodes that carry all of these, and artifacts whose every source event does (HMX-E §2.2)."""
+    """Only episodes that have all of these tags, and artifacts whose source events all do (HMX-E §2.2)."""
     lineage: Lineage | None = None
-    """Only what comes from there."""
+    """Only what comes from this origin."""
     include: Items[Annotated[Past, Field(strict=False)]] | None = None
-    """Also what was superseded, or archived; drafts and what is deprecated never."""
+    """Also superseded or archived versions. Drafts and deprecated ones are never shown."""
     as_of: Timestamp | None = None
-    """The pack as it would have been then, in event time: what was said and held, and the versions that stood."""
+    """The pack as it would have been at that event time: what had been said, what held, and the versions of
+    that time."""
     min_confidence: Unit = 0.0
     weights: RankingWeights = RankingWeights()
     strategy: Annotated[Strategy, Field(strict=False)] = Strategy.RANKED
     fill: Annotated[Filling, Field(strict=False)] = Filling.RELEVANT
-    """`budget` for all that fits, however little of the question it answers."""
+    """`budget` fills the budget with whatever fits, however little it answers the question."""
     explain: bool = False
-    """`metadata.explained` says why each entry is in, why each drop is out, and at what budget it would be in."""
+    """Adds `metadata.explained`: why each entry is in, why each drop is out, and at what budget it would be in."""
     as_text: Annotated[bool, Field(exclude_if=lambda asked: not asked)] = False
-    """`metadata.as_text` is the answer in Markdown, some 150 words that one would paste."""
+    """Adds `metadata.as_text`: the answer in Markdown, about 150 words to paste."""
     vocabulary: Annotated[Vocabulary, Field(strict=False)] = Vocabulary.HMX_C
-    """In whose words source types are named."""
+    """The specification whose names of source types are used."""
     query_vector: Annotated[list[float] | None, Field(min_length=1, max_length=EMBEDDING_DIMENSIONS)] = None
-    """The question as an embedding: events whose own `embeddings` are near it are found too (HMX-E §2.2)."""
+    """The question as an embedding. Events whose own `embeddings` are near it are found too (HMX-E §2.2)."""
     query_model: Annotated[Label | None, Field(exclude_if=lambda model: model is None)] = None
-    """The model that made it, where the events' `metadata` names theirs."""
+    """The model of the embedding, if the events' `metadata` names theirs."""

@@ -1,7 +1,7 @@
-"""The episodes that were found, judged once more by what an index of words cannot see: who speaks, and how much a turn
-says. Pure, integers only: no order of sums changes a rank.
+"""Reranking of found episodes by speaker and by how much a turn says. Integers only.
 
-Enters: the query and the candidates with their BM25. Leaves: the same candidates in the same order, scored anew.
+Input: the query and the candidates with their BM25 scores. Output: the same candidates in the same order, with new
+scores.
 """
 
 import re
@@ -14,11 +14,11 @@ from pipeline.segments.speakers import speaker_of
 
 _UNIT: Final = 10
 _SPEAKER: Final = 15
-"""Tenths of its score that a turn keeps whose speaker alone of all is named in the query: they are asked about."""
+"""Factor, in tenths, for turns of the only speaker that the query names."""
 _SAYS_LITTLE: Final = 8
-"""Likewise a short turn, or one that asks: what it is about stands in its neighbours, who lent it their words."""
+"""Factor, in tenths, for short turns and questions: their words were mostly lent by their neighbours."""
 _SHORT: Final = 50
-"""Characters."""
+"""A turn is short if it has fewer characters."""
 _WORD: Final = re.compile(r"\w+")
 
 
@@ -37,18 +37,18 @@ def reranked(query: str, found: Sequence[Found[Document]]) -> list[Found[Documen
 
 
 def speaker(document: Document) -> str:
-    """Who speaks: in a transcript the name that a turn begins with, else the event's actor."""
+    """Return the speaker: the name at the start of a transcript line, else the event's actor."""
     return speaker_of(document.text) or document.actor
 
 
 def _named(query: str, speakers: set[str]) -> str | None:
-    """The one speaker that the query names; None where it names none or several."""
+    """Return the one speaker that the query names; None if it names none or several."""
     words = set(_WORD.findall(query.casefold()))
     named = [who for who in speakers if words.issuperset(_WORD.findall(who.casefold())) and who.strip()]
     return named[0] if len(named) == 1 else None
 
 
 def _kept(text: str, is_asked_about: bool) -> int:
-    """Of a hundred."""
+    """Return the factor, in hundredths."""
     says_little = len(text) < _SHORT or text.rstrip().endswith("?")
     return (_SPEAKER if is_asked_about else _UNIT) * (_SAYS_LITTLE if says_little else _UNIT)

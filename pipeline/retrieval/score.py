@@ -1,6 +1,6 @@
-"""Candidates and their scores: relevance, recency, provenance and salience, weighted (HMX-C §5). Pure.
+"""Scores of candidates: the weighted mean of relevance, recency, provenance and salience (HMX-C §5).
 
-Enters: what was fetched, with raw BM25. Leaves: components within 0…1 and their weighted mean, rounded to 1e-6.
+Input: fetched sources with raw BM25 scores. Output: components within 0…1, and their weighted mean, rounded to 1e-6.
 """
 
 from collections.abc import Mapping
@@ -21,36 +21,36 @@ from pipeline.retrieval.times import Span
 
 _HALVED_MS: Final = 7 * 24 * 3600 * 1000
 _KEPT: Final = 0.9
-"""Recency is 1 at the time in question, this ages away from it, and half-way between them a week away: it is to decide
-between what answers about as well, not to outvote the answer."""
+"""Recency is 1 at the time in question, 0.9 ages away from it, and half-way between them a week away. So it decides
+between sources that answer about as well, and does not outvote the answer."""
 _SUPPORT: Final = 5
-"""An artifact observed this often is half as salient as one can be."""
+"""Number of observations that give an artifact half of the highest salience."""
 
 Source = TypeVar("Source")
 Shares = tuple[float, float, float, float]
-"""Of relevance, recency, provenance and salience; together 1."""
+"""Weights of relevance, recency, provenance and salience; they add up to 1."""
 
 
 class Made(msgspec.Struct, gc=False):
-    """What a pack has made of a source that does not depend on what was asked."""
+    """Renderings of a source that do not depend on the query."""
 
     shown: Any = None
 
 
 class Found(msgspec.Struct, Generic[Source], frozen=True, gc=False):
-    """A source with its raw BM25 score, and what its vector adds where the question has one."""
+    """A source with its raw BM25 score, to which a vector search adds its own."""
 
     source: Source
     bm25: int
     sound: bool = True
-    """Its content is what its hash says, and not everything that it rests on has outlived its time."""
+    """False if its content does not match its hash, or all its sources have expired."""
     made: Made = msgspec.field(default_factory=Made)
-    """Whoever keeps the source keeps it too."""
+    """Cached as long as the source is."""
 
 
 class Whole(NamedTuple):
-    """What the question asks for, in each kind's BM25: a source that has all of it scores about as much. 0 where that
-    is not known: then the best match has all of it."""
+    """The BM25 score of a source that has everything the question asks for, by kind. 0 if unknown; then the best match
+    counts as complete."""
 
     episodes: int = 0
     artifacts: int = 0
@@ -62,29 +62,29 @@ UNKNOWN: Final = Whole()
 
 @dataclass(frozen=True, slots=True)
 class Fetched:
-    """One snapshot of a tenant's memory, as far as a plan asked for it."""
+    """A snapshot of a tenant's memory, as far as a plan asked for it."""
 
     state_version: str
     newest: int
-    """Newest event time of the tenant in milliseconds; 0 when nothing is there."""
+    """Newest event time of the tenant, in milliseconds; 0 if it has no events."""
     episodes: tuple[Found[Document], ...] = ()
     artifacts: tuple[Found[Artifact], ...] = ()
     knowledge: tuple[Found[KnowledgeRecord], ...] = ()
     policies: tuple[KnowledgeRecord, ...] = ()
-    """The newest that hold, whatever was asked."""
+    """The newest policies that hold, whatever was asked."""
     session: tuple[Step, ...] = ()
-    """Recent steps of the asking session, oldest first."""
+    """Recent steps of the running session, oldest first."""
     precedents: tuple[Found[Contribution], ...] = ()
-    """What past sessions did that were like it, the most alike first."""
+    """Contributions of similar sessions, the most similar first."""
     whole: Whole = UNKNOWN
     named: bool = False
-    """Memory knows most names of the question."""
+    """True if memory knows most names in the question."""
     completeness: Completeness = WHOLE
-    """Whether memory holds all that it is to hold."""
+    """Whether memory is filled completely."""
     failed: tuple[str, ...] = ()
-    """Kind and id of records that matched and are not what was published."""
+    """Kinds and ids of records that matched but differ from what was published."""
     priors: Mapping[str, Mapping[str, float]] | None = None
-    """Of an imported fingerprint: how much each of its `sections`, `patterns` and `terms` has mattered, 0 to 1."""
+    """Priors of an imported fingerprint: how much its `sections`, `patterns` and `terms` have mattered, 0 to 1."""
 
 
 class Components(msgspec.Struct, frozen=True, gc=False):
@@ -94,12 +94,12 @@ class Components(msgspec.Struct, frozen=True, gc=False):
     salience: float
 
     def score(self, weights: RankingWeights) -> float:
-        """The mean by weight; equal weights where all are zero."""
+        """Return the weighted mean; equal weights if all are zero."""
         return self.mean(shares(weights))
 
     def mean(self, shares: Shares, best: float = 1.0) -> float:
-        """`best`: the relevance of the best of its kind. Beside it relevance decides who comes first, however little of
-        the question any answers; and where that is little, the score is lower."""
+        """Return the mean with relevance divided by `best`, the best relevance of the kind. So relevance decides the
+        order even if no source answers much of the question, but then all scores are lower."""
         relevance, recency, provenance, salience = shares
         mean = (
             relevance * (self.relevance / (best or 1.0))
@@ -111,7 +111,7 @@ class Components(msgspec.Struct, frozen=True, gc=False):
 
 
 def shares(weights: RankingWeights) -> Shares:
-    """Against the largest first: the sum of huge weights would overflow."""
+    """Normalise the weights. Divides by the largest first, because a sum of huge weights would overflow."""
     asked = (weights.relevance, weights.recency, weights.provenance, weights.salience)
     largest = max(asked)
     scaled = [weight / largest if largest else 1.0 for weight in asked]
@@ -121,12 +121,12 @@ def shares(weights: RankingWeights) -> Shares:
 
 
 def recency(at: int, focus: Span) -> float:
-    """1 within the time that the question is about, which is now if it names none."""
+    """Return the recency: 1 within the time that the question mentions, or now if it mentions none."""
     return _KEPT + (1 - _KEPT) * _HALVED_MS / (_HALVED_MS + focus.distance(at))
 
 
 def document_components(found: Found[Document], highest: int, focus: Span) -> Components:
-    """`highest`: the score that is worth 1. An episode is what happened: its provenance is certain."""
+    """Score an episode. `highest`: the BM25 score with relevance 1. An episode's provenance is certain."""
     source = found.source
     return Components(found.bm25 / highest, recency(source.at, focus), 1.0, min(1.0, max(0.0, source.salience)))
 
@@ -145,6 +145,6 @@ def knowledge_components(found: Found[KnowledgeRecord], highest: int, focus: Spa
 
 
 def correction_components(found: Found[KnowledgeRecord], focus: Span) -> Components:
-    """As salient as what is said once: in how many sessions it was said is part of how near it is."""
+    """Score a correction. Its salience is that of one observation, because relevance already counts its sessions."""
     parts = knowledge_components(found, BEST, focus)
     return Components(parts.relevance, parts.recency, parts.provenance, 1 / (1 + _SUPPORT))

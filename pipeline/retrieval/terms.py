@@ -1,7 +1,6 @@
-"""Text → terms: the words that are compared, the same for what is stored and for what is asked. Pure.
+"""Tokeniser: text → lowercase words, stems and id shapes, the same for indexed texts and queries.
 
-Enters: any text. Leaves: words in order of appearance, and their stems. Nothing can fail. `VERSION` is part of every
-Redis key: an index made by other rules is never read.
+`VERSION` is part of every Redis key, so that an index made by other rules is never read.
 """
 
 import re
@@ -14,17 +13,16 @@ import Stemmer
 VERSION: Final = 4
 _WORD_CHARACTERS: Final = 64
 REMEMBERED: Final = 32_768
-"""Runs of letters and digits whose terms are remembered: most text is made of few."""
+"""Most cached runs of letters and digits; most texts consist of few."""
 
 _RUN: Final = re.compile(r"[^\W_]+")
 _SPACED: Final = bytes(ord(c) if c.isascii() and c.isalnum() else ord(" ") for c in map(chr, range(256)))
-"""What each byte of ASCII becomes: what is in no run, a blank."""
+"""Translation table for ASCII bytes: whatever is in no run becomes a space."""
 _HUMP: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
-# Scripts without spaces between words: kana, Han, Hangul.
 _TOKEN: Final = re.compile(r"[\w-]+")
 _IS_ID: Final = re.compile(r"(?=.*\d)(?=.*[^\W\d_]).|\d{5}", re.DOTALL)
 _BEGINS: Final = re.compile(r"[^\W\d_]+(?:[-_]|(?=\d))")
-_UNSPACED: Final = re.compile("[\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff\uac00-\ud7af]+")
+_UNSPACED: Final = re.compile("[\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff\uac00-\ud7af]+")  # kana, Han, Hangul
 STOP_WORDS: Final = frozenset(
     re.findall(
         r"\w+",
@@ -55,37 +53,39 @@ STOP_WORDS: Final = frozenset(
         tem têm já muito mais também quando onde quem""",
     )
 )
-"""Of English, German, Spanish, French and Portuguese, but for words that mean something in another of them."""
+"""Stop words of English, German, Spanish, French and Portuguese, except words that have a meaning in
+another of them."""
 
 
 def words(text: str) -> list[str]:
-    """Lowercase words without stop words; `camelCase` and `snake_case` come apart, unspaced scripts in pairs."""
+    """Return lowercase words without stop words. `camelCase` and `snake_case` are split, unspaced scripts are cut into
+    bigrams."""
     return [word for run in _runs(text) for word in _words(run)]
 
 
 def stems(found: list[str]) -> list[str]:
-    """The stem of each word."""
-    # A stemmer must not be shared between threads; making one costs less than a microsecond.
+    # Threads must not share a stemmer, and making one takes less than a microsecond.
     return list(Stemmer.Stemmer("english").stemWords(found))
 
 
 def terms(text: str) -> list[str]:
-    """Stems of the text's words, repeats included."""
+    """Return the stems of the text's words, repetitions included."""
     return list(chain.from_iterable(map(_KNOWN.__getitem__, _runs(text))))
 
 
 def shapes(text: str) -> list[str]:
-    """What ids in a text look like: how they begin, then `x` and `0` for letters and digits, such as `=dev-0000`."""
+    """Return the shapes of the ids in a text, such as `=dev-0000`: the prefix, then `x` for letters and `0`
+    for digits."""
     return [f"={_shape(found)}" for found in ids_in(text)]
 
 
 def ids_in(text: str) -> list[str]:
-    """What has letters and digits, or five digits."""
+    """Return the words that contain both letters and digits, or five digits in a row."""
     return [found for found in _TOKEN.findall(text) if _IS_ID.match(found)]
 
 
 def masks(text: str) -> list[str]:
-    """Likewise, as where it is not shown how they begin: `=xxx-0000`."""
+    """Return the shapes of the ids without their prefixes, such as `=xxx-0000`."""
     return [f"={_mask(found)}" for found in ids_in(text)]
 
 
@@ -100,7 +100,7 @@ def _mask(written: str) -> str:
 
 
 def _runs(text: str) -> list[str]:
-    if text.isascii():  # the same as by the expression, in a quarter of the time
+    if text.isascii():  # the same as the expression, four times as fast
         return text.encode().translate(_SPACED).decode().split()
     return _RUN.findall(unicodedata.normalize("NFKC", text))
 
@@ -126,7 +126,7 @@ def _pieces(word: str) -> list[str]:
 
 
 class _Known(dict[str, list[str]]):
-    """Run → its terms. A look into a dict costs a fraction of a call; when it is full it is begun anew."""
+    """Run → terms. A dict lookup costs a fraction of a call. When it is full, it is cleared."""
 
     def __missing__(self, run: str) -> list[str]:
         found = stems(_words(run))

@@ -1,7 +1,7 @@
-"""What time a question speaks of: a range, against the time up to which the log goes. Pure.
+"""Time expressions in a question ("last week", "since May"), resolved to a span in UTC.
 
-Enters: a question; the newest event time, which is its "now". Leaves: the words that name a time, and the span of time
-that they name, in UTC. Nothing fails: where no time is named, or none that there is, both are None.
+Input: a question, and the newest event time, which counts as "now". Output: the words that name a time, and the span
+they mean; None if there are none or the date does not exist.
 """
 
 import re
@@ -54,30 +54,30 @@ Between = tuple[datetime, datetime]
 
 
 class Span(NamedTuple):
-    """Milliseconds; the end is not within. None: open."""
+    """A time span in milliseconds; `end` is exclusive, None means open."""
 
     start: int | None
     end: int | None
 
     def distance(self, at: int) -> int:
-        """How far away a time is; 0 within."""
+        """Return the distance of a time from the span; 0 within."""
         if self.start is not None and at < self.start:
             return self.start - at
         return at - self.end + 1 if self.end is not None and at >= self.end else 0
 
     def __str__(self) -> str:
-        """As an interval of ISO 8601."""
+        """Format as an ISO 8601 interval."""
         return "/".join(OPEN if at is None else format_ms(at) for at in self)
 
 
 def mention(query: str) -> str | None:
-    """The words that name a time."""
+    """Return the words that name a time."""
     found = _match(query)
     return None if found is None else found.group().lower()
 
 
 def time_reference(query: str, now: int) -> Span | None:
-    """`now` in milliseconds."""
+    """Return the span that a question names. `now` in milliseconds."""
     found = _match(query)
     if found is None:
         return None
@@ -89,7 +89,7 @@ def time_reference(query: str, now: int) -> Span | None:
                 return None
             return Span(_ms(first[0]), _ms(last[1]))
         point = _point(found["one"], at)
-    except (ValueError, OverflowError):  # a 30 February, or a time beyond the years 1 to 9999
+    except (ValueError, OverflowError):  # such as 30 February, or a year beyond 9999
         return None
     if point is None:
         return None
@@ -109,7 +109,7 @@ def time_reference(query: str, now: int) -> Span | None:
 def _match(query: str) -> re.Match[str] | None:
     for found in _RANGE.finditer(" ".join(query.split())):
         one = (found["one"] or "").lower()
-        # May and march are verbs, April and June are people: a month alone needs its preposition.
+        # "May" and "march" are verbs, April and June are names, so a month alone needs its preposition.
         if one not in _MONTHS or found["how"]:
             return found
     return None
@@ -154,7 +154,7 @@ def _week(at: datetime) -> Between:
 
 
 def _months_on(at: datetime, count: int) -> datetime:
-    """The first of the month so many months later."""
+    """Return the first day of the month that many months later."""
     months = at.year * 12 + at.month - 1 + count
     return _midnight(at).replace(year=months // 12, month=months % 12 + 1, day=1)
 
@@ -168,7 +168,7 @@ def _month_number(text: str, now: datetime) -> Between:
 
 
 def _full(text: str, now: datetime) -> Between:
-    """A day of a month; without a year the newest that has begun."""
+    """Return a day of a month; without a year, the newest that has begun."""
     month = next(number for number, name in enumerate(_MONTHS, 1) if name in text)
     numbers = [int(number) for number in re.findall(r"\d+", text)]
     day = numbers[0]
@@ -179,7 +179,8 @@ def _full(text: str, now: datetime) -> Between:
 
 
 def _named_month(text: str, now: datetime) -> Between:
-    """Without a year the newest that has begun; `last` that before this month, `next` the first to come."""
+    """Return a month; without a year, the newest that has begun. `last` excludes this month, `next` is the first to
+    come."""
     words = text.split()
     month = next(number for number, name in enumerate(_MONTHS, 1) if name in words)
     if words[-1].isdigit():
@@ -190,7 +191,7 @@ def _named_month(text: str, now: datetime) -> Between:
 
 
 def _weekday(text: str, now: datetime) -> Between:
-    """The last before today; `next` the first after it, `this` that of this week."""
+    """Return the last such day before today; `next`: the first after it; `this`: the one in this week."""
     words = text.split()
     number = _DAYS.index(words[-1])
     back = (now.weekday() - number) % 7 or 7
@@ -205,7 +206,7 @@ def _count_of(text: str) -> int:
 
 
 def _ago(text: str, now: datetime) -> Between:
-    """The day, week, month or year in which that was; of shorter times as much as they are long."""
+    """Return the day, week, month or year of that time; for minutes and hours, a span of one unit around it."""
     count = _count_of(text)
     if "minute" in text or "hour" in text:
         unit = timedelta(minutes=1) if "minute" in text else timedelta(hours=1)
@@ -220,7 +221,7 @@ def _ago(text: str, now: datetime) -> Between:
 
 
 def _rolling(text: str, now: datetime) -> Between:
-    """Up to now, and now itself."""
+    """Return the span up to and including now."""
     count = _count_of(text.split(maxsplit=1)[1])
     end = now + timedelta(milliseconds=1)
     for unit, length in (("minute", 1 / 1440), ("hour", 1 / 24), ("day", 1), ("week", 7), ("month", 30), ("year", 365)):
@@ -241,7 +242,7 @@ def _relative(text: str, now: datetime) -> Between:
         case "week":
             return _week(now + timedelta(weeks=step))
         case "weekend":
-            # On a weekend `last` is the one before it.
+            # On a weekend, `last` means the one before it.
             saturday = _week(now)[0] + timedelta(days=5, weeks=step)
             return saturday, saturday + timedelta(days=2)
         case "month":

@@ -1,8 +1,8 @@
-"""Vectors: what an event says in an embedding's words, and a question (HMX-E §2.2 `embeddings`). Pure.
+"""Vector search over episodes: quantised embeddings, cosine similarity, and fusion with BM25 (HMX-E §2.2).
 
-Enters: numbers, and the name of the model that made them. Leaves: bytes, whatever the producer's numbers were; how near
-a question is to each document; the best of what words and vectors find. Nothing fails. A component is a byte, so a sum
-of products is a whole number that float32 holds: however it is added up, the same comes out.
+Input: embeddings and the names of their models. Output: quantised vectors, the similarity of documents to a question,
+and the best of both searches. A component is a signed byte, so a sum of products is an integer that float32 holds
+exactly: the order of addition does not matter.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -20,23 +20,23 @@ from pipeline.retrieval.episode_index import Asked, EpisodeIndex, Places
 from pipeline.retrieval.growing import Growing
 
 WIDTH: Final = 1024
-"""Components kept at most; so many products of bytes stay below 2^24, up to where float32 holds every whole number."""
+"""Most components. The sum of that many byte products stays below 2^24, up to which float32 holds every integer."""
 _HIGHEST: Final = 127
 LOOKED_AT: Final = 1_000
-"""Vectors that are compared component by component."""
+"""Most vectors that are compared component by component."""
 _NEVER: Final = WIDTH + 1
-"""More than components there are."""
+"""More sign differences than are possible."""
 _FEW: Final = 32
-"""With so many documents half of what they have in common is taken for what is usual."""
+"""Documents at which half of the mean direction counts as usual (shrinkage)."""
 _PARTS: Final = 1 << 15
-"""Of a direction's length: sums of whole numbers are the same in whatever order they came."""
+"""Parts of a direction's length. Sums of integers do not depend on their order."""
 _TINY: Final = 1e-9
 _BLOCK: Final = 1 << 17
-"""Components that are looked at in one go: they stay in the processor's cache."""
+"""Components per block, so that a block stays in the processor's cache."""
 UNIT: Final = 1 << 16
-"""How relevant the best match by words is."""
+"""Relevance of the best BM25 match."""
 NEAR: Final = UNIT * 5 // 4
-"""How relevant is what has the question's very direction: before whatever has its words and another one."""
+"""Relevance of a document with exactly the question's direction: above the best BM25 match."""
 _ANSWERED: Final = Fraction(2, 3)
 """What the best share of the question's words and the nearest direction together come to, beside words alone."""
 
@@ -46,21 +46,21 @@ _SIGNS: Final = 1.0 - 2.0 * np.unpackbits(
 
 
 class Vector(NamedTuple):
-    """A direction. Only those of one space can be compared."""
+    """A quantised direction. Only vectors of the same space can be compared."""
 
     space: str
-    """How many numbers it was made of, and by which model."""
+    """Number of dimensions and model name of the original embedding."""
     values: bytes
-    """A signed byte a component."""
+    """One signed byte per component."""
 
 
 Embed = Callable[[str], Vector | None]
-"""A text's vector; the same text always has the same."""
+"""Makes a text's vector; the same text must always give the same vector."""
 
 
 def vector(numbers: Sequence[float], model: str = "") -> Vector | None:
-    """None where they point nowhere: all are 0. Of more than WIDTH several share a component, with signs that make
-    what does not belong together cancel out: how near two vectors are stays about the same."""
+    """Quantise an embedding; None if all numbers are 0. More than `WIDTH` numbers are folded into `WIDTH` components
+    with pseudo-random signs (feature hashing), which preserves similarities approximately."""
     values = np.array(numbers, np.float64)
     if not (highest := np.abs(values).max(initial=0.0)):
         return None
@@ -76,40 +76,40 @@ def vector(numbers: Sequence[float], model: str = "") -> Vector | None:
 
 
 def document_vectors(record: Mapping[str, Any], text: str, embed: Embed | None = None) -> list[Vector]:
-    """What is made of an episode's text, and what its event carries; in one space the event's own."""
+    """Return the vectors of an episode's text and of its event; within one space only the event's."""
     made = (None if embed is None else embed(text), document_vector(record))
     return list({each.space: each for each in made if each is not None}.values())
 
 
 def document_vector(record: Mapping[str, Any]) -> Vector | None:
-    """What an episode's event carries; `metadata` may name the model."""
+    """Return the vector of an episode's event; its `metadata` may name the model."""
     numbers = record["metadata"][RESERVED].get("embeddings")
     model = record["metadata"].get(EMBEDDING_MODEL, "")
     return None if numbers is None else vector(numbers, model[:TAG] if isinstance(model, str) else "")
 
 
 def pack_vector(number: int, values: bytes) -> bytes:
-    """A document's number and its vector; all of one space have the same length."""
+    """Pack a document's number and vector; all vectors of a space have the same length."""
     return number.to_bytes(8, "little") + values
 
 
 class Vectors:
-    """A tenant's documents in one space. Grows with what is appended."""
+    """The vectors of a tenant's documents in one space. It only grows."""
 
     def __init__(self, width: int) -> None:
         self.read = 0
-        """Pieces."""
+        """Number of pieces read."""
         self._row: Final = np.dtype([("number", "<u8"), ("values", "i1", (width,))])
         self._width: Final = width
         self._places = Growing(np.int32)
         self._rows = Growing(np.int32)
-        """By place; -1 where a document has no vector."""
+        """Place → row; -1 if a document has no vector."""
         self._values = Growing(np.int8)
         self._lengths = Growing(np.float64)
         self._total = np.zeros(width, np.int64)
-        """Of all directions, component by component."""
+        """Sum of all directions, by component."""
         self._signs = [Growing(np.uint64) for _ in range(-(-width // 64))]
-        """Which components are above 0, 64 of each row in each."""
+        """Sign bits of the components, 64 per column."""
 
     @property
     def size(self) -> int:
@@ -121,7 +121,7 @@ class Vectors:
         return sum(column.nbytes for column in columns) + 1_000
 
     def extend(self, pieces: Sequence[bytes], index: EpisodeIndex) -> None:
-        """The pieces that follow those read so far, of some rows each; the index has read their documents."""
+        """Append the pieces that follow those read so far. The index must have read their documents."""
         self._rows.append(np.full(index.size - self._rows.size, -1, np.int32))
         for piece in pieces:
             rows, first = np.frombuffer(piece, self._row), self.size
@@ -137,8 +137,8 @@ class Vectors:
         self.read += len(pieces)
 
     def nearest(self, asked: bytes, limit: int, among: NDArray[np.bool_] | None = None) -> Places:
-        """The documents that are nearest, and others as near as the last, of those whose components' signs agree best
-        with the signs of those asked for."""
+        """Return the nearest documents, ties with the last included. Candidates are those whose component signs agree
+        best with the question's."""
         apart = np.zeros(self.size, np.uint16)
         for column, sign in zip(self._signs, _signs(np.frombuffer(asked, np.int8)[np.newaxis])[0], strict=True):
             apart += np.bitwise_count(column.values ^ sign)
@@ -153,10 +153,10 @@ class Vectors:
         return found
 
     def nearness(self, asked: bytes, places: Places) -> NDArray[np.int32]:
-        """How relevant these documents' directions are, beside that asked for; 0 across, against it, or without any.
+        """Return the similarity of these documents to the question, 0 to `NEAR`; 0 if there is no vector.
 
-        It is the cosine of what sets either apart from what is usual here: what all texts of a tenant have in common
-        tells no more than a word that all of them have.
+        It is the cosine after the mean direction is subtracted from both: what all texts of a tenant share says no more
+        than a word that all of them contain.
         """
         rows = self._rows.values[places]
         there, found = rows >= 0, np.zeros(len(places), np.int32)
@@ -174,13 +174,13 @@ class Vectors:
         return found
 
     def _usual(self) -> tuple[NDArray[np.float32], float]:
-        """The mean direction as components of bytes, and what one is of a direction's length."""
+        """Return the mean direction in byte components, and the length of one unit relative to a direction's."""
         mean = self._total / (_PARTS * (self.size + _FEW))
         unit = max(float(np.abs(mean).max()), _TINY) / _HIGHEST
         return np.rint(mean / unit).astype(np.float32), unit
 
     def _products(self, rows: NDArray[np.int32], directions: NDArray[np.float32]) -> NDArray[np.float64]:
-        """Of each row with each of the directions."""
+        """Multiply each row with each direction."""
         values, step = self._values.values.reshape(-1, self._width), max(1, _BLOCK // self._width)
         found = np.empty((len(rows), directions.shape[1]), np.float64)
         for start in range(0, len(rows), step):
@@ -189,7 +189,7 @@ class Vectors:
 
 
 def _signs(values: NDArray[np.int8]) -> NDArray[np.uint64]:
-    """Of each row 64 in a number."""
+    """Pack the signs of each row, 64 per integer."""
     packed = np.packbits(values > 0, axis=1)
     room = np.zeros((len(values), -(-packed.shape[1] // 8) * 8), np.uint8)
     room[:, : packed.shape[1]] = packed

@@ -1,8 +1,7 @@
-"""How near a question's wording is to the wishes that procedures were learnt from, by pieces of words: so `Umstellung`
-finds `umstellen`, in any language. Pure; nothing fails.
+"""Character n-gram similarity of a question to the goals of procedures: `Umstellung` finds `umstellen`.
 
-Enters: a question, and of each procedure its goals. Leaves: of each a share, 0 to 1, of what the question's pieces
-weigh; a piece weighs the more, the fewer of the procedures have it.
+Input: a question, and the goals of each procedure. Output: for each the share, 0 to 1, of the weights of the question's
+n-grams that it contains. An n-gram weighs more, the fewer procedures contain it. Works in any language.
 """
 
 import re
@@ -37,5 +36,5 @@ def _pieces(texts: tuple[str, ...]) -> frozenset[str]:
 
 
 def _of(word: str) -> Iterable[str]:
-    """A word that is shorter than a piece is one."""
+    """Return the n-grams of a word; a shorter word is one."""
     return (word[i : i + _PIECE] for i in range(max(1, len(word) - _PIECE + 1)))

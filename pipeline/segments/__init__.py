@@ -1,1 +1,1 @@
-"""Sessions cut into segments, and what a segment did: actions, outcome, intent."""
+"""Segments of a session: where they are cut, and the actions, outcome and intent of each. Pure."""

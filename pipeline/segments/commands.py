@@ -1,6 +1,6 @@
-"""What an action is: a simple command of a shell, or a call of a tool. In: a command line, or a tool's name with its
-arguments. Out: program, words, options and how they were laid out. No program is known by name, only the shell's own
-syntax. Nothing fails: an unclosed quote takes the rest of the line.
+"""Shell command parser: a command line becomes simple commands with program, words and options.
+
+No program is known by name, only the shell's own syntax. An unclosed quote takes the rest of the line.
 """
 
 import re
@@ -30,15 +30,15 @@ _JOINS: Final = "[^\\W_\u2e80-\U0010ffff]"
 
 
 class Simple(NamedTuple):
-    """One simple command, or one call of a tool, whose arguments are its options."""
+    """One simple command, or one tool call; then the arguments are the options."""
 
     program: str
     words: tuple[str, ...] = ()
     options: tuple[tuple[str, str | None], ...] = ()
-    """By their keys; None where an option stands without a value."""
+    """Pairs of key and value, sorted; the value is None for a switch."""
     tool: bool = False
     layout: tuple[str, ...] = ()
-    """Words by their place, options by their key, as they were written."""
+    """The words (by index) and options (by key) in the order in which they were written."""
 
 
 def call(name: str, arguments: Sequence[tuple[str, str]]) -> Simple:
@@ -47,13 +47,13 @@ def call(name: str, arguments: Sequence[tuple[str, str]]) -> Simple:
 
 @remembered(8 * MB)
 def simple_commands(line: str, switches: frozenset[str] = frozenset()) -> tuple[Simple, ...]:
-    """`switches`: options that take no value, as `program --flag`."""
+    """Parse a command line, bounded. `switches`: options that take no value, as `program --flag`."""
     found = (_simple(tokens, switches) for tokens in _parts(line))
     return tuple(each for each in found if each is not None)[:ACTION_COMMANDS]
 
 
 def _simple(tokens: list[str], switches: frozenset[str]) -> Simple | None:
-    """None where nothing is run."""
+    """Parse the tokens of one command; None if it runs nothing."""
     start = next((i for i, token in enumerate(tokens) if token not in _SYNTAX), len(tokens))
     if start < len(tokens) and tokens[start] in _LOOPS:
         return None
@@ -86,12 +86,12 @@ def _simple(tokens: list[str], switches: frozenset[str]) -> Simple | None:
 
 
 def is_option(token: str) -> bool:
-    """`-3` is a number."""
+    """Return True for `-x` and `--x`; `-3` is a number."""
     return len(token) > 1 and token[0] == "-" and not token[1:].replace(".", "").isdigit()
 
 
 def _arguments(tokens: list[str]) -> list[str]:
-    """Without redirections."""
+    """Drop redirections."""
     kept: list[str] = []
     skip = False
     for token in tokens:
@@ -105,7 +105,7 @@ def _arguments(tokens: list[str]) -> list[str]:
 
 
 def _parts(line: str) -> Iterator[list[str]]:
-    """The tokens of each simple command. What follows a here-document's line is its body, and no command."""
+    """Yield the tokens of each simple command. The body of a here-document is skipped."""
     if (document := _HEREDOC.search(line)) is not None:
         line = line[: document.start()] + line[document.end() :].partition("\n")[0]
     tokens: list[str] = []
@@ -129,12 +129,12 @@ def _parts(line: str) -> Iterator[list[str]]:
 
 
 def wordlike(token: str) -> bool:
-    """As names of subcommands are written: letters, no digit, no path, not long."""
+    """Return True for a token written like a subcommand: letters, no digits, no path, short."""
     return len(token) <= _NAME_LENGTH and _NAME.fullmatch(token) is not None
 
 
 def within(value: str, text: str) -> bool:
-    """Whether a text, in lower case, holds the value as a whole word."""
+    """Return True if `text`, in lower case, contains the value as a whole word."""
     low = value.casefold()
     at = text.find(low) if low else -1
     if at < 0:
@@ -157,7 +157,7 @@ def _joins(c: str) -> bool:
 
 
 def quoted(word: str) -> str:
-    """As a shell reads it."""
+    """Quote a word for the shell, if it needs quotes."""
     if word and not _NEEDS_QUOTES.search(word):
         return word
     return f"'{word}'" if "'" not in word else '"' + re.sub(r'(["\\$`])', r"\\\1", word) + '"'

@@ -1,8 +1,7 @@
-"""How a decision turned out. In: a segment's steps and the places of its decisions. Out: for each a verdict and what
-it rests on. Nothing fails: where nothing tells, it went as the segment did.
+"""The outcome of each decision in a segment, with the event that shows it.
 
-Feedback that targets the decision beats what parent and correlation ids lead back to it, that the first outcome before
-the next decision on the same question, that the segment's own outcome.
+The strongest evidence wins: feedback that targets the decision, then steps linked to it by parent or correlation id,
+then the first outcome before the next decision on the same question, then the segment's own outcome.
 """
 
 from collections import Counter
@@ -26,13 +25,14 @@ _WENT: Final = {
 class Consequence(NamedTuple):
     ok: bool | None
     told: str
-    """What happened, in words; empty where nothing is known."""
+    """What happened, in words; empty if unknown."""
     event_id: str
-    """The event that says so; empty where it is the segment's outcome."""
+    """Id of the event that shows it; empty if it is the segment's outcome."""
 
 
 def consequences(steps: Sequence[Step], until: dict[int, int], outcome: SegmentOutcome) -> dict[int, Consequence]:
-    """By the place of each decision in `until`, which says where the next one on its question is."""
+    """Return the outcome of each decision in `until`, which maps its index to the index of the next decision on its
+    question."""
     owners = _owners(steps)
     linked: dict[int, list[int]] = {at: [] for at in until}
     for place, owner in owners.items():
@@ -52,12 +52,12 @@ def consequences(steps: Sequence[Step], until: dict[int, int], outcome: SegmentO
 
 
 def _owners(steps: Sequence[Step]) -> dict[int, int]:
-    """Place of a step → place of the decision that its chain of at most eight links leads back to first."""
+    """Map the index of a step to the decision that its links lead back to, over at most eight links."""
     events: dict[str, int] = {}
     calls: dict[str, int] = {}
     bearers = Counter(step.correlation for step in steps if step.role is Role.DECISION and step.correlation)
     shared: dict[str, int] = {}
-    reached: dict[int, tuple[int, int]] = {}  # place → (decision, hops)
+    reached: dict[int, tuple[int, int]] = {}  # index → (decision, hops)
     for place, step in enumerate(steps):
         if step.role is Role.DECISION:
             reached[place] = (place, 0)
@@ -77,7 +77,7 @@ def _owners(steps: Sequence[Step]) -> dict[int, int]:
 
 
 def _strongest(steps: Sequence[Step], at: int, linked: Sequence[int]) -> int | None:
-    """The last of the best kind there is: feedback on the decision itself, other feedback, a test, any result."""
+    """Return the last of the best kind: feedback on the decision itself, other feedback, a test, any result."""
 
     def rank(place: int) -> int:
         step = steps[place]
@@ -89,15 +89,15 @@ def _strongest(steps: Sequence[Step], at: int, linked: Sequence[int]) -> int | N
 
 
 def _verdict(step: Step) -> bool | None:
-    """A correction says that it was not right."""
+    """Return whether the step reports success. A correction counts as failure."""
     if step.role is Role.FEEDBACK:
         return {"positive": True, "negative": False, "correction": False}.get(step.name.lower())
     return False if step.role is Role.ERROR else step.ok
 
 
 def _tells(steps: Sequence[Step], place: int, at: int, owners: dict[int, int]) -> bool:
-    """Is the step an outcome by its place? What belongs to another decision or to something before is none, nor is
-    that a call came back or that something was only looked at."""
+    """Return True if the step is an outcome by its position. Steps of another decision or of something earlier are not,
+    nor are successful returns and reads."""
     step = steps[place]
     ok = _verdict(step)
     if ok is None or owners.get(place, at) != at:
@@ -131,7 +131,7 @@ def _parts(step: Step) -> Iterator[str]:
 
 
 def _words(text: str) -> str:
-    """Without ids: as it was said where it names none."""
+    """Mask ids and shorten; texts without ids stay as written."""
     said = " ".join(text.split())
     masked = mask_ids(said)
     return readable(masked, _TOLD) if masked != said else shorten(said, _TOLD)

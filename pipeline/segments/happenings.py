@@ -1,8 +1,8 @@
-"""What happened in a segment, in order: what the agent did and decided, how that went, what changed, what failed. In:
-its steps and actions. Out: happenings, each with a sign by which it is the same in every segment. Nothing fails.
+"""Event texts of a segment, for cause mining: actions, decisions, state changes and failures, in order.
 
-A sign is a kind and words, a tab between each: `did edit`, `decided question option`, `state open`, `error type
-message tool`, `fails pytest`, `passes pytest`. What only looks at something, and could, has none.
+Input: a segment and its actions. Output: one `Happening` each, with a sign that is equal across segments. A sign is a
+kind and words, separated by tabs: `did edit`, `decided question option`, `state open`, `error type message tool`,
+`fails pytest`, `passes pytest`. A successful read has an empty sign.
 """
 
 from collections.abc import Sequence
@@ -20,21 +20,21 @@ _WORDS: Final = 80
 DID, DECIDED, STATE, ERROR, FAILS, PASSES = "did", "decided", "state", "error", "fails", "passes"
 CAUSES: Final = frozenset({DID, DECIDED, STATE, ERROR, FAILS})
 BEFALLS: Final = frozenset({STATE, ERROR, FAILS})
-"""What comes by itself: an agent's own next action is its choice."""
+"""Kinds that can be effects. An agent's own next action is its choice, so it is not one."""
 
 
 class Happening(NamedTuple):
     verb: str
-    """Of the action; empty where it is none."""
+    """Verb of the action; empty if it is none."""
     sign: str
     kind: str
     plain: str
-    """The sign without what an error befell."""
+    """The sign; for an error, without the action that failed."""
     tried: bool
-    """Whether it is known how the action went."""
+    """True if it is known how the action went."""
     events: Sequence[str]
     links: Sequence[str]
-    """Ids that it names as what it comes from."""
+    """Ids of the events that it names as its origin."""
 
 
 def happenings(segment: Segment, actions: Sequence[Action]) -> list[Happening]:
@@ -68,7 +68,7 @@ def _sign(action: Action) -> str:
 
 
 def _changed(step: Step) -> str:
-    """That the work is over is nothing that changed."""
+    """Return the sign of a state change; empty if it only says that the work is over."""
     name, text = (" ".join(part.split()) for part in (step.name, step.text))
     if not (name or text) or not ENDS.isdisjoint({name.lower(), text.lower()}):
         return ""
@@ -89,12 +89,12 @@ def kind_of(sign: str) -> str:
 
 
 def plain(sign: str) -> str:
-    """An error's sign whatever it befell; else the sign."""
+    """Return an error's sign without the action that failed; other signs stay."""
     return "\t".join(sign.split("\t")[:3]) if kind_of(sign) == ERROR else sign
 
 
 def verb_in(sign: str) -> str:
-    """The verb that the sign is about; empty where it is about none."""
+    """Return the verb in a sign; empty if there is none."""
     kind, *words = sign.split("\t")
     if kind in (DID, FAILS, PASSES):
         return words[0]
@@ -102,7 +102,7 @@ def verb_in(sign: str) -> str:
 
 
 def cause_words(sign: str) -> str:
-    """What comes after `after`."""
+    """Return the words that follow "after"."""
     kind, *words = sign.split("\t")
     match kind:
         case "decided":
@@ -115,7 +115,7 @@ def cause_words(sign: str) -> str:
 
 
 def effect_words(sign: str) -> str:
-    """A clause: `deploy fails: no such key`, `state becomes open`."""
+    """Return a clause, such as `deploy fails: no such key` or `state becomes open`."""
     kind, *words = sign.split("\t")
     match kind:
         case "state":

@@ -1,9 +1,8 @@
-"""What a user wants. In: the goal's text. Out: intent classes, an immutable key made of them, and words for a
-title.
+"""Intent of a user message: intent classes, a stable intent key, and a title.
 
-Mask → verbs of two words → stop words → Snowball stems → lexicon. The key of a segment is the sorted set of the
-classes in its first two user messages, so that the same wish in other words and another order has the same key.
-Nothing fails.
+A text is masked, two-word verbs are joined, stop words dropped, words stemmed (Snowball) and looked up in the lexicon.
+A segment's key is the sorted set of the classes in its first two user messages, so the same wish in other words has the
+same key.
 """
 
 import re
@@ -60,50 +59,51 @@ _LIGHT: Final = _classes(LIGHT_VERBS.items())
 _WEAK: Final = _classes(WEAK.items())
 _OBJECT: Final = _classes(OBJECTS.items())
 _CLASS_OF: Final = {**_OBJECT, **_LIGHT, **_STRONG}
-_NOUNS: Final = frozenset(  # what Snowball takes for a verb: a reservation is no wish to reserve
+_NOUNS: Final = frozenset(  # Snowball stems these like verbs: a reservation is no wish to reserve
     form for words in OBJECTS.values() for word in words.split() if stem(word) in _STRONG for form in (word, f"{word}s")
 )
 
 
 def verb_class(word: str) -> str:
-    """What kind of wish the word speaks of; empty where of none."""
+    """Return the intent class of a verb; empty if it has none."""
     stemmed = stem(word)
     return _STRONG.get(stemmed) or _LIGHT.get(stemmed, "")
 
 
 class Intent(NamedTuple):
-    """`classes` in order of appearance; `phrases[i]` is the surface that said `classes[i]`, such as `cancel order`."""
+    """Intent classes in order of appearance; `phrases[i]` names `classes[i]` in words, such as `cancel order`."""
 
     classes: tuple[str, ...]
     phrases: tuple[str, ...]
 
 
 def content_words(text: str) -> list[str]:
-    """Words of a text that carry meaning, in order, unstemmed; verbs of two words as one."""
+    """Return the words that carry meaning, in order and unstemmed; two-word verbs are joined."""
     lowered = _PHRASE.sub(lambda found: PHRASES[found[1]], re.sub(r"<\w+>", " ", mask(text)).lower())
     return [word for word in _TOKEN.findall(lowered) if word not in STOP_WORDS and "'" not in word]
 
 
 def plain_stems(text: str) -> list[str]:
-    """Stems of a text's words but stop words, in order. Cheaper than `content_words`: nothing is masked, so what stands
-    around the digits of an id counts as a word."""
+    """Return stems without stop words, in order. Cheaper than `content_words`: nothing is masked, so letters next to
+    the digits of an id count as a word."""
     return [stemmed for stemmed in map(_plain_stem, _TOKEN.findall(text.lower())) if stemmed]
 
 
 def plain_words(text: str) -> list[str]:
-    """Its words but stop words and numbers, in order and as they are written."""
+    """Return words without stop words and numbers, as written and in order."""
     return [word for word in _WRITTEN.findall(text) if word.lower() not in STOP_WORDS]
 
 
 @remembered(4 * MB)
 def _plain_stem(word: str) -> str:
-    """Empty where the word carries no meaning."""
+    """Return the stem, or "" for a stop word."""
     return "" if word in STOP_WORDS or "'" in word else stem(word)
 
 
 @remembered(MB)
 def intent(text: str) -> Intent:
-    """The classes that a message's first words name: strong ones and light verbs with their object, else weak ones."""
+    """Return the intent classes of a message's first words: strong verbs, and light verbs with an object; else weak
+    ones."""
     words = content_words(text)[:_GOAL_WORDS]
     stems = [stem(word) for word in words]
     found: dict[str, str] = {}
@@ -124,8 +124,7 @@ def intent(text: str) -> Intent:
 
 
 def _object(words: Sequence[str], stems: Sequence[str], at: int) -> str:
-    """The first word after a verb that the lexicon knows as an object, else one before it; empty where there is
-    none."""
+    """Return the first object word after the verb, else one before it, else ""."""
     after = range(at + 1, min(at + 1 + _REACH, len(stems)))
     before = range(at - 1, max(at - 3, -1), -1)
     return next((words[i] for i in (*after, *before) if stems[i] in _OBJECT), "")
@@ -136,7 +135,7 @@ def _surface(verb: str, about: str) -> str:
 
 
 def goal_messages(steps: Iterable[Step]) -> list[Step]:
-    """The first user messages of a segment: what its intent is read from."""
+    """Return the first user messages of a segment, which its intent is read from."""
     said: list[Step] = []
     for step in steps:
         if step.role is Role.MESSAGE and step.actor == "user":
@@ -147,8 +146,8 @@ def goal_messages(steps: Iterable[Step]) -> list[Step]:
 
 
 def goal_intent(messages: Sequence[Step]) -> Intent:
-    """Classes of all goal messages; a later message adds none that the first, if it says anything, could already
-    weakly say."""
+    """Return the classes of all goal messages. Weak classes of a later message count only if nothing was
+    found before."""
     found: dict[str, str] = {}
     for message in messages:
         said = intent(message.text)
@@ -160,8 +159,8 @@ def goal_intent(messages: Sequence[Step]) -> Intent:
 
 
 def intent_key(classes: Iterable[str], messages: Sequence[Step]) -> str:
-    """Immutable: the lexicon's version and the sorted classes; of a goal without any, its first two content stems.
-    Empty where the goal says nothing."""
+    """Return the lexicon version and the sorted classes, or the first two content stems if there are none. Empty if the
+    goal has no content. Stored keys depend on this form, so it must not change."""
     names = sorted(set(classes))
     if not names and messages:
         names = [stem(word) for word in content_words(messages[0].text)[:2]]
@@ -169,22 +168,22 @@ def intent_key(classes: Iterable[str], messages: Sequence[Step]) -> str:
 
 
 def question_key(question: str) -> str:
-    """Immutable: the lexicon's version and the sorted stems of all that the question says, lexicon words by their
-    class, so that it has the same key in another order. Empty where it says nothing."""
+    """Return the lexicon version and the sorted stems of a question, so word order does not matter; lexicon words count
+    by class. Empty if it has no content. Stored keys depend on this form, so it must not change."""
     words = [word for word in content_words(question) if word not in CHOOSING][:_QUESTION_WORDS]
     names = sorted({_CLASS_OF.get(stemmed, stemmed) for stemmed in map(stem, words)})
     return f"{LEXICON_VERSION}:{'+'.join(names)}" if names else ""
 
 
 def option_key(option: str) -> str:
-    """What two ways to write one option have in common; numbers stay, they tell options apart."""
+    """Normalise an option, so that two spellings of it are equal. Numbers stay, because they tell options apart."""
     words = _OPTION_WORD.findall(option[:_OPTION].casefold())
     bare = next((i for i, word in enumerate(words) if word not in CHOOSING and word not in ("a", "an", "the")), 0)
     return " ".join(words[bare:])
 
 
 def goal_title(messages: Sequence[Step], limit: int = 80) -> str:
-    """The first sentence of the first goal message, without its greeting; empty where it holds something masked."""
+    """Return the first sentence of the first goal message without its greeting; empty if it contains an id."""
     if not messages:
         return ""
     sentences = (_GREETING.sub("", part).strip(" .!") for part in _FIRST.split(messages[0].text.strip()))

@@ -1,6 +1,6 @@
-"""What words mean to the intent key, as data. Its version is part of every key: another lexicon makes other keys.
+"""Word lists for intents, actions and phases of work, in general English. No tenant's words.
 
-General English of support desks, operations and software work; no tenant's words.
+`LEXICON_VERSION` is part of every intent key: a changed lexicon makes other keys.
 """
 
 from collections.abc import Mapping
@@ -24,7 +24,7 @@ PHRASES: Final[Mapping[str, str]] = {
     "turn off": "disable", "spin up": "create", "speed up": "optimize", "put back": "revert",
     "money back": "refund",
 }  # fmt: skip
-"""Verbs of two words become one before stop words go."""
+"""Two-word verbs, joined before stop words are dropped."""
 
 VERBS: Final[Mapping[str, str]] = {
     "return": "return",
@@ -52,7 +52,7 @@ VERBS: Final[Mapping[str, str]] = {
     "schedule": "schedule reschedule",
     "document": "document",
 }
-"""Class → words. The class alone says what is wanted."""
+"""Class → verbs that give the intent by themselves."""
 
 LIGHT_VERBS: Final[Mapping[str, str]] = {
     "modify": "modify change update edit adjust alter amend switch correct",
@@ -64,14 +64,14 @@ LIGHT_VERBS: Final[Mapping[str, str]] = {
     "investigate": "investigate diagnose analyze analyse explore",
     "search": "search find locate",
 }
-"""Class → words. They say little without their object."""
+"""Class → verbs that need an object."""
 
 WEAK: Final[Mapping[str, str]] = {
     "refund": "refund compensation compensate",
     "fix": "error fail failure failing crash broken incident outage wrong",
     "check": "check verify status show list know tell explain understand information track",
 }
-"""Class → words that count where nothing else was said."""
+"""Class → words that count if nothing stronger was said."""
 
 OBJECTS: Final[Mapping[str, str]] = {
     "address": "address",
@@ -99,7 +99,7 @@ OBJECTS: Final[Mapping[str, str]] = {
     "hook": "hook plugin",
     "function": "function method module feature",
 }
-"""Class → words that a light verb may be about."""
+"""Class → objects of light verbs."""
 
 STOP_WORDS: Final = word_set(
     """
@@ -113,7 +113,7 @@ STOP_WORDS: Final = word_set(
 )
 
 PLEASANTRIES: Final = word_set(" ".join(table["words"] for table in of_all("courtesy").values()))
-"""What a message of nothing but courtesy, or assent, is made of."""
+"""Words of courtesy and assent. A message of nothing else carries no wish."""
 
 CHOOSING: Final = word_set(
     """
@@ -121,7 +121,7 @@ CHOOSING: Final = word_set(
     right with
     """
 )
-"""Words that any question about a choice may have, and that an option may begin with."""
+"""Words of any question about a choice, which an option may begin with."""
 
 READS: Final = word_set(
     """
@@ -132,7 +132,7 @@ READS: Final = word_set(
     analyze analyse retrieve load select peek ask wait plan todo
     """
 )
-"""First words of tools and commands that look and change nothing."""
+"""Names of tools and commands that only read."""
 
 PHASES: Final[Mapping[str, frozenset[str]]] = {
     "plan": word_set("plan design draft propose decide todo todowrite todo_write taskcreate taskupdate"),
@@ -146,7 +146,7 @@ PHASES: Final[Mapping[str, frozenset[str]]] = {
         """
     ),
 }
-"""Phase of work → words of tools and commands that belong to it; what looks and what checks is known by other lists."""
+"""Phase of work → names of tools and commands. `READS` and `CHECKS` cover inspecting and verifying."""
 
 CHECKS: Final = word_set(
     """
@@ -154,7 +154,7 @@ CHECKS: Final = word_set(
     pytest unittest tox jest vitest mocha rspec phpunit ctest mypy ruff eslint tsc
     """
 )
-"""Words of tools and commands that look whether all is well: how these go tells of more than themselves."""
+"""Names of tools and commands that check whether something works."""
 
 ENDS: Final = word_set(
     """
@@ -162,11 +162,11 @@ ENDS: Final = word_set(
     session_ended
     """
 )
-"""States that say that the work is over."""
+"""States that mean that the work is over."""
 
 SILENT: Final = word_set(
     """
     think reflect scratchpad thought calculate plan todo todowrite todo_write taskcreate taskupdate tasklist
     """
 )
-"""Tools by which an agent talks to itself: no step of a procedure."""
+"""Tools by which an agent talks to itself; they are not steps of a procedure."""

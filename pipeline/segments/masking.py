@@ -1,7 +1,7 @@
-"""What varies from one occurrence to the next, taken out of a text.
+"""Masking of ids, numbers, dates, paths and quotes in texts, and readable phrases from masked texts.
 
-In: a text and its own argument values. Out: the text with masks like `<num>`, and from that a phrase that a person can
-read. Nothing fails.
+Input: a text and the argument values of its call. Output: the text with masks such as `<num>`, equal for every
+occurrence of one kind of message.
 """
 
 import re
@@ -11,7 +11,7 @@ from typing import Final
 from pipeline.contracts.limits import MB
 from pipeline.contracts.remembered import remembered
 
-# Where a part may begin at every word of a run, it has a bound: each beginning would look through all of the run.
+# Parts that may start at every word are bounded. Otherwise each start would scan the whole run.
 _URL: Final = r"\b[A-Za-z][A-Za-z0-9+.-]{0,31}://[^\s\"'<>)\]]+"
 _VARIES: Final = re.compile(
     rf"(?P<url>{_URL})"
@@ -32,19 +32,19 @@ _PLACES: Final = re.compile(
     r"|\b[\w.-]{1,64}(?:/[\w.-]+)+|\b[\w-]{1,64}\.[a-z]{1,4}\b)"
 )
 _REPEATED: Final = re.compile(r"(<\w+>)(?:[\s,;]*(?:and )?\1)+")
-_MASK: Final = re.compile(r"(?<!\s)\s*(?:\[\w* ?<\w{1,12}>\]|\(<\w{1,12}>\)|<\w{1,12}>)%?")  # producers write some too
+_MASK: Final = re.compile(r"(?<!\s)\s*(?:\[\w* ?<\w{1,12}>\]|\(<\w{1,12}>\)|<\w{1,12}>)%?")  # producers write masks too
 _LINK: Final = r"on|at|in|for|from|to|of|with|by|after|within|until"
 _DANGLING: Final = re.compile(
     rf"[\s,;:=(\[](?:{_LINK}|than|is|are|was|and|or|but|the|a|an|line|column|char|date)$", re.IGNORECASE
 )
-_DANGLING_LENGTH: Final = 7  # of the longest, `column` or `within`, and what stands before it
+_DANGLING_LENGTH: Final = 7  # the longest, `column` or `within`, and the character before it
 _BEFORE_DANGLING: Final = " \t\n\r\f\v,;:=(["
 _DANGLING_AT: Final = re.compile(rf"\s(?!to \w)(?:{_LINK})(?: \w+)?\s*(?=<\w+>\s*$)", re.IGNORECASE)
 _CLAUSE: Final = re.compile(r"[;:,.]\s+|\s[-–—|]\s+|\s\((?=[^()<]*<)")
 _SUGGESTS: Final = re.compile(r"(?<![\s.;,])[\s.;,]*\b(?:did|perhaps|maybe) you mean\b.*", re.IGNORECASE)
 _LEADING: Final = re.compile(r"^(?:<\w+>\s*:\s+)+")
 _AT_END: Final = re.compile(rf"\s(?:{_LINK})(?: (?:the|a|an))? <\w+>$")
-_AT_LENGTH: Final = 12  # of the longest link with an article, and the blanks around them
+_AT_LENGTH: Final = 12  # the longest link with an article, and the spaces around them
 _ASIDE: Final = re.compile(r"\s\([^()]*\)")
 _MASKED: Final = re.compile(r"<\w+>")
 _OF_MASKED: Final = re.compile(rf"\s(?:{_LINK})(?: (?:the|a|an))? <\w+>(?= [a-z])")
@@ -83,19 +83,18 @@ def _named(match: re.Match[str]) -> str:
 
 
 def mask_ids(text: str, values: Iterable[str] = ()) -> str:
-    """Ids, numbers, times, addresses and the call's own argument values masked; quotes and paths stay."""
+    """Mask ids, numbers, times, addresses and the call's argument values. Quotes and paths stay."""
     return _REPEATED.sub(r"\1", _VARIES.sub(_named, _mask_values(text, values)))
 
 
 @remembered(8 * MB)
 def mask(text: str, values: tuple[str, ...] = ()) -> str:
-    """As `mask_ids`, quotes and paths too: what remains is the same for every occurrence of one kind of message."""
+    """Mask what `mask_ids` does, and quotes and paths."""
     placed = _PLACES.sub(_named, _mask_values(text, values))
     return " ".join(_REPEATED.sub(r"\1", _VARIES.sub(_named, placed)).split())
 
 
 def mask_code(text: str) -> str:
-    """Names as only code writes them masked too."""
     return _CODE.sub("<code>", text)
 
 
@@ -107,8 +106,8 @@ def _mask_values(text: str, values: Iterable[str]) -> str:
 
 
 def telling_line(text: str) -> str:
-    """The line of an error's text that says most: a traceback's last, else the first that speaks of failing, else the
-    first."""
+    """Return the most informative line of an error: the last of a traceback, else the first that mentions a failure,
+    else the first."""
     lines = _lines(text)
     if not lines:
         return ""
@@ -130,7 +129,7 @@ def what_failed(error: str, output: str) -> str:
 
 
 def found_fault(output: str) -> str:
-    """What is wrong at the first place that a compiler, a linter or a test names; empty where none does."""
+    """Return the message at the first file position that a compiler, linter or test names; empty if there is none."""
     for match in filter(None, map(_LOCATED.match, output.splitlines())):
         if match["column"] or _TELLING.search(match["fault"]):
             return str(match["fault"])
@@ -147,7 +146,7 @@ def _says_nothing(line: str) -> bool:
 
 
 def _announces(line: str) -> bool:
-    """A heading, a command that is echoed, or a name with a word to it such as `Usage:`."""
+    """Return True for a heading, an echoed command, or a label such as `Usage:`."""
     if _ANNOUNCED.match(line) or _TESTED.match(line):
         return True
     masked = mask(line)
@@ -156,8 +155,7 @@ def _announces(line: str) -> bool:
 
 
 def unlabelled(text: str, kind: str = "") -> str:
-    """Without a leading `Error:`, which every message would have, without its class, and without a guess at what was
-    meant."""
+    """Remove a leading `Error:` or error class, and a suggestion such as "did you mean"."""
     text = _SUGGESTS.sub("", text.strip())
     if kind and text.startswith(f"{kind}: "):
         return text[len(kind) + 2 :]
@@ -165,8 +163,8 @@ def unlabelled(text: str, kind: str = "") -> str:
 
 
 def readable(masked: str, limit: int = 90) -> str:
-    """A phrase without masks and what is joined to them, `…` for a name: up to the first clause that holds one, or, if
-    that clause is whole enough without, up to the second, else the longest clause without, else the longest cut."""
+    """Turn a masked text into a phrase without masks; `…` stands for a name. Takes the clauses before the first mask;
+    if that is too little, a clause with one mask cut out, or the longest clause without masks."""
     whole = _NAMES.sub(r"\1 …", _QUOTED.sub(r"\2", _JOINED.sub("<path>", masked)))
     masked = _ASIDE.sub(_unless_masked, _OF_MASKED.sub(" ", _LEADING.sub("", whole)))
     clauses = [found for found in _clauses(masked) if any(c.isalpha() for c in _MASK.sub("", found))]
@@ -198,7 +196,7 @@ def _clauses(text: str) -> list[str]:
 
 
 def _up_to_mask(masked: str, allowed: int) -> str:
-    """Whole clauses, as long as they hold no more masks than that; one that only ends in a place counts as without."""
+    """Return whole clauses with at most `allowed` masks. A mask in a place at the end ("at <path>") does not count."""
     masks, before, kept = [found.span() for found in _MASK.finditer(masked)], 0, 0
     for end in [found.start() for found in _CLAUSE.finditer(masked)] + [len(masked)]:
         while before < len(masks) and masks[before][1] <= end:
@@ -210,18 +208,18 @@ def _up_to_mask(masked: str, allowed: int) -> str:
 
 
 def _within(text: str, limit: int) -> str:
-    """Whole sentences, if the first of them fit."""
+    """Shorten to whole sentences if they fill a third of the limit, else between words."""
     sentences = text[:limit].rfind(". ") if len(text) > limit else -1
     return text[:sentences] if sentences >= limit // 3 else shorten(text, limit)
 
 
 def shorten(text: str, limit: int) -> str:
-    """At most `limit` characters, cut between words."""
+    """Cut between words to at most `limit` characters."""
     if len(text) <= limit:
         return text
     return text[: limit - 1].rsplit(" ", 1)[0].rstrip(" ,;:.-") + "…"
 
 
 def sentence(text: str) -> str:
-    """First letter in upper case."""
+    """Capitalise the first letter."""
     return text[:1].upper() + text[1:]

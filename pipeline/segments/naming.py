@@ -1,6 +1,4 @@
-"""What an action is called. In: a step's name. Out: its verb (`get_order`, `run git commit`, `request GET
-/orders`), the tool behind the verb, the words for it, and whether it changes anything. Nothing fails.
-"""
+"""Action names: the verb of a step (`get_order`, `run git commit`), its tool, its phrase, its phase of work."""
 
 import re
 from typing import Final
@@ -11,9 +9,9 @@ from pipeline.contracts.remembered import remembered
 from pipeline.segments.lexicon import CHECKS, LIGHT_VERBS, PHASES, READS, SILENT, word_set
 
 ASK: Final = "ask the user"
-"""The verb of asking and being answered; no tool stands behind it."""
+"""Verb of a question to the user; it has no tool."""
 EDIT: Final = "edit"
-"""The verb of an edit that names its file (HMX-E §3, `file_edit`)."""
+"""Verb of a file edit that names its file (HMX-E §3, `file_edit`)."""
 _RUN: Final = "run "
 _REQUEST: Final = "request "
 _NAME: Final = 60
@@ -28,7 +26,7 @@ _PREAMBLE: Final = re.compile(
     r"|(?:sudo|time|nohup|exec|command|env)\s|(?:ba|z)?sh\s+(?:-l?c\s+)?['\"]?(?=[\w./])|timeout\s+(?:-\S+\s+)*\S+\s"
     r"|#[^\n]*\n)+"
 )
-"""What stands before the command that a line is about: places, variables, loops, shells."""
+"""What precedes the actual command of a line: directories, variables, loops, shells."""
 _WORD: Final = re.compile(r"[\w./+@-]+(?::[\w./+@-]+)*")
 _SUBCOMMAND: Final = re.compile(r"[a-z][a-z:-]+")
 _PYTHON: Final = re.compile(r"(?:python|pypy)[\d.]*")
@@ -51,7 +49,7 @@ _CAMEL: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 
 
 def verb_of(role: Role, name: str) -> str:
-    """Empty where the event names nothing."""
+    """Return the verb; empty if the event names nothing."""
     name = name.strip()
     if not name:
         return ""
@@ -80,7 +78,7 @@ def _command(line: str) -> str:
 
 
 def tool_of(verb: str) -> str:
-    """`run git commit` → `git`; a request and a tool are their own tool; asking has none."""
+    """Return the tool: `git` for `run git commit`. Requests and tools are their own tool; asking has none."""
     if verb == ASK:
         return ""
     if verb.startswith(_RUN):
@@ -89,14 +87,14 @@ def tool_of(verb: str) -> str:
 
 
 def words_of(verb: str) -> list[str]:
-    """`exchange_delivered_order_items` → its four words; `mcp__server__tool` → those of the tool."""
+    """Split into words: four for `exchange_delivered_order_items`; for `mcp__server__tool`, those of the tool."""
     name = verb.removeprefix(_RUN).rsplit("__", 1)[-1]
     return [word.lower() for part in re.split(r"[\W_]+", name) for word in _CAMEL.split(part) if word]
 
 
 def phrase_of(verb: str) -> str:
-    """What a person would write: `get user details`, ``run `git commit` ``, `edit files`; a tool that is no verb is
-    used."""
+    """Return a phrase for readers: `get user details`, ``run `git commit` ``, `edit files`, or "use" with a tool's
+    name."""
     if verb == ASK:
         return ASK
     if verb.startswith(_RUN):
@@ -113,7 +111,7 @@ def phrase_of(verb: str) -> str:
 
 @remembered(MB)
 def mutates(verb: str) -> bool:
-    """False where the verb's words say that it only looks. `write_file` changes something, whatever `file` may mean."""
+    """Return False if the verb only reads. `write_file` changes something, although `file` is also a read command."""
     if verb == ASK or verb.startswith((f"{_REQUEST}GET", f"{_REQUEST}HEAD")):
         return False
     words = words_of(verb)
@@ -124,13 +122,13 @@ def mutates(verb: str) -> bool:
 
 @remembered(MB)
 def checks(verb: str) -> bool:
-    """Does it look whether all is well?"""
+    """Return True if the verb checks whether something works."""
     return not CHECKS.isdisjoint(words_of(verb))
 
 
 @remembered(MB)
 def phase_of(verb: str) -> str:
-    """What kind of work it is: `inspect`, `plan`, `modify`, `execute`, `verify`, `deploy`, `recover` or `report`."""
+    """Return the phase: `inspect`, `plan`, `modify`, `execute`, `verify`, `deploy`, `recover` or `report`."""
     words = words_of(verb.split(" ", 2)[-1] if verb.startswith(_REQUEST) else verb)
     named = next((phase for phase, own in PHASES.items() if not own.isdisjoint([*words, verb.lower()])), "")
     if named == "plan":
@@ -143,5 +141,5 @@ def phase_of(verb: str) -> str:
 
 
 def silent(verb: str) -> bool:
-    """An agent's talk to itself."""
+    """Return True for tools by which an agent talks to itself."""
     return verb.lower() in SILENT

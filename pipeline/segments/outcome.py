@@ -1,6 +1,6 @@
-"""How a segment went. In: a segment. Out: success, failure or unknown. Nothing fails.
+"""The outcome of a segment: success, failure or unknown.
 
-Explicit feedback beats the last test run, that the last exit code or success flag, that an error nothing followed.
+Explicit feedback wins over the last test run, and that over the last action with a known result.
 """
 
 from collections.abc import Sequence
@@ -11,7 +11,6 @@ from pipeline.segments.pairing import Action
 
 
 def outcome_of(segment: Segment, acted: Sequence[Action]) -> SegmentOutcome:
-    """`acted`: the segment's actions."""
     said = _feedback(segment)
     if said is None:
         said = next((a.ok for a in reversed(acted) if a.role is Role.TEST and a.ok is not None), None)
@@ -23,8 +22,8 @@ def outcome_of(segment: Segment, acted: Sequence[Action]) -> SegmentOutcome:
 
 
 def _feedback(segment: Segment) -> bool | None:
-    """The last verdict. A correction, or a rejection after which the agent went on, is about the span before it
-    only."""
+    """Return the last verdict. A correction, or a rejection after which the agent went on, judges only the work before
+    it."""
     acted_since = False
     for step in reversed(segment.steps):
         if step.role in ACTS:

@@ -1,9 +1,8 @@
-"""Actions of a segment. In: its steps. Out: each call with its result, each error with what failed. Nothing fails:
-a result without a call, or an error without an action, is an action of its own.
+"""Pairing of tool calls with their results and errors, into the actions of a segment.
 
-Ids beat position: a result goes to the call with its call_id, else to the one that parent or correlation name, else
-to the oldest open call of the same tool, of those with its own correlation first. An error goes to the action that
-parent or correlation name, else to the last one.
+Ids win over position. A result goes to the call with its call_id, else to the call that parent or correlation id names,
+else to the oldest open call of the same tool, those with its correlation id first. An error goes to the action that
+parent or correlation id names, else to the last action. If there is none, it becomes an action of its own.
 """
 
 from collections.abc import Sequence
@@ -20,17 +19,17 @@ _CARRIES_RESULT: Final = (Role.ACTION, Role.TEST)
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """What an error says: its class as the event names it, and the line that says most; both may be empty."""
+    """What an error says: its class as the event names it, and the most informative line; both may be empty."""
 
     type: str
     message: str
     fault: str = ""
-    """What is wrong at the first place that its output names."""
+    """The message at the first file position that the output names."""
 
 
 @dataclass(slots=True)
 class Action:
-    """One thing the agent did. `verb` is empty where an error names no action."""
+    """One action of the agent. `verb` is empty if an error names no action."""
 
     position: int
     """Index of its first step in the segment."""
@@ -41,17 +40,17 @@ class Action:
     failure: Failure | None = None
     events: list[str] = field(default_factory=list)
     before: str = ""
-    """What the agent said just before, may be empty."""
+    """The agent's words just before; may be empty."""
     asked: bool = False
-    """The user was asked and has answered since the action before."""
+    """True if the user was asked and answered since the previous action."""
     found: tuple[str, ...] = ()
-    """What its result says in words, as `key=value`."""
+    """Facts in the result, as `key=value`."""
     listed: tuple[str, ...] = ()
-    """The ids that its result lists."""
+    """Ids that the result lists."""
 
 
 def actions(segment: Segment) -> list[Action]:
-    """In order of their first step."""
+    """Return the actions, in order of their first step."""
     return _Pairing(segment.steps).run()
 
 
@@ -136,7 +135,7 @@ class _Pairing:
         action = self._named(step)
         if action is None and step.parent not in self.messages and self.done:
             action = self.done[-1]
-        if action is None:  # a message failed, or nothing was done before
+        if action is None:  # a message failed, or no action came before
             action = self._add(position, step, "")
         else:
             self._join(action, step)
@@ -144,7 +143,7 @@ class _Pairing:
         action.failure = self._failure(action, step.name.strip(), step.text)
 
     def _failure(self, action: Action, kind: str, error: str) -> Failure:
-        """Output that is only the command itself, for want of any, says nothing."""
+        """Build the failure. Output that only repeats the command says nothing, so it is ignored."""
         first = self.steps[action.position]
         output = first.text if first.role in _CARRIES_RESULT and first.text != first.name and first.name != EDIT else ""
         said = what_failed(error, output) or ("" if kind else telling_line(error))

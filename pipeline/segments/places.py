@@ -1,4 +1,4 @@
-"""Files that texts name, and identifiers of code. In: a text. Out: paths as they stand, identifiers. Nothing fails."""
+"""File paths, identifiers and dotted names in texts."""
 
 import re
 from typing import Final
@@ -18,24 +18,24 @@ _IDENTIFIER: Final = re.compile(
 _DOTTED: Final = re.compile(r"\b[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)+\b")
 _PART: Final = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
 _SUFFIX: Final = re.compile(r"\.\w+$")
-LINES: Final = 24  # of a result that are looked at
+LINES: Final = 24  # lines of a result that are read
 _PATH_LENGTH: Final = 160
 
 
 def file_named(text: str) -> str:
-    """The path that a text is, without `./`; empty where it is none."""
+    """Return the text without `./` if it is a path, else ""."""
     return text.removeprefix("./") if _WHOLE.fullmatch(text) else ""
 
 
 def files_in(text: str) -> list[str]:
-    """Each once, in order; only what ends in a suffix counts as a file's name."""
+    """Return the distinct file names, in order. Only names with a suffix count."""
     if "." not in text:
         return []
     return list(dict.fromkeys(found.removeprefix("./") for found in _PATH.findall(text)))
 
 
 def files_removed(command: str) -> list[str]:
-    """What a shell command removes by name."""
+    """Return the files that a shell command removes by name."""
     if "rm " not in command:
         return []
     words = [word for found in _REMOVED.findall(command) for word in found.split()]
@@ -43,7 +43,7 @@ def files_removed(command: str) -> list[str]:
 
 
 def located_lines(text: str) -> list[tuple[str, str]]:
-    """Lines such as a search prints them: file and what stands in it; the file is empty where a line names none."""
+    """Split search output into pairs of file and line text; the file is empty if a line names none."""
     found = []
     for line in text.split("\n", LINES)[:LINES]:
         match = _AT_START.match(line) if "." in line[:_PATH_LENGTH] else None
@@ -52,7 +52,7 @@ def located_lines(text: str) -> list[tuple[str, str]]:
 
 
 def identifiers(text: str) -> list[str]:
-    """What is defined first, then all that only code would write so, each once."""
+    """Return the distinct identifiers: definitions first, then other names that only code would contain."""
     return list(dict.fromkeys([*_DEFINED.findall(text), *_IDENTIFIER.findall(text)]))
 
 
@@ -61,5 +61,5 @@ def dotted_names(text: str) -> list[str]:
 
 
 def name_parts(name: str) -> list[str]:
-    """`cmd/session_state.go` → cmd, session, state; `sessionState` → session, state."""
+    """Split a name into words: `cmd/session_state.go` → cmd, session, state; `sessionState` → session, state."""
     return [part.lower() for part in _PART.findall(_SUFFIX.sub("", name))]

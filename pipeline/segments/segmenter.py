@@ -1,9 +1,9 @@
-"""Where a session's episodes are cut. In: the head of the open segment and the next step in released order. Out:
-whether that step opens a new one, and the head with it. The head is small, so it is state: what was said it names by
-the steps' indexes, and whoever asks for a cut can say what text a step of the open segment has. Nothing fails.
+"""Segmentation: decides whether a session's next step opens a new segment.
 
-Only clear evidence cuts: an end, half an hour of silence, the size limit, or, once the user was content, a wish of
-another kind. A wrong cut loses a goal's outcome; a missing one only makes a segment longer.
+Input: the head of the open segment and the next step in released order. Output: the decision, and the new head. The
+head is small because it is stored as state: it refers to messages by index, and the caller looks their texts up. Only
+clear evidence cuts: an end, half an hour of silence, the size limit, or a different wish once the user was content. A
+wrong cut loses a goal's outcome, but a missing one only makes a segment longer.
 """
 
 import re
@@ -37,12 +37,12 @@ _CLOSING_WORDS: Final = 12
 _ANOTHER: Final = re.compile(
     r"\b(?:new|next|another|different|separate|unrelated) (?:task|topic|request|issue|question|thing)\b", re.IGNORECASE
 )
-_MESSAGE, _FEEDBACK, _STATE = Role.MESSAGE, Role.FEEDBACK, Role.STATE  # an enum's member costs ten times a name
+_MESSAGE, _FEEDBACK, _STATE = Role.MESSAGE, Role.FEEDBACK, Role.STATE  # enum lookups are ten times slower
 _OPENERS: Final = ACTS | {Role.DECISION, Role.OBSERVATION, Role.STATE}
 
 
 Texts = Callable[[int], str]
-"""The text of the open segment's step at an index."""
+"""Returns the text of the open segment's step at an index."""
 
 
 def open_head(step: Step) -> SegmentHead:
@@ -50,7 +50,7 @@ def open_head(step: Step) -> SegmentHead:
 
 
 def advance(head: SegmentHead, step: Step) -> SegmentHead:
-    """The head with one more step. Every event of every session comes by here: no look into texts."""
+    """Add one step to the head. This runs for every event, so it reads no message texts."""
     goal, said, wish, content, ended = head.goal, head.said, head.wish, head.content, head.ended
     user_messages, role = head.user_messages, step.role
     if role is _MESSAGE:
@@ -72,8 +72,8 @@ def advance(head: SegmentHead, step: Step) -> SegmentHead:
 
 
 def starts_new(head: SegmentHead, step: Step, text_of: Texts) -> bool:
-    """Results, errors and feedback answer what came before, and system messages are nobody's goal: these never open,
-    except where the segment is full."""
+    """Return True if the step opens a new segment. Results, errors, feedback and system messages open one only if the
+    segment is full: they belong to what came before."""
     if head.events >= SEGMENT_EVENTS:
         return True
     role, message = step.role, step.role is _MESSAGE
@@ -88,7 +88,7 @@ def starts_new(head: SegmentHead, step: Step, text_of: Texts) -> bool:
 
 
 def _new_goal(head: SegmentHead, text: str, text_of: Texts) -> bool:
-    """What the last messages mean is worked out only here, where another wish may have come."""
+    """Return True if the message is a new goal. Message texts are read only here, where one may begin."""
     if not head.user_messages or _ANSWERS.match(text):
         return False
     another = _ANOTHER.search(text) is not None
@@ -105,12 +105,12 @@ def _new_goal(head: SegmentHead, text: str, text_of: Texts) -> bool:
 
 
 def _thanks(text: str) -> bool:
-    """Is this a user who is content? Thanks inside a longer message are politeness."""
+    """Return True if a user is content. Thanks inside a longer message are only polite."""
     return len(text.split()) <= _CLOSING_WORDS and _CONTENT.search(text) is not None
 
 
 def _asks(text: str) -> bool:
-    """Does the agent's message end in a question? An offer of further help is none."""
+    """Return True if the agent's message ends in a question. An offer of further help does not count."""
     if not _ASKS.search(text):
         return False
     kept = "".join(sentence for sentence in _SENTENCE.findall(text) if not _OFFERS.search(sentence))

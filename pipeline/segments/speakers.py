@@ -1,4 +1,4 @@
-"""Who says something, where a text begins with it, as in transcripts. In: a text. Out: a name, or nothing."""
+"""The speaker's name at the start of a transcript line, as in `Anna: hello`."""
 
 import re
 from typing import Final
@@ -15,10 +15,10 @@ LABELS: Final = word_set(
     Type Name Date Time Place
     """
 )
-"""What stands before a colon without being who speaks."""
+"""Words before a colon that are no speakers."""
 
 
 def speaker_of(text: str) -> str:
-    """The name of whoever says it, where it begins with one and a colon."""
+    """Return the speaker's name; empty if the text does not begin with one and a colon."""
     match = _SPEAKER.match(text)
     return match[1] if match is not None and match[1] not in LABELS else ""

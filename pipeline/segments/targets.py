@@ -1,7 +1,6 @@
-"""What an action is done to: a file, a command, or else the tool itself. In: a tool and its argument values, or a text
-that may name some. Out: targets, and the names by which one is found again. Nothing fails.
+"""The target of an action (a file, a command, or the tool), and the names by which texts refer to it.
 
-A name stands at a height: what is named exactly, a file or the test beside it, a directory or a program, a tool.
+A name has a level: the exact target, the same file or its test, its directory or program, its tool.
 """
 
 import re
@@ -16,7 +15,7 @@ from pipeline.segments.naming import EDIT, verb_of, words_of
 from pipeline.segments.places import file_named, files_in
 
 _PARTS: Final = 3
-"""The last of a path: where a checkout lies differs from one machine to the next."""
+"""Path parts that are kept, because checkouts lie in different directories on each machine."""
 _RUN: Final = "run "
 _SHELLS: Final = frozenset(("bash", "sh", "zsh", "shell", "powershell", "terminal", "command", "cmd", "exec"))
 _TEST_OF: Final = re.compile(r"^tests?[_.-]|[_.-](?:tests?|spec)$|(?<=[a-z])(?:Tests?|Spec)$")
@@ -24,15 +23,15 @@ _QUOTED: Final = re.compile(r"`([^`\n]+)`")
 _FIRST: Final = re.compile(r"\s*([A-Za-z][\w.-]*):?(?:\s+(.*))?", re.DOTALL)
 _WORD: Final = re.compile(r"[A-Za-z][\w-]*")
 _LONGEST: Final = 400
-"""Characters: of a file the last, of a tool the first, of a command those in which its name stands."""
+"""Characters kept: the last of a path, the first of a tool, and those of a command in which its name stands."""
 _NAMED_IN: Final = 128
-"""Names of a text at most."""
+"""Most names per text."""
 
 
 class Height(IntEnum):
     TOOL = 1
     NEAR = 2
-    """The same directory, the same program."""
+    """The same directory or program."""
     FILE = 3
     """The same file elsewhere, or its test."""
     EXACT = 4
@@ -43,9 +42,9 @@ Name = tuple[Height, str]
 
 class Target(NamedTuple):
     name: str
-    """`cli/session/state.go`, `git commit`, `ExitPlanMode`."""
+    """Such as `cli/session/state.go`, `git commit`, `ExitPlanMode`."""
     tool: str
-    """By what it is done; a command run as an event of its own has no other tool than its program."""
+    """The tool that was used. For a command that is an event of its own, its program."""
 
     @property
     def names(self) -> Iterator[Name]:
@@ -59,7 +58,7 @@ class Target(NamedTuple):
 
 
 def target_of(tool: str, values: Sequence[str]) -> Target | None:
-    """Of a call; None where it names nothing."""
+    """Return the target of a call; None if it names nothing."""
     path, tool = next((path for path in map(file_named, values) if path), ""), tool[:_LONGEST]
     if path:
         return Target(_place(path), tool)
@@ -69,7 +68,7 @@ def target_of(tool: str, values: Sequence[str]) -> Target | None:
 
 
 def target_of_action(step: Step) -> Target | None:
-    """Of what the agent did, by the step that began it."""
+    """Return the target of an action, from its first step."""
     verb = verb_of(step.role, step.name)
     if step.role is Role.CALL or step.role is Role.RESULT:
         return target_of(verb, step.values)
@@ -80,8 +79,8 @@ def target_of_action(step: Step) -> Target | None:
 
 
 def names_in(text: str) -> tuple[Name, ...]:
-    """What a text names, in order: every file; commands in backquotes, behind a tool's name, or of two words; tools by
-    what only a tool is called, or in the first place."""
+    """Return the names in a text, in order: files; commands in backquotes, after a tool's name, or of two words; tools
+    by their spelling, or as the first word."""
     found: dict[Name, None] = {}
     for name in _names(text):
         found[name] = None

@@ -1,1 +1,1 @@
-"""The fold of a partition: the protocol, the executor, and the two folds. They only call the pure rooms above."""
+"""Stream processing stages: the fold protocol, the partition executor, keyed state, and both folds. Pure."""

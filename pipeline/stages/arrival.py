@@ -1,4 +1,4 @@
-"""An event on its way through its session's window, and as the state keeps it meanwhile."""
+"""Events on their way through a session's reorder window, and their stored form while they wait."""
 
 import msgspec
 import orjson
@@ -9,13 +9,13 @@ from pipeline.stages.session_state import Held
 
 
 class Arrival(msgspec.Struct, frozen=True, gc=False):
-    """An event on its way out, whether it has waited or not, and where in the log it stood."""
+    """An accepted event with its position in the log."""
 
     accepted: Accepted
     offset: int
     log_time: int
     trace: str
-    """Its traceparent, or nothing."""
+    """Its traceparent, or ""."""
 
 
 def held(arrival: Arrival, window_ms: int) -> Held:

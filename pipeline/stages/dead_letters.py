@@ -1,4 +1,4 @@
-"""Dead letters: the record as it came, and after its own headers why and where from."""
+"""Dead letters: the rejected record as it came, with headers for the reason and the origin."""
 
 from pipeline.contracts.headers import (
     DEAD_LETTER,
@@ -17,10 +17,11 @@ from pipeline.stages.fold import Output, Record
 
 
 def dead_letter(source: str, topic: str, record: Record, rejection: Rejection) -> Output:
-    """Key, value and the producer's headers untouched. Readers take the last header of a name: ours.
+    """Return the dead letter. Key, value and the producer's headers stay; readers take the last header of a name, which
+    is ours.
 
-    Of a record beyond the bound only ours are left; they say where in the log it stands. Likewise of one that nobody
-    can read, and of one whose output Kafka has refused; how large that is nobody knows.
+    If the record exceeds the bound, only our headers remain, which give its offset in the log. The same holds for an
+    unreadable record, and for one whose output Kafka refused: its size is unknown.
     """
     _its_own_content_type, *place = output_headers(DEAD_LETTER, source, record.partition, record.offset)
     ours = [
@@ -41,6 +42,6 @@ def dead_letter(source: str, topic: str, record: Record, rejection: Rejection) -
 
 
 def record_bytes(record: Record) -> int:
-    """Of key, value and headers, as they are without compression."""
+    """Return the uncompressed bytes of key, value and headers."""
     headers = sum(len(name.encode()) + len(value or b"") for name, value in record.headers)
     return len(record.key or b"") + len(record.value or b"") + headers

@@ -1,13 +1,14 @@
-"""The executor: drives a fold over one partition, record by record, however the records were cut into batches.
+"""The partition executor: runs a fold record by record, fires timers, and cuts batches into transactions.
 
-Before each record: clock = max(clock, append time); what is due fires, in (deadline, key) order; then the record is
-folded. Work in turns is done as soon as it has begun, before anything else. Between timers and between turns a batch
-can be cut into parts, transactions of their own: on the state of one part, the next goes on at the same record and
-clock. What a record has begun is kept whole or undone whole. A record whose fold raises the same exception twice on
-the same state is rejected as poison; errors of memory and I/O are never taken for poison. An exception in a timer is
-raised. A record that the position record condemns is rejected unseen. So is a record with an output that is larger than
-Kafka takes: beyond our own bound at once, beyond that of a topic when Kafka has refused it, which the position record
-keeps.
+The output does not depend on how records are cut into batches. Before each record: clock = max(clock, append time), due
+timers fire in (deadline, key) order, then the record is folded. Work in turns is finished as soon as it has begun,
+before anything else. Between timers and between turns a batch can be cut into parts, each a transaction; the next part
+goes on with the same record and clock.
+
+What a record has begun is kept or undone as a whole. A record whose fold raises the same exception twice on the same
+state is rejected as poison; memory and I/O errors are always raised, and so is an exception in a timer. A record that
+the position record condemns is rejected without being folded. A record with an output that is too large is rejected
+too: above our own bound at once, above that of a topic once Kafka has refused it, which the position record stores.
 """
 
 from collections import Counter
@@ -25,53 +26,52 @@ from pipeline.stages.journal import Journal
 
 
 class Unsendable(NamedTuple):
-    """What Kafka has refused for good. A decision, not to be found out again: a replay needs it."""
+    """An output that Kafka refused for good. It is stored, because a replay needs the same decision."""
 
     offset: int
-    """Of the record that it comes of."""
+    """Offset of the record that caused it."""
     topic: str = ""
-    """Empty: the record is rejected. Otherwise what it brings about in this topic under this key is left out."""
+    """Empty: the record is rejected. Else its output in this topic under this key is left out."""
     key: str = ""
 
 
 class Position(msgspec.Struct, frozen=True, kw_only=True):
-    """The state topic's position record, written in the same transaction as what it stands for."""
+    """The position record of the state topic, written in the same transaction as the state."""
 
     position: int
     """Next offset of the source partition to read."""
     clock: int
     topic_id: str
-    """A recreated source topic is another topic."""
+    """Id of the source topic, which changes when a topic is recreated."""
     counts: dict[str, int]
-    """Totals since the partition's beginning, by name."""
+    """Totals since the partition's first record, by name."""
     lost: tuple[tuple[int, int], ...] = ()
     """Offset ranges [from, to) that retention deleted before they were read."""
     condemned: tuple[int, ...] = ()
-    """Offsets of records that killed whoever folded them. A decision, not to be found out again: a replay needs it."""
+    """Offsets of records that killed every worker that folded them. They are stored, because a replay needs the same
+    decision."""
     unsendable: tuple[Unsendable, ...] = ()
     tries: int = 0
-    """How often owners have begun to fold what stands here, and none has come to its end (worker.trials)."""
+    """How many owners have begun to fold from this position without finishing (worker.trials)."""
     format: int = STATE_FORMAT
 
 
 class Effects(NamedTuple):
-    """What a batch does."""
-
     outputs: list[Output]
     appends: list[Output]
-    """For the log itself; a replay leaves them out."""
+    """Records to append to the log itself; a replay leaves them out."""
     changes: dict[str, bytes | None]
     counts: Counter[str]
 
 
 class Part(NamedTuple):
-    """What a transaction holds."""
+    """The content of one transaction."""
 
     effects: Effects
     folded: int
-    """So many of the batch's records are through. The next one may have fired timers already."""
+    """Number of records of the batch that are finished. Timers of the next one may have fired already."""
     end: bool
-    """All of them are, with all that they have begun."""
+    """True if the batch is finished, with all work that it has begun."""
 
 
 class Executor:
@@ -79,16 +79,16 @@ class Executor:
         self.fold = fold
         self.partition = partition
         self.migrated: dict[str, bytes | None] = {}
-        """What restoring has brought to the current format: to be written before anything else is."""
+        """State records that restoring migrated to the current format. They must be written before anything else."""
         self.part_steps = PART_STEPS
-        """Timers and turns that a part may hold."""
+        """Most timers and turns in a part."""
         self._formats = formats
         self.counts: Counter[str] = Counter()
         self.condemned: set[int] = set()
         self.unsendable: set[Unsendable] = set()
         self._tx = Tx(partition, fold)
         self._steps = self._size = self._weighed = 0
-        """Of the part under way: timers and turns, bytes put out, and of how many outputs these are."""
+        """Of the current part: timers and turns, bytes of outputs, and the number of outputs counted in these bytes."""
 
     @property
     def clock(self) -> int:
@@ -96,7 +96,6 @@ class Executor:
 
     @property
     def state(self) -> Mapping[str, Any]:
-        """Every value by its key."""
         return self._tx.values()
 
     @property
@@ -105,19 +104,17 @@ class Executor:
 
     @property
     def records(self) -> int:
-        """Values and journals."""
+        """Number of values and append logs."""
         return self._tx.records
 
     @property
     def next_due(self) -> int | None:
-        """The earliest clock at which something may be due. What is unfinished is."""
+        """The earliest clock at which something may be due. Unfinished work is due now."""
         return self._tx.next_due if self.fold.unfinished is None else self.clock
 
     def restore(self, records: Iterable[tuple[str, bytes | None]]) -> Position | None:
-        """Rebuilds the state from the state topic's records, in their order; the last position record, if any.
-
-        Raises UnreadableStateError.
-        """
+        """Rebuild the state from the state topic's records, in order. Return the last position record, or None. Raises
+        UnreadableStateError."""
         latest: dict[str, bytes] = {}
         for key, value in records:
             if value is None:
@@ -128,12 +125,12 @@ class Executor:
             return None
         self.migrated = self._formats.migrate(latest)
         position = _position(latest.pop(POSITION_KEY))
-        for key in sorted(latest):  # a journal's blocks in their order
+        for key in sorted(latest):  # an append log's blocks come in their order
             try:
                 self._tx.load(key, latest[key])
             except (MemoryError, OSError):
                 raise
-            except Exception as error:  # whatever decoding raises for bytes that no fold has written
+            except Exception as error:  # decoding bytes that no fold has written may raise anything
                 raise UnreadableStateError(key, f"it can't be decoded: {type(error).__name__}") from error
         self._tx.clock = position.clock
         self.counts = Counter(position.counts)
@@ -141,11 +138,11 @@ class Executor:
         return position
 
     def decided(self, position: Position) -> None:
-        """Takes over what was decided of single records."""
+        """Restore the decisions on single records."""
         self.condemned, self.unsendable = set(position.condemned), set(position.unsendable)
 
     def run(self, records: Sequence[Record]) -> Effects:
-        """Folds the records, as if in one part. When it raises, the executor is spent: restore a new one."""
+        """Fold the records in one part. After an exception the executor is unusable: restore a new one."""
         parts = [part.effects for part in self.parts(records)]
         if len(parts) == 1:
             return parts[0]
@@ -158,7 +155,7 @@ class Executor:
         return whole
 
     def parts(self, records: Sequence[Record]) -> Iterator[Part]:
-        """Folds the records; a part is to be committed before the next is asked for. Raises as `run`."""
+        """Fold the records, and yield parts. Commit each part before requesting the next. Raises like `run`."""
         tx, whole_fold, condemned = self._tx, self.fold, self.condemned
         fold = whole_fold.fold
         tx.refused = refused = {one.offset for one in self.unsendable if not one.topic}
@@ -183,7 +180,7 @@ class Executor:
                         whole_fold.reject(tx, record, Rejection(Reason.OUTPUT_REFUSED))
             except (MemoryError, OSError):
                 raise
-            except Exception as error:  # noqa: BLE001  whatever it is, it may be the record's fault
+            except Exception as error:  # noqa: BLE001  any exception may be the record's fault
                 self._once_more(record, _named(error))
             if tx.trims:
                 tx.trim_journals()
@@ -207,7 +204,7 @@ class Executor:
         )
 
     def _once_more(self, record: Record, failure: str) -> None:
-        """The same failure again, on the same state: it is the record's."""
+        """Fold the record again; the same failure on the same state is the record's fault."""
         self._tx.undo()
         try:
             self.fold.fold(self._tx, record)
@@ -240,7 +237,7 @@ class Executor:
                 yield self._part(folded)
 
     def _is_full(self) -> bool:
-        """One more timer or turn: is it enough for a transaction?"""
+        """Count one more timer or turn; return True if the transaction is full."""
         self._steps += 1
         self._size += sum(len(output.value or b"") for output in self._tx.outputs[self._weighed :])
         self._weighed = len(self._tx.outputs)
@@ -264,7 +261,7 @@ class Executor:
 
 
 def unsendable(output: Output) -> Unsendable:
-    """How it is named that Kafka has refused this one. Raises ValueError for what no fold has put out."""
+    """Return the key of a refused output. Raises ValueError for a record that no fold has emitted."""
     return Unsendable(
         int(header(output.headers, ORIGIN_OFFSET) or b""), output.topic, (output.key or b"").decode("latin-1")
     )

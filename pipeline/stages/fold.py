@@ -1,6 +1,6 @@
-"""What a stage is: a fold over one partition's records, on keyed state, with timers on the partition's clock.
+"""The fold protocol: a stage folds one partition's records on keyed state, with timers on the partition's clock.
 
-A fold does to the state what a `Tx` offers; what it has begun with a record is kept whole or undone whole.
+A fold changes the state through a `Tx`. What it has begun with a record is kept or undone as a whole.
 """
 
 from collections.abc import Callable
@@ -24,17 +24,17 @@ class Record(NamedTuple):
     partition: int
     offset: int
     timestamp: int
-    """Append time, milliseconds."""
+    """Append time in milliseconds."""
     key: bytes | None
     value: bytes | None
     headers: Headers
 
 
 def attempt(tx: Tx, count: str, otherwise: T, compute: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-    """What is made of events must not stop the events: where a pure computation fails, `otherwise`, and a counter.
+    """Run a pure computation; if it raises, count that and return `otherwise`. Memory and I/O errors are raised.
 
-    A record that cannot be folded is rejected as poison, but a timer has no record to reject: without this, content
-    that makes a timer raise would end the worker again at every start. What the machine raises is raised on.
+    A record that cannot be folded is rejected as poison, but a timer has no record to reject. Without this, content
+    that makes a timer raise would end the worker at every start.
     """
     try:
         return compute(*args, **kwargs)
@@ -43,7 +43,7 @@ def attempt(tx: Tx, count: str, otherwise: T, compute: Callable[P, T], *args: P.
 
 
 def spared(tx: Tx, count: str, error: Exception, otherwise: T) -> T:
-    """What `attempt` does where a computation has failed; for the two that every event comes by."""
+    """Do what `attempt` does for an exception; for the two computations that run for every event."""
     if isinstance(error, MemoryError | OSError):
         raise error
     tx.count(count)
@@ -54,9 +54,9 @@ class Backlog(NamedTuple):
     """What a fold has accepted and not yet published."""
 
     waiting: int
-    """Events behind gaps, or patterns that are to be compiled."""
+    """Events behind gaps, or patterns to compile."""
     sessions: int
-    """Sessions with such events."""
+    """Sessions with events behind gaps."""
 
 
 class Fold(Codec, Protocol):
@@ -65,23 +65,24 @@ class Fold(Codec, Protocol):
     def fold(self, tx: Tx, record: Record) -> None: ...
 
     def due(self, tx: Tx, key: str, value: Any) -> None:
-        """The deadline of this value has come. Must move or remove it."""
+        """Handle a value whose deadline has come. Must move or remove it."""
         ...
 
     @property
     def unfinished(self) -> int | None:
-        """Offset at which work was begun that is done in turns, while some is left: nothing else happens meanwhile."""
+        """Offset at which unfinished work in turns began; nothing else happens until it is finished. None if there is
+        none."""
         ...
 
     @property
     def backlog(self) -> Backlog:
-        """Read by another thread, so it may be a moment old."""
+        """What waits in the state. Another thread reads it, so it may be slightly out of date."""
         ...
 
     def go_on(self, tx: Tx) -> None:
-        """One turn of it."""
+        """Do one turn of it."""
         ...
 
     def reject(self, tx: Tx, record: Record, rejection: Rejection) -> None:
-        """The record goes to the dead letters."""
+        """Emit the record to the dead letters."""
         ...

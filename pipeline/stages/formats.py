@@ -1,12 +1,12 @@
-"""The format of the state topics' records, and how a state of an older format becomes one of this.
+"""Formats of the state topics' records, and migration of older states.
 
-A partition's records are all of one format; its position record says which. Restoring migrates a state of an older
-format as a whole, and the worker writes what has changed at once, in one transaction with the position record: so a
-topic never mixes formats, and an older worker that takes the partition back sees at its first record that it must not
-touch it. Reading such a record later, one by one, would need a format number on each.
+All records of a partition have the same format, which its position record names. Restoring migrates an older state as a
+whole, and the worker writes the changes at once, in one transaction with the position record. So a topic never mixes
+formats, and an older worker that takes the partition back refuses it at the first record. Migrating records one by one
+on reading would need a format number in each.
 
-A change of a record's encoding adds a step to FORMATS, which raises STATE_FORMAT by one. Where the new record can't be
-made of the old one alone, OLDEST moves up to the new format instead: older states are then rebuilt from the log.
+To change a record's encoding, add a step to `FORMATS`, which raises `STATE_FORMAT` by one. If a record cannot be made
+from the old one alone, raise its `oldest` to the new format instead: older states are then rebuilt from the log.
 """
 
 from collections.abc import Callable, Mapping
@@ -18,15 +18,13 @@ import orjson
 from pipeline.stages.fold import POSITION_KEY
 
 Step = Callable[[str, bytes], bytes | None]
-"""A record's key and value in format n → its value in format n + 1; None: the record is not there any more. Pure; what
-it raises says that the record can't be read."""
+"""Converts a record (key, value) from format n to n + 1; None removes it. Pure. An exception means that the record is
+unreadable."""
 
 
 class UnreadableStateError(Exception):
-    """The state was written by another version of the pipeline, or not by the pipeline at all.
-
-    `key` is of the state record that can't be read; the message holds nothing of the record's content.
-    """
+    """The state was written by another version of the pipeline, or by something else. `key` is that of the unreadable
+    record; the message contains nothing of the record."""
 
     def __init__(self, key: str, why: str) -> None:
         super().__init__(why)
@@ -34,23 +32,21 @@ class UnreadableStateError(Exception):
 
 
 class NewerStateError(UnreadableStateError):
-    """A newer release has written the state: it goes on there, and nobody else may."""
+    """A newer release has written the state, so this one must not continue it."""
 
 
 class Formats(NamedTuple):
     oldest: int
     steps: tuple[Mapping[str, Step], ...] = ()
-    """From each format to the next, by the first letter of the keys; other records stay as they are."""
+    """For each format, key prefix → step to the next; other records stay as they are."""
 
     @property
     def current(self) -> int:
         return self.oldest + len(self.steps)
 
     def migrate(self, records: dict[str, bytes]) -> dict[str, bytes | None]:
-        """Brings a partition's records, its position record among them, to the current format, in place.
-
-        Returns those of them that have changed, but for the position record. Raises UnreadableStateError.
-        """
+        """Migrate a partition's records, its position record included, in place. Return the changed records without the
+        position record. Raises UnreadableStateError."""
         found = self._found(records)
         changed: dict[str, bytes | None] = {}
         for step in self.steps[found - self.oldest :]:
@@ -100,17 +96,17 @@ _PROCEDURE: Final = "task_schema%2F"
 
 
 def _is_procedure(key: str) -> bool:
-    """Of a key m/tenant/pattern/… or p/tenant/pattern."""
+    """Return True for the key m/tenant/pattern/… or p/tenant/pattern of a procedure."""
     return key.split("/")[2].startswith(_PROCEDURE)
 
 
 def _without_old_evidence(key: str, value: bytes) -> bytes | None:
-    """What sessions said of a procedure by its wish; what they say of it now stands elsewhere."""
+    """Drop contributions to procedures under keys made from the wish; such contributions now have other keys."""
     return None if _is_procedure(key) else value
 
 
 def _to_speak(key: str, value: bytes) -> bytes:
-    """A procedure that was known by its wish has to say that it is no more."""
+    """Schedule procedures under keys made from the wish, so that they are deprecated."""
     return orjson.dumps({**orjson.loads(value), "speak_at": 0}) if _is_procedure(key) else value
 
 

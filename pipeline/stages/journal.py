@@ -1,8 +1,8 @@
-"""A journal: an append-only list, read by index and by id, and trimmed at its beginning.
+"""Append log: an append-only list in the state, read by index and id, and trimmed at its start.
 
-What a session has released lately is one. It is written in blocks, one per batch that appended to it, so that a batch
-of many events costs one record; a block goes when all that is in it has been trimmed. A journal that nobody looks at
-is packed: its items are bytes until it is unpacked, which must come before anything else is asked of it.
+It holds what a session has released lately. It is written in blocks, one per batch that appended to it, so a batch of
+many events costs one record. A block is deleted when all its items are trimmed. An unused log is packed: its items are
+bytes, and it must be unpacked before any other call.
 """
 
 from collections.abc import Callable, Sequence
@@ -12,7 +12,7 @@ from typing import Any, Final, Protocol
 from pipeline.contracts.limits import BLOCK_BYTES
 
 JOURNAL: Final = "e/"
-"""State keys of blocks begin so: `e/{journal}/{index of the first item}`."""
+"""Prefix of the state keys of blocks: `e/{log}/{index of the first item}`."""
 
 
 class Item(Protocol):
@@ -25,7 +25,7 @@ def block_key(name: str, first: int) -> str:
 
 
 def block_of(key: str) -> tuple[str, int]:
-    """Journal and first index of a block's key."""
+    """Return the log and first index of a block's key."""
     name, _, first = key[len(JOURNAL) :].rpartition("/")
     return name, int(first)
 
@@ -40,9 +40,9 @@ class Journal:
         self._indexes: dict[str, int] = {}
         self._blocks: list[int] = []
         self._written = start
-        """Items below this index stand in a block."""
+        """Items below this index are in a block."""
         self.packed: list[bytes] = []
-        """Its blocks, where nobody has looked at it for a while."""
+        """Its blocks, while it is packed."""
 
     @property
     def end(self) -> int:
@@ -53,7 +53,7 @@ class Journal:
         self._items.append(item)
 
     def pop(self) -> None:
-        """Takes the last item away again, which stands in no block yet."""
+        """Remove the last item, which must not be in a block yet."""
         gone = self._items.pop()
         before = (index for index, item in enumerate(self._items, self._start) if item.event_id == gone.event_id)
         self._indexes[gone.event_id] = last = max(before, default=-1)
@@ -61,18 +61,18 @@ class Journal:
             del self._indexes[gone.event_id]
 
     def index(self, event_id: str) -> int:
-        """Of the last item with this id; -1 where there is none."""
+        """Return the index of the last item with this id; -1 if there is none."""
         return self._indexes.get(event_id, -1)
 
     def item(self, index: int) -> Any:
         return self._items[index - self._start]
 
     def items(self, first: int) -> Sequence[Any]:
-        """From `first`, or the first that is still there, to the end."""
+        """Return the items from `first`, or from the first that is still there."""
         return self._items[max(first - self._start, 0) :]
 
     def trim(self, start: int) -> None:
-        """Items below `start` are no longer needed."""
+        """Drop the items below `start`."""
         gone = self._items[: max(start - self._start, 0)]
         for index, item in enumerate(gone, self._start):
             if self._indexes[item.event_id] == index:
@@ -83,7 +83,7 @@ class Journal:
     # blocks
 
     def load(self, first: int, block: bytes) -> None:
-        """A packed block as it was written; blocks come in the order of their items."""
+        """Load a packed block; blocks must come in order."""
         if not self._blocks:
             self._start = first
         self._blocks.append(first)
@@ -96,14 +96,14 @@ class Journal:
         self._written = self.end
 
     def pack(self, packed: Callable[[Sequence[Any]], bytes]) -> None:
-        """All that it holds has been written."""
+        """Pack all items; they must have been written."""
         if self._items:
             self.packed = [packed(self._items)]
             self._items, self._indexes = [], {}
 
     def unwritten(self, packed: Callable[[Sequence[Any]], bytes]) -> list[tuple[int, bytes]]:
-        """The blocks that are to be written now, each behind the index of its first item; they count as written. One
-        that is too large is halved, so far as it has several items."""
+        """Return the blocks to write, each with the index of its first item, and mark them as written. A block that is
+        too large is halved until it has one item."""
         first = max(self._written, self._start)
         blocks, rest = [], [self.items(first)]
         while rest:
@@ -120,7 +120,7 @@ class Journal:
         return blocks
 
     def outlived(self) -> list[int]:
-        """Blocks that hold nothing any more; they count as deleted."""
+        """Return the blocks without items, and mark them as deleted."""
         blocks = self._blocks
         if not blocks or self._start < (blocks[1] if len(blocks) > 1 else self._written):
             return []

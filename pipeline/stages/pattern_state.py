@@ -1,9 +1,9 @@
-"""State of the patterns stage, and where it is bounded.
+"""State of the patterns stage: records, contribution maps, and their bounds.
 
 | key | record |
 |---|---|
 | `m/tenant/pattern/session/segment` | Contribution: one entry of a pattern's map, also once it is withdrawn |
-| `p/tenant/pattern` | PatternState: what the pattern last said, and when it is to speak |
+| `p/tenant/pattern` | PatternState: what the pattern last published, and when it is compiled |
 | `b/barrier_id` | BarrierState: which events partitions it has been seen from |
 """
 
@@ -37,31 +37,31 @@ from pipeline.stages.reach import Reach, ending_key
 from pipeline.stages.shares import Shares
 
 GONE: Final = "gone"
-"""Instead of a digest, where nothing is left of a pattern that others' contributions have made."""
+"""Stands for the digest of a pattern made from other kinds' contributions that has none left."""
 
 
 class PatternState(Model):
     said: Said | None = None
     speak_at: int | None = None
-    """Clock at which the pattern is compiled; None: nothing new."""
+    """Clock at which the pattern is compiled; None if nothing has changed."""
     records: list[KnowledgeRecord] = Field(default_factory=list)
-    """What a pattern of a kind of knowledge last said."""
+    """Last published records of a knowledge pattern."""
     withdrawn: list[str] = Field(default_factory=list)
-    """Its records in the topic that it no longer says, by id, oldest first."""
+    """Ids of withdrawn records in the topic, oldest first."""
     older: list[str] = Field(default_factory=list)
-    """Its artifacts in the topic that are no longer live, by id, oldest first."""
+    """Ids of its artifacts in the topic that are no longer live, oldest first."""
     evidence: str = ""
-    """Of a pattern that others' contributions make: a digest of those that it was compiled from."""
+    """Digest of the contributions it was compiled from, if other kinds' contributions make it."""
     trace: str = ""
-    """traceparent of the last contribution that had one since the pattern spoke; what it says next carries it."""
+    """traceparent of the last contribution since the pattern was compiled; its next outputs carry it."""
     imported: Imported | None = None
-    """What was learnt elsewhere; it stands where the pattern's own evidence is not enough."""
+    """The imported artifact, which stands while the pattern's own evidence is not sufficient."""
     archived: str | None = None
-    """Why an operator has taken it out of use; from then on it is silent, whatever the evidence."""
+    """Why an operator archived it. From then on it publishes nothing, whatever the evidence."""
 
     @property
     def decided(self) -> bool:
-        """Operators have had their say, which outlives all evidence."""
+        """True if operators archived or imported it; this outlives all evidence."""
         return self.imported is not None or self.archived is not None
 
 
@@ -71,7 +71,7 @@ class BarrierState(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     passed: bool
     forget_at: int
     speaking: int | None = None
-    """While the patterns speak for it, one after the other: offset of the record with which that began."""
+    """Offset of the record that began it, while pending patterns are compiled for the barrier; else None."""
 
 
 _BARRIER = msgspec.json.Decoder(BarrierState)
@@ -90,12 +90,12 @@ def state_key(tenant_id: str, pattern: Pattern) -> str:
 
 
 def decided_key(decided: Archive | Import) -> str:
-    """The key of the pattern that an operator has decided on, or has given something about."""
+    """Return the key of the pattern that an operator archived or imported."""
     return f"p/{decided.key}"
 
 
 def pattern_of(map_key: str) -> str:
-    """The key of the pattern that a map's entry belongs to."""
+    """Return the pattern's key for a key of its map."""
     _, tenant, pattern, *_ = map_key.split("/")
     return f"p/{tenant}/{pattern}"
 
@@ -105,7 +105,7 @@ def _tenant_of(key: str) -> str:
 
 
 def split_pattern(key: str) -> tuple[str, Pattern]:
-    """Tenant and pattern of a `p/…` key."""
+    """Return tenant and pattern of a `p/…` key."""
     tenant_id, text = split_key(key.removeprefix("p/"))
     return tenant_id, Pattern(*split_key(text))
 
@@ -138,50 +138,50 @@ def state_deadline(value: Any) -> int | None:
 
 
 _LEFT: Final = 1_024
-"""Entries of a heap, beside as many as there are contributions, whose contributions have left their map."""
+"""Stale heap entries that are allowed besides one per contribution."""
 
 
 class Surplus(NamedTuple):
     key: str
     bound: str
-    """What it is counted as."""
+    """Name of the counter for this bound."""
 
 
 class Maps:
-    """Each pattern's map, and which patterns have something to say.
+    """The contribution map of each pattern, the patterns to compile, and the bounds of both.
 
-    Two bounds hold: of a pattern, and of what all patterns of a tenant have together, the lowest ranks are kept of all
-    that ever came. A withdrawn contribution keeps its place for that: what was turned away for it does not come again.
-    So what is kept at a bound is an even sample of the segments, whatever came first. A third one is of a partition's
-    bytes: beyond it the tenant that has the most loses its highest ranks, and no tenant within its share loses any.
+    Two bounds keep the lowest ranks of all contributions that ever came: of a pattern, and of a tenant. A withdrawn
+    contribution keeps its place, because what was turned away for it does not come again. So a full map is an even
+    sample of the segments, in whatever order they came. A third bound limits a partition's bytes: beyond it the largest
+    tenant loses its highest ranks, and no tenant within its share loses any.
     """
 
     def __init__(self) -> None:
         self._maps: dict[str, dict[str, Contribution]] = {}
         self._ranks: dict[str, list[tuple[int, str]]] = {}
         self._kept: Counter[str] = Counter()
-        """Contributions by tenant."""
+        """Tenant → number of contributions."""
         self._bytes = Shares()
-        """Likewise theirs."""
+        """Tenant → bytes of contributions."""
         self._highest: dict[str, list[tuple[int, str]]] = {}
-        """Of tenants at their bound, a heap of negated ranks; what has left the map is still in it."""
+        """Tenant at its bound → heap of negated ranks, with stale entries."""
         self._decided: Counter[str] = Counter()
-        """Patterns by tenant, as the key has it."""
+        """Encoded tenant → number of patterns."""
         self._made: dict[str, set[str]] = {}
-        """By tenant, as the key has it: patterns that others' contributions have made."""
+        """Encoded tenant → patterns that other kinds' contributions have made."""
         self._gone: dict[str, dict[str, str]] = {}
-        """Likewise those that nothing is left of, and since when."""
+        """Encoded tenant → those of them without contributions → since when."""
         self.reach = Reach()
         self.pending: set[str] = set()
         self.barrier: tuple[str, BarrierState] | None = None
-        """For which the patterns speak."""
+        """The barrier for which pending patterns are compiled."""
 
     def of(self, pattern: str) -> dict[str, Contribution]:
-        """`pattern` is a `p/…` key; the result is not to be changed."""
+        """Return the map of a `p/…` key; it must not be changed."""
         return self._maps.get(pattern, {})
 
     def under(self, tenant_id: str) -> Under:
-        """The tenant's endings by their form."""
+        """Return a lookup of the tenant's endings by their form."""
 
         def endings(form: str, chained: bool) -> list[Contribution]:
             known = self.of(ending_key(tenant_id, form))
@@ -190,11 +190,11 @@ class Maps:
         return endings
 
     def made(self, pattern: str) -> set[str]:
-        """The keys of the patterns that the contributions of this one, or of another of its tenant, have made."""
+        """Return the keys of the patterns that this tenant's contributions have made."""
         return self._made.get(_tenant_of(pattern), set())
 
     def gone(self, pattern: str) -> list[str]:
-        """Of those patterns the ones that nothing is left of, but for the last that went."""
+        """Return those of them without contributions, except the last that lost theirs."""
         left = sorted(self._gone.get(_tenant_of(pattern), {}).items(), key=lambda one: (one[1], one[0]))
         return [key for key, _ in left[:-TASKS_GONE]]
 
@@ -211,16 +211,17 @@ class Maps:
             del self._made[_tenant_of(key)], self._gone[_tenant_of(key)]
 
     def may_decide(self, pattern: str, state: PatternState) -> bool:
-        """Whether its tenant has room for one more decision, or this is no new one."""
+        """Return True if it is no new decision, or its tenant has room for one more."""
         return state.decided or self._decided[_tenant_of(pattern)] < TENANT_DECISIONS
 
     def pause_ms(self, pattern: str) -> int:
-        """From a change to when the pattern is compiled. What that costs grows with the map, and so does the pause."""
+        """Return how long to wait after a change before compiling. The cost grows with the map, and so does
+        the pause."""
         return max(PATTERN_DEBOUNCE_MS, CONTRIBUTION_DEBOUNCE_MS * len(self.of(pattern)))
 
     def surplus(self, key: str, contribution: Contribution) -> Surplus | None:
-        """What there is no place for once this one comes: the highest rank of its full pattern, or else of its full
-        tenant; perhaps itself."""
+        """Return what must go when this contribution comes: the highest rank of its pattern or tenant, if that is full.
+        This may be the contribution itself."""
         pattern, tenant = pattern_key(contribution), contribution.tenant_id
         known = self.of(pattern)
         if key in known:
@@ -229,18 +230,18 @@ class Maps:
         if len(known) >= PATTERN_CONTRIBUTIONS:
             return Surplus(max(self._ranks[pattern][-1], mine)[1], "contribution_out_of_sample")
         if self._kept[tenant] >= TENANT_CONTRIBUTIONS:
-            # What one segment says of several patterns has one rank: then the first key goes, whichever came first.
+            # All contributions of one segment have the same rank; then the first key goes, in whatever order they came.
             return Surplus(min(self._highest_of(tenant), (-mine[0], key))[1], "contribution_out_of_tenant_sample")
         return None
 
     def too_much(self) -> str | None:
-        """What there is no place for in the partition, now that it has come or grown: perhaps itself."""
+        """Return what must go because the partition is too large; this may be the contribution that has just come."""
         if self._bytes.total <= PARTITION_CONTRIBUTION_BYTES:
             return None
         return self._highest_of(self._bytes.most())[1]
 
     def _highest_of(self, tenant: str) -> tuple[int, str]:
-        """With its rank negated."""
+        """Return the key with the highest rank of the tenant, and the negated rank."""
         heap = self._highest.get(tenant)
         if heap is None:
             prefix = f"p/{join_key(tenant)}/"
@@ -289,4 +290,4 @@ class Maps:
                 if (heap := self._highest.get(new.tenant_id)) is not None:
                     heappush(heap, (-rank(new), key))
                     if len(heap) > 2 * self._kept[new.tenant_id] + _LEFT:
-                        del self._highest[new.tenant_id]  # made again from what is there
+                        del self._highest[new.tenant_id]  # rebuilt when needed

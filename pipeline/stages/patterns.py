@@ -1,9 +1,8 @@
-"""The patterns stage: contributions of `hmx.evidence.v1` in; artifacts, knowledge and dead letters out.
+"""The patterns stage: contributions from `hmx.evidence.v1` become artifacts, knowledge records and dead letters.
 
-Per (tenant, pattern) a map of contributions, last writer wins; an artifact is a pure function of the map, and so is
-knowledge. A change is compiled after a pause (more of the same is usually on its way), the longer the larger the map,
-and whenever a barrier passes. Contributions of a kind that is never compiled are kept in their map, and nothing is said
-about them.
+Each (tenant, pattern) has a map of contributions, last writer wins. Artifacts and knowledge are pure functions of the
+map. A change is compiled after a pause, because more changes usually follow, and whenever a barrier passes; the pause
+grows with the map. Contributions of kinds that are never compiled are only kept.
 """
 
 from collections.abc import Mapping
@@ -56,11 +55,11 @@ from pipeline.stages.turns import Turns
 from pipeline.topology import ARTIFACTS, EVIDENCE, EVIDENCE_DLQ, KNOWLEDGE
 
 _OUTPUTS: Final = {ARTIFACTS: ARTIFACT, KNOWLEDGE: KNOWN}
-"""What a topic's records are."""
+"""Output topic → CloudEvents type of its records."""
 
 
 class PatternsFold:
-    """One partition of the evidence topic."""
+    """The fold of one partition of the evidence topic."""
 
     at_rest = ""
 
@@ -118,7 +117,8 @@ class PatternsFold:
             self._put(tx, gone, None, trace)
 
     def _put(self, tx: Tx, key: str, contribution: Contribution | None, trace: str) -> None:
-        """What follows from it is said later: by its pattern, and by those that a form reaches now, or no more."""
+        """Store a contribution and schedule its pattern, and the patterns that a form can reach now but not before, or
+        no longer."""
         pattern, reach = pattern_of(key), self._maps.reach
         forms = reach.forms(pattern, tx.get(key)) | reach.forms(pattern, contribution)
         before = {form for form in forms if reach.open(form)}
@@ -145,7 +145,7 @@ class PatternsFold:
             tx.put(pattern, state.model_copy(update={"trace": trace}))
 
     def _speak(self, tx: Tx, key: str, state: PatternState) -> None:
-        """Emits the difference between what the map now says and what the pattern last said."""
+        """Compile the map, and emit the difference to what the pattern last published."""
         tenant_id, pattern = split_pattern(key)
         kind = KINDS.get(pattern.type)
         if kind is not None and kind.group is not None:
@@ -158,7 +158,7 @@ class PatternsFold:
             self._say(tx, key, state, list(self._maps.of(key).values()), state.trace)
 
     def _say_what_they_make(self, tx: Tx, key: str, tenant_id: str, state: PatternState) -> None:
-        """Each pattern that the contributions make by now, and each that they made before."""
+        """Publish each pattern that the contributions make now, and each that they made before."""
         tx.put(key, None)
         made = self._made(tx, tenant_id, split_pattern(key)[1].type)
         if made is None:
@@ -174,7 +174,7 @@ class PatternsFold:
             self._say(tx, each, tx.get(each).model_copy(update={"evidence": ""}), [], state.trace)
 
     def _made(self, tx: Tx, tenant_id: str, kind: str) -> Mapping[Pattern, list[Contribution]] | None:
-        """The patterns that a kind's contributions make; None where that cannot be told."""
+        """Return the patterns that a kind's contributions make; None if grouping them failed."""
         group = KINDS[kind].group
         assert group is not None
         maps = (self._maps.of(state_key(tenant_id, pattern)) for pattern in whole(kind))
@@ -250,7 +250,8 @@ class PatternsFold:
             self._archive(tx, control.archived)
 
     def _archive(self, tx: Tx, archived: Archive) -> None:
-        """Also a pattern that has nothing active now: in a rebuild the decision may come before the evidence."""
+        """Archive a pattern, even without an active artifact: in a rebuild the decision may come before the
+        evidence."""
         key = decided_key(archived)
         state: PatternState = tx.get(key) or PatternState()
         if not self._maps.may_decide(key, state):
@@ -261,7 +262,7 @@ class PatternsFold:
         self._speak(tx, key, state.model_copy(update={"archived": state.archived or archived.cause}))
 
     def _import(self, tx: Tx, given: Import) -> None:
-        """It stands at once, unless the pattern's own evidence knows better."""
+        """Import an artifact. It stands at once, unless the pattern's own evidence is sufficient."""
         tx.count("control")
         key = decided_key(given)
         state: PatternState = tx.get(key) or PatternState()
@@ -298,7 +299,7 @@ class PatternsFold:
         return Backlog(len(self._maps.pending), 0)
 
     def go_on(self, tx: Tx) -> None:
-        """What has something to say says it, one pattern a turn; then the barrier has passed."""
+        """Compile one pending pattern per turn. After the last, the barrier has passed."""
         assert self._maps.barrier is not None, "something is unfinished"
         pattern = self._turns.next_of(self._maps.pending)
         self._speak(tx, pattern, tx.get(pattern))
@@ -324,7 +325,7 @@ def _read(record: Record) -> Contribution | EvidenceControl | Import | Rejection
 
 
 def _read_control(value: bytes) -> EvidenceControl | Import | Rejection:
-    """Raises ValidationError."""
+    """Parse a control record. Raises ValidationError."""
     control = EvidenceControl.model_validate_json(value)
     if control.imported is not None:
         return Import.model_validate(control.imported)

@@ -1,7 +1,7 @@
-"""Which patterns an ending reaches: an index of the maps by the forms that their contributions list (`touches`).
+"""Index from the normal forms in contributions (`touches`) to patterns: which statements an ending can reach.
 
-It is a function of what stands in the maps. A form that too many patterns list is a word and no name, and reaches none;
-so what one ending wakes is bounded. Nothing fails.
+It is a function of the maps. A form that too many patterns list is a common word and no name, so it reaches none. This
+bounds how many patterns one ending schedules.
 """
 
 from collections import Counter
@@ -15,11 +15,11 @@ from pipeline.contracts.limits import KNOWLEDGE_CHAIN, KNOWLEDGE_CHAINED, KNOWLE
 
 _MOST: Final = {False: KNOWLEDGE_TOUCHED, True: KNOWLEDGE_CHAINED}
 Form = tuple[str, bool, str]
-"""Tenant, whether endings list it, form."""
+"""Tenant, True if endings list it, form."""
 
 
 def is_ending(pattern: str) -> bool:
-    """`pattern` is a `p/…` key."""
+    """Return True if the `p/…` key is that of an ending."""
     return Pattern(*split_key(split_key(pattern.removeprefix("p/"))[1])).type == ENDING
 
 
@@ -49,11 +49,11 @@ class Reach:
         return len(self._patterns.get(form, ())) <= _MOST[form[1]]
 
     def listing(self, form: Form) -> list[str]:
-        """The keys of the patterns that list it, sorted."""
+        """Return the sorted keys of the patterns that list a form."""
         return sorted(self._patterns.get(form, ()))
 
     def of(self, ending: str) -> Iterator[str]:
-        """The keys of the patterns that are compiled together with this one of endings, also one after another."""
+        """Yield the keys of the patterns that are compiled with this ending, directly or through other endings."""
         tenant, text = split_key(ending.removeprefix("p/"))
         keys, seen = [split_key(text)[1]], {ending}
         for _ in range(KNOWLEDGE_CHAIN):

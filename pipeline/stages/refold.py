@@ -1,12 +1,11 @@
-"""A partition's state folded anew from its log, up to where its outputs have been published, and not a step further.
+"""State recovery from the log: folds it anew, up to exactly where the outputs have been published.
 
-Enters: the log's records in order, what the output topics hold last of this partition, and the stored position where
-it can be read. Leaves: the state records and the position. Pure; raises what a fold's timer raises.
+Input: the log's records in order, the last records of this partition in the output topics, and the stored position if
+it is readable. Output: state records and position. Raises what a fold's timer raises.
 
-A transaction may end between two timers, or between two turns of what a record has begun. So a position alone does not
-say how far the outputs go: near it the log is folded step by step, until everything that was published has come out
-once more. An event that waited is released by a later record than its own, so the newest origin alone does not say it
-either.
+A transaction may end between two timers, or between two turns. So the position alone does not say how far the outputs
+go: near it the log is folded step by step, until everything that was published has come out again. The newest origin
+does not say it either, because an event that waited is released by a later record than its own.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -27,23 +26,24 @@ class Placed(NamedTuple):
 
 
 class Published(NamedTuple):
-    """What came of a source partition."""
+    """The last published outputs of a source partition."""
 
     origin: int = -1
-    """The newest offset that an output names as its origin, so it has been read; -1: there is no output."""
+    """The newest offset that an output names as its origin, which therefore has been read; -1 without outputs."""
     records: frozenset[Placed] = frozenset()
-    """The last record in each output partition: what was put out there last."""
+    """The last record of each output partition."""
 
 
 class Refold:
     def __init__(self, executor: Executor) -> None:
-        """The executor is fresh, and knows what was decided of single records."""
+        """The executor must be new, and must know the decisions on single records."""
         self.executor = executor
         self.state: dict[str, bytes] = {}
         self.position = 0
-        """Next offset to fold."""
+        """The next offset to fold."""
         self.unmade: set[Placed] = set()
-        """What stands in the outputs and has not come out again; in the end: the log was folded otherwise then."""
+        """Published records that have not come out again. If any remain at the end, the log was folded differently
+        then."""
         self._made: set[Placed] = set()
         self._tentative: dict[str, bytes | None] = {}
         self._stands = (0, dict[str, int]())
@@ -53,14 +53,14 @@ class Refold:
         self.unmade = set(published.records) - self._made
 
     def fold(self, batches: Iterable[Sequence[Record]]) -> None:
-        """Records that are through, with all that came of them: those before `Published.origin`."""
+        """Fold records whose outputs are certainly published: those before `Published.origin`."""
         for batch in batches:
             for part in self.executor.parts(batch):
                 self._keep(part, batch[-1].offset + 1)
 
     def finish(self, records: Iterable[Record], origin: int, position: int | None) -> None:
-        """From `Published.origin` on, up to the stored position and what was published beyond it, or where there is no
-        position, as far as outputs have been published. The executor is spent then."""
+        """Fold from `Published.origin` on, up to the stored position and what was published beyond it; without a
+        position, as far as outputs were published. The executor is unusable afterwards."""
         self.executor.part_steps = 1
         for record, following in _followed(records):
             if not self._step_through(record, following, origin, position):
@@ -69,11 +69,11 @@ class Refold:
             self.position = position
 
     def _step_through(self, record: Record, following: int, origin: int, position: int | None) -> bool:
-        """False once the outputs go no further."""
+        """Fold one record in steps; return False once the outputs go no further."""
         beyond = record.offset >= position if position is not None else record.offset > origin
         begun = False
         for part in self.executor.parts([record]):
-            # A record that another one has followed was committed as a whole, and the last one but for its turns.
+            # A record before another one was committed as a whole; of the last one, perhaps not all turns.
             certain = position is not None and not beyond and (following < position or not begun)
             silent = position is not None and not (beyond or part.effects.outputs or part.effects.appends)
             if (not self.unmade and not certain and not silent) or (position is not None and beyond and part.folded):
@@ -95,7 +95,7 @@ class Refold:
         )
 
     def _keep(self, part: Part, position: int, *, tentative: bool = False) -> None:
-        """What is tentative counts once everything that was published has come out."""
+        """Keep a part. A tentative part counts only once everything published has come out."""
         if self.unmade:
             came = self.unmade.intersection(map(placed, part.effects.outputs))
             self._made |= came
@@ -119,13 +119,13 @@ def placed(output: Output) -> Placed:
 
 
 def difference(stored: dict[str, bytes], state: dict[str, bytes]) -> dict[str, bytes | None]:
-    """What makes one state of the other: tombstones for what is not there any more."""
+    """Return the changes from the stored state to the new one; None deletes a record."""
     gone: dict[str, bytes | None] = {key: None for key in stored if key not in state}
     return gone | {key: value for key, value in state.items() if stored.get(key) != value}
 
 
 def _followed(records: Iterable[Record]) -> Iterator[tuple[Record, int]]:
-    """Each record with where the next one stands; offsets have holes."""
+    """Yield each record with the offset of the next one, because offsets have gaps."""
     before: Record | None = None
     for record in records:
         if before is not None:

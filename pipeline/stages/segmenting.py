@@ -1,7 +1,8 @@
-"""The sessions stage's second half: released events join segments, segments speak.
+"""Segments in the sessions stage: released events join segments, and segments emit contributions.
 
-A segment speaks when it closes, when it has been idle, when a barrier asks, and again when feedback comes late. What it
-says about a pattern goes out only if it differs from what it last said; a pattern it no longer supports is withdrawn.
+A segment emits contributions when it closes, when it has been idle, when a barrier asks, and when late feedback
+arrives. A contribution is emitted only if it differs from the last one to its pattern. A pattern that the segment no
+longer supports gets a withdrawal.
 """
 
 from collections.abc import Sequence
@@ -26,7 +27,7 @@ from pipeline.topology import EVENTS, EVIDENCE
 _replace = msgspec.structs.replace
 _FEEDBACK = Role.FEEDBACK
 LATE_FEEDBACK: Final = 16
-"""Verdicts that a full segment still takes after it was closed; from then on each replaces the one before."""
+"""Late feedback events that a full, closed segment still takes. After that, each replaces the one before."""
 
 
 class Segmenting:
@@ -45,11 +46,8 @@ class Segmenting:
         trace: str,
         size: int,
     ) -> tuple[Session, Step | None]:
-        """The session after an event released in order, and its step if the open segment has it.
-
-        `name` is its session key; `cursor`, `touched` and `trace` are the session's after the event, whose own trace
-        takes `size` bytes.
-        """
+        """Return the session after an event released in order, and its step if the open segment has it. `name` is the
+        session key; `cursor`, `touched` and `trace` are those after the event; its trace takes `size` bytes."""
         head, closed = session.head, session.closed
         if closed and step.role is _FEEDBACK and step.target:
             after = _replace(session, cursor=cursor, touched=touched, trace=trace, nbytes=session.nbytes + size)
@@ -75,13 +73,14 @@ class Segmenting:
         ), step  # fmt: skip
 
     def pass_by(self, tx: Tx, name: str, session: Session) -> Session:
-        """The session after an event that joins no open segment: with these too a segment becomes full."""
+        """Return the session after an event that joins no open segment; such events also count towards the segment's
+        size."""
         if session.head is not None and session.cursor.index - session.segment_first >= SEGMENT_EVENTS:
             return self._close(tx, name, session, session.cursor.index)
         return session
 
     def contribute_open(self, tx: Tx, name: str, session: Session) -> Session:
-        """The open segment says what it can say so far."""
+        """Emit the open segment's contributions so far."""
         segment = _open_segment(tx, name, session, session.cursor.index)
         self._contribute(tx, name, segment, session.trace, closed=False)
         return _replace(session, dirty=False)
@@ -97,7 +96,8 @@ class Segmenting:
         return _replace(session, head=None, dirty=False, closed=closed, closed_bytes=sizes, nbytes=nbytes)
 
     def _speak_again(self, tx: Tx, name: str, session: Session, step: Step) -> Session | None:
-        """Late feedback: if its target stands in a closed segment, that segment speaks again with it."""
+        """Add late feedback to the closed segment with its target, and emit that segment again; None if
+        there is none."""
         for at, first in enumerate(reversed(session.closed), 1):
             record: SegmentRecord = tx.get(segment_key(name, first))
             segment = record.segment
@@ -115,7 +115,7 @@ class Segmenting:
         return None
 
     def _contribute(self, tx: Tx, name: str, segment: Segment, trace: str, *, closed: bool) -> int:
-        """How many bytes what is kept of a closed segment has."""
+        """Emit what has changed, and store the segment. Return the bytes stored if it is closed."""
         key = segment_key(name, segment.steps[0].index)
         record: SegmentRecord | None = tx.get(key)
         before = record.said if record is not None else {}
@@ -154,14 +154,14 @@ class Segmenting:
 
 
 def _text_of(tx: Tx, name: str, index: int) -> str:
-    """What the step at an index of the open segment says."""
+    """Return the text of the open segment's step at an index."""
     traces: Sequence[Trace] = tx.items(name, index)
     step = traces[0].step
     return step.text if step is not None else ""
 
 
 def _open_segment(tx: Tx, name: str, session: Session, end: int) -> Segment:
-    """The open segment's steps before index `end`; late events and feedback to closed segments have none."""
+    """Return the open segment up to index `end`. Late events, and feedback to closed segments, have no steps."""
     tenant_id, session_id = split_key(name)
     traces: Sequence[Trace] = tx.items(name, session.segment_first)
     return Segment(

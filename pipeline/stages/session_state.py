@@ -1,13 +1,13 @@
-"""State of the sessions stage: many small records, and the indexes that follow them.
+"""State of the sessions stage: many small records per session, and in-memory indexes over them.
 
 | key | record |
 |---|---|
 | `s/tenant/session` | Session: cursor, open segment, when last touched |
 | `w/tenant/session/sequence/event_id` | Held: an event behind a gap |
 | `e/tenant/session/index` | Traces: of the events released from there on, in one batch or less, id, digest and step |
-| `g/tenant/session/index` | SegmentRecord: what the segment from there on said, and its steps once closed |
+| `g/tenant/session/index` | SegmentRecord: contributions of the segment from there on, and its steps once closed |
 | `z/barrier_id` | HeldBarrier: a barrier behind held events |
-| `y/barrier_id` | PassingBarrier: a barrier for which the sessions speak, one after the other |
+| `y/barrier_id` | PassingBarrier: a barrier for which the open segments are emitted, one after the other |
 """
 
 from collections import defaultdict
@@ -32,23 +32,23 @@ class Session(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     touched: int = 0
     """Partition clock at the last event."""
     head: SegmentHead | None = None
-    """What the segmenter remembers of the open segment."""
+    """The segmenter's state of the open segment."""
     segment_id: str = ""
     segment_first: int = 0
     """Index of the open segment's first event."""
     agent_id: str = ""
     dirty: bool = False
-    """The open segment has steps that no contribution speaks of yet."""
+    """True if the open segment has steps that no contribution covers yet."""
     closed: tuple[int, ...] = ()
-    """Where the segments begin that late feedback can still reach, oldest first."""
+    """First indexes of the closed segments that late feedback can reach, oldest first."""
     trace: str = ""
-    """traceparent of the last event in order that had one; what its segments say carries it."""
+    """traceparent of the last event in order; contributions carry it."""
     nbytes: int = 0
-    """Of its traces and closed segments, about as they are written."""
+    """Estimated bytes of its traces and closed segments, as written."""
     traced: tuple[int, ...] = ()
-    """Of these its traces', but for those since the last trim: a number for the events between two trims."""
+    """Bytes of traces between two trims, oldest first; those since the last trim are not included."""
     closed_bytes: tuple[int, ...] = ()
-    """Likewise, each closed segment's; of those that a former release closed it has none."""
+    """Bytes of each closed segment; missing for those that a former release closed."""
 
 
 class Held(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -58,7 +58,7 @@ class Held(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     instant: int
     digest: bytes
     event: msgspec.Raw
-    """As intake has accepted it."""
+    """The event as intake accepted it."""
     notes: tuple[str, ...] = ()
     redacted: tuple[str, ...] = ()
     trace: str = ""
@@ -75,7 +75,7 @@ class SegmentRecord(msgspec.Struct, frozen=True, kw_only=True):
     said: dict[str, str]
     """Pattern → digest of the last contribution to it."""
     segment: Segment | None = None
-    """Once closed, unless it is too large."""
+    """Set once the segment is closed, unless it is too large."""
 
 
 class HeldBarrier(msgspec.Struct, frozen=True, kw_only=True):
@@ -85,7 +85,7 @@ class HeldBarrier(msgspec.Struct, frozen=True, kw_only=True):
 
 class PassingBarrier(msgspec.Struct, frozen=True, kw_only=True):
     offset: int
-    """Of the record with which it began to pass."""
+    """Offset of the record with which it began to pass."""
     barrier_id: str
 
 
@@ -99,14 +99,14 @@ _TYPES: Final[dict[str, Any]] = {
 }
 assert JOURNAL == "e/"
 HELD: Final = "w/"
-"""How the key of an event behind a gap begins."""
+"""Key prefix of an event behind a gap."""
 _DECODERS: Final = {prefix: msgspec.json.Decoder(type_) for prefix, type_ in _TYPES.items()}
 _ENCODER: Final = msgspec.json.Encoder()
 _encoded: Final = _ENCODER.encode
 
 
 def session_state_key(session: str) -> str:
-    """`session` is `keys.session_key`."""
+    """`session` is a `keys.session_key`."""
     return f"s/{session}"
 
 
@@ -123,13 +123,13 @@ def barrier_key(barrier_id: str) -> str:
 
 
 def session_of(key: str) -> str:
-    """The session that a state key belongs to."""
+    """Return the session of a state key."""
     _, tenant, session, *_ = key.split("/")
     return f"{tenant}/{session}"
 
 
 def tenant_of(session: str) -> str:
-    """As the session's key has it."""
+    """Return the encoded tenant of a session key."""
     return session[: session.index("/")]
 
 
@@ -151,41 +151,41 @@ def encode_state(_: str, value: Any) -> bytes:
 
 
 def trace_bytes(event: int, step: Step | None) -> int:
-    """What the trace of an event of so many bytes takes, about."""
+    """Estimate the bytes of a trace from those of its event."""
     return event if event <= TRACE_BYTES else TRACE_BYTES // 2 + (len(_encoded(step)) if step is not None else 0)
 
 
 def state_deadline(_: str, value: Any) -> int | None:
-    """When the partition's clock is to come back to this record."""
+    """Return the clock at which the record is due."""
     if type(value) is Session:
         return value.touched + (SEGMENT_IDLE_MS if value.dirty else SESSION_FORGOTTEN_MS)
     return getattr(value, "deadline", None)
 
 
 class Indexes:
-    """What can be looked up beside the keys. Follows kept changes only, so never what a dropped overlay did."""
+    """Indexes over the state. They follow changes, and undone changes too."""
 
     def __init__(self) -> None:
         self._windows: dict[str, Window] = {}
         self._held_ids: dict[str, dict[str, bytes]] = {}
         self._waiting = Shares()
-        """Bytes behind gaps, by tenant."""
+        """Tenant → bytes behind gaps."""
         self._bytes: defaultdict[str, Shares] = defaultdict(Shares)
-        """Of a tenant likewise, by session."""
+        """Tenant → session → bytes behind gaps."""
         self._live = Shares()
-        """Sessions by tenant."""
+        """Tenant → number of sessions."""
         self.nbytes = 0
-        """Of all sessions."""
+        """Bytes of all sessions."""
         self._nbytes: Shares | None = None
-        """By tenant, once it is asked for."""
+        """Tenant → bytes of sessions; built when first needed."""
         self._silent: dict[str, list[tuple[int, str]]] | None = None
-        """Once it is asked for: of each tenant a heap of when sessions were last touched, at the earliest."""
+        """Tenant → heap of (last touched, session), where sessions may be touched later; built when first needed."""
         self._listed = 0
-        """Entries of these heaps."""
+        """Number of entries of these heaps."""
         self.dirty: set[str] = set()
-        """Sessions whose open segment has something new to say."""
+        """Sessions whose open segment has steps that no contribution covers."""
         self.held = 0
-        """Events behind gaps in the whole partition."""
+        """Number of events behind gaps in the partition."""
         self.passing: PassingBarrier | None = None
 
     def waiting(self, session: str) -> list[Waiting]:
@@ -204,7 +204,7 @@ class Indexes:
         return self._waiting.total
 
     def fullest(self) -> str:
-        """Of the tenant with the most bytes behind gaps the session with the most."""
+        """Return the session with the most bytes behind gaps, of the tenant with the most."""
         return self._bytes[self._waiting.most()].most()
 
     @property
@@ -216,12 +216,12 @@ class Indexes:
         return len(self._windows)
 
     def crowded(self, new: str) -> str:
-        """The tenant that has the most sessions, with `new` counted."""
+        """Return the tenant with the most sessions, counting the session `new`."""
         most, own = self._live.most(), tenant_of(new)
         return own if self._live.of(own) >= self._live.of(most) else most
 
     def heaviest(self, state: Mapping[str, Any]) -> str:
-        """The tenant whose sessions have the most bytes."""
+        """Return the tenant whose sessions have the most bytes."""
         if self._nbytes is None:
             self._nbytes = Shares()
             for key, value in state.items():
@@ -230,7 +230,7 @@ class Indexes:
         return self._nbytes.most()
 
     def longest_silent(self, state: Mapping[str, Any], tenant: str) -> str:
-        """The tenant's session whose last event is the longest ago; of several the first by its key."""
+        """Return the tenant's session with the oldest last event; among equals, the first key."""
         if self._silent is None:
             self._silent, self._listed = {}, 0
             for key, value in state.items():
@@ -249,7 +249,7 @@ class Indexes:
                 return name
 
     def digest(self, session: str, event_id: str) -> bytes | None:
-        """Digest of the event of that id, if it waits."""
+        """Return the digest of a waiting event with this id, or None."""
         held = self._held_ids.get(session)
         return held.get(event_id) if held is not None else None
 
@@ -272,7 +272,7 @@ class Indexes:
             if self._silent is not None:
                 self._list(key[2:], new.touched)
                 if self._listed > 2 * self.sessions + STALE_TIMERS:
-                    self._silent = None  # most of it is forgotten
+                    self._silent = None  # most entries are stale
         else:
             self._count(tenant_of(key[2:]), -1, -old.nbytes)
         if new is not None and new.dirty:

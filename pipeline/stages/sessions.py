@@ -1,7 +1,7 @@
-"""The sessions stage: bytes of `hmx.events.v1` in; episodes, contributions and dead letters out.
+"""The sessions stage: bytes from `hmx.events.v1` become episodes, contributions and dead letters.
 
-A record is decoded, routed, compared with what its session has seen, put in order and released; a released event joins
-its session's open segment, and a segment that is complete (or asked for by a barrier) says what it contributes.
+A record is decoded, routed, compared with the session's released events, put in order and released. A released event
+joins the session's open segment. A segment emits contributions when it is complete, or when a barrier asks for it.
 """
 
 from typing import Any, Final
@@ -92,13 +92,14 @@ _replace = msgspec.structs.replace
 
 
 _NEW: Final = Session()
-_RELEASE: Final = Verdict.RELEASE  # an enum's member costs ten times a name
+_RELEASE: Final = Verdict.RELEASE  # looking up an enum member costs ten times as much as a global name
 _RELEASED, _RELEASED_LATE = str(Outcome.RELEASED), str(Outcome.RELEASED_LATE)
 TRIM_EVERY: Final = 64
 
 
 class SessionsFold:
-    """One partition of the events topic. `control_key` authenticates control records (see intake.control)."""
+    """The fold of one partition of the events topic. `control_key` authenticates control records (see
+    intake.control)."""
 
     at_rest = "sg"
 
@@ -179,10 +180,8 @@ class SessionsFold:
             self.reject(tx, record, Rejection(Reason.EVENT_ID_REUSED, "$.event_id"))
 
     def _known(self, tx: Tx, name: str, session: Session, event_id: str) -> bytes | None:
-        """Digest of the event of that id, if it waits or was released among the last of its session.
-
-        Traces may reach further back, for the open segment; whether an id is remembered must not depend on that.
-        """
+        """Return the digest of an event with this id that waits, or is among the last released; else None. Traces may
+        reach further back, for the open segment, but whether an id is known must not depend on that."""
         journal = tx.journal(name)
         if journal is not None:
             index = journal.index(event_id)
@@ -192,7 +191,8 @@ class SessionsFold:
         return self._indexes.digest(name, event_id) if self._indexes.held else None
 
     def _reroute(self, tx: Tx, key: bytes, partition: int, record: Record, *, is_copy: bool) -> None:
-        """Once; a copy that is wrong again shows that the partitions have changed."""
+        """Append the record to the right partition, once. A copy in a wrong partition shows that the number of
+        partitions has changed, so it is rejected."""
         value, size = record.value or b"", sum(len(text) + len(item or b"") for text, item in record.headers)
         if is_copy or size > REROUTED_HEADER_BYTES:
             self.reject(tx, record, Rejection(Reason.WRONG_PARTITION))
@@ -202,7 +202,7 @@ class SessionsFold:
         tx.count(Outcome.REROUTED)
 
     def _arrive(self, tx: Tx, name: str, session: Session, arrival: Arrival) -> Session:
-        """The session after an event that is new to it."""
+        """Return the session after an event that is new to it."""
         if session is _NEW and self._indexes.sessions >= SESSIONS_LIVE:
             self._put_to_rest(tx, self._indexes.crowded(name))
             tx.count("session_forgotten_early")
@@ -216,7 +216,7 @@ class SessionsFold:
         return session
 
     def _detour(self, tx: Tx, name: str, session: Session, arrival: Arrival, verdict: Verdict) -> Session:
-        """The session after an event that is not simply the next one."""
+        """Return the session after an event that is not simply the next one."""
         if verdict is Verdict.LATE:
             return self._release_late(tx, name, session, arrival)
         if verdict is Verdict.NEW_RUN:
@@ -236,7 +236,7 @@ class SessionsFold:
         return judge(cursor, accepted.event.sequence, accepted.instant, clock)
 
     def _hold(self, tx: Tx, name: str, session: Session, arrival: Arrival) -> Session:
-        """Into the window; where that is full, its first entries go out as if their time had come."""
+        """Put an event into the window. If that is full, its first entries are released early."""
         event = arrival.accepted.event
         entry = Waiting(event.sequence, arrival.accepted.instant, event.event_id)
         tx.put(held_key(name, entry), held(arrival, self._window_ms))
@@ -253,7 +253,7 @@ class SessionsFold:
         return session
 
     def _overflow(self, tx: Tx, name: str, session: Session, excess: int) -> Session:
-        """The first that wait, of so many bytes if there are as many, go out as if their time had come."""
+        """Release the first waiting events early, until `excess` bytes are free."""
         tx.count("window_full")
         waiting, count = self._indexes.waiting(name), 1
         while count < len(waiting):
@@ -264,7 +264,7 @@ class SessionsFold:
         return self._expire(tx, name, session, waiting, count)
 
     def _overdue(self, tx: Tx, name: str, session: Session, entry: Waiting) -> Session:
-        """The session after an event has waited its window."""
+        """Return the session after an event has waited its window."""
         waiting = self._indexes.waiting(name)
         below = passed(session.cursor, waiting, strict=self._strict)
         if below and entry <= waiting[below - 1]:
@@ -272,13 +272,13 @@ class SessionsFold:
         return self._drain(tx, name, session, waiting, entry)
 
     def _expire(self, tx: Tx, name: str, session: Session, waiting: list[Waiting], count: int) -> Session:
-        """The first `count` that wait go out as if their time had come."""
+        """Release the first `count` waiting events early."""
         below = min(passed(session.cursor, waiting, strict=self._strict), count)
         session = self._pass_on_late(tx, name, session, waiting[:below])
         return self._drain(tx, name, session, waiting, waiting[count - 1]) if below < count else session
 
     def _pass_on_late(self, tx: Tx, name: str, session: Session, entries: list[Waiting]) -> Session:
-        """For these no run has begun."""
+        """Release events late for which no new run has begun."""
         for entry in entries:
             key = held_key(name, entry)
             session = self._release_late(tx, name, session, released_from(tx.get(key)))
@@ -288,7 +288,7 @@ class SessionsFold:
     def _drain(
         self, tx: Tx, name: str, session: Session, waiting: list[Waiting], until: Waiting | None = None
     ) -> Session:
-        """Releases what waits in order up to `until`, then, unless ordering is strict, what follows without a gap."""
+        """Release waiting events in order up to `until` and then, in eager mode, those that follow without a gap."""
         for entry in waiting[passed(session.cursor, waiting, strict=self._strict) :]:
             forced = until is not None and entry <= until
             if not forced and (self._strict or not follows(session.cursor, entry)):
@@ -301,7 +301,7 @@ class SessionsFold:
     # release
 
     def _release(self, tx: Tx, name: str, session: Session, arrival: Arrival, touched: int) -> Session:
-        """The session after an event that went out in order, last touched at `touched`."""
+        """Return the session after an event was released in order; it was last touched at clock `touched`."""
         accepted, cursor = arrival.accepted, session.cursor
         event, instant, log_time, index = accepted.event, accepted.instant, arrival.log_time, cursor.index
         self._emit(tx, name, arrival, Release(index, cursor.run), _RELEASED)
@@ -309,7 +309,7 @@ class SessionsFold:
         try:
             mined = step_of(accepted.fields, at, index)
         except Exception as error:  # noqa: BLE001  see `spared`
-            # What its content says can't be taken, only that there was an event.
+            # Its content cannot be mined, so the step only says that there was an event.
             mined = spared(tx, "step_not_mined", error, Step(event.event_id, at, Role.OBSERVATION, index))
         if accepted.arrival:
             following = passed_aside(cursor, instant)
@@ -329,7 +329,7 @@ class SessionsFold:
 
     def _emit(self, tx: Tx, name: str, arrival: Arrival, release: Release, outcome: str) -> None:
         accepted, offset, partition = arrival.accepted, arrival.offset, tx.partition
-        if offset in tx.refused:  # it has waited, or it would not have come this far
+        if offset in tx.refused:  # the event has waited, otherwise it would have been rejected before
             record = Record(partition, offset, arrival.log_time, None, None, ())  # its dead letter has no bytes
             self.reject(tx, record, Rejection(Reason.OUTPUT_REFUSED))
             return
@@ -342,12 +342,12 @@ class SessionsFold:
         tx.count(outcome)
 
     def _trace(self, tx: Tx, name: str, session: Session, arrival: Arrival, step: Step | None, index: int) -> Session:
-        """Remembers the event that went out at `index`."""
+        """Remember the event released at `index`."""
         tx.write(name, Trace(arrival.accepted.event.event_id, arrival.accepted.digest, step))
         return session if index % TRIM_EVERY else self._trim(tx, name, session, index)
 
     def _trim(self, tx: Tx, name: str, session: Session, index: int) -> Session:
-        """Traces stay while duplicates are recognised by them or the open segment needs their steps."""
+        """Drop traces that neither duplicate detection nor the open segment needs."""
         start = session.cursor.index - RECENT_IDS
         if session.head is not None:
             start = min(start, session.segment_first)
@@ -357,13 +357,13 @@ class SessionsFold:
         return _replace(session, traced=traced[-stay:], nbytes=session.nbytes - sum(traced[:-stay]))
 
     def _lighten(self, tx: Tx) -> None:
-        """Sessions of the tenant that has the most bytes end until all together have no more than they may."""
+        """End sessions of the largest tenants until the partition is within its bound."""
         while self._indexes.nbytes > PARTITION_SESSION_BYTES:
             self._put_to_rest(tx, self._indexes.heaviest(tx.values()))
             tx.count("session_forgotten_heavy")
 
     def _put_to_rest(self, tx: Tx, tenant: str) -> None:
-        """A long silent session ends as if nothing more came of it; no tenant loses one to a tenant that has more."""
+        """End the tenant's longest silent session. A tenant never loses one to a tenant that has more."""
         name = self._indexes.longest_silent(tx.values(), tenant)
         session: Session = tx.get(session_state_key(name))
         waiting = self._indexes.waiting(name)
@@ -405,7 +405,7 @@ class SessionsFold:
             self._pass_on(tx, EVIDENCE_IMPORT, tenant_id, pattern, control)
 
     def _pass_on(self, tx: Tx, name: bytes, tenant_id: str, pattern: str, control: EvidenceControl) -> None:
-        """To the tenant's evidence, where its patterns are compiled."""
+        """Emit a control record to the tenant's evidence partition, where its patterns are compiled."""
         headers = [*output_headers(name, EVENTS, tx.partition, tx.offset), (KIND, control.kind.encode())]
         partition = tenant_partition(tenant_id, self._evidence_partitions)
         tx.emit(Output(EVIDENCE, partition, join_key(tenant_id, pattern).encode(), control.to_json(), headers))
@@ -420,7 +420,7 @@ class SessionsFold:
         return Backlog(self._indexes.held, self._indexes.waiting_sessions)
 
     def go_on(self, tx: Tx) -> None:
-        """Everything before the barrier is out: the open segments speak provisionally, one a turn, then it passes."""
+        """Everything before the barrier has been released. Emit one open segment per turn, then pass the barrier."""
         passing = self._indexes.passing
         assert passing is not None, "something is unfinished"
         if self._indexes.dirty:
@@ -432,7 +432,7 @@ class SessionsFold:
             self._pass_barrier(tx, passing.barrier_id)
 
     def _pass_barrier(self, tx: Tx, barrier_id: str) -> None:
-        """Every evidence partition hears of it."""
+        """Emit the barrier to every evidence partition."""
         control = EvidenceControl(
             kind="barrier", barrier_id=barrier_id, partition=tx.partition, partitions=self._partitions
         )

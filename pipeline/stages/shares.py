@@ -1,7 +1,6 @@
-"""Who has most of what is shared: whoever has most gives way first, and nobody else has to.
+"""Fair shares of a bounded resource: who has the most, and so must give way first.
 
-Enters: changes. Leaves: the name with the highest amount, of several the first. Nothing fails. What is said depends on
-the amounts alone and not on how they came about.
+The result depends on the amounts only, not on how they came about; among equals the first name counts.
 """
 
 from heapq import heapify, heappop, heappush
@@ -15,7 +14,7 @@ class Shares:
         self.total = 0
         self._amounts: dict[str, int] = {}
         self._heap: list[tuple[int, str]] = []
-        """Negated amounts; those that have changed since are still in it."""
+        """Negated amounts, with stale entries."""
 
     def of(self, name: str) -> int:
         return self._amounts.get(name, 0)
@@ -33,7 +32,7 @@ class Shares:
             heapify(self._heap)
 
     def most(self) -> str:
-        """Where somebody has something."""
+        """Return the name with the highest amount; at least one must have something."""
         while -self._heap[0][0] != self._amounts.get(self._heap[0][1]):
             heappop(self._heap)
         return self._heap[0][1]

@@ -1,8 +1,7 @@
-"""The stages' state as tables: a row per session, a row per pattern.
+"""The stages' state as tables for dashboards: one row per session, one row per pattern.
 
-Enters: records of a state topic, tombstones too, in their order; a tenant, to see no other's. Leaves: rows, put in
-order, and what they come to. Pure. What a state record is made of, `session_state` and `pattern_state` say; raises what
-their decoders raise.
+Input: records of a state topic in order, tombstones included; a tenant limits the rows. Output: rows, sorted, and their
+totals. Unreadable records are left out.
 """
 
 from collections import Counter
@@ -33,17 +32,17 @@ class SessionRow:
     tenant: str
     session: str
     released: int
-    """Events, late ones too."""
+    """Number of released events, late ones included."""
     run: int
-    """How often its counter has started over."""
+    """How often the sequence has started over."""
     next: int | None
-    """The sequence that is expected; none after the highest that an event can have."""
+    """The expected sequence; None after the highest possible one."""
     waiting: int
-    """Events behind a gap."""
+    """Number of events behind a gap."""
     segment: int
-    """Events of the open segment."""
+    """Number of events in the open segment."""
     changed: int
-    """When its state was written last, milliseconds."""
+    """When its state was last written, in milliseconds."""
 
     @property
     def name(self) -> Key:
@@ -59,20 +58,20 @@ class PatternRow:
     type: str
     key: str
     contributions: int
-    """That stand: withdrawn ones are not counted."""
+    """Number of contributions that are not withdrawn."""
     sessions: int
-    """They come from."""
+    """Number of sessions they come from."""
     status: str
-    """Of its newest artifact; empty where it has said nothing yet."""
+    """Status of the newest artifact; empty if none was published."""
     artifact: str
-    """Its id."""
+    """Id of the newest artifact."""
     version: str
     confidence: float
     title: str
     pending: bool
-    """It is to be compiled."""
+    """True if it is about to be compiled."""
     changed: int
-    """When any record of it was written last, milliseconds."""
+    """When any of its records was last written, in milliseconds."""
 
     @property
     def name(self) -> Key:
@@ -102,7 +101,7 @@ R = TypeVar("R", SessionRow, PatternRow)
 
 
 def in_order(rows: Iterable[R], by: SessionSort | PatternSort) -> list[R]:
-    """Numbers and times the highest first; ties by name, so that the same state is shown alike."""
+    """Sort rows: numbers and times descending, texts ascending, ties by name."""
 
     def order(row: R) -> Any:
         value = getattr(row, by)
@@ -122,7 +121,7 @@ def session_totals(rows: Sequence[SessionRow]) -> dict[str, int]:
 
 
 def pattern_totals(rows: Sequence[PatternRow]) -> dict[str, int]:
-    """By the status of their newest artifacts too; `silent` are those that have said nothing yet."""
+    """Count patterns, also by the status of their newest artifacts; `silent` are those that published nothing yet."""
     return {
         "patterns": len(rows),
         "contributions": sum(row.contributions for row in rows),
@@ -132,7 +131,7 @@ def pattern_totals(rows: Sequence[PatternRow]) -> dict[str, int]:
 
 
 def latest(records: Iterable[StateRecord], prefixes: tuple[str, ...], tenant: str | None) -> dict[str, StateRecord]:
-    """The last record of each key of these kinds, but for what was deleted."""
+    """Return the last record of each key with these prefixes, without deleted ones."""
     if tenant is not None:
         prefixes = tuple(f"{kind}{join_key(tenant)}/" for kind in prefixes)
     found: dict[str, StateRecord] = {}
@@ -142,7 +141,7 @@ def latest(records: Iterable[StateRecord], prefixes: tuple[str, ...], tenant: st
         if record.value is None:
             found.pop(record.key, None)
         else:
-            found[record.key] = record if record.key[0] != "w" else record._replace(value=b"")  # it is only counted
+            found[record.key] = record if record.key[0] != "w" else record._replace(value=b"")  # only counted
     return found
 
 
@@ -190,7 +189,7 @@ def pattern_rows(records: Iterable[StateRecord], tenant: str | None = None) -> l
 
 
 def _decoded(decode: Callable[[str, bytes], Any], record: StateRecord) -> Any:
-    """None where it can't be read: its partition is set aside and named, and the other rows are still true."""
+    """Return None for an unreadable record: its partition is reported elsewhere, and the other rows are correct."""
     try:
         return decode(record.key, record.value or b"")
     except (ValueError, LookupError, RecursionError):
@@ -217,5 +216,5 @@ def _pattern_row(name: Key, state: PatternState, changed: int, sessions: list[st
 
 
 def _parts(key: str) -> Key:
-    """Of a state key without its prefix: the tenant, then the session or the pattern, …"""
+    """Return the parts of a state key without its prefix: the tenant, then session or pattern, …"""
     return tuple(split_key(key[2:]))

@@ -1,17 +1,17 @@
-"""Work that is too much for one transaction, and is done in turns: what is left of it, in order."""
+"""Work in turns: keys of work that is too large for one transaction, in order."""
 
 from collections.abc import Set as AbstractSet
 
 
 class Turns:
-    """Keys in their order, one at a time. Between the turns nothing else happens, so what is left only shrinks; who
-    begins in the middle, on restored state, sorts what is left and goes on alike."""
+    """Yields keys in order, one per turn. Nothing else happens between turns, so the set of keys only shrinks. After a
+    restore the remaining keys are sorted again, which gives the same order."""
 
     def __init__(self) -> None:
         self._rest: list[str] = []
 
     def next_of(self, left: AbstractSet[str]) -> str:
-        """The first key of what is left, which must not be empty. Whoever asks takes it away."""
+        """Return the first of the remaining keys, which must not be empty; the caller removes it."""
         if not self._rest:
             self._rest = sorted(left, reverse=True)
         return self._rest.pop()

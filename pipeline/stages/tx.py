@@ -1,9 +1,8 @@
-"""What a fold reads and changes: the state of one partition, and what a record or a timer does to it.
+"""State of one partition: values, append logs and timers, with undo for each record or timer.
 
-State is values, which are immutable and are replaced, and journals, which grow at their end. Changes take effect at
-once and are remembered until the record or timer is through, so that what one has begun can be undone as a whole.
-
-What nobody has looked at for a while is packed: most sessions of a day are over, and as bytes they take a fraction.
+Values are immutable and are replaced; append logs grow at their end. Changes take effect at once and are remembered
+until the record or timer is finished, so that they can be undone as a whole. State that has not been used for a while
+is compressed: most sessions of a day are over, and take a fraction as bytes.
 """
 
 import heapq
@@ -20,27 +19,28 @@ STALE_TIMERS: Final = 1_024
 
 
 REST_MS: Final = 5 * 60 * 1000
-"""Of the partition's clock: what has not been looked at for that long, and at most twice as long, is packed."""
+"""Time on the partition's clock after which unused state is compressed (at most twice as long)."""
 
 
 class Codec(Protocol):
-    """What a fold says of its state."""
+    """How a fold stores its state."""
 
     at_rest: str
-    """First letters of the keys whose values may be packed while nobody looks at them."""
+    """First letters of the keys whose values may be compressed while unused."""
 
     def decode(self, key: str, value: bytes) -> Any:
-        """A state record's value, of a journal's block its items; raises for bytes that `encode` did not write."""
+        """Decode a state record, or the items of an append log's block. Raises for bytes that `encode` did
+        not write."""
         ...
 
     def encode(self, key: str, value: Any) -> bytes: ...
 
     def deadline(self, key: str, value: Any) -> int | None:
-        """The clock, in milliseconds, at which `due` is to be called for this value; None: never."""
+        """Return the clock, in milliseconds, at which `due` is called for this value; None for never."""
         ...
 
     def changed(self, key: str, old: Any, new: Any) -> None:
-        """A value was replaced: secondary indexes follow. Called for restored records and undone changes too."""
+        """Update secondary indexes after a value was replaced. Called for restored records and undone changes too."""
         ...
 
 
@@ -59,15 +59,15 @@ class Tx:
         self._state: dict[str, Any] = {}
         self._journals: dict[str, Journal] = {}
         self._warm: dict[str, None] = {}
-        """Keys that were looked at since the last packing; journals by the name of their blocks."""
+        """Keys used since the last compression; append logs by the prefix of their blocks."""
         self._warm_before: dict[str, None] = {}
         self._packed_at = 0
         self.largest = 0
-        """Bytes of the batch's largest value so far, so that few records are asked for theirs."""
+        """Bytes of the batch's largest output value so far, so that `largest_output` runs for few records."""
         self.clock = 0
-        """The partition's time: its highest append time so far, milliseconds."""
+        """The partition's time: its highest append time so far, in milliseconds."""
         self.offset = -1
-        """The record being folded, or the one whose arrival fires the timer: the origin of what comes out."""
+        """Offset of the record being folded, or of the one whose arrival fired the timer: the origin of outputs."""
         self.timers: list[tuple[int, str]] = []
         """A heap of (deadline, key)."""
         self._scheduled: dict[str, int] = {}
@@ -85,7 +85,7 @@ class Tx:
         return self._unpacked(key, value) if type(value) is bytes else value
 
     def put(self, key: str, value: Any) -> None:
-        """Replaces the value; None deletes the key."""
+        """Replace a value; None deletes the key."""
         old = self._state.get(key)
         if type(old) is bytes:
             old = self._unpacked(key, old)
@@ -101,12 +101,12 @@ class Tx:
         return journal
 
     def items(self, name: str, first: int) -> Sequence[Any]:
-        """A journal from index `first` on."""
+        """Return an append log's items from index `first` on."""
         journal = self.journal(name)
         return journal.items(first) if journal is not None else []
 
     def write(self, name: str, item: Item) -> None:
-        """Appends to a journal."""
+        """Append to an append log."""
         journal = self._journals.get(name)
         if journal is None:
             journal = self._journals[name] = Journal()
@@ -117,7 +117,7 @@ class Tx:
         self._written[name] = None
 
     def trim(self, name: str, start: int | None) -> None:
-        """Once the record or timer is through: a journal's items below this index go; None: the whole journal."""
+        """Drop an append log's items below this index (None: the whole log) when the record or timer is finished."""
         self.trims[name] = start
 
     def emit(self, output: Output) -> None:
@@ -126,7 +126,7 @@ class Tx:
             self.largest = len(output.value)
 
     def append(self, record: Output) -> None:
-        """Appends to the log itself: before the transaction and outside of it, so perhaps twice after a crash."""
+        """Append to the log itself, before and outside the transaction, so perhaps twice after a crash."""
         self.appends.append(record)
 
     def count(self, name: str, n: int = 1) -> None:
@@ -148,7 +148,7 @@ class Tx:
         self.begin(self.offset)
 
     def begin(self, offset: int) -> None:
-        """A record or a timer begins; what the one before did stays."""
+        """Begin a record or timer; the changes of the one before are final."""
         self.offset = offset
         self._begun = (len(self.outputs), len(self.appends), len(self.counted))
         self._undo.clear()
@@ -157,7 +157,7 @@ class Tx:
             self.trims.clear()
 
     def trim_journals(self) -> None:
-        """The record or timer is through."""
+        """Apply the requested trims at the end of a record or timer."""
         for name, start in self.trims.items():
             journal = self.journal(name)
             if journal is None:
@@ -169,11 +169,12 @@ class Tx:
                 del self._journals[name]
 
     def largest_output(self) -> int:
-        """Bytes of key and value, of what the record has put out."""
+        """Return the bytes of key and value of the record's largest output."""
         return max([len(one.key or b"") + len(one.value or b"") for one in self.outputs[self._begun[0] :]], default=0)
 
     def undo(self) -> None:
-        """As if the record had not begun. Keys count as dirty all the same: what they hold is written once more."""
+        """Undo everything since the record began. Its keys stay marked as changed, so their old values are written
+        again."""
         for key, old in self._undo[::-1]:
             self.keep(key, self.get(key), old)
         for name in self._appended[::-1]:
@@ -183,7 +184,7 @@ class Tx:
         self.begin(self.offset)
 
     def keep(self, key: str, old: Any, value: Any) -> None:
-        """The value, its timer and the fold's indexes."""
+        """Set a value, with its timer and the fold's indexes."""
         if value is not None:
             self._state[key] = value
             deadline = self._deadline(key, value)
@@ -203,7 +204,7 @@ class Tx:
         return self.timers[0][0] if self.timers else None
 
     def pop_due(self) -> tuple[str, Any] | None:
-        """The next key whose deadline the clock has reached, in (deadline, key) order, and its value."""
+        """Return the next due key and its value, in (deadline, key) order; None if nothing is due."""
         heap = self.timers
         while heap and heap[0][0] <= self.clock:
             at, key = heapq.heappop(heap)
@@ -220,7 +221,7 @@ class Tx:
         return None
 
     def load(self, key: str, packed: bytes) -> None:
-        """A record of the state topic; a journal's blocks come in their order. Raises what decoding raises."""
+        """Load a record of the state topic; an append log's blocks must come in order. Raises what decoding raises."""
         value = self._codec.decode(key, packed)
         if key.startswith(JOURNAL):
             name, first = block_of(key)
@@ -231,7 +232,7 @@ class Tx:
             self._state[key] = _pack(packed)
 
     def changes(self) -> dict[str, bytes | None]:
-        """What the batch has changed of the state, as records of its topic."""
+        """Return what the batch has changed, as records of the state topic."""
         encode = self._codec.encode
         changes: dict[str, bytes | None] = dict.fromkeys(self._removed)
         for key in self._dirty:
@@ -252,7 +253,7 @@ class Tx:
         return changes
 
     def values(self) -> Mapping[str, Any]:
-        """All values, packed or not; what is packed stays so."""
+        """Return all values; compressed ones stay compressed."""
         return _Values(self._state, self._decoded)
 
     def journals(self) -> Mapping[str, Journal]:
@@ -262,7 +263,7 @@ class Tx:
 
     @property
     def records(self) -> int:
-        """Values and journals."""
+        """Number of values and append logs."""
         return len(self._state) + len(self._journals)
 
     def _decoded(self, key: str, packed: bytes) -> Any:
@@ -286,12 +287,14 @@ class Tx:
         self._warm_before, self._warm, self._packed_at = self._warm, {}, self.clock
 
     def _schedule(self, key: str, deadline: int) -> None:
-        """One heap entry per key that is never later than the true deadline; moved on when it comes up too early."""
+        """Add a heap entry. A key has one valid entry, never later than its deadline; it is moved if it
+        comes up early."""
         self._scheduled[key] = deadline
         heapq.heappush(self.timers, (deadline, key))
 
     def _sweep(self) -> None:
-        """Timers of what is gone would stay until their time, a day for a session: they go once they are the most."""
+        """Drop timers of deleted keys once they are the majority; otherwise each would stay until its time, a day for a
+        session."""
         if len(self.timers) > 2 * len(self._scheduled) + STALE_TIMERS:
             self.timers = [(at, key) for key, at in self._scheduled.items()]
             heapq.heapify(self.timers)

@@ -1,1 +1,1 @@
-"""What is known, apart from what is done: facts, preferences, goals, policies, entities, relations and conflicts."""
+"""Knowledge extraction: facts, preferences, goals, policies, entities, relations, conflicts and corrections."""

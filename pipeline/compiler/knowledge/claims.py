@@ -1,8 +1,9 @@
-"""What a message states. In: its text and who wrote it. Out: claims. Nothing fails.
+"""Claims in a message: facts, preferences, goals and policies that its author states.
 
-A claim says a value of a (subject, predicate) that has one value at a time; where several may hold at once, such as
-tools that are used, the object is part of the subject, and the value is only whether it is so. A clause that fits no
-form, or whose subject could be anything (`it`, `the problem`), gives nothing.
+Input: the text and its author. Output: claims. A claim gives the value of a (subject, predicate), which has one value
+at a time. If several values may hold at once, such as tools in use, the object is part of the subject and the value is
+only whether it holds. A clause gives nothing if it fits no form, or if its subject could be anything (`it`, `the
+problem`).
 """
 
 import re
@@ -28,22 +29,22 @@ from pipeline.segments.masking import shorten
 from pipeline.segments.speakers import LABELS, speaker_of
 
 _SETTINGS: Final = 3
-"""A longer list of them was pasted."""
+"""Most settings of a message; a longer list was pasted."""
 _REMARK: Final = 3
 _SOUNDS: Final = -15
-"""A sentence that scores as much is a fact by itself."""
+"""Fact score from which a sentence counts as a fact without a matching form."""
 _REFUSES: Final = re.compile("(?:please )?(?:do not|never) ", re.IGNORECASE)
 _TOLD: Final = (
     " uses ", " runs ", " written ", " hosted ", " stored ", " deployed ", " lives ", " built ", " based ", " depends ",
     " listens ", " connects ", " talks ", " requires ", " points ",
 )  # fmt: skip
-"""What assistants state holds one of these, or is not read: they say a lot."""
+"""A statement of an assistant is read only if it contains one of these, because assistants write a lot."""
 
 
-@remembered(8 * MB)  # an open segment speaks again and again
+@remembered(8 * MB)  # an open segment is extracted repeatedly
 def claims(text: str, by: str) -> tuple[Claim, ...]:
-    """`by`: `user` or `assistant`. A name before the first colon is who speaks. What assistants say of themselves and
-    what they are told to do is no claim."""
+    """Return the claims. `by`: `user` or `assistant`; a name before the first colon is the speaker. What assistants say
+    about themselves, or about what they were told to do, is no claim."""
     tongue = TONGUES[language_of(text)]
     who = speaker(text)
     if who:
@@ -57,7 +58,7 @@ def claims(text: str, by: str) -> tuple[Claim, ...]:
         plain = stated(said, tongue)
         changed = bool(plain) and (corrects or says_changed(plain, tongue))
         wanted = policy(said, listed=said in ruled) if ruled is not None else None
-        # `Update: we deploy with Plover now` sounds like a rule, and says what a fact has become.
+        # `Update: we deploy with Plover now` looks like a rule, but it updates a fact.
         told = _claims_of(plain, who, by, tongue, changed) if plain and (changed or wanted is None) else ()
         if wanted is not None and not told:
             found.append(_instruction(wanted))
@@ -69,7 +70,7 @@ def claims(text: str, by: str) -> tuple[Claim, ...]:
 
 
 def speaker(text: str) -> str:
-    """The name of whoever says it; `Language: Rust` is said by nobody of that name."""
+    """Return the speaker's name; a label such as `Language: Rust` is not one."""
     says = TONGUES[language_of(text)].says
     return "" if any(says[name].match(text.strip()) for name in ("slots", "path")) else speaker_of(text)
 
@@ -97,8 +98,8 @@ def _claims_of(said: str, who: str, by: str, tongue: Tongue, changed: bool) -> S
 
 
 def _sounding(said: str, plain: str, tongue: Tongue) -> Sequence[Claim]:
-    """What no form reads, and the classifier takes for a fact: said of its subject, or of the team. What is said of it
-    is said of nothing."""
+    """Return the claim of a sentence that fits no form but that the classifier takes for a fact, about its subject or
+    the team. A value such as `it` gives nothing."""
     one = whole(plain, tongue) if scores(said).fact >= _SOUNDS else None
     if one is None or one.value.split()[0].lower() in ANYTHING:
         return []
@@ -109,13 +110,15 @@ def _sounding(said: str, plain: str, tongue: Tongue) -> Sequence[Claim]:
 
 
 def _has_ended(one: Stated, said: str) -> bool:
-    """Does it name what it says to be no more? What has come instead is said where the old one stood."""
+    """Return True if the value names what the sentence says has ended. The new value is recorded where the old one
+    stood."""
     olds = (re.escape(update.old) for update in updates(said) if update.old)
     return any(re.search(rf"(?a:(?<![\w-]){old}(?![\w-]))", one.value) for old in olds)
 
 
 def _from(one: Stated, who: str, tongue: Tongue) -> Claim | None:
-    """Of a language's own forms. What one is said to be is one thing at a time: English has forms of its own for it."""
+    """Make a claim from the language's own forms. A thing can be only one thing at a time, except in English, which has
+    its own forms."""
     copula = tongue.says["copula"].match(one.predicate) is not None
     if not one.assigns and not _lasts(one, tongue, copula=copula):
         return None
@@ -127,7 +130,7 @@ def _from(one: Stated, who: str, tongue: Tongue) -> Claim | None:
 
 
 def _lasts(one: Stated, tongue: Tongue, *, copula: bool) -> bool:
-    """What a thing is for now says nothing of it."""
+    """Return True if the statement is more than a passing state."""
     told = forms.NAMED.match(one.value) or tongue.says["lasting"].match(one.value)
     if copula and not told and not one.subject.startswith((TEAM, USER)):
         return False
@@ -135,13 +138,13 @@ def _lasts(one: Stated, tongue: Tongue, *, copula: bool) -> bool:
 
 
 def _specific(one: Stated) -> bool:
-    """Does it name something, or say enough to be no remark?"""
+    """Return True if it contains a name, or is long enough to be more than a remark."""
     said = f"{one.subject} {one.value}".split()
     return len(said) > _REMARK or any(forms.NAMED.fullmatch(word) for word in said[1:])
 
 
 def policy_claim(instruction: str) -> Claim:
-    """Of a text that is known to be a standing instruction."""
+    """Make a claim from a text that is known to be a standing instruction."""
     plain = spelt_out(" ".join(instruction.split())).rstrip(" .!")
     refused = _REFUSES.match(plain)
     known = policy(plain) or Policy(plain[refused.end() :] if refused else plain, refused is not None, plain)
@@ -149,13 +152,13 @@ def policy_claim(instruction: str) -> Claim:
 
 
 def _instruction(wanted: Policy) -> Claim:
-    """What is never to be done is denied to be always done."""
+    """Make a policy claim. A ban denies that the action is always done."""
     text = shorten(wanted.text, TEXT)
     return Claim(Memory.POLICY, wanted.action, "is done", "always", wanted.never, False, text)
 
 
 def _settings(text: str) -> Iterator[Claim]:
-    """Of a message that is nothing but a setting or two."""
+    """Yield the claims of a message that consists of a few settings."""
     lines = [line for line in text.strip().split("\n") if line.strip()]
     if not 0 < len(lines) <= _SETTINGS:
         return

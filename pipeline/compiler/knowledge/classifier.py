@@ -1,10 +1,10 @@
-"""Whether a sentence lays down a rule, says how things are, or does neither: a linear model over what stands in it.
+"""Linear classifier of sentences: whether one states a rule, a fact, or neither.
 
-In: a sentence. Out: two whole numbers, and the larger they are, the more it is a rule or a fact; far below 0 it is
-neither. Nothing fails. Features are words, pairs of words, pieces of Japanese and Chinese, and the cues that the
-language files name: with these, what was learnt of one language serves the others. A feature's bucket is its CRC-32,
-and weights are whole numbers, so the answer is the same everywhere. The weights (`classifier.xz`) come from
-`python -m tests.quality.train_statements`; `tests/quality/statements.md` names whose sentences it read.
+Input: a sentence. Output: two integers; the larger, the more likely it is a rule or a fact; far below 0 it is neither.
+Features are words, word pairs, character n-grams of Japanese and Chinese, and cues from the language files, by which
+what was learnt of one language serves the others. A feature's bucket is its CRC-32, and weights are integers, so
+results are the same on every machine. `python -m tests.quality.train_statements` makes the weights (`classifier.xz`);
+`tests/quality/statements.md` names the training sentences.
 """
 
 import lzma
@@ -19,24 +19,24 @@ from pipeline.languages import of_all
 from pipeline.languages.cues import WIDE
 
 LONGEST: Final = 400
-"""Characters that are read."""
+"""Most characters read."""
 BUCKETS: Final = 1 << 18
 _ENDS: Final = " .。"
-"""Whether somebody writes a full stop says nothing."""
+"""Final characters without meaning: a full stop says nothing."""
 _MANY: Final = 60
-"""Words that are read."""
+"""Most words read."""
 _STEM: Final = 5
 _KINDS: Final = (
     "modal", "negation", "prefer", "when", "scope", "verb", "once", "states", "deny", "always", "unsure",
 )  # fmt: skip
-"""Of cues."""
+"""Kinds of cues."""
 _OPENING: Final = 4
-"""Words with which a sentence opens."""
+"""Number of words that count as the opening."""
 _CODE: Final = re.compile(
     r"`[^`]*`|\"[^\"]*\"|“[^”]*”|«[^»]*»|(?<!\w)'[^']*'(?!\w)|\S*\w[/_.:@=]+[\w/]\S*|\S+/(?=\s|$)|--?\w[\w-]*"
 )
 _NAMED: Final = " \x01 "
-"""In the place of code, quotations, paths and the like: what they are called says nothing."""
+"""Stands for code, quotes, paths and the like, whose names say nothing."""
 _TOKEN: Final = re.compile(r"[぀-ヿ㐀-鿿々ー]+|[^\W\d_]+(?:['’][^\W\d_]+)*|\d+|[^\w\s]|\x01")
 
 
@@ -47,11 +47,11 @@ class Scores(NamedTuple):
 
 class _Cues(NamedTuple):
     phrases: Mapping[str, Sequence[tuple[tuple[str, ...], str]]]
-    """First word → phrases that begin with it, with what they are cues of."""
+    """First word → phrases that begin with it, and the kind of each."""
     pieces: re.Pattern[str]
-    """Those of languages that write no blanks."""
+    """Cues of languages that write no spaces."""
     kinds: Mapping[str, Sequence[str]]
-    """Of the pieces."""
+    """Kinds of each piece."""
 
 
 def scores(sentence: str) -> Scores:
@@ -64,7 +64,7 @@ def scores(sentence: str) -> Scores:
 
 
 def buckets(sentence: str) -> Iterator[int]:
-    """One for each feature."""
+    """Yield one bucket per feature."""
     for feature in features(sentence):
         yield crc32(feature.encode()) % BUCKETS
 
@@ -129,7 +129,7 @@ def _pieces(runs: Sequence[str]) -> Iterator[str]:
 
 
 def _cues(tokens: Sequence[str]) -> Iterator[str]:
-    """What they are cues of, where they stand, and which stand together."""
+    """Yield the kinds of cues, their positions, and which occur together."""
     found = list(_found(tokens))
     kinds = sorted({kind for _, kind in found})
     for at, kind in enumerate(kinds):
@@ -149,7 +149,7 @@ def _cues(tokens: Sequence[str]) -> Iterator[str]:
 
 
 def _found(tokens: Sequence[str]) -> Iterator[tuple[int, str]]:
-    """Where a cue begins, and of what it is one."""
+    """Yield the position and kind of each cue."""
     known = _known()
     for place, token in enumerate(tokens):
         if WIDE.match(token):

@@ -1,8 +1,7 @@
-"""What of a message may state something: its plain clauses. In: a text. Out: clauses, contractions spelt out. Nothing
-fails.
+"""Sentence and clause splitter: the plain statements in a message, with contractions spelt out.
 
-Precision first: whatever asks, supposes, hopes, reports what others say, quotes, or shows code gives nothing, and
-with it the whole sentence goes.
+It favours precision. A sentence that asks, supposes, hopes, reports what others say, quotes, or shows code gives
+nothing at all.
 """
 
 import re
@@ -26,18 +25,18 @@ from pipeline.compiler.knowledge.words import (
 _FENCE: Final = re.compile(r"```.*?(?:```|\Z)|~~~.*?(?:~~~|\Z)|<(\w+)>.*?</\1>", re.DOTALL)
 _FENCES: Final = ("```", "~~~", "</")
 _SHOWN: Final = (">", "|", "#", "//", "$ ", "+++", "---", "@@", "⏺", "⎿", "❯", "│", "\t", "    ")
-"""How a line begins that is quoted or pasted."""
+"""How quoted or pasted lines begin."""
 _CODE: Final = re.compile(r"`([^`\n]*)`")
 _QUOTE: Final = re.compile(r"\"([^\"\n]*)\"|“([^”\n]*)”|«([^»\n]*)»|(?<!\w)'([^'\n]*)'(?!\w)|(?<!\w)‘([^’\n]*)’(?!\w)")
 _QUOTES: Final = frozenset("\"“«'‘`")
 _WHOLE: Final = re.compile(rf"{_CODE.pattern}|{_QUOTE.pattern}")
 _KEPT: Final = "\2"
-"""In the place of code and quotations while a line is cut into sentences."""
+"""Placeholder for code and quotes while a line is split into sentences."""
 _WIDE_END: Final = re.compile("(?<=[。！？])")
-"""A sentence ends there, whatever follows."""
+"""End of a sentence, whatever follows."""
 _HIDDEN: Final = "\0"
 _NAME_WORDS: Final = 2
-"""A quote of so many words may be a name; a longer one is a quotation."""
+"""A quote of at most so many words may be a name; a longer one is a quotation."""
 _CODE_WORDS: Final = 4
 _BULLET: Final = re.compile(r"\s*(?:[-*•]|\d{1,2}[.)])\s+")
 _SENTENCE: Final = re.compile(r"[^.!?。！？]+(?:[.!?](?=\S)[^.!?。！？]*)*[.!?。！？]*")
@@ -74,7 +73,7 @@ _TRAILING: Final = re.compile(
     r"|last (?:week|month|year)|this (?:week|month|year)|ever|at all|from now on|lol|haha|xd|again|since then|ago)$",
     re.IGNORECASE,
 )
-_TRAIL: Final = 32  # of the longest, and what stands before it
+_TRAIL: Final = 32  # the longest, and the character before it
 _LOOSE: Final = " \t,;:.!)–—-"
 _PARTS: Final = re.compile(
     r"(?<!\s)\s*(?:;|\s[–—-]+\s|\s\(|\.{3}|…"
@@ -89,8 +88,8 @@ _ORDERS: Final = frozenset(("always", "never", "not", "stop"))
 
 
 def spoken(text: str, telling: Sequence[str] = ()) -> Iterator[str]:
-    """The sentences that somebody says on their own account, none that asks; code and quotations stay in them. With
-    `telling`, only those that hold one of these and are no step of an argument."""
+    """Yield the sentences that the author states or orders. Questions are left out; code and quotes stay. `telling`:
+    yield only sentences that contain one of these and are no step of an argument."""
     if any(mark in text for mark in _FENCES):
         text = _FENCE.sub(f" {_HIDDEN} ", text)
     for line in text.split("\n"):
@@ -116,13 +115,13 @@ def _restored(found: str, kept: Iterator[str]) -> str:
 
 
 def sentences(text: str, telling: Sequence[str] = (), tongue: Tongue | None = None) -> Iterator[str]:
-    """Those of them that state or ask for something, without what they begin with for politeness."""
+    """Yield the sentences that state or ask for something, without polite openings."""
     return filter(None, (stated(found, tongue) for found in spoken(text, telling)))
 
 
 def stated(found: str, tongue: Tongue | None = None) -> str:
-    """The sentence, if it states or orders something. `tongue`: of another language than English only what is quoted or
-    shown is left out."""
+    """Return the sentence if it states or orders something, else "". In languages other than English (`tongue`), only
+    quotes and code are excluded."""
     if tongue is not None and tongue.code != _ENGLISH:
         plain = _unquoted(found)
         return "" if _HIDDEN in plain else plain.strip()
@@ -131,7 +130,7 @@ def stated(found: str, tongue: Tongue | None = None) -> str:
 
 
 def plainly(found: str) -> str:
-    """Without marks of code and without what it begins with; empty if it quotes or shows more than a name."""
+    """Return the sentence without code marks and opening; empty if it quotes or shows more than a name."""
     plain = _unquoted(found)
     return "" if _HIDDEN in plain else _without_lead(spelt_out(" ".join(plain.split()).lstrip("(")))
 
@@ -159,7 +158,7 @@ def _stated(said: str) -> str:
 
 
 def _reports(words: Sequence[str]) -> bool:
-    """Not if it orders to: `always mention the number`, `stop writing comments`."""
+    """Return True if the sentence reports what others say. Orders such as `always mention the number` do not."""
     if REPORTING.isdisjoint(words):
         return False
     start = next((at for at, word in enumerate(words) if word not in ORDERING), len(words))
@@ -170,7 +169,7 @@ def _reports(words: Sequence[str]) -> bool:
 
 
 def spelt_out(text: str) -> str:
-    """Without contractions."""
+    """Spell out contractions."""
     if _APOSTROPHES.isdisjoint(text) and "any more" not in text and "annot" not in text:
         return text
     return _CONTRACTED.sub(_spell, text.replace("’", "'"))
@@ -182,7 +181,7 @@ def _spell(match: re.Match[str]) -> str:
 
 
 def clauses(sentence: str) -> Iterator[str]:
-    """The parts of a sentence, each without what it trails off with."""
+    """Yield the clauses of a sentence without trailing phrases."""
     for part in _PARTS.split(sentence):
         clause = without_trail(_without_lead(part))
         if clause and clause.split(" ", 1)[0].lower() not in ASKING:
@@ -190,14 +189,14 @@ def clauses(sentence: str) -> Iterator[str]:
 
 
 def _one_by_one(clause: str) -> Sequence[str]:
-    """What is used, and what is used no more, where a clause says both."""
+    """Split a clause that names both what is used and what it replaces."""
     match = INSTEAD.fullmatch(clause) or REPLACED.fullmatch(clause)
     if match is None:
         return (clause,)
     who, new, old, purpose = match["who"], match["new"], match["old"], match["purpose"] or ""
     if match.re is REPLACED and not (NAMED.fullmatch(new) and NAMED.fullmatch(old)):
         return (clause,)
-    uses = "moved to" if match.groupdict().get("moved") else "use"  # it might be a place
+    uses = "moved to" if match.groupdict().get("moved") else "use"  # "moved to" may also be a place
     return f"{who} {uses} {new}{purpose}", f"{who} do not use {old}{purpose}"
 
 

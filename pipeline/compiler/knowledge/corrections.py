@@ -1,9 +1,8 @@
-"""Corrections: what users said when they rejected or interrupted what an agent did, by the file, the command or the
-tool that it was about.
+"""Corrections: what users said when they rejected or interrupted an action, by file, command or tool.
 
-A segment says of one target what was said of it. Of all segments together each text is known by itself, with when it
-was said last: what is said later of the same file is seldom about the same thing. Of the target it is known in how many
-sessions it was corrected, whose agents were, and what these sessions were for. Nothing fails.
+A segment contributes what was said about one target. Each distinct text becomes a record of its own, because a later
+text on the same file is seldom about the same matter. All records of a target share its number of corrected sessions,
+their agents and their goals.
 """
 
 import re
@@ -26,11 +25,11 @@ from pipeline.segments.targets import Target, target_of, target_of_action
 _REJECTS: Final = frozenset(("correction", "negative"))
 _TEXT: Final = 200
 _CORRECTED: Final = 4
-"""Of one segment about one target: the last."""
+"""Most corrections of one target in a segment, the last ones."""
 _GOAL_MESSAGES: Final = 3
 _GOAL_WORDS: Final = 80
 _GOALS_WORDS: Final = 160
-"""Of all sessions' goals: what most of them say."""
+"""Most words of all sessions' goals together, the most frequent ones."""
 _AGENTS: Final = 16
 _WHO: Final = "user|human|customer|operator|reviewer"
 _DONE: Final = "interrupted|rejected|cancell?ed|declined|denied|stopped|aborted"
@@ -40,7 +39,7 @@ _REPORTS: Final = re.compile(
     rf"|\bthe (?:{_WHO}) (?:(?:does|did)(?:n['’]t| not) |{_DONE})|^\s*the (?:{_WHO}) wants? to\b|^\s*exit code \d",
     re.IGNORECASE,
 )
-"""A client tells what the user did; that is nobody's correction."""
+"""A client's report of what the user did, which is no correction."""
 _MEASURES: Final = re.compile(r"[=:]\s*[-+]?\d[\d.,]*%?\s*$")
 _SENTENCES: Final = re.compile(r"(?<=[.!?])\s+|(?<=[。！？])|\n")
 _LETTERS: Final = re.compile(r"[^\W\d_]")
@@ -51,7 +50,7 @@ _PROPOSES: Final = cue("proposes")
 class _Said(NamedTuple):
     at: int
     event: str
-    """The event whose words they are."""
+    """The event that contains the words."""
     events: list[str]
     """That event, and the rejections that it explains."""
     text: str
@@ -86,7 +85,7 @@ def _extracted(target: Target, goal: list[str], said: Sequence[_Said]) -> Extrac
 
 
 def _corrections(segment: Segment, actions: Sequence[Action]) -> Iterator[tuple[Target, _Said]]:
-    """In order. The words are the feedback's own, else those of the user's message that follows it."""
+    """Yield corrections in order. The words are those of the feedback, else of the user message that follows it."""
     steps, targets = segment.steps, _Targets(segment.steps, actions)
     for place, step in enumerate(steps):
         if step.role is not Role.FEEDBACK:
@@ -103,7 +102,7 @@ def _corrections(segment: Segment, actions: Sequence[Action]) -> Iterator[tuple[
 
 
 class _Targets:
-    """What feedback is about: what it names itself, else the action that it targets, else the last one before it."""
+    """Finds the target of feedback: what it names, else the action it refers to, else the last action before it."""
 
     def __init__(self, steps: Sequence[Step], actions: Sequence[Action]) -> None:
         self._steps = steps
@@ -127,7 +126,7 @@ class _Targets:
 
 
 def _own_words(comment: str) -> str:
-    """What a person says in a comment; empty where a client only tells what was done, or how it was rated."""
+    """Return a person's words in a comment; empty if a client only reports an action or a rating."""
     quoted = _QUOTES.search(comment)
     if quoted is not None:
         return _telling(comment[quoted.end() :])
@@ -135,13 +134,13 @@ def _own_words(comment: str) -> str:
 
 
 def _telling(text: str) -> str:
-    """As it is shown; empty if it is but a verdict, a question, or what a client reports."""
+    """Return the text to show; empty for a mere verdict, a question, or a client's report."""
     said = not _REPORTS.search(text) and any(map(_tells, _SENTENCES.split(text)))
     return shorten(" ".join(text.split()), _TEXT) if said else ""
 
 
 def _tells(sentence: str) -> bool:
-    """Is there a word in it that is no part of a verdict, and does it, if it asks, propose something?"""
+    """Return True if the sentence has a word besides the verdict and, if it is a question, proposes something."""
     if sentence.rstrip().endswith(("?", "？")) and _PROPOSES.search(sentence) is None:
         return False
     return _LETTERS.search(_VERDICT.sub("", sentence)) is not None
@@ -164,7 +163,7 @@ class _Heard(NamedTuple):
 
 
 def _state(contributions: Sequence[Contribution], _: Sequence[Contribution] = ()) -> list[Statement]:
-    """One for each text; of many those that were said last."""
+    """Return one statement for each text; at the bound, the latest."""
     heard: dict[str, list[_Heard]] = defaultdict(list)
     for c in contributions:
         for one in c.body["said"]:
@@ -179,7 +178,7 @@ def _state(contributions: Sequence[Contribution], _: Sequence[Contribution] = ()
 
 
 def _statement(name: str, heard: Sequence[_Heard], about: Mapping[str, Any]) -> Statement:
-    """Of one text. `about` tells of all sessions that have corrected the target, whatever was said there."""
+    """Make the statement of one text. `about` covers all sessions that corrected the target."""
     last = heard[-1]
     target, tool = last.source.body["target"], last.source.body["tool"]
     sources = list({one.source.contribution_id: one.source for one in heard}.values())
@@ -196,7 +195,7 @@ def _statement(name: str, heard: Sequence[_Heard], about: Mapping[str, Any]) -> 
 
 
 def _goals(contributions: Iterable[Contribution]) -> dict[str, int]:
-    """Word → in how many segments' goals it stands."""
+    """Return word → number of segments whose goal contains it."""
     counts = Counter(word for c in contributions for word in c.body["goal"])
     kept = sorted(counts, key=lambda word: (-counts[word], word))[:_GOALS_WORDS]
     return {word: counts[word] for word in sorted(kept)}

@@ -1,9 +1,8 @@
-"""Endings: what a message says to be so no more, by the value or the thing that it names, whatever was said of it.
+"""Endings: messages that say that a value, a name or a thing no longer holds, whoever stated it.
 
-A statement stands in the pattern of what it is about; whoever ends it may name its value alone: `we switched from
-Snowflake to BigQuery` ends `our warehouse is Snowflake`. So an ending is a contribution under the normal form of what
-it names. A statement's contribution lists the forms by which it can be reached (`touches`), and is compiled together
-with the endings under these. Nothing fails.
+A statement belongs to the pattern of its subject, but an ending may name the value alone: `we switched from Snowflake
+to BigQuery` ends `our warehouse is Snowflake`. So an ending is a contribution under the normal form of what it names. A
+statement's contribution lists the forms that can reach it (`touches`), and both are compiled together.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -25,26 +24,26 @@ Body = Mapping[str, Any]
 
 
 class Ending(NamedTuple):
-    """One that a segment has made, under its key."""
+    """An ending from a segment, with its key."""
 
     key: str
     at: int
     event: str
     how: str
-    """What the key is a form of: a value, a version's name, a thing, or a thing with what is said of it."""
+    """What the key is a form of: a value, a version's name, a thing, or a thing with its predicate."""
     own: str
-    """Whose values it ends: a person's; empty: nobody's own."""
+    """The person whose values it ends; empty if it ends nobody's own."""
     shared: bool
-    """It ends what is nobody's own."""
+    """True if it ends values that are nobody's own."""
     about: Sequence[str]
-    """Words of the thing that it is about; empty: of whatever has the value."""
+    """Words of the thing that it is about; empty: any thing with the value."""
     old: str
-    """As it was said; empty where it says only what has come."""
+    """The old value as it was said; empty if only the new one is known."""
     new: str
     same: str
     """The normal form of `new`."""
     states: bool
-    """Its own message states the new value too."""
+    """True if its message also states the new value as a claim."""
     source: Contribution
 
     def reaches(self, body: Body, value: str, *, denies: bool) -> bool:
@@ -69,17 +68,17 @@ class Ending(NamedTuple):
 
 
 def names_it(predicate: str) -> bool:
-    """Does it say what something is called?"""
+    """Return True if the predicate gives something's name."""
     return _any("names", predicate)
 
 
 def _any(name: str, predicate: str) -> bool:
-    """In whatever language it was said."""
+    """Match the predicate in every language."""
     return any(tongue.says[name].match(predicate) for tongue in TONGUES.values())
 
 
 def of_update(update: Update, person: str) -> Iterator[tuple[str, dict[str, Any]]]:
-    """The keys that it ends something under, and what is said there, but when and where."""
+    """Yield the keys under which an update ends something, with the body except time and event."""
     about = sorted(words_within(update.subject))
     said = {
         "how": update.how,
@@ -97,7 +96,7 @@ def of_update(update: Update, person: str) -> Iterator[tuple[str, dict[str, Any]
     elif update.old:
         yield stems(update.old), {**said, "how": VALUE}
         words = update.old.split()
-        if len(words) == _TWO and not about:  # `the batch operator`, `der Parameter limit`: a name, and of what
+        if len(words) == _TWO and not about:  # `the batch operator`, `der Parameter limit`: a name and its kind
             for name, kind in (words, words[::-1]):
                 yield stems(name), {**said, "how": VALUE, "old": name, "about": [stems(kind)]}
     elif update.how == VERSION:
@@ -111,7 +110,7 @@ def of_update(update: Update, person: str) -> Iterator[tuple[str, dict[str, Any]
 
 
 def of_claim(claim: Claim, own: str) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Where several values may hold at once, a new one that is said to be instead ends the others."""
+    """Yield an ending for a value that replaces others although several may hold at once."""
     if claim.plural and claim.updates and not claim.denies:
         yield (
             of_slot(claim.subject, claim.predicate),
@@ -123,7 +122,7 @@ def of_claim(claim: Claim, own: str) -> Iterator[tuple[str, dict[str, Any]]]:
 
 
 def touched(contribution: Contribution | None) -> Sequence[str]:
-    """The forms by which endings can reach what it says; of an ending, what it says comes instead."""
+    """Return the forms that endings can reach it by; for an ending, those of its new value."""
     if contribution is None or contribution.withdrawn:
         return ()
     found: Sequence[str] = contribution.body.get("touches", ())
@@ -131,7 +130,7 @@ def touched(contribution: Contribution | None) -> Sequence[str]:
 
 
 def beside(contributions: Sequence[Contribution], under: Under) -> list[Contribution]:
-    """The endings that can reach what these say, which are in event-time order, or what came in its place."""
+    """Return the endings that can reach these contributions (in event-time order) or what replaced them."""
     found: list[Contribution] = []
     seen: set[str] = set()
     keys = [key for one in reversed(contributions) for key in touched(one)]

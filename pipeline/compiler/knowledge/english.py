@@ -1,6 +1,4 @@
-"""What a clause of plain English states, by the forms of `forms`. In: a clause and who said it. Out: a claim or None.
-Nothing fails.
-"""
+"""English grammar reader: the claim that a plain clause states, by the patterns of `forms`."""
 
 import re
 from typing import Final, NamedTuple
@@ -17,15 +15,15 @@ from pipeline.segments.masking import sentence as with_capital
 from pipeline.segments.masking import shorten
 
 TEXT: Final = 200
-"""Characters of a claim's text."""
+"""Most characters of a claim's text."""
 _LIKED_WORDS: Final = 5
 _NAMED_WORDS: Final = 4
 _KIND_WORDS: Final = 2
 _FULL_NAME: Final = re.compile("[A-Z][a-z]+ [A-Z][a-z]+")
 _OF_THE_MOMENT: Final = ("id", "ids", "number", "code", "name", "address")
-"""Of what `the` number is the number, the sentence does not say."""
+"""Things of which there are many; a sentence about `the` number does not say which."""
 _FOR_NOW: Final = word_set("now already still currently also later")
-"""With one of these an assistant speaks of its work, not of how things are."""
+"""With one of these words, an assistant describes its work, not how things are."""
 _NOW: Final = re.compile(r"\b(?:now|currently|already|finally|recently|still) ", re.IGNORECASE)
 _GENERALLY: Final = re.compile("always|usually|generally|typically|mostly", re.IGNORECASE)
 
@@ -33,25 +31,24 @@ _GENERALLY: Final = re.compile("always|usually|generally|typically|mostly", re.I
 class Claim(NamedTuple):
     memory: Memory
     subject: str
-    """As it is shown: `user`, `team`, `user's sister`, `billing service`."""
+    """The subject as shown: `user`, `team`, `user's sister`, `billing service`."""
     predicate: str
     value: str
-    """As it is shown."""
     denies: bool
-    """It says that this is not so."""
+    """True if it says that this is not so."""
     plural: bool
-    """Of this predicate several values may hold at once."""
+    """True if several values may hold at once."""
     text: str
     updates: bool = False
-    """It says that this was otherwise before."""
+    """True if it says that this was different before."""
     said: str = ""
-    """The whole sentence, where it says from when or until when."""
+    """The whole sentence, if it says from when or until when."""
 
 
 class Clause(NamedTuple):
     text: str
     who: str
-    """A name, where the message begins with one and a colon."""
+    """The speaker's name, if the message begins with one and a colon."""
 
     def claims(
         self, memory: Memory, subject: str, predicate: str, value: str, *, denies: bool, plural: bool = False
@@ -75,7 +72,7 @@ def read(clause: Clause, by: str) -> Claim | None:
 
 
 def _checkable(claim: Claim) -> bool:
-    """Does it say something named, and not of who listens?"""
+    """Return True if it names something, and is not about the listener."""
     if claim.subject in (USER, TEAM) or ":" in claim.subject or forms.NAMED.match(claim.value) is None:
         return False
     return " " in claim.subject or forms.NAMED.match(claim.subject) is not None
@@ -84,7 +81,7 @@ def _checkable(claim: Claim) -> bool:
 def _goal(clause: Clause) -> Claim | None:
     match = forms.AIM.fullmatch(clause.text)
     if match is None or (match["vaguely"] and not clause.who):
-        return None  # `I am hoping to change my order` is what this session is about
+        return None  # `I am hoping to change my order` is only this session's goal
     aim = without_trail(match["object"])
     first = aim.split()[0].lower()
     if (
@@ -101,7 +98,7 @@ def _goal(clause: Clause) -> Claim | None:
 
 
 def _of_the_day(match: re.Match[str], aim: str) -> bool:
-    """A plan with its day passes with it; `my goal is to change my flight` is what this session is about."""
+    """Return True for goals of the moment: a plan with its date, or `my goal is to change my flight`."""
     asks = (match["whose"] or "").lower() == "my" and " my " in f" {aim} " and bool(intent(aim).classes)
     return asks or (match["vaguely"] is not None and forms.DAY.search(aim) is not None)
 
@@ -154,7 +151,8 @@ def _liking(clause: Clause) -> Claim | None:
 
 
 def _whose(match: re.Match[str], who: str) -> str:
-    """Of a verb of liking; of others than who speaks only where it agrees: `themes like these` like nothing."""
+    """Return the subject of a verb of liking. For others than the speaker the verb must agree: `themes like these`
+    states no preference."""
     if match["subject"].lower() in ("i", "we"):
         return named(match["subject"], who)
     verb = match[0][match.end("subject") :].split()[0].lower()
@@ -206,7 +204,7 @@ def _possession(clause: Clause) -> Claim | None:
 
 
 def _lacks(clause: Clause) -> Claim | None:
-    """What there is not. What there is for the moment, everybody sees."""
+    """Read `we do not have ...`, unless it is only true for now."""
     match = forms.LACKS.fullmatch(clause.text)
     if match is None:
         return None
@@ -220,7 +218,7 @@ def _lacks(clause: Clause) -> Claim | None:
 
 
 def _kind(clause: Clause) -> Claim | None:
-    """What sort of thing something with a name is: `a Checkpoint is a commit with its metadata`."""
+    """Read what kind of thing a name is: `a Checkpoint is a commit with its metadata`."""
     match = forms.KIND.fullmatch(clause.text)
     if match is None:
         return None
@@ -235,12 +233,12 @@ def _kind(clause: Clause) -> Claim | None:
 
 
 def _a_thing(name: str) -> bool:
-    """Is it called by a name of its own, somewhere within a sentence or by how it is spelt?"""
+    """Return True for a name, by spelling or by a capital letter."""
     return forms.IDENTIFIER.match(name) is not None or (name[:1].isupper() and name.lower() not in NO_SUBJECT)
 
 
 def _ours(clause: Clause) -> Claim | None:
-    """`Ada is my manager`."""
+    """Read `Ada is my manager`."""
     match = forms.OURS.fullmatch(clause.text)
     if match is None or match["object"].lower() in ANYTHING or not forms.LASTS.search(match["subject"]):
         return None
@@ -276,7 +274,7 @@ def _copula(clause: Clause) -> Claim | None:
 
 
 def _human(said: str) -> bool:
-    """By how people are called."""
+    """Return True if it refers to people."""
     lowered = said.lower()
     return (
         lowered == "i"
@@ -287,13 +285,13 @@ def _human(said: str) -> bool:
 
 
 def _agrees(subject: str, verb: str, do: str) -> bool:
-    """`run the tests` is no statement about `now`: what one thing does ends in s."""
+    """Return True if verb and subject agree. `run the tests` is no statement about the word before it."""
     many = subject in (USER, TEAM) or subject.lower().endswith("s") or " and " in subject
     return bool(many or do or verb.endswith(("s", "ed")) or verb in ("are", "is", "was", "grew"))
 
 
 def _hangs(value: str) -> bool:
-    """Is it no object at all, or one that only the sentence before explains?"""
+    """Return True if the value is no object, or needs the sentence before to be understood."""
     words = value.lower().split()
     return bool(set(words[:1]) & (ANYTHING | HANGING) or set(words[-1:]) & HANGING)
 
@@ -317,10 +315,10 @@ _READINGS: Final = (
     (word_set("is are"), _kind),
     (word_set("am is are"), _copula),
 )
-"""The first that fits counts; one without any of its words is not tried."""
+"""Readers in order, each with words of which one must occur. The first that fits counts."""
 
 
 def _passing(value: str) -> bool:
-    """Is it about now only?"""
+    """Return True for a passing state."""
     first = value.lower().split()[0].rstrip(",")
     return first in PASSING or first.endswith("ing") or (first.endswith("ed") and value[0].islower())

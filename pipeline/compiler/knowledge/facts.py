@@ -1,8 +1,7 @@
-"""Facts, preferences and goals that messages state, and the policies that users give: what holds, since when, who said
-so, and what it has replaced.
+"""Facts, preferences, goals and policies: extraction from messages, and their values over time.
 
-A segment says its claims about one (subject, predicate), and under the name of a value or a thing what it says to have
-ended (`endings`). Both are read together, in event-time order (`track`).
+A segment contributes its claims about one (subject, predicate), and its `endings` under the name of a value or thing.
+Both are compiled together in event-time order (`compiler.knowledge.track`).
 """
 
 import re
@@ -31,36 +30,36 @@ _FACT: Final = "fact"
 _POLICY: Final = "policy"
 _SPEAKERS: Final = (USER, ASSISTANT)
 _SIGNS: Final = ("name", "full name", "username", "user ID", "user id", "ID", "email", "email address")
-"""What a user gives to say who they are."""
+"""Properties by which users say who they are."""
 _MISSED: Final = re.compile(r"not ?found|no such|(?:does|did) not exist|unknown|no match", re.IGNORECASE)
 _CLAIMS: Final = 8
-"""Of one segment about one thing: the last."""
+"""Most claims of a segment about one thing, the last ones."""
 _DISPUTED: Final = 0.5
 
 
 class _Said(NamedTuple):
-    """One claim as a segment made it."""
+    """One claim with its event and author."""
 
     at: int
     event: str
     by: str
     claim: Claim
     who: str
-    """The person that the event names as whose it is."""
+    """The person that the event names as its subject."""
     own: str
-    """Whose the claim is, where it is somebody's own."""
+    """The owner, if the claim is about somebody's own thing."""
 
 
 class _Told(NamedTuple):
-    """What the steps of a segment state, and who the user is."""
+    """The claims of a segment, and the identity of the user."""
 
     said: list[_Said]
     person: str
 
 
 def _told(segment: Segment, actions: Sequence[Action]) -> _Told:
-    """In the order of the segment. A text that was cut is somebody else's more often than not: pasted. What was looked
-    up and not found is not as it was said."""
+    """Return the claims in order. Texts that were cut are ignored, because they were mostly pasted, and so are values
+    whose lookup failed."""
     made = [(step, by, claim) for step in segment.steps for by, read in (_read(step),) for claim in read]
     missed = _not_found(actions) if made else frozenset()
     made = [one for one in made if one[2].value.casefold() not in missed]
@@ -84,7 +83,7 @@ def _whose(subject: str, speaker: str, person: str) -> str:
 
 
 def _not_found(actions: Sequence[Action]) -> frozenset[str]:
-    """Argument values of failures of that kind."""
+    """Return the argument values of failed lookups."""
     return frozenset(
         value.casefold()
         for action in actions
@@ -94,7 +93,7 @@ def _not_found(actions: Sequence[Action]) -> frozenset[str]:
 
 
 def _read(step: Step) -> tuple[str, Iterable[Claim]]:
-    """Who states something, and what: a message in plain words, a typed event in its fields."""
+    """Return the author and the claims: a message is parsed, a typed event is read from its fields."""
     if step.projected is not None:
         changes = step.role is Role.STATE
         return EVENT, (_typed(*said)._replace(updates=changes) for said in step.projected.says)
@@ -111,7 +110,7 @@ def _typed(memory: str, subject: str, predicate: str, value: str) -> Claim:
 
 
 def _person(made: Sequence[Claim]) -> str:
-    """Who the user is, where they say so: what they state of themselves is then not any user's."""
+    """Return who the user is, if stated; then claims about "me" are claims about this person."""
     for sign in _SIGNS:
         for claim in made:
             if claim.subject == f"{USER}'s {sign}" and not claim.denies:
@@ -122,7 +121,7 @@ def _person(made: Sequence[Claim]) -> str:
 def _of(person: str, claim: Claim) -> Claim:
     if claim.subject != USER and not claim.subject.startswith(f"{USER}'s "):
         return claim
-    if claim.value == person:  # who it is, itself; another user is somebody else
+    if claim.value == person:  # an identity is a value of its own: other users have other identities
         return claim._replace(plural=True, text=f"A {claim.subject.replace('user ID', 'ID')} is {person}")
     return claim._replace(subject=person + claim.subject.removeprefix(USER), text=f"{person}: {claim.text}")
 
@@ -179,7 +178,7 @@ def _contribution(key: str, said: Sequence[_Said], kind: str) -> Extracted:
 
 
 def _endings(segment: Segment, told: _Told) -> list[Extracted]:
-    """Of what users say alone: assistants end nothing that anybody else has said."""
+    """Extract endings from users' messages only: assistants cannot end what others said."""
     found: dict[str, list[dict[str, Any]]] = defaultdict(list)
     for said in told.said:
         if said.by == USER:
@@ -210,7 +209,7 @@ def _endings(segment: Segment, told: _Told) -> list[Extracted]:
 
 
 def _key(claim: Claim) -> str:
-    """What two claims must have in common to be about the same thing."""
+    """Return the key that claims about the same thing share."""
     about = [thing(claim.subject), stems(claim.predicate)]
     return " | ".join([*about, stems(claim.value)] if claim.plural else about)
 
@@ -255,14 +254,14 @@ def _statement(held: Held, track: Track, names: set[str]) -> Statement:
 
 
 def _confidence(held: Held, *, disputed: bool) -> float:
-    """By who said it and in how many independent sessions."""
+    """Return the confidence, from the author and the number of sessions."""
     sessions = len({one.source.session_id for one in held.heard})
     sure = held.weight * sureness(sessions)
     return round(sure * (_DISPUTED if disputed else 1), 4)
 
 
 def _conflict(track: Track) -> Statement:
-    """Of many sides those that were heard last."""
+    """Make the conflict record; of many sides, the latest."""
     disputed = sorted((track.values[name] for name in track.disputed), key=lambda side: (side.heard[-1].at, side.name))
     sides = sorted(disputed[-KNOWLEDGE_VALUES:], key=lambda side: side.name)
     heard = sorted((one for side in sides for one in side.heard), key=lambda one: (one.at, one.event, one.same))
@@ -287,7 +286,7 @@ def _conflict(track: Track) -> Statement:
 
 
 def _sources(heard: Iterable[Heard]) -> list[Contribution]:
-    """Each contribution once, in event-time order."""
+    """Return each contribution once, in event-time order."""
     return list({one.source.contribution_id: one.source for one in heard}.values())
 
 

@@ -1,5 +1,6 @@
-"""The forms of plain English in which people state things, as data: one pattern for each, over a clause without
-contractions. What a form means, `claims` and `policies` say.
+"""English sentence patterns as data: regular expressions over clauses without contractions.
+
+`compiler.knowledge.english` and `compiler.knowledge.policies` interpret them.
 """
 
 import re
@@ -17,19 +18,19 @@ _ADVERB: Final = f"(?:(?:{_ADVERBS}) )*"
 
 
 def _form(text: str) -> re.Pattern[str]:
-    """A pattern over several lines: a line break and what it is indented by mean nothing."""
+    """Compile a pattern of several lines; line breaks and indentation are ignored."""
     text = text.replace("{WORDS}", _ADVERBS).replace("{BE}", _BE).replace("{NOT}", _NOT).replace("{ADVERB}", _ADVERB)
     return re.compile(re.sub(r"\n *", "", text), re.IGNORECASE)
 
 
 class Verb(NamedTuple):
     predicate: str
-    """As it is shown."""
+    """The predicate as shown."""
     said: str
     plural: bool = False
-    """Several values may hold at once."""
+    """True if several values may hold at once."""
     human: bool = False
-    """Only people do."""
+    """True if only people can be the subject."""
 
 
 VERBS: Final = (
@@ -93,11 +94,11 @@ RELATING: Final = word_set(
     married engaged study studies supports due scheduled planned set point points aliased stand stands in
     """
 )
-"""One of these words is in every one of them."""
+"""Every clause with one of the verbs has one of these words."""
 RELATED: Final = _form(" (?:" + "|".join(f"(?P<v{i}>{verb.said})" for i, verb in enumerate(VERBS)) + r") (?=\S)")
-"""The verb alone: what stands before and after it is told apart from there, or a long clause would cost too much."""
+"""The verb alone. The parts around it are matched separately, because one pattern would be slow on long clauses."""
 FOR_WE: Final = _form(r"for (?P<purpose>[^,]{2,40}?),? (?P<rest>(?:we|I) (?:do not )?use \S.*)")
-"""`for this we use that`."""
+"""`for this we use that`"""
 RELATES: Final = _form(
     r"(?P<subject>\S+(?: \S+){0,5}?)(?: (?P<do>do|does|did|can|will|have|has))?(?: (?P<not>not|never|no longer))?"
 )
@@ -107,7 +108,7 @@ _BE_NOT: Final = _form(r"\b({BE}) {ADVERB}(not|no longer|never) {ADVERB}")
 
 
 def negation_first(clause: str) -> str:
-    """`is not written in` → `not is written in`: the negation where that of every other verb stands."""
+    """Move the negation to the front, as in other verbs: `is not written in` → `not is written in`."""
     return _BE_NOT.sub(r"\2 \1 ", clause)
 
 
@@ -138,7 +139,7 @@ MOVED: Final = _form(
     """
 )
 NEITHER: Final = _form(r"(?P<said>[^,;]+?) neither (?P<one>[^,;]+?),? nor (?P<other>[^,;]+)")
-"""`we use neither this nor that`."""
+"""`we use neither this nor that`"""
 PLACED: Final = _form(
     r"""
     \b(?:warehouse|office|headquarters|hq|store|shop|factory|plant|lab|laboratory|studio|branch|data ?cent(?:er|re)
@@ -146,7 +147,7 @@ PLACED: Final = _form(
     |clinic)s?$
     """
 )
-"""What has a place that one may name without saying what is there."""
+"""Things whose place can be stated without a name."""
 INSTEAD: Final = _form(
     r"""
     (?P<who>we|I) (?:(?:{WORDS}) )*(?:use|(?:are|am) using) (?P<new>\S+(?: \S+){0,2}?)(?: now)?
@@ -205,7 +206,7 @@ LASTING: Final = _form(
     |self-employed|unemployed|\d{1,2} years old|an only child)\b
     """
 )
-"""What somebody is for long."""
+"""Lasting properties of people."""
 TRADE: Final = _form(
     r"""
     an? (?:[\w-]+ ){0,3}?(?:\w+(?:er|or|ist|ian|ant|eer|man|woman|smith|wright)|nurse|student|chef|cook|coach|judge
@@ -214,11 +215,11 @@ TRADE: Final = _form(
     """
 )
 IDENTIFIER: Final = re.compile(r"\S*(?:[\w)][./_:(]\w|[a-z][A-Z]|\d)")
-"""Its letters are as they must be."""
+"""Text whose letter case must not change."""
 NAMED: Final = re.compile(r"(?:an? |the |our |my )?(?:[A-Z][\w+#./-]*|[\w./:@+-]*[\d_/.@:+#-][\w./:@+-]*)", re.ASCII)
-"""A name, a number, an identifier."""
+"""A name, a number or an identifier."""
 NARROWED: Final = _form(r" (?:that|which|where|who|when|within) ")
-"""What is liked with one of these behind it is liked under a condition."""
+"""A preference with one of these is conditional."""
 PERSON: Final = re.compile(r"[A-Z][a-z]+(?: [A-Z][a-z]+)?")
 LASTS: Final = _form(
     r"""
@@ -231,7 +232,7 @@ LASTS: Final = _form(
     |hobbies|passion|home|office)s?$
     """
 )
-"""What one has for long enough to remember what it is."""
+"""Things that people have for long enough to remember."""
 DETERMINER: Final = _form(
     r"^(?:all (?:of )?)?(?:the whole|the entire|the|an?|my|our|its|their|all(?: of)?|every|each)\s+"
 )

@@ -1,8 +1,7 @@
-"""Entities and relations: what typed events say of what there is, and of how it hangs together.
+"""Entities and relations of the knowledge graph, from typed events.
 
-A segment says what its events say of one entity, or of one relation between two. Of all segments, read in event-time
-order, the last value of each property counts, and the last summary that is one; outcomes are remembered, for a command
-that failed and then passed has done both. Nothing fails.
+A segment contributes what its events say of one entity or relation. The last value of each property and the last
+non-empty summary count, in event-time order. Outcomes are kept as a list: a command may fail and pass later.
 """
 
 from collections import defaultdict
@@ -19,10 +18,10 @@ from pipeline.contracts.limits import SEGMENT_STATEMENTS, SEGMENT_UNKNOWN
 from pipeline.segments.pairing import Action
 
 _SEEN: Final = 8
-"""Events of one segment about one thing: the last."""
+"""Most events of a segment about one thing, the last ones."""
 _OUTCOMES: Final = 16
 _UNKNOWN: Final = "event"
-"""What an event of an unknown type is to the graph."""
+"""Entity type of events of an unknown type."""
 Seen = dict[str, Any]
 
 

@@ -1,4 +1,4 @@
-"""What a kind of knowledge is: it says, of all that was taken for one pattern, what is known and what was known."""
+"""Knowledge kinds: the protocol by which contributions of a pattern become statements."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -10,17 +10,17 @@ from pipeline.contracts.knowledge import Kind as RecordKind
 from pipeline.contracts.knowledge import Standing
 
 _ALONE: Final = 0.2
-"""What one session says is so much less sure than what many do."""
+"""How much less certain one session is than many."""
 
 
 def sureness(sessions: int) -> float:
-    """Of what so many independent sessions say, at least one; less than 1."""
+    """Return the confidence in what that many independent sessions say (at least one); below 1."""
     return 1 - _ALONE / sessions
 
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """A record before it has ids. `name` tells the statements of one pattern apart, whatever they rest on."""
+    """A knowledge record without ids. `name` identifies it within its pattern, whatever it rests on."""
 
     name: str
     kind: RecordKind
@@ -28,19 +28,19 @@ class Statement:
     body: Mapping[str, Any]
     confidence: float
     source_events: Sequence[str]
-    """In event-time order."""
+    """Ids in event-time order."""
     sources: Sequence[Contribution]
-    """What it is read from, in event-time order."""
+    """Contributions in event-time order."""
     start: int
-    """Event time in milliseconds from which on it holds."""
+    """When it begins to hold, event time in milliseconds."""
     end: int | None = None
     standing: Standing = Standing.ACTIVE
     superseded_by: str = ""
-    """The name of the statement that does."""
+    """Name of the statement that supersedes it."""
 
 
 Under = Callable[[str, bool], Sequence[Contribution]]
-"""The endings that stand under a form; whether it is an ending itself that names it."""
+"""Looks up the endings under a form; the flag says whether another ending asks."""
 
 
 def _nothing(_: Sequence[Contribution], __: Under) -> list[Contribution]:
@@ -50,6 +50,6 @@ def _nothing(_: Sequence[Contribution], __: Under) -> list[Contribution]:
 @dataclass(frozen=True, slots=True)
 class KnowledgeKind(Kind):
     state: Callable[[Sequence[Contribution], Sequence[Contribution]], list[Statement]]
-    """A function of the contributions that stand, which it gets in event-time order, and of those beside them."""
+    """Makes statements from contributions in event-time order and those beside them."""
     beside: Callable[[Sequence[Contribution], Under], list[Contribution]] = field(default=_nothing, kw_only=True)
-    """What of another kind is read together with these."""
+    """Selects contributions of another kind that are read with these."""

@@ -1,6 +1,4 @@
-"""What a clause is about and what it says of it, as words to show and compare. In: parts of a clause. Out: texts, empty
-where a part could be anything or nothing. Nothing fails.
-"""
+"""Subjects and values of claims as words to show and to compare; empty if they could be anything."""
 
 import re
 from typing import Final
@@ -15,14 +13,14 @@ TEAM: Final = "team"
 TEAMS: Final = frozenset(("we", "team", "the team", "our team", "the whole team", "my team", "whole team"))
 _ORDINARY: Final = frozenset(stem(word) for word in ORDINARY)
 _WITHIN: Final = frozenset(("for", "of", "in", "on", "at", "from", "with"))
-"""May stand within `the deadline for this`, not within a bare name."""
+"""Allowed within `the deadline for this`, but not within a bare name."""
 _OBJECT_WORDS: Final = 7
 _EMAIL: Final = re.compile(r"\be-?mail(?: address)?\b", re.IGNORECASE)
 REDACTED: Final = "[REDACTED"
 
 
 def subject_of(said: str, who: str) -> str:
-    """As it is shown; empty where it could be anything."""
+    """Return the subject as shown; empty if it could be anything."""
     lowered = said.lower()
     if lowered == "i" or lowered in TEAMS:
         return named("I" if lowered == "i" else "we", who)
@@ -44,13 +42,14 @@ def subject_of(said: str, who: str) -> str:
 
 
 def _a_name(word: str) -> bool:
-    """A word that nobody would take for an ordinary one without an article."""
+    """Return True for a word that is a name even without an article."""
     lowered = word.lower()
     return len(word) > 1 and not lowered.endswith(("ly", "ing")) and stem(lowered) not in _ORDINARY
 
 
 def named(said: str, who: str) -> str:
-    """`my sister` → `user's sister`, `our database` → `team's database`, `the billing service` → `billing service`."""
+    """Replace pronouns: `my sister` → `user's sister`, `our database` → `team's database`, `the billing service` →
+    `billing service`."""
     said = _EMAIL.sub("email", said)
     lowered = said.lower()
     if lowered in ("i", "we"):
@@ -61,7 +60,7 @@ def named(said: str, who: str) -> str:
 
 
 def value_of(said: str) -> str:
-    """An object without what follows it; empty where that leaves nothing short and plain."""
+    """Return the object without trailing phrases; empty unless that is short and plain."""
     kept = without_trail(forms.OBJECT_END.sub("", without_trail(said))).strip(" '\"")
     kept = re.sub(r"^(?:the|an?) (?=\S)", "", kept, flags=re.IGNORECASE)
     short = 0 < len(kept.split()) <= _OBJECT_WORDS

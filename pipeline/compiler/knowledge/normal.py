@@ -1,7 +1,6 @@
-"""Normal forms of what is said: two texts of one form are about the same. In: texts as they were said. Out: forms.
-Nothing fails.
+"""Normal forms of names and values: texts with the same form are about the same thing.
 
-English words are stemmed; what is written without blanks stays as it is.
+English words are stemmed; scripts without spaces stay as they are.
 """
 
 import re
@@ -22,7 +21,7 @@ _WITHIN: Final = re.compile(r"[\W_]+")
 _NAMED_WORDS: Final = 6
 _NAMED: Final = re.compile(r"[^\W\d_]*[A-ZÄÖÜ0-9_/.@:#+-]|[ァ-ヴ一-鿿]")
 _UNSPACED: Final = re.compile(r"[A-Za-z0-9_./@#+-]+|[ァ-ヴー]+|[一-鿿]{2,}|[^\W\d_]+")
-"""The words of a text that may be written without blanks."""
+"""Words of a text that may be written without spaces."""
 
 
 def stems(text: str) -> str:
@@ -39,12 +38,12 @@ def words_of(text: str) -> frozenset[str]:
 
 
 def words_within(text: str) -> frozenset[str]:
-    """Those within identifiers as well."""
+    """Return the stems, also of the words within identifiers."""
     return words_of(_WITHIN.sub(" ", text))
 
 
 def thing(subject: str) -> str:
-    """A tenant has one team: its database is `the`."""
+    """Return the normal form of a subject. A tenant has one team, so `team's database` equals `the database`."""
     return stems(subject.removeprefix("team's "))
 
 
@@ -53,25 +52,25 @@ def of_thing(subject: str) -> str:
 
 
 def of_slot(subject: str, predicate: str) -> str:
-    """Of what may have several values at once: the thing and what is said of it."""
+    """Return the key of a thing and a predicate that may have several values at once."""
     return f"= {thing(subject)} | {stems(predicate)}"
 
 
 def family(value: str) -> str:
-    """Of `Postgres 16` what `Postgres 15` has as well; empty where it is no version of something."""
+    """Return the form that all versions of a thing share (`Postgres 16`, `Postgres 15`); empty if it is no version."""
     match = _VERSIONED.fullmatch(value.strip(_EDGES))
     return f"~ {stem(match['name'].lower())}" if match is not None else ""
 
 
 def of_value(value: str) -> list[str]:
-    """The value, and each name in it."""
+    """Return the forms of a value and of each name in it."""
     words = _UNSPACED.findall(value) if not value.isascii() else value.split()
     named = [word for word in words if _NAMED.match(word)][:_NAMED_WORDS]
     return list(dict.fromkeys(stems(one) for one in (value, *named)))
 
 
 def touches(subject: str, predicate: str, value: str, *, plural: bool) -> list[str]:
-    """The keys under which endings can reach it."""
+    """Return the keys by which endings can reach a claim."""
     found = [*of_value(value), of_thing(subject), thing(subject), family(value)]
     if plural:
         found.append(of_slot(subject, predicate))

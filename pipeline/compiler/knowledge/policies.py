@@ -1,10 +1,9 @@
-"""Standing instructions: what a user wants always or never done. In: a sentence. Out: a policy or None. Nothing fails.
+"""Standing instructions: sentences that say what a user wants always or never done.
 
-Which sentences are rules the classifier says, in anybody's words and several languages; in a list that is declared to
-hold rules less is enough. What is asked, supposed or told of others is none, and so is an order for the single case
-(`do not do that yet`) or one that points at something outside the sentence (`always do it like this`): whoever reads it
-later cannot follow it. The forms that say always, never or when are read exactly, for what two rules are about must
-come out alike.
+Input: a sentence. Output: a policy or None. The classifier decides which sentences are rules, with a lower threshold in
+a list that declares rules. Questions, suppositions and reports are no rules. Nor are orders for one case (`do not do
+that yet`), or orders that refer to something outside the sentence (`always do it like this`), which a later reader
+could not follow. Sentences with always, never or when are parsed exactly, so that equal rules get equal keys.
 """
 
 import re
@@ -20,23 +19,23 @@ from pipeline.segments.lexicon import word_set
 from pipeline.segments.masking import sentence as with_capital
 
 RULED: Final = -17
-"""A sentence that scores as much is a rule by itself."""
+"""Rule score from which a sentence is a rule."""
 LISTED: Final = -70
-"""The same of one that stands in a declared list."""
+"""The same for a sentence in a list that declares rules."""
 _LONGEST: Final = 24
-"""Words of an instruction that a form reads."""
+"""Most words of an instruction that fits a form."""
 _SHORT: Final = 7
-"""Words of a sentence in which a word that points leaves nothing to follow."""
+"""In a sentence of at most so many words, a pointing word means that it cannot be followed."""
 _STATES: Final = re.compile(
     r"(?:we|i) (?:(?:would|do not|don['’]t|never|no longer) )?"
     r"(?:(?:use|have|run|own|support|host|like|love|live|work)\b|prefer\b(?! (?:it|that|you)\b))",
     re.IGNORECASE,
 )
-"""So a fact begins, also one that has ended."""
+"""How facts begin, including those that have ended."""
 _POINTS: Final = word_set("this that these those it them here there him her they she he")
 _ASKING: Final = ASKING - {"when", "where", "any"}
 _BAN: Final = 8
-"""A ban is said within so many words."""
+"""A ban is expressed within the first so many words."""
 _WORD: Final = re.compile(r"[a-z][a-z-]+", re.IGNORECASE)
 _WORDS: Final = re.compile(r"[^\W\d_]+(?:['’-][^\W\d_]+)*")
 _PLEASE: Final = re.compile(r"please,? ", re.IGNORECASE)
@@ -48,7 +47,7 @@ _HEADING: Final = re.compile(r"\s*#|.{1,80}[:：]\s*\**\s*$")
 
 class Policy(NamedTuple):
     action: str
-    """With when it applies, where the sentence says that."""
+    """The action, with its condition if there is one."""
     never: bool
     text: str
 
@@ -59,7 +58,7 @@ _ALWAYS: Final = cue("always")
 _UNSURE: Final = cue("unsure")
 _DECLARES: Final = cue("declares")
 _MUST: Final = re.compile("なければ(?:なら|いけ)")
-"""Denied twice: it is asked for."""
+"""A double negation that demands."""
 
 
 def policy(said: str, *, listed: bool = False) -> Policy | None:
@@ -75,7 +74,7 @@ def policy(said: str, *, listed: bool = False) -> Policy | None:
 
 
 def listed(text: str) -> frozenset[str]:
-    """The sentences of items under a heading that declares rules."""
+    """Return the sentences of list items under a heading that declares rules."""
     return frozenset(one for item in _items(text.split("\n")) for one in spoken(item))
 
 
@@ -90,7 +89,7 @@ def _items(lines: Iterable[str]) -> Iterator[str]:
 
 
 def _ordered(said: str) -> bool:
-    """Does it neither ask nor suppose, and can it be followed without what stood before?"""
+    """Return True if the sentence neither asks nor supposes, and can be followed without its context."""
     words = _WORDS.findall(said[:400].lower())
     if not words or words[0] in _ASKING or (words[0] in ("do", "have") and words[1:2] in (["you"], ["we"], ["i"])):
         return False
@@ -104,7 +103,7 @@ def _ordered(said: str) -> bool:
 
 
 def _as_said(said: str) -> Policy:
-    """Which action it is, told without the words that ban or demand it."""
+    """Make the policy from the text: the action without the words that ban or demand it."""
     text = _without_please(plainly(said) or said).rstrip(_ENDS)
     opening = " ".join(text.split()[:_BAN])
     plain = _MUST.sub(" ", opening)
@@ -141,7 +140,7 @@ def _instruction(found: dict[str, str | None], *, never: bool) -> Policy | None:
 
 
 def _acts(what: str) -> bool:
-    """Does it begin with a verb in its base form, and say what to act on?"""
+    """Return True if it begins with a verb in base form and has an object."""
     words = what.split()
     first = words[0].lower().strip(",")
     return (

@@ -1,7 +1,7 @@
-"""From what a pattern's contributions say to records, and from what was said last to what is to be said now.
+"""Knowledge records of a pattern, and the difference to those published before.
 
-`records` is a function of the map alone, ids too: the same map gives the same bytes, whatever way led there (law 5).
-Only what is no longer said remembers the way: it was withdrawn at some moment. Nothing fails.
+`records` is a function of the map alone, ids included: the same map gives the same bytes (law 5). Only withdrawn
+records depend on history, because their end is the time of withdrawal.
 """
 
 from collections.abc import Sequence
@@ -18,7 +18,7 @@ from pipeline.contracts.knowledge import KnowledgeRecord, Standing
 from pipeline.contracts.limits import KNOWLEDGE_SOURCES, WITHDRAWN_RECORDS
 
 _TIMELESS: Final = 0
-"""An id must not move when earlier evidence comes later."""
+"""Fixed time in record ids, so that an id stays when earlier evidence arrives later."""
 
 
 def _none(_: str, __: bool) -> Sequence[Contribution]:
@@ -28,8 +28,8 @@ def _none(_: str, __: bool) -> Sequence[Contribution]:
 def records(
     contributions: Sequence[Contribution], pattern: Pattern | None = None, under: Under = _none
 ) -> list[KnowledgeRecord]:
-    """Of one pattern's map, in any order; by id. `pattern`: what they make, else what they are of. `under`: the
-    tenant's endings by their form."""
+    """Make the records of one pattern's map, in any order of contributions; sorted by id. `pattern`: theirs if None.
+    `under`: looks up the tenant's endings by form."""
     kept = counting(contributions)
     if not kept:
         return []
@@ -72,7 +72,7 @@ def _id(tenant_id: str, about: Pattern, name: str) -> str:
 
 
 class Known(NamedTuple):
-    """What a pattern has said: its records as they stand, and the ids of those that it has withdrawn, oldest first."""
+    """What a pattern has published: the current records, and the ids of withdrawn ones, oldest first."""
 
     records: list[KnowledgeRecord]
     withdrawn: list[str]
@@ -81,7 +81,7 @@ class Known(NamedTuple):
 def difference(
     known: Known, now: Sequence[KnowledgeRecord], now_ms: int
 ) -> tuple[Known, list[KnowledgeRecord], list[str]]:
-    """What is known from now on, the records to publish, and the ids of those to erase."""
+    """Return the new published state, the records to publish, and the ids of those to erase."""
     before = {record.record_id: record for record in known.records}
     said = {record.record_id for record in now}
     gone = [_withdrawn(record, now_ms) for record in known.records if record.record_id not in said]
@@ -92,7 +92,7 @@ def difference(
 
 
 def _withdrawn(record: KnowledgeRecord, now_ms: int) -> KnowledgeRecord:
-    """It ended when its evidence did, unless something had ended it before."""
+    """Withdraw a record. It ends now, unless it ended earlier."""
     validity = record.validity or TimeRange()
     ended = validity if validity.end is not None else TimeRange(start=validity.start, end=format_ms(now_ms))
     return record.model_copy(update={"status": Standing.WITHDRAWN, "validity": ended})

@@ -1,7 +1,6 @@
-"""What a sentence states, by the forms of its language (`[statements]`): who or what, what is said of it, and the rest.
+"""Statement parser for all languages, by the forms in their `[statements]`: subject, predicate and value.
 
-In: a sentence and its language. Out: a statement or None. Nothing fails. The same reader serves every language; English
-has a richer grammar beside it (`forms`).
+English has a richer grammar besides (`forms`).
 """
 
 import re
@@ -15,11 +14,11 @@ from pipeline.segments.lexicon import word_set
 _SUBJECT_WORDS: Final = 7
 _SUBJECT: Final = 60
 _CLEAR: Final = 3
-"""Words of a subject that says what it is, whatever its last one."""
+"""A subject with at least so many words is clear, whatever its last word is."""
 _VALUE: Final = 160
 _LABELLED: Final = "is for"
 _ASSIGNING: Final = ("slots", "path", "setting", "set")
-"""One thing, and its one value."""
+"""Forms of a thing with exactly one value."""
 _STATES: Final = "states"
 _EDGES: Final = " \t`'\"«»„“”「」『』,;:。、()"
 _NO_NAME: Final = re.compile(r"[=:;(\"—]| [-–](?: |$)")
@@ -35,12 +34,12 @@ class Stated(NamedTuple):
     denies: bool
     text: str
     assigns: bool = False
-    """It is a setting or the like, whatever its value."""
+    """True if it is a setting or similar, whatever its value."""
 
 
 def statement_of(said: str, tongue: Tongue, *, changed: bool = False) -> Stated | None:
-    """A plain statement of how things are, by the language's own forms. `changed`: it says that they were otherwise, so
-    what it names beside the value is no more."""
+    """Parse a plain statement; None if it fits no form. `changed`: the sentence says that this was different, so what
+    it names after "instead of" has ended."""
     text = _BLANKS.sub(" ", said).strip(" .。")
     untrue = tongue.says["untrue"].match(text)
     plain = text[untrue.end() :] if untrue is not None else text
@@ -69,21 +68,21 @@ def statement_of(said: str, tongue: Tongue, *, changed: bool = False) -> Stated 
     subject, predicate = _subject(tongue, plain[: found.start()], found[0].strip()), found[0].strip(" '")
     value = plain[found.end() :].strip(_EDGES)
     tail = tongue.says["tail"].search(value)
-    if tail is not None and tail.start():  # where the verb comes last
+    if tail is not None and tail.start():  # the verb comes last
         value, predicate = value[: tail.start()], f"{predicate} {tongue.says['polite'].sub('', tail[0], count=1)}"
     return _of(subject, predicate, value, text, denies=denies != (untrue is not None))
 
 
 def _main(plain: str, tongue: Tongue) -> str:
-    """Without what follows from it."""
+    """Return the main clause."""
     verb = tongue.says["generic"].search(plain)
     cut = tongue.says["subordinate"].search(plain, verb.end()) if verb is not None else None
     return plain[: cut.start()] if cut is not None else plain
 
 
 def whole(said: str, tongue: Tongue) -> Stated | None:
-    """A sentence that is known to state a fact, whatever its form: here a classifier comes in. What has no form is
-    said of the team."""
+    """Parse a sentence that the classifier took for a fact, whatever its form. Without a subject it is
+    about the team."""
     text = _BLANKS.sub(" ", said).strip(" .。")
     found = tongue.says["generic"].search(text)
     subject = _subject(tongue, text[: found.start()], found[0].strip()) if found is not None else ""
@@ -100,7 +99,7 @@ def _of(subject: str, predicate: str, value: str, text: str, *, denies: bool) ->
 
 
 def _subject(tongue: Tongue, said: str, verb: str) -> str:
-    """As it is shown; empty where it could be anything."""
+    """Return the subject as shown; empty if it could be anything."""
     if _NO_NAME.search(said) or ("," in said and " and " not in said):
         return ""
     said = said.strip(_EDGES)

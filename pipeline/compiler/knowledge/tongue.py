@@ -1,6 +1,6 @@
-"""How a language states things and says that they have changed: its file's `[statements]` and `[updates]`, compiled.
+"""Compiled patterns of each language: how it states facts and changes (`[statements]`, `[updates]`).
 
-In: nothing. Out: one `Tongue` a language. A form that is no expression fails at import.
+Raises at import if a form is no valid expression.
 """
 
 import re
@@ -16,7 +16,7 @@ NAME: Final = "name"
 VERSION: Final = "version"
 DEED: Final = "deed"
 LEAVE: Final = "leave"
-"""To do what was never to be done."""
+"""The update that allows what was banned."""
 _KINDS: Final = (VALUE, PLACE, NAME, VERSION, DEED, LEAVE)
 _STATED: Final = (
     "silent", "subject", "no_subject", "denies", "drops", "untrue", "bare", "generic", "labelled",
@@ -30,18 +30,18 @@ _NOTHING: Final = re.compile(r"(?!)")
 class Tongue(NamedTuple):
     code: str
     updates: tuple[tuple[str, Form], ...]
-    """The kind of each, and the form."""
+    """Pairs of kind and form."""
     ours: frozenset[str]
-    """Who speaks, with others."""
+    """Words for the speaker's group."""
     mine: frozenset[str]
     says: Mapping[str, re.Pattern[str]]
-    """By the names that the file has for them; what it does not have matches nothing."""
+    """Name in the file → expression; a missing one matches nothing."""
 
     inverts: bool
-    """After `from today on` the verb stands before who speaks."""
+    """True if the verb precedes the subject after an opening such as `from today on`."""
 
     def led(self, text: str) -> str:
-        """Without what it begins with, who speaks first."""
+        """Remove the opening, and put the speaker first."""
         plain = self.says["leads"].sub("", text, count=1).strip()
         first, second, *rest = [*plain.split(" "), ""]
         if self.inverts and plain != text and {second.lower()} & (self.ours | self.mine):

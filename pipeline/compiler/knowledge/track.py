@@ -1,10 +1,8 @@
-"""What holds of one thing over time: claims and endings in event-time order in, values with their times out. Nothing
-fails.
+"""Fact timeline: the values of one thing over time, from claims and endings in event-time order.
 
-What a user states replaces what was stated before about the same; what assistants state never replaces what a user did.
-Where two of like authority differ, and the later one does not say that something has changed, both stand beside a
-conflict until one of them is heard again. An ending closes the value that it names, and where it says what comes
-instead, that is what holds from then on.
+A user's statement replaces earlier ones on the same thing; an assistant's never replaces a user's. If two of equal
+authority differ, and the later one does not announce a change, both stand beside a conflict until one is repeated. An
+ending closes the value that it names; if it names a successor, that holds from then on.
 """
 
 import re
@@ -27,33 +25,33 @@ _SURE: Final = {USER: 1.0, EVENT: 1.0, ASSISTANT: 0.5}
 
 
 class Heard(NamedTuple):
-    """A claim with where it comes from."""
+    """A claim with its source."""
 
     at: int
     event: str
     by: str
     same: str
-    """What makes two values one."""
+    """Normal form of the value."""
     value: str
     denies: bool
     text: str
     source: Contribution
     about: Contribution
-    """Whose body says what it is a claim about."""
+    """The contribution whose body says what the claim is about."""
     who: str = ""
-    """The person that it comes from, where that is known."""
+    """The person it comes from, if known."""
     updates: bool = False
-    """It says that it was otherwise before."""
+    """True if it says that this was different before."""
     since: int | None = None
     until: int | None = None
 
 
 @dataclass(slots=True)
 class Held:
-    """A value, or the denial of one, and how it stands."""
+    """The interval in which a value, or its denial, holds."""
 
     name: str
-    """It says which of the two, so that no value has the name of another's denial, nor of the conflict."""
+    """`is` or `not` and the value, so that a value, its denial and the conflict have different names."""
     start: int
     heard: list[Heard] = field(default_factory=list)
     end: int | None = None
@@ -74,9 +72,9 @@ class Track:
 
     values: dict[str, Held] = field(default_factory=dict)
     open: dict[str, Held] = field(default_factory=dict)
-    """Those that hold, the longest first; of what nobody settles the newest."""
+    """Open intervals by name, oldest first; at the bound the oldest is closed."""
     disputed: dict[str, int] = field(default_factory=dict)
-    """Values that stood against another one, and since when."""
+    """Disputed value → since when."""
     settled: int = 0
 
     def hear(self, one: Heard) -> None:
@@ -101,7 +99,7 @@ class Track:
         self._settle(one.at)
 
     def close(self, ending: Ending) -> None:
-        """What it names holds no more, unless it was said in the same breath."""
+        """Close the values that the ending names, except those stated by the same event."""
         for held in [held for held in self.open.values() if self._closes(ending, held)]:
             successor = _successor(ending, held.last)
             self._end(held, ending.at, f"is {successor.same}" if successor is not None else "")
@@ -130,7 +128,7 @@ class Track:
 
 
 def track_of(contributions: Sequence[Contribution], beside: Iterable[Contribution]) -> Track:
-    """What ends something comes before what the same message says instead."""
+    """Build the timeline. Of one message, endings come before claims."""
     said = sorted(_heard(contributions), key=lambda one: (one.at, one.event, one.same, one.denies))
     ended = deque(sorted(_endings(beside), key=lambda one: (one.at, one.event, one.key, one.new)))
     track = Track()
@@ -152,7 +150,7 @@ def _endings(beside: Iterable[Contribution]) -> Iterator[Ending]:
 
 
 def _successor(ending: Ending, last: Heard) -> Heard | None:
-    """The claim with what has come in the value's place; None where the ending does not say, or its own claim does."""
+    """Return the claim with the new value; None if the ending names none, or its message states the claim itself."""
     if not ending.new or not last.value or (ending.states and last.about.body.get("plural")):
         return None
     renamed = names_it(last.about.body["predicate"]) and ending.old.lower() not in last.value.lower()
@@ -167,7 +165,7 @@ def _successor(ending: Ending, last: Heard) -> Heard | None:
 
 
 def _differ(one: Heard, other: Heard) -> bool:
-    """Do two of like authority say so, and the later one not that something has changed?"""
+    """Return True if two of equal authority contradict each other and the later one announces no change."""
     if one.updates or one.source.session_id == other.source.session_id:
         return False
     if one.by == ASSISTANT:
@@ -178,7 +176,8 @@ def _differ(one: Heard, other: Heard) -> bool:
 
 
 def _excludes(one: Heard, held: Held) -> bool:
-    """Of a thing with one value another value does; of a denial only what it denies, and what denies it."""
+    """Return True if one claim excludes the other. A denial and a statement exclude each other only for the
+    same value."""
     if one.denies or held.last.denies:
         return one.same == held.last.same
     return True

@@ -1,8 +1,7 @@
-"""What a message says to have changed. In: its text. Out: updates, with what was and what is, as far as it says.
-Nothing fails.
+"""Updates in a message: what it says has changed, with the old and new value if named.
 
-The forms of each language are data (`[updates]`): `<s>` moved from `<old>` to `<new>`. A form that knows the old value
-ends it wherever it stands; one that knows the thing alone ends what is said of it in the same respect.
+Each language's forms are data (`[updates]`): `<s>` moved from `<old>` to `<new>`. A form that names the old value ends
+it wherever it stands. One that names only the thing ends its values for the same predicate.
 """
 
 from collections.abc import Iterator, Mapping
@@ -26,13 +25,13 @@ _CLAUSES: Final = frozenset(",;、，；")
 class Update(NamedTuple):
     how: str
     subject: str
-    """As it was said; empty where it names nobody and nothing."""
+    """The subject as it was said; empty if none is named."""
     old: str
     new: str
     ours: bool
-    """The subject is who speaks, with others."""
+    """True if the subject is the speaker's group."""
     mine: bool
-    """Who speaks alone."""
+    """True if the subject is the speaker alone."""
 
 
 @remembered(4 * MB)
@@ -43,12 +42,12 @@ def updates(text: str) -> tuple[Update, ...]:
 
 
 def says_changed(said: str, tongue: Tongue) -> bool:
-    """Does a sentence say that it was otherwise before, and not that it holds beside what held?"""
+    """Return True if a sentence announces a change, and not an addition."""
     return tongue.says["markers"].search(said) is not None and tongue.says["beside"].search(said) is None
 
 
 def read(tongue: Tongue, said: str) -> Iterator[Update]:
-    """Of one sentence."""
+    """Yield the updates of a sentence."""
     untrue = tongue.says["untrue"].match(said)
     if untrue is None and tongue.says["unreal"].search(said) is None:
         yield from _changed(tongue, said)
@@ -73,7 +72,7 @@ def _runs_on(said: str, old: str) -> bool:
 
 
 def _denied(tongue: Tongue, said: str) -> Iterator[Update]:
-    """Of what is said not to be so each name, of whatever else the sentence names."""
+    """Yield an update for each name that the sentence denies."""
     words = said.lower().split()
     ours, mine = not tongue.ours.isdisjoint(words), not tongue.mine.isdisjoint(words)
     for value in of_value(said)[1:]:
@@ -99,7 +98,7 @@ def _update(tongue: Tongue, how: str, holes: Mapping[str, str]) -> Update | None
 
 
 def named(tongue: Tongue, said: str, nothing: frozenset[str] = ANYTHING | VAGUE) -> str:
-    """Without what it begins and trails off with; empty where it could be anything, or is no name of something."""
+    """Return the name without article and trailing phrases; empty if it could be anything, or is no name."""
     found = tongue.says["ends"].search(said)
     kept = said[: found.start()] if found is not None else said
     kept = tongue.says["articles"].sub("", kept.strip(_EDGES), count=1).strip(_EDGES)

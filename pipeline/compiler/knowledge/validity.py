@@ -1,8 +1,7 @@
-"""From when and until when a statement holds, where it says so. In: a sentence and the time at which it was said, in
-milliseconds. Out: two times, None where it does not say. Nothing fails.
+"""Validity times in a statement: since when and until when it holds.
 
-The words before a date are each language's own (`since`, `until`); a date is 2026-05-01, a month in English, `today`,
-`tomorrow` or `next week`.
+Input: a sentence and its time in milliseconds. Output: two times, None if not stated. Each language has its own words
+before a date (`since`, `until`). A date is 2026-05-01, an English month, `today`, `tomorrow` or `next week`.
 """
 
 import re

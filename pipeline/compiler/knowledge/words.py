@@ -1,4 +1,4 @@
-"""Word lists for what messages state, as data. General English; no tenant's words."""
+"""English word lists for the statement parser. No tenant's words."""
 
 from typing import Final
 
@@ -11,7 +11,7 @@ ANYTHING: Final = word_set(
     both others another mine yours ours thing things stuff people guys folks us me
     """
 )
-"""Words that stand for anything: what is said of them is said of nothing."""
+"""Words that can stand for anything; claims about them are dropped."""
 
 NO_SUBJECT: Final = word_set(
     """
@@ -21,7 +21,7 @@ NO_SUBJECT: Final = word_set(
     there it this i you we they he she don't isn't n't doesn't no yes any never always
     """
 )
-"""None of them stands in a plain subject."""
+"""Words that occur in no plain subject."""
 
 VAGUE: Final = word_set(
     """
@@ -37,7 +37,7 @@ VAGUE: Final = word_set(
     understanding expectation assumption experience impression opinion hope fear
     """
 )
-"""What these are about changes from one sentence to the next."""
+"""Words whose referent changes from sentence to sentence."""
 
 PASSING: Final = word_set(
     """
@@ -53,7 +53,7 @@ PASSING: Final = word_set(
     now then passing messed
     """
 )
-"""What is so today, and what begins another kind of sentence."""
+"""Words for passing states, and words that begin another kind of sentence."""
 
 NO_VERB: Final = word_set(
     """
@@ -64,7 +64,7 @@ NO_VERB: Final = word_set(
     felt feel tried works worked fails failed happens happened again up down out got get gets seem seems
     """
 )
-"""After `always` and `never` these begin no instruction."""
+"""Words after `always` and `never` that begin no instruction."""
 
 ORDINARY: Final = word_set(
     """
@@ -74,7 +74,7 @@ ORDINARY: Final = word_set(
     tomorrow yesterday currently maybe ok yes no thanks please sorry hi hello hey
     """
 )
-"""Alone and without an article these are no names."""
+"""Words that are no names when they stand alone without an article."""
 
 HANGING: Final = word_set(
     """
@@ -82,7 +82,7 @@ HANGING: Final = word_set(
     less when where how my our your his her their because while until after before etc
     """
 )
-"""What begins with these is no object."""
+"""First words of what is no object."""
 
 ASKING: Final = word_set(
     """
@@ -90,7 +90,7 @@ ASKING: Final = word_set(
     any or wdyt thoughts
     """
 )
-"""How a question begins, with or without its mark."""
+"""First words of questions, with or without a question mark."""
 
 SUPPOSING: Final = word_set(
     """
@@ -100,7 +100,7 @@ SUPPOSING: Final = word_set(
     somebody ideally guess unsure e.g example
     """
 )
-"""A sentence with one of these does not say that something is so."""
+"""A sentence with one of these states no fact."""
 
 SUPPOSING_PHRASES: Final = (
     " looks like ", " look like ", " feels like ", " sounds like ", " let is say ", " in case ", " not know ",
@@ -112,7 +112,7 @@ SUPPOSING_WITHIN: Final = frozenset(word for phrase in SUPPOSING_PHRASES for wor
     "is",
     "like",
 }
-"""Each of them has one of these."""
+"""Each phrase contains one of these words."""
 
 TRAILING: Final = word_set(
     """
@@ -120,7 +120,7 @@ TRAILING: Final = word_set(
     yesterday honestly actually week month year ever all on lol haha xd again then ago
     """
 )
-"""Last words of what a clause trails off with."""
+"""Last words of trailing phrases."""
 
 REPORTING: Final = word_set(
     """
@@ -131,25 +131,25 @@ REPORTING: Final = word_set(
     logged promised thinks thought believes believed
     """
 )
-"""A sentence with one of these says what somebody or something else does."""
+"""A sentence with one of these reports what others say or do."""
 
 TO_REPORT: Final = word_set(
     "say tell mention show ask log report print quote suggest claim comment promise output argue"
 )
-"""What somebody may be ordered to do, unless it is what somebody does."""
+"""Verbs that may be ordered, although they also report."""
 
 REPORTS: Final = word_set("comment comments log logs output outputs report print prints quote quotes claims suggestion")
-"""What an order may be about, unless it is what somebody does."""
+"""Nouns that an order may be about, although they also report."""
 
 ORDERING: Final = word_set(
     "please you we i must should need have want make sure be ensure remember try that to do not always never ever stop"
 )
-"""How an order begins, before its verb."""
+"""Words of an order before its verb."""
 
 BASE_FORMS: Final = word_set(
     "reply apply supply comply rely multiply fly bring sing ring ping string exceed proceed succeed embed feed seed"
 )
-"""Verbs that end as adverbs and other forms of verbs do."""
+"""Verbs with endings that usually mark other word forms."""
 
 BOUND: Final = word_set(
     """
@@ -158,4 +158,4 @@ BOUND: Final = word_set(
     doing having working thinking being
     """
 )
-"""What begins with one of these is about the single case, or no object."""
+"""Words after `stop` that make the order about one case."""

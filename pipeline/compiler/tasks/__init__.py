@@ -1,1 +1,1 @@
-"""What a tenant's tasks are, and how each is done: learnt by counting, from what was said and what was done."""
+"""Task learning by counting: which runs belong to one task, and the procedure that they share."""

@@ -1,6 +1,4 @@
-"""In which words a task is wished for. In: the runs of a task, and the slots of what is done. Out: the wishes as users
-put them, with `<slots>` for what differs from case to case, the most frequent first. Nothing fails.
-"""
+"""Goal phrases of a task: its wishes in the users' words, with `<slots>` for values, most frequent first."""
 
 import re
 from collections import Counter, defaultdict
@@ -18,7 +16,7 @@ _LONGEST: Final = 160
 _SOME: Final = 0.2
 _SLOT: Final = re.compile(r"<[^<>]*>")
 _OPENING: Final = re.compile(r"(?:[^\W\d_]+ ?){1,3}[!,.:]\s+")
-"""A clause of a few words, such as a greeting, in front of what is wished for."""
+"""A short clause before the wish, such as a greeting."""
 _WORD: Final = re.compile(r"\w+")
 
 
@@ -43,7 +41,7 @@ def goals(runs: Sequence[Run], slots: Mapping[str, Sequence[Slot]]) -> list[str]
 
 
 def _in_other_letters(forms: Mapping[str, int]) -> Counter[str]:
-    """Wishes that differ in capitals and marks alone are the one that was said most."""
+    """Merge wishes that differ in capitals and punctuation only, under the most frequent."""
     same: dict[tuple[str, ...], list[str]] = defaultdict(list)
     for form in forms:
         same[tuple(_words(form))].append(form)
@@ -53,7 +51,7 @@ def _in_other_letters(forms: Mapping[str, int]) -> Counter[str]:
 
 
 def _masked(told: Sequence[str], forms: Mapping[str, int], names: Container[str]) -> Counter[str]:
-    """Where each wish holds what belongs to one case: with names for it that no slot has."""
+    """Mask values that belong to one case, unless a mask has the name of a slot."""
     found: Counter[str] = Counter()
     for form in told:
         masked = mask(form)
@@ -64,7 +62,7 @@ def _masked(told: Sequence[str], forms: Mapping[str, int], names: Container[str]
 
 
 def _most_slots(forms: Counter[str]) -> int:
-    """How many slots a whole wish has: what has fewer still holds the values of one case."""
+    """Return the number of slots in a complete wish; one with fewer still contains values of one case."""
     numbers: Counter[int] = Counter()
     for form, sessions in forms.items():
         numbers[form.count("<")] += sessions
@@ -72,7 +70,7 @@ def _most_slots(forms: Counter[str]) -> int:
 
 
 def _filled(form: str, forms: Mapping[str, object]) -> str:
-    """A wish that holds a value where another one has a slot is that one."""
+    """Return the wish that has a slot where this one has a value, if there is one."""
     wider = [other for other in forms if other.count("<") > form.count("<") and _pattern(other).fullmatch(form)]
     return min(wider, key=lambda each: (-each.count("<"), each), default=form)
 
@@ -83,7 +81,7 @@ def _pattern(form: str) -> re.Pattern[str]:
 
 
 def _values(slots: Mapping[str, Sequence[Slot]]) -> dict[str, dict[str, str]]:
-    """By run: value → name."""
+    """Return run → value → slot name."""
     found: dict[str, dict[str, str]] = defaultdict(dict)
     for name, group in slots.items():
         for slot in group:
@@ -103,7 +101,7 @@ def _held(text: str, values: Mapping[str, str]) -> int:
 
 
 def _typical(text: str, often: Mapping[str, int], runs: int) -> float:
-    """How many of its words most runs say as well."""
+    """Return how common the text's words are among the runs."""
     words = _words(text)
     return round(sum(often[word] for word in words) / (runs * len(words)), 6) if words else 0.0
 
@@ -118,11 +116,11 @@ def _form(text: str, values: Mapping[str, str]) -> str:
 
 
 def _without_opening(form: str, forms: Mapping[str, object]) -> str:
-    """Another's wish with something in front of it, such as a greeting, is that wish."""
+    """Drop an opening, if the rest is a wish of its own."""
     ends = [other for other in forms if other != form and form.endswith(f" {other}")]
     return min(ends, key=lambda each: (len(each), each), default=form)
 
 
 def _varies(form: str) -> bool:
-    """Whether it holds what belongs to one case."""
+    """Return True if it contains a value that belongs to one case."""
     return "<" in mask(_SLOT.sub("", form))

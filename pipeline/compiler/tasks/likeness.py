@@ -1,10 +1,10 @@
-"""Which runs are of one task. In: runs, each as what was said and what was
-done (`tasks.run`). Out: the runs of each task.
+"""Run clustering: groups the runs of one task by what was said and done (density peaks, then merging).
 
-Of the set of runs alone: no list of verbs, no order of arrival. A run points to the most typical of those like it; what
-is reached that way is a cluster. Then clusters alike become one, and each run goes to the cluster that it is most like.
-Two runs that both did something and share nothing of it are never one, whatever was said. Where one cluster ends before
-another begins, and either is most like the other, the task is done otherwise since then. Nothing fails.
+Input: runs as features (`compiler.tasks.run`). Output: the runs of each task. The result depends on the set of runs
+only, not on their order, and uses no list of verbs. Each run points to the densest of its neighbours; runs that reach
+the same one form a cluster. Then similar clusters are merged, and each run moves to the most similar cluster. Two runs
+that both did something, but share no action, are never in one task. If a cluster ends before another begins and each is
+the other's nearest, the task changed at that time, and they are one.
 """
 
 from collections import Counter, defaultdict
@@ -13,32 +13,32 @@ from heapq import nlargest, nsmallest
 from math import floor, fsum, log2, sqrt
 from typing import Final, NamedTuple
 
-_LISTED: Final = 32  # runs by which a feature is looked up
-_PROBES: Final = 6  # heaviest features, of what was said and of what was done, by which a run's like are looked for
-_CANDIDATES: Final = 24  # of these so many are compared
-_LIKE: Final = 0.40  # two runs are neighbours
-_JOIN: Final = 0.50  # a run belongs to a cluster; two clusters are one
-_GOAL: Final = 0.3  # the weight of what was said beside what was done
-_COMMON_SAID: Final = 0.25  # a cluster has the features that so many of its runs have
+_LISTED: Final = 32  # most runs per feature in the index
+_PROBES: Final = 6  # most features of each kind, the heaviest, that look candidates up
+_CANDIDATES: Final = 24  # most candidates that are compared
+_LIKE: Final = 0.40  # similarity of neighbours
+_JOIN: Final = 0.50  # similarity of a run and its cluster, and of clusters that are merged
+_GOAL: Final = 0.3  # weight of what was said; what was done has the rest
+_COMMON_SAID: Final = 0.25  # share of a cluster's runs that must have a feature
 _COMMON_DONE: Final = 0.5
 _ROUNDS: Final = 3
-_SEVERAL: Final = 2  # runs that went well, of a cluster that has an end and a beginning
-_SUCCEEDS: Final = 0.15  # of what was done; mutual neighbours that never overlap in time are seldom two tasks
+_SEVERAL: Final = 2  # fewest successful runs of a cluster whose beginning and end are known
+_SUCCEEDS: Final = 0.15  # similarity in actions of a successor, which starts after the other ended
 _LEAST_WEIGHT: Final = 0.25
-_TELLING: Final = 0.25  # of the heaviest feature's weight
+_TELLING: Final = 0.25  # share of the heaviest feature's weight that a probe needs
 
 Weights = Mapping[str, float]
 
 
 class Known(NamedTuple):
-    """A run by what it is known by; the features of what was said begin with `s `, those of what was done with `d `."""
+    """The features of a run; those of what was said begin with `s `, those of what was done with `d `."""
 
     name: str
     rank: int
     said: frozenset[str]
     done: frozenset[str]
     at: int | None = None
-    """When it was done, if it went well."""
+    """Start time of a successful run, in milliseconds."""
 
 
 class _Side(NamedTuple):
@@ -47,7 +47,7 @@ class _Side(NamedTuple):
     said_weight: float
     done_weight: float
     did: bool
-    """Something, be it what no other run did."""
+    """True if it did anything, even something unique."""
 
 
 class _Cluster(NamedTuple):
@@ -61,7 +61,7 @@ def known(name: str, rank: int, said: Iterable[str], done: Iterable[str], at: in
 
 
 def tasks(runs: Sequence[Known]) -> list[list[str]]:
-    """The names of the runs of each task."""
+    """Return the run names of each task."""
     return _Likeness(runs).tasks()
 
 
@@ -94,7 +94,7 @@ class _Likeness:
         return list(found.values())
 
     def _succeeded(self, clusters: Mapping[int, _Cluster], label: Sequence[int]) -> dict[int, int]:
-        """By a cluster that goes on where another one ends: the first of them."""
+        """Map a cluster that continues an earlier one to the first of them."""
         times: dict[int, list[int]] = defaultdict(list)
         for run, c in zip(self.runs, label, strict=True):
             if run.at is not None:
@@ -125,7 +125,7 @@ class _Likeness:
         return _Side(a, b, sum(a.values()), sum(b.values()), did)
 
     def _uphill(self) -> list[int]:
-        """Each run points to the densest of its neighbours and itself."""
+        """Label each run with the density peak that it reaches."""
         near = [self._neighbours(i) for i in range(len(self.runs))]
         height = [(round(fsum(own.values()), 6), -i) for i, own in enumerate(near)]
         parent = [max((i, *own), key=height.__getitem__) for i, own in enumerate(near)]
@@ -140,7 +140,7 @@ class _Likeness:
         return {j: like for j, like in found if like >= _LIKE}
 
     def _clusters(self, label: list[int]) -> dict[int, _Cluster]:
-        """By the first of their runs, which becomes their label."""
+        """Build the clusters; the label of each is its first run."""
         members: dict[int, list[int]] = defaultdict(list)
         for i, c in enumerate(label):
             members[c].append(i)
@@ -159,7 +159,7 @@ class _Likeness:
         return found
 
     def _joined(self, clusters: Mapping[int, _Cluster]) -> dict[int, int]:
-        """Each cluster joins the larger one that it is most like, if alike enough."""
+        """Merge each cluster into the larger one that is most similar, above the threshold."""
         index = _index(clusters)
         size = {c: (one.runs, -c) for c, one in clusters.items()}
         root: dict[int, int] = {}
@@ -177,13 +177,13 @@ class _Likeness:
 
 
 def _weight(n: int, runs: int) -> float:
-    """The logarithm of how rare it is, in quarters of either number: one run more changes few weights, and sums of
-    quarters are exact in any order."""
+    """Return the inverse document frequency, rounded to quarters. So one more run changes few weights, and sums are
+    exact in any order."""
     return max(_LEAST_WEIGHT, (floor(4 * log2(runs)) - floor(4 * log2(n))) / 4)
 
 
 def _likeness(a: _Side, b: _Side) -> float:
-    """Of what was said the weighted cosine, of what was done the weighted Jaccard index."""
+    """Return the weighted mean of the cosine of what was said and the Jaccard index of what was done."""
     common = _common(a.done, b.done)
     if a.did and b.did and not common:
         return 0.0
@@ -205,7 +205,7 @@ def _common(a: Weights, b: Weights) -> float:
 
 
 def _probes(side: _Side) -> list[tuple[float, str]]:
-    """The heaviest features of either kind, as far as they tell something beside the heaviest."""
+    """Return the heaviest features of each kind that are not much lighter than the heaviest."""
     found = []
     for own in (side.said, side.done):
         top = nlargest(_PROBES, ((weight, f) for f, weight in own.items()))
@@ -214,7 +214,7 @@ def _probes(side: _Side) -> list[tuple[float, str]]:
 
 
 def _candidates(probes: Sequence[tuple[float, str]], index: Mapping[str, list[int]]) -> list[int]:
-    """Who shares most of the probes' weight."""
+    """Return those that share most of the probes' weight."""
     shared: dict[int, float] = defaultdict(float)
     for weight, f in probes:
         for i in index.get(f, ()):

@@ -1,8 +1,7 @@
-"""own_value: what a task takes that depends on whom it is done for, such as somebody's home depot or cost centre.
+"""own_value records: values that a task takes from its user, such as a home depot or cost centre.
 
-Of the runs of one task, and of what users told apart from them: for each slot whose value is its user's own, each
-user's value by the last run that had one, or text that named the only one that looks like those of others, such as
-`depot-larch`. Nothing fails.
+For each slot that depends on the user, each user's last value: from runs, or from a text without a run that names
+exactly one token like the other users' values, such as `depot-larch`.
 """
 
 from collections.abc import Collection, Iterator, Sequence

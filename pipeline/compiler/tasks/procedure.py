@@ -1,8 +1,8 @@
-"""How a task is done: the steps that its good runs have in common, in the order that ends well, with whole actions.
+"""Procedure mining: the steps that the successful runs of a task share, in order, as whole actions.
 
-In: the runs of one task. Out: a procedure, or None where most good runs have no step in common. What counts of a run is
-the last of each act that worked: what was tried before, refused, corrected or done again is how it learnt. A step that
-has taken another's place from some day on stands alone. A function of the set of runs; nothing fails.
+Input: the runs of one task. Output: a procedure, or None if most successful runs share no step. Of each run only the
+last successful instance of each action counts; earlier tries, refusals and corrections are how the agent learnt. A step
+that replaced another at some time stands alone. The result depends on the set of runs only.
 """
 
 from collections import Counter
@@ -22,15 +22,15 @@ _OFTEN: Final = 0.5
 MOST: Final = 0.8
 _WORSE: Final = 0.3
 _FEW: Final = 2
-_PART: Final = 100  # simple commands of one line, by their place
+_PART: Final = 100  # most simple commands of one line
 
 
 class Step(NamedTuple):
     template: Template
     share: float
-    """Of the good runs, since it came up."""
+    """Share of the successful runs that have it, since it came up."""
     told: bool
-    """Users have asked for it."""
+    """True if users have asked for it."""
 
     @property
     def optional(self) -> bool:
@@ -39,7 +39,7 @@ class Step(NamedTuple):
 
 class Procedure(NamedTuple):
     goals: tuple[str, ...]
-    """In the users' words with `<slots>`, the most frequent first."""
+    """In the users' words with `<slots>`, most frequent first."""
     steps: tuple[Step, ...]
     remedies: tuple[Remedy, ...]
     slots: Mapping[str, Sequence[Slot]]
@@ -77,8 +77,8 @@ def _every_act(runs: Sequence[Run], told: Sequence[Run], options: frozenset[str]
 
 
 def verdict(found: Procedure, run: Run) -> bool | None:
-    """Whether a run speaks for the procedure: it went well; or against it: the steps were done in their order up to one
-    that failed, or all of them. None: it went otherwise, which says nothing of what these steps lead to."""
+    """Judge the procedure by a run: True if the run succeeded; False if its steps were done in order up to one that
+    failed, or all were done; None if the run did something else."""
     if run.good:
         return True
     options = frozenset[str]()
@@ -98,7 +98,7 @@ def verdict(found: Procedure, run: Run) -> bool | None:
 
 
 def last_of(run: Run, options: frozenset[str]) -> list[Instance]:
-    """Of each act of the run that worked the last one."""
+    """Return the last successful instance of each action of the run."""
     return list(_last(run, options).values())
 
 
@@ -114,7 +114,7 @@ def _last(run: Run, options: frozenset[str]) -> dict[tuple[str, ...], Instance]:
 
 
 def _head(simple: Simple, seen: frozenset[str], goal: str) -> tuple[str, ...]:
-    """The program with the words that name what it is to do."""
+    """Return the program and the words that name its action."""
     named = (word for word in simple.words if wordlike(word) and word not in seen and not within(word, goal))
     return (simple.program, *named)
 
@@ -122,7 +122,7 @@ def _head(simple: Simple, seen: frozenset[str], goal: str) -> tuple[str, ...]:
 def _told_elsewhere(
     runs: Sequence[Run], told: Sequence[Run], known: Sequence[Template], options: frozenset[str], goals_said: Goals
 ) -> list[Template]:
-    """What users have told to do, and what has worked, in no run that went well."""
+    """Return actions that users asked for and that worked, though in no successful run."""
     acts = [one for run in runs if not run.good for one in last_of(run, options)]
     new = [one for one in acts if not any(each.covers(one.simple) for each in known)]
     return [
@@ -193,12 +193,12 @@ def _refused(template: Template, run: Run, options: frozenset[str]) -> bool:
 
 
 def _unclear(template: Template) -> bool:
-    """Whether nobody could do it from what stands there."""
+    """Return True if the step cannot be done with what is known."""
     return any(slot.source == "unknown" for slot in template.slots)
 
 
 def _brings_trouble(step: Step, steps: Sequence[Step], runs: Sequence[Run], options: frozenset[str]) -> bool:
-    """Whether runs do without it, and fail more often after it than without it: an option that turned out badly."""
+    """Return True for an optional step after which other steps fail more often than without it."""
     if not step.optional:
         return False
     others = [each.template for each in steps if each is not step]

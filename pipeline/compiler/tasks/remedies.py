@@ -1,6 +1,4 @@
-"""Ways out of a step's failure, by counting. In: the runs of a task and its steps. Out: for each way to fail what was
-done between the failure and the next try that worked, where it did better than just to try again. Nothing fails.
-"""
+"""Recoveries of procedure steps: what was done between a failure and the next try, if it beats plain retries."""
 
 import re
 from collections import Counter, defaultdict
@@ -15,7 +13,7 @@ from pipeline.segments.commands import Simple
 from pipeline.segments.masking import mask, shorten
 
 _SESSIONS: Final = 2
-_MOST: Final = 0.6  # of the sessions that got past the failure have done it
+_MOST: Final = 0.6  # share of the sessions that recovered which must have done it
 _ERROR: Final = 120
 _CLASS: Final = re.compile(r"^\w+: (?=\S)")
 """Of an error: one that only stood in the output has none."""
@@ -30,12 +28,12 @@ class Way(NamedTuple):
 class Remedy(NamedTuple):
     step: Template
     error: str
-    """What it says, without what differs from case to case."""
+    """The message, with values masked."""
     ways: tuple[Way, ...]
-    """What to do then, in order, before the step is done again; empty: nothing, it passes."""
+    """Actions to run in order before the step is repeated."""
     worked: int
     tried: int
-    """Sessions that met the error."""
+    """Number of sessions with the error."""
 
 
 class _Try(NamedTuple):
@@ -60,7 +58,7 @@ def remedies(runs: Sequence[Run], options: frozenset[str], steps: Sequence[Templ
 
 
 def _tries(run: Run, options: frozenset[str], steps: Sequence[Template]) -> Iterator[tuple[int, str, _Try]]:
-    """Each failure of a step with what was done until the step was tried again."""
+    """Yield each failure of a step with what was done until its next try."""
     failed: dict[int, str] = {}
     between: dict[int, list[Instance]] = {}
     for i, deed in enumerate(run.deeds):
@@ -80,7 +78,7 @@ def _tries(run: Run, options: frozenset[str], steps: Sequence[Template]) -> Iter
 
 
 def _said(error: str, simple: Simple) -> str:
-    """Without the values that the act had."""
+    """Mask the values of the action in the message."""
     own = {word for word in (*simple.words, *(value for _, value in simple.options if value)) if len(word) > 1}
     for value in sorted(own, key=lambda each: (-len(each), each)):
         error = re.sub(rf"(?<![\w-]){re.escape(value)}(?![\w-])", "…", error)

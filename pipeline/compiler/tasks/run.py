@@ -1,8 +1,7 @@
-"""One segment as a run of some task: what was asked, what was done with which arguments, and how each act ended.
+"""Runs: what was asked and done in one segment, and the features by which runs are compared.
 
-Enters: a segment's steps and actions. Leaves: the body of its contribution, and that body read again. What a run is
-known by (`said`, `done`) is worked out here once and for all: it says so at every level, and what is rare gets its
-weight where runs are compared. Nothing fails.
+Input: a segment's steps and actions. Output: the body of a contribution, and a `Run` read from it. Features are
+extracted once, at every level of detail; their weights are computed when runs are compared.
 """
 
 import re
@@ -27,9 +26,9 @@ _LINE: Final = 400
 _ERROR: Final = 160
 _SEEN: Final = 12
 _TOLD: Final = 4
-_THANKS: Final = 2  # words
+_THANKS: Final = 2  # most words of a text that is only thanks
 MEANT: Final = 2
-"""Who says so many of an act's words speaks of it."""
+"""A text refers to an action if it contains so many of its words."""
 _FEATURES: Final = 256
 _LEVELS: Final = 3
 _STEM: Final = 5
@@ -42,16 +41,16 @@ AROUND: Final = ".,!?:;()'\"`"
 
 
 class Deed(NamedTuple):
-    """One act of a run: a command line or a call, whole."""
+    """One action of a run: a command line or a tool call."""
 
     line: str
-    """Of a command; empty for a call."""
+    """Command line; empty for a tool call."""
     name: str
     arguments: tuple[tuple[str, str], ...]
     ok: bool | None
     error: str
     seen: frozenset[str]
-    """Values of it that an earlier result held."""
+    """Values that occur in an earlier result."""
 
     def parts(self, switches: frozenset[str]) -> Sequence[Simple]:
         return simple_commands(self.line, switches) if self.line else (call(self.name, self.arguments),)
@@ -59,7 +58,7 @@ class Deed(NamedTuple):
 
 class Run(NamedTuple):
     name: str
-    """Its segment's id."""
+    """The id of its segment."""
     session: str
     subject: str
     at: int
@@ -67,30 +66,30 @@ class Run(NamedTuple):
     asked: tuple[str, ...]
     deeds: tuple[Deed, ...]
     told: tuple[str, ...] = ()
-    """What users said to what was being done, in lower case."""
+    """What users said about what was being done, in lower case."""
     common: frozenset[str] = frozenset()
-    """Values of it that are no single person's: two of the tenant's subjects have used or named them."""
+    """Values that two of the tenant's subjects have used or named, so they belong to no single person."""
     named: frozenset[str] = frozenset()
-    """Of these the ones that somebody has named when telling what to do."""
+    """Those of `common` that somebody named in an instruction."""
     wished: frozenset[str] = frozenset()
-    """Values of it that the wishes of two sessions hold, and that nobody has told about themselves: anybody could ask
-    for them, but one may have had a habit of it."""
+    """Values in the wishes of two sessions that nobody stated about themselves. Anybody could ask for them, but they
+    may be one user's habit."""
 
     @property
     def values(self) -> set[str]:
-        """Whatever stood in an act beside its program and the names of its options."""
+        """Words and option values of all actions."""
         parts = [part for deed in self.deeds for part in deed.parts(frozenset())]
         return {value for part in parts for value in (*part.words, *(v for _, v in part.options)) if value}
 
 
 def told(segment: Segment) -> dict[str, Any] | None:
-    """The body of a segment in which nothing was done: what users said. None where they said nothing."""
+    """Return the body of a segment without actions: what users said; None if nothing."""
     texts = _told(segment.steps, 0)
     return {"told": texts, "subject": subject_of(segment)} if texts else None
 
 
 def body(segment: Segment, actions: Sequence[Action]) -> dict[str, Any] | None:
-    """None where nothing was done."""
+    """Return the body of a segment with actions; None if it has none."""
     acted = [action for action in actions if action.role in ACTS and action.verb and not silent(action.verb)][:ACTIONS]
     acts = [act_of(segment.steps, action) for action in acted]
     if not acts:
@@ -124,15 +123,15 @@ def wishes_of(segment: Segment) -> list[str]:
 
 
 def _told(steps: Sequence[Step], first: int) -> list[str]:
-    """What users said from this step on: neither a question nor a word of thanks."""
+    """Return what users said from this step on, without questions and thanks."""
     texts = (step.text.strip() for step in steps[first:] if step.role is Role.FEEDBACK or _is_wish(step))
     told = dict.fromkeys(text for text in texts if not text.endswith("?") and len(_WORD.findall(text)) > _THANKS)
     return [shorten(text, _GOAL) for text in told][:_TOLD]
 
 
 def spoken_words(texts: Iterable[str]) -> set[str]:
-    """In lower case, with the parts of `snake_case`, and as who has no other letters writes them: `rücksprache`,
-    `ruecksprache`; `identité`, `identite`."""
+    """Return the words in lower case, the parts of `snake_case`, and ASCII spellings: `rücksprache` also as
+    `ruecksprache`, `identité` as `identite`."""
     words = {word for text in texts for word in _SPOKEN.findall(text.casefold())}
     words |= {part for word in words if "_" in word for part in word.split("_") if len(part) > 1}
     other = [word for word in words if not word.isascii()]
@@ -144,18 +143,18 @@ def _plain(word: str) -> str:
 
 
 def tokens(text: str) -> list[str]:
-    """As they are written, without the marks around them."""
+    """Split into tokens without surrounding punctuation."""
     return [token.strip(AROUND) for token in text.split()]
 
 
 def begins(values: Iterable[str]) -> set[str]:
-    """What stands before the first `-`, `_` and the like in values that have one."""
+    """Return the prefixes of values before the first separator, such as `-` or `_`."""
     return {found[1] for value in values if (found := _BEGINS.match(value))}
 
 
 @remembered(16 * MB)
 def act_words(act: Simple) -> frozenset[str]:
-    """By which one would speak of it."""
+    """Return the words that refer to an action."""
     values = (value for _, value in act.options if value)
     return frozenset(spoken_words((act.program, *act.words, *(key for key, _ in act.options), *values)))
 
@@ -184,7 +183,7 @@ def _act(steps: Sequence[Step], action: Action) -> list[Any]:
     if first.role is Role.CALL:
         return ["", first.name, [list(pair) for pair in first.arguments], ok, message]
     if first.values[:1] == (first.name[: len(first.values[0])],) if first.values else first.role is Role.TEST:
-        whole = len(first.name) <= _LINE  # a line that was cut is no line to run
+        whole = len(first.name) <= _LINE  # a line that was cut cannot be run
         return [first.name if whole else "", action.verb, [], ok, message]
     return ["", action.verb, [["value", value] for value in first.values], ok, message]
 
@@ -197,7 +196,7 @@ def _read(act: Sequence[Any]) -> Deed:
 
 @remembered(64 * MB)
 def run_of(contribution: Contribution) -> Run:
-    """Without acts where an earlier release has read the segment."""
+    """Read a contribution. Bodies of an earlier release have no actions."""
     body = contribution.body
     return Run(
         contribution.segment_id,
@@ -215,8 +214,8 @@ def run_of(contribution: Contribution) -> Run:
 
 
 def _features(simple: Simple, before: str) -> Iterator[str]:
-    """At every level at once: `dw`, `dw load`, `dw load x`, `dw --region`. A value that a text before it holds is
-    copied, and tells nothing of the task."""
+    """Yield features at each level: `dw`, `dw load`, `dw load x`, `dw --region`. Values that occur in an earlier text
+    were copied, so they say nothing about the task."""
 
     def telling(value: str | None) -> bool:
         return value is not None and wordlike(value) and not within(value, before)
@@ -242,8 +241,8 @@ def _places(simple: Simple) -> Iterator[tuple[str, str]]:
 
 
 def _said(texts: Sequence[str], values: set[str]) -> set[str]:
-    """First letters of words, for inflection mostly changes ends; pairs of characters where no spaces are written. What
-    has a digit, and what an act takes as a value, is no part of what is wanted."""
+    """Return the first letters of words, because endings are inflected, or character bigrams in scripts without spaces.
+    Tokens with digits and values of actions are left out."""
     found: set[str] = set()
     for text in texts:
         for token in unicodedata.normalize("NFKC", text).casefold()[:STEP_TEXT].split():

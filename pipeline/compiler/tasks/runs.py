@@ -1,8 +1,7 @@
-"""run: what one segment did, whole. Of all runs of a tenant its tasks are learnt, and of each task's runs its
-artifacts.
+"""run contributions: everything that one segment did; all runs together are grouped into the tenant's tasks.
 
-All runs stand under one key, for what a run is about is learnt beside the others. A task is called after the first of
-its runs: that one stays the first as others come. Nothing fails.
+All runs are under one key, because a run's task is found by comparison with the others. A task is named after its first
+run, which stays the first as others come.
 """
 
 import hashlib
@@ -26,9 +25,9 @@ from pipeline.segments.pairing import Action
 
 NAME: Final = task_schema.MADE_OF
 KEY: Final = "1"
-"""The form of the body, for contributions of another form would have another key."""
+"""Version of the body's form. Another form needs another key."""
 TOLD: Final = f"{KEY}:told"
-"""Of segments in which nothing was done: users may have said how it is to be done. They take no place of a run."""
+"""Key of segments without actions, in which users may say how a task is done. They have a bound of their own."""
 KEYS: Final = (KEY, TOLD)
 _STATES: Final = 4
 _MOSTLY: Final = 0.6
@@ -41,7 +40,7 @@ def extract(segment: Segment, outcome: SegmentOutcome, actions: Sequence[Action]
     if run is None:
         said = told(segment)
         source = [m.event_id for m in goal]
-        none = SegmentOutcome.UNKNOWN  # of a talk, whatever was thought of it
+        none = SegmentOutcome.UNKNOWN  # a conversation's outcome says nothing about a task
         return [Extracted(key=TOLD, source_events=source, outcome=none, tags=[], body=said)] if said else []
     states = (step.text for step in segment.steps if step.role is Role.STATE and step.text)
     done = [action.events[0] for action in actions if action.verb]
@@ -63,7 +62,7 @@ def extract(segment: Segment, outcome: SegmentOutcome, actions: Sequence[Action]
 
 
 def group(contributions: Sequence[Contribution]) -> dict[Pattern, list[Contribution]]:
-    """The patterns of a tenant's tasks, each with the runs that it is learnt from, in event-time order."""
+    """Return the patterns of the tenant's tasks, each with its contributions in event-time order."""
     told = [c for c in contributions if c.pattern_key == TOLD]
     done = [c for c in contributions if c.pattern_key == KEY]
     by_name = {join_key(c.session_id, c.segment_id): c for c in _with_common_values(done, told)}
@@ -108,7 +107,7 @@ def in_time(c: Contribution) -> tuple[int, str]:
 
 
 class _Meant:
-    """What was told, by the words of it."""
+    """Segments without actions, indexed by the words that users said."""
 
     def __init__(self, told: Sequence[Contribution]) -> None:
         self._told = told
@@ -121,7 +120,7 @@ class _Meant:
                 self._by_begin[begin].append(number)
 
     def by(self, runs: Sequence[Contribution]) -> list[Contribution]:
-        """What has two words in common with something that was done in these runs."""
+        """Return those that share two words with an action of these runs."""
         acts = {part for c in runs for deed in run_of(c).deeds for part in deed.parts(frozenset())}
         found: set[int] = set()
         for act in acts:
@@ -130,14 +129,14 @@ class _Meant:
         return [self._told[number] for number in sorted(found)]
 
     def naming(self, runs: Sequence[Contribution]) -> list[Contribution]:
-        """What names something that begins as a value of these runs does."""
+        """Return those that name something with the prefix of a value in these runs."""
         values = begins(value for c in runs for value in run_of(c).values)
         return [self._told[number] for number in sorted({n for begin in values for n in self._by_begin.get(begin, ())})]
 
 
 def _with_common_values(contributions: Sequence[Contribution], told: Sequence[Contribution]) -> Iterator[Contribution]:
-    """Each with those of its values that are no single person's: two subjects have used them, or named them when they
-    told what to do; two sessions where no subjects are known. A word that a refusal names is the tools' own."""
+    """Add to each run its common values, which belong to no single person: two subjects used them or named them in an
+    instruction; without known subjects, two sessions. Words in a tool's error messages belong to the tool."""
     values = [run_of(c).values for c in contributions]
     known = any(c.body["subject"] for c in contributions)
     used: dict[str, set[str]] = defaultdict(set)
@@ -165,7 +164,7 @@ def _with_common_values(contributions: Sequence[Contribution], told: Sequence[Co
 
 
 def _whose(c: Contribution, known: bool) -> str:
-    """Where subjects are known, a session without one is nobody's: it could be anybody's."""
+    """Return whose a session is. If subjects are known, a session without one is nobody's."""
     subject: str = c.body["subject"]
     return subject if known else c.session_id
 

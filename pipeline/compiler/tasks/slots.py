@@ -1,7 +1,7 @@
-"""What differs from run to run in one place of an act, and where its value comes from.
+"""Slots of an action: which argument positions are constant, which vary, and where values come from.
 
-In: the values that acts have in one place. Out: a constant, or a slot with its name and source. By counting alone, and
-a function of the set. What one session, or one subject, alone has used is never a constant. Nothing fails.
+Input: the values at one position in all instances. Output: a constant, or a slot with name and source. What only one
+session or one subject has used is never a constant. The result depends on the set of instances only.
 """
 
 import re
@@ -18,13 +18,13 @@ from pipeline.contracts.remembered import remembered
 from pipeline.segments.commands import Simple, within
 
 SESSIONS: Final = 2
-"""A constant takes so many sessions, and subjects where these are known."""
-_SAME: Final = 0.9  # one value in so many of the sessions is a constant
-_COPIED: Final = 0.6  # values found in a source in so many of the sessions come from there
-_CONTRAST: Final = 0.3  # at least so many of the other goals do not hold a value that comes from the goal
-_SURE: Final = 5  # what was always copied is a constant from so many sessions on
-_OWN: Final = 0.8  # a subject's values are its own where so many are the one it mostly has
-_NAMED: Final = 0.3  # the goal's word before a value names a slot where so many have it
+"""Fewest sessions of a constant, and fewest subjects if these are known."""
+_SAME: Final = 0.9  # share of sessions with one value that makes it a constant
+_COPIED: Final = 0.6  # share of sessions whose value is in a source that makes it the source
+_CONTRAST: Final = 0.3  # least share of other goals that must lack a value from the goal
+_SURE: Final = 5  # sessions from which a value that was always copied is a constant
+_OWN: Final = 0.8  # share of a subject's most frequent value that makes it the subject's own
+_NAMED: Final = 0.3  # share of goals with a word before the value that names the slot
 _CHOICES: Final = 16
 _LOOKS: Final = 2
 _LONGEST: Final = 40  # of a longer value its looks say nothing
@@ -52,7 +52,7 @@ class Instance(NamedTuple):
     deed: Deed
     simple: Simple
     place: int
-    """In its run."""
+    """Position within its run."""
 
 
 Pairs = Sequence[tuple[str, Instance]]
@@ -70,17 +70,17 @@ class Slot:
     before: str = ""
     after: str = ""
     keyed: bool = False
-    """Its name is that of an option or argument."""
+    """True if it is named after an option or argument."""
     elsewhere: dict[str, str] = field(default_factory=dict, repr=False)
-    """By run, also of runs that it was not learnt from."""
+    """Run → value, also of runs that it was not learnt from."""
 
     @property
     def values(self) -> dict[str, str]:
-        """By run."""
+        """Run → value."""
         return {**self.elsewhere, **{one.run.name: value for value, one in self.pairs}}
 
     def inner(self, value: str) -> str:
-        """Without what all its values begin and end with; empty where it is none of them."""
+        """Return the value without the common prefix and suffix; empty if it lacks them."""
         if not (value.startswith(self.before) and value.endswith(self.after)):
             return ""
         return value[len(self.before) : len(value) - len(self.after)]
@@ -93,15 +93,15 @@ Position = str | Slot
 
 
 def supported(pairs: Pairs, least: int = SESSIONS) -> dict[str, int]:
-    """Sessions by value, of values of two sessions, and of two subjects where subjects are known. `least`: of so many
-    sessions, where the value is no single person's."""
+    """Return value → sessions, for values of two sessions and, if known, two subjects. `least`: enough sessions for a
+    value that belongs to no single person."""
     sessions: dict[str, set[str]] = defaultdict(set)
     subjects: dict[str, set[str]] = defaultdict(set)
     common: set[str] = set()
     named: set[str] = set()
     for value, one in pairs:
         sessions[value].add(one.run.session)
-        if one.run.subject:  # a session without one could be anybody's
+        if one.run.subject:  # a session without a subject could be anybody's
             subjects[value].add(one.run.subject)
         common.update(one.run.common)
         named.update(one.run.named)
@@ -115,8 +115,8 @@ def supported(pairs: Pairs, least: int = SESSIONS) -> dict[str, int]:
 
 
 def _wished(pairs: Pairs) -> dict[str, int]:
-    """Sessions by value, of those that were wished for in two sessions, by somebody who has wished for others too: not
-    what somebody always has."""
+    """Return value → sessions, for values that two sessions asked for, if somebody asked for several of them: then it
+    is no habit."""
     sessions: dict[str, set[str]] = defaultdict(set)
     by: dict[str, set[str]] = defaultdict(set)
     for value, one in pairs:
@@ -128,7 +128,7 @@ def _wished(pairs: Pairs) -> dict[str, int]:
 
 
 def position(key: str, pairs: Pairs, goals: Goals) -> Position:
-    """What is the same is a constant, what varies a slot."""
+    """Return a constant if the value is the same, else a slot."""
     lately = _lately(pairs)
     shown = supported(lately)
     many = len({(value, one.run.session) for value, one in lately})
@@ -151,7 +151,7 @@ def position(key: str, pairs: Pairs, goals: Goals) -> Position:
 
 
 def _lately(pairs: Pairs) -> Pairs:
-    """Since one value has taken the place of another."""
+    """Return the pairs since one value replaced another."""
     ordered = sorted(pairs, key=lambda pair: (pair[1].run.at, pair[1].run.name, pair[1].place))
     if not ordered or len({value for value, _ in ordered}) < 2:
         return ordered
@@ -163,7 +163,7 @@ def _lately(pairs: Pairs) -> Pairs:
 
 
 def source_of(pairs: Pairs, goals: Goals) -> str:
-    """Where the values come from: the first source that holds them in most sessions. Empty where from nowhere."""
+    """Return the first source that contains the values in most sessions; empty if there is none."""
     if not pairs:
         return ""
     if sum(_copied(value, one, goals) for value, one in pairs) >= _COPIED * len(pairs):
@@ -174,7 +174,7 @@ def source_of(pairs: Pairs, goals: Goals) -> str:
 
 
 def _copied(value: str, one: Instance, goals: Goals) -> bool:
-    """Whether the goal holds it, as few of the others do: a value such as `1` stands in any text."""
+    """Return True if the run's goal contains the value and few other goals do. A value such as `1` is in any text."""
     return within(value, goal_of(one.run)) and _heard(value, goals) <= len(goals) * (1 - _CONTRAST)
 
 
@@ -188,7 +188,7 @@ def goal_of(run: Run) -> str:
 
 
 def _of_users(pairs: Pairs) -> bool:
-    """Whether it depends on the subject alone: each has a value of its own."""
+    """Return True if each subject has a value of its own."""
     by: dict[str, Counter[str]] = defaultdict(Counter)
     for value, one in pairs:
         if one.run.subject:
@@ -200,8 +200,8 @@ def _of_users(pairs: Pairs) -> bool:
 
 
 def _by_chance(value: str, pairs: Pairs, goals: Goals) -> bool:
-    """What each session took from a text before it is the same only by chance so far, unless users have told to give
-    it."""
+    """Return True if the value may be equal by chance so far: each session took it from a text before, and no user
+    asked for it."""
     own = [one for given, one in pairs if given == value]
     if all(_copied(value, one, goals) for one in own):
         return True
@@ -212,7 +212,7 @@ def _by_chance(value: str, pairs: Pairs, goals: Goals) -> bool:
 
 
 def _cut(pairs: Pairs, separators: str) -> tuple[str, str, Pairs] | None:
-    """`deploy/x`, `deploy/y` → `deploy/`, what all values begin and end with up to a separator, and what is between."""
+    """Split off the common prefix and suffix at separators: `deploy/x`, `deploy/y` → `deploy/` and the rest."""
     subjects = {one.run.subject for _, one in pairs}
     if len({one.run.session for _, one in pairs}) < SESSIONS or (any(subjects) and len(subjects) < SESSIONS):
         return None
@@ -239,17 +239,17 @@ def _up_to(separator: re.Pattern[str], text: str) -> str:
 
 
 def named(slot: Slot, key: str = "") -> Slot:
-    """By its option or argument; else, of a value from the goal, by the goal's word that most often stands before it;
-    else by its shape."""
+    """Name a slot after its option or argument, else after the word that mostly precedes its value in the goal, else
+    after its shape."""
     name = _key_name(key)
     chosen = name or _goal_name(slot) or _shape(slot)
-    slot.name = chosen if as_data(f"<{chosen}>") == f"<{chosen}>" else f"the_{chosen}"  # `<table>` is no slot to a page
+    slot.name = chosen if as_data(f"<{chosen}>") == f"<{chosen}>" else f"the_{chosen}"  # a page hides `<table>`
     slot.keyed = bool(name)
     return slot
 
 
 def _key_name(key: str) -> str:
-    """A word; two letters are seldom one."""
+    """Return the option's name, unless it is too short to be a word."""
     name = re.sub(r"\W+", "_", key.strip("-").rsplit(".", 1)[-1]).strip("_")
     return name if len(name) > _SHORT else ""
 
@@ -277,7 +277,7 @@ def _shape(slot: Slot) -> str:
 
 
 def unified(slots: Iterable[Slot]) -> Mapping[str, Sequence[Slot]]:
-    """Slots that have the same value in the same run get one name, and others names of their own. By name."""
+    """Give one name to slots with equal values in the same runs, and distinct names to the others; by name."""
     groups: list[list[Slot]] = []
     for slot in slots:
         group = next((group for group in groups if _agree(slot, group[0])), None)

@@ -1,7 +1,7 @@
-"""What the acts of a task's runs have in common: whole actions, of constants and slots.
+"""Action templates: what the successful actions of a task's runs share, as constants and slots.
 
-In: acts that did not fail. Out: templates. By counting alone, and a function of the set: no program, option or value is
-known by name. Nothing fails.
+Input: instances that did not fail. Output: templates. No program, option or value is known by name; the result depends
+on the set of instances only.
 """
 
 from collections import Counter, defaultdict
@@ -25,9 +25,9 @@ from pipeline.compiler.tasks.slots import (
 from pipeline.compiler.tasks.turning import share_now
 from pipeline.segments.commands import Simple, quoted, within, wordlike
 
-_OFTEN: Final = 0.5  # an option that so many have belongs to the template
+_OFTEN: Final = 0.5  # share of instances with an option that makes it part of the template
 _FORMS: Final = 0.6
-_LETTER: Final = 2  # `-n` is in many a text
+_LETTER: Final = 2  # `-n` is in many texts
 
 
 @dataclass(slots=True, eq=False)
@@ -39,7 +39,7 @@ class Template:
     layout: tuple[str, ...]
     instances: Sequence[Instance] = field(repr=False)
     more: bool = False
-    """The last word stands for a list of any length."""
+    """True if the last word stands for a list of any length."""
 
     @property
     def slots(self) -> list[Slot]:
@@ -47,7 +47,7 @@ class Template:
         return [each for each in every if isinstance(each, Slot)]
 
     def covers(self, simple: Simple) -> bool:
-        """Whether an act is this one with some values: as many words, its constants, and its options."""
+        """Return True if the action is an instance: same number of words, same constants and options."""
         if (self.program, self.tool, len(self.words)) != (simple.program, simple.tool, len(simple.words)):
             return False
         words = zip(self.words, simple.words, strict=True)
@@ -57,7 +57,7 @@ class Template:
         return all(key in given and (not isinstance(value, str) or given[key] == value) for key, value in self.options)
 
     def meant_by(self, text: str) -> bool:
-        """Whether a text, in lower case, speaks of it: has two of its words, or an option as it is written."""
+        """Return True if a text in lower case refers to it: contains two of its words, or an option as written."""
         words = (word for word in self.words if isinstance(word, str))
         constants = (value for _, value in self.options if isinstance(value, str))
         keys = [key for key, _ in self.options]
@@ -67,7 +67,7 @@ class Template:
         return not self.tool and any(len(key) > _LETTER and within(key, text) for key in keys)
 
     def fill(self, runs: Iterable[Run], options: frozenset[str]) -> None:
-        """Tells its slots their values in every run that has it."""
+        """Store the values of its slots in every run that has it."""
         for run in runs:
             for simple in (part for deed in run.deeds for part in deed.parts(options) if self.covers(part)):
                 given = dict(simple.options)
@@ -78,7 +78,7 @@ class Template:
 
     @property
     def text(self) -> str:
-        """As one would run it, its slots as `<name>`."""
+        """The command to run, with slots as `<name>`."""
         if self.tool:
             return f"{self.program}({', '.join(f'{key}={value}' for key, value in self.options)})"
         said = {str(i): _shown(word) for i, word in enumerate(self.words)}
@@ -93,7 +93,7 @@ def _shown(position: Position) -> str:
 
 
 def templates(instances: Sequence[Instance], goals: Goals) -> list[Template]:
-    """Of acts in which nothing failed."""
+    """Learn templates from actions that did not fail."""
     programs: dict[tuple[str, bool], list[Instance]] = defaultdict(list)
     for one in instances:
         programs[one.simple.program, one.simple.tool].append(one)
@@ -101,7 +101,7 @@ def templates(instances: Sequence[Instance], goals: Goals) -> list[Template]:
 
 
 def with_told_options(template: Template, told: Sequence[Run], goals: Goals) -> Template:
-    """With the options that users have told to give, and that have been given since then, however seldom that was."""
+    """Add the options that users asked for and that have been given since, however rare."""
     given: dict[str, list[tuple[str | None, Instance]]] = defaultdict(list)
     for one in template.instances:
         for key, value in one.simple.options:
@@ -124,8 +124,8 @@ def _names(key: str, words: Set[str], text: str) -> bool:
 
 
 def share_obeyed(runs: Iterable[Run], having: Set[str], asked: Sequence[Run]) -> float:
-    """How many have done since then what was asked for, but for those that had to be told; where all had to be, how
-    many since it was first done. `asked`: in order."""
+    """Return the share of runs that did what users asked for, since the first request, without those that had to be
+    told. If all had to be, since it was first done. `asked`: in order."""
     corrected = {run.name for run in asked} - having
     others = [run for run in runs if run.deeds and run.name not in corrected]
     first = min((run.at for run in others if run.name in having), default=0)
@@ -134,8 +134,8 @@ def share_obeyed(runs: Iterable[Run], having: Set[str], asked: Sequence[Run]) ->
 
 
 def switches(runs: Iterable[Run]) -> frozenset[str]:
-    """Options that stood without a value, at the end or before another option, in two sessions and a fifth of those
-    that had them: also where they now and then stand before a word."""
+    """Return options that stood without a value in two sessions and in a fifth of those that used them. They take no
+    value elsewhere either."""
     bare: dict[str, set[str]] = defaultdict(set)
     every: dict[str, set[str]] = defaultdict(set)
     for run in runs:
@@ -149,7 +149,7 @@ def switches(runs: Iterable[Run]) -> frozenset[str]:
 
 
 def _learnt(instances: list[Instance], goals: Goals, at: int) -> list[Template]:
-    """Split where the values of a word name different things to do, and where some end."""
+    """Split at a word whose values name different actions, and where some instances end."""
     ends = [one for one in instances if len(one.simple.words) <= at]
     here = [one for one in instances if len(one.simple.words) > at]
     if not here:
@@ -166,8 +166,7 @@ def _learnt(instances: list[Instance], goals: Goals, at: int) -> list[Template]:
 
 
 def _unnamed(template: Template, at: int) -> Template:
-    """Where others name what is to be done, and this one's values are too rarely used to be shown: nobody could say
-    which one is meant, whatever text holds it."""
+    """Mark a slot as unknown if other instances name an action there and its values are too rare to be shown."""
     word = template.words[at] if at < len(template.words) else ""
     if isinstance(word, Slot) and word.source == "earlier" and all(wordlike(value) for value, _ in word.pairs):
         word.source = "unknown"
@@ -175,7 +174,8 @@ def _unnamed(template: Template, at: int) -> Template:
 
 
 def _branches(here: list[Instance], goals: Goals, at: int) -> tuple[dict[str, list[Instance]], list[Instance]]:
-    """By value, where values of two sessions name something else to do; and the rest, whose values fill one slot."""
+    """Return the instances by value, for values of two sessions that name an action; and the rest, which
+    fill a slot."""
     by: dict[str, list[Instance]] = defaultdict(list)
     for one in here:
         by[one.simple.words[at]].append(one)
@@ -204,7 +204,7 @@ def _form(one: Instance) -> tuple[int, tuple[str, ...]]:
 
 
 def _template(instances: Sequence[Instance], goals: Goals, tail: int | None = None) -> Template:
-    """`tail`: from this word on they are a list of any length."""
+    """Make a template. `tail`: from this word on, words form a list of any length."""
     places = min(len(one.simple.words) for one in instances) if tail is None else tail
     words = [position("", [(one.simple.words[i], one) for one in instances], goals) for i in range(places)]
     rest = [(word, one) for one in instances for word in one.simple.words[places:]]
@@ -228,6 +228,6 @@ def _template(instances: Sequence[Instance], goals: Goals, tail: int | None = No
 
 
 def _belongs(instances: Sequence[Instance], having: set[str]) -> bool:
-    """Whether what so many runs have is part of what is done by now."""
+    """Return True if enough runs have the option by now."""
     ordered = sorted(instances, key=lambda one: (one.run.at, one.run.name))
     return share_now([one.run.name in having for one in ordered]) >= _OFTEN

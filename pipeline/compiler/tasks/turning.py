@@ -1,29 +1,29 @@
-"""Whether things are otherwise since some time. In: how it was, time after time. Out: since when, and how it is by now.
+"""Change point detection in yes/no sequences: since when things differ, and the share since then.
 
-By counting alone: it has turned where two shares, before and after, tell what was seen clearly better than one. Of many
-things that are looked at, over many times, some look turned by luck; so each has to tell the more, the more there are.
+A change point is accepted if two shares explain the sequence clearly better than one (log-likelihood ratio). Among many
+sequences and times some look changed by luck, so the threshold grows with their number.
 """
 
 from collections.abc import Collection, Sequence
 from math import log
 from typing import Final
 
-_CLEARLY: Final = 2.8  # by so much, in nats, two shares must tell more than one
+_CLEARLY: Final = 2.8  # threshold of the log-likelihood ratio, in nats
 _APART: Final = 0.5
 _SINCE: Final = 2
-_SINCE_AMONG_MANY: Final = 3  # twice in a row some of many things are seen by luck
+_SINCE_AMONG_MANY: Final = 3  # two in a row occur by luck among many sequences
 
 
 def share_now(seen: Sequence[bool], among: int = 1, known: Collection[int] = ()) -> float:
-    """How often it holds by now, of times in order: since it turned, where it clearly turned. `among`: so many things
-    are looked at; `known`: from these times on something is otherwise, as is known from elsewhere."""
+    """Return the share since the last change point, in time order. `among`: number of sequences examined; `known`:
+    times at which a change is known from elsewhere."""
     turn = turned(seen, among, known)
     lately = seen[turn:]
     return sum(lately) / len(lately) if lately else 0.0
 
 
 def turned(seen: Sequence[bool], among: int = 1, known: Collection[int] = ()) -> int:
-    """Since when it is otherwise than before, by what two shares tell better than one; 0 where it has not turned."""
+    """Return the best change point; 0 if there is none."""
     n, total, ahead, found = len(seen), sum(seen), 0, (0.0, 0)
     since = _SINCE if among == 1 else _SINCE_AMONG_MANY
     for at in range(1, n):
@@ -37,5 +37,5 @@ def turned(seen: Sequence[bool], among: int = 1, known: Collection[int] = ()) ->
 
 
 def _told(held: int, times: int) -> float:
-    """The logarithm of how likely so many are, if that is how often it holds."""
+    """Return the log-likelihood at the observed share."""
     return sum(k * log(k / times) for k in (held, times - held) if k)
