@@ -173,7 +173,7 @@ def compile_(contributions: Sequence[Contribution]) -> Finding | None:
         title=_title(pattern, verb),
         summary=(
             f"Seen {plural(occurrences, 'time')} in {plural(sessions, 'session')}; {recovered.successes} recovered."
-            + (f" Most reliable: {recovery_steps[0][:1].lower()}{recovery_steps[0][1:]}." if recovery_steps else "")
+            + "".join(f" Most reliable: {way[:1].lower()}{way[1:]}." for way in recovery_actions[:1])
         ),
         content={
             "failure_pattern": f"{sentence(phrase_of(verb))} fails: {pattern}" if verb else pattern,

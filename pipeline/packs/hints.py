@@ -104,7 +104,7 @@ def _recoveries(blocking: Sequence[Blocker], playbooks: Sequence[Artifact]) -> l
     found = []
     for playbook in playbooks:
         known = set(terms(str(playbook.content.get("failure_pattern", ""))))
-        ways = playbook.content.get("recovery_steps") or ()
+        ways = playbook.content.get("recovery_actions") or playbook.content.get("recovery_steps") or ()
         if not known or not ways or not isinstance(ways[0], str):
             continue
         if any(len(known & set(terms(blocker.text))) >= _KNOWN_AGAIN * len(known) for blocker in blocking):

@@ -215,7 +215,7 @@ def of_texts() -> dict[str, Callable[[str], Any]]:
         ),
         "fit.bound": lambda text: fit.bound(
             {"slots": {"a": {"source": "goal", "like": text.split()[:9]}}, "goals": [text, f"Take <a> {text}"]},
-            fit.Question(text, [text]),
+            fit.Question(text, [text], [{"slots": {"b": {"source": "goal", "like": text.split()}}}]),
         ),
         "wording.nearness": lambda text: wording.nearness(text, [[text], ["Take <a> home"]]),
         "shown.shown": lambda text: shown.shown(text, text),
