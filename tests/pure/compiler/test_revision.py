@@ -95,7 +95,7 @@ def test_of_three_moves_the_last_place_holds() -> None:
 @pytest.mark.parametrize(
     ("before", "after", "old", "new"),
     [
-        ("Our index is idx-red.", "The index is idx-blue now, the old one is gone.", "idx-red", "idx-blue"),
+        ("Our billing database is bill-1.", "Billing database is bill-2 now, the old one is gone.", "bill-1", "bill-2"),
         ("The default branch is master.", "We renamed the default branch to main.", "master", "main"),
     ],
 )
