@@ -24,6 +24,8 @@ _EDGES: Final = " \t`'\"«»„“”「」『』,;:。、()"
 _NO_NAME: Final = re.compile(r"[=:;(\"—]| [-–](?: |$)")
 _HANGING: Final = word_set("to and or of for with in on that which not never the a an do does basically")
 _EACH: Final = word_set("all each both most")
+_IS: Final = re.compile(r" (?:is|are) ")
+"""Of what is known to state a fact that says enough in English too."""
 _BLANKS: Final = re.compile(r"\s+")
 
 
@@ -84,7 +86,7 @@ def whole(said: str, tongue: Tongue) -> Stated | None:
     """Parse a sentence that the classifier took for a fact, whatever its form. Without a subject it is
     about the team."""
     text = _BLANKS.sub(" ", said).strip(" .。")
-    found = tongue.says["generic"].search(text)
+    found = tongue.says["generic"].search(text) or _IS.search(text)
     subject = _subject(tongue, text[: found.start()], found[0].strip()) if found is not None else ""
     if found is not None and subject:
         return _of(subject, found[0].strip(), text[found.end() :], text, denies=False)

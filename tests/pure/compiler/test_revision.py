@@ -90,3 +90,16 @@ def test_of_three_moves_the_last_place_holds() -> None:
     for order in (events, events[::-1]):
         held = [record["text"] for record in holding(knowledge_of(order)) if "warehouse" in record["text"]]
         assert held == ["Our warehouse is BigQuery"]
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "old", "new"),
+    [
+        ("Our billing database is bill-1.", "Billing database is bill-2 now, the old one is gone.", "bill-1", "bill-2"),
+        ("The default branch is master.", "We renamed the default branch to main.", "master", "main"),
+    ],
+)
+def test_what_is_new_is_found_beside_another_clause_and_where_the_thing_is_named(
+    before: str, after: str, old: str, new: str
+) -> None:
+    assert outcome(Pair("en", before, after, old, new)) == (True, False, True)
