@@ -332,8 +332,10 @@ def _prevention(contributions: Sequence[Contribution], verb: str) -> list[str]:
 
 
 def lines(content: Mapping[str, Any]) -> Iterator[str]:
-    yield from listed("Fails as", [content["failure_pattern"]] if content.get("failure_pattern") else ())
-    yield from listed("When", content.get("trigger_conditions", ()))
+    """Yields what a pack shows of it. Only what can be run stands between backticks."""
+    pattern = content.get("failure_pattern", "").replace("`", "")
+    yield from listed("Fails as", [pattern] if pattern else ())
+    yield from listed("When", [text.replace("`", "") for text in content.get("trigger_conditions", ())])
     told = content.get("failure_pattern", "").casefold()
     yield from listed("Shows", [text for text in content.get("symptoms", ()) if text.casefold() not in told])
     yield from listed("Recover", content.get("recovery_actions") or content.get("recovery_steps", ()))

@@ -11,6 +11,7 @@ from typing import Final, TypeVar
 
 from pydantic import BaseModel
 
+from pipeline.compiler import failure_playbook
 from pipeline.compiler.registry import ARTIFACT_TYPES
 from pipeline.contracts.artifact import Artifact
 from pipeline.contracts.instants import utc
@@ -49,8 +50,10 @@ def artifact(source: Artifact, given: Mapping[str, str] = MappingProxyType({})) 
             name: {**slot, "value": given[name]} if name in given else slot for name, slot in content["slots"].items()
         }
         content = {**content, "slots": slots}
-    lines = [source.title, *(kind.lines(content) if kind else ())]
-    return "\n".join(map(as_data, lines if len(lines) > 1 else [source.title, source.summary]))
+    # A playbook is called after what failed: a program's name, which is no action to run.
+    title = source.title.replace("`", "") if source.artifact_type == failure_playbook.NAME else source.title
+    lines = [title, *(kind.lines(content) if kind else ())]
+    return "\n".join(map(as_data, lines if len(lines) > 1 else [title, source.summary]))
 
 
 def knowledge(source: KnowledgeRecord) -> str:

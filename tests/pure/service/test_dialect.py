@@ -4,7 +4,7 @@ import asyncio
 import itertools
 import threading
 import uuid
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 from hypothesis import given
@@ -27,8 +27,9 @@ NOW_MS = 1_790_000_000_000
 
 
 def test_every_section_and_every_type_of_artifact_has_a_name_for_the_clients() -> None:
-    assert set(reading._BY_SECTION) == set(Section)
-    assert set(reading._BY_TYPE) == set(ARTIFACT_TYPES)
+    names = set(get_args(reading.Asked))
+    assert {section.clients_name for section in Section} <= names
+    assert {kind.clients_name for kind in ARTIFACT_TYPES.values()} <= names
 
 
 @given(st.integers(1, 2**53 - 50), st.integers(1, 50))
