@@ -5,46 +5,39 @@ to compare); 130 interrupted. Results go to standard output, the rest to standar
 """
 
 import sys
-from importlib import metadata, util
+from importlib import import_module, metadata, util
 from typing import Annotated, Final
 
 import typer
 from confluent_kafka import KafkaException
 
-from pipeline.cli import (
-    archive,
-    demo,
-    dlq,
-    explain,
-    fingerprint,
-    keys,
-    publish,
-    query,
-    replay,
-    run,
-    semantic,
-    stack,
-    state,
-    status,
-    table,
-    topics,
-    validate,
-    verify,
-    wait,
-    watch,
-)
 from pipeline.cli.console import fail
 from pipeline.kafka.topics import TopicsError
 from pipeline.settings import SettingsError
 
-app: Final = typer.Typer(
-    name="hmx",
-    help="The memory of AI agents as a stream: HMX events on Kafka become artifacts and context packs.",
-    no_args_is_help=True,
-    add_completion=False,
-    rich_markup_mode="markdown",
-    pretty_exceptions_enable=False,
-)
+MODULES: Final = {
+    "stack": ("up", "env", "down"),
+    "status": ("status",),
+    "run": ("worker", "materialise", "serve"),
+    "validate": ("validate",),
+    "publish": ("publish",),
+    "wait": ("wait",),
+    "watch": ("watch",),
+    "query": ("artifacts", "pack"),
+    "explain": ("explain",),
+    "archive": ("archive",),
+    "dlq": ("dlq",),
+    "verify": ("verify",),
+    "replay": ("replay",),
+    "semantic": ("semantic",),
+    "demo": ("demo",),
+    "topics": ("topics",),
+    "keys": ("keys",),
+    "fingerprint": ("fingerprint",),
+    "table": ("table",),
+    "state": ("state",),
+}
+"""The commands of each module, in the order in which `hmx --help` lists them."""
 
 
 def _version(asked: bool) -> None:
@@ -56,7 +49,6 @@ def _version(asked: bool) -> None:
         raise typer.Exit
 
 
-@app.callback()
 def _options(
     version: Annotated[
         bool, typer.Option("--version", help="Print the version and end.", callback=_version, is_eager=True)
@@ -64,21 +56,27 @@ def _options(
 ) -> None: ...
 
 
-for module in (
-    stack, status, run, validate, publish, wait, watch, query, explain, archive, dlq, verify, replay, semantic, demo,
-):  # fmt: skip
-    module.register(app)
-app.add_typer(topics.app, name="topics")
-app.add_typer(keys.app, name="keys")
-app.add_typer(fingerprint.app, name="fingerprint")
-app.add_typer(table.app, name="table")
-app.add_typer(state.app, name="state")
+def application(asked: str = "") -> typer.Typer:
+    """The command line. Where `asked` names a command, only its module is imported: all take a second."""
+    app = typer.Typer(
+        name="hmx",
+        help="The memory of AI agents as a stream: HMX events on Kafka become artifacts and context packs.",
+        no_args_is_help=True,
+        add_completion=False,
+        rich_markup_mode="markdown",
+        pretty_exceptions_enable=False,
+    )
+    app.callback()(_options)
+    chosen = [name for name, commands in MODULES.items() if asked in commands]
+    for name in chosen or MODULES:
+        import_module(f"pipeline.cli.{name}").register(app)
+    return app
 
 
 def main() -> None:
     """Runs a command; failures that an operator can mend are one line, without a traceback."""
     try:
-        app()
+        application(sys.argv[1] if len(sys.argv) > 1 else "")()
     except (SettingsError, TopicsError, ConnectionError, TimeoutError) as error:
         fail(str(error))
     except KafkaException as error:

@@ -22,10 +22,14 @@ from pipeline.settings import Settings
 
 SHOWN: Final = 40
 
-app: Final = typer.Typer(help="Fingerprints: what was learnt, to be carried elsewhere.", no_args_is_help=True)
+group: Final = typer.Typer(help="Fingerprints: what was learnt, to be carried elsewhere.", no_args_is_help=True)
 
 
-@app.command()
+def register(app: typer.Typer) -> None:
+    app.add_typer(group, name="fingerprint")
+
+
+@group.command()
 def export(
     tenant: Tenant = None,
     agent: Annotated[str | None, typer.Option(help="Only what this agent has taken part in learning.")] = None,
@@ -56,7 +60,7 @@ def export(
     ERR.print(f"{plain(str(out))}: {len(value):,} bytes, sha256 {made.fingerprint_hash}", soft_wrap=True)
 
 
-@app.command("import")
+@group.command("import")
 def importing(
     file: Annotated[Path, typer.Argument(help="A fingerprint, as `export` writes it.")],
     tenant: Annotated[str, typer.Option(help="Who is given it; may be new.")],
@@ -96,7 +100,7 @@ def importing(
         OUT.print(f"imported for {plain(whom)}: {len(patterns):,} of fingerprint {made.fingerprint_id}", soft_wrap=True)
 
 
-@app.command()
+@group.command()
 def diff(
     before: Annotated[Path, typer.Argument(help="A fingerprint, as `export` writes it.")],
     after: Annotated[Path, typer.Argument(help="Another one.")],

@@ -13,10 +13,14 @@ from pipeline.settings import Settings
 SURE: Final = 8
 """Characters of an id that `revoke` wants at least."""
 
-app = typer.Typer(no_args_is_help=True, help="Keys of the service's routes, in the file that HMX_API_KEYS names.")
+group = typer.Typer(no_args_is_help=True, help="Keys of the service's routes, in the file that HMX_API_KEYS names.")
 
 
-@app.command()
+def register(app: typer.Typer) -> None:
+    app.add_typer(group, name="keys")
+
+
+@group.command()
 def new(
     tenant: Annotated[str, typer.Argument(help="The tenant that the key stands for.")],
     scope: Annotated[
@@ -38,7 +42,7 @@ def new(
     typer.echo(key)
 
 
-@app.command("list")
+@group.command("list")
 def listed(as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False) -> None:
     """Lists whose keys there are and what they may do; of a key itself nothing is known but its id.
 
@@ -57,7 +61,7 @@ def listed(as_json: Annotated[bool, typer.Option("--json", help="Print the resul
         OUT.print(table(f"{len(rows)} keys", ("id", "tenant", "scopes"), rows))
 
 
-@app.command()
+@group.command()
 def revoke(
     which: Annotated[str, typer.Argument(metavar="ID", help="The key's id as `hmx keys list` has it, or the key.")],
 ) -> None:

@@ -29,7 +29,6 @@ from pipeline.contracts.pack import (
     WorkflowHints,
 )
 from pipeline.contracts.plain import on_one_line
-from pipeline.packs.prose import NOTHING
 from pipeline.settings import Settings
 
 if TYPE_CHECKING:
@@ -296,6 +295,8 @@ def _line(value: Any) -> str:
 
 def show_pack(made: ContextPack) -> None:
     """Entries by section, the budget, what was dropped and why, where everything comes from."""
+    from pipeline.packs.prose import NOTHING
+
     budget, about = made.token_budget, made.assembly_metadata
     _say(made.query_context, style="bold")
     filled = round(BAR * budget.used / budget.total_budget)

@@ -9,7 +9,7 @@ from pipeline.cli.console import OUT, fail, plain, print_json, progress_bar
 from pipeline.settings import Settings
 from pipeline.topology import PATTERNS, SESSIONS, STAGES
 
-app: Final = typer.Typer(
+group: Final = typer.Typer(
     name="state",
     help="Mends the state of a stage that can't be read.",
     no_args_is_help=True,
@@ -17,17 +17,21 @@ app: Final = typer.Typer(
 )
 
 
+def register(app: typer.Typer) -> None:
+    app.add_typer(group, name="state")
+
+
 class StageName(StrEnum):
     SESSIONS = SESSIONS.name
     PATTERNS = PATTERNS.name
 
 
-@app.callback()
+@group.callback()
 def _group() -> None:
     """`rebuild` stays a word of its own while it is the only command."""
 
 
-@app.command()
+@group.command()
 def rebuild(
     partition: Annotated[int, typer.Argument(min=0, help="Of the events topic, or of the evidence topic.")],
     stage: Annotated[StageName, typer.Option(help="Whose state; /readyz and `hmx status` say which.")],

@@ -29,7 +29,7 @@ TENANT: Final = 12
 NAME: Final = 24
 TITLE: Final = 32
 
-app: Final = typer.Typer(
+group: Final = typer.Typer(
     name="table",
     help="Shows the state of the stages, read from its topics.",
     no_args_is_help=True,
@@ -40,7 +40,11 @@ Limit = Annotated[int | None, typer.Option(min=1, help=f"Rows to show: {SHOWN}, 
 AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 
 
-@app.command()
+def register(app: typer.Typer) -> None:
+    app.add_typer(group, name="table")
+
+
+@group.command()
 def sessions(
     tenant: Tenant = None,
     limit: Limit = None,
@@ -56,7 +60,7 @@ def sessions(
     _show(rows, session_totals(rows), limit, as_json, columns, _session)
 
 
-@app.command()
+@group.command()
 def patterns(
     tenant: Tenant = None,
     limit: Limit = None,

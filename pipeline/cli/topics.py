@@ -29,7 +29,7 @@ _UNITS: Mapping[str, Sequence[tuple[int, str]]] = {
     ".bytes": ((1 << 30, "GB"), (1 << 20, "MB"), (1 << 10, "KB")),
 }
 
-app = typer.Typer(no_args_is_help=True, help="Topics as code: topics/*.yaml against the cluster.")
+group = typer.Typer(no_args_is_help=True, help="Topics as code: topics/*.yaml against the cluster.")
 Bootstrap = Annotated[
     str | None, typer.Option(help="host:port[,host:port…]; else HMX_KAFKA_BOOTSTRAP, else the local stack.")
 ]
@@ -38,7 +38,11 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print the plan as JSON.")]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Apply without asking.")]
 
 
-@app.command("plan")
+def register(app: typer.Typer) -> None:
+    app.add_typer(group, name="topics")
+
+
+@group.command("plan")
 def plan_command(bootstrap: Bootstrap = None, allow_shrink: AllowShrink = False, as_json: AsJson = False) -> None:
     """Show what differs between the topic files and the cluster; change nothing.
 
@@ -51,7 +55,7 @@ def plan_command(bootstrap: Bootstrap = None, allow_shrink: AllowShrink = False,
     raise typer.Exit({Verdict.CLEAN: 0, Verdict.PENDING: PENDING, Verdict.REFUSED: FAILED}[found.verdict])
 
 
-@app.command("apply")
+@group.command("apply")
 def apply_command(
     bootstrap: Bootstrap = None, allow_shrink: AllowShrink = False, yes: Yes = False, as_json: AsJson = False
 ) -> None:

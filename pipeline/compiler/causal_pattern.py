@@ -229,4 +229,4 @@ def lines(content: Mapping[str, Any]) -> Iterator[str]:
     yield from listed("But", content.get("counterexamples", ()))
 
 
-TYPE: Final = ArtifactType(NAME, extract, compile_, Section.PROCEDURES, lines, needs)
+TYPE: Final = ArtifactType(NAME, extract, compile_, Section.PROCEDURES, "causal", lines, needs)

@@ -284,4 +284,4 @@ def lines(content: Mapping[str, Any]) -> Iterator[str]:
     yield from listed("Holds for", content.get("scope", ()))
 
 
-TYPE: Final = ArtifactType(NAME, extract, compile_, Section.CONSTRAINTS, lines, needs)
+TYPE: Final = ArtifactType(NAME, extract, compile_, Section.CONSTRAINTS, "decisions", lines, needs)

@@ -301,4 +301,4 @@ def lines(content: Mapping[str, Any]) -> Iterator[str]:
     yield from listed("Prevent", content.get("prevention_strategies", ()))
 
 
-TYPE: Final = ArtifactType(NAME, extract, compile_, Section.PROCEDURES, lines, needs)
+TYPE: Final = ArtifactType(NAME, extract, compile_, Section.PROCEDURES, "failures", lines, needs)

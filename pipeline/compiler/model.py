@@ -115,6 +115,8 @@ class Kind:
 class ArtifactType(Kind):
     section: Section
     """Where packs show its artifacts (HMX-C §3.1)."""
+    clients_name: str
+    """What the Hippocortex clients call its entries (X23)."""
     lines: Callable[[Mapping[str, Any]], Iterator[str]]
     """Its content as packs show it, tersely: what stands below the title."""
     needs: Callable[[Sequence[Contribution]], list[Need]]

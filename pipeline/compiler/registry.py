@@ -17,6 +17,7 @@ from pipeline.compiler.knowledge import corrections, facts, graph
 from pipeline.compiler.knowledge.model import KnowledgeKind
 from pipeline.compiler.model import ArtifactType, Kind
 from pipeline.compiler.tasks import own_values, runs
+from pipeline.contracts.artifact_content import CONTENTS
 from pipeline.contracts.evidence import Pattern
 
 KINDS: Final[Mapping[str, Kind]] = {
@@ -43,6 +44,7 @@ KINDS: Final[Mapping[str, Kind]] = {
 ARTIFACT_TYPES: Final[Mapping[str, ArtifactType]] = {
     name: kind for name, kind in KINDS.items() if isinstance(kind, ArtifactType)
 }
+assert ARTIFACT_TYPES.keys() == CONTENTS.keys(), "every artifact type needs its content, and the other way round"
 
 
 def whole(kind: str) -> list[Pattern]:

@@ -189,4 +189,4 @@ def lines(content: Mapping[str, Any]) -> Iterator[str]:
     yield from listed("For", content.get("applicability_conditions", ()))
 
 
-TYPE: Final = ArtifactType(NAME, extract, compile_, Section.PROCEDURES, lines, needs)
+TYPE: Final = ArtifactType(NAME, extract, compile_, Section.PROCEDURES, "procedures", lines, needs)

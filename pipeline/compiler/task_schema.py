@@ -182,4 +182,4 @@ def lines(content: Mapping[str, Any]) -> Iterator[str]:
     yield from listed("Done when", content.get("postconditions", ()))
 
 
-TYPE: Final = ArtifactType(NAME, nothing, compile_, Section.PROCEDURES, lines, needs, made_of=MADE_OF)
+TYPE: Final = ArtifactType(NAME, nothing, compile_, Section.PROCEDURES, "procedures", lines, needs, made_of=MADE_OF)

@@ -5,6 +5,7 @@ from typing import Annotated, Any, Self
 
 from pydantic import AfterValidator, ConfigDict, Field, model_validator
 
+from pipeline.contracts.artifact_content import CONTENTS
 from pipeline.contracts.canonical import canonical_json, content_hash
 from pipeline.contracts.event import HmxVersion, Name, Timestamp, Unit
 from pipeline.contracts.event_types import NAMESPACED, namespaced
@@ -12,7 +13,7 @@ from pipeline.contracts.limits import ARTIFACT_CONTENT_BYTES, ARTIFACT_SOURCES, 
 from pipeline.contracts.model import Model
 from pipeline.contracts.versions import HMX_VERSION
 
-STANDARD_TYPES = ("task_schema", "failure_playbook", "decision_policy", "causal_pattern", "strategy_template")
+STANDARD_TYPES = tuple(CONTENTS)
 _TYPE_PATTERN = f"^({'|'.join(STANDARD_TYPES)}|{NAMESPACED})$"
 
 

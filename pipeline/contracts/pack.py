@@ -1,7 +1,7 @@
 """HMX-C: the context pack as the service answers it (§2–§8, §12)."""
 
 from enum import StrEnum
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, Self
 
 from pydantic import Field
 
@@ -11,21 +11,6 @@ from pipeline.contracts.model import Model
 from pipeline.contracts.versions import HMX_VERSION
 
 Count = Annotated[int, Field(ge=0)]
-
-
-class Section(StrEnum):
-    """In the order in which entries stand in a pack (HMX-C §3.3)."""
-
-    CORE = "core"
-    CONSTRAINTS = "constraints"
-    GOALS = "goals"
-    PROCEDURES = "procedures"
-    FACTS = "facts"
-    EPISODES = "episodes"
-    GRAPH_RELATIONS = "graph_relations"
-    WORKFLOW = "workflow"
-    CONFLICTS = "conflicts"
-    EVIDENCE = "evidence"
 
 
 class SourceType(StrEnum):
@@ -40,19 +25,31 @@ class SourceType(StrEnum):
     ARTIFACT = "artifact"
 
 
-PERMITTED: dict[Section, frozenset[SourceType]] = {
-    Section.CORE: frozenset({SourceType.POLICY, SourceType.ENTITY}),
-    Section.GOALS: frozenset({SourceType.MEMORY, SourceType.ARTIFACT}),
-    Section.FACTS: frozenset({SourceType.MEMORY, SourceType.ENTITY}),
-    Section.EPISODES: frozenset({SourceType.EPISODE}),
-    Section.PROCEDURES: frozenset({SourceType.ARTIFACT, SourceType.MEMORY}),
-    Section.GRAPH_RELATIONS: frozenset({SourceType.RELATION, SourceType.ENTITY}),
-    Section.CONFLICTS: frozenset({SourceType.CONFLICT}),
-    Section.EVIDENCE: frozenset({SourceType.MEMORY, SourceType.EPISODE}),
-    Section.WORKFLOW: frozenset({SourceType.ARTIFACT}),
-    Section.CONSTRAINTS: frozenset({SourceType.ARTIFACT, SourceType.POLICY}),
-}
-"""Which sources may fill which section (HMX-C §3.1)."""
+class Section(StrEnum):
+    """In the order in which entries stand in a pack (HMX-C §3.3)."""
+
+    permitted: frozenset[SourceType]
+    """Which sources may fill it (HMX-C §3.1)."""
+    clients_name: str
+    """What the Hippocortex clients call its entries, where their source has no name of its own there (X23)."""
+
+    def __new__(cls, code: str, permitted: set[SourceType], clients_name: str) -> Self:
+        member = str.__new__(cls, code)
+        member._value_ = code
+        member.permitted = frozenset(permitted)
+        member.clients_name = clients_name
+        return member
+
+    CORE = "core", {SourceType.POLICY, SourceType.ENTITY}, "facts"
+    CONSTRAINTS = "constraints", {SourceType.ARTIFACT, SourceType.POLICY}, "decisions"
+    GOALS = "goals", {SourceType.MEMORY, SourceType.ARTIFACT}, "context"
+    PROCEDURES = "procedures", {SourceType.ARTIFACT, SourceType.MEMORY}, "procedures"
+    FACTS = "facts", {SourceType.MEMORY, SourceType.ENTITY}, "facts"
+    EPISODES = "episodes", {SourceType.EPISODE}, "context"
+    GRAPH_RELATIONS = "graph_relations", {SourceType.RELATION, SourceType.ENTITY}, "context"
+    WORKFLOW = "workflow", {SourceType.ARTIFACT}, "procedures"
+    CONFLICTS = "conflicts", {SourceType.CONFLICT}, "context"
+    EVIDENCE = "evidence", {SourceType.MEMORY, SourceType.EPISODE}, "context"
 
 
 ENTRY_MARK: Final = "[hmx]"

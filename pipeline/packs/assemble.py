@@ -15,7 +15,6 @@ from pipeline.contracts.ids import content_id
 from pipeline.contracts.instants import format_ms
 from pipeline.contracts.limits import PACK_BYTES, PACK_DROPS
 from pipeline.contracts.pack import (
-    PERMITTED,
     AssemblyMetadata,
     ContextPack,
     DecisionConstraint,
@@ -81,7 +80,7 @@ def _spread(ask: Asked, found: Mapping[SectionRule, Sequence[Candidate]], teller
     told, told_by = Told(tellers), set[tuple[str, str, str]]()
     standing = [each for each in tellers if each.always]
     for rule, ordered in found.items():
-        kept, dropped, by = _sift(ordered, standing if SourceType.EPISODE in PERMITTED[rule.section] else (), told)
+        kept, dropped, by = _sift(ordered, standing if SourceType.EPISODE in rule.section.permitted else (), told)
         offers.append(Offer(rule.section, section_weight(ask.priors, rule.section, rule.weight), kept))
         drops += dropped
         told_by |= by

@@ -1,6 +1,6 @@
 """The sections of a pack: one entry each, with what feeds it and its share of the budget (HMX-C §3.1, §4). Pure.
 
-A new section is one more entry of SECTIONS.
+A new section is a row of `contracts.pack.Section` and its rule here.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -15,7 +15,7 @@ from pipeline.contracts.artifact import Artifact
 from pipeline.contracts.event_types import Role
 from pipeline.contracts.keys import CONTROL_PREFIX
 from pipeline.contracts.knowledge import Kind, KnowledgeRecord, Memory
-from pipeline.contracts.pack import PERMITTED, Provenance, Section, SourceType
+from pipeline.contracts.pack import Provenance, Section, SourceType
 from pipeline.packs import render, shown
 from pipeline.packs.candidates import Candidate
 from pipeline.packs.shown import Shown
@@ -109,6 +109,7 @@ SECTIONS: Final = (
     SectionRule(Section.EVIDENCE, 20, _evidence),
 )
 """In the order of HMX-C §3.3."""
+assert {rule.section for rule in SECTIONS} == set(Section), "every section needs a rule"
 
 ORIGINS: Final = {
     SourceType.ARTIFACT: "compiler",
@@ -210,7 +211,7 @@ def _candidate(
     asks: bool = False,
     always: bool = False,
 ) -> Candidate:
-    assert source_type in PERMITTED[section]
+    assert source_type in section.permitted
     return Candidate(
         section=section,
         source_id=source_id,

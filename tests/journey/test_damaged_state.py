@@ -12,7 +12,7 @@ from confluent_kafka import Producer, TopicPartition
 from typer.testing import CliRunner
 
 from pipeline.audit.state_rebuild import RebuildError, rebuild_state
-from pipeline.cli.app import app
+from pipeline.cli.app import application
 from pipeline.cli.wait import wait_for_all
 from pipeline.kafka.clients import Cluster
 from pipeline.kafka.positions import stored_position
@@ -130,7 +130,7 @@ def test_damaged_state_sets_its_partition_aside_the_others_run_and_rebuilding_it
         assert "secret-session" not in said + pipeline.log("worker", 10_000)
         for name, value in {**environment(settings), "HMX_STATE": str(tmp_path)}.items():  # no local stack is there
             monkeypatch.setenv(name, value)
-        status = CliRunner().invoke(app, ["status"])
+        status = CliRunner().invoke(application(), ["status"])
         assert status.exit_code == 1
         assert "hmx state rebuild 0 --stage sessions" in " ".join(status.output.split())
         assert status.output.count("set aside") >= len(DAMAGES)
@@ -151,7 +151,7 @@ def test_damaged_state_sets_its_partition_aside_the_others_run_and_rebuilding_it
                 with pytest.raises(RebuildError, match="newer release"):
                     rebuild_state(settings, each.stage, each.partition)
             words = ["state", "rebuild", str(each.partition), "--stage", each.stage.name]
-            result = CliRunner().invoke(app, [*words, "--force"] if each.refused else words)
+            result = CliRunner().invoke(application(), [*words, "--force"] if each.refused else words)
             assert result.exit_code == 0, (each, result.output, result.exception)
             assert "rebuilt" in result.output
         until(lambda: readiness(address(settings))[0], "the worker is ready again, in the same process")

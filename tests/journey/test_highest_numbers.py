@@ -9,7 +9,7 @@ import orjson
 import pytest
 from typer.testing import CliRunner
 
-from pipeline.cli.app import app
+from pipeline.cli.app import application
 from pipeline.cli.wait import wait_for_all
 from pipeline.contracts.limits import INTEGER_MAX
 from pipeline.kafka.publisher import publish
@@ -58,7 +58,7 @@ def hmx(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> Any:
             monkeypatch.setenv(name, value)
 
     def run(*arguments: str) -> Any:
-        done = CliRunner().invoke(app, [*arguments, "--json"])
+        done = CliRunner().invoke(application(), [*arguments, "--json"])
         assert done.exit_code == 0, done.output
         return json.loads(done.stdout)
 
@@ -75,7 +75,7 @@ def test_the_table_of_sessions_answers_and_says_what_is_expected_next(client: ht
     assert answer.status_code == 200, answer.text
     assert {row["session"]: row["next"] for row in orjson.loads(answer.content)["rows"]} == expected()
     assert {row["session"]: row["next"] for row in hmx("table", "sessions")["rows"]} == expected()
-    shown = CliRunner().invoke(app, ["table", "sessions"])
+    shown = CliRunner().invoke(application(), ["table", "sessions"])
     assert shown.exit_code == 0, shown.output
 
 

@@ -15,7 +15,7 @@ from click.testing import Result
 from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 from typer.testing import CliRunner
 
-from pipeline.cli.app import app
+from pipeline.cli.app import application
 from pipeline.cli.wait import wait_for_all
 from pipeline.contracts.artifact import TRANSITIONS, Status
 from pipeline.kafka.publisher import publish
@@ -83,7 +83,7 @@ class Life:
         for name, value in environment(self.settings).items():
             if name.startswith("HMX_"):
                 self.monkeypatch.setenv(name, value)
-        return CliRunner().invoke(app, list(arguments))
+        return CliRunner().invoke(application(), list(arguments))
 
     def log(self) -> list[Json]:
         """Every artifact record, in order: they stand in one partition."""

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from pipeline.cli.app import app
+from pipeline.cli.app import application
 from pipeline.intake import decode
 
 ROOT = Path(__file__).parents[2]
@@ -43,6 +43,6 @@ def folded(root: Path) -> list[str]:
 
 
 def test_the_command_says_which_of_the_two_runs() -> None:
-    answer = CliRunner().invoke(app, ["--version"])
+    answer = CliRunner().invoke(application(), ["--version"])
     assert answer.exit_code == 0
     assert ("pure Python" if decode.__file__.endswith(".py") else "compiled") in answer.output

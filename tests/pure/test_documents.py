@@ -14,7 +14,7 @@ import pytest
 import typer.main
 import yaml
 
-from pipeline.cli.app import app
+from pipeline.cli.app import application
 from pipeline.contracts.keys import session_key
 from pipeline.intake.decode import Accepted, decode
 from pipeline.kafka.topics import FOLDER
@@ -30,7 +30,7 @@ SERVICES: dict[str, Any] = COMPOSE["services"]
 OURS = {name: service for name, service in SERVICES.items() if "build" in service}
 VARIABLES = {f"HMX_{field.name.upper()}" for field in fields(Settings)}
 DOCKERFILE = (ROOT / "deploy" / "Dockerfile").read_text()
-COMMANDS = typer.main.get_command(app)
+COMMANDS = typer.main.get_command(application())
 
 
 def command_of(words: list[str]) -> click.Command | None:

@@ -19,7 +19,7 @@ import pytest
 import rfc8785
 from typer.testing import CliRunner
 
-from pipeline.cli.app import app
+from pipeline.cli.app import application
 from pipeline.cli.wait import wait_for_all
 from pipeline.client import Hippocortex
 from pipeline.contracts.canonical import content_hash
@@ -54,7 +54,7 @@ class Seen:
         for name, value in environment(self.settings).items():
             if name.startswith("HMX_"):
                 self.monkeypatch.setenv(name, value)
-        return CliRunner().invoke(app, list(words))
+        return CliRunner().invoke(application(), list(words))
 
 
 @pytest.fixture(scope="module")

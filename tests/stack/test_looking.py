@@ -15,7 +15,7 @@ from click.testing import Result
 from typer.testing import CliRunner
 
 from pipeline.audit.verify import verify
-from pipeline.cli.app import app
+from pipeline.cli.app import application
 from pipeline.contracts.keys import partition_of, session_key
 from pipeline.contracts.outcomes import Outcome
 from pipeline.contracts.rejections import Reason
@@ -47,7 +47,7 @@ def hmx(monkeypatch: pytest.MonkeyPatch) -> Any:
             if name.startswith("HMX_"):
                 monkeypatch.setenv(name, value)
         monkeypatch.setenv("COLUMNS", "80")
-        return CliRunner().invoke(app, list(map(str, arguments)))
+        return CliRunner().invoke(application(), list(map(str, arguments)))
 
     return run
 

@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 
 from pipeline.audit.conservation import Fault
 from pipeline.audit.verify import verify
-from pipeline.cli.app import app
+from pipeline.cli.app import application
 from pipeline.cli.wait import wait_for_all
 from pipeline.contracts.headers import CE_ID, CE_SOURCE, JSON, REASON, TRACEPARENT, event_headers, header
 from pipeline.contracts.keys import join_key, partition_of, session_key
@@ -61,7 +61,7 @@ def hmx(monkeypatch: pytest.MonkeyPatch) -> Any:
         for name, value in given.items():
             monkeypatch.setenv(name, value)
         monkeypatch.setenv("COLUMNS", "80")
-        return CliRunner().invoke(app, list(map(str, arguments)), **options)
+        return CliRunner().invoke(application(), list(map(str, arguments)), **options)
 
     return run
 

@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 from pipeline.audit.replay import replay
 from pipeline.audit.replay_streams import Difference
-from pipeline.cli.app import app
+from pipeline.cli.app import application
 from pipeline.compiler import confidence
 from pipeline.contracts.canonical import content_hash
 from pipeline.kafka.barriers import wait_for_stages
@@ -57,7 +57,7 @@ def hmx(monkeypatch: pytest.MonkeyPatch) -> Command:
         for name, value in environment(settings).items():
             if name.startswith("HMX_"):
                 monkeypatch.setenv(name, value)
-        return CliRunner().invoke(app, ["replay", "--from-start", *arguments])
+        return CliRunner().invoke(application(), ["replay", "--from-start", *arguments])
 
     return run
 

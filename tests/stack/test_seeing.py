@@ -15,7 +15,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from typer.testing import CliRunner
 
 from pipeline.audit.verify import verify
-from pipeline.cli.app import app
+from pipeline.cli.app import application
 from pipeline.cli.wait import wait_for_all
 from pipeline.contracts import headers as names
 from pipeline.contracts.headers import header
@@ -89,7 +89,7 @@ def hmx(pipeline: Pipeline, monkeypatch: pytest.MonkeyPatch) -> Any:
     monkeypatch.setenv("COLUMNS", "100")
 
     def run(*arguments: str) -> Any:
-        done = CliRunner().invoke(app, arguments)
+        done = CliRunner().invoke(application(), arguments)
         assert done.exit_code == 0, done.output
         return json.loads(done.stdout) if "--json" in arguments else done.stdout
 

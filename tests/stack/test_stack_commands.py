@@ -11,7 +11,7 @@ import pytest
 from click.testing import Result
 from typer.testing import CliRunner
 
-from pipeline.cli.app import app
+from pipeline.cli.app import application
 from pipeline.cli.wait import wait_for_all
 from pipeline.contracts.outcomes import Outcome
 from pipeline.kafka.clients import Cluster
@@ -38,7 +38,7 @@ def hmx(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> Any:
     monkeypatch.setenv("COLUMNS", "80")
 
     def run(*arguments: str) -> Result:
-        return CliRunner().invoke(app, arguments)
+        return CliRunner().invoke(application(), arguments)
 
     return run
 

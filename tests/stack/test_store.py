@@ -300,8 +300,9 @@ def test_an_event_id_that_ever_more_sessions_use_has_no_end(memory: Memory) -> N
             memory.write(*said[start : start + 100])
     finally:
         memory.client.config_set("proto-max-bulk-len", bound)
-    found = [memory.store.get_event("acme", "1", session) for session in sessions]
-    assert [each["sessionId"] for each in found if isinstance(each, dict)] == sessions
+    asked = sessions[::100]  # each answer is searched among all of them
+    found = [memory.store.get_event("acme", "1", session) for session in asked]
+    assert [each["sessionId"] for each in found if isinstance(each, dict)] == asked
     assert memory.store.lacking("acme", [(s, "1") for s in [*sessions, "other"]]) == [("other", "1")]
     assert memory.store.get_event("acme", "1") == Ambiguous(tuple(sorted([sessions[0], *sessions[-31:]])))
 

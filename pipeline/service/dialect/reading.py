@@ -17,7 +17,7 @@ from pipeline.compiler.registry import ARTIFACT_TYPES
 from pipeline.contracts.artifact import Status
 from pipeline.contracts.event import Id, Unit
 from pipeline.contracts.model import Items
-from pipeline.contracts.pack import PERMITTED, ContextPack, Entry, Filling, Section, SourceType
+from pipeline.contracts.pack import ContextPack, Entry, Filling, Section, SourceType
 from pipeline.observe.metrics import METRICS
 from pipeline.retrieval.request import QUERY_CHARACTERS, PackRequest
 from pipeline.service import path_ids  # noqa: F401  routes below say `:id`
@@ -38,25 +38,6 @@ PAGE: Final = 100
 ALL: Final = 10_000
 """Artifacts looked at in one round trip, to sort them."""
 Asked = Literal["procedures", "failures", "decisions", "facts", "causal", "context"]
-_BY_TYPE: Final[Mapping[str, Asked]] = {
-    "task_schema": "procedures",
-    "strategy_template": "procedures",
-    "failure_playbook": "failures",
-    "decision_policy": "decisions",
-    "causal_pattern": "causal",
-}
-_BY_SECTION: Final[Mapping[Section, Asked]] = {
-    Section.CORE: "facts",
-    Section.CONSTRAINTS: "decisions",
-    Section.GOALS: "context",
-    Section.PROCEDURES: "procedures",
-    Section.FACTS: "facts",
-    Section.EPISODES: "context",
-    Section.GRAPH_RELATIONS: "context",
-    Section.WORKFLOW: "procedures",
-    Section.CONFLICTS: "context",
-    Section.EVIDENCE: "context",
-}
 _BY_SOURCE: Final[Mapping[SourceType, Asked]] = {SourceType.POLICY: "decisions"}
 """What the clients call an entry: by its artifact's type, else by what it is, else by its section (X23)."""
 
@@ -105,7 +86,7 @@ def _answer(store: Store, tenant: str, asked: Synthesis) -> dict[str, Any]:
     entries: list[dict[str, Any]] = []
     for entry in pack.entries:
         kind = _artifact_type(store, tenant, entry)
-        name = _BY_TYPE.get(kind or "") or _BY_SOURCE.get(entry.source_type) or _BY_SECTION[entry.section]
+        name = _clients_name(entry, kind)
         wanted = options.sections is None or name in options.sections
         if wanted and entry.provenance.confidence >= options.min_confidence:
             kept.append(entry)
@@ -118,10 +99,10 @@ def _sections(asked: list[Asked] | None) -> list[Section] | None:
     """Every section that may hold what is asked for; the rest of it is left out afterwards."""
     if asked is None:
         return None
-    found = {section for section, name in _BY_SECTION.items() if name in asked}
-    found |= {kind.section for name, kind in ARTIFACT_TYPES.items() if _BY_TYPE.get(name) in asked}
+    found = {section for section in Section if section.clients_name in asked}
+    found |= {kind.section for kind in ARTIFACT_TYPES.values() if kind.clients_name in asked}
     kinds = {kind for kind, name in _BY_SOURCE.items() if name in asked}
-    found |= {section for section, permitted in PERMITTED.items() if kinds & permitted}
+    found |= {section for section in Section if kinds & section.permitted}
     return sorted(found)
 
 
@@ -135,7 +116,14 @@ def _artifact_type(store: Store, tenant: str, entry: Entry) -> str | None:
     return None if found is None else str(found["artifact_type"])
 
 
-def _entry(entry: Entry, name: Asked, kind: str | None, with_provenance: bool) -> dict[str, Any]:
+def _clients_name(entry: Entry, artifact_type: str | None) -> str:
+    kind = ARTIFACT_TYPES.get(artifact_type or "")
+    if kind is not None:
+        return kind.clients_name
+    return _BY_SOURCE.get(entry.source_type, entry.section.clients_name)
+
+
+def _entry(entry: Entry, name: str, kind: str | None, with_provenance: bool) -> dict[str, Any]:
     said: dict[str, Any] = {"section": name, "content": entry.content, "confidence": entry.provenance.confidence}
     if with_provenance:
         source: dict[str, Any] = {

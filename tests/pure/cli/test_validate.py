@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 from pipeline.audit.validation import Sequences, Validation, Validator
-from pipeline.cli.app import app
+from pipeline.cli.app import application
 from pipeline.contracts.keys import CONTROL_TENANT
 from pipeline.contracts.outcomes import Outcome
 from pipeline.contracts.rejections import Reason
@@ -41,7 +41,7 @@ def validated(lines: list[bytes]) -> Validation:
 
 
 def hmx(*arguments: Any, **options: Any) -> Result:
-    return CliRunner(env={"COLUMNS": "80"}).invoke(app, ["validate", *map(str, arguments)], **options)
+    return CliRunner(env={"COLUMNS": "80"}).invoke(application(), ["validate", *map(str, arguments)], **options)
 
 
 @pytest.mark.requirement("Y07")

@@ -16,7 +16,7 @@ from pipeline.contracts.event_types import Role
 from pipeline.contracts.evidence import Step
 from pipeline.contracts.instants import format_ms
 from pipeline.contracts.limits import PACK_BYTES, PACK_DROPS, PACK_ENTRIES
-from pipeline.contracts.pack import PERMITTED, ContextPack, DropReason, Section
+from pipeline.contracts.pack import ContextPack, DropReason, Section
 from pipeline.packs.assemble import assemble, with_duration
 from pipeline.packs.tokens import estimate
 from pipeline.retrieval.plan import plan
@@ -82,7 +82,7 @@ def test_a_pack_is_whole_and_in_order() -> None:
         ("evidence", "e2"),
     ]
     assert [e.rank for e in pack.entries] == [1, 2, 3, 4, 5]
-    assert all(e.source_type in PERMITTED[e.section] for e in pack.entries)
+    assert all(e.source_type in e.section.permitted for e in pack.entries)
     assert pack.entries[0].provenance.evidence_count == 5
     assert pack.metadata["sources"] == {i: {"session_id": "s1"} for i in ("e1", "e2", "e3")}
     assert (pack.tenant_id, pack.session_id, pack.created_at) == ("acme", "s1", "2026-03-14T03:00:00.000Z")

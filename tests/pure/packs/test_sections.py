@@ -4,7 +4,7 @@ import pytest
 
 from pipeline.contracts.event_types import Role
 from pipeline.contracts.evidence import Step
-from pipeline.contracts.pack import PERMITTED, Section
+from pipeline.contracts.pack import Section
 from pipeline.retrieval.score import Fetched, Found
 from tests.pure.packs.test_assemble import ask, distinct
 from tests.pure.packs.test_drops import record
@@ -38,7 +38,7 @@ def planted() -> Fetched:
 def test_planted_material_fills_every_section_from_what_it_permits() -> None:
     entries = ask(planted(), session_id="s1").entries
     assert {entry.section for entry in entries} == set(Section)
-    assert all(entry.source_type in PERMITTED[entry.section] for entry in entries)
+    assert all(entry.source_type in entry.section.permitted for entry in entries)
     where = {entry.source_id: entry.section.value for entry in entries if entry.section is not Section.WORKFLOW}
     assert where == {
         "policy": "core",

@@ -13,7 +13,7 @@ import pytest
 from starlette.requests import HTTPConnection
 from typer.testing import CliRunner
 
-from pipeline.cli.app import app
+from pipeline.cli.app import application
 from pipeline.service.access import Access, admit
 from pipeline.service.dialect.envelope import LIMITS
 from pipeline.service.keys import NAME, USUAL, Grant, KeyFile, Scope, add, digest, parse, revoke
@@ -172,7 +172,7 @@ def test_beyond_its_limit_a_tenant_is_told_when_to_come_back() -> None:
 
 
 def hmx(file: Path | None, *words: str) -> Any:
-    return CliRunner(env={"HMX_API_KEYS": str(file or "")}).invoke(app, ["keys", *words])
+    return CliRunner(env={"HMX_API_KEYS": str(file or "")}).invoke(application(), ["keys", *words])
 
 
 def test_hmx_keys_prints_a_key_once_lists_what_it_may_and_revokes_it(file: Path) -> None:
