@@ -96,11 +96,11 @@ lock: venv  ## pin every dependency anew, with hashes (add UPGRADE=--upgrade for
 	@$(COMPILE) $(UPGRADE) tests/fuzz/requirements.in --output-file tests/fuzz/requirements.lock
 	@$(COMPILE) $(UPGRADE) --no-emit-package pyxlsb --no-emit-package pysquashfsimage \
 		tests/secrets/requirements.in --output-file tests/secrets/requirements.lock
-	@$(BIN)/python -m pipeline.local.jars
+	@$(BIN)/python -m hmx_pipeline.local.jars
 
 clean:  ## remove the virtual environment, caches and the local stack's data
 	@if [ -x $(BIN)/python ] && [ -d .hmx ]; then \
-		$(BIN)/python -c 'import pathlib, pipeline.local.stack as stack; stack.down(pathlib.Path(".hmx"))'; \
+		$(BIN)/python -c 'import pathlib, hmx_pipeline.local.stack as stack; stack.down(pathlib.Path(".hmx"))'; \
 	fi
 	@rm -rf $(VENV) .hmx .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache *.egg-info build
 	@find pipeline tests -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
-from pipeline.local import ports
+from hmx_pipeline.local import ports
 from tests.support.conformance import OUTCOMES
 from tests.support.memory import Memory
 from tests.support.stack import Servers

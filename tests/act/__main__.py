@@ -19,7 +19,7 @@ from typing import Any
 from rich.console import Console
 from rich.markup import escape
 
-from pipeline.cli.stack import end_as_by_interrupt
+from hmx_pipeline.cli.stack import end_as_by_interrupt
 from tests.act import report
 from tests.act.benchmark import FOLDER, ROOT, Benchmark, MissingError, UnplayedError, World
 

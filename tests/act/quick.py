@@ -6,7 +6,7 @@ from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 from typing import Any
 
-from pipeline.service.pack import read_tables
+from hmx_pipeline.queries.context_pack import read_tables
 from tests.act.benchmark import Benchmark, World
 from tests.act.served import serving
 

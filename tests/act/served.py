@@ -15,15 +15,15 @@ from urllib.parse import unquote
 
 import orjson
 
-from pipeline.contracts.instants import NS_PER_MS, parse_instant
-from pipeline.contracts.keys import partition_of, session_key
-from pipeline.kafka.topics import load_topics
-from pipeline.retrieval.request import PackRequest
-from pipeline.service.pack import make_pack
-from pipeline.stages.fold import Output
-from pipeline.stages.patterns import PatternsFold
-from pipeline.store.projection import Record
-from pipeline.topology import ARTIFACTS, EPISODES, EVENTS, EVIDENCE, KNOWLEDGE
+from hmx_pipeline.contracts.keys import partition_of, session_key
+from hmx_pipeline.contracts.timestamps import NS_PER_MS, parse_instant
+from hmx_pipeline.kafka.topic_files import load_topics
+from hmx_pipeline.queries.context_pack import make_pack
+from hmx_pipeline.retrieval.pack_request import PackRequest
+from hmx_pipeline.stages.fold import Output
+from hmx_pipeline.stages.patterns import PatternsFold
+from hmx_pipeline.store.projection import TopicRecord
+from hmx_pipeline.topology import ARTIFACTS, EPISODES, EVENTS, EVIDENCE, KNOWLEDGE
 from tests.act.benchmark import Benchmark, World
 from tests.quality.remembered import Remembered, memory
 from tests.support.inprocess import barrier_record, run, sessions_fold, tick_record
@@ -35,7 +35,7 @@ _DAY_MS: Final = 86_400_000
 _PARTITIONS: Final = next(spec.partitions for spec in load_topics() if spec.topic == EVENTS)
 
 
-def learn(events: Sequence[dict[str, Any]], later_ms: int = _DAY_MS) -> list[Record]:
+def learn(events: Sequence[dict[str, Any]], later_ms: int = _DAY_MS) -> list[TopicRecord]:
     """All that both stages publish. All events are appended one after the other, that long after the last of them."""
     made = [run(lambda: sessions_fold(_PARTITIONS, _PARTITIONS), log) for log in _events_log(events, later_ms)]
     outputs = [output for one in made for output in one.outputs]
@@ -68,13 +68,13 @@ def _end(events: Iterable[dict[str, Any]]) -> int:
     return max((parse_instant(event["timestamp"]) or 0) // NS_PER_MS for event in events)
 
 
-def _as_read(outputs: Iterable[Output]) -> Iterator[Record]:
+def _as_read(outputs: Iterable[Output]) -> Iterator[TopicRecord]:
     """As the materialiser gets them: each partition of each topic in its order."""
     topics = (EPISODES, EVIDENCE, ARTIFACTS, KNOWLEDGE)
     offsets: dict[tuple[str, int], int] = defaultdict(int)
     for output in sorted((o for o in outputs if o.topic in topics), key=lambda o: topics.index(o.topic)):
         where = output.topic, output.partition or 0
-        yield Record(*where, offsets[where], output.key or b"", output.value, output.headers)
+        yield TopicRecord(*where, offsets[where], output.key or b"", output.value, output.headers)
         offsets[where] += 1
 
 
@@ -96,7 +96,7 @@ class Serving:
         return service
 
     def _answer(self, tenant: str, path: str, body: Mapping[str, Any] | None) -> Any:
-        """As the routes of `pipeline.service.memory` do."""
+        """As the routes of `hmx_pipeline.service.memory` do."""
         if body is not None:
             request = PackRequest.model_validate({**body, "tenant_id": tenant})
             return json.loads(make_pack(self._held.store, request).to_json())

@@ -15,16 +15,16 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-from pipeline.cli.wait import wait_for_all
-from pipeline.contracts.outcomes import Outcome
-from pipeline.kafka.barriers import LackingError
-from pipeline.kafka.clients import Cluster
-from pipeline.kafka.positions import stored_positions
-from pipeline.kafka.publisher import publish
-from pipeline.local.process import StackError
-from pipeline.settings import Settings
-from pipeline.store.blocks import StoreUnavailableError
-from pipeline.topology import SESSIONS
+from hmx_pipeline.cli.wait import wait_for_all
+from hmx_pipeline.contracts.outcomes import Outcome
+from hmx_pipeline.kafka.clients import Cluster
+from hmx_pipeline.kafka.publisher import publish
+from hmx_pipeline.local.process import StackError
+from hmx_pipeline.runtime.barriers import LackingError
+from hmx_pipeline.runtime.positions import stored_positions
+from hmx_pipeline.settings import Settings
+from hmx_pipeline.store.atomic_blocks import StoreUnavailableError
+from hmx_pipeline.topology import SESSIONS
 from tests.act.benchmark import Benchmark, UnplayedError, World
 from tests.support.pipeline import new_settings, running
 from tests.support.stack import servers

@@ -9,12 +9,12 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import NamedTuple
 
-from pipeline.contracts.outcomes import Outcome
-from pipeline.kafka.clients import Cluster
-from pipeline.kafka.positions import stored_positions
-from pipeline.kafka.publisher import publish
-from pipeline.settings import Settings
-from pipeline.topology import EPISODES, EVENTS, EVENTS_DLQ, SESSIONS
+from hmx_pipeline.contracts.outcomes import Outcome
+from hmx_pipeline.kafka.clients import Cluster
+from hmx_pipeline.kafka.publisher import publish
+from hmx_pipeline.runtime.positions import stored_positions
+from hmx_pipeline.settings import Settings
+from hmx_pipeline.topology import EPISODES, EVENTS, EVENTS_DLQ, SESSIONS
 from tests.bench import workload
 from tests.bench.kit import Bench, Worker, committed
 from tests.bench.report import Bar, Line

@@ -11,11 +11,11 @@ from collections import Counter
 import orjson
 from confluent_kafka import Consumer, Message, TopicPartition
 
-from pipeline.contracts.instants import format_ms
-from pipeline.contracts.keys import session_key
-from pipeline.kafka.clients import consumer_config, plain_producer
-from pipeline.settings import Settings
-from pipeline.topology import EVENTS
+from hmx_pipeline.contracts.keys import session_key
+from hmx_pipeline.contracts.timestamps import format_ms
+from hmx_pipeline.kafka.clients import consumer_config, plain_producer
+from hmx_pipeline.settings import Settings
+from hmx_pipeline.topology import EVENTS
 from tests.bench.kit import Bench, quantile
 from tests.bench.report import Bar, Line
 from tests.support.memory import Memory

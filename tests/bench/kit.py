@@ -18,12 +18,12 @@ from typing import Any, Final, NamedTuple, Self
 
 from confluent_kafka import Consumer, KafkaError, TopicPartition
 
-from pipeline.kafka.clients import consumer_config
-from pipeline.kafka.topics import connect, load_topics
-from pipeline.local.process import answers_ok
-from pipeline.local.stack import Stack
-from pipeline.local.state import read_stack
-from pipeline.settings import Settings
+from hmx_pipeline.kafka.clients import consumer_config
+from hmx_pipeline.kafka.topic_files import connect, load_topics
+from hmx_pipeline.local.process import answers_ok
+from hmx_pipeline.local.stack import Stack
+from hmx_pipeline.local.state import read_stack
+from hmx_pipeline.settings import Settings
 from tests.support.pipeline import create_topics, environment, new_settings
 
 PATIENCE_S: Final = 300.0

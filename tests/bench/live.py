@@ -12,11 +12,11 @@ from itertools import islice
 
 import orjson
 
-from pipeline.contracts.instants import format_ms
-from pipeline.contracts.keys import partition_of, session_key
-from pipeline.contracts.limits import BATCH_RECORDS, SEGMENT_IDLE_MS
-from pipeline.contracts.outcomes import Outcome
-from pipeline.stages.executor import Effects, Executor
+from hmx_pipeline.contracts.keys import partition_of, session_key
+from hmx_pipeline.contracts.limits import BATCH_RECORDS, SEGMENT_IDLE_MS
+from hmx_pipeline.contracts.outcomes import Outcome
+from hmx_pipeline.contracts.timestamps import format_ms
+from hmx_pipeline.stages.executor import Effects, Executor
 from tests.bench.answers import answer
 from tests.support.inprocess import sessions_fold, tick_record
 from tests.support.records import START_MS, LogRecord

@@ -17,13 +17,13 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.contracts.artifact import Artifact
-from pipeline.contracts.event_types import Role
-from pipeline.retrieval.documents import Document, document_terms
-from pipeline.retrieval.postings import document_number, pack_row
-from pipeline.store.changes import Changes, Command
-from pipeline.store.keys import Keys
-from pipeline.topology import EPISODES, EVIDENCE
+from hmx_pipeline.contracts.artifact import Artifact
+from hmx_pipeline.contracts.event_types import Role
+from hmx_pipeline.retrieval.postings import document_number, pack_row
+from hmx_pipeline.retrieval.searchable import Document, document_terms
+from hmx_pipeline.store.changes import Changes, Command
+from hmx_pipeline.store.redis_keys import Keys
+from hmx_pipeline.topology import EPISODES, EVIDENCE
 from tests.quality.remembered import as_read, both_stages
 from tests.quality.sessions import published
 from tests.support.memory import T0, Memory, artifact, artifact_as_read
@@ -61,7 +61,7 @@ _ENCODER: Final = msgspec.msgpack.Encoder()
 @cache
 def _english() -> list[str]:
     """In an order that has nothing to do with what they mean. What is made up ends in an x."""
-    table = lzma.decompress(files("pipeline.retrieval").joinpath("related.xz").read_bytes())
+    table = lzma.decompress(files("hmx_pipeline.retrieval").joinpath("related.xz").read_bytes())
     stems = table.partition(b"\n\n")[0].decode().split("\n")
     return sorted((stem for stem in stems if not stem.endswith("x")), key=lambda stem: sha256(stem.encode()).digest())
 

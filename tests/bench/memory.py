@@ -12,8 +12,8 @@ import sys
 from pathlib import Path
 from typing import NamedTuple
 
-from pipeline.stages.executor import Executor
-from pipeline.stages.fold import POSITION_KEY
+from hmx_pipeline.stages.executor import Executor
+from hmx_pipeline.stages.fold import POSITION_KEY
 from tests.bench.answers import answer
 from tests.bench.live import PARTITIONS, LiveSessions, released
 from tests.support.inprocess import sessions_fold

@@ -9,11 +9,11 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Final
 
-from pipeline.retrieval.request import PackRequest
-from pipeline.service.main import COLLECT
-from pipeline.service.pack import make_pack
-from pipeline.settings import Settings
-from pipeline.store.fetch import Store
+from hmx_pipeline.queries.context_pack import make_pack
+from hmx_pipeline.retrieval.pack_request import PackRequest
+from hmx_pipeline.service.main import COLLECT
+from hmx_pipeline.settings import Settings
+from hmx_pipeline.store.fetch import Store
 from tests.bench import memories
 from tests.bench.kit import Bench, Child, quantile
 from tests.bench.report import Bar, Line

@@ -14,15 +14,15 @@ from typing import Any
 
 import orjson
 
-from pipeline.compiler.registry import KINDS
-from pipeline.contracts.evidence import Contribution, EvidenceControl, evidence_key
-from pipeline.contracts.headers import KIND
-from pipeline.contracts.keys import tenant_partition
-from pipeline.contracts.limits import BATCH_RECORDS, PATTERN_DEBOUNCE_MS
-from pipeline.local.samples import sample_events
-from pipeline.stages.executor import Executor
-from pipeline.stages.fold import POSITION_KEY
-from pipeline.stages.patterns import PatternsFold
+from hmx_pipeline.compiler.registry import KINDS
+from hmx_pipeline.contracts.evidence import Contribution, EvidenceControl, evidence_key
+from hmx_pipeline.contracts.headers import KIND
+from hmx_pipeline.contracts.keys import tenant_partition
+from hmx_pipeline.contracts.limits import BATCH_RECORDS, PATTERN_DEBOUNCE_MS
+from hmx_pipeline.local.samples import sample_events
+from hmx_pipeline.stages.executor import Executor
+from hmx_pipeline.stages.fold import POSITION_KEY
+from hmx_pipeline.stages.patterns import PatternsFold
 from tests.bench.answers import answer
 from tests.bench.workload import by_session
 from tests.support.inprocess import events_log, run, sessions_fold

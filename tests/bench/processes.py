@@ -9,14 +9,14 @@ import time
 from statistics import median
 from typing import NamedTuple
 
-from pipeline.contracts.outcomes import Outcome
-from pipeline.kafka.barriers import wait_for_stages
-from pipeline.kafka.clients import Cluster
-from pipeline.kafka.positions import stored_positions
-from pipeline.kafka.publisher import publish
-from pipeline.local.ports import free_ports
-from pipeline.settings import Settings
-from pipeline.topology import EPISODES, PATTERNS, SESSIONS
+from hmx_pipeline.contracts.outcomes import Outcome
+from hmx_pipeline.kafka.clients import Cluster
+from hmx_pipeline.kafka.publisher import publish
+from hmx_pipeline.local.ports import free_ports
+from hmx_pipeline.runtime.barriers import wait_for_stages
+from hmx_pipeline.runtime.positions import stored_positions
+from hmx_pipeline.settings import Settings
+from hmx_pipeline.topology import EPISODES, PATTERNS, SESSIONS
 from tests.bench import workload
 from tests.bench.kit import PATIENCE_S, Bench, Worker, committed
 from tests.bench.report import Bar, Line

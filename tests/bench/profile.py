@@ -25,16 +25,16 @@ from confluent_kafka import Producer
 from rich.console import Console
 from rich.table import Table
 
-import pipeline
-from pipeline.contracts.envelope import read_envelope
-from pipeline.contracts.instants import parse_instant
-from pipeline.contracts.keys import partition_of
-from pipeline.contracts.limits import BATCH_RECORDS
-from pipeline.kafka.clients import producer_config
-from pipeline.kafka.publisher import key_of
-from pipeline.stages.executor import Effects, Executor
-from pipeline.topology import SESSION_STATE
-from pipeline.worker.main import COLLECT
+import hmx_pipeline
+from hmx_pipeline.contracts.envelope import read_envelope
+from hmx_pipeline.contracts.keys import partition_of
+from hmx_pipeline.contracts.limits import BATCH_RECORDS
+from hmx_pipeline.contracts.timestamps import parse_instant
+from hmx_pipeline.kafka.clients import producer_config
+from hmx_pipeline.kafka.publisher import key_of
+from hmx_pipeline.stages.executor import Effects, Executor
+from hmx_pipeline.topology import SESSION_STATE
+from hmx_pipeline.worker.main import COLLECT
 from tests.bench import workload
 from tests.support.inprocess import sessions_fold
 from tests.support.records import START_MS, LogRecord
@@ -45,10 +45,10 @@ LINES: Final = 24
 README: Final = Path(__file__).with_name("README.md")
 FIGURES: Final = "<!-- figures: python -m tests.bench.profile --write -->"
 END: Final = "<!-- end -->"
-ROOT: Final = str(Path(pipeline.__file__).parent)
+ROOT: Final = str(Path(hmx_pipeline.__file__).parent)
 STEPS: Final = (
     ("tx.py:changes", "state: encode"),
-    ("intake/view.py", "step: what mining sees"),
+    ("intake/steps.py", "step: what mining sees"),
     ("intake/", "decode: validate, secrets, digest"),
     ("ordering/", "order"),
     ("contracts/episode.py", "episode: write"),
@@ -56,8 +56,8 @@ STEPS: Final = (
     ("compiler/", "segment, mine"),
     ("stages/segmenting.py", "segment, mine"),
     ("stages/session_state.py", "state: keep"),
-    ("stages/journal.py", "state: keep"),
-    ("stages/tx.py", "state: keep"),
+    ("stages/append_log.py", "state: keep"),
+    ("stages/state_tx.py", "state: keep"),
     ("stages/executor.py", "executor: clock, timers, overlay"),
     ("stages/", "sessions: the stage itself"),
 )

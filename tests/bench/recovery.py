@@ -6,12 +6,12 @@ from typing import NamedTuple
 
 from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 
-from pipeline.kafka.barriers import output_ends, wait_for_stages
-from pipeline.kafka.publisher import publish
-from pipeline.kafka.topics import connect
-from pipeline.local.ports import free_ports
-from pipeline.settings import Settings
-from pipeline.topology import MATERIALISED, PATTERNS, SESSION_STATE, SESSIONS
+from hmx_pipeline.kafka.publisher import publish
+from hmx_pipeline.kafka.topic_files import connect
+from hmx_pipeline.local.ports import free_ports
+from hmx_pipeline.runtime.barriers import output_ends, wait_for_stages
+from hmx_pipeline.settings import Settings
+from hmx_pipeline.topology import MATERIALISED, PATTERNS, SESSION_STATE, SESSIONS
 from tests.bench import workload
 from tests.bench.kit import PATIENCE_S, Bench, Worker, bare_read, cpu_seconds
 from tests.bench.report import Bar, Line

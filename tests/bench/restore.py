@@ -7,11 +7,11 @@ reads them with a bare consumer, then restores from them as a worker does, and a
 import sys
 import time
 
-from pipeline.kafka.clients import Cluster, plain_producer, read_partition
-from pipeline.kafka.transaction import Transactions
-from pipeline.settings import Settings
-from pipeline.stages.executor import Executor
-from pipeline.topology import SESSION_STATE, SESSIONS
+from hmx_pipeline.kafka.clients import Cluster, plain_producer, read_partition
+from hmx_pipeline.runtime.transaction import Transactions
+from hmx_pipeline.settings import Settings
+from hmx_pipeline.stages.executor import Executor
+from hmx_pipeline.topology import SESSION_STATE, SESSIONS
 from tests.bench.answers import answer
 from tests.bench.live import PARTITIONS, LiveSessions
 from tests.support.inprocess import sessions_fold

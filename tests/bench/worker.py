@@ -14,12 +14,12 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from pipeline.settings import Settings
-from pipeline.topology import STAGES
-from pipeline.worker import app
-from pipeline.worker.main import run_worker
-from pipeline.worker.partition import OwnedPartition
-from pipeline.worker.runner import Runner
+from hmx_pipeline.settings import Settings
+from hmx_pipeline.topology import STAGES
+from hmx_pipeline.worker import app
+from hmx_pipeline.worker.main import run_worker
+from hmx_pipeline.worker.partition import OwnedPartition
+from hmx_pipeline.worker.runner import Runner
 
 
 def main(word: Path, notes: Path, *stages: str) -> None:

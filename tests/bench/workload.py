@@ -13,8 +13,8 @@ from typing import Any, Final
 
 import orjson
 
-from pipeline.intake.decode import Accepted, decode
-from pipeline.local.samples import sample_events
+from hmx_pipeline.intake.decode import Accepted, decode
+from hmx_pipeline.local.samples import sample_events
 from tests.support.data import FOLDER
 
 DATA_SETS: Final = ("tau", "swe", "claude_code")

@@ -7,15 +7,15 @@ import pytest
 from aiokafka.record.default_records import _DefaultRecordBatchBuilderPy
 from confluent_kafka import Producer
 
-from pipeline.audit.replay import replay
-from pipeline.audit.verify import explain, verify
-from pipeline.cli.wait import wait_for_all
-from pipeline.contracts.limits import MB, UNPACKED_BYTES
-from pipeline.contracts.rejections import UNREADABLE
-from pipeline.kafka.barriers import wait_for_stages
-from pipeline.settings import Settings
-from pipeline.topology import EPISODES, EVENTS
-from pipeline.worker.records import TolerantBatch
+from hmx_pipeline.audit.conservation_check import explain, verify
+from hmx_pipeline.audit.replay import replay
+from hmx_pipeline.cli.wait import wait_for_all
+from hmx_pipeline.contracts.limits import MB, UNPACKED_BYTES
+from hmx_pipeline.contracts.rejections import UNREADABLE
+from hmx_pipeline.runtime.barriers import wait_for_stages
+from hmx_pipeline.settings import Settings
+from hmx_pipeline.topology import EPISODES, EVENTS
+from hmx_pipeline.worker.fetched_records import TolerantBatch
 from tests.support.events import encoded, event
 from tests.support.pipeline import new_settings, running
 from tests.support.topics import values

@@ -17,18 +17,18 @@ from faust.types import TP
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipeline.audit.verify import verify
-from pipeline.contracts.headers import ORIGIN_OFFSET, REASON, header
-from pipeline.contracts.limits import BATCH_RECORDS
-from pipeline.kafka.publisher import publish
-from pipeline.kafka.transaction import Restored
-from pipeline.stages.executor import Effects, Executor
-from pipeline.stages.fold import Output, Record, Tx
-from pipeline.stages.sessions import SessionsFold
-from pipeline.topology import EVENTS_DLQ, SESSIONS
-from pipeline.worker.partition import Batch, OwnedPartition
-from pipeline.worker.runner import Runner
-from pipeline.worker.trials import TRIES
+from hmx_pipeline.audit.conservation_check import verify
+from hmx_pipeline.contracts.headers import ORIGIN_OFFSET, REASON, header
+from hmx_pipeline.contracts.limits import BATCH_RECORDS
+from hmx_pipeline.kafka.publisher import publish
+from hmx_pipeline.runtime.transaction import RestoredState
+from hmx_pipeline.stages.executor import Effects, Executor
+from hmx_pipeline.stages.fold import Output, Record, Tx
+from hmx_pipeline.stages.sessions import SessionsFold
+from hmx_pipeline.topology import EVENTS_DLQ, SESSIONS
+from hmx_pipeline.worker.crash_loop_guard import TRIES
+from hmx_pipeline.worker.partition import FetchedBatch, OwnedPartition
+from hmx_pipeline.worker.runner import Runner
 from tests.support.inprocess import sessions_fold
 from tests.support.pipeline import create_topics, environment, new_settings
 from tests.support.records import LogRecord, event, log
@@ -53,9 +53,9 @@ class FakeTransactions:
     def __init__(self, kept: Kept, die: Callable[[], bool]) -> None:
         self._kept, self._die = kept, die
 
-    def restore(self, executor: Executor) -> Restored:
+    def restore(self, executor: Executor) -> RestoredState:
         stored = executor.restore(self._kept.state)
-        return Restored(0, 0, 0) if stored is None else Restored(stored.position, 0, 0, stored.tries)
+        return RestoredState(0, 0, 0) if stored is None else RestoredState(stored.position, 0, 0, stored.tries)
 
     def append(self, records: Sequence[Output]) -> None:
         assert not records
@@ -96,7 +96,7 @@ def own_until_the_end(records: Sequence[LogRecord], kept: Kept, die: Callable[[]
         try:
             while rest := records[partition.position :][:BATCH_RECORDS]:
                 first = partition.position
-                partition.process(Batch(SOURCE, 0, first, first + len(rest), list(rest), 0))
+                partition.process(FetchedBatch(SOURCE, 0, first, first + len(rest), list(rest), 0))
         except Death:
             deaths += 1
         else:
@@ -154,7 +154,7 @@ def test_while_a_suspicious_record_is_folded_the_process_folds_nothing_else() ->
             super().__init__(tp, SESSIONS, sessions_fold, None)  # type: ignore[arg-type]
             self._tries = TRIES - 1 if tp.partition == 0 else None
 
-        def process(self, batch: Batch) -> Mapping[str, int]:
+        def process(self, batch: FetchedBatch) -> Mapping[str, int]:
             at_work.append(self.tp.partition)
             end[self.tp.partition].wait()
             at_work.remove(self.tp.partition)
@@ -174,7 +174,7 @@ def test_while_a_suspicious_record_is_folded_the_process_folds_nothing_else() ->
         for number in (1, 0, 2):
             tp = TP(SESSIONS.source, number)
             partition = runner.partitions[tp] = Held(tp)
-            batch = Batch(tp, 0, 0, 1, log([(0, event())]), 0)
+            batch = FetchedBatch(tp, 0, 0, 1, log([(0, event())]), 0)
             tasks.append(asyncio.create_task(runner._take(None, partition, batch)))  # type: ignore[arg-type]
             await folded([1])
         for number, following in ((1, [0]), (0, [2]), (2, [])):
@@ -188,7 +188,7 @@ def test_while_a_suspicious_record_is_folded_the_process_folds_nothing_else() ->
 
 def test_an_owner_that_comes_to_the_end_of_its_first_batch_suspects_nothing_any_more() -> None:
     records, kept = events(10, []), Kept()
-    owner(kept).process(Batch(SOURCE, 0, 0, 10, list(records), 0))
+    owner(kept).process(FetchedBatch(SOURCE, 0, 0, 10, list(records), 0))
     assert not owner(kept).suspicious
     assert b'"tries":0' in (kept.state[-1][1] or b"")
 
@@ -203,7 +203,7 @@ def test_an_owner_whose_partition_is_revoked_has_not_died_of_a_record() -> None:
             return False
 
         partition._transactions._die = revoked  # type: ignore[attr-defined]
-        partition.process(Batch(SOURCE, 0, 0, 10, list(records), 0))
+        partition.process(FetchedBatch(SOURCE, 0, 0, 10, list(records), 0))
         assert partition.position == 0
     assert not owner(kept).suspicious
     assert b'"tries":0' in (kept.state[-1][1] or b"")
@@ -213,7 +213,7 @@ def test_what_was_revoked_while_it_waited_commits_nothing() -> None:
     kept = Kept()
     partition = owner(kept)
     partition.drop()
-    assert not partition.process(Batch(SOURCE, 0, 0, 10, events(10, []), 0))
+    assert not partition.process(FetchedBatch(SOURCE, 0, 0, 10, events(10, []), 0))
     assert not kept.state
 
 
@@ -227,8 +227,8 @@ def test_only_the_piece_that_nobody_survived_is_folded_record_by_record() -> Non
 
 KILLING_WORKER = f"""
 import os, signal, sys
-from pipeline.cli.app import main
-from pipeline.stages.sessions import SessionsFold
+from hmx_pipeline.cli.app import main
+from hmx_pipeline.stages.sessions import SessionsFold
 fold = SessionsFold.fold
 def fold_or_die(self, tx, record):
     if {DEADLY.encode()!r} in (record.value or b""):

@@ -11,11 +11,11 @@ from aiokafka.errors import CorruptRecordException
 from aiokafka.producer import message_accumulator, producer
 from aiokafka.record.default_records import _DefaultRecordBatchBuilderPy
 
-from pipeline.audit.verify import verify
-from pipeline.cli.wait import wait_for_all
-from pipeline.settings import Settings
-from pipeline.topology import EPISODES, EVENTS
-from pipeline.worker.records import TolerantBatch
+from hmx_pipeline.audit.conservation_check import verify
+from hmx_pipeline.cli.wait import wait_for_all
+from hmx_pipeline.settings import Settings
+from hmx_pipeline.topology import EPISODES, EVENTS
+from hmx_pipeline.worker.fetched_records import TolerantBatch
 from tests.support.events import encoded, event
 from tests.support.pipeline import new_settings, running
 from tests.support.topics import values

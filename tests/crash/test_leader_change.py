@@ -9,9 +9,9 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import NewPartitions, NewTopic
 
-from pipeline.kafka import clients, topics
-from pipeline.kafka.clients import Cluster, Watermarks
-from pipeline.kafka.topics import KafkaUnreachableError, connect
+from hmx_pipeline.kafka import clients, topic_files
+from hmx_pipeline.kafka.clients import Cluster, Watermarks
+from hmx_pipeline.kafka.topic_files import KafkaUnreachableError, connect
 
 UNSETTLED = {
     "not the leader": KafkaError.NOT_LEADER_FOR_PARTITION,
@@ -49,7 +49,7 @@ def test_watermarks_are_asked_for_again_while_leaders_change(monkeypatch: pytest
 
 @pytest.mark.parametrize("code", UNSETTLED.values(), ids=UNSETTLED)
 def test_a_leader_that_never_comes_is_an_error(monkeypatch: pytest.MonkeyPatch, code: int) -> None:
-    monkeypatch.setattr(topics, "VISIBLE_S", 0.2)
+    monkeypatch.setattr(topic_files, "VISIBLE_S", 0.2)
     reader = Reader(iter(lambda: code, None))
     with pytest.raises(KafkaException) as raised:
         cluster_of(reader, monkeypatch).watermarks("topic", 0)

@@ -8,15 +8,15 @@ import orjson
 import pytest
 from confluent_kafka import TopicPartition
 
-from pipeline.audit.verify import verify
-from pipeline.cli.wait import wait_for_all
-from pipeline.contracts.outcomes import Outcome
-from pipeline.kafka.clients import Cluster
-from pipeline.kafka.publisher import publish
-from pipeline.kafka.topics import connect
-from pipeline.settings import Settings
-from pipeline.topology import EVENTS
-from pipeline.worker.runner import EXIT_REFUSED
+from hmx_pipeline.audit.conservation_check import verify
+from hmx_pipeline.cli.wait import wait_for_all
+from hmx_pipeline.contracts.outcomes import Outcome
+from hmx_pipeline.kafka.clients import Cluster
+from hmx_pipeline.kafka.publisher import publish
+from hmx_pipeline.kafka.topic_files import connect
+from hmx_pipeline.settings import Settings
+from hmx_pipeline.topology import EVENTS
+from hmx_pipeline.worker.runner import EXIT_REFUSED
 from tests.support.pipeline import Pipeline, create_topics, new_settings, running
 from tests.support.sessions import interleaved, session
 from tests.support.waiting import until

@@ -14,14 +14,14 @@ from pathlib import Path
 import orjson
 import pytest
 
-from pipeline.audit.verify import verify
-from pipeline.cli.wait import wait_for_all
-from pipeline.kafka.publisher import publish
-from pipeline.kafka.topics import KafkaUnreachableError
-from pipeline.local.stack import Stack
-from pipeline.local.state import read_stack
-from pipeline.settings import Settings
-from pipeline.store.fetch import Store
+from hmx_pipeline.audit.conservation_check import verify
+from hmx_pipeline.cli.wait import wait_for_all
+from hmx_pipeline.kafka.publisher import publish
+from hmx_pipeline.kafka.topic_files import KafkaUnreachableError
+from hmx_pipeline.local.stack import Stack
+from hmx_pipeline.local.state import read_stack
+from hmx_pipeline.settings import Settings
+from hmx_pipeline.store.fetch import Store
 from tests.support.inprocess import artifacts_of, law_five
 from tests.support.pipeline import Pipeline, new_settings, running
 from tests.support.sessions import interleaved, session
@@ -115,7 +115,7 @@ def test_without_kafka_and_redis_processes_wait_and_say_so(tmp_path: Path) -> No
 def test_a_worker_refuses_an_events_topic_without_append_times(kafka: str, tmp_path: Path) -> None:
     from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 
-    from pipeline.kafka.topics import connect
+    from hmx_pipeline.kafka.topic_files import connect
 
     settings = new_settings(kafka)
     with running(settings, tmp_path) as pipeline:

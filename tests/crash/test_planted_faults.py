@@ -12,9 +12,9 @@ import orjson
 import pytest
 import redis
 
-from pipeline.kafka.barriers import output_ends, wait_for_reader
-from pipeline.kafka.clients import plain_producer
-from pipeline.store.fetch import Store
+from hmx_pipeline.kafka.clients import plain_producer
+from hmx_pipeline.runtime.barriers import output_ends, wait_for_reader
+from hmx_pipeline.store.fetch import Store
 from tests.support.planted import (
     PARTITIONS,
     Verified,

@@ -18,20 +18,20 @@ from faust.types import TP
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipeline.audit.replay import replay
-from pipeline.audit.verify import verify
-from pipeline.contracts.headers import OMITTED, ORIGIN_OFFSET, REASON, header
-from pipeline.contracts.limits import BATCH_RECORDS, RECORD_BYTES
-from pipeline.contracts.rejections import Reason
-from pipeline.kafka.barriers import wait_for_stages
-from pipeline.kafka.publisher import publish
-from pipeline.kafka.topics import connect
-from pipeline.kafka.transaction import Restored, UnsendableError
-from pipeline.settings import Settings
-from pipeline.stages.executor import Effects, Executor
-from pipeline.stages.fold import POSITION_KEY, Output
-from pipeline.topology import ARTIFACTS, EPISODES, EVENTS_DLQ, EVIDENCE, SESSION_STATE, SESSIONS
-from pipeline.worker.partition import Batch, OwnedPartition, StuckError
+from hmx_pipeline.audit.conservation_check import verify
+from hmx_pipeline.audit.replay import replay
+from hmx_pipeline.contracts.headers import OMITTED, ORIGIN_OFFSET, REASON, header
+from hmx_pipeline.contracts.limits import BATCH_RECORDS, RECORD_BYTES
+from hmx_pipeline.contracts.rejections import Reason
+from hmx_pipeline.kafka.publisher import publish
+from hmx_pipeline.kafka.topic_files import connect
+from hmx_pipeline.runtime.barriers import wait_for_stages
+from hmx_pipeline.runtime.transaction import RestoredState, UnsendableError
+from hmx_pipeline.settings import Settings
+from hmx_pipeline.stages.executor import Effects, Executor
+from hmx_pipeline.stages.fold import POSITION_KEY, Output
+from hmx_pipeline.topology import ARTIFACTS, EPISODES, EVENTS_DLQ, EVIDENCE, SESSION_STATE, SESSIONS
+from hmx_pipeline.worker.partition import FetchedBatch, OwnedPartition, StuckError
 from tests.support.inprocess import sessions_fold
 from tests.support.pipeline import new_settings as settings_of
 from tests.support.pipeline import running
@@ -52,9 +52,9 @@ class Broker:
         self.outputs: list[Output] = []
         self.refusals = 0
 
-    def restore(self, executor: Executor) -> Restored:
+    def restore(self, executor: Executor) -> RestoredState:
         stored = executor.restore(self.state)
-        return Restored(0, 0, 0) if stored is None else Restored(stored.position, 0, 0, stored.tries)
+        return RestoredState(0, 0, 0) if stored is None else RestoredState(stored.position, 0, 0, stored.tries)
 
     def append(self, records: Sequence[Output]) -> None:
         assert not records
@@ -87,7 +87,7 @@ def own(records: Sequence[LogRecord], broker: Broker) -> OwnedPartition:
     while rest := records[partition.position :][:BATCH_RECORDS]:
         first = partition.position
         try:
-            partition.process(Batch(SOURCE, 0, first, first + len(rest), list(rest), 0))
+            partition.process(FetchedBatch(SOURCE, 0, first, first + len(rest), list(rest), 0))
         except StuckError:
             raise
         except UnsendableError:

@@ -14,12 +14,12 @@ from faust.types import TP
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipeline.kafka.topics import KafkaUnreachableError
-from pipeline.kafka.transaction import AbortedError, Restored, SetAsideError
-from pipeline.stages.patterns import PatternsFold
-from pipeline.topology import SESSIONS
-from pipeline.worker.partition import Batch, LogEnd, OwnedPartition
-from pipeline.worker.runner import Runner
+from hmx_pipeline.kafka.topic_files import KafkaUnreachableError
+from hmx_pipeline.runtime.transaction import AbortedError, RestoredState, SetAsideError
+from hmx_pipeline.stages.patterns import PatternsFold
+from hmx_pipeline.topology import SESSIONS
+from hmx_pipeline.worker.partition import FetchedBatch, LogEnd, OwnedPartition
+from hmx_pipeline.worker.runner import Runner
 
 PARTITION = TP(SESSIONS.source, 0)
 
@@ -48,13 +48,13 @@ class FakePartition(OwnedPartition):
     def fence(self) -> None:
         pass
 
-    def restore(self) -> Restored:
+    def restore(self) -> RestoredState:
         if self._dice.random() < 0.2:
             raise KafkaUnreachableError("no controller yet")
         self.position = self._store.position
-        return Restored(self.position, 0, 0)
+        return RestoredState(self.position, 0, 0)
 
-    def process(self, batch: Batch) -> Mapping[str, int]:
+    def process(self, batch: FetchedBatch) -> Mapping[str, int]:
         if self._dice.random() < 0.15:
             raise AbortedError("the broker said no")
         self._store.folded += batch.records
@@ -93,7 +93,7 @@ class FakeConsumer:
         rest = [offset for offset in self._log if offset >= self._position]
         records = rest[: self._dice.randint(1, 5)]
         following = rest[len(records)] if len(records) < len(rest) else self._end
-        batch = Batch(PARTITION, self._epoch, self._position, following, records, 0)
+        batch = FetchedBatch(PARTITION, self._epoch, self._position, following, records, 0)
         self._position = following
         if self.runner.expect(batch) and self._dice.random() > 0.1:
             self.runner.feed(batch)
@@ -155,11 +155,11 @@ class DamagedPartition(FakePartition):
         super().__init__(Store(), random.Random(0))
         self.tp, self.damaged, self.fenced = tp, damaged, 0
 
-    def restore(self) -> Restored:
+    def restore(self) -> RestoredState:
         if self.damaged[self.tp.partition]:
             raise SetAsideError("can't be read", 10)
         self.fenced_at_restore = self.fenced
-        return Restored(0, 0, 0)
+        return RestoredState(0, 0, 0)
 
     def state_end(self) -> int:
         return 10 if self.damaged[self.tp.partition] else 11

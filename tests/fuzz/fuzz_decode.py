@@ -12,14 +12,14 @@ from pathlib import Path
 
 import atheris
 
-with atheris.instrument_imports(include=["pipeline"]):
+with atheris.instrument_imports(include=["hmx_pipeline"]):
     import orjson
 
-    from pipeline.contracts.canonical import canonical_json
-    from pipeline.contracts.episode import Origin, Release, as_sent, event_fields, write_episode
-    from pipeline.contracts.rejections import Rejection
-    from pipeline.intake.decode import Accepted, decode
-    from pipeline.intake.view import step_of
+    from hmx_pipeline.contracts.canonical import canonical_json
+    from hmx_pipeline.contracts.episode import Origin, Release, as_sent, event_fields, write_episode
+    from hmx_pipeline.contracts.rejections import Rejection
+    from hmx_pipeline.intake.decode import Accepted, decode
+    from hmx_pipeline.intake.steps import step_of
 
 from tests.support.bad_input import AT_LIMIT, BAD
 from tests.support.events import OPTIONAL, REQUIRED, encoded, event, full_event

@@ -15,9 +15,9 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from pipeline.kafka.barriers import LackingError
-from pipeline.kafka.topics import TopicsError
-from pipeline.local.process import StackError
+from hmx_pipeline.kafka.topic_files import TopicsError
+from hmx_pipeline.local.process import StackError
+from hmx_pipeline.runtime.barriers import LackingError
 from tests.harness.fleet import HarnessError
 from tests.harness.run import Plan, Result, run
 

@@ -15,13 +15,13 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 from redis import Redis
 
-from pipeline.kafka.barriers import output_ends
-from pipeline.kafka.clients import plain_producer, producer_config, sendable
-from pipeline.kafka.topics import connect
-from pipeline.store.blocks import StoreUnavailableError
-from pipeline.store.fetch import Store
-from pipeline.topology import EPISODES, SESSIONS, STAGES
-from pipeline.worker.ticks import make_tick
+from hmx_pipeline.kafka.clients import plain_producer, producer_config, sendable
+from hmx_pipeline.kafka.topic_files import connect
+from hmx_pipeline.runtime.barriers import output_ends
+from hmx_pipeline.store.atomic_blocks import StoreUnavailableError
+from hmx_pipeline.store.fetch import Store
+from hmx_pipeline.topology import EPISODES, SESSIONS, STAGES
+from hmx_pipeline.worker.ticks import make_tick
 from tests.harness.fleet import HarnessError
 from tests.harness.producer import Traffic
 from tests.harness.recovery import NEVER, Positions, Watch

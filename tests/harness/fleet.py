@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from pipeline.local.process import SHIM, Component
+from hmx_pipeline.local.process import SHIM, Component
 
 LOOK_S = 0.05
 BACKOFF_S = 0.5

@@ -14,9 +14,9 @@ from itertools import product
 from confluent_kafka import KafkaError, Message, Producer
 from xxhash import xxh3_64_intdigest
 
-from pipeline.contracts.headers import REROUTED_FROM
-from pipeline.contracts.keys import partition_of
-from pipeline.kafka.clients import plain_producer
+from hmx_pipeline.contracts.headers import REROUTED_FROM
+from hmx_pipeline.contracts.keys import partition_of
+from hmx_pipeline.kafka.clients import plain_producer
 from tests.harness.fleet import HarnessError
 from tests.harness.site import Site
 from tests.harness.traffic import stream

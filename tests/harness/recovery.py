@@ -10,10 +10,10 @@ import time
 import msgspec
 from confluent_kafka import OFFSET_END, Consumer, TopicPartition
 
-from pipeline.kafka.clients import consumer_config
-from pipeline.settings import Settings
-from pipeline.stages.fold import POSITION_KEY
-from pipeline.topology import SESSION_STATE
+from hmx_pipeline.kafka.clients import consumer_config
+from hmx_pipeline.settings import Settings
+from hmx_pipeline.stages.fold import POSITION_KEY
+from hmx_pipeline.topology import SESSION_STATE
 
 LOOK_S = 0.02
 NEVER = float("inf")

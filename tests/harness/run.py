@@ -15,7 +15,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from pipeline.cli.wait import wait_for_all
+from hmx_pipeline.cli.wait import wait_for_all
 from tests.harness.faults import CLOCKS, KINDS, SHIFTS_S, Crash, Row, schedule
 from tests.harness.producer import Traffic
 from tests.harness.recovery import Positions

@@ -10,14 +10,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from pipeline.kafka.rights import rights
-from pipeline.kafka.topics import connect
-from pipeline.local.kafka import kafka
-from pipeline.local.ports import free_ports
-from pipeline.local.process import Component, answers_ok
-from pipeline.local.redis import redis
-from pipeline.settings import Settings
-from pipeline.topology import EVENTS
+from hmx_pipeline.kafka.acl_rights import rights
+from hmx_pipeline.kafka.topic_files import connect
+from hmx_pipeline.local.kafka import kafka
+from hmx_pipeline.local.ports import free_ports
+from hmx_pipeline.local.process import Component, answers_ok
+from hmx_pipeline.local.redis import redis
+from hmx_pipeline.settings import Settings
+from hmx_pipeline.topology import EVENTS
 from tests.harness.clocks import Clocks
 from tests.harness.fleet import Fleet
 from tests.support.pipeline import COMMANDS, create_topics, environment
@@ -117,7 +117,7 @@ class Site:
             settings = self._guarded.as_user(settings, kind, self.settings.control_key)
         return Component(
             name=name,
-            argv=(sys.executable, "-m", "pipeline.cli", COMMANDS[kind]),
+            argv=(sys.executable, "-m", "hmx_pipeline.cli", COMMANDS[kind]),
             env=environment(settings),
             ready=answers_ok(port),
         )

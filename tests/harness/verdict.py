@@ -6,9 +6,9 @@ Enters: settings of the pipeline at rest, and the traffic's acknowledgements. Le
 from contextlib import closing
 from dataclasses import dataclass, field
 
-from pipeline.kafka.clients import Cluster, read_partition
-from pipeline.settings import Settings
-from pipeline.topology import EVENTS
+from hmx_pipeline.kafka.clients import Cluster, read_partition
+from hmx_pipeline.settings import Settings
+from hmx_pipeline.topology import EVENTS
 from tests.harness.producer import Acknowledged, Place, digest
 from tests.verifier import check
 

@@ -10,16 +10,16 @@ import orjson
 import pytest
 from confluent_kafka import Message
 
-from pipeline.audit.verify import verify
-from pipeline.contracts import headers as names
-from pipeline.contracts.episode import event_fields
-from pipeline.contracts.headers import header
-from pipeline.contracts.keys import partition_of, session_key
-from pipeline.contracts.limits import EVENT_BYTES, RECORD_BYTES
-from pipeline.kafka.barriers import wait_for_stages
-from pipeline.kafka.clients import Cluster, plain_producer
-from pipeline.settings import Settings
-from pipeline.topology import EPISODES, EVENTS, EVENTS_DLQ
+from hmx_pipeline.audit.conservation_check import verify
+from hmx_pipeline.contracts import headers as names
+from hmx_pipeline.contracts.episode import event_fields
+from hmx_pipeline.contracts.headers import header
+from hmx_pipeline.contracts.keys import partition_of, session_key
+from hmx_pipeline.contracts.limits import EVENT_BYTES, RECORD_BYTES
+from hmx_pipeline.kafka.clients import Cluster, plain_producer
+from hmx_pipeline.runtime.barriers import wait_for_stages
+from hmx_pipeline.settings import Settings
+from hmx_pipeline.topology import EPISODES, EVENTS, EVENTS_DLQ
 from tests.support.bad_input import AT_LIMIT, BAD, padded
 from tests.support.pipeline import new_settings, running
 from tests.support.records import event

@@ -17,13 +17,13 @@ import orjson
 import pytest
 from websockets.sync.client import connect
 
-from pipeline.cli.wait import wait_for_all
-from pipeline.contracts.keys import join_key
-from pipeline.kafka.publisher import publish
-from pipeline.kafka.topics import load_topics
-from pipeline.service.keys import USUAL, Grant, Scope, add
-from pipeline.settings import Settings
-from pipeline.topology import EVENTS, EVENTS_DLQ
+from hmx_pipeline.cli.wait import wait_for_all
+from hmx_pipeline.contracts.keys import join_key
+from hmx_pipeline.kafka.publisher import publish
+from hmx_pipeline.kafka.topic_files import load_topics
+from hmx_pipeline.service.api_keys import USUAL, Grant, Scope, add
+from hmx_pipeline.settings import Settings
+from hmx_pipeline.topology import EVENTS, EVENTS_DLQ
 from tests.support.memory import Memory
 from tests.support.pipeline import Pipeline, new_settings, running
 from tests.support.records import event

@@ -11,20 +11,20 @@ import pytest
 from confluent_kafka import Producer, TopicPartition
 from typer.testing import CliRunner
 
-from pipeline.audit.state_rebuild import RebuildError, rebuild_state
-from pipeline.cli.app import application
-from pipeline.cli.wait import wait_for_all
-from pipeline.kafka.clients import Cluster
-from pipeline.kafka.positions import stored_position
-from pipeline.kafka.publisher import publish
-from pipeline.kafka.topics import connect
-from pipeline.local.samples import sample_events
-from pipeline.observe.asked import figures, readiness
-from pipeline.service.standing import stages
-from pipeline.settings import Settings
-from pipeline.stages.fold import POSITION_KEY
-from pipeline.topology import PATTERNS, SESSIONS, STAGES, Stage
-from pipeline.worker.runner import EXIT_FENCED
+from hmx_pipeline.audit.state_rebuild import RebuildError, rebuild_state
+from hmx_pipeline.cli.app import application
+from hmx_pipeline.cli.wait import wait_for_all
+from hmx_pipeline.kafka.clients import Cluster
+from hmx_pipeline.kafka.publisher import publish
+from hmx_pipeline.kafka.topic_files import connect
+from hmx_pipeline.local.samples import sample_events
+from hmx_pipeline.observe.probe_client import figures, readiness
+from hmx_pipeline.queries.pipeline_status import stages
+from hmx_pipeline.runtime.positions import stored_position
+from hmx_pipeline.settings import Settings
+from hmx_pipeline.stages.fold import POSITION_KEY
+from hmx_pipeline.topology import PATTERNS, SESSIONS, STAGES, Stage
+from hmx_pipeline.worker.runner import EXIT_FENCED
 from tests.support.pipeline import Pipeline, environment, new_settings, running
 from tests.support.state import latest, sound
 from tests.support.waiting import until

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.local.samples import EXPECTED, QUESTION, SECRETS
+from hmx_pipeline.local.samples import EXPECTED, QUESTION, SECRETS
 
 READY_S = 300.0
 STOP_S = 90.0
@@ -19,7 +19,7 @@ STOP_S = 90.0
 def start(folder: Path, **settings: str) -> subprocess.Popen[str]:
     inherited = {name: value for name, value in os.environ.items() if not name.startswith("HMX_")}
     return subprocess.Popen(
-        [sys.executable, "-m", "pipeline.cli", "demo"],
+        [sys.executable, "-m", "hmx_pipeline.cli", "demo"],
         cwd=folder,
         env={**inherited, **settings, "TMPDIR": str(folder), "COLUMNS": "80"},
         stdin=subprocess.DEVNULL,

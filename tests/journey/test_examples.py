@@ -10,13 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.cli.wait import wait_for_all
-from pipeline.contracts.fingerprint import Fingerprint
-from pipeline.contracts.pack import ContextPack, Section
-from pipeline.kafka.publisher import publish
-from pipeline.local.samples import TENANT, sample_events
-from pipeline.settings import Settings
-from pipeline.store.fetch import Store
+from hmx_pipeline.cli.wait import wait_for_all
+from hmx_pipeline.contracts.fingerprint import Fingerprint
+from hmx_pipeline.contracts.pack import ContextPack, Section
+from hmx_pipeline.kafka.publisher import publish
+from hmx_pipeline.local.samples import TENANT, sample_events
+from hmx_pipeline.settings import Settings
+from hmx_pipeline.store.fetch import Store
 from tests.support.documents import DOCS
 from tests.support.pipeline import new_settings, running
 from tests.support.stack import Servers

@@ -9,11 +9,11 @@ import orjson
 import pytest
 from typer.testing import CliRunner
 
-from pipeline.cli.app import application
-from pipeline.cli.wait import wait_for_all
-from pipeline.contracts.limits import INTEGER_MAX
-from pipeline.kafka.publisher import publish
-from pipeline.settings import Settings
+from hmx_pipeline.cli.app import application
+from hmx_pipeline.cli.wait import wait_for_all
+from hmx_pipeline.contracts.limits import INTEGER_MAX
+from hmx_pipeline.kafka.publisher import publish
+from hmx_pipeline.settings import Settings
 from tests.support.pipeline import environment, new_settings, running
 from tests.support.records import START_MS, event
 

@@ -13,13 +13,13 @@ from click.testing import Result
 from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 from typer.testing import CliRunner
 
-from pipeline.cli.app import application
-from pipeline.cli.wait import wait_for_all
-from pipeline.contracts.artifact import TRANSITIONS, Status
-from pipeline.kafka.publisher import publish
-from pipeline.kafka.topics import connect
-from pipeline.settings import Settings
-from pipeline.topology import ARTIFACTS
+from hmx_pipeline.cli.app import application
+from hmx_pipeline.cli.wait import wait_for_all
+from hmx_pipeline.contracts.artifact import TRANSITIONS, Status
+from hmx_pipeline.kafka.publisher import publish
+from hmx_pipeline.kafka.topic_files import connect
+from hmx_pipeline.settings import Settings
+from hmx_pipeline.topology import ARTIFACTS
 from tests.support.memory import Memory
 from tests.support.pipeline import environment, new_settings, running
 from tests.support.records import START_MS, event

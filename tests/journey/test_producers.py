@@ -17,16 +17,16 @@ import httpx
 import orjson
 import pytest
 
-from pipeline.audit.verify import verify
-from pipeline.cli.wait import wait_for_all
-from pipeline.contracts.keys import session_key
-from pipeline.intake.scan import REDACTED
-from pipeline.kafka.clients import plain_producer
-from pipeline.kafka.publisher import publish
-from pipeline.kafka.topics import load_topics
-from pipeline.settings import Settings
-from pipeline.stages.session_state import decode_state
-from pipeline.topology import EVENTS, EVENTS_DLQ, SESSION_STATE
+from hmx_pipeline.audit.conservation_check import verify
+from hmx_pipeline.cli.wait import wait_for_all
+from hmx_pipeline.contracts.keys import session_key
+from hmx_pipeline.intake.scan import REDACTED
+from hmx_pipeline.kafka.clients import plain_producer
+from hmx_pipeline.kafka.publisher import publish
+from hmx_pipeline.kafka.topic_files import load_topics
+from hmx_pipeline.settings import Settings
+from hmx_pipeline.stages.session_state import decode_state
+from hmx_pipeline.topology import EVENTS, EVENTS_DLQ, SESSION_STATE
 from tests.support.memory import Memory
 from tests.support.pipeline import Pipeline, new_settings, running
 from tests.support.records import event

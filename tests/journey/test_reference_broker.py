@@ -15,13 +15,13 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Producer
 
-from pipeline.audit.verify import verify
-from pipeline.contracts.headers import REROUTED_FROM
-from pipeline.contracts.keys import partition_of
-from pipeline.kafka.barriers import wait_for_stages
-from pipeline.kafka.clients import Cluster, plain_producer
-from pipeline.settings import Settings
-from pipeline.topology import EVENTS
+from hmx_pipeline.audit.conservation_check import verify
+from hmx_pipeline.contracts.headers import REROUTED_FROM
+from hmx_pipeline.contracts.keys import partition_of
+from hmx_pipeline.kafka.clients import Cluster, plain_producer
+from hmx_pipeline.runtime.barriers import wait_for_stages
+from hmx_pipeline.settings import Settings
+from hmx_pipeline.topology import EVENTS
 from tests.support.pipeline import Pipeline, new_settings, running
 from tests.support.traffic import Sent, traffic
 from tests.verifier import check as check_topics

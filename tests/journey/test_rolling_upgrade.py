@@ -3,21 +3,21 @@ back, and nothing is lost or doubled. The older one never touches what the newer
 
 from pathlib import Path
 
-from pipeline.cli.wait import wait_for_all
-from pipeline.kafka.publisher import publish
-from pipeline.local.ports import free_ports
-from pipeline.local.samples import sample_events
-from pipeline.observe.asked import readiness
-from pipeline.settings import Settings
-from pipeline.stages.formats import STATE_FORMAT
-from pipeline.topology import STAGES
+from hmx_pipeline.cli.wait import wait_for_all
+from hmx_pipeline.kafka.publisher import publish
+from hmx_pipeline.local.ports import free_ports
+from hmx_pipeline.local.samples import sample_events
+from hmx_pipeline.observe.probe_client import readiness
+from hmx_pipeline.settings import Settings
+from hmx_pipeline.stages.state_formats import STATE_FORMAT
+from hmx_pipeline.topology import STAGES
 from tests.support.pipeline import new_settings, running
 from tests.support.state import latest, sound
 from tests.support.waiting import until
 
 PARTITIONS = 4
 NEWER = """
-from pipeline.stages import formats
+from hmx_pipeline.stages import state_formats as formats
 
 def rewritten(key, value):
     return value + b" "
@@ -25,7 +25,7 @@ def rewritten(key, value):
 step = {"s": rewritten, "m": rewritten, "p": rewritten}
 formats.FORMATS = formats.FORMATS._replace(steps=(*formats.FORMATS.steps, step))
 formats.STATE_FORMAT = formats.FORMATS.current
-from pipeline.cli.app import main
+from hmx_pipeline.cli.app import main
 main()
 """
 """A release whose state has one format more; it reads white space at a record's end, and writes none."""

@@ -14,13 +14,13 @@ from typing import Any
 import orjson
 import pytest
 
-from pipeline.audit.verify import verify
-from pipeline.cli.wait import wait_for_all
-from pipeline.contracts.outcomes import Outcome
-from pipeline.contracts.pack import ContextPack
-from pipeline.kafka.barriers import wait_for_stages
-from pipeline.kafka.publisher import publish
-from pipeline.settings import Settings
+from hmx_pipeline.audit.conservation_check import verify
+from hmx_pipeline.cli.wait import wait_for_all
+from hmx_pipeline.contracts.outcomes import Outcome
+from hmx_pipeline.contracts.pack import ContextPack
+from hmx_pipeline.kafka.publisher import publish
+from hmx_pipeline.runtime.barriers import wait_for_stages
+from hmx_pipeline.settings import Settings
 from tests.support import data
 from tests.support.pipeline import new_settings, running
 from tests.support.topics import active_artifacts, counts, episodes_by_session

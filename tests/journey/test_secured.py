@@ -21,14 +21,14 @@ import pytest
 from aiokafka import AIOKafkaConsumer
 from faust.transport.drivers.aiokafka import credentials_to_aiokafka_auth
 
-from pipeline.kafka.rights import PROCESSES, rights
-from pipeline.kafka.topics import KafkaUnreachableError, connect, metadata
-from pipeline.kafka_profile import KafkaProfile
-from pipeline.settings import Settings
-from pipeline.store.blocks import StoreUnavailableError, reachable
-from pipeline.store.blocks import connect as connect_redis
-from pipeline.topology import ARTIFACTS, EPISODES, EVENTS, EVIDENCE
-from pipeline.worker.credentials import credentials
+from hmx_pipeline.kafka.acl_rights import PROCESSES, rights
+from hmx_pipeline.kafka.topic_files import KafkaUnreachableError, connect, metadata
+from hmx_pipeline.kafka_profile import KafkaProfile
+from hmx_pipeline.settings import Settings
+from hmx_pipeline.store.atomic_blocks import StoreUnavailableError, reachable
+from hmx_pipeline.store.atomic_blocks import connect as connect_redis
+from hmx_pipeline.topology import ARTIFACTS, EPISODES, EVENTS, EVIDENCE
+from hmx_pipeline.worker.credentials import credentials
 from tests.support.pipeline import Pipeline, create_topics, environment, new_settings
 from tests.support.records import event
 from tests.support.secured import PLAIN_PASSWORD, SecuredKafka, TlsFront, Tokens, running
@@ -80,7 +80,7 @@ def pipeline(settings: Settings, tmp_path: Path) -> Iterator[Pipeline]:
 
 def hmx(settings: Settings, *words: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-m", "pipeline.cli", *words], env=environment(settings), capture_output=True, text=True
+        [sys.executable, "-m", "hmx_pipeline.cli", *words], env=environment(settings), capture_output=True, text=True
     )
 
 

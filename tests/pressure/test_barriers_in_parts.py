@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from pipeline.contracts.limits import PART_STEPS, SEGMENT_IDLE_MS
-from pipeline.stages.executor import Executor, Part
-from pipeline.stages.fold import Fold
-from pipeline.stages.patterns import PatternsFold
-from pipeline.topology import EVIDENCE
+from hmx_pipeline.contracts.limits import PART_STEPS, SEGMENT_IDLE_MS
+from hmx_pipeline.stages.executor import Executor, Part
+from hmx_pipeline.stages.fold import Fold
+from hmx_pipeline.stages.patterns import PatternsFold
+from hmx_pipeline.topology import EVIDENCE
 from tests.support.evidence import control
 from tests.support.inprocess import Crash, barrier_record, run, run_through, sessions_fold, tick_record
 from tests.support.records import START_MS, LogRecord, event, log
@@ -61,7 +61,7 @@ def test_sessions_that_fall_silent_together_speak_in_parts() -> None:
 
 
 def test_what_one_turn_puts_out_beyond_the_bound_ends_a_part(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pipeline.stages.executor.PART_BYTES", 1)
+    monkeypatch.setattr("hmx_pipeline.stages.executor.PART_BYTES", 1)
     records = log(list(enumerate(item for n in range(4) for item in session(n)[:3])))
     made = parts(sessions_fold, [*records, barrier_record(9_000, offset=len(records))])
     told = [[o for o in part.effects.outputs if o.topic == EVIDENCE] for part in made]
@@ -84,7 +84,7 @@ def test_a_worker_that_dies_between_two_parts_of_a_barrier_leaves_the_rest_to_th
     later = LogRecord(0, barrier.offset + 1, barrier.timestamp + 400_000, b"k", b"no event", [])
     records = [*before, barrier, later]
     whole = run(fold, records)
-    monkeypatch.setattr("pipeline.stages.executor.PART_STEPS", 1)
+    monkeypatch.setattr("hmx_pipeline.stages.executor.PART_STEPS", 1)
     assert sum(not part.end for part in parts(fold, [*before, barrier])) > 2
     died = run_through(fold, records, [(len(before) + 1, Crash.AFTER), *[(1, Crash.AFTER)] * 6])
     assert died.outputs == whole.outputs

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipeline.contracts.limits import KB, STEP_TEXT, TRACE_BYTES
-from pipeline.stages.executor import Executor
-from pipeline.stages.session_state import encode_state, tenant_of
+from hmx_pipeline.contracts.limits import KB, STEP_TEXT, TRACE_BYTES
+from hmx_pipeline.stages.executor import Executor
+from hmx_pipeline.stages.session_state import encode_state, tenant_of
 from tests.support.inprocess import run, sessions_fold
 from tests.support.records import LogRecord, event, log
 
@@ -72,7 +72,7 @@ def test_what_is_counted_is_what_is_remembered(seed: int, events: int) -> None:
 def test_all_that_sessions_remember_is_bounded_and_no_tenant_within_its_share_loses_any_of_it(seed: int) -> None:
     dice = random.Random(seed)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("pipeline.stages.sessions.PARTITION_SESSION_BYTES", BOUND)
+        patch.setattr("hmx_pipeline.stages.sessions.PARTITION_SESSION_BYTES", BOUND)
         quiet = [sized(f"quiet-{n}", k, "quiet", 300) for n in range(5) for k in range(4)]
         loud = [sized(f"loud-{n}", k, dice.choice(("loud", "noisy")), 2_000) for n in range(40) for k in range(6)]
         records = log([(10 * n, item) for n, item in enumerate([*quiet, *dice.sample(loud, len(loud))])])
@@ -97,7 +97,7 @@ def test_all_that_sessions_remember_is_bounded_and_no_tenant_within_its_share_lo
 
 
 def test_who_gives_way_does_not_depend_on_batches_and_restarts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pipeline.stages.sessions.PARTITION_SESSION_BYTES", BOUND)
+    monkeypatch.setattr("hmx_pipeline.stages.sessions.PARTITION_SESSION_BYTES", BOUND)
     for seed in range(3):
         dice, records = random.Random(seed), talk(random.Random(seed), 600)
         whole = run(sessions_fold, records)

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.contracts.effects import Effect
-from pipeline.contracts.outcomes import Outcome
-from pipeline.contracts.rejections import Reason
-from pipeline.observe.metrics import METRICS
-from pipeline.service.completeness import MEMORY_COMPLETE
+from hmx_pipeline.contracts.effects import Effect
+from hmx_pipeline.contracts.outcomes import Outcome
+from hmx_pipeline.contracts.rejections import Reason
+from hmx_pipeline.observe.metrics import METRICS
+from hmx_pipeline.service.completeness_header import MEMORY_COMPLETE
 from tests.support.cases import CASES, Case
 from tests.support.documents import ROOT
 
@@ -48,7 +48,7 @@ def counted(path: Path) -> Iterator[str]:
 
 
 def test_every_name_that_a_stage_counts_has_a_meaning_and_every_name_is_counted() -> None:
-    found = set(chain.from_iterable(map(counted, (ROOT / "pipeline" / "stages").glob("*.py"))))
+    found = set(chain.from_iterable(map(counted, (ROOT / "pipeline" / "hmx_pipeline" / "stages").glob("*.py"))))
     found -= {".", "control", "rejected."}
     statuses = ("artifact_", "knowledge_")  # what follows is a status, and counted by it
     by_status = {name for name in Effect if name.startswith(statuses) and not name.endswith("_erased")}

@@ -10,16 +10,16 @@ from typing import Any
 import orjson
 import pytest
 
-from pipeline.audit.verify import verify
-from pipeline.cli.wait import wait_for_all
-from pipeline.contracts.keys import session_key
-from pipeline.kafka.clients import plain_producer
-from pipeline.kafka.publisher import publish
-from pipeline.local.process import answers_ok
-from pipeline.local.stack import Stack
-from pipeline.local.state import read_stack
-from pipeline.settings import Settings
-from pipeline.topology import EPISODES, EVENTS
+from hmx_pipeline.audit.conservation_check import verify
+from hmx_pipeline.cli.wait import wait_for_all
+from hmx_pipeline.contracts.keys import session_key
+from hmx_pipeline.kafka.clients import plain_producer
+from hmx_pipeline.kafka.publisher import publish
+from hmx_pipeline.local.process import answers_ok
+from hmx_pipeline.local.stack import Stack
+from hmx_pipeline.local.state import read_stack
+from hmx_pipeline.settings import Settings
+from hmx_pipeline.topology import EPISODES, EVENTS
 from tests.support.records import event
 from tests.support.topics import episodes_by_session, read
 

@@ -5,8 +5,8 @@ from typing import Any
 import orjson
 import pytest
 
-from pipeline.contracts.limits import CONTENT_BYTES, EVENT_BYTES, KB, METADATA_BYTES, OUTPUT_BYTES
-from pipeline.contracts.outcomes import Outcome
+from hmx_pipeline.contracts.limits import CONTENT_BYTES, EVENT_BYTES, KB, METADATA_BYTES, OUTPUT_BYTES
+from hmx_pipeline.contracts.outcomes import Outcome
 from tests.support.inprocess import artifacts_of, law_five, run, sessions_fold
 from tests.support.records import event, log
 from tests.support.sessions import interleaved, session

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.contracts.limits import BATCH_RECORDS, MB, PATTERN_CONTRIBUTIONS, SEGMENT_EVENTS
-from pipeline.stages.executor import Executor
-from pipeline.stages.fold import Fold
-from pipeline.stages.patterns import PatternsFold
+from hmx_pipeline.contracts.limits import BATCH_RECORDS, MB, PATTERN_CONTRIBUTIONS, SEGMENT_EVENTS
+from hmx_pipeline.stages.executor import Executor
+from hmx_pipeline.stages.fold import Fold
+from hmx_pipeline.stages.patterns import PatternsFold
 from tests.support.evidence import success
 from tests.support.inprocess import sessions_fold
 from tests.support.records import START_MS, LogRecord, event, log
@@ -79,7 +79,7 @@ needs_proc = pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="r
 
 @pytest.mark.requirement("E-34")
 def test_a_sessions_state_is_as_large_after_many_events_as_after_some(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pipeline.stages.segmenting.SESSION_SEGMENTS", 4)
+    monkeypatch.setattr("hmx_pipeline.stages.segmenting.SESSION_SEGMENTS", 4)
     run, some = Run(sessions_fold), 6 * SEGMENT_EVENTS
     run.through(endless_session(3 * some), 3, some)
     assert run.executor.counts["released"] == 3 * some
@@ -102,7 +102,7 @@ def test_memory_is_flat_over_a_session_of_a_million_events() -> None:
 @pytest.mark.slow
 def test_memory_is_flat_over_new_sessions_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
     """Ten thousand a second; the bound is lowered so that the run soon comes to it."""
-    monkeypatch.setattr("pipeline.stages.sessions.SESSIONS_LIVE", 10_000)
+    monkeypatch.setattr("hmx_pipeline.stages.sessions.SESSIONS_LIVE", 10_000)
     run, samples = Run(sessions_fold), 10
     run.through(new_sessions(100_000), samples, 100_000 // samples)
     assert run.executor.counts["session_forgotten_early"] == 100_000 - 10_000

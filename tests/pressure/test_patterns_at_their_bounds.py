@@ -10,13 +10,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipeline.compiler.candidate import rank
-from pipeline.contracts.evidence import Contribution
-from pipeline.contracts.limits import BARRIER_KEPT_MS, CONTRIBUTION_DEBOUNCE_MS, PATTERN_DEBOUNCE_MS
-from pipeline.stages.executor import Executor
-from pipeline.stages.pattern_state import pattern_of
-from pipeline.stages.patterns import PatternsFold
-from pipeline.topology import ARTIFACTS
+from hmx_pipeline.compiler.candidate import rank
+from hmx_pipeline.contracts.evidence import Contribution
+from hmx_pipeline.contracts.limits import BARRIER_KEPT_MS, CONTRIBUTION_DEBOUNCE_MS, PATTERN_DEBOUNCE_MS
+from hmx_pipeline.stages.executor import Executor
+from hmx_pipeline.stages.pattern_state import pattern_of
+from hmx_pipeline.stages.patterns import PatternsFold
+from hmx_pipeline.topology import ARTIFACTS
 from tests.support.evidence import control, gift_of, histories, import_record, records, recovered, success
 from tests.support.inprocess import Ran, law_five, run
 from tests.support.records import START_MS, LogRecord
@@ -43,8 +43,8 @@ def after_compaction(ran: Ran) -> dict[bytes | None, bytes]:
 def test_at_its_bound_a_tenant_keeps_the_same_sample_whatever_came_first(dice: random.Random) -> None:
     told = histories()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("pipeline.stages.pattern_state.TENANT_CONTRIBUTIONS", 20)
-        patch.setattr("pipeline.stages.pattern_state.PATTERN_CONTRIBUTIONS", 6)
+        patch.setattr("hmx_pipeline.stages.pattern_state.TENANT_CONTRIBUTIONS", 20)
+        patch.setattr("hmx_pipeline.stages.pattern_state.PATTERN_CONTRIBUTIONS", 6)
         expected = spoken([record for history in told for record in history])
         mixed = spoken(interleaved(told, dice.randrange(2**32)))
     assert len(kept(expected)) == 20 < len(told)
@@ -55,7 +55,7 @@ def test_at_its_bound_a_tenant_keeps_the_same_sample_whatever_came_first(dice: r
 
 
 def test_a_flood_of_one_tenants_patterns_takes_no_place_from_another(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pipeline.stages.pattern_state.TENANT_CONTRIBUTIONS", 16)
+    monkeypatch.setattr("hmx_pipeline.stages.pattern_state.TENANT_CONTRIBUTIONS", 16)
     theirs = [success(n, tenant_id="globex") for n in range(12)]
     flood = [recovered(n, f"one-off {n}") for n in range(200)]
     alone, beside = spoken(records(theirs)), spoken(records([*flood[:100], *theirs, *flood[100:]]))
@@ -72,7 +72,7 @@ def test_contributions_of_a_partition_are_bounded_in_bytes_and_no_tenant_within_
     told += [success(n, tenant_id="quiet") for n in range(3)]
     dice.shuffle(told)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("pipeline.stages.pattern_state.PARTITION_CONTRIBUTION_BYTES", bound)
+        patch.setattr("hmx_pipeline.stages.pattern_state.PARTITION_CONTRIBUTION_BYTES", bound)
         executor = Executor(PatternsFold(), 0)
         for record in records(told):
             executor.run([record])
@@ -91,7 +91,7 @@ def test_contributions_of_a_partition_are_bounded_in_bytes_and_no_tenant_within_
 
 
 def test_which_contributions_go_does_not_depend_on_batches_and_restarts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pipeline.stages.pattern_state.PARTITION_CONTRIBUTION_BYTES", 20_000)
+    monkeypatch.setattr("hmx_pipeline.stages.pattern_state.PARTITION_CONTRIBUTION_BYTES", 20_000)
     for seed in range(3):
         dice = random.Random(seed)
         told = [recovered(n, f"p {n % 5}", dice.choice("abc")) for n in range(80)]
@@ -103,9 +103,9 @@ def test_which_contributions_go_does_not_depend_on_batches_and_restarts(monkeypa
 
 
 def test_what_says_who_goes_next_is_no_longer_than_twice_what_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pipeline.stages.pattern_state.TENANT_CONTRIBUTIONS", 16)
-    monkeypatch.setattr("pipeline.stages.pattern_state.PATTERN_CONTRIBUTIONS", 5)
-    monkeypatch.setattr("pipeline.stages.pattern_state._LEFT", 8)
+    monkeypatch.setattr("hmx_pipeline.stages.pattern_state.TENANT_CONTRIBUTIONS", 16)
+    monkeypatch.setattr("hmx_pipeline.stages.pattern_state.PATTERN_CONTRIBUTIONS", 5)
+    monkeypatch.setattr("hmx_pipeline.stages.pattern_state._LEFT", 8)
     fold = PatternsFold()
     executor = Executor(fold, 0)
     full = [recovered(n, f"pattern {n % 5}") for n in range(60)]
@@ -119,7 +119,7 @@ def test_what_says_who_goes_next_is_no_longer_than_twice_what_is_kept(monkeypatc
 def test_a_pattern_that_a_flood_leaves_no_evidence_is_forgotten_with_all_its_versions(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("pipeline.stages.pattern_state.TENANT_CONTRIBUTIONS", 16)
+    monkeypatch.setattr("hmx_pipeline.stages.pattern_state.TENANT_CONTRIBUTIONS", 16)
     learnt = [recovered(n, "timeout") for n in range(6)]
     flood = [recovered(n, f"one-off {n}") for n in range(100, 2_100)]
     before = run(PatternsFold, [*records(learnt), control("tick", PATTERN_DEBOUNCE_MS, 6)])
@@ -148,7 +148,7 @@ def test_a_barrier_waits_for_no_pause() -> None:
 
 
 def test_of_a_long_chain_the_oldest_versions_are_erased_and_counted(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pipeline.stages.patterns.ARTIFACT_VERSIONS", 3)
+    monkeypatch.setattr("hmx_pipeline.stages.patterns.ARTIFACT_VERSIONS", 3)
     ran = run(PatternsFold, records([success(n) for n in range(40)], PATTERN_DEBOUNCE_MS * 2))
     chain = sorted(map(orjson.loads, after_compaction(ran).values()), key=lambda a: a["version"])
     assert [a["status"] for a in chain] == ["superseded"] * 3 + ["active"]
@@ -166,7 +166,7 @@ def test_a_barrier_that_never_came_from_every_partition_is_counted_when_it_is_fo
 
 
 def test_a_tenants_decisions_are_bounded_and_take_no_room_of_another(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pipeline.stages.pattern_state.TENANT_DECISIONS", 2)
+    monkeypatch.setattr("hmx_pipeline.stages.pattern_state.TENANT_DECISIONS", 2)
     gifts = [gift_of(f"task_schema/p{n}", tenant_id=tenant) for tenant in ("a", "b") for n in (1, 2, 3, 1)]
     evidence = [import_record(gift, 10 * n, n) for n, gift in enumerate(gifts)]
     whole = run(PatternsFold, evidence)

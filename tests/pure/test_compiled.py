@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from pipeline.cli.app import application
-from pipeline.intake import decode
+from hmx_pipeline.cli.app import application
+from hmx_pipeline.intake import decode
 
 ROOT = Path(__file__).parents[2]
 MODULES: list[str] = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["hmx"]["compiled"]
@@ -36,7 +36,7 @@ def test_what_is_compiled_writes_the_same_bytes() -> None:
 
 
 def folded(root: Path) -> list[str]:
-    environment = {**os.environ, "PYTHONPATH": str(root)}
+    environment = {**os.environ, "PYTHONPATH": f"{root / 'pipeline'}{os.pathsep}{root}"}
     return subprocess.check_output(
         [sys.executable, "-m", "tests.support.alike"], cwd=root, env=environment, text=True
     ).split()

@@ -21,7 +21,7 @@ def imported() -> Iterator[tuple[str, str]]:
             if isinstance(node, ast.ImportFrom) and node.module and not node.level:
                 names.append(node.module)
             for name in {name.partition(".")[0] for name in names}:
-                if name not in sys.stdlib_module_names and name != "pipeline":
+                if name not in sys.stdlib_module_names and name != "hmx_pipeline":
                     yield name, str(file.relative_to(ROOT))
 
 

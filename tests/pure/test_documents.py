@@ -11,13 +11,13 @@ from urllib.parse import quote
 import pytest
 import yaml
 
-from pipeline.contracts.keys import session_key
-from pipeline.intake.decode import Accepted, decode
-from pipeline.kafka.topics import FOLDER
-from pipeline.kafka_profile import JAVA_ONLY, NAMES
-from pipeline.local.jars import KAFKA_VERSION
-from pipeline.local.kafka import MESSAGE_BYTES
-from pipeline.settings import Settings
+from hmx_pipeline.contracts.keys import session_key
+from hmx_pipeline.intake.decode import Accepted, decode
+from hmx_pipeline.kafka.topic_files import FOLDER
+from hmx_pipeline.kafka_profile import JAVA_ONLY, NAMES
+from hmx_pipeline.local.jars import KAFKA_VERSION
+from hmx_pipeline.local.kafka import MESSAGE_BYTES
+from hmx_pipeline.settings import Settings
 from tests.support.documents import DOCS, README, ROOT
 from tests.support.generated import command_of
 

@@ -18,9 +18,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.contracts.limits import CONTENT_BYTES, WORK_STEPS
-from pipeline.contracts.rejections import Reason, Rejection
-from pipeline.intake.decode import Accepted, decode
+from hmx_pipeline.contracts.limits import CONTENT_BYTES, WORK_STEPS
+from hmx_pipeline.contracts.rejections import Reason, Rejection
+from hmx_pipeline.intake.decode import Accepted, decode
 from tests.support.growth import EVENT, contents, of_events, of_texts, texts
 from tests.support.records import event
 from tests.support.steps import Backtracking
@@ -56,15 +56,19 @@ ROOMS = ("intake", "segments", "compiler/knowledge", "retrieval", "packs")
 OWN = {"intake.scan.any_case", "intake.scan.finder", "intake.scan.literal", "intake.scan.rule"}
 """Given what stands in the program."""
 FIXED = {
-    *(f"intake.control.{name}" for name in ("authentic", "barrier", "is_rerouted_copy", "reroute_header", "signature")),
+    *(
+        f"intake.control_records.{name}"
+        for name in ("authentic", "barrier", "is_rerouted_copy", "reroute_header", "signature")
+    ),
     *(f"retrieval.postings.{name}" for name in ("pack_row", "unpack_postings", "unpack_rows")),
     *(f"retrieval.vectors.{name}" for name in ("best_of_both", "document_vectors", "pack_vector", "vector")),
-    "retrieval.rerank.reranked", "intake.ranges.is_out_of_range", "intake.view.usable_tags", "packs.prose.as_text",
+    "retrieval.rerank.reranked", "intake.number_ranges.is_out_of_range", "intake.steps.usable_tags",
+    "packs.markdown.as_text",
 }  # fmt: skip
 """Numbers, headers, tags and placed entries, whose lengths have bounds of their own."""
 WORDS = {
-    *(f"intake.named.{name}" for name in ("is_keyed", "is_mixed", "is_random", "names_next")),
-    *(f"segments.happenings.{name}" for name in ("cause_words", "effect_words", "verb_in")),
+    *(f"intake.named_secrets.{name}" for name in ("is_keyed", "is_mixed", "is_random", "names_next")),
+    *(f"segments.event_text.{name}" for name in ("cause_words", "effect_words", "verb_in")),
     "intake.secret_rules.as_read", "packs.render.workflow",
 }  # fmt: skip
 """Asked by measured functions, of texts that no shape here has."""
@@ -76,7 +80,7 @@ NOT_MEASURED = OWN | FIXED | WORDS | SEARCHED
 def taking_text() -> dict[CodeType, str]:
     """Public functions of these rooms with a text, bytes or JSON among their arguments, by their code."""
     found = {}
-    for path in (path for room in ROOMS for path in sorted(Path("pipeline", room).glob("[a-z]*.py"))):
+    for path in (path for room in ROOMS for path in sorted(Path("pipeline", "hmx_pipeline", room).glob("[a-z]*.py"))):
         module = importlib.import_module(".".join(path.with_suffix("").parts))
         for name, function in inspect.getmembers(module, inspect.isroutine):
             plain = inspect.unwrap(function)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.intake.decode import Accepted, decode
+from hmx_pipeline.intake.decode import Accepted, decode
 from tests.support.documents import DOCS, README, ROOT, marks, pages, with_parts
 from tests.support.generated import COMMANDS, PARTS, command_of
 

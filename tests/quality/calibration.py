@@ -14,11 +14,11 @@ from typing import Final
 
 import numpy as np
 
-from pipeline.contracts.pack import ContextPack, Section
-from pipeline.packs.view import asked, view
-from pipeline.retrieval.plan import plan
-from pipeline.retrieval.request import PackRequest
-from pipeline.retrieval.score import Fetched
+from hmx_pipeline.contracts.pack import ContextPack, Section
+from hmx_pipeline.packs.pack_view import asked, view
+from hmx_pipeline.retrieval.pack_request import PackRequest
+from hmx_pipeline.retrieval.retrieval_plan import plan
+from hmx_pipeline.retrieval.score import MemorySnapshot
 from tests.quality.figures import Bar, Case, Figure, mean
 from tests.quality.recall import questions_of
 from tests.quality.remembered import both_stages, memory
@@ -73,7 +73,7 @@ def _answers(pack: ContextPack) -> int:
     return sum(entry.section is not Section.CORE for entry in pack.entries)
 
 
-def _relevances(text: str, tenant: str, fetched: Fetched) -> Mapping[str, float]:
+def _relevances(text: str, tenant: str, fetched: MemorySnapshot) -> Mapping[str, float]:
     """Of each episode that was found."""
     request = PackRequest(query=text, tenant_id=tenant)
     seen = view(asked(request, plan(request), fetched), fetched)

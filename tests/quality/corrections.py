@@ -15,19 +15,19 @@ from typing import Any, Final, NamedTuple
 
 import orjson
 
-from pipeline.advice.ranking import Ranking
-from pipeline.contracts.event_types import Role
-from pipeline.contracts.evidence import EvidenceControl
-from pipeline.contracts.headers import KIND, Headers
-from pipeline.contracts.instants import milliseconds
-from pipeline.contracts.pack import ContextPack, Section
-from pipeline.packs.tokens import estimate
-from pipeline.segments.intent import plain_stems
-from pipeline.segments.naming import verb_of
-from pipeline.stages.executor import Executor
-from pipeline.stages.fold import Output
-from pipeline.stages.patterns import PatternsFold
-from pipeline.topology import ARTIFACTS, EPISODES, EVIDENCE, KNOWLEDGE
+from hmx_pipeline.advice.ranking import Ranking
+from hmx_pipeline.contracts.event_types import Role
+from hmx_pipeline.contracts.evidence import EvidenceControl
+from hmx_pipeline.contracts.headers import KIND, Headers
+from hmx_pipeline.contracts.pack import ContextPack, Section
+from hmx_pipeline.contracts.timestamps import milliseconds
+from hmx_pipeline.packs.tokens import estimate
+from hmx_pipeline.segments.action_names import verb_of
+from hmx_pipeline.segments.intent import plain_stems
+from hmx_pipeline.stages.executor import Executor
+from hmx_pipeline.stages.fold import Output
+from hmx_pipeline.stages.patterns import PatternsFold
+from hmx_pipeline.topology import ARTIFACTS, EPISODES, EVIDENCE, KNOWLEDGE
 from tests.quality.figures import Bar, Case, Figure, paired
 from tests.quality.remembered import Remembered, as_read, memory
 from tests.quality.sessions import Sessions, published

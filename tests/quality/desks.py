@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from pipeline.advice.courses import Course, courses
+from hmx_pipeline.advice.action_traces import ActionTrace, courses
 from tests.quality.sessions import Session, Sessions, held_out
 
 FILE: Final = "tau"
@@ -17,7 +17,7 @@ class Asked:
     """A held-out session, its course, and whether it did what its task asks."""
 
     session: Session
-    course: Course
+    course: ActionTrace
     success: bool
 
     @property
@@ -25,7 +25,7 @@ class Asked:
         return str(self.session.label["task_id"])
 
 
-def splits(sessions: Sessions, desk: str) -> Iterator[tuple[list[Course], list[Asked]]]:
+def splits(sessions: Sessions, desk: str) -> Iterator[tuple[list[ActionTrace], list[Asked]]]:
     """Courses that are known, and the sessions of the other tasks."""
     recorded = sessions.of(FILE)
     tenant = DESKS[desk]

@@ -6,12 +6,12 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from pipeline.advice.files import Files, sessions
-from pipeline.advice.files import Session as Past
-from pipeline.advice.ranking import Ranking
-from pipeline.contracts.event_types import Role
-from pipeline.contracts.evidence import Contribution
-from pipeline.segments.intent import plain_stems
+from hmx_pipeline.advice.files import Files, sessions
+from hmx_pipeline.advice.files import SessionFiles as Past
+from hmx_pipeline.advice.ranking import Ranking
+from hmx_pipeline.contracts.event_types import Role
+from hmx_pipeline.contracts.evidence import Contribution
+from hmx_pipeline.segments.intent import plain_stems
 from tests.quality.sessions import Recorded, Session
 
 

@@ -10,8 +10,8 @@ import random
 from collections.abc import Iterator, Sequence
 from typing import Any, Final, NamedTuple
 
-from pipeline.contracts.pack import ContextPack, DropReason, Section
-from pipeline.retrieval.score import Fetched
+from hmx_pipeline.contracts.pack import ContextPack, DropReason, Section
+from hmx_pipeline.retrieval.score import MemorySnapshot
 from tests.quality.figures import Bar, Case, Figure, mean
 from tests.quality.remembered import both_stages, memory
 from tests.quality.sessions import Sessions
@@ -91,7 +91,7 @@ def task(_: Sessions) -> Iterator[Figure]:
     with memory("needles") as held:
         held.add(both_stages(_events(words, plain, superseded, disputed)))
 
-        def ask(needle: Planted) -> tuple[ContextPack, Fetched]:
+        def ask(needle: Planted) -> tuple[ContextPack, MemorySnapshot]:
             return held.ask(needle.form.asks.format(x=needle.name), _TENANT, [_BUDGET])[_BUDGET]
 
         found = [Case(one.name, float(_among_top(ask(one)[0], one.value))) for one in plain]
@@ -151,7 +151,7 @@ def _among_top(pack: ContextPack, value: str) -> bool:
     return any(value in entry.content for entry in best)
 
 
-def _is_out(value: str, pack: ContextPack, fetched: Fetched) -> bool:
+def _is_out(value: str, pack: ContextPack, fetched: MemorySnapshot) -> bool:
     """No entry says it, and what does is named among the drops as deprecated."""
     saying = {each.source.record_id for each in fetched.knowledge if value in each.source.text}
     dropped = {drop.source_id for drop in pack.dropped_entries or () if drop.drop_reason is DropReason.DEPRECATED}

@@ -11,12 +11,12 @@ from itertools import groupby, pairwise
 from math import log
 from typing import Final, TypeVar
 
-from pipeline.advice.courses import Course
-from pipeline.compiler import task_schema
-from pipeline.contracts.event_types import Role
-from pipeline.contracts.pack import Section
-from pipeline.segments.intent import GOAL_TURNS
-from pipeline.segments.naming import silent
+from hmx_pipeline.advice.action_traces import ActionTrace
+from hmx_pipeline.compiler import task_schema
+from hmx_pipeline.contracts.event_types import Role
+from hmx_pipeline.contracts.pack import Section
+from hmx_pipeline.segments.action_names import silent
+from hmx_pipeline.segments.intent import GOAL_TURNS
 from tests.quality.desks import DESKS, FILE, splits
 from tests.quality.figures import Bar, Case, Figure, paired
 from tests.quality.remembered import Remembered, both_stages, memory
@@ -71,7 +71,7 @@ def served(held: Remembered, session: Session) -> Variant:
     return ()
 
 
-def variant_of(course: Course) -> Variant:
+def variant_of(course: ActionTrace) -> Variant:
     """What was done, without the agent's talk to itself; the same thing over and over is one step."""
     return tuple(verb for verb, _ in groupby(act.verb for act in course.acts if not silent(act.verb)))
 
@@ -94,7 +94,7 @@ def order_shared(one: Sequence[str], other: Sequence[str]) -> float:
     return row[-1] / max(len(one), len(other), 1)
 
 
-def modal(good: Iterable[Course]) -> Variant:
+def modal(good: Iterable[ActionTrace]) -> Variant:
     counts = Counter(map(variant_of, good))
     return min(counts, key=lambda variant: (-counts[variant], variant))
 
@@ -102,7 +102,7 @@ def modal(good: Iterable[Course]) -> Variant:
 class Nearest:
     """The session whose goal has the highest BM25 score (k1 1.2, b .75)."""
 
-    def __init__(self, good: Sequence[Course]) -> None:
+    def __init__(self, good: Sequence[ActionTrace]) -> None:
         self.good = good
         self.spread = Counter(word for course in good for word in course.goal)
         self.length = sum(len(course.goal) for course in good) / max(len(good), 1)

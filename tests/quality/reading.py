@@ -14,11 +14,11 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from pipeline.contracts.artifact import Artifact, Status
-from pipeline.contracts.knowledge import HOLDS, KnowledgeRecord
-from pipeline.packs import render
-from pipeline.store.projection import Record
-from pipeline.topology import ARTIFACTS, KNOWLEDGE
+from hmx_pipeline.contracts.artifact import Artifact, Status
+from hmx_pipeline.contracts.knowledge import HOLDS, KnowledgeRecord
+from hmx_pipeline.packs import render
+from hmx_pipeline.store.projection import TopicRecord
+from hmx_pipeline.topology import ARTIFACTS, KNOWLEDGE
 from tests.quality.figures import Bar, Case, Figure, mean
 from tests.quality.remembered import both_stages, newest
 from tests.quality.sessions import MissingError, Sessions
@@ -88,7 +88,7 @@ def _found(sessions: Sessions) -> Iterator[tuple[str, Read]]:
         yield from _said(name, both_stages(events))
 
 
-def _said(name: str, records: Sequence[Record]) -> Iterator[tuple[str, Read]]:
+def _said(name: str, records: Sequence[TopicRecord]) -> Iterator[tuple[str, Read]]:
     """What holds at the end: statements and artifacts, as packs show them."""
     for value in newest(records, KNOWLEDGE):
         known = KnowledgeRecord.model_validate_json(value)

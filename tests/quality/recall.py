@@ -16,18 +16,18 @@ from typing import Any, Final, NamedTuple
 
 import orjson
 
-from pipeline.contracts.episode import RESERVED
-from pipeline.contracts.instants import utc
-from pipeline.contracts.pack import ContextPack, Filling
-from pipeline.packs.render import episode, marked
-from pipeline.packs.tokens import estimate
-from pipeline.retrieval.documents import Document, document, episode_step
-from pipeline.retrieval.score import Fetched
-from pipeline.retrieval.terms import STOP_WORDS, terms
-from pipeline.settings import Settings, SettingsError
-from pipeline.store.projection import Record
-from pipeline.store.semantic import Semantic
-from pipeline.topology import EPISODES
+from hmx_pipeline.contracts.episode import RESERVED
+from hmx_pipeline.contracts.pack import ContextPack, Filling
+from hmx_pipeline.contracts.timestamps import utc
+from hmx_pipeline.packs.render import episode, marked
+from hmx_pipeline.packs.tokens import estimate
+from hmx_pipeline.retrieval.score import MemorySnapshot
+from hmx_pipeline.retrieval.searchable import Document, document, episode_step
+from hmx_pipeline.retrieval.terms import STOP_WORDS, terms
+from hmx_pipeline.settings import Settings, SettingsError
+from hmx_pipeline.store.embedding_model import Semantic
+from hmx_pipeline.store.projection import TopicRecord
+from hmx_pipeline.topology import EPISODES
 from tests.quality.figures import Bar, Case, Figure, mean, paired
 from tests.quality.remembered import both_stages, memory
 from tests.quality.sessions import MissingError, Sessions
@@ -147,12 +147,12 @@ def _held(question: Question, said: Sequence[Said]) -> float:
     return found / len(question.gold)
 
 
-def _entries(pack: ContextPack, fetched: Fetched) -> list[Said]:
+def _entries(pack: ContextPack, fetched: MemorySnapshot) -> list[Said]:
     lineage = _lineage(pack, fetched)
     return [Said(_content(entry.content), lineage[entry.source_id]) for entry in pack.entries]
 
 
-def _lineage(pack: ContextPack, fetched: Fetched) -> dict[str, frozenset[str]]:
+def _lineage(pack: ContextPack, fetched: MemorySnapshot) -> dict[str, frozenset[str]]:
     events: dict[str, Iterable[str]] = {entry.source_id: [entry.source_id] for entry in pack.entries}
     events.update((found.source.artifact_id, found.source.source_events) for found in fetched.artifacts)
     known = (*(found.source for found in fetched.knowledge), *fetched.policies)
@@ -160,7 +160,7 @@ def _lineage(pack: ContextPack, fetched: Fetched) -> dict[str, frozenset[str]]:
     return {source: frozenset(found) for source, found in events.items()}
 
 
-def _turns(records: Iterable[Record]) -> dict[str, list[Document]]:
+def _turns(records: Iterable[TopicRecord]) -> dict[str, list[Document]]:
     """By tenant."""
     turns: dict[str, list[Document]] = defaultdict(list)
     for record in records:

@@ -5,11 +5,11 @@ same action, else of the class, else of any error.
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 
-from pipeline.advice.courses import Course
-from pipeline.advice.recovery import Done, recoveries, steps_of
-from pipeline.contracts.event_types import ACTS, Role
-from pipeline.contracts.evidence import Step
-from pipeline.segments.naming import verb_of
+from hmx_pipeline.advice.action_traces import ActionTrace
+from hmx_pipeline.advice.error_recovery import RecoveryStep, recoveries, steps_of
+from hmx_pipeline.contracts.event_types import ACTS, Role
+from hmx_pipeline.contracts.evidence import Step
+from hmx_pipeline.segments.action_names import verb_of
 from tests.quality.sessions import Session
 
 
@@ -19,18 +19,18 @@ class Past:
     def __init__(self) -> None:
         self.after: defaultdict[tuple[str | None, ...], Counter[str]] = defaultdict(Counter)
 
-    def learn(self, course: Course) -> None:
+    def learn(self, course: ActionTrace) -> None:
         for error, then in recoveries(steps_of(course)):
             for kind in _circumstances(error):
                 self.after[kind][then] += 1
 
-    def usual(self, steps: Sequence[Done]) -> list[str]:
+    def usual(self, steps: Sequence[RecoveryStep]) -> list[str]:
         error = next(done for done in reversed(steps) if done.error is not None)
         seen = next((self.after[kind] for kind in _circumstances(error) if kind in self.after), Counter())
         return sorted(seen, key=lambda verb: (-seen[verb], verb))
 
 
-def _circumstances(error: Done) -> list[tuple[str | None, ...]]:
+def _circumstances(error: RecoveryStep) -> list[tuple[str | None, ...]]:
     return [(error.error, error.verb), (error.error,), ()]
 
 

@@ -11,18 +11,18 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
-from pipeline.contracts.pack import ContextPack
-from pipeline.local.redis import redis
-from pipeline.local.supervisor import Supervisor
-from pipeline.packs.assemble import assemble
-from pipeline.retrieval.plan import plan
-from pipeline.retrieval.request import PackRequest
-from pipeline.retrieval.score import Fetched
-from pipeline.stages.fold import Output
-from pipeline.stages.patterns import PatternsFold
-from pipeline.store.projection import Record
-from pipeline.store.semantic import Semantic
-from pipeline.topology import ARTIFACTS, EPISODES, EVIDENCE, KNOWLEDGE
+from hmx_pipeline.contracts.pack import ContextPack
+from hmx_pipeline.local.redis import redis
+from hmx_pipeline.local.supervisor import Supervisor
+from hmx_pipeline.packs.assemble import assemble
+from hmx_pipeline.retrieval.pack_request import PackRequest
+from hmx_pipeline.retrieval.retrieval_plan import plan
+from hmx_pipeline.retrieval.score import MemorySnapshot
+from hmx_pipeline.stages.fold import Output
+from hmx_pipeline.stages.patterns import PatternsFold
+from hmx_pipeline.store.embedding_model import Semantic
+from hmx_pipeline.store.projection import TopicRecord
+from hmx_pipeline.topology import ARTIFACTS, EPISODES, EVIDENCE, KNOWLEDGE
 from tests.quality.sessions import happened, published
 from tests.support.inprocess import run
 from tests.support.memory import Memory
@@ -32,7 +32,7 @@ _BLOCK: Final = 500
 _PREFIX: Final = "quality-"
 
 
-def both_stages(events: Iterable[dict[str, Any]]) -> list[Record]:
+def both_stages(events: Iterable[dict[str, Any]]) -> list[TopicRecord]:
     """Episodes, artifacts and knowledge, each topic's in the order of their publication."""
     said = list(events)
     made = list(published(said))
@@ -44,25 +44,25 @@ def both_stages(events: Iterable[dict[str, Any]]) -> list[Record]:
     return [*as_read(made, EPISODES), *as_read(run(PatternsFold, evidence).outputs, ARTIFACTS, KNOWLEDGE)]
 
 
-def as_read(outputs: Iterable[Output], *topics: str) -> list[Record]:
+def as_read(outputs: Iterable[Output], *topics: str) -> list[TopicRecord]:
     """As a reader of these topics gets them."""
-    found: list[Record] = []
+    found: list[TopicRecord] = []
     offsets = dict.fromkeys(topics, 0)
     for output in outputs:
         if output.topic in offsets:
-            found.append(Record(output.topic, 0, offsets[output.topic], output.key, output.value, output.headers))
+            found.append(TopicRecord(output.topic, 0, offsets[output.topic], output.key, output.value, output.headers))
             offsets[output.topic] += 1
     return found
 
 
-def newest(records: Iterable[Record], topic: str) -> list[bytes]:
+def newest(records: Iterable[TopicRecord], topic: str) -> list[bytes]:
     """What a compacted topic holds in the end, by key."""
     held = {record.key: record.value for record in records if record.topic == topic}
     return [value for _, value in sorted(held.items()) if value is not None]
 
 
 class Remembered(Memory):
-    def add(self, records: Iterable[Record]) -> None:
+    def add(self, records: Iterable[TopicRecord]) -> None:
         """In blocks, as the materialiser does."""
         rest = list(records)
         while rest:
@@ -71,7 +71,7 @@ class Remembered(Memory):
 
     def ask(
         self, query: str, tenant_id: str, budgets: Iterable[int], **fields: Any
-    ) -> dict[int, tuple[ContextPack, Fetched]]:
+    ) -> dict[int, tuple[ContextPack, MemorySnapshot]]:
         """As the service answers, at each budget, with what the answer was chosen from; that is fetched once."""
         requests = [PackRequest(query=query, tenant_id=tenant_id, token_budget=budget, **fields) for budget in budgets]
         fetched = self.store.fetch(plan(requests[-1], self.store.embed))

@@ -13,20 +13,20 @@ from typing import Final
 
 import orjson
 
-from pipeline.advice.courses import courses, under_way
-from pipeline.advice.guide import FILES, Guidance, guide
-from pipeline.advice.precedents import precedent_terms, sought
-from pipeline.advice.recovery import steps_of
-from pipeline.contracts.event_types import Role
-from pipeline.contracts.evidence import Contribution, Segment, Step
-from pipeline.retrieval.catalogue import Card, Catalogue
-from pipeline.retrieval.documents import session_step, spoken_step
-from pipeline.retrieval.plan import PRECEDENTS
-from pipeline.retrieval.score import Found
-from pipeline.segments.intent import GOAL_TURNS
-from pipeline.segments.naming import silent
-from pipeline.segments.pairing import actions
-from pipeline.store.changes import SESSION_MESSAGES, SESSION_STEPS
+from hmx_pipeline.advice.action_traces import courses, under_way
+from hmx_pipeline.advice.error_recovery import steps_of
+from hmx_pipeline.advice.recommendations import FILES, Guidance, guide
+from hmx_pipeline.advice.similar_sessions import precedent_terms, sought
+from hmx_pipeline.contracts.event_types import Role
+from hmx_pipeline.contracts.evidence import Contribution, Segment, Step
+from hmx_pipeline.retrieval.catalogue import Catalogue, IndexEntry
+from hmx_pipeline.retrieval.retrieval_plan import PRECEDENTS
+from hmx_pipeline.retrieval.score import FoundSource
+from hmx_pipeline.retrieval.searchable import session_step, spoken_step
+from hmx_pipeline.segments.action_names import silent
+from hmx_pipeline.segments.intent import GOAL_TURNS
+from hmx_pipeline.segments.pairing import actions
+from hmx_pipeline.store.changes import SESSION_MESSAGES, SESSION_STEPS
 from tests.quality import files, recovery
 from tests.quality.desks import DESKS, FILE, splits
 from tests.quality.figures import Bar, Case, Figure, paired
@@ -61,14 +61,14 @@ class Memory:
             self._told[one.contribution_id] = one
             terms = precedent_terms(orjson.loads(one.to_json()))
             counts = dict(sorted(Counter(terms).items()))
-            card = Card(b"", one.pattern_type, one.last_at, (), counts)
+            card = IndexEntry(b"", one.pattern_type, one.last_at, (), counts)
             self._catalogue.put([(one.contribution_id, card)])
 
     def guide(self, steps: Sequence[Step], agent_id: str) -> Guidance:
         asked, kept = _question(steps), _kept(steps)
         found = zip(sought(asked, kept), PRECEDENTS, strict=True)
         hits = (self._catalogue.best(terms, limit) for terms, limit in found)
-        precedents = [Found(self._told[hit.name], hit.score) for hit in chain.from_iterable(hits)]
+        precedents = [FoundSource(self._told[hit.name], hit.score) for hit in chain.from_iterable(hits)]
         return guide(asked, kept, agent_id, precedents)
 
     def verbs(self, steps: Sequence[Step], agent_id: str) -> list[str]:

@@ -19,14 +19,14 @@ from typing import Any, Final
 
 import orjson
 
-from pipeline.compiler.candidate import in_order
-from pipeline.contracts.evidence import Contribution, Step, evidence_key
-from pipeline.contracts.instants import NS_PER_MS, parse_instant
-from pipeline.contracts.keys import session_key
-from pipeline.retrieval.documents import episode_step
-from pipeline.stages.executor import Executor
-from pipeline.stages.fold import Output
-from pipeline.topology import EPISODES, EVIDENCE
+from hmx_pipeline.compiler.candidate import in_order
+from hmx_pipeline.contracts.evidence import Contribution, Step, evidence_key
+from hmx_pipeline.contracts.keys import session_key
+from hmx_pipeline.contracts.timestamps import NS_PER_MS, parse_instant
+from hmx_pipeline.retrieval.searchable import episode_step
+from hmx_pipeline.stages.executor import Executor
+from hmx_pipeline.stages.fold import Output
+from hmx_pipeline.topology import EPISODES, EVIDENCE
 from tests.support.inprocess import barrier_record, sessions_fold, tick_record
 from tests.support.records import START_MS, LogRecord
 

@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple, cast
 from unittest.mock import patch
 
-from pipeline.compiler.knowledge import classifier
-from pipeline.compiler.knowledge.claims import Claim, claims
-from pipeline.contracts.knowledge import Memory
+from hmx_pipeline.compiler.knowledge import classifier
+from hmx_pipeline.compiler.knowledge.claims import Claim, claims
+from hmx_pipeline.contracts.knowledge import Memory
 from tests.quality.figures import Bar, Case, Figure, mean
 from tests.quality.sessions import Sessions
 from tests.quality.train_statements import (

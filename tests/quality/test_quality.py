@@ -142,15 +142,15 @@ def test_missing_data_is_said_plainly(tmp_path: Path) -> None:
 
 
 _SAYS = """
-from pipeline.advice.courses import courses
-from pipeline.advice.next_command import Habits, next_command
+from hmx_pipeline.advice.action_traces import courses
+from hmx_pipeline.advice.next_command import CommandCounts, next_command
 from tests.quality.sessions import recorded
 from tests.support.sessions import session
 
 made = recorded("made", [event for number in range(30) for event in session(number)])
 told = courses(made.of_kind("course"))
 for asked in told[:5]:
-    print(next_command(Habits(told[5:]), asked))
+    print(next_command(CommandCounts(told[5:]), asked))
 """
 
 

@@ -1,4 +1,5 @@
-"""`python -m tests.quality.train_statements` makes the weights that `pipeline/compiler/knowledge/classifier.py` reads.
+"""`python -m tests.quality.train_statements` makes the weights that
+`pipeline/hmx_pipeline/compiler/knowledge/classifier.py` reads.
 
 Enters: the open rulebook and the sessions of HMX_DATA, and the folder that HMX_STATEMENTS names, with sentences of
 public repositories as `*.jsonl` (text, kind, lang, repo, path, commit, licence). `statements_sources.jsonl` says which
@@ -21,8 +22,8 @@ from math import sqrt
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from pipeline.compiler.knowledge import classifier
-from pipeline.compiler.knowledge.clauses import spoken
+from hmx_pipeline.compiler.knowledge import classifier
+from hmx_pipeline.compiler.knowledge.clauses import spoken
 from tests.quality.sessions import FOLDER, MissingError
 
 WEIGHTS: Final = Path(classifier.__file__).with_name("classifier.xz")

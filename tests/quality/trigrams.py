@@ -4,14 +4,14 @@ from collections import Counter, defaultdict
 from collections.abc import Sequence
 from typing import Final
 
-from pipeline.advice.courses import Course
-from pipeline.segments.naming import silent
+from hmx_pipeline.advice.action_traces import ActionTrace
+from hmx_pipeline.segments.action_names import silent
 
 MOST: Final = 3
 """Answers."""
 
 
-def verbs_of(course: Course) -> list[str]:
+def verbs_of(course: ActionTrace) -> list[str]:
     return [act.verb for act in course.acts if not silent(act.verb)]
 
 

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
-from pipeline.intake.decode import Accepted, decode
+from hmx_pipeline.intake.decode import Accepted, decode
 from tests.secrets.corpus import Sample, lookalikes, secrets, with_tools
 from tests.support.events import encoded, event
 

@@ -23,11 +23,11 @@ from rich.table import Table
 from websockets.exceptions import WebSocketException
 from websockets.sync.client import connect
 
-from pipeline.kafka.barriers import LackingError, wait_for_stages
-from pipeline.kafka.clients import plain_producer
-from pipeline.local.process import StackError
-from pipeline.settings import Settings
-from pipeline.topology import EVENTS
+from hmx_pipeline.kafka.clients import plain_producer
+from hmx_pipeline.local.process import StackError
+from hmx_pipeline.runtime.barriers import LackingError, wait_for_stages
+from hmx_pipeline.settings import Settings
+from hmx_pipeline.topology import EVENTS
 from tests.soak.judge import LIMITS, MB, Sample, Verdict, judged
 from tests.soak.readers import READERS, Readers
 from tests.soak.traffic import Traffic

@@ -7,12 +7,12 @@ reason to change them.
 import sys
 from typing import Final
 
-from pipeline.cli.app import main
-from pipeline.contracts.limits import MB
-from pipeline.service import inbox, overview
-from pipeline.service.dialect import usage
-from pipeline.stages import pattern_state, sessions
-from pipeline.store import changes, sources, views
+from hmx_pipeline.cli.app import main
+from hmx_pipeline.contracts.limits import MB
+from hmx_pipeline.service import overview, subscriber_queue
+from hmx_pipeline.service.hippocortex import usage
+from hmx_pipeline.stages import pattern_state, sessions
+from hmx_pipeline.store import changes, source_cache, tenant_index
 
 SESSIONS: Final = 250
 """Of a partition."""
@@ -27,9 +27,9 @@ def lower() -> None:
     pattern_state.PATTERN_CONTRIBUTIONS = 64  # type: ignore[misc]
     pattern_state.TENANT_CONTRIBUTIONS = 250  # type: ignore[misc]
     changes.PATTERN_SAMPLE, changes.TENANT_SAMPLE, changes.SEARCHED = 128, 500, SEARCHED  # type: ignore[misc]
-    sources.SOURCES_BYTES = 8 * MB  # type: ignore[misc]
-    views.Views.__init__.__defaults__ = (8 * MB,)  # type: ignore[misc]
-    inbox.ALL_BYTES, overview.TABLES_BYTES = 4 * MB, 2 * MB  # type: ignore[misc]
+    source_cache.SOURCES_BYTES = 8 * MB  # type: ignore[misc]
+    tenant_index.TenantIndexes.__init__.__defaults__ = (8 * MB,)  # type: ignore[misc]
+    subscriber_queue.ALL_BYTES, overview.TABLES_BYTES = 4 * MB, 2 * MB  # type: ignore[misc]
     usage.FIGURES = 5_000  # type: ignore[misc]
 
 

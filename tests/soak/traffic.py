@@ -10,9 +10,9 @@ from typing import Any, Final
 
 import orjson
 
-from pipeline.contracts.instants import format_ms
-from pipeline.contracts.keys import session_key
-from pipeline.contracts.limits import ID_BYTES
+from hmx_pipeline.contracts.keys import session_key
+from hmx_pipeline.contracts.limits import ID_BYTES
+from hmx_pipeline.contracts.timestamps import format_ms
 
 TENANTS: Final = 8
 STEPS: Final = 8

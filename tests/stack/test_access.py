@@ -8,8 +8,8 @@ from typing import Any
 import httpx
 import pytest
 
-from pipeline.service.keys import USUAL, Grant, Scope, add, revoke
-from pipeline.settings import Settings
+from hmx_pipeline.service.api_keys import USUAL, Grant, Scope, add, revoke
+from hmx_pipeline.settings import Settings
 from tests.support.pipeline import create_topics, new_settings
 from tests.support.records import event
 from tests.support.service import is_problem, serving

@@ -10,10 +10,10 @@ import pytest
 from aiokafka import AIOKafkaProducer
 from confluent_kafka import Producer
 
-from pipeline.audit.verify import verify
-from pipeline.kafka.barriers import wait_for_stages
-from pipeline.settings import Settings
-from pipeline.topology import EPISODES, EVENTS
+from hmx_pipeline.audit.conservation_check import verify
+from hmx_pipeline.runtime.barriers import wait_for_stages
+from hmx_pipeline.settings import Settings
+from hmx_pipeline.topology import EPISODES, EVENTS
 from tests.support.events import encoded, event
 from tests.support.pipeline import new_settings, running
 from tests.support.topics import values

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from examples.client import ClientError, Hippocortex
-from pipeline.service.keys import digest
-from pipeline.settings import Settings
+from hmx_pipeline.service.api_keys import digest
+from hmx_pipeline.settings import Settings
 from tests.support.pipeline import create_topics, new_settings
 from tests.support.service import serving
 
@@ -66,7 +66,7 @@ def test_what_the_overview_prints_runs_but_for_its_import(
     url: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("HIPPOCORTEX_BASE_URL", url)
-    monkeypatch.setattr("pipeline.service.dialect.learn.ANSWER_S", 0.2)  # no stage runs here
+    monkeypatch.setattr("hmx_pipeline.service.hippocortex.learn.ANSWER_S", 0.2)  # no stage runs here
     code = compile(
         PRINTED.replace("from hippocortex import", "from examples.client import"),
         "overview",

@@ -15,15 +15,15 @@ from hippocortex import CaptureEvent, Hippocortex, HippocortexError, SyncHippoco
 from hippocortex.adapters import langgraph
 from hippocortex.wrap import wrap
 
-from pipeline.intake.decode import Accepted, decode
-from pipeline.kafka.clients import Cluster, read_partition
-from pipeline.service.dialect import minting
-from pipeline.service.dialect.capture import BATCH_EVENTS
-from pipeline.settings import Settings
-from pipeline.store.blocks import Blocks, connect
-from pipeline.store.keys import Keys
-from pipeline.store.projection import Record, commands_of
-from pipeline.topology import EVENTS
+from hmx_pipeline.intake.decode import Accepted, decode
+from hmx_pipeline.kafka.clients import Cluster, read_partition
+from hmx_pipeline.service.hippocortex import minting
+from hmx_pipeline.service.hippocortex.capture import BATCH_EVENTS
+from hmx_pipeline.settings import Settings
+from hmx_pipeline.store.atomic_blocks import Blocks, connect
+from hmx_pipeline.store.projection import TopicRecord, commands_of
+from hmx_pipeline.store.redis_keys import Keys
+from hmx_pipeline.topology import EVENTS
 from tests.support.events import event
 from tests.support.memory import T0, artifact, artifact_as_read, episode, episode_as_read, procedure
 from tests.support.pipeline import create_topics, new_settings
@@ -34,7 +34,7 @@ ARTIFACTS = 23
 SOME = 60
 
 
-def records() -> list[Record]:
+def records() -> list[TopicRecord]:
     """What memory holds of acme, and a little of globex."""
     texts = ["deploy the staging environment", "kubectl cannot find the namespace", "the rollout of staging is fine"]
     said = [episode(f"e{i}", text, at=T0 + i * 1000, index=i, session=f"s{i}") for i, text in enumerate(texts)]
@@ -333,7 +333,7 @@ def test_a_defect_is_enveloped_too_and_says_nothing_of_it(
     def broken(*_: Any) -> Any:
         raise RuntimeError("a payload")
 
-    monkeypatch.setattr("pipeline.service.dialect.reading.make_pack", broken)
+    monkeypatch.setattr("hmx_pipeline.service.hippocortex.synthesize.make_pack", broken)
     key = {"Authorization": "Bearer hx_test_acme"}
     body = enveloped(service.post("/v1/synthesize", json={"query": "staging"}, headers=key), 500)
     assert body["error"]["code"] == "internal_error"

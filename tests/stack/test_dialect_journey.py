@@ -8,10 +8,10 @@ import pytest
 from hippocortex import CaptureEvent, CaptureResult, Hippocortex, LearnOptions, SyncHippocortex, SynthesizeOptions
 from hippocortex.types import Artifact
 
-from pipeline.cli.wait import wait_for_all
-from pipeline.settings import Settings
-from pipeline.store.blocks import connect
-from pipeline.store.fetch import Store
+from hmx_pipeline.cli.wait import wait_for_all
+from hmx_pipeline.settings import Settings
+from hmx_pipeline.store.atomic_blocks import connect
+from hmx_pipeline.store.fetch import Store
 from tests.support.pipeline import new_settings, running
 from tests.support.waiting import PATIENCE_S
 

@@ -16,10 +16,10 @@ import pytest
 from websockets.exceptions import InvalidStatus
 from websockets.sync.client import connect
 
-from pipeline.service.connection import CHUNKS, MOVES, UNREAD_BYTES
-from pipeline.service.events import BODY_BYTES
-from pipeline.service.keys import Grant, Scope, add
-from pipeline.settings import Settings
+from hmx_pipeline.service.api_keys import Grant, Scope, add
+from hmx_pipeline.service.connection import CHUNKS, MOVES, UNREAD_BYTES
+from hmx_pipeline.service.events import BODY_BYTES
+from hmx_pipeline.settings import Settings
 from tests.support.records import event
 from tests.support.service import is_problem, serving
 

@@ -18,15 +18,15 @@ import rfc8785
 from typer.testing import CliRunner
 
 from examples.client import Hippocortex
-from pipeline.cli.app import application
-from pipeline.cli.wait import wait_for_all
-from pipeline.contracts.canonical import content_hash
-from pipeline.contracts.fingerprint import PARTS, Fingerprint
-from pipeline.contracts.schemas import documents
-from pipeline.kafka.publisher import publish
-from pipeline.local.samples import SECRETS, TENANT, sample_events
-from pipeline.settings import Settings
-from pipeline.store.blocks import connect
+from hmx_pipeline.cli.app import application
+from hmx_pipeline.cli.wait import wait_for_all
+from hmx_pipeline.contracts.canonical import content_hash
+from hmx_pipeline.contracts.fingerprint import PARTS, Fingerprint
+from hmx_pipeline.contracts.schemas import documents
+from hmx_pipeline.kafka.publisher import publish
+from hmx_pipeline.local.samples import SECRETS, TENANT, sample_events
+from hmx_pipeline.settings import Settings
+from hmx_pipeline.store.atomic_blocks import connect
 from tests.support.learnt import history
 from tests.support.pipeline import environment, new_settings, running
 from tests.support.service import is_problem

@@ -14,12 +14,12 @@ import pytest
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.sync.client import ClientConnection, connect
 
-from pipeline.observe.metrics import METRICS
-from pipeline.service import frames
-from pipeline.service.keys import USUAL, Grant, Scope, add, revoke
-from pipeline.service.log import EventLog, NotAppendedError
-from pipeline.settings import Settings
-from pipeline.topology import EVENTS
+from hmx_pipeline.observe.metrics import METRICS
+from hmx_pipeline.service import websocket
+from hmx_pipeline.service.api_keys import USUAL, Grant, Scope, add, revoke
+from hmx_pipeline.service.event_log import EventLog, NotAppendedError
+from hmx_pipeline.settings import Settings
+from hmx_pipeline.topology import EVENTS
 from tests.support.bad_input import BAD
 from tests.support.pipeline import create_topics, new_settings
 from tests.support.records import event
@@ -125,7 +125,7 @@ def test_versions_are_settled_at_the_handshake(service: httpx.Client) -> None:
 def test_a_handshake_wants_a_key_that_writes_and_a_revoked_one_ends_the_connection(
     settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(frames, "LOOK_S", 0.05)
+    monkeypatch.setattr(websocket, "LOOK_S", 0.05)
     file = tmp_path / "keys"
     good, reads = add(file, Grant("acme", USUAL)), add(file, Grant("acme", frozenset({Scope.READ})))
     with serving(replace(settings, api_keys=str(file))) as service:
@@ -144,7 +144,7 @@ def test_a_handshake_wants_a_key_that_writes_and_a_revoked_one_ends_the_connecti
 def test_frames_wait_for_kafka_no_more_than_so_many_and_close_the_connection_where_it_fails(
     settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(frames, "WAITING", 10)
+    monkeypatch.setattr(websocket, "WAITING", 10)
     sizes: list[int] = []
     go_on, ours = threading.Event(), EventLog.append
 
@@ -241,7 +241,7 @@ def unacknowledged() -> float:
 
 def test_a_frame_beyond_all_bounds_closes_the_connection(service: httpx.Client) -> None:
     with connected(service) as socket:
-        socket.send(b" " * (frames.FRAME_BYTES + 1))
+        socket.send(b" " * (websocket.FRAME_BYTES + 1))
         with pytest.raises(ConnectionClosed) as closed:
             socket.recv(PATIENCE_S)
     assert closed.value.rcvd is not None
@@ -254,7 +254,7 @@ def test_what_nobody_caught_closes_the_connection_and_is_a_line_without_what_was
     async def broken(*_: Any, **__: Any) -> None:
         raise ValueError("the payload")
 
-    monkeypatch.setattr(frames, "take", broken)
+    monkeypatch.setattr(websocket, "take", broken)
     with serving(settings) as service:
         with connected(service) as socket:
             socket.send(b"the payload")

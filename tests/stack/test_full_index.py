@@ -2,10 +2,10 @@
 
 import pytest
 
-from pipeline.observe.metrics import METRICS
-from pipeline.retrieval.postings import ROW, document_number
-from pipeline.store import changes
-from pipeline.store.fetch import Store
+from hmx_pipeline.observe.metrics import METRICS
+from hmx_pipeline.retrieval.postings import ROW, document_number
+from hmx_pipeline.store import changes
+from hmx_pipeline.store.fetch import Store
 from tests.stack.test_search import Writer, found
 from tests.support.memory import Memory
 

@@ -7,12 +7,12 @@ from urllib.parse import quote
 import httpx
 import pytest
 
-from pipeline.contracts.pack import ENTRY_MARK
-from pipeline.contracts.plain import INDENT
-from pipeline.settings import Settings
-from pipeline.store.blocks import Blocks, connect
-from pipeline.store.keys import Keys
-from pipeline.store.projection import Record, commands_of
+from hmx_pipeline.contracts.pack import ENTRY_MARK
+from hmx_pipeline.contracts.safe_text import INDENT
+from hmx_pipeline.settings import Settings
+from hmx_pipeline.store.atomic_blocks import Blocks, connect
+from hmx_pipeline.store.projection import TopicRecord, commands_of
+from hmx_pipeline.store.redis_keys import Keys
 from tests.support.hostile import ALL
 from tests.support.memory import T0, artifact, artifact_as_read, episode, episode_as_read, procedure
 from tests.support.pipeline import new_settings
@@ -24,7 +24,7 @@ STRUCTURE = re.compile(
 )
 
 
-def records() -> list[Record]:
+def records() -> list[TopicRecord]:
     said = [
         episode(text, f"deploy {i} {text}", at=T0 + i * 1000, index=i, session=text)
         for i, text in enumerate(ALL)

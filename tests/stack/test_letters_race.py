@@ -7,15 +7,15 @@ from typing import Any
 import orjson
 import pytest
 
-from pipeline.audit import letters
-from pipeline.audit.letters import TAKEN_OVER, Returns, send_back
-from pipeline.audit.returning import Asked
-from pipeline.contracts import headers as names
-from pipeline.contracts.headers import header
-from pipeline.contracts.rejections import Reason
-from pipeline.kafka.clients import plain_producer
-from pipeline.settings import Settings
-from pipeline.topology import EVENTS, EVENTS_DLQ
+from hmx_pipeline.audit import dead_letter_replay
+from hmx_pipeline.audit.dead_letter_replay import TAKEN_OVER, ReplaySummary, send_back
+from hmx_pipeline.audit.replay_policy import LetterFilter
+from hmx_pipeline.contracts import headers as names
+from hmx_pipeline.contracts.headers import header
+from hmx_pipeline.contracts.rejections import Reason
+from hmx_pipeline.kafka.clients import plain_producer
+from hmx_pipeline.settings import Settings
+from hmx_pipeline.topology import EVENTS, EVENTS_DLQ
 from tests.support.pipeline import create_topics, new_settings
 from tests.support.records import event
 from tests.support.topics import headers_of, read
@@ -47,8 +47,8 @@ def test_of_two_who_send_back_at_once_the_later_takes_over_and_nothing_goes_twic
     settings: Settings, monkeypatch: pytest.MonkeyPatch, at_once: int
 ) -> None:
     """The first has looked what was sent before, and is held up until the second is done."""
-    looked, go_on, ours = threading.Event(), threading.Event(), letters._before
-    found: list[Returns] = []
+    looked, go_on, ours = threading.Event(), threading.Event(), dead_letter_replay._before
+    found: list[ReplaySummary] = []
 
     def held_up(*asked: Any) -> Any:
         before = ours(*asked)
@@ -57,16 +57,16 @@ def test_of_two_who_send_back_at_once_the_later_takes_over_and_nothing_goes_twic
             assert go_on.wait(PATIENCE_S)
         return before
 
-    monkeypatch.setattr(letters, "_before", held_up)
-    monkeypatch.setattr(letters, "AT_ONCE", at_once, raising=False)
-    first = threading.Thread(target=lambda: found.append(send_back(settings, Asked(), apply=True)))
+    monkeypatch.setattr(dead_letter_replay, "_before", held_up)
+    monkeypatch.setattr(dead_letter_replay, "AT_ONCE", at_once, raising=False)
+    first = threading.Thread(target=lambda: found.append(send_back(settings, LetterFilter(), apply=True)))
     first.start()
     assert looked.wait(PATIENCE_S)
-    second = send_back(settings, Asked(), apply=True)
+    second = send_back(settings, LetterFilter(), apply=True)
     go_on.set()
     first.join(PATIENCE_S)
     assert set(sent_back(settings).values()) == {2}, "one of each partition of the dead letters"
     assert second.as_json()["sent"] == LETTERS
     assert found[0].as_json()["sent"] == 0
     assert list(found[0].failed) == [TAKEN_OVER]
-    assert send_back(settings, Asked(), apply=True).as_json()["sent"] == 0
+    assert send_back(settings, LetterFilter(), apply=True).as_json()["sent"] == 0

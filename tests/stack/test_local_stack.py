@@ -15,13 +15,13 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 from redis import Redis
 
-from pipeline.local import jars
-from pipeline.local.kafka import kafka as kafka_servers
-from pipeline.local.ports import free_ports, same_ports
-from pipeline.local.process import Component, Process, StackError, State
-from pipeline.local.stack import AlreadyUpError, Stack, down, status, up
-from pipeline.local.state import control_key
-from pipeline.local.supervisor import Supervisor
+from hmx_pipeline.local import jars
+from hmx_pipeline.local.kafka import kafka as kafka_servers
+from hmx_pipeline.local.ports import free_ports, same_ports
+from hmx_pipeline.local.process import Component, Process, StackError, State
+from hmx_pipeline.local.stack import AlreadyUpError, Stack, down, status, up
+from hmx_pipeline.local.state import control_key
+from hmx_pipeline.local.supervisor import Supervisor
 from tests.support.waiting import until
 
 SLEEP = ("sleep", "1000")
@@ -130,8 +130,8 @@ def test_stages_start_one_after_the_other(tmp_path: Path) -> None:
 @pytest.mark.parametrize("watch", ["", "1"], ids=["killed by the kernel", "killed by a watcher"])
 def test_nothing_outlives_a_supervisor_killed_with_9(tmp_path: Path, watch: str) -> None:
     code = (
-        "import sys, time; from pathlib import Path; from pipeline.local.supervisor import Supervisor\n"
-        "from pipeline.local.process import Component\n"
+        "import sys, time; from pathlib import Path; from hmx_pipeline.local.supervisor import Supervisor\n"
+        "from hmx_pipeline.local.process import Component\n"
         "s = Supervisor([[Component('a', ('sleep', '1000')), Component('b', ('sleep', '1000'))]], Path(sys.argv[1]))\n"
         "s.start(); print(*(p.pid for p in s.processes), flush=True); time.sleep(1000)"
     )
@@ -156,7 +156,7 @@ def test_a_port_that_is_taken_meanwhile_is_exchanged_for_another(
     monkeypatch.setenv("HMX_KAFKA_BOOTSTRAP", "127.0.0.1:1")
     with socket.create_server(("127.0.0.1", 0)) as taken:
         choices = [[taken.getsockname()[1]], free_ports(1)]
-        monkeypatch.setattr("pipeline.local.redis.same_ports", lambda *_: choices.pop(0))
+        monkeypatch.setattr("hmx_pipeline.local.redis.same_ports", lambda *_: choices.pop(0))
         with Stack(tmp_path, keep=False) as stack, Redis.from_url(stack.redis_url) as redis:
             assert redis.ping()
             described = status(tmp_path)

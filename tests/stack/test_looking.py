@@ -14,17 +14,17 @@ import pytest
 from click.testing import Result
 from typer.testing import CliRunner
 
-from pipeline.audit.verify import verify
-from pipeline.cli.app import application
-from pipeline.contracts.keys import partition_of, session_key
-from pipeline.contracts.outcomes import Outcome
-from pipeline.contracts.rejections import Reason
-from pipeline.kafka.barriers import wait_for_stages
-from pipeline.kafka.clients import plain_producer
-from pipeline.kafka.publisher import publish
-from pipeline.kafka.topics import load_topics
-from pipeline.settings import Settings
-from pipeline.topology import EVENTS
+from hmx_pipeline.audit.conservation_check import verify
+from hmx_pipeline.cli.app import application
+from hmx_pipeline.contracts.keys import partition_of, session_key
+from hmx_pipeline.contracts.outcomes import Outcome
+from hmx_pipeline.contracts.rejections import Reason
+from hmx_pipeline.kafka.clients import plain_producer
+from hmx_pipeline.kafka.publisher import publish
+from hmx_pipeline.kafka.topic_files import load_topics
+from hmx_pipeline.runtime.barriers import wait_for_stages
+from hmx_pipeline.settings import Settings
+from hmx_pipeline.topology import EVENTS
 from tests.support.events import encoded, event
 from tests.support.pipeline import Pipeline, create_topics, environment, new_settings, running
 
@@ -127,7 +127,7 @@ def test_what_is_released_is_followed_until_it_is_interrupted(pipeline: Pipeline
     tenant = uuid.uuid4().hex
     publish([encoded(event(tenant_id=tenant, content={"role": "user", "text": "hello"}))], pipeline.settings)
     watching = subprocess.Popen(
-        [sys.executable, "-m", "pipeline.cli", "watch", "--tenant", tenant, "--from-start", "--json"],
+        [sys.executable, "-m", "hmx_pipeline.cli", "watch", "--tenant", tenant, "--from-start", "--json"],
         env=environment(pipeline.settings) | {"PATH": os.environ["PATH"]},
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,

@@ -5,11 +5,11 @@ from typing import Any
 
 from confluent_kafka import TopicPartition
 
-from pipeline.store.blocks import Stands
-from pipeline.store.changes import Command
-from pipeline.store.materialiser import BLOCK_ARGUMENTS, SHARED_RECORDS, Materialiser, _Found, _Partition
-from pipeline.store.projection import Record
-from pipeline.topology import ARTIFACTS
+from hmx_pipeline.store.atomic_blocks import Stands
+from hmx_pipeline.store.changes import Command
+from hmx_pipeline.store.materialiser import BLOCK_ARGUMENTS, SHARED_RECORDS, Materialiser, _Partition, _ReadRecords
+from hmx_pipeline.store.projection import TopicRecord
+from hmx_pipeline.topology import ARTIFACTS
 from tests.support.memory import episode, episode_as_read
 from tests.support.pipeline import new_settings
 
@@ -46,12 +46,12 @@ def new_materialiser(blocks: Any = None) -> Materialiser:
     return materialiser
 
 
-def read(first: int, end: int) -> _Found:
-    records = [Record(ARTIFACTS, 0, n, b"acme/%d" % n, None) for n in range(first, end)]
-    return _Found(records, end=end + 1)
+def read(first: int, end: int) -> _ReadRecords:
+    records = [TopicRecord(ARTIFACTS, 0, n, b"acme/%d" % n, None) for n in range(first, end)]
+    return _ReadRecords(records, end=end + 1)
 
 
-def take(materialiser: Materialiser, partition: _Partition, found: _Found) -> None:
+def take(materialiser: Materialiser, partition: _Partition, found: _ReadRecords) -> None:
     materialiser._take(partition, found)
     materialiser._written()
 

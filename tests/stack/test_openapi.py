@@ -19,15 +19,15 @@ from schemathesis.specs.openapi.checks import (
     status_code_conformance,
 )
 
-from pipeline.service import after, streams
-from pipeline.service.app import create_app
-from pipeline.service.dialect import learn
-from pipeline.service.keys import Grant, Scope, add
-from pipeline.settings import Settings
-from pipeline.store.blocks import Blocks, connect
-from pipeline.store.filling import begun
-from pipeline.store.keys import Keys
-from pipeline.store.projection import commands_of
+from hmx_pipeline.service import read_your_writes, streams
+from hmx_pipeline.service.api_keys import Grant, Scope, add
+from hmx_pipeline.service.app import create_app
+from hmx_pipeline.service.hippocortex import learn
+from hmx_pipeline.settings import Settings
+from hmx_pipeline.store.atomic_blocks import Blocks, connect
+from hmx_pipeline.store.fill_progress import begun
+from hmx_pipeline.store.projection import commands_of
+from hmx_pipeline.store.redis_keys import Keys
 from tests.support.memory import artifact, artifact_as_read, contribution_as_read, episode, episode_as_read
 from tests.support.pipeline import create_topics, new_settings
 from tests.support.service import serving
@@ -71,7 +71,7 @@ def asked(
     client.execute_command(*begun(keys, {f"{one.topic}/0": (0, 1) for one in record}))  # memory is complete
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(learn, "ANSWER_S", 0.05)  # no stage runs here
-        patch.setattr(after, "WAIT_S", 0.05)
+        patch.setattr(read_your_writes, "WAIT_S", 0.05)
         patch.setattr(streams, "admitted", lambda asking, _: asking.url.path != ENDLESS)
         with serving(made) as service:
             yield Asked(service, who)

@@ -7,15 +7,15 @@ import jsonschema
 import orjson
 import pytest
 
-from pipeline.contracts.evidence import Contribution
-from pipeline.contracts.instants import format_ms
-from pipeline.contracts.pack import WorkflowHints
-from pipeline.contracts.schemas import documents
-from pipeline.retrieval.plan import plan
-from pipeline.retrieval.request import PackRequest
-from pipeline.store.fetch import Store
-from pipeline.store.projection import Record
-from pipeline.topology import EPISODES, EVIDENCE
+from hmx_pipeline.contracts.evidence import Contribution
+from hmx_pipeline.contracts.pack import WorkflowHints
+from hmx_pipeline.contracts.schemas import documents
+from hmx_pipeline.contracts.timestamps import format_ms
+from hmx_pipeline.retrieval.pack_request import PackRequest
+from hmx_pipeline.retrieval.retrieval_plan import plan
+from hmx_pipeline.store.fetch import Store
+from hmx_pipeline.store.projection import TopicRecord
+from hmx_pipeline.topology import EPISODES, EVIDENCE
 from tests.quality.remembered import as_read
 from tests.support.inprocess import barrier_record, run, sessions_fold
 from tests.support.memory import Memory, episode, episode_as_read
@@ -25,14 +25,14 @@ from tests.support.sessions import interleaved, session
 QUESTION = "Please deploy the ledger service to staging"
 
 
-def told(count: int, tenant: str = "acme") -> list[Record]:
+def told(count: int, tenant: str = "acme") -> list[TopicRecord]:
     """What the sessions stage publishes of so many sessions."""
     records = log(list(enumerate(interleaved([session(n, tenant) for n in range(count)], 1))))
     outputs = run(sessions_fold, [*records, barrier_record(9_000, offset=len(records))]).outputs
     return as_read(outputs, EPISODES, EVIDENCE)
 
 
-def begun(*tools: str, said: str = QUESTION, first: int = 1_000) -> list[Record]:
+def begun(*tools: str, said: str = QUESTION, first: int = 1_000) -> list[TopicRecord]:
     """A session that has just used these tools; `!`: that failed."""
     made: list[tuple[str, dict[str, Any]]] = [("message", {"role": "user", "text": said})]
     for number, tool in enumerate(tools):
@@ -129,7 +129,7 @@ def test_a_contribution_that_is_withdrawn_or_whose_events_have_expired_advises_n
     assert tools(hints(memory)) == []
 
 
-def withdrawn(record: Record, offset: int) -> Record:
+def withdrawn(record: TopicRecord, offset: int) -> TopicRecord:
     said = Contribution.model_validate_json(record.value or b"")
     return record._replace(offset=offset, value=said.model_copy(update={"withdrawn": True}).to_json())
 
@@ -140,11 +140,11 @@ def test_what_is_remembered_of_precedents_is_what_a_process_that_has_just_begun_
     memory: Memory, monkeypatch: pytest.MonkeyPatch, bound: int
 ) -> None:
     """While contributions come, are replaced and withdrawn, and lose their places in the samples."""
-    monkeypatch.setattr("pipeline.store.changes.PATTERN_SAMPLE", bound)
+    monkeypatch.setattr("hmx_pipeline.store.changes.PATTERN_SAMPLE", bound)
     dice = random.Random(bound)
     waiting = [r for r in told(24) if r.topic == EVIDENCE and r.value and b"pattern_type" in r.value]
     memory.write(*begun("build_image"))
-    written: list[Record] = []
+    written: list[TopicRecord] = []
     for turn in range(12):
         block = [waiting.pop(dice.randrange(len(waiting))) for _ in range(min(len(waiting), dice.randrange(40)))]
         block += [withdrawn(record, 0) for record in dice.sample(written, min(len(written), turn % 3))]

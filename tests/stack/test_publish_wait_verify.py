@@ -13,22 +13,22 @@ import pytest
 from click.testing import Result
 from typer.testing import CliRunner
 
-from pipeline.audit.conservation import Fault
-from pipeline.audit.verify import verify
-from pipeline.cli.app import application
-from pipeline.cli.wait import wait_for_all
-from pipeline.contracts.headers import CE_ID, CE_SOURCE, JSON, REASON, TRACEPARENT, event_headers, header
-from pipeline.contracts.keys import join_key, partition_of, session_key
-from pipeline.contracts.limits import MB
-from pipeline.contracts.outcomes import Outcome
-from pipeline.kafka.barriers import LackingError, wait_for_reader, wait_for_stages
-from pipeline.kafka.clients import Cluster, plain_producer, read_partition
-from pipeline.kafka.plan import TopicSpec
-from pipeline.kafka.publisher import RECORD_BYTES, key_of, publish
-from pipeline.kafka.topics import load_topics
-from pipeline.settings import Settings
-from pipeline.store.fetch import Store
-from pipeline.topology import EPISODES, EVENTS, EVENTS_DLQ, SESSION_STATE
+from hmx_pipeline.audit.conservation import ViolationKind
+from hmx_pipeline.audit.conservation_check import verify
+from hmx_pipeline.cli.app import application
+from hmx_pipeline.cli.wait import wait_for_all
+from hmx_pipeline.contracts.headers import CE_ID, CE_SOURCE, JSON, REASON, TRACEPARENT, event_headers, header
+from hmx_pipeline.contracts.keys import join_key, partition_of, session_key
+from hmx_pipeline.contracts.limits import MB
+from hmx_pipeline.contracts.outcomes import Outcome
+from hmx_pipeline.kafka.clients import Cluster, plain_producer, read_partition
+from hmx_pipeline.kafka.publisher import RECORD_BYTES, key_of, publish
+from hmx_pipeline.kafka.topic_files import load_topics
+from hmx_pipeline.kafka.topic_plan import TopicSpec
+from hmx_pipeline.runtime.barriers import LackingError, wait_for_reader, wait_for_stages
+from hmx_pipeline.settings import Settings
+from hmx_pipeline.store.fetch import Store
+from hmx_pipeline.topology import EPISODES, EVENTS, EVENTS_DLQ, SESSION_STATE
 from tests.support.events import event
 from tests.support.pipeline import Pipeline, create_topics, environment, new_settings, running
 
@@ -277,10 +277,10 @@ def test_verify_names_what_is_planted_into_the_topics(kafka: str, tmp_path: Path
     plant(EVENTS_DLQ, letter, letter.headers())
     assert producer.flush(20) == 0
     report = verify(settings)
-    assert dict(report.faults) == {Fault.DOUBLED: 2, Fault.NAMELESS: 1}
+    assert dict(report.faults) == {ViolationKind.DOUBLED: 2, ViolationKind.NAMELESS: 1}
     shown = hmx(settings, "verify")
     assert shown.exit_code == 1
-    for word in (Fault.DOUBLED, Fault.NAMELESS, "not conserved"):
+    for word in (ViolationKind.DOUBLED, ViolationKind.NAMELESS, "not conserved"):
         assert word in shown.stdout
 
 

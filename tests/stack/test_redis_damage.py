@@ -9,20 +9,20 @@ from typing import Any
 import pytest
 from redis.exceptions import RedisError, ResponseError
 
-from pipeline.observe.metrics import METRICS
-from pipeline.retrieval.postings import document_number
-from pipeline.settings import Settings
-from pipeline.store import sweep
-from pipeline.store.blocks import Client, kind_of, snapshot
-from pipeline.store.changes import Command
-from pipeline.store.fetch import Store
-from pipeline.store.keys import KINDS
-from pipeline.store.mending import spans
-from pipeline.store.noted import DOCUMENT, Lost
-from pipeline.store.projection import Record
-from pipeline.store.recreated import forget_damaged
-from pipeline.store.sweep import LOOKED_AT, Sweep
-from pipeline.topology import ARTIFACTS, EPISODES, EVIDENCE
+from hmx_pipeline.observe.metrics import METRICS
+from hmx_pipeline.retrieval.postings import document_number
+from hmx_pipeline.settings import Settings
+from hmx_pipeline.store import integrity_sweep
+from hmx_pipeline.store.atomic_blocks import Client, kind_of, snapshot
+from hmx_pipeline.store.changes import Command
+from hmx_pipeline.store.damage_log import DOCUMENT, Lost
+from hmx_pipeline.store.fetch import Store
+from hmx_pipeline.store.integrity_sweep import LOOKED_AT, IntegritySweep
+from hmx_pipeline.store.projection import TopicRecord
+from hmx_pipeline.store.redis_keys import KINDS
+from hmx_pipeline.store.repair import spans
+from hmx_pipeline.store.topic_ids import forget_damaged
+from hmx_pipeline.topology import ARTIFACTS, EPISODES, EVIDENCE
 from tests.stack.test_redis_failover import server
 from tests.stack.test_service import ACME
 from tests.stack.test_store_knowledge import as_read, knowledge_of, said
@@ -58,7 +58,7 @@ def memory(settings: Settings) -> Iterator[Memory]:
     made.client.close()
 
 
-def records() -> list[Record]:
+def records() -> list[TopicRecord]:
     other = artifact("a2", "Deploy staging twice", content=procedure("look around", "deploy it", "verify rollout"))
     rules = as_read(knowledge_of([*said("s9", RULE)]))
     near = episode(
@@ -153,7 +153,7 @@ def test_a_corrupt_record_costs_one_entry_and_is_named_and_not_served(
         assert "hmx_provenance_failed_total" in service.get("/metrics").text
 
 
-def numbered(made: list[Record]) -> list[Record]:
+def numbered(made: list[TopicRecord]) -> list[TopicRecord]:
     """By topic, as they would stand in it."""
     at: dict[str, int] = {}
     found = []
@@ -222,8 +222,8 @@ def test_a_key_of_any_kind_that_is_damaged_is_never_a_5xx_and_is_mended(
 @pytest.mark.parametrize("partition", [0, 3])
 def test_memory_that_nobody_damaged_is_never_called_damaged(memory: Memory, partition: int) -> None:
     memory.write(*numbered([record._replace(partition=partition) for record in records()]))
-    sweep = Sweep(memory.client, memory.keys)
-    found = list(iter(sweep.step, None))
+    integrity_sweep = IntegritySweep(memory.client, memory.keys)
+    found = list(iter(integrity_sweep.step, None))
     assert len(found) > 5, "a census, a page of episodes and of each kind of record"
     assert not any(each.lost or each.broken for each in found)
 
@@ -293,7 +293,7 @@ def test_captures_go_on_where_a_key_of_theirs_is_of_another_type(memory: Memory)
         capturing.leave("acme", "me", {"s1": 7})
 
 
-def common(count: int) -> list[Record]:
+def common(count: int) -> list[TopicRecord]:
     """Episodes that share their terms."""
     return [episode_as_read(episode(f"e{n}", "deploy staging", index=n), n) for n in range(count)]
 
@@ -307,16 +307,16 @@ def test_postings_of_a_term_are_looked_at_however_many_there_are(
         asked.extend(commands)
         return snapshot(client, commands, damaged)
 
-    monkeypatch.setattr(sweep, "snapshot", counted)
+    monkeypatch.setattr(integrity_sweep, "snapshot", counted)
     memory.write(*common(500))
-    assert not any(found.broken for found in iter(Sweep(memory.client, memory.keys).step, None))
+    assert not any(found.broken for found in iter(IntegritySweep(memory.client, memory.keys).step, None))
     assert not [one for one in asked if one[0] == b"GET" and b":term:" in one[1]], "only parts of them are read"
     term = memory.keys.tenant("acme").postings("deploy")
     whole = memory.client.get(term)
     assert len(whole) > 3 * LOOKED_AT
     for at in (LOOKED_AT + 1, 2 * LOOKED_AT, len(whole) - 8):
         memory.client.set(term, whole[:at] + bytes([whole[at] ^ 1]) + whole[at + 1 :])
-        broken = set().union(*(found.broken for found in iter(Sweep(memory.client, memory.keys).step, None)))
+        broken = set().union(*(found.broken for found in iter(IntegritySweep(memory.client, memory.keys).step, None)))
         assert broken == {"term"}
 
 

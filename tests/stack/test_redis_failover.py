@@ -11,14 +11,14 @@ from typing import Any
 
 import pytest
 
-from pipeline.local.redis import Redis
-from pipeline.local.redis import redis as local_redis
-from pipeline.service.main import run_service
-from pipeline.settings import Settings
-from pipeline.store import blocks
-from pipeline.store.blocks import EvictingError, StoreUnavailableError, refuse_eviction
-from pipeline.store.fetch import Store
-from pipeline.store.materialiser import Materialiser
+from hmx_pipeline.local.redis import Redis
+from hmx_pipeline.local.redis import redis as local_redis
+from hmx_pipeline.service.main import run_service
+from hmx_pipeline.settings import Settings
+from hmx_pipeline.store import atomic_blocks
+from hmx_pipeline.store.atomic_blocks import EvictingError, StoreUnavailableError, refuse_eviction
+from hmx_pipeline.store.fetch import Store
+from hmx_pipeline.store.materialiser import Materialiser
 from tests.stack.test_service import ACME
 from tests.stack.test_store_materialiser import caught_up, ends, episodes, everything, publish, running
 from tests.support.memory import Memory, episode, episode_as_read
@@ -180,7 +180,7 @@ def test_an_evicting_policy_is_refused_at_start_with_the_command_that_mends_it(
 def test_a_policy_that_becomes_evicting_stops_writing_until_it_is_mended(
     settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("pipeline.store.materialiser.POLICY_S", 0.0)
+    monkeypatch.setattr("hmx_pipeline.store.materialiser.POLICY_S", 0.0)
     with server(tmp_path / "r") as own:
         memory, here = Memory(own.url, settings.topic_prefix), replace(settings, redis_url=own.url)
         with running(here) as materialiser:
@@ -248,7 +248,7 @@ def test_while_redis_is_being_filled_packs_say_so_or_refuse(settings: Settings, 
 def test_a_server_that_is_paused_is_waited_for_in_bounds_and_then_answers_again(
     settings: Settings, memory: Memory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(blocks, "ANSWER_S", 0.5)
+    monkeypatch.setattr(atomic_blocks, "ANSWER_S", 0.5)
     with server(tmp_path / "r") as own, serving(replace(settings, redis_url=own.url)) as service:
         there = Memory(own.url, settings.topic_prefix)
         there.write(episode_as_read(episode("e1", "deploy staging"), 0))

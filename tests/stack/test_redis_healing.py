@@ -4,15 +4,15 @@ from typing import Any, cast
 
 import pytest
 
-from pipeline.kafka.clients import Watermarks
-from pipeline.service.dialect.capture import Capture, Captures
-from pipeline.store import materialiser as materialising
-from pipeline.store.blocks import TamperedError
-from pipeline.store.materialiser import Materialiser, _Partition, _Restart
-from pipeline.store.mending import restored, unlisted
-from pipeline.store.noted import Lost
-from pipeline.store.sweep import Found, Sweep
-from pipeline.topology import EPISODES
+from hmx_pipeline.kafka.clients import Watermarks
+from hmx_pipeline.service.hippocortex.capture import Capture, Captures
+from hmx_pipeline.store import materialiser as materialising
+from hmx_pipeline.store.atomic_blocks import TamperedError
+from hmx_pipeline.store.damage_log import Lost
+from hmx_pipeline.store.integrity_sweep import IntegritySweep, SweepResult
+from hmx_pipeline.store.materialiser import Materialiser, _Partition, _Restart
+from hmx_pipeline.store.repair import restored, unlisted
+from hmx_pipeline.topology import EPISODES
 from tests.support.memory import Memory, artifact, artifact_as_read, contribution_as_read, episode, episode_as_read
 from tests.support.pipeline import new_settings
 
@@ -28,16 +28,16 @@ def healer(memory: Memory, redis_url: str) -> Materialiser:
     return made
 
 
-def sweep_of(*found: Found | None) -> Any:
+def sweep_of(*found: SweepResult | None) -> Any:
     """A sweep that finds this, step by step, and then nothing any more."""
 
-    class Sweep:
+    class IntegritySweep:
         steps = iter(found)
 
-        def step(self) -> Found | None:
+        def step(self) -> SweepResult | None:
             return next(self.steps, None)
 
-    return Sweep()
+    return IntegritySweep()
 
 
 def looks(healer: Materialiser, count: int) -> list[bool]:
@@ -63,7 +63,7 @@ def test_a_kind_that_stays_damaged_lets_memory_be_built_anew_ever_more_seldom(
     healer: Materialiser, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(materialising, "evictions", lambda _: (None, 0))
-    rows = Found([], {"rows"})
+    rows = SweepResult([], {"rows"})
     rounds = [rows, None] * 17
     healer._sweep = sweep_of(*rounds, None, rows)
     asked = looks(healer, 17 + 5 + 2)
@@ -123,7 +123,7 @@ def test_what_kafka_no_longer_holds_is_never_forgotten_by_itself_but_named(
     monkeypatch.setattr(materialising, "evictions", lambda _: (None, 0))
     healer._cluster, healer._trouble = cast("Any", Deleted()), ""
     healer._partitions = {(EPISODES, 0): _Partition(EPISODES, 0, None, 0, 0)}
-    healer._sweep = sweep_of(Found([], {"rows"}), None, Found([], {"rows"}), None)
+    healer._sweep = sweep_of(SweepResult([], {"rows"}), None, SweepResult([], {"rows"}), None)
     assert looks(healer, 2) == [False, False]
     ready, why = healer.ready()
     assert not ready
@@ -134,7 +134,7 @@ def test_what_kafka_no_longer_holds_is_never_forgotten_by_itself_but_named(
 
 
 def swept(memory: Memory) -> tuple[set[Lost], set[str]]:
-    found = list(iter(Sweep(memory.client, memory.keys).step, None))
+    found = list(iter(IntegritySweep(memory.client, memory.keys).step, None))
     return {lost for each in found for lost in each.lost}, {kind for each in found for kind in each.broken}
 
 

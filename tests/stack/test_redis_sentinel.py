@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 from redis import RedisError
 
-from pipeline.local.ports import free_ports
-from pipeline.local.redis import _binary
-from pipeline.settings import SettingsError
-from pipeline.store.blocks import connect
+from hmx_pipeline.local.ports import free_ports
+from hmx_pipeline.local.redis import _binary
+from hmx_pipeline.settings import SettingsError
+from hmx_pipeline.store.atomic_blocks import connect
 
 WAIT_S = 30.0
 

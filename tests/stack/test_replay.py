@@ -11,17 +11,17 @@ from click.testing import Result
 from confluent_kafka import TopicPartition
 from typer.testing import CliRunner
 
-from pipeline.audit.replay import replay
-from pipeline.audit.replay_streams import Difference
-from pipeline.cli.app import application
-from pipeline.compiler import confidence
-from pipeline.contracts.canonical import content_hash
-from pipeline.kafka.barriers import wait_for_stages
-from pipeline.kafka.clients import Cluster, plain_producer
-from pipeline.kafka.publisher import publish
-from pipeline.kafka.topics import connect
-from pipeline.settings import Settings
-from pipeline.topology import ARTIFACTS, EPISODES, EVENTS, EVENTS_DLQ
+from hmx_pipeline.audit.replay import replay
+from hmx_pipeline.audit.replay_streams import StreamDifference
+from hmx_pipeline.cli.app import application
+from hmx_pipeline.compiler import confidence
+from hmx_pipeline.contracts.canonical import content_hash
+from hmx_pipeline.kafka.clients import Cluster, plain_producer
+from hmx_pipeline.kafka.publisher import publish
+from hmx_pipeline.kafka.topic_files import connect
+from hmx_pipeline.runtime.barriers import wait_for_stages
+from hmx_pipeline.settings import Settings
+from hmx_pipeline.topology import ARTIFACTS, EPISODES, EVENTS, EVENTS_DLQ
 from tests.support.events import event
 from tests.support.pipeline import create_topics, environment, new_settings, running
 from tests.support.sessions import interleaved, session
@@ -148,7 +148,7 @@ def test_what_is_planted_into_the_outputs_is_named(pipeline: Settings, hmx: Comm
     assert done.exit_code == 1, done.output
     found = json.loads(done.stdout)
     differences = {s["topic"]: s["differences"] for s in found["streams"] if s["differences"]}
-    assert differences == {EPISODES: {Difference.EXTRA: 1}, ARTIFACTS: {Difference.EXTRA: 1}}
+    assert differences == {EPISODES: {StreamDifference.EXTRA: 1}, ARTIFACTS: {StreamDifference.EXTRA: 1}}
     (change,) = found["artifacts"]["changes"]
     assert (change["change"], change["title"]) == ("changed", forged["title"])
     assert any(difference["path"].startswith("$.content") for difference in change["differences"])

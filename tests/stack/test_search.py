@@ -8,18 +8,18 @@ from typing import Any
 import msgspec
 import pytest
 
-from pipeline.contracts.keys import join_key
-from pipeline.contracts.limits import KB
-from pipeline.retrieval.plan import plan
-from pipeline.retrieval.postings import POSTING
-from pipeline.retrieval.request import PackRequest
-from pipeline.retrieval.score import Fetched
-from pipeline.store.blocks import snapshot
-from pipeline.store.fetch import Store
-from pipeline.store.projection import Record
-from pipeline.store.search import _CARD
-from pipeline.store.views import View, Views
-from pipeline.topology import ARTIFACTS
+from hmx_pipeline.contracts.keys import join_key
+from hmx_pipeline.contracts.limits import KB
+from hmx_pipeline.retrieval.pack_request import PackRequest
+from hmx_pipeline.retrieval.postings import POSTING
+from hmx_pipeline.retrieval.retrieval_plan import plan
+from hmx_pipeline.retrieval.score import MemorySnapshot
+from hmx_pipeline.store.atomic_blocks import snapshot
+from hmx_pipeline.store.fetch import Store
+from hmx_pipeline.store.projection import TopicRecord
+from hmx_pipeline.store.search import _CARD
+from hmx_pipeline.store.tenant_index import TenantIndex, TenantIndexes
+from hmx_pipeline.topology import ARTIFACTS
 from tests.support.memory import T0, Memory, artifact, artifact_as_read, episode, episode_as_read
 
 WORDS = ("deploy", "staging", "rotate", "vault", "namespace", "pods", "ingress", "credentials")
@@ -37,7 +37,7 @@ class Writer:
     def text(self) -> str:
         return " ".join(self.dice.choices(WORDS, k=self.dice.randint(1, 6)))
 
-    def episodes(self, count: int, tenant: str = "acme") -> list[Record]:
+    def episodes(self, count: int, tenant: str = "acme") -> list[TopicRecord]:
         made = []
         for _ in range(count):
             partition = self.dice.randrange(3)
@@ -47,19 +47,19 @@ class Writer:
             made.append(episode_as_read(said, offset, partition))
         return made
 
-    def artifacts(self, count: int) -> list[Record]:
+    def artifacts(self, count: int) -> list[TopicRecord]:
         made = []
         for _ in range(count):
             name, self.told = f"a{self.dice.randrange(8)}", self.told + 1
             status = self.dice.choice(["active", "active", "draft"])
             if self.dice.random() < 0.2:
-                made.append(Record(ARTIFACTS, 0, self.told, join_key("acme", name).encode(), None))
+                made.append(TopicRecord(ARTIFACTS, 0, self.told, join_key("acme", name).encode(), None))
             else:
                 made.append(artifact_as_read(artifact(name, self.text(), status=status), self.told))
         return made
 
 
-def found(store: Store, query: str, **asked: Any) -> Fetched:
+def found(store: Store, query: str, **asked: Any) -> MemorySnapshot:
     return store.fetch(plan(PackRequest(query=query, tenant_id="acme", **asked)))
 
 
@@ -71,7 +71,7 @@ def same_as_anew(memory: Memory) -> None:
 
 @pytest.mark.requirement("C-23")
 def test_what_is_remembered_answers_as_a_process_that_has_just_begun(memory: Memory) -> None:
-    writer, written = Writer(7), list[Record]()
+    writer, written = Writer(7), list[TopicRecord]()
     same_as_anew(memory)
     for turn in range(12):
         records = [*writer.episodes(turn), *writer.artifacts(turn % 4)]
@@ -93,7 +93,7 @@ def test_what_is_remembered_answers_as_a_process_that_has_just_begun(memory: Mem
 def test_a_word_near_to_the_question_s_finds_what_was_said_unless_it_stands_in_too_much(
     memory: Memory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("pipeline.store.search.COMMON", 3 * POSTING.itemsize)
+    monkeypatch.setattr("hmx_pipeline.store.search.COMMON", 3 * POSTING.itemsize)
 
     def told(query: str) -> list[str]:
         fetched = found(memory.store, query)
@@ -131,7 +131,7 @@ def test_a_question_waits_for_no_other_ones_answer_and_takes_in_what_that_one_ha
             assert go_on.wait(30)
         return answers
 
-    monkeypatch.setattr("pipeline.store.search.snapshot", slow)
+    monkeypatch.setattr("hmx_pipeline.store.search.snapshot", slow)
     with ThreadPoolExecutor() as pool:
         waiting = pool.submit(found, memory.store, QUERIES[1])
         assert first.wait(30)
@@ -176,8 +176,8 @@ def test_what_a_server_has_lost_and_was_given_again_in_another_order_is_not_take
 def test_cards_are_read_again_where_more_has_changed_than_is_told(
     memory: Memory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("pipeline.store.changes.CHANGES", 4)
-    monkeypatch.setattr("pipeline.store.search.CHANGES", 4)
+    monkeypatch.setattr("hmx_pipeline.store.changes.CHANGES", 4)
+    monkeypatch.setattr("hmx_pipeline.store.search.CHANGES", 4)
     writer = Writer(5)
     for count in (1, 20, 3, 6, 4, 5, 30):
         memory.write(*writer.artifacts(count))
@@ -195,7 +195,7 @@ def test_other_tenants_and_terms_are_forgotten_first_and_read_again(memory: Memo
     writer = Writer(3)
     memory.write(*writer.episodes(60), *writer.episodes(60, "zeta"))
     store = Store(memory.client, memory.keys)
-    store._search.views = views = Views(8 * KB)
+    store._search.views = views = TenantIndexes(8 * KB)
     fresh = Store(memory.client, memory.keys)
     for _ in range(3):
         for query in QUERIES:
@@ -206,7 +206,7 @@ def test_other_tenants_and_terms_are_forgotten_first_and_read_again(memory: Memo
 
 
 def test_a_view_in_use_is_not_taken_from_under_its_user() -> None:
-    views = Views(0)
+    views = TenantIndexes(0)
     used, other = views.of("used"), views.of("other")
     with used.lock, other.lock:
         views.settle(other)
@@ -214,7 +214,7 @@ def test_a_view_in_use_is_not_taken_from_under_its_user() -> None:
     with other.lock:
         views.settle(other)
     assert views.of("used") is not used
-    assert isinstance(views.of("other"), View)
+    assert isinstance(views.of("other"), TenantIndex)
 
 
 def test_what_is_remembered_and_nowhere_else_is_forgotten(memory: Memory) -> None:

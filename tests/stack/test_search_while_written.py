@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from pipeline.retrieval.plan import plan
-from pipeline.retrieval.request import PackRequest
-from pipeline.retrieval.score import Fetched
-from pipeline.store.fetch import Store
-from pipeline.topology import EVIDENCE
+from hmx_pipeline.retrieval.pack_request import PackRequest
+from hmx_pipeline.retrieval.retrieval_plan import plan
+from hmx_pipeline.retrieval.score import MemorySnapshot
+from hmx_pipeline.store.fetch import Store
+from hmx_pipeline.topology import EVIDENCE
 from tests.stack.test_precedents import QUESTION, begun, told, withdrawn
 from tests.stack.test_search import QUERIES, Writer
 from tests.support.memory import Memory, episode, episode_as_read
@@ -55,14 +55,14 @@ def test_questions_while_memory_is_written_are_each_answered_as_of_one_moment(
     memory: Memory, monkeypatch: pytest.MonkeyPatch, changes: int
 ) -> None:
     """Of one state every answer to a question is the same, whatever its process has read before."""
-    monkeypatch.setattr("pipeline.store.changes.PATTERN_SAMPLE", 8)
-    monkeypatch.setattr("pipeline.store.changes.CHANGES", changes)
-    monkeypatch.setattr("pipeline.store.search.CHANGES", changes)
+    monkeypatch.setattr("hmx_pipeline.store.changes.PATTERN_SAMPLE", 8)
+    monkeypatch.setattr("hmx_pipeline.store.changes.CHANGES", changes)
+    monkeypatch.setattr("hmx_pipeline.store.search.CHANGES", changes)
     plans = [plan(PackRequest(tenant_id="acme", **asked)) for asked in ASKED]
     written = threading.Event()
 
-    def asking(number: int) -> dict[tuple[int, str], Fetched]:
-        dice, found = random.Random(number), dict[tuple[int, str], Fetched]()
+    def asking(number: int) -> dict[tuple[int, str], MemorySnapshot]:
+        dice, found = random.Random(number), dict[tuple[int, str], MemorySnapshot]()
         while not written.is_set():
             store = Store(memory.client, memory.keys) if number == 0 else memory.store
             which = dice.randrange(len(plans))
@@ -77,7 +77,7 @@ def test_questions_while_memory_is_written_are_each_answered_as_of_one_moment(
             blocks(memory, seed=3)
         finally:
             written.set()
-    of_one_state: dict[tuple[int, str], Fetched] = {}
+    of_one_state: dict[tuple[int, str], MemorySnapshot] = {}
     for each in answers:
         for asked, fetched in each.result().items():
             assert of_one_state.setdefault(asked, fetched) == fetched

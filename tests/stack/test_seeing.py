@@ -14,15 +14,15 @@ from confluent_kafka import Message
 from prometheus_client.parser import text_string_to_metric_families
 from typer.testing import CliRunner
 
-from pipeline.audit.verify import verify
-from pipeline.cli.app import application
-from pipeline.cli.wait import wait_for_all
-from pipeline.contracts import headers as names
-from pipeline.contracts.headers import header
-from pipeline.contracts.keys import session_key, split_key
-from pipeline.kafka.clients import Cluster, headers_of, plain_producer, read_partition, sendable
-from pipeline.settings import Settings
-from pipeline.topology import EPISODES, EVENTS, EVENTS_DLQ, EVIDENCE
+from hmx_pipeline.audit.conservation_check import verify
+from hmx_pipeline.cli.app import application
+from hmx_pipeline.cli.wait import wait_for_all
+from hmx_pipeline.contracts import headers as names
+from hmx_pipeline.contracts.headers import header
+from hmx_pipeline.contracts.keys import session_key, split_key
+from hmx_pipeline.kafka.clients import Cluster, headers_of, plain_producer, read_partition, sendable
+from hmx_pipeline.settings import Settings
+from hmx_pipeline.topology import EPISODES, EVENTS, EVENTS_DLQ, EVIDENCE
 from tests.support.events import encoded, event
 from tests.support.pipeline import Pipeline, environment, new_settings, running
 from tests.support.sessions import session

@@ -12,13 +12,13 @@ import httpx
 import jsonschema
 import pytest
 
-from pipeline.contracts.pack import ContextPack, Explained
-from pipeline.contracts.schemas import documents
-from pipeline.service.pack import AT_ONCE_EACH, make_pack
-from pipeline.settings import Settings
-from pipeline.store.blocks import Blocks, connect
-from pipeline.store.keys import Keys
-from pipeline.store.projection import Record, commands_of
+from hmx_pipeline.contracts.pack import ContextPack, Explained
+from hmx_pipeline.contracts.schemas import documents
+from hmx_pipeline.queries.context_pack import AT_ONCE_EACH, make_pack
+from hmx_pipeline.settings import Settings
+from hmx_pipeline.store.atomic_blocks import Blocks, connect
+from hmx_pipeline.store.projection import TopicRecord, commands_of
+from hmx_pipeline.store.redis_keys import Keys
 from tests.support.memory import T0, artifact, artifact_as_read, contribution_as_read, episode, episode_as_read
 from tests.support.pipeline import new_settings
 from tests.support.service import is_problem, serving
@@ -28,7 +28,7 @@ ODD = "run/7 of ü?#%2F"
 SCHEMAS = documents()
 
 
-def records() -> list[Record]:
+def records() -> list[TopicRecord]:
     texts = ["deploy the staging environment", "kubectl cannot find the namespace", "the rollout of staging is fine"]
     said = [episode(f"e{i}", text, at=T0 + i * 1000, index=i, session=f"s{i}") for i, text in enumerate(texts)]
     said += [
@@ -314,7 +314,7 @@ def test_a_defect_is_a_problem_and_a_line_without_what_was_sent(
     def broken(*_: Any) -> None:
         raise ValueError("the payload")
 
-    monkeypatch.setattr("pipeline.service.memory.make_pack", broken)
+    monkeypatch.setattr("hmx_pipeline.service.memory.make_pack", broken)
     with serving(settings) as client:
         answer = client.post("/v1/hmx/context-packs", json={"query": "q"}, headers=ACME)
         count = 'hmx_http_requests_total{route="/v1/hmx/context-packs",status="500"}'
@@ -335,8 +335,8 @@ def test_who_finds_no_turn_at_a_pack_is_told_so_and_the_next_finds_one(
         assert go_on.wait(30)
         return make_pack(*asked)
 
-    monkeypatch.setattr("pipeline.service.memory.make_pack", slow)
-    monkeypatch.setattr("pipeline.service.turns.WAIT_S", 0.1)
+    monkeypatch.setattr("hmx_pipeline.service.memory.make_pack", slow)
+    monkeypatch.setattr("hmx_pipeline.service.fair_turns.WAIT_S", 0.1)
     with serving(settings) as client, ThreadPoolExecutor() as pool:
         first = [pool.submit(pack_of, client) for _ in range(AT_ONCE_EACH)]
         assert all(begun.acquire(timeout=30) for _ in first)

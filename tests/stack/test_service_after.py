@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import httpx
 import pytest
 
-from pipeline.service import after
+from hmx_pipeline.service import read_your_writes
 from tests.support.memory import Memory, episode, episode_as_read
 from tests.support.pipeline import new_settings
 from tests.support.service import serving
@@ -32,7 +32,7 @@ def test_a_pack_waits_for_the_last_event_of_every_session(memory: Memory, servic
         )
         for n in range(4)
     ]
-    token = after.token([after.Appended(f"s{n % 2}", n, 0, f"e{n}") for n in range(4)])
+    token = read_your_writes.token([read_your_writes.Appended(f"s{n % 2}", n, 0, f"e{n}") for n in range(4)])
 
     def written() -> None:
         for record in records:
@@ -51,9 +51,9 @@ def test_a_pack_waits_for_the_last_event_of_every_session(memory: Memory, servic
 def test_what_does_not_come_is_a_problem_that_names_it(
     memory: Memory, service: httpx.Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(after, "WAIT_S", 0.1)
+    monkeypatch.setattr(read_your_writes, "WAIT_S", 0.1)
     memory.write(episode_as_read(episode("e1", "deploy", session="other"), 0))
-    answer = asked(service, after.token([after.Appended("s1", 1, 0, "e1")]))
+    answer = asked(service, read_your_writes.token([read_your_writes.Appended("s1", 1, 0, "e1")]))
     assert (answer.status_code, answer.json()["reason"]) == (504, "not_yet")
     assert "e1 of s1" in answer.json()["detail"]
     assert "Retry-After" in answer.headers

@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from pipeline.contracts.pack import ContextPack
-from pipeline.settings import Settings
-from pipeline.store.blocks import Blocks, connect
-from pipeline.store.keys import Keys
-from pipeline.store.projection import commands_of
+from hmx_pipeline.contracts.pack import ContextPack
+from hmx_pipeline.settings import Settings
+from hmx_pipeline.store.atomic_blocks import Blocks, connect
+from hmx_pipeline.store.projection import commands_of
+from hmx_pipeline.store.redis_keys import Keys
 from tests.support.memory import artifact, artifact_as_read, episode, episode_as_read
 from tests.support.pipeline import environment, new_settings
 
@@ -49,7 +49,7 @@ def _vector(n: int) -> dict[str, Any]:
 
 
 def hmx(settings: Settings, *words: str) -> subprocess.CompletedProcess[str]:
-    argv = [sys.executable, "-m", "pipeline.cli", *words]
+    argv = [sys.executable, "-m", "hmx_pipeline.cli", *words]
     return subprocess.run(argv, env=environment(settings), capture_output=True, text=True, timeout=180)
 
 

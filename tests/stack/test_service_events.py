@@ -9,11 +9,11 @@ import orjson
 import pytest
 from confluent_kafka import Message
 
-from pipeline.contracts.keys import partition_of, session_key
-from pipeline.kafka.clients import Cluster, read_partition
-from pipeline.service.events import BODY_BYTES, REQUEST_EVENTS
-from pipeline.settings import Settings
-from pipeline.topology import EVENTS
+from hmx_pipeline.contracts.keys import partition_of, session_key
+from hmx_pipeline.kafka.clients import Cluster, read_partition
+from hmx_pipeline.service.events import BODY_BYTES, REQUEST_EVENTS
+from hmx_pipeline.settings import Settings
+from hmx_pipeline.topology import EVENTS
 from tests.support.bad_input import AT_LIMIT, BAD, Bad, with_
 from tests.support.pipeline import create_topics, new_settings
 from tests.support.records import event

@@ -12,11 +12,11 @@ import jsonschema
 import orjson
 import pytest
 
-from pipeline.cli.wait import wait_for_all
-from pipeline.contracts.schemas import documents
-from pipeline.local.ports import free_ports
-from pipeline.local.samples import QUESTION, SECRETS, TENANT, sample_events
-from pipeline.store.blocks import connect
+from hmx_pipeline.cli.wait import wait_for_all
+from hmx_pipeline.contracts.schemas import documents
+from hmx_pipeline.local.ports import free_ports
+from hmx_pipeline.local.samples import QUESTION, SECRETS, TENANT, sample_events
+from hmx_pipeline.store.atomic_blocks import connect
 from tests.harness.clocks import Clocks
 from tests.support.pipeline import Pipeline, new_settings, running
 from tests.support.waiting import until

@@ -12,8 +12,8 @@ import pytest
 from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import connect
 
-from pipeline.local.ports import free_ports
-from pipeline.service.after import Appended, token
+from hmx_pipeline.local.ports import free_ports
+from hmx_pipeline.service.read_your_writes import Appended, token
 from tests.support.forward import forwarding
 from tests.support.pipeline import Pipeline, create_topics, new_settings
 from tests.support.records import event

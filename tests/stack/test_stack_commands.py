@@ -11,15 +11,15 @@ import pytest
 from click.testing import Result
 from typer.testing import CliRunner
 
-from pipeline.cli.app import application
-from pipeline.cli.wait import wait_for_all
-from pipeline.contracts.outcomes import Outcome
-from pipeline.kafka.clients import Cluster
-from pipeline.kafka.positions import stored_positions
-from pipeline.kafka.publisher import publish
-from pipeline.settings import Settings, SettingsError
-from pipeline.store.fetch import Store
-from pipeline.topology import SESSIONS
+from hmx_pipeline.cli.app import application
+from hmx_pipeline.cli.wait import wait_for_all
+from hmx_pipeline.contracts.outcomes import Outcome
+from hmx_pipeline.kafka.clients import Cluster
+from hmx_pipeline.kafka.publisher import publish
+from hmx_pipeline.runtime.positions import stored_positions
+from hmx_pipeline.settings import Settings, SettingsError
+from hmx_pipeline.store.fetch import Store
+from hmx_pipeline.topology import SESSIONS
 from tests.support.events import encoded, event
 from tests.support.pipeline import environment, new_settings
 from tests.support.waiting import until

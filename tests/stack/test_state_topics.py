@@ -3,10 +3,10 @@
 import pytest
 from confluent_kafka import Producer
 
-from pipeline.kafka.clients import producer_config
-from pipeline.kafka.state_topics import state_records
-from pipeline.settings import Settings
-from pipeline.topology import SESSION_STATE, SESSIONS
+from hmx_pipeline.kafka.clients import producer_config
+from hmx_pipeline.runtime.state_topics import state_records
+from hmx_pipeline.settings import Settings
+from hmx_pipeline.topology import SESSION_STATE, SESSIONS
 from tests.support.pipeline import create_topics, new_settings
 from tests.support.waiting import PATIENCE_S
 

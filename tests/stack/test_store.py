@@ -5,23 +5,23 @@ import random
 import orjson
 import pytest
 
-from pipeline.contracts.artifact import Artifact, Status
-from pipeline.contracts.headers import KIND
-from pipeline.contracts.keys import join_key
-from pipeline.contracts.limits import ID_BYTES
-from pipeline.retrieval.plan import EPISODES as EPISODES_FETCHED
-from pipeline.store.blocks import StoreUnavailableError, TornStateError, connect
-from pipeline.store.changes import SESSION_STEPS
-from pipeline.store.fetch import Ambiguous, Store
-from pipeline.store.keys import Keys
-from pipeline.store.projection import ProjectionError, Record, commands_of
-from pipeline.topology import ARTIFACTS, EPISODES, EVIDENCE
+from hmx_pipeline.contracts.artifact import Artifact, Status
+from hmx_pipeline.contracts.headers import KIND
+from hmx_pipeline.contracts.keys import join_key
+from hmx_pipeline.contracts.limits import ID_BYTES
+from hmx_pipeline.retrieval.retrieval_plan import EPISODES as EPISODES_FETCHED
+from hmx_pipeline.store.atomic_blocks import StoreUnavailableError, TornStateError, connect
+from hmx_pipeline.store.changes import SESSION_STEPS
+from hmx_pipeline.store.fetch import Ambiguous, Store
+from hmx_pipeline.store.projection import ProjectionError, TopicRecord, commands_of
+from hmx_pipeline.store.redis_keys import Keys
+from hmx_pipeline.topology import ARTIFACTS, EPISODES, EVIDENCE
 from tests.support.inprocess import artifacts_of, events_log, run, sessions_fold
 from tests.support.memory import T0, Memory, artifact, artifact_as_read, contribution_as_read, episode, episode_as_read
 from tests.support.sessions import session
 
 
-def some_records() -> list[Record]:
+def some_records() -> list[TopicRecord]:
     texts = ["deploy the staging environment", "kubectl cannot find the namespace", "the rollout of staging is fine"]
     episodes = [
         episode_as_read(
@@ -133,7 +133,7 @@ def test_of_an_artifact_that_changes_within_a_block_only_the_last_is_found(memor
         artifact_as_read(artifact("a1", "Deploy staging", status="superseded", superseded_by="a2"), 1),
         artifact_as_read(artifact("a2", "Roll staging out", supersedes="a1", version=2), 2),
         artifact_as_read(artifact("a3", "Deploy staging too"), 3),
-        Record(ARTIFACTS, 0, 4, join_key("acme", "a3").encode(), None, []),
+        TopicRecord(ARTIFACTS, 0, 4, join_key("acme", "a3").encode(), None, []),
     ]
     memory.write(*records)
     together = memory.dump()
@@ -172,7 +172,7 @@ def test_an_artifact_of_a_custom_type_is_kept_and_listed_as_it_came(memory: Memo
 
 def test_an_erased_artifact_leaves_nothing_behind_but_that_its_id_has_changed(memory: Memory) -> None:
     memory.write(artifact_as_read(artifact("a1", metadata={"lineage_tags": ["t"]}), 0))
-    memory.write(Record(ARTIFACTS, 0, 1, join_key("acme", "a1").encode(), None, []))
+    memory.write(TopicRecord(ARTIFACTS, 0, 1, join_key("acme", "a1").encode(), None, []))
     assert memory.store.get_artifact("acme", "a1") is None
     assert memory.found("deploy staging") == []
     tenant = memory.keys.tenant("acme")
@@ -330,13 +330,13 @@ def test_another_tenants_records_do_not_change_a_tenants_pack(memory: Memory) ->
 
 
 def test_ticks_and_barriers_on_the_evidence_topic_leave_no_trace(memory: Memory) -> None:
-    control = Record(EVIDENCE, 0, 0, b"", b'{"kind":"tick"}', [(KIND, b"tick")])
+    control = TopicRecord(EVIDENCE, 0, 0, b"", b'{"kind":"tick"}', [(KIND, b"tick")])
     assert memory.commands([control]) == []
 
 
 def test_a_record_that_is_not_what_its_topic_says_is_refused_without_its_values() -> None:
     with pytest.raises(ProjectionError) as refusal:
-        commands_of(Keys(""), [Record(EPISODES, 0, 0, b"k", b'{"id": "hunter2"}', [])])
+        commands_of(Keys(""), [TopicRecord(EPISODES, 0, 0, b"k", b'{"id": "hunter2"}', [])])
     assert "hunter2" not in str(refusal.value)
 
 

@@ -4,8 +4,8 @@ from itertools import pairwise
 
 import pytest
 
-from pipeline.store import capturing
-from pipeline.store.capturing import Capturing
+from hmx_pipeline.store import capture_coordination
+from hmx_pipeline.store.capture_coordination import CaptureCoordination
 from tests.support.memory import Memory
 from tests.support.waiting import until
 
@@ -13,12 +13,12 @@ EPOCH_MS = 1_577_836_800_000
 
 
 @pytest.fixture
-def shared(memory: Memory, monkeypatch: pytest.MonkeyPatch) -> Capturing:
-    monkeypatch.setattr(capturing, "EMPTIED_MS", 0)
-    return Capturing(memory.client, memory.keys, EPOCH_MS)
+def shared(memory: Memory, monkeypatch: pytest.MonkeyPatch) -> CaptureCoordination:
+    monkeypatch.setattr(capture_coordination, "EMPTIED_MS", 0)
+    return CaptureCoordination(memory.client, memory.keys, EPOCH_MS)
 
 
-def test_a_session_is_one_process_s_until_it_leaves(shared: Capturing) -> None:
+def test_a_session_is_one_process_s_until_it_leaves(shared: CaptureCoordination) -> None:
     first = shared.enter("acme", "a", ["s", "t"])
     assert first.keys() == {"s", "t"}
     assert shared.enter("acme", "b", ["t", "u"]) == {}, "all of them or none"
@@ -30,8 +30,10 @@ def test_a_session_is_one_process_s_until_it_leaves(shared: Capturing) -> None:
     assert shared.enter("acme", "b", ["t", "u"])["t"] == first["t"] + 10**9 + 1
 
 
-def test_whoever_waits_goes_before_whoever_comes_back(shared: Capturing, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(capturing, "WAITED_MS", 60_000)
+def test_whoever_waits_goes_before_whoever_comes_back(
+    shared: CaptureCoordination, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(capture_coordination, "WAITED_MS", 60_000)
     shared.enter("acme", "a", ["s"])
     assert shared.enter("acme", "b", ["s"]) == {}
     shared.leave("acme", "a", {"s": 1})
@@ -40,14 +42,14 @@ def test_whoever_waits_goes_before_whoever_comes_back(shared: Capturing, monkeyp
 
 
 def test_a_process_that_dies_has_held_a_session_for_a_while_only(
-    shared: Capturing, monkeypatch: pytest.MonkeyPatch
+    shared: CaptureCoordination, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(capturing, "HELD_MS", 50)
+    monkeypatch.setattr(capture_coordination, "HELD_MS", 50)
     assert shared.enter("acme", "dead", ["s"])
     until(lambda: shared.enter("acme", "b", ["s"]), "the session is free")
 
 
-def test_sequences_rise_though_redis_is_emptied(memory: Memory, shared: Capturing) -> None:
+def test_sequences_rise_though_redis_is_emptied(memory: Memory, shared: CaptureCoordination) -> None:
     given = []
     for token in map(str, range(40)):
         first = shared.enter("acme", token, ["s"])["s"]
@@ -60,35 +62,35 @@ def test_sequences_rise_though_redis_is_emptied(memory: Memory, shared: Capturin
 
 
 def test_where_redis_was_emptied_nobody_appends_before_the_last_one_has(
-    memory: Memory, shared: Capturing, monkeypatch: pytest.MonkeyPatch
+    memory: Memory, shared: CaptureCoordination, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert shared.enter("acme", "a", ["s"])
-    monkeypatch.setattr(capturing, "EMPTIED_MS", 60_000)
+    monkeypatch.setattr(capture_coordination, "EMPTIED_MS", 60_000)
     memory.wipe()
     assert shared.enter("acme", "b", ["s"]) == {}
     assert shared.enter("acme", "b", ["t"]) == {}
 
 
 def test_a_tenant_that_nobody_has_seen_does_not_wait(
-    memory: Memory, shared: Capturing, monkeypatch: pytest.MonkeyPatch
+    memory: Memory, shared: CaptureCoordination, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert shared.enter("acme", "a", ["s"])
-    monkeypatch.setattr(capturing, "EMPTIED_MS", 60_000)
+    monkeypatch.setattr(capture_coordination, "EMPTIED_MS", 60_000)
     assert shared.enter("globex", "a", ["s"])
 
 
-def test_what_was_appended_is_known_to_all(memory: Memory, shared: Capturing) -> None:
+def test_what_was_appended_is_known_to_all(memory: Memory, shared: CaptureCoordination) -> None:
     shared.appended("acme", ["e1", "e 2"])
-    other = Capturing(memory.client, memory.keys, EPOCH_MS)
+    other = CaptureCoordination(memory.client, memory.keys, EPOCH_MS)
     assert other.known("acme", ["e1", "e3", "e 2"]) == [True, False, True]
     assert other.known("globex", ["e1"]) == [False]
 
 
 def test_whoever_holds_a_session_may_go_on_holding_it_though_others_wait(
-    shared: Capturing, monkeypatch: pytest.MonkeyPatch
+    shared: CaptureCoordination, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(capturing, "WAITED_MS", 60_000)
-    monkeypatch.setattr(capturing, "HELD_MS", 60_000)
+    monkeypatch.setattr(capture_coordination, "WAITED_MS", 60_000)
+    monkeypatch.setattr(capture_coordination, "HELD_MS", 60_000)
     assert shared.enter("acme", "a", ["s", "t"])
     assert shared.enter("acme", "b", ["s"]) == {}
     assert shared.enter("acme", "a", ["s", "t"]).keys() == {"s", "t"}

@@ -5,12 +5,12 @@ from typing import Any
 
 import pytest
 
-from pipeline.contracts.instants import format_ms
-from pipeline.contracts.keys import join_key
-from pipeline.contracts.pack import Section
-from pipeline.retrieval.plan import EPISODES
-from pipeline.store.projection import Record
-from pipeline.topology import ARTIFACTS
+from hmx_pipeline.contracts.keys import join_key
+from hmx_pipeline.contracts.pack import Section
+from hmx_pipeline.contracts.timestamps import format_ms
+from hmx_pipeline.retrieval.retrieval_plan import EPISODES
+from hmx_pipeline.store.projection import TopicRecord
+from hmx_pipeline.topology import ARTIFACTS
 from tests.stack.test_store_knowledge import as_read
 from tests.support.memory import T0, Memory, artifact, artifact_as_read, episode, episode_as_read, procedure
 from tests.support.talk import knowledge_of, said
@@ -18,7 +18,7 @@ from tests.support.talk import knowledge_of, said
 DAY = 86_400_000
 
 
-def episodes(*fields: dict[str, Any]) -> list[Record]:
+def episodes(*fields: dict[str, Any]) -> list[TopicRecord]:
     made = [
         episode(f"e{n}", one.pop("text", f"deploy staging word{n}"), index=n, **one) for n, one in enumerate(fields)
     ]
@@ -68,7 +68,7 @@ def test_what_does_not_hold_any_more_is_dropped_with_its_reason_and_shown_on_req
     assert old in memory.found("which database do we have", include=["superseded"])
 
 
-def chain() -> list[Record]:
+def chain() -> list[TopicRecord]:
     """Three versions, the last deprecated; another pattern was archived, a third was never more than a draft."""
     was_active = {"transition": {"from": "active", "to": "superseded", "cause": "newer"}}
 
@@ -186,7 +186,7 @@ def test_what_redis_has_lost_is_told_and_not_waited_for(memory: Memory) -> None:
 def test_an_artifact_whose_content_is_not_what_its_hash_says_is_not_shown(memory: Memory) -> None:
     forged = json.loads(artifact("forged").to_json())
     forged["content"]["steps"][0]["description"] = "delete everything"
-    memory.write(Record(ARTIFACTS, 0, 0, join_key("acme", "forged").encode(), json.dumps(forged).encode(), []))
+    memory.write(TopicRecord(ARTIFACTS, 0, 0, join_key("acme", "forged").encode(), json.dumps(forged).encode(), []))
     pack = memory.pack("deploy staging")
     assert {d.source_id: d.drop_reason.value for d in pack.dropped_entries or ()} == {"forged": "provenance_failed"}
     assert all(entry.section is not Section.PROCEDURES for entry in pack.entries)

@@ -5,21 +5,21 @@ from typing import Any
 import orjson
 import pytest
 
-from pipeline.contracts.keys import join_key
-from pipeline.contracts.pack import Entry, Section
-from pipeline.retrieval.plan import plan
-from pipeline.retrieval.request import PackRequest
-from pipeline.store.fetch import Store
-from pipeline.store.projection import Record
-from pipeline.topology import KNOWLEDGE
+from hmx_pipeline.contracts.keys import join_key
+from hmx_pipeline.contracts.pack import Entry, Section
+from hmx_pipeline.retrieval.pack_request import PackRequest
+from hmx_pipeline.retrieval.retrieval_plan import plan
+from hmx_pipeline.store.fetch import Store
+from hmx_pipeline.store.projection import TopicRecord
+from hmx_pipeline.topology import KNOWLEDGE
 from tests.support.memory import Memory, episode, episode_as_read
 from tests.support.records import START_MS, event
 from tests.support.talk import knowledge_of, said
 
 
-def as_read(records: list[dict[str, Any]]) -> list[Record]:
+def as_read(records: list[dict[str, Any]]) -> list[TopicRecord]:
     return [
-        Record(KNOWLEDGE, 0, n, join_key(r["tenant_id"], r["record_id"]).encode(), orjson.dumps(r), [])
+        TopicRecord(KNOWLEDGE, 0, n, join_key(r["tenant_id"], r["record_id"]).encode(), orjson.dumps(r), [])
         for n, r in enumerate(records)
     ]
 

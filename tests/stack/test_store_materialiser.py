@@ -12,15 +12,15 @@ import pytest
 from confluent_kafka import IsolationLevel, Producer, TopicCollection, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
-from pipeline.kafka.clients import producer_config
-from pipeline.local.ports import free_ports
-from pipeline.local.redis import redis as local_redis
-from pipeline.observe.metrics import METRICS
-from pipeline.settings import Settings
-from pipeline.store.keys import KINDS
-from pipeline.store.materialiser import Materialiser, MaterialiserError
-from pipeline.store.projection import Record
-from pipeline.topology import ARTIFACTS, EPISODES, MATERIALISED
+from hmx_pipeline.kafka.clients import producer_config
+from hmx_pipeline.local.ports import free_ports
+from hmx_pipeline.local.redis import redis as local_redis
+from hmx_pipeline.observe.metrics import METRICS
+from hmx_pipeline.settings import Settings
+from hmx_pipeline.store.materialiser import Materialiser, MaterialiserError
+from hmx_pipeline.store.projection import TopicRecord
+from hmx_pipeline.store.redis_keys import KINDS
+from hmx_pipeline.topology import ARTIFACTS, EPISODES, MATERIALISED
 from tests.support.memory import Memory, artifact, artifact_as_read, contribution_as_read, episode, episode_as_read
 from tests.support.pipeline import create_topics, new_settings
 from tests.support.waiting import until
@@ -45,12 +45,12 @@ def memory(settings: Settings) -> Iterator[Memory]:
     made.client.close()
 
 
-def episodes(*ids: str, first: int = 0) -> list[Record]:
+def episodes(*ids: str, first: int = 0) -> list[TopicRecord]:
     """Of one session, from that place in it on."""
     return [episode_as_read(episode(i, f"deploy staging {i}", index=n), 0, PARTITION) for n, i in enumerate(ids, first)]
 
 
-def publish(settings: Settings, records: list[Record], commit: bool = True) -> None:
+def publish(settings: Settings, records: list[TopicRecord], commit: bool = True) -> None:
     """In one transaction, so that a marker follows; or in one that is aborted."""
     transaction = {"transactional.id": f"{settings.topic_prefix}test"}
     producer = Producer(producer_config(settings.kafka_bootstrap, **transaction))
@@ -115,7 +115,7 @@ def caught_up(settings: Settings, memory: Memory) -> Callable[[], bool]:
     return lambda: {where: memory.store.positions().get(where) for where in wanted} == wanted
 
 
-def everything(settings: Settings) -> list[Record]:
+def everything(settings: Settings) -> list[TopicRecord]:
     return [*episodes("e1", "e2"), contribution_as_read("c1", 0), artifact_as_read(artifact("a1"), 0, PARTITION)]
 
 
@@ -209,7 +209,7 @@ def test_a_position_beyond_the_end_is_refused(settings: Settings, memory: Memory
 
 
 def test_a_record_that_cannot_be_read_does_not_stop_the_rest(settings: Settings, memory: Memory) -> None:
-    publish(settings, [Record(EPISODES, PARTITION, 0, b"k", b"{}", []), *episodes("e1")])
+    publish(settings, [TopicRecord(EPISODES, PARTITION, 0, b"k", b"{}", []), *episodes("e1")])
     with running(settings):
         until(caught_up(settings, memory), "positions at the topics' ends")
     assert memory.found("deploy staging") == ["e1"]

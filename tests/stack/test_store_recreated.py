@@ -5,18 +5,18 @@ from typing import Any
 
 import pytest
 
-from pipeline.store import recreated
-from pipeline.store.blocks import StoreUnavailableError
-from pipeline.store.projection import Record
-from pipeline.store.recreated import forget_recreated
-from pipeline.topology import ARTIFACTS, EPISODES
+from hmx_pipeline.store import topic_ids
+from hmx_pipeline.store.atomic_blocks import StoreUnavailableError
+from hmx_pipeline.store.projection import TopicRecord
+from hmx_pipeline.store.topic_ids import forget_recreated
+from hmx_pipeline.topology import ARTIFACTS, EPISODES
 from tests.support.memory import Memory, episode, episode_as_read
 
 IDS = {EPISODES: "new", ARTIFACTS: "same"}
 EVENTS = [f"e{n}" for n in range(40)]
 
 
-def episodes(*ids: str) -> list[Record]:
+def episodes(*ids: str) -> list[TopicRecord]:
     return [episode_as_read(episode(id_, "deploy staging", index=n), n) for n, id_ in enumerate(ids)]
 
 
@@ -32,7 +32,7 @@ def left(memory: Memory) -> list[bytes]:
 def at_answer(monkeypatch: pytest.MonkeyPatch, number: int, then: Callable[[], object]) -> list[Any]:
     """Does something once, behind so many answers of the scripts."""
     answers: list[Any] = []
-    held = recreated._held
+    held = topic_ids._held
 
     def behind(answer: Any) -> Any:
         answers.append(answer)
@@ -40,13 +40,13 @@ def at_answer(monkeypatch: pytest.MonkeyPatch, number: int, then: Callable[[], o
             then()
         return held(answer)
 
-    monkeypatch.setattr(recreated, "_held", behind)
+    monkeypatch.setattr(topic_ids, "_held", behind)
     return answers
 
 
 def test_no_go_looks_at_more_than_a_page_of_keys(memory: Memory, monkeypatch: pytest.MonkeyPatch) -> None:
     fill(memory)
-    monkeypatch.setattr(recreated, "PAGE", 5)
+    monkeypatch.setattr(topic_ids, "PAGE", 5)
     answers = at_answer(monkeypatch, 0, lambda: None)
     assert forget_recreated(memory.client, memory.keys, IDS) == [EPISODES]
     assert left(memory) == []
@@ -91,7 +91,7 @@ def test_one_that_finds_all_done_once_it_has_the_lock_gives_it_back(
 ) -> None:
     fill(memory)
     found = iter([{EPISODES: "new"}, {}])
-    monkeypatch.setattr(recreated, "_others", lambda *_: next(found))
+    monkeypatch.setattr(topic_ids, "_others", lambda *_: next(found))
     before = memory.dump()
     assert forget_recreated(memory.client, memory.keys, IDS) == []
     assert memory.dump() == before

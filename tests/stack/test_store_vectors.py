@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from pipeline.contracts.instants import format_ms
-from pipeline.retrieval.vectors import Vector, vector
-from pipeline.store.fetch import Store
-from pipeline.store.projection import Record
+from hmx_pipeline.contracts.timestamps import format_ms
+from hmx_pipeline.retrieval.vectors import Vector, vector
+from hmx_pipeline.store.fetch import Store
+from hmx_pipeline.store.projection import TopicRecord
 from tests.support.memory import T0, Memory, episode, episode_as_read
 from tests.verifier.log import Row
 from tests.verifier.memory import read_memory
@@ -21,12 +21,14 @@ DECOY, ANSWER, FAR = "decoy", "answer", "far"
 MODEL = {"x-hmx-embedding-model": "mini"}
 
 
-def said(event_id: str, text: str, embeddings: list[float], place: int, partition: int = 0, **fields: Any) -> Record:
+def said(
+    event_id: str, text: str, embeddings: list[float], place: int, partition: int = 0, **fields: Any
+) -> TopicRecord:
     made = episode(event_id, text, session=event_id, index=place, embeddings=embeddings, **fields)
     return episode_as_read(made, place, partition)
 
 
-def talk(**fields: Any) -> list[Record]:
+def talk(**fields: Any) -> list[TopicRecord]:
     """A turn that has the question's words, one that says the same in others, one that is about something else."""
     return [
         said(DECOY, "Get back to my desk, the money is on it", [0.9, -0.1, 0.1], 0, **fields),
@@ -154,7 +156,7 @@ def test_memory_with_a_model_is_another_one_than_memory_without(memory: Memory, 
     assert memory.store.state_version("acme") != semantic.store.state_version("acme")
 
 
-def _bare(record: Record) -> Record:
+def _bare(record: TopicRecord) -> TopicRecord:
     assert record.value is not None
     fields = json.loads(record.value)
     del fields["metadata"]["hmx"]["embeddings"]

@@ -13,10 +13,10 @@ import httpx
 import orjson
 import pytest
 
-from pipeline.kafka.clients import plain_producer
-from pipeline.service import following, inbox, streams
-from pipeline.service.keys import USUAL, Grant, add, revoke
-from pipeline.settings import Settings
+from hmx_pipeline.kafka.clients import plain_producer
+from hmx_pipeline.service import streams, subscriber_queue, subscriptions
+from hmx_pipeline.service.api_keys import USUAL, Grant, add, revoke
+from hmx_pipeline.settings import Settings
 from tests.support.pipeline import create_topics, new_settings
 from tests.support.service import is_problem, serving
 from tests.support.waiting import PATIENCE_S, until
@@ -191,8 +191,8 @@ def test_a_position_that_is_kept_no_more_or_was_never_given_is_told_so(
 def test_who_reads_too_slowly_is_told_so_and_goes_on_without_a_gap(
     settings: Settings, topics: Topics, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(inbox, "RECORDS", 5)
-    monkeypatch.setattr(following, "LOOK_S", 0.05)
+    monkeypatch.setattr(subscriber_queue, "RECORDS", 5)
+    monkeypatch.setattr(subscriptions, "LOOK_S", 0.05)
     found: list[Said] = []
     with serving(settings) as service:
         with listening(service) as stream:
@@ -243,7 +243,7 @@ def test_a_stream_whose_key_is_revoked_ends_and_says_so(settings: Settings, topi
 
 
 def test_a_tenants_streams_are_bounded(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(following, "OPEN_EACH", 1)
+    monkeypatch.setattr(subscriptions, "OPEN_EACH", 1)
     with serving(settings) as service, listening(service) as stream:
         next(stream)
         assert is_problem(service.get(SSE, headers=ACME), 429, "rate_limited")
@@ -261,8 +261,8 @@ def test_streams_without_kafka_are_a_problem(redis_url: str) -> None:
 def test_idle_streams_move_their_position_past_what_is_others(
     settings: Settings, topics: Topics, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(following, "ALIVE_S", 0.2)
-    monkeypatch.setattr(following, "LOOK_S", 0.1)
+    monkeypatch.setattr(subscriptions, "ALIVE_S", 0.2)
+    monkeypatch.setattr(subscriptions, "LOOK_S", 0.1)
     producer = plain_producer(settings.kafka_bootstrap)
     producer.flush()
     with serving(settings) as service, listening(service) as stream:

@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 from confluent_kafka import Consumer, KafkaException
 
-from pipeline.kafka import stretches
-from pipeline.kafka.stretches import Passing, Stretches, Wanted
-from pipeline.kafka.unread import Place
-from pipeline.settings import Settings
-from pipeline.topology import EPISODES
+from hmx_pipeline.kafka import range_reader
+from hmx_pipeline.kafka.consumer_lag import Place
+from hmx_pipeline.kafka.range_reader import PassingRecord, RangeReader, Wanted
+from hmx_pipeline.settings import Settings
+from hmx_pipeline.topology import EPISODES
 from tests.support.pipeline import create_topics, new_settings
 from tests.support.topics import read
 from tests.support.writing import Topics
@@ -45,9 +45,9 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
             super().assign(*given)
             made["moved"] += 1
 
-    monkeypatch.setattr(stretches, "Consumer", Counted)
-    monkeypatch.setattr(stretches, "SCANNED", 7)
-    monkeypatch.setattr(stretches, "CONSUMERS", 2)
+    monkeypatch.setattr(range_reader, "Consumer", Counted)
+    monkeypatch.setattr(range_reader, "SCANNED", 7)
+    monkeypatch.setattr(range_reader, "CONSUMERS", 2)
     return made
 
 
@@ -59,7 +59,9 @@ def everything(_: bytes) -> bool:
     return True
 
 
-def stretch(ours: Stretches, place: Place, begin: int, end: int, wanted: Wanted = is_wanted) -> Iterator[Passing]:
+def stretch(
+    ours: RangeReader, place: Place, begin: int, end: int, wanted: Wanted = is_wanted
+) -> Iterator[PassingRecord]:
     while begin < end:
         portion = ours.portion(place, begin, end, wanted)
         assert begin < portion.position <= end
@@ -70,7 +72,7 @@ def stretch(ours: Stretches, place: Place, begin: int, end: int, wanted: Wanted 
 def test_many_who_read_at_once_share_a_few_consumers_and_each_gets_its_own_stretch(
     settings: Settings, asked: Counter[str]
 ) -> None:
-    dice, ours = random.Random(3), Stretches(settings.kafka_bootstrap, settings.topic_prefix)
+    dice, ours = random.Random(3), RangeReader(settings.kafka_bootstrap, settings.topic_prefix)
     held = {number: messages for number, messages in read(settings, EPISODES).items() if messages}
     wanted: list[tuple[int, int, int]] = []
     for _ in range(40):
@@ -97,10 +99,10 @@ def test_consumers_that_cannot_be_made_are_made_later(
     def none_left(*_: Any) -> None:
         raise KafkaException("too many open files")
 
-    ours = Stretches(settings.kafka_bootstrap, settings.topic_prefix)
+    ours = RangeReader(settings.kafka_bootstrap, settings.topic_prefix)
     with monkeypatch.context() as patch:
-        patch.setattr(stretches, "Consumer", none_left)
-        for _ in range(stretches.CONSUMERS):
+        patch.setattr(range_reader, "Consumer", none_left)
+        for _ in range(range_reader.CONSUMERS):
             with pytest.raises(KafkaException):
                 ours.portion((EPISODES, 0), 0, 1, is_wanted)
     number, messages = max(read(settings, EPISODES).items(), key=lambda item: len(item[1]))
@@ -112,7 +114,7 @@ def test_consumers_that_cannot_be_made_are_made_later(
 
 
 def test_who_goes_on_where_a_portion_ended_moves_no_consumer(settings: Settings, asked: Counter[str]) -> None:
-    ours = Stretches(settings.kafka_bootstrap, settings.topic_prefix)
+    ours = RangeReader(settings.kafka_bootstrap, settings.topic_prefix)
     number, messages = max(read(settings, EPISODES).items(), key=lambda item: len(item[1]))
     end = messages[-1].offset() or 0
     one, other = (stretch(ours, (EPISODES, number), begin, end, everything) for begin in (0, 1))

@@ -11,9 +11,8 @@ from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
 from typer.testing import CliRunner
 
-from pipeline.cli.topics import app
-from pipeline.kafka.plan import Plan, TopicSpec, Verdict, plan
-from pipeline.kafka.topics import (
+from hmx_pipeline.cli.topics import group as app
+from hmx_pipeline.kafka.topic_files import (
     PlanRefusedError,
     UnfitTopicError,
     apply,
@@ -22,7 +21,8 @@ from pipeline.kafka.topics import (
     load_topics,
     read_cluster,
 )
-from pipeline.topology import EPISODES, EVENTS
+from hmx_pipeline.kafka.topic_plan import PlanVerdict, TopicPlan, TopicSpec, plan
+from hmx_pipeline.topology import EPISODES, EVENTS
 
 CLOSED = "127.0.0.1:1"
 
@@ -47,7 +47,7 @@ def hmx(kafka: str, prefix: str, monkeypatch: pytest.MonkeyPatch) -> Any:
     return lambda *arguments, **options: CliRunner().invoke(app, arguments, **options)
 
 
-def difference(admin: AdminClient, specs: Sequence[TopicSpec]) -> Plan:
+def difference(admin: AdminClient, specs: Sequence[TopicSpec]) -> TopicPlan:
     return plan(specs, read_cluster(admin, [spec.topic for spec in specs]))
 
 
@@ -66,7 +66,7 @@ def test_after_apply_the_cluster_is_as_the_files_want_it(admin: AdminClient, pre
     first = difference(admin, specs)
     assert {item.topic for item in first.creations} == {spec.topic for spec in specs}
     apply(admin, first)
-    assert difference(admin, specs) == Plan()
+    assert difference(admin, specs) == TopicPlan()
     brokers = read_cluster(admin, []).brokers
     for spec in specs:
         found = read_cluster(admin, [spec.topic]).topics[spec.topic]
@@ -93,7 +93,7 @@ def test_changed_settings_are_changed_and_forgotten_ones_go_back_to_the_default(
     changes = {(item.setting, item.old, item.new) for item in difference(admin, [spec]).changes}
     assert changes == {("retention.ms", "1000", str(spec.config.retention_ms)), ("segment.ms", "77000", None)}
     apply(admin, difference(admin, [spec]))
-    assert difference(admin, [spec]) == Plan()
+    assert difference(admin, [spec]) == TopicPlan()
     assert "segment.ms" not in read_cluster(admin, [spec.topic]).topics[spec.topic].overridden
 
 
@@ -121,9 +121,9 @@ def test_a_refused_plan_applies_nothing(admin: AdminClient, kafka: str, prefix: 
 def test_a_topic_that_never_held_a_record_is_set_right(admin: AdminClient, prefix: str) -> None:
     (spec,) = [spec for spec in load_topics(prefix=prefix) if spec.topic == prefix + EVENTS]
     apply(admin, difference(admin, [edited(spec, message_timestamp_type="CreateTime", cleanup_policy="compact")]))
-    assert difference(admin, [spec]).verdict is Verdict.PENDING
+    assert difference(admin, [spec]).verdict is PlanVerdict.PENDING
     apply(admin, difference(admin, [spec]))
-    assert difference(admin, [spec]) == Plan()
+    assert difference(admin, [spec]) == TopicPlan()
 
 
 def test_a_stage_s_source_must_exist_and_carry_the_append_time(admin: AdminClient, prefix: str) -> None:

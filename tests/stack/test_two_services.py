@@ -8,13 +8,13 @@ from typing import Any
 import httpx
 import pytest
 
-from pipeline.contracts.envelope import Envelope
-from pipeline.intake.decode import Accepted, decode
-from pipeline.kafka.clients import Cluster, read_partition
-from pipeline.local.ports import free_ports
-from pipeline.settings import Settings
-from pipeline.store.blocks import connect
-from pipeline.topology import EVENTS
+from hmx_pipeline.contracts.envelope import Envelope
+from hmx_pipeline.intake.decode import Accepted, decode
+from hmx_pipeline.kafka.clients import Cluster, read_partition
+from hmx_pipeline.local.ports import free_ports
+from hmx_pipeline.settings import Settings
+from hmx_pipeline.store.atomic_blocks import connect
+from hmx_pipeline.topology import EVENTS
 from tests.support.pipeline import new_settings, running
 
 CAPTURES = 400

@@ -14,11 +14,11 @@ from typing import Any
 import orjson
 import pytest
 
-from pipeline.audit import verify as audit
-from pipeline.audit.processes import shares
-from pipeline.contracts.limits import MB
-from pipeline.settings import Settings
-from pipeline.topology import EVENTS
+from hmx_pipeline.audit import conservation_check as audit
+from hmx_pipeline.audit.parallel_audit import shares
+from hmx_pipeline.contracts.limits import MB
+from hmx_pipeline.settings import Settings
+from hmx_pipeline.topology import EVENTS
 from tests.support.filled import fill
 from tests.support.pipeline import create_topics, environment, new_settings
 from tests.support.sessions import session
@@ -138,7 +138,7 @@ def test_the_result_as_json_comes_without_a_bar(settings: Settings) -> None:
 
 
 def verified(settings: Settings) -> "subprocess.CompletedProcess[str]":
-    command = [sys.executable, "-m", "pipeline.cli", "verify", "--json"]
+    command = [sys.executable, "-m", "hmx_pipeline.cli", "verify", "--json"]
     return subprocess.run(command, env=environment(settings), capture_output=True, text=True, check=False)
 
 
@@ -146,7 +146,7 @@ def verified(settings: Settings) -> "subprocess.CompletedProcess[str]":
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="memory is read from /proc")
 def test_of_600_000_records_all_its_processes_hold_300_mb_at_most(kafka: str) -> None:
     settings = filled(kafka, values(RECORDS))
-    command = [sys.executable, "-m", "pipeline.cli", "verify", "--json"]
+    command = [sys.executable, "-m", "hmx_pipeline.cli", "verify", "--json"]
     peak: Counter[int] = Counter()
     started = time.monotonic()
     with subprocess.Popen(command, env=environment(settings), stdout=subprocess.PIPE) as process:

@@ -17,14 +17,14 @@ from pathlib import Path
 
 import orjson
 
-from pipeline.contracts.keys import partition_of
-from pipeline.contracts.limits import BATCH_RECORDS
-from pipeline.intake import decode
-from pipeline.kafka.publisher import key_of
-from pipeline.stages.executor import Executor
-from pipeline.stages.fold import Fold
-from pipeline.stages.patterns import PatternsFold
-from pipeline.topology import EVIDENCE
+from hmx_pipeline.contracts.keys import partition_of
+from hmx_pipeline.contracts.limits import BATCH_RECORDS
+from hmx_pipeline.intake import decode
+from hmx_pipeline.kafka.publisher import key_of
+from hmx_pipeline.stages.executor import Executor
+from hmx_pipeline.stages.fold import Fold
+from hmx_pipeline.stages.patterns import PatternsFold
+from hmx_pipeline.topology import EVIDENCE
 from tests.support import bad_input, growth, hostile
 from tests.support.inprocess import barrier_record, sessions_fold, tick_record
 from tests.support.records import START_MS, LogRecord, event

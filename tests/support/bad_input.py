@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 import orjson
 
-from pipeline.contracts.limits import (
+from hmx_pipeline.contracts.limits import (
     CONTENT_BYTES,
     EMBEDDING_DIMENSIONS,
     EVENT_BYTES,

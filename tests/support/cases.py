@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from pipeline.contracts.limits import (
+from hmx_pipeline.contracts.limits import (
     ARTIFACT_VERSIONS,
     CONTRIBUTION_DEBOUNCE_MS,
     ID_BYTES,
@@ -25,11 +25,11 @@ from pipeline.contracts.limits import (
     WAITING_EVENTS,
     WINDOW_MS,
 )
-from pipeline.retrieval.documents import TEXT
-from pipeline.store.changes import PATTERN_SAMPLE, SEARCHED, SESSION_STEPS, TENANT_SAMPLE
-from pipeline.store.materialiser import BLOCK_ARGUMENTS, BLOCK_BYTES, BLOCK_RECORDS
-from pipeline.store.sources import SOURCES_BYTES
-from pipeline.store.views import VIEWS_BYTES
+from hmx_pipeline.retrieval.searchable import TEXT
+from hmx_pipeline.store.changes import PATTERN_SAMPLE, SEARCHED, SESSION_STEPS, TENANT_SAMPLE
+from hmx_pipeline.store.materialiser import BLOCK_ARGUMENTS, BLOCK_BYTES, BLOCK_RECORDS
+from hmx_pipeline.store.source_cache import SOURCES_BYTES
+from hmx_pipeline.store.tenant_index import VIEWS_BYTES
 
 _LONGEST_S = CONTRIBUTION_DEBOUNCE_MS * PATTERN_CONTRIBUTIONS // 1_000
 

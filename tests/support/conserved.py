@@ -2,12 +2,12 @@
 
 from dataclasses import dataclass, replace
 
-from pipeline.audit.conservation import Output, PartitionReport, Reroutes, Standing, conserve, follow
-from pipeline.contracts.keys import CONTROL_TENANT
-from pipeline.intake.control import barrier
-from pipeline.stages.fold import Output as Emitted
-from pipeline.stages.session_state import Held
-from pipeline.topology import EPISODES, EVENTS_DLQ
+from hmx_pipeline.audit.conservation import OutputPartition, PartitionReport, PartitionState, Reroutes, conserve, follow
+from hmx_pipeline.contracts.keys import CONTROL_TENANT
+from hmx_pipeline.intake.control_records import barrier
+from hmx_pipeline.stages.fold import Output as Emitted
+from hmx_pipeline.stages.session_state import BufferedEvent
+from hmx_pipeline.topology import EPISODES, EVENTS_DLQ
 from tests.support.inprocess import KEY, barrier_record, run, sessions_fold, tick_record
 from tests.support.records import START_MS, LogRecord, event, log
 
@@ -22,7 +22,7 @@ class Topics:
     events: list[LogRecord]
     episodes: list[LogRecord]
     letters: list[LogRecord]
-    standing: Standing
+    standing: PartitionState
     low: int = 0
     trimmed: bool = False
     still: bool = True
@@ -30,7 +30,10 @@ class Topics:
     reroutes: Reroutes = NO_REROUTES
 
     def verify(self) -> PartitionReport:
-        outputs = [Output(EPISODES, self.episodes, self.trimmed), Output(EVENTS_DLQ, self.letters, self.trimmed)]
+        outputs = [
+            OutputPartition(EPISODES, self.episodes, self.trimmed),
+            OutputPartition(EVENTS_DLQ, self.letters, self.trimmed),
+        ]
         report = conserve(
             0, self.low, self.standing, lambda: self.events, outputs, self.partitions, KEY, lambda: self.still
         )
@@ -45,8 +48,8 @@ def written(outputs: list[Emitted]) -> list[LogRecord]:
 def staged(records: list[LogRecord]) -> Topics:
     """What the stage makes of these records."""
     ran = run(sessions_fold, records)
-    waiting = {held.offset: held.deadline for held in ran.state.values() if isinstance(held, Held)}
-    standing = Standing(records[-1].offset + 1 if records else 0, waiting)
+    waiting = {held.offset: held.deadline for held in ran.state.values() if isinstance(held, BufferedEvent)}
+    standing = PartitionState(records[-1].offset + 1 if records else 0, waiting)
     return Topics(records, written(ran.on(EPISODES)), written(ran.on(EVENTS_DLQ)), standing)
 
 

@@ -7,13 +7,20 @@ from typing import Any
 
 import orjson
 
-from pipeline.compiler import failure_playbook, task_schema
-from pipeline.compiler.extract import contributions
-from pipeline.compiler.tasks import runs
-from pipeline.contracts.evidence import Archive, Contribution, EvidenceControl, Pattern, SegmentOutcome, evidence_key
-from pipeline.contracts.fingerprint import Import
-from pipeline.contracts.headers import KIND
-from pipeline.topology import EVIDENCE
+from hmx_pipeline.compiler import failure_playbook, task_schema
+from hmx_pipeline.compiler.extract import contributions
+from hmx_pipeline.compiler.tasks import runs
+from hmx_pipeline.contracts.evidence import (
+    Archive,
+    Contribution,
+    EvidenceControl,
+    Pattern,
+    SegmentOutcome,
+    evidence_key,
+)
+from hmx_pipeline.contracts.fingerprint import Import
+from hmx_pipeline.contracts.headers import KIND
+from hmx_pipeline.topology import EVIDENCE
 from tests.support.inprocess import barrier_record, run, sessions_fold
 from tests.support.records import START_MS, LogRecord, log
 from tests.support.segments import Script

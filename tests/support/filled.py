@@ -3,15 +3,15 @@
 from collections.abc import Iterable
 from itertools import islice
 
-from pipeline.audit.rows import row_of
-from pipeline.contracts.keys import partition_of
-from pipeline.kafka.clients import Cluster, Watermarks, plain_producer, produce, read_partition
-from pipeline.kafka.publisher import key_of
-from pipeline.kafka.transaction import Transactions
-from pipeline.settings import Settings
-from pipeline.stages.executor import Executor
-from pipeline.stages.sessions import SessionsFold
-from pipeline.topology import EVENTS, EVIDENCE, SESSIONS
+from hmx_pipeline.audit.source_rows import row_of
+from hmx_pipeline.contracts.keys import partition_of
+from hmx_pipeline.kafka.clients import Cluster, Watermarks, plain_producer, produce, read_partition
+from hmx_pipeline.kafka.publisher import key_of
+from hmx_pipeline.runtime.transaction import Transactions
+from hmx_pipeline.settings import Settings
+from hmx_pipeline.stages.executor import Executor
+from hmx_pipeline.stages.sessions import SessionsFold
+from hmx_pipeline.topology import EVENTS, EVIDENCE, SESSIONS
 
 CHUNK = 5_000
 

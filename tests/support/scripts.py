@@ -14,10 +14,10 @@ import pytest
 from hypothesis import note
 from hypothesis import strategies as st
 
-from pipeline.contracts.event import ARRIVAL, SEQUENCE_MEANS
-from pipeline.contracts.instants import format_ms
-from pipeline.contracts.keys import partition_of, session_key
-from pipeline.contracts.limits import SEGMENT_IDLE_MS, SESSION_FORGOTTEN_MS, WINDOW_MS
+from hmx_pipeline.contracts.event import ARRIVAL, SEQUENCE_MEANS
+from hmx_pipeline.contracts.keys import partition_of, session_key
+from hmx_pipeline.contracts.limits import SEGMENT_IDLE_MS, SESSION_FORGOTTEN_MS, WINDOW_MS
+from hmx_pipeline.contracts.timestamps import format_ms
 from tests.support.inprocess import Crash, Fate, barrier_record, tick_record
 from tests.support.records import START_MS, LogRecord, event, log
 

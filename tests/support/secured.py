@@ -33,12 +33,12 @@ from confluent_kafka.admin import (
     UserScramCredentialUpsertion,
 )
 
-from pipeline.kafka.rights import Right
-from pipeline.kafka.topics import connect
-from pipeline.local.kafka import Kafka, kafka
-from pipeline.local.ports import free_ports
-from pipeline.local.supervisor import Supervisor
-from pipeline.settings import Settings
+from hmx_pipeline.kafka.acl_rights import Right
+from hmx_pipeline.kafka.topic_files import connect
+from hmx_pipeline.local.kafka import Kafka, kafka
+from hmx_pipeline.local.ports import free_ports
+from hmx_pipeline.local.supervisor import Supervisor
+from hmx_pipeline.settings import Settings
 
 ANSWER_S = 20.0
 WAYS = ("SASL_SSL", "SSL", "SASL_PLAINTEXT")

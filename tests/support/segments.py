@@ -3,8 +3,8 @@
 from collections.abc import Iterable
 from itertools import count
 
-from pipeline.contracts.event_types import Role
-from pipeline.contracts.evidence import Segment, Step
+from hmx_pipeline.contracts.event_types import Role
+from hmx_pipeline.contracts.evidence import Segment, Step
 
 START = 1_750_000_000_000
 

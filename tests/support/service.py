@@ -8,9 +8,9 @@ from typing import Any
 
 import httpx
 
-from pipeline.service.app import create_app
-from pipeline.service.main import Server
-from pipeline.settings import Settings
+from hmx_pipeline.service.app import create_app
+from hmx_pipeline.service.main import HttpServer
+from hmx_pipeline.settings import Settings
 
 START_S = 60.0
 
@@ -18,7 +18,7 @@ START_S = 60.0
 @contextmanager
 def serving(settings: Settings) -> Iterator[httpx.Client]:
     """A client of a service of its own; what it asks for may take as long as an append does."""
-    server = Server.of(create_app(settings), port=0)
+    server = HttpServer.of(create_app(settings), port=0)
     thread = threading.Thread(target=server.run)
     thread.start()
     try:

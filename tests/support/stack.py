@@ -8,8 +8,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from pipeline.local.ports import free_ports
-from pipeline.local.stack import Stack
+from hmx_pipeline.local.ports import free_ports
+from hmx_pipeline.local.stack import Stack
 
 ROOT = Path(__file__).parents[2]
 REDIS_VARIANT = "HMX_TEST_REDIS"  # "redis" or "valkey": the local stack, with this server

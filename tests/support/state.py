@@ -2,9 +2,9 @@
 
 from contextlib import closing
 
-from pipeline.kafka.clients import Cluster, read_partition
-from pipeline.settings import Settings
-from pipeline.topology import Stage
+from hmx_pipeline.kafka.clients import Cluster, read_partition
+from hmx_pipeline.settings import Settings
+from hmx_pipeline.topology import Stage
 from tests.verifier.check import check
 
 

@@ -6,9 +6,9 @@ from typing import Any
 
 import orjson
 
-from pipeline.contracts.knowledge import HOLDS
-from pipeline.stages.patterns import PatternsFold
-from pipeline.topology import KNOWLEDGE
+from hmx_pipeline.contracts.knowledge import HOLDS
+from hmx_pipeline.stages.patterns import PatternsFold
+from hmx_pipeline.topology import KNOWLEDGE
 from tests.support.inprocess import events_log, evidence_logs, run
 from tests.support.records import START_MS, LogRecord, event
 

@@ -7,10 +7,10 @@ from typing import Any
 import orjson
 from confluent_kafka import Message
 
-from pipeline.contracts.headers import Headers
-from pipeline.kafka.clients import Cluster, read_partition
-from pipeline.settings import Settings
-from pipeline.topology import ARTIFACTS, EPISODES, SESSION_STATE
+from hmx_pipeline.contracts.headers import Headers
+from hmx_pipeline.kafka.clients import Cluster, read_partition
+from hmx_pipeline.settings import Settings
+from hmx_pipeline.topology import ARTIFACTS, EPISODES, SESSION_STATE
 from tests.support.inprocess import law_five
 
 

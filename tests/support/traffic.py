@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 
 import orjson
 
-from pipeline.contracts.keys import partition_of, session_key
-from pipeline.intake.control import reroute_header
+from hmx_pipeline.contracts.keys import partition_of, session_key
+from hmx_pipeline.intake.control_records import reroute_header
 from tests.support.inprocess import KEY, barrier_record, signed, tick_record
 from tests.support.records import START_MS, LogRecord, event
 

@@ -1,4 +1,5 @@
-"""`python -m tests.support.vocabulary` makes the file of tokens that `pipeline/packs/tokens.py` counts with."""
+"""`python -m tests.support.vocabulary` makes the file of tokens that `pipeline/hmx_pipeline/packs/tokens.py` counts
+with."""
 
 import base64
 import gzip
@@ -7,7 +8,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Final
 
-from pipeline.packs import tokens
+from hmx_pipeline.packs import tokens
 
 ENCODINGS: Final = ("cl100k_base", "o200k_base")
 FILE: Final = Path(tokens.__file__).with_name("vocabulary.xz")

@@ -3,10 +3,10 @@
 import orjson
 from confluent_kafka import Producer
 
-from pipeline.contracts.keys import join_key, partition_of, session_key, tenant_partition
-from pipeline.kafka.clients import producer_config
-from pipeline.settings import Settings
-from pipeline.topology import ARTIFACTS, EPISODES
+from hmx_pipeline.contracts.keys import join_key, partition_of, session_key, tenant_partition
+from hmx_pipeline.kafka.clients import producer_config
+from hmx_pipeline.settings import Settings
+from hmx_pipeline.topology import ARTIFACTS, EPISODES
 from tests.support.memory import artifact, episode
 from tests.support.waiting import PATIENCE_S
 

@@ -10,7 +10,7 @@ import time
 from rich.console import Console
 from rich.table import Table
 
-from pipeline.settings import Settings
+from hmx_pipeline.settings import Settings
 from tests.verifier.check import check
 from tests.verifier.faults import Report
 

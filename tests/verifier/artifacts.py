@@ -13,12 +13,12 @@ from typing import Any, Final
 import orjson
 import rfc8785
 
-from pipeline.compiler.model import Candidate
-from pipeline.contracts.canonical import content_hash
-from pipeline.contracts.ids import content_id
-from pipeline.contracts.instants import format_ms
-from pipeline.contracts.keys import join_key, split_key
-from pipeline.contracts.limits import ARTIFACT_VERSIONS
+from hmx_pipeline.compiler.evidence_kind import ArtifactCandidate
+from hmx_pipeline.contracts.canonical import content_hash
+from hmx_pipeline.contracts.ids import content_id
+from hmx_pipeline.contracts.keys import join_key, split_key
+from hmx_pipeline.contracts.limits import ARTIFACT_VERSIONS
+from hmx_pipeline.contracts.timestamps import format_ms
 from tests.verifier.faults import Kind, Report
 from tests.verifier.log import Part, Row
 from tests.verifier.patterns import Pattern, Patterns
@@ -248,7 +248,7 @@ def _check_live(report: Report, where: str, pattern: Pattern, live: list[Artifac
             report.same(f"{where} {artifact['artifact_id']} {name}", expected, artifact.get(name))
 
 
-def _fields(said: Candidate) -> dict[str, Any]:
+def _fields(said: ArtifactCandidate) -> dict[str, Any]:
     scope = said.validity_scope
     return {
         "status": str(said.status),

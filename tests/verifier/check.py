@@ -6,7 +6,7 @@ Enters: addresses and the deployment's rules, or a snapshot that was read. Leave
 from collections import Counter
 from collections.abc import Iterator
 
-from pipeline.contracts.limits import WINDOW_MS
+from hmx_pipeline.contracts.limits import WINDOW_MS
 from tests.verifier.artifacts import compare_artifacts, count_statuses
 from tests.verifier.faults import Kind, Report
 from tests.verifier.history import compare_history

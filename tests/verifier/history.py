@@ -10,11 +10,11 @@ from typing import Final
 
 import orjson
 
-from pipeline.compiler.candidate import candidate
-from pipeline.compiler.imported import Imported, believed
-from pipeline.compiler.lifecycle import Said, step
-from pipeline.contracts.evidence import Pattern as Name
-from pipeline.contracts.keys import join_key, split_key
+from hmx_pipeline.compiler.candidate import candidate
+from hmx_pipeline.compiler.imported_artifacts import Imported, believed
+from hmx_pipeline.compiler.lifecycle import LastPublished, step
+from hmx_pipeline.contracts.evidence import Pattern as Name
+from hmx_pipeline.contracts.keys import join_key, split_key
 from tests.verifier.faults import Item, Report, align, difference
 from tests.verifier.log import Part
 from tests.verifier.patterns import Pattern, Patterns
@@ -58,7 +58,7 @@ def _published(part: Part) -> dict[str, list[Item]]:
 
 def _compiled(pattern: Pattern) -> list[Item]:
     items: list[Item] = []
-    said: Said | None = None
+    said: LastPublished | None = None
     for offset, clock in pattern.times.items():
         evidence = pattern.evidence(offset)
         for cause, imported in _turns(pattern, offset):

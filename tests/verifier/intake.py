@@ -9,10 +9,10 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from pipeline.contracts.keys import partition_of, session_key
-from pipeline.contracts.rejections import Reason, Rejection
-from pipeline.intake.control import authentic, is_control, is_rerouted_copy
-from pipeline.intake.decode import decode
+from hmx_pipeline.contracts.keys import partition_of, session_key
+from hmx_pipeline.contracts.rejections import Reason, Rejection
+from hmx_pipeline.intake.control_records import authentic, is_control, is_rerouted_copy
+from hmx_pipeline.intake.decode import decode
 from tests.verifier.log import Row
 from tests.verifier.rules import Rules
 

@@ -11,11 +11,11 @@ from typing import Any, Final
 
 import orjson
 
-from pipeline.compiler.knowledge.records import records
-from pipeline.compiler.registry import knows
-from pipeline.contracts.evidence import Pattern as Name
-from pipeline.contracts.keys import join_key, split_key
-from pipeline.contracts.limits import WITHDRAWN_RECORDS
+from hmx_pipeline.compiler.knowledge.knowledge_records import records
+from hmx_pipeline.compiler.registry import knows
+from hmx_pipeline.contracts.evidence import Pattern as Name
+from hmx_pipeline.contracts.keys import join_key, split_key
+from hmx_pipeline.contracts.limits import WITHDRAWN_RECORDS
 from tests.verifier.faults import Kind, Report, difference
 from tests.verifier.log import Part, Row
 from tests.verifier.patterns import Pattern, Patterns

@@ -7,10 +7,10 @@ from collections import defaultdict
 from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
-from pipeline.contracts.evidence import Archive, EvidenceControl
-from pipeline.contracts.keys import join_key, tenant_partition
-from pipeline.contracts.limits import RECORD_BYTES
-from pipeline.intake.control import is_rerouted_copy, rerouted_from
+from hmx_pipeline.contracts.evidence import Archive, EvidenceControl
+from hmx_pipeline.contracts.keys import join_key, tenant_partition
+from hmx_pipeline.contracts.limits import RECORD_BYTES
+from hmx_pipeline.intake.control_records import is_rerouted_copy, rerouted_from
 from tests.verifier.faults import Item, Kind, Report, align, difference
 from tests.verifier.log import Part, Row
 from tests.verifier.rules import EPISODES, EVENTS, EVIDENCE, Rules

@@ -1,7 +1,7 @@
 """What must come of one partition of the evidence topic: a plain reference of the patterns stage.
 
 Enters: its rows in the order of their offsets. Leaves: `Patterns`, every pattern with its map, and when it spoke. What
-the map says is decided by `pipeline.compiler`; when it is asked, and over which contributions, here. Nothing is
+the map says is decided by `hmx_pipeline.compiler`; when it is asked, and over which contributions, here. Nothing is
 compiled while the partition is read: only the last thing that a pattern said must be what its map says (law 5).
 """
 
@@ -13,17 +13,17 @@ from typing import NamedTuple
 
 from pydantic import ValidationError
 
-from pipeline.compiler.candidate import candidate, counting
-from pipeline.compiler.imported import Imported, added, believed
-from pipeline.compiler.knowledge.endings import ENDING, touched
-from pipeline.compiler.knowledge.model import Under
-from pipeline.compiler.model import Candidate
-from pipeline.compiler.registry import KINDS, speaks, whole
-from pipeline.contracts.artifact import is_type
-from pipeline.contracts.evidence import Archive, Contribution, EvidenceControl, evidence_key
-from pipeline.contracts.fingerprint import Import
-from pipeline.contracts.keys import join_key, split_key
-from pipeline.contracts.limits import (
+from hmx_pipeline.compiler.candidate import candidate, counting
+from hmx_pipeline.compiler.evidence_kind import ArtifactCandidate
+from hmx_pipeline.compiler.imported_artifacts import Imported, added, believed
+from hmx_pipeline.compiler.knowledge.endings import ENDING, touched
+from hmx_pipeline.compiler.knowledge.knowledge_kind import Under
+from hmx_pipeline.compiler.registry import KINDS, speaks, whole
+from hmx_pipeline.contracts.artifact import is_type
+from hmx_pipeline.contracts.evidence import Archive, Contribution, EvidenceControl, evidence_key
+from hmx_pipeline.contracts.fingerprint import Import
+from hmx_pipeline.contracts.keys import join_key, split_key
+from hmx_pipeline.contracts.limits import (
     BARRIER_KEPT_MS,
     CONTRIBUTION_DEBOUNCE_MS,
     KNOWLEDGE_CHAIN,
@@ -36,7 +36,7 @@ from pipeline.contracts.limits import (
     TENANT_CONTRIBUTIONS,
     TENANT_DECISIONS,
 )
-from pipeline.contracts.rejections import Reason, Rejection
+from hmx_pipeline.contracts.rejections import Reason, Rejection
 from tests.verifier.log import Row
 from tests.verifier.sessions import Letter
 
@@ -121,7 +121,7 @@ class Pattern:
             known = added(known, given) if offset < before else known
         return known
 
-    def says(self) -> Candidate | None:
+    def says(self) -> ArtifactCandidate | None:
         """When it spoke last."""
         if not self.times or self.archived is not None:
             return None

@@ -15,10 +15,10 @@ from urllib.parse import quote
 import msgspec
 import orjson
 
-from pipeline.advice.precedents import PRECEDENTS, precedent_terms
-from pipeline.contracts.evidence import Pattern
-from pipeline.contracts.keys import join_key, split_key
-from pipeline.retrieval.documents import (
+from hmx_pipeline.advice.similar_sessions import PRECEDENTS, precedent_terms
+from hmx_pipeline.contracts.evidence import Pattern
+from hmx_pipeline.contracts.keys import join_key, split_key
+from hmx_pipeline.retrieval.searchable import (
     artifact_labels,
     artifact_terms,
     artifact_time,
@@ -35,7 +35,7 @@ from pipeline.retrieval.documents import (
     session_step,
     spoken_step,
 )
-from pipeline.retrieval.vectors import document_vector
+from hmx_pipeline.retrieval.vectors import document_vector
 from tests.verifier.faults import Kind, Report, difference
 from tests.verifier.log import Row, Snapshot
 from tests.verifier.memory import Memory, Value, root_of

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Final
 
-from pipeline.contracts.limits import WINDOW_MS
+from hmx_pipeline.contracts.limits import WINDOW_MS
 
 EVENTS: Final = "hmx.events.v1"
 EVENTS_DLQ: Final = "hmx.events.v1.dlq"

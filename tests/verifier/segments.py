@@ -2,7 +2,7 @@
 
 A segment speaks when it ends, when it has been idle, when a barrier passes and when feedback comes late; what it says
 goes out only if it differs from what it said before. Where segments are cut and what one says is decided by the pure
-rooms (`pipeline.segments`, `pipeline.compiler`); when it is said, here.
+rooms (`hmx_pipeline.segments`, `hmx_pipeline.compiler`); when it is said, here.
 """
 
 from collections import Counter
@@ -13,13 +13,13 @@ from typing import Any, Final, NamedTuple, TypeVar
 import msgspec
 import xxhash
 
-from pipeline.compiler.extract import contributions, withdrawal
-from pipeline.contracts.event_types import Role
-from pipeline.contracts.evidence import Contribution, Pattern, Segment, Step, evidence_key
-from pipeline.contracts.keys import split_key
-from pipeline.contracts.limits import CLOCK_SKEW_MS, RECORD_BYTES, SEGMENT_EVENTS, SESSION_SEGMENTS
-from pipeline.intake.view import step_of
-from pipeline.segments.segmenter import SegmentHead, advance, open_head, starts_new
+from hmx_pipeline.compiler.extract import contributions, withdrawal
+from hmx_pipeline.contracts.event_types import Role
+from hmx_pipeline.contracts.evidence import Contribution, Pattern, Segment, Step, evidence_key
+from hmx_pipeline.contracts.keys import split_key
+from hmx_pipeline.contracts.limits import CLOCK_SKEW_MS, RECORD_BYTES, SEGMENT_EVENTS, SESSION_SEGMENTS
+from hmx_pipeline.intake.steps import step_of
+from hmx_pipeline.segments.segmenter import SegmentHead, advance, open_head, starts_new
 
 T = TypeVar("T")
 LATE_FEEDBACK: Final = 16

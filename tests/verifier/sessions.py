@@ -11,15 +11,15 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from pipeline.contracts.keys import join_key, split_key
-from pipeline.contracts.limits import (
+from hmx_pipeline.contracts.keys import join_key, split_key
+from hmx_pipeline.contracts.limits import (
     RECENT_IDS,
     REROUTED_HEADER_BYTES,
     SEGMENT_IDLE_MS,
     SESSION_FORGOTTEN_MS,
     WAITING_EVENTS,
 )
-from pipeline.contracts.rejections import Reason, Rejection
+from hmx_pipeline.contracts.rejections import Reason, Rejection
 from tests.verifier.intake import Control, Event, Refusal, episode, judge
 from tests.verifier.log import Row
 from tests.verifier.rules import CONTROL, DUPLICATE, LATE, LOST, REJECTED, RELEASED, REROUTED, WAITING, Rules

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import orjson
 
-from pipeline.contracts.keys import join_key
+from hmx_pipeline.contracts.keys import join_key
 from tests.verifier.artifacts import Version, compacted, count_forgotten, count_statuses
 from tests.verifier.faults import Kind, Report
 from tests.verifier.log import Part, Row

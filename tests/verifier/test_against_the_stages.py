@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipeline.contracts.evidence import Archive
-from pipeline.contracts.instants import format_ms
-from pipeline.contracts.limits import BARRIER_KEPT_MS, RECENT_IDS, SESSION_FORGOTTEN_MS, WAITING_EVENTS, WINDOW_MS
-from pipeline.intake.control import archive, importing
-from pipeline.stages.fold import Fold, Output
-from pipeline.stages.patterns import PatternsFold
+from hmx_pipeline.contracts.evidence import Archive
+from hmx_pipeline.contracts.limits import BARRIER_KEPT_MS, RECENT_IDS, SESSION_FORGOTTEN_MS, WAITING_EVENTS, WINDOW_MS
+from hmx_pipeline.contracts.timestamps import format_ms
+from hmx_pipeline.intake.control_records import archive, importing
+from hmx_pipeline.stages.fold import Fold, Output
+from hmx_pipeline.stages.patterns import PatternsFold
 from tests.support.evidence import gift_of
 from tests.support.inprocess import KEY, Ran, artifacts_of, run, sessions_fold
 from tests.support.records import START_MS, LogRecord, event
@@ -261,7 +261,7 @@ def test_an_id_is_remembered_for_so_many_releases_and_no_more(strict: bool, betw
 
 def test_they_agree_where_a_partition_keeps_no_more_contributions(monkeypatch: pytest.MonkeyPatch) -> None:
     lost: Counter[str] = Counter()
-    for module in ("pipeline.stages.pattern_state", "tests.verifier.patterns"):
+    for module in ("hmx_pipeline.stages.pattern_state", "tests.verifier.patterns"):
         monkeypatch.setattr(f"{module}.PARTITION_CONTRIBUTION_BYTES", 30_000)
     monkeypatch.setattr(Patterns, "_lose", lambda self, *given: (lost.update("x"), LOSE(self, *given)))
     dice = random.Random(4)
@@ -279,7 +279,7 @@ def test_they_agree_where_a_partition_keeps_no_more_contributions(monkeypatch: p
 @pytest.mark.parametrize("most", [256, 1])
 def test_they_agree_on_what_ends_statements_of_others(most: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Also where a value is a word: more statements have it than an ending may reach."""
-    monkeypatch.setattr("pipeline.stages.reach._MOST", {False: most, True: most})
+    monkeypatch.setattr("hmx_pipeline.stages.ending_index._MOST", {False: most, True: most})
     for name in ("KNOWLEDGE_TOUCHED", "KNOWLEDGE_CHAINED"):
         monkeypatch.setattr(f"tests.verifier.patterns.{name}", most)
     dice = random.Random(5)
@@ -294,7 +294,7 @@ def test_they_agree_on_what_ends_statements_of_others(most: int, monkeypatch: py
 
 
 def test_they_agree_where_operators_decide_on_more_than_there_is_room_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in ("pipeline.stages.pattern_state", "tests.verifier.patterns"):
+    for module in ("hmx_pipeline.stages.pattern_state", "tests.verifier.patterns"):
         monkeypatch.setattr(f"{module}.TENANT_DECISIONS", 2)
     test_they_agree_on_what_operators_archive(strict=False)
     test_they_agree_on_what_operators_import(strict=False)

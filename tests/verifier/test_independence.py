@@ -18,10 +18,10 @@ def test_no_import_leads_into_a_room_that_is_verified() -> None:
             if imported not in ways:
                 ways[imported] = f"{ways[module]} {module} →"
                 rest.append(imported)
-    forbidden = {f"pipeline.{room}" for room in VERIFIED}
+    forbidden = {f"hmx_pipeline.{room}" for room in VERIFIED}
     found = {name: way for name, way in ways.items() if ".".join(name.split(".")[:2]) in forbidden}
     assert not found
-    assert "pipeline.compiler.candidate" in ways, "imports are followed into the pipeline"
+    assert "hmx_pipeline.compiler.candidate" in ways, "imports are followed into the pipeline"
 
 
 def module_of(file: Path) -> str:
@@ -39,9 +39,10 @@ def imports(module: str) -> Iterator[str]:
             names = [str(node.module), *(f"{node.module}.{alias.name}" for alias in node.names)]
         else:
             continue
-        yield from (name for name in names if name.startswith(("pipeline", "tests")) and file_of(name) is not None)
+        yield from (name for name in names if name.startswith(("hmx_pipeline", "tests")) and file_of(name) is not None)
 
 
 def file_of(module: str) -> Path | None:
-    path = ROOT.joinpath(*module.split("."))
+    root = ROOT / "pipeline" if module.startswith("hmx_pipeline") else ROOT
+    path = root.joinpath(*module.split("."))
     return next((file for file in (path.with_suffix(".py"), path / "__init__.py") if file.exists()), None)

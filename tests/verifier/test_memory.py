@@ -2,10 +2,10 @@
 
 from collections.abc import Iterable, Iterator
 
-from pipeline.stages.fold import Output
-from pipeline.stages.patterns import PatternsFold
-from pipeline.store.projection import Record
-from pipeline.topology import ARTIFACTS, EPISODES, EVIDENCE, KNOWLEDGE
+from hmx_pipeline.stages.fold import Output
+from hmx_pipeline.stages.patterns import PatternsFold
+from hmx_pipeline.store.projection import TopicRecord
+from hmx_pipeline.topology import ARTIFACTS, EPISODES, EVIDENCE, KNOWLEDGE
 from tests.support.inprocess import events_log, evidence_logs, run, sessions_fold
 from tests.support.memory import Memory
 from tests.support.sessions import session
@@ -32,7 +32,7 @@ def test_what_is_written_is_what_the_verifier_predicts(memory: Memory, redis_url
     assert wanted == {key: value for key, value in found.items() if key.startswith(of_tenants)}
 
 
-def published() -> Iterator[Record]:
+def published() -> Iterator[TopicRecord]:
     """What both stages publish of some sessions, partition by partition."""
     stated = {"role": "user", "text": "Our database is Postgres. Always run the linter before committing."}
     told = {**session(0)[0], "event_id": "told", "session_id": "told", "content": stated}
@@ -40,12 +40,12 @@ def published() -> Iterator[Record]:
     for log in logs:
         yield from as_read(run(lambda: sessions_fold(PARTITIONS, PARTITIONS), log).on(EPISODES))
     for log in evidence_logs(logs, PARTITIONS).values():
-        yield from (Record(EVIDENCE, r.partition, r.offset, r.key or b"", r.value, r.headers) for r in log)
+        yield from (TopicRecord(EVIDENCE, r.partition, r.offset, r.key or b"", r.value, r.headers) for r in log)
         outputs = run(PatternsFold, log).outputs
         for topic in (ARTIFACTS, KNOWLEDGE):
             yield from as_read(output for output in outputs if output.topic == topic)
 
 
-def as_read(outputs: Iterable[Output]) -> Iterator[Record]:
+def as_read(outputs: Iterable[Output]) -> Iterator[TopicRecord]:
     for offset, output in enumerate(outputs):
-        yield Record(output.topic, output.partition, offset, output.key or b"", output.value, output.headers)
+        yield TopicRecord(output.topic, output.partition, offset, output.key or b"", output.value, output.headers)

@@ -19,7 +19,7 @@ from typing import Any, Self
 
 import httpx
 
-from pipeline.local.ports import free_ports
+from hmx_pipeline.local.ports import free_ports
 from tests.support.waiting import PATIENCE_S, until
 
 ELEMENT = "element-6066-11e4-a52e-4f735466cecf"

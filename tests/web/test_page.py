@@ -9,12 +9,12 @@ import httpx
 import orjson
 import pytest
 
-from pipeline.audit.verify import verify
-from pipeline.cli.wait import wait_for_all
-from pipeline.contracts.plain import as_data
-from pipeline.kafka.publisher import publish
-from pipeline.service.keys import Grant, Scope, add
-from pipeline.settings import Settings
+from hmx_pipeline.audit.conservation_check import verify
+from hmx_pipeline.cli.wait import wait_for_all
+from hmx_pipeline.contracts.safe_text import as_data
+from hmx_pipeline.kafka.publisher import publish
+from hmx_pipeline.service.api_keys import Grant, Scope, add
+from hmx_pipeline.settings import Settings
 from tests.support.hostile import ALL
 from tests.support.pipeline import Pipeline, create_topics, new_settings, running
 from tests.support.records import START_MS, event

@@ -2,10 +2,10 @@
 
 from itertools import permutations
 
-from pipeline.advice.files import Files, sessions
-from pipeline.compiler.extract import contributions
-from pipeline.contracts.event_types import Role
-from pipeline.contracts.evidence import Contribution
+from hmx_pipeline.advice.files import Files, sessions
+from hmx_pipeline.compiler.extract import contributions
+from hmx_pipeline.contracts.event_types import Role
+from hmx_pipeline.contracts.evidence import Contribution
 from tests.support.segments import Script
 
 

@@ -10,13 +10,22 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.audit.conservation import Fault, Output, PartitionReport, Reroutes, Standing, conserve, copies_of, follow
-from pipeline.contracts import headers as names
-from pipeline.contracts.keys import partition_of, session_key
-from pipeline.contracts.outcomes import Outcome
-from pipeline.intake.control import reroute_header
-from pipeline.stages.fold import Output as Emitted
-from pipeline.topology import EPISODES, EVENTS_DLQ
+from hmx_pipeline.audit.conservation import (
+    OutputPartition,
+    PartitionReport,
+    PartitionState,
+    Reroutes,
+    ViolationKind,
+    conserve,
+    copies_of,
+    follow,
+)
+from hmx_pipeline.contracts import headers as names
+from hmx_pipeline.contracts.keys import partition_of, session_key
+from hmx_pipeline.contracts.outcomes import Outcome
+from hmx_pipeline.intake.control_records import reroute_header
+from hmx_pipeline.stages.fold import Output as Emitted
+from hmx_pipeline.topology import EPISODES, EVENTS_DLQ
 from tests.support.conserved import SECRET, Topics, everything, staged, written
 from tests.support.inprocess import KEY, run, sessions_fold
 from tests.support.records import START_MS, LogRecord, event, log
@@ -98,57 +107,57 @@ def test_a_removed_episode_is_missing() -> None:
     topics = everything()
     for origin in (0, 3, 5, 8):
         removed = replace(topics, episodes=without(topics.episodes, origin))
-        assert (Fault.MISSING, 0, origin) in faults(removed)
+        assert (ViolationKind.MISSING, 0, origin) in faults(removed)
 
 
 def test_a_removed_original_leaves_its_duplicate_without_an_outcome() -> None:
     topics = everything()
     removed = replace(topics, episodes=without(topics.episodes, 0))
-    assert faults(removed) == {(Fault.MISSING, 0, 0), (Fault.MISSING, 0, 1)}
+    assert faults(removed) == {(ViolationKind.MISSING, 0, 0), (ViolationKind.MISSING, 0, 1)}
 
 
 def test_a_rejected_copy_is_no_original() -> None:
     first, other = event(sequence=0), event(sequence=0, content={"other": 1})
     topics = staged(log([(0, first), (1, other), (2, other)]))
     assert faults(topics) == set()
-    assert faults(replace(topics, letters=without(topics.letters, 2))) == {(Fault.MISSING, 0, 2)}
+    assert faults(replace(topics, letters=without(topics.letters, 2))) == {(ViolationKind.MISSING, 0, 2)}
 
 
 def test_a_removed_dead_letter_is_missing() -> None:
     topics = everything()
     for origin in (2, 4, 6, 7):
-        assert faults(replace(topics, letters=without(topics.letters, origin))) == {(Fault.MISSING, 0, origin)}
+        assert faults(replace(topics, letters=without(topics.letters, origin))) == {(ViolationKind.MISSING, 0, origin)}
 
 
 def test_what_no_longer_waits_and_did_not_come_out_is_missing() -> None:
     topics = everything()
     forgotten = replace(topics, standing=topics.standing._replace(waiting={}))
-    assert faults(forgotten) == {(Fault.MISSING, 0, 9), (Fault.MISSING, 0, 10)}
+    assert faults(forgotten) == {(ViolationKind.MISSING, 0, 9), (ViolationKind.MISSING, 0, 10)}
 
 
 def test_a_second_output_of_any_kind_is_doubled() -> None:
     topics = everything()
     again = topics.episodes[index_of(topics.episodes, 3)]
-    assert faults(replace(topics, episodes=[*topics.episodes, again])) == {(Fault.DOUBLED, 0, 3)}
+    assert faults(replace(topics, episodes=[*topics.episodes, again])) == {(ViolationKind.DOUBLED, 0, 3)}
     letter = topics.letters[index_of(topics.letters, 2)]
-    assert faults(replace(topics, letters=[*topics.letters, letter])) == {(Fault.DOUBLED, 0, 2)}
+    assert faults(replace(topics, letters=[*topics.letters, letter])) == {(ViolationKind.DOUBLED, 0, 2)}
     control = changed([letter], 2, headers=[*letter.headers, (names.ORIGIN_OFFSET, b"11")])
-    assert faults(replace(topics, letters=[*topics.letters, *control])) == {(Fault.DOUBLED, 0, 11)}
+    assert faults(replace(topics, letters=[*topics.letters, *control])) == {(ViolationKind.DOUBLED, 0, 11)}
 
 
 def test_what_is_out_and_still_waits_is_doubled_unless_the_state_is_older_than_the_outputs() -> None:
     topics = everything()
     both = replace(topics, standing=topics.standing._replace(waiting={9: 0, 5: 0}))
-    assert faults(both) == {(Fault.DOUBLED, 0, 5)}
+    assert faults(both) == {(ViolationKind.DOUBLED, 0, 5)}
     assert faults(replace(both, still=False)) == set()
 
 
 def test_an_output_of_nothing_is_unfounded() -> None:
     topics = everything()
     hole = [record for record in topics.events if record.offset != 5]
-    assert {fault for fault, *_ in faults(replace(topics, events=hole))} == {Fault.UNFOUNDED}
+    assert {fault for fault, *_ in faults(replace(topics, events=hole))} == {ViolationKind.UNFOUNDED}
     nowhere = replace(topics, standing=topics.standing._replace(waiting={9: 0, 5: 0}), events=hole)
-    assert (Fault.UNFOUNDED, 0, 5) in faults(nowhere)
+    assert (ViolationKind.UNFOUNDED, 0, 5) in faults(nowhere)
 
 
 def test_an_output_in_another_partition_is_misplaced_and_its_event_missing() -> None:
@@ -156,13 +165,13 @@ def test_an_output_in_another_partition_is_misplaced_and_its_event_missing() -> 
     record = topics.episodes[index_of(topics.episodes, 5)]
     moved = changed(topics.episodes, 5, headers=[*record.headers, (names.ORIGIN_PARTITION, b"1")])
     found = {fault for fault, *_ in faults(replace(topics, episodes=moved))}
-    assert found == {Fault.MISPLACED, Fault.MISSING}
+    assert found == {ViolationKind.MISPLACED, ViolationKind.MISSING}
 
 
 def test_an_output_without_its_origin_is_nameless() -> None:
     topics = everything()
     found = {fault for fault, *_ in faults(replace(topics, episodes=changed(topics.episodes, 5, headers=[])))}
-    assert found == {Fault.NAMELESS, Fault.MISSING}
+    assert found == {ViolationKind.NAMELESS, ViolationKind.MISSING}
 
 
 @pytest.mark.parametrize(
@@ -184,7 +193,7 @@ def test_a_dead_letter_that_is_not_the_record_as_it_came_is_altered(
     topics = everything()
     n = index_of(topics.letters, 7)
     letters = changed(topics.letters, 7, **change(topics.letters[n]))
-    assert faults(replace(topics, letters=letters)) == {(Fault.ALTERED, 0, n)}
+    assert faults(replace(topics, letters=letters)) == {(ViolationKind.ALTERED, 0, n)}
 
 
 @pytest.mark.parametrize(
@@ -204,13 +213,13 @@ def test_an_episode_that_is_not_its_event_is_altered(change: Callable[[dict[str,
     topics = everything()
     n = index_of(topics.episodes, 5)
     episodes = [*topics.episodes[:n], altered(topics.episodes[n], change), *topics.episodes[n + 1 :]]
-    assert faults(replace(topics, episodes=episodes)) == {(Fault.ALTERED, 0, n)}
+    assert faults(replace(topics, episodes=episodes)) == {(ViolationKind.ALTERED, 0, n)}
 
 
 def test_an_episode_under_another_key_is_altered() -> None:
     topics = everything()
     episodes = changed(topics.episodes, 5, key=b"acme/other")
-    assert {fault for fault, *_ in faults(replace(topics, episodes=episodes))} == {Fault.ALTERED}
+    assert {fault for fault, *_ in faults(replace(topics, episodes=episodes))} == {ViolationKind.ALTERED}
 
 
 def test_a_valid_event_rejected_for_what_it_is_not_has_the_wrong_outcome() -> None:
@@ -218,24 +227,24 @@ def test_a_valid_event_rejected_for_what_it_is_not_has_the_wrong_outcome() -> No
     letter = topics.letters[index_of(topics.letters, 4)]
     headers = [h if h[0] != names.REASON else (h[0], b"not_json") for h in letter.headers]
     found = faults(replace(topics, letters=changed(topics.letters, 4, headers=headers)))
-    assert found == {(Fault.WRONG_OUTCOME, 0, 4)}
+    assert found == {(ViolationKind.WRONG_OUTCOME, 0, 4)}
 
 
 def test_an_episode_of_an_invalid_record_has_the_wrong_outcome() -> None:
     topics = everything()
     events = [replace(r, value=b"{}") if r.offset == 5 else r for r in topics.events]
-    assert faults(replace(topics, events=events)) == {(Fault.WRONG_OUTCOME, 0, 5)}
+    assert faults(replace(topics, events=events)) == {(ViolationKind.WRONG_OUTCOME, 0, 5)}
 
 
 def test_what_the_stage_has_not_come_to_is_pending() -> None:
     topics = everything()
-    report = replace(topics, standing=Standing(0, {}), episodes=[], letters=[]).verify()
+    report = replace(topics, standing=PartitionState(0, {}), episodes=[], letters=[]).verify()
     assert (report.violations, report.pending, report.outcomes.total()) == ([], 13, 0)
 
 
 def test_outputs_of_what_came_after_the_state_was_read_are_not_looked_at() -> None:
     topics = everything()
-    report = replace(topics, standing=Standing(5, {}), still=False).verify()
+    report = replace(topics, standing=PartitionState(5, {}), still=False).verify()
     assert (report.violations, report.pending, report.outcomes.total()) == ([], 8, 5)
 
 
@@ -245,7 +254,7 @@ def test_what_was_lost_before_it_was_read_is_an_outcome_and_has_no_output() -> N
     lost = topics.standing._replace(lost=((0, 5),))
     report = replace(topics, events=kept, low=5, standing=lost, episodes=without(topics.episodes, 0)).verify()
     assert report.outcomes[Outcome.LOST_TO_RETENTION] == 5
-    assert report.faults[Fault.UNFOUNDED] == 3  # the outputs of 2, 3 and 4, which cannot have been read
+    assert report.faults[ViolationKind.UNFOUNDED] == 3  # the outputs of 2, 3 and 4, which cannot have been read
 
 
 def test_what_retention_took_after_it_was_read_is_not_held_against_the_pipeline() -> None:
@@ -270,7 +279,7 @@ class Rerouted:
 
     first: list[LogRecord]
     second: list[LogRecord]
-    standings: tuple[Standing, Standing]
+    standings: tuple[PartitionState, PartitionState]
     outputs: tuple[list[Emitted], list[Emitted]]
 
     def reports(self) -> list[PartitionReport]:
@@ -295,7 +304,7 @@ class Rerouted:
 
 
 def conserve_partition(partition: int, topics: Topics) -> PartitionReport:
-    outputs = [Output(EPISODES, topics.episodes, False), Output(EVENTS_DLQ, topics.letters, False)]
+    outputs = [OutputPartition(EPISODES, topics.episodes, False), OutputPartition(EVENTS_DLQ, topics.letters, False)]
     report = conserve(partition, 0, topics.standing, lambda: topics.events, outputs, topics.partitions, KEY)
     follow(report, topics.reroutes)
     return report
@@ -309,7 +318,7 @@ def rerouted() -> Rerouted:
     appended = [ran.appends[0], *ran.appends]
     second = [LogRecord(1, n, START_MS + 10 + n, copy.key, copy.value, copy.headers) for n, copy in enumerate(appended)]
     there = run(lambda: sessions_fold(2), second)
-    return Rerouted(first, second, (Standing(3, {}), Standing(3, {})), (ran.outputs, there.outputs))
+    return Rerouted(first, second, (PartitionState(3, {}), PartitionState(3, {})), (ran.outputs, there.outputs))
 
 
 def test_what_was_appended_once_more_to_its_own_partition_is_rerouted_and_its_second_copy_a_duplicate() -> None:
@@ -323,10 +332,10 @@ def test_what_was_appended_once_more_to_its_own_partition_is_rerouted_and_its_se
 def test_without_a_copy_in_the_right_partition_it_is_missing() -> None:
     topics = rerouted()
     second = topics.second[:2]
-    gone = replace(topics, second=second, standings=(topics.standings[0], Standing(2, {})))
-    assert (Fault.MISSING, 0, 2) in gone.faults()
+    gone = replace(topics, second=second, standings=(topics.standings[0], PartitionState(2, {})))
+    assert (ViolationKind.MISSING, 0, 2) in gone.faults()
     elsewhere = replace(topics, second=[replace(r, partition=0) if r.offset == 2 else r for r in topics.second])
-    assert (Fault.MISSING, 0, 2) in elsewhere.faults()
+    assert (ViolationKind.MISSING, 0, 2) in elsewhere.faults()
 
 
 @pytest.mark.parametrize(
@@ -343,7 +352,7 @@ def test_a_copy_that_our_key_does_not_authenticate_is_none(forge: Callable[[byte
     copy = topics.second[2]
     name, place = copy.headers[-1]
     second = [*topics.second[:2], replace(copy, headers=[*copy.headers[:-1], (name, forge(place))])]
-    assert (Fault.MISSING, 0, 2) in replace(topics, second=second).faults()
+    assert (ViolationKind.MISSING, 0, 2) in replace(topics, second=second).faults()
 
 
 @pytest.mark.parametrize("change", [{"key": b"acme/other"}, {"headers": slice(1, None)}])
@@ -351,21 +360,25 @@ def test_a_copy_under_another_key_or_other_headers_is_altered(change: dict[str, 
     topics = rerouted()
     copy = topics.second[2]
     given = {name: copy.headers[value] if isinstance(value, slice) else value for name, value in change.items()}
-    assert (Fault.ALTERED, 1, 2) in replace(topics, second=[*topics.second[:2], replace(copy, **given)]).faults()
+    assert (ViolationKind.ALTERED, 1, 2) in replace(
+        topics, second=[*topics.second[:2], replace(copy, **given)]
+    ).faults()
 
 
 def test_a_copy_of_what_was_not_rerouted_is_unfounded() -> None:
     topics = rerouted()
     header = reroute_header(KEY, 0, 0, topics.first[0].value or b"")
     extra = replace(topics.first[0], partition=1, offset=3, headers=[header])
-    assert (Fault.UNFOUNDED, 1, 3) in replace(topics, second=[*topics.second, extra]).faults()
+    assert (ViolationKind.UNFOUNDED, 1, 3) in replace(topics, second=[*topics.second, extra]).faults()
 
 
 def test_an_episode_of_what_stands_in_the_wrong_partition_has_the_wrong_outcome() -> None:
     topics = rerouted()
     wrong = run(lambda: sessions_fold(1), topics.first)
     outputs = (wrong.outputs, topics.outputs[1])
-    assert {(Fault.WRONG_OUTCOME, 0, 1), (Fault.WRONG_OUTCOME, 0, 2)} <= replace(topics, outputs=outputs).faults()
+    assert {(ViolationKind.WRONG_OUTCOME, 0, 1), (ViolationKind.WRONG_OUTCOME, 0, 2)} <= replace(
+        topics, outputs=outputs
+    ).faults()
 
 
 def test_a_dead_letter_for_the_wrong_partition_is_wrong_in_the_right_one() -> None:
@@ -373,4 +386,4 @@ def test_a_dead_letter_for_the_wrong_partition_is_wrong_in_the_right_one() -> No
     letter = topics.letters[index_of(topics.letters, 4)]
     headers = [h if h[0] != names.REASON else (h[0], b"wrong_partition") for h in letter.headers]
     found = faults(replace(topics, letters=changed(topics.letters, 4, headers=headers)))
-    assert found == {(Fault.WRONG_OUTCOME, 0, 4)}
+    assert found == {(ViolationKind.WRONG_OUTCOME, 0, 4)}

@@ -2,10 +2,10 @@
 
 from collections.abc import Iterator
 
-from pipeline.audit.conservation import VIOLATIONS_KEPT, Fault
-from pipeline.audit.rows import Row
-from pipeline.audit.verify import Report, _count_evidence
-from pipeline.contracts.headers import KIND
+from hmx_pipeline.audit.conservation import VIOLATIONS_KEPT, ViolationKind
+from hmx_pipeline.audit.conservation_check import Report, _count_evidence
+from hmx_pipeline.audit.source_rows import Row
+from hmx_pipeline.contracts.headers import KIND
 
 
 class Evidence:
@@ -25,6 +25,6 @@ class Evidence:
 def test_evidence_without_its_origin_is_counted_and_the_first_of_it_kept() -> None:
     report = Report([])
     _count_evidence(Evidence(VIOLATIONS_KEPT + 5), 0, report)  # type: ignore[arg-type]
-    assert report.faults[Fault.NAMELESS] == VIOLATIONS_KEPT + 5
+    assert report.faults[ViolationKind.NAMELESS] == VIOLATIONS_KEPT + 5
     assert len(report.violations) == VIOLATIONS_KEPT
     assert not report.conserved

@@ -7,10 +7,24 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.audit import replay_streams
-from pipeline.audit.replay_artifacts import Change, PatternName, change_of, current_artifacts, differing, rests_on_more
-from pipeline.audit.replay_streams import Difference, Live, StreamReport, changed_paths, compare, compare_by_origin
-from pipeline.contracts.headers import EPISODE, output_headers
+from hmx_pipeline.audit import replay_streams
+from hmx_pipeline.audit.replay_artifacts import (
+    ChangeKind,
+    PatternName,
+    change_of,
+    current_artifacts,
+    differing,
+    rests_on_more,
+)
+from hmx_pipeline.audit.replay_streams import (
+    Live,
+    StreamDifference,
+    StreamReport,
+    changed_paths,
+    compare,
+    compare_by_origin,
+)
+from hmx_pipeline.contracts.headers import EPISODE, output_headers
 from tests.support.records import LogRecord
 
 
@@ -39,19 +53,19 @@ def test_one_fault_is_one_difference(ordered: bool) -> None:
     """And not a difference in all that follow."""
     altered = [*MADE[:5], record(5, "otherwise"), *MADE[6:]]
     assert (compared(MADE, MADE, ordered=ordered).same, kinds(compared(MADE, MADE, ordered=ordered))) == (20, {})
-    assert kinds(compared(MADE, [*MADE[:5], *MADE[6:]], ordered=ordered)) == {Difference.MISSING: 1}
-    assert kinds(compared(MADE, [*MADE[:5], MADE[4], *MADE[5:]], ordered=ordered)) == {Difference.EXTRA: 1}
-    assert kinds(compared(MADE, altered, ordered=ordered)) == {Difference.ALTERED: 1}
+    assert kinds(compared(MADE, [*MADE[:5], *MADE[6:]], ordered=ordered)) == {StreamDifference.MISSING: 1}
+    assert kinds(compared(MADE, [*MADE[:5], MADE[4], *MADE[5:]], ordered=ordered)) == {StreamDifference.EXTRA: 1}
+    assert kinds(compared(MADE, altered, ordered=ordered)) == {StreamDifference.ALTERED: 1}
     assert compared(MADE, altered, ordered=ordered).examples[0].detail == '$.text: "otherwise" → ""'
-    assert kinds(compared(MADE, [*MADE[:5], MADE[6], MADE[5], *MADE[7:]])) == {Difference.MOVED: 1}
+    assert kinds(compared(MADE, [*MADE[:5], MADE[6], MADE[5], *MADE[7:]])) == {StreamDifference.MOVED: 1}
     other_headers = [replace(MADE[0], headers=[*MADE[0].headers, ("more", b"1")]), *MADE[1:]]
-    assert kinds(compared(MADE, other_headers, ordered=ordered)) == {Difference.ALTERED: 1}
+    assert kinds(compared(MADE, other_headers, ordered=ordered)) == {StreamDifference.ALTERED: 1}
 
 
 def test_what_was_written_after_the_replays_end_is_no_difference() -> None:
     report = compared(MADE[:15], MADE, settled=15)
     assert (report.same, report.later, kinds(report)) == (15, 5, {})
-    assert kinds(compared(MADE[:15], MADE, settled=16)) == {Difference.EXTRA: 1}
+    assert kinds(compared(MADE[:15], MADE, settled=16)) == {StreamDifference.EXTRA: 1}
 
 
 def test_what_retention_took_from_the_beginning_is_no_difference() -> None:
@@ -70,7 +84,7 @@ def test_compaction_is_no_difference_and_a_lost_last_record_is_one(keys: list[st
     assert report.replaced == len(made) - len(there)
     for lost in last.values():
         rest = [item for n, item in enumerate(made) if n not in gone and n != lost]
-        assert kinds(compared(made, rest, compacted=True))[Difference.MISSING] >= 1
+        assert kinds(compared(made, rest, compacted=True))[StreamDifference.MISSING] >= 1
 
 
 def test_of_what_was_erased_compaction_leaves_nothing() -> None:
@@ -82,14 +96,14 @@ def test_of_what_was_erased_compaction_leaves_nothing() -> None:
 
 def test_an_altered_record_of_a_compacted_topic_is_named() -> None:
     made = [record(n, key=key) for n, key in enumerate("abab")]
-    assert kinds(compared(made, [*made[:3], record(3, "x", key="b")], compacted=True)) == {Difference.ALTERED: 1}
+    assert kinds(compared(made, [*made[:3], record(3, "x", key="b")], compacted=True)) == {StreamDifference.ALTERED: 1}
 
 
 def test_records_that_are_too_far_apart_are_not_held_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(replay_streams, "APART", 5)
     report = compared(MADE, MADE[10:], ordered=False)
-    assert report.differences[Difference.MISSING] >= 10
-    assert report.same + report.differences[Difference.EXTRA] == 10
+    assert report.differences[StreamDifference.MISSING] >= 10
+    assert report.same + report.differences[StreamDifference.EXTRA] == 10
 
 
 @given(st.permutations([0, 0, 0, 1, 1, 2, 2, 2]))
@@ -103,9 +117,9 @@ def test_between_source_partitions_no_order_is_asked_for_and_within_one_it_is(or
         return compare_by_origin(StreamReport("topic", 0), lambda source: made[source], 3, Live(records, 1_000))
 
     assert (found(there).same, kinds(found(there))) == (8, {})
-    assert kinds(found(there[:-1])) == {Difference.MISSING: 1}
+    assert kinds(found(there[:-1])) == {StreamDifference.MISSING: 1}
     tick = replace(there[0], headers=())
-    assert kinds(found([tick, *there, replace(there[0], offset=9)])) == {Difference.EXTRA: 1}
+    assert kinds(found([tick, *there, replace(there[0], offset=9)])) == {StreamDifference.EXTRA: 1}
 
 
 def test_the_first_paths_that_differ_are_shown() -> None:
@@ -146,6 +160,6 @@ def test_of_a_memory_what_counts_is_what_its_current_artifacts_say_and_not_how_i
         change_of(name, there[old].value if old is not None else None, made[new].value if new is not None else None)
         for name, (old, new) in differ.items()
     ]
-    assert [change.change for change in changes] == [Change.REMOVED, Change.ADDED, Change.CHANGED]
+    assert [change.change for change in changes] == [ChangeKind.REMOVED, ChangeKind.ADDED, ChangeKind.CHANGED]
     assert changes[2].paths == [("$.confidence", "0.8", "0.9")]
     assert [rests_on_more(change) for change in changes] == [True, False, False]

@@ -16,16 +16,16 @@ import pytest
 from msgspec import structs
 from rich.text import Text
 
-from pipeline.cli import archive, console, query, table, watch
-from pipeline.cli.console import ERR, OUT, fail, plain, print_json
-from pipeline.contracts.pack import WorkflowHints
-from pipeline.contracts.plain import on_one_line
-from pipeline.packs.assemble import assemble
-from pipeline.retrieval.plan import plan
-from pipeline.retrieval.request import PackRequest
-from pipeline.retrieval.score import Made
-from pipeline.stages.tables import SessionRow
-from pipeline.store.fetch import Store
+from hmx_pipeline.cli import archive, console, query, table, watch
+from hmx_pipeline.cli.console import ERR, OUT, fail, plain, print_json
+from hmx_pipeline.contracts.pack import WorkflowHints
+from hmx_pipeline.contracts.safe_text import on_one_line
+from hmx_pipeline.packs.assemble import assemble
+from hmx_pipeline.retrieval.pack_request import PackRequest
+from hmx_pipeline.retrieval.retrieval_plan import plan
+from hmx_pipeline.retrieval.score import Made
+from hmx_pipeline.stages.state_tables import SessionRow
+from hmx_pipeline.store.fetch import Store
 from tests.support.hostile import ALL
 from tests.support.memory import artifact, episode, fetched
 from tests.support.records import event
@@ -161,7 +161,7 @@ def test_a_command_in_a_real_terminal_sends_nothing_of_a_tenants_escapes(tmp_pat
     lines += [event("s", n, hmx_version=text) for n, text in enumerate(ALL)]
     file = tmp_path / "hostile.ndjson"
     file.write_bytes(b"\n".join(map(orjson.dumps, lines)))
-    sent = in_a_terminal(sys.executable, "-m", "pipeline.cli", "validate", str(file))
+    sent = in_a_terminal(sys.executable, "-m", "hmx_pipeline.cli", "validate", str(file))
     assert "Would be rejected" in sent
     # A bar that is drawn anew moves the cursor up and shows it again; nothing else does.
     assert all(c.isprintable() or c in "\r\n" for c in re.sub(r"\x1b\[(?:[0-9;]*m|\?25[hl]|2K|1A)", "", sent))

@@ -8,10 +8,10 @@ import pytest
 import typer
 from rich.console import Console
 
-from pipeline.audit.letters import Returns
-from pipeline.audit.returning import Fate
-from pipeline.cli import dlq, status, table
-from pipeline.stages.tables import PatternRow, SessionRow, SessionSort, in_order
+from hmx_pipeline.audit.dead_letter_replay import ReplaySummary
+from hmx_pipeline.audit.replay_policy import ReplayDecision
+from hmx_pipeline.cli import dlq, status, table
+from hmx_pipeline.stages.state_tables import PatternRow, SessionRow, SessionSort, in_order
 
 ODD = "[bold]x[/]\x1b[31m" + "long " * 40
 LARGE = 9_876_543_210
@@ -113,11 +113,15 @@ def test_the_same_rows_are_sorted_alike_the_highest_first() -> None:
 
 def test_a_dry_run_says_that_nothing_was_sent_and_why_the_rest_stays(printed: Any) -> None:
     letter = {"letter": "0:1", "origin": "0:9", "reason": "poison", "tenant": "[bold]", "session": "s", "detail": ""}
-    found = Returns(False, {"poison": Counter({Fate.SEND: 2, Fate.NAMED: 1})}, {Fate.SEND: [letter], Fate.NAMED: []})
+    found = ReplaySummary(
+        False,
+        {"poison": Counter({ReplayDecision.SEND: 2, ReplayDecision.NAMED: 1})},
+        {ReplayDecision.SEND: [letter], ReplayDecision.NAMED: []},
+    )
     text = printed(dlq._show_returns, found)
     assert "nothing was sent: --yes sends 2 of 3" in text
     assert "[bold]/s" in text
-    assert "no dead letters" in printed(dlq._show_returns, Returns(True))
+    assert "no dead letters" in printed(dlq._show_returns, ReplaySummary(True))
 
 
 @pytest.mark.parametrize(("text", "seconds"), [("30s", 30), ("2h", 7_200), ("7d", 604_800)])

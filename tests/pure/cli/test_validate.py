@@ -11,11 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
-from pipeline.audit.validation import Validation, Validator, lacking
-from pipeline.cli.app import application
-from pipeline.contracts.keys import CONTROL_TENANT
-from pipeline.contracts.outcomes import Outcome
-from pipeline.contracts.rejections import Reason
+from hmx_pipeline.audit.validation import Validation, Validator, lacking
+from hmx_pipeline.cli.app import application
+from hmx_pipeline.contracts.keys import CONTROL_TENANT
+from hmx_pipeline.contracts.outcomes import Outcome
+from hmx_pipeline.contracts.rejections import Reason
 from tests.support.events import encoded, event
 from tests.support.inprocess import run, sessions_fold
 from tests.support.records import log

@@ -5,8 +5,8 @@ from typing import Any
 import orjson
 from rich.text import Text
 
-from pipeline.cli.watch import REMEMBERED, Lines, sentence
-from pipeline.topology import ARTIFACTS, EPISODES
+from hmx_pipeline.cli.watch import REMEMBERED, Lines, sentence
+from hmx_pipeline.topology import ARTIFACTS, EPISODES
 from tests.support.inprocess import run, sessions_fold
 from tests.support.records import START_MS, event, log
 

@@ -4,13 +4,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.compiler.candidate import candidate, rank
-from pipeline.compiler.confidence import tally, wilson
-from pipeline.compiler.extract import contributions
-from pipeline.compiler.lifecycle import step
-from pipeline.contracts.artifact import Artifact
-from pipeline.contracts.evidence import Contribution, Pattern, SegmentOutcome
-from pipeline.contracts.limits import ARTIFACT_BYTES, ARTIFACT_SOURCES, PATTERN_COMPILED, PATTERN_CONTRIBUTIONS
+from hmx_pipeline.compiler.candidate import candidate, rank
+from hmx_pipeline.compiler.confidence import tally, wilson
+from hmx_pipeline.compiler.extract import contributions
+from hmx_pipeline.compiler.lifecycle import step
+from hmx_pipeline.contracts.artifact import Artifact
+from hmx_pipeline.contracts.evidence import Contribution, Pattern, SegmentOutcome
+from hmx_pipeline.contracts.limits import ARTIFACT_BYTES, ARTIFACT_SOURCES, PATTERN_COMPILED, PATTERN_CONTRIBUTIONS
 from tests.pure.compiler.test_planted import deployments
 from tests.pure.segments.test_pairing import STEPS
 from tests.support.runs import run_of, schema, tasks

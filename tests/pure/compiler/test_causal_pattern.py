@@ -6,14 +6,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.compiler.candidate import candidate
-from pipeline.compiler.causal_pattern import TYPE
-from pipeline.compiler.causes import pairs
-from pipeline.compiler.extract import contributions
-from pipeline.compiler.model import Candidate
-from pipeline.contracts.artifact import Status
-from pipeline.contracts.event_types import Role
-from pipeline.contracts.evidence import Contribution
+from hmx_pipeline.compiler.candidate import candidate
+from hmx_pipeline.compiler.causal_pattern import TYPE
+from hmx_pipeline.compiler.causes import pairs
+from hmx_pipeline.compiler.evidence_kind import ArtifactCandidate
+from hmx_pipeline.compiler.extract import contributions
+from hmx_pipeline.contracts.artifact import Status
+from hmx_pipeline.contracts.event_types import Role
+from hmx_pipeline.contracts.evidence import Contribution
 from tests.support.segments import START, Script
 
 HOUR = 3_600_000
@@ -29,14 +29,14 @@ def said(scripts: list[Script]) -> list[Contribution]:
     return [one for made in scripts for one in contributions(made.segment()) if one.pattern_type == TYPE.name]
 
 
-def compiled(told: list[Contribution]) -> list[Candidate]:
+def compiled(told: list[Contribution]) -> list[ArtifactCandidate]:
     by_key: dict[str, list[Contribution]] = {}
     for one in told:
         by_key.setdefault(one.pattern_key, []).append(one)
     return [found for key in sorted(by_key) if (found := candidate(by_key[key])) is not None]
 
 
-def active(scripts: list[Script]) -> list[Candidate]:
+def active(scripts: list[Script]) -> list[ArtifactCandidate]:
     return [found for found in compiled(said(scripts)) if found.status is Status.ACTIVE]
 
 

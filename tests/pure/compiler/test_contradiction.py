@@ -7,12 +7,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.compiler.candidate import candidate
-from pipeline.compiler.confidence import RECENT, Tally, contradicted, recent
-from pipeline.compiler.extract import contributions
-from pipeline.compiler.lifecycle import Said, step
-from pipeline.contracts.artifact import Artifact, Status
-from pipeline.contracts.evidence import Contribution, SegmentOutcome
+from hmx_pipeline.compiler.candidate import candidate
+from hmx_pipeline.compiler.confidence import RECENT, Tally, contradicted, recent
+from hmx_pipeline.compiler.extract import contributions
+from hmx_pipeline.compiler.lifecycle import LastPublished, step
+from hmx_pipeline.contracts.artifact import Artifact, Status
+from hmx_pipeline.contracts.evidence import Contribution, SegmentOutcome
 from tests.pure.compiler.test_candidate import TASK, by_agents, many
 from tests.pure.compiler.test_planted import script
 from tests.support.runs import schema
@@ -40,7 +40,7 @@ def recovered(ways: Iterable[tuple[str, bool]]) -> list[Contribution]:
 
 def lived(*maps: Sequence[Contribution]) -> list[Artifact]:
     """What a pattern publishes whose map is one after the other."""
-    said: Said | None = None
+    said: LastPublished | None = None
     log: list[Artifact] = []
     for now, known in enumerate(maps):
         pattern = TASK if known[0].pattern_type == "run" else known[0].pattern

@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipeline.compiler.extract import contributions
-from pipeline.compiler.knowledge.records import records
-from pipeline.contracts.evidence import Contribution
-from pipeline.contracts.knowledge import KnowledgeRecord, is_correction
-from pipeline.contracts.limits import KNOWLEDGE_CORRECTIONS
+from hmx_pipeline.compiler.extract import contributions
+from hmx_pipeline.compiler.knowledge.knowledge_records import records
+from hmx_pipeline.contracts.evidence import Contribution
+from hmx_pipeline.contracts.knowledge import KnowledgeRecord, is_correction
+from hmx_pipeline.contracts.limits import KNOWLEDGE_CORRECTIONS
 from tests.support.inprocess import events_log, evidence_logs
 from tests.support.records import event
 from tests.support.segments import START, Script

@@ -7,14 +7,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.compiler.candidate import candidate
-from pipeline.compiler.decision_policy import TYPE
-from pipeline.compiler.extract import contributions
-from pipeline.compiler.model import Candidate
-from pipeline.contracts.artifact import Status
-from pipeline.contracts.event_types import Role
-from pipeline.contracts.evidence import Contribution
-from pipeline.segments.intent import option_key, question_key
+from hmx_pipeline.compiler.candidate import candidate
+from hmx_pipeline.compiler.decision_policy import TYPE
+from hmx_pipeline.compiler.evidence_kind import ArtifactCandidate
+from hmx_pipeline.compiler.extract import contributions
+from hmx_pipeline.contracts.artifact import Status
+from hmx_pipeline.contracts.event_types import Role
+from hmx_pipeline.contracts.evidence import Contribution
+from hmx_pipeline.segments.intent import option_key, question_key
 from tests.support.segments import START, Script
 
 QUESTION = "Which rollout strategy should the checkout service use?"
@@ -35,7 +35,7 @@ def said(scripts: list[Script]) -> list[Contribution]:
     return [one for made in scripts for one in contributions(made.segment()) if one.pattern_type == TYPE.name]
 
 
-def policy(scripts: list[Script]) -> Candidate | None:
+def policy(scripts: list[Script]) -> ArtifactCandidate | None:
     told = said(scripts)
     assert len({one.pattern for one in told}) == 1
     return candidate(told)

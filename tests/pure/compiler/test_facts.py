@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipeline.compiler.extract import contributions
-from pipeline.compiler.knowledge.claims import claims
-from pipeline.compiler.knowledge.records import records
-from pipeline.contracts.knowledge import Memory
-from pipeline.contracts.limits import KNOWLEDGE_VALUES
-from pipeline.stages import reach
+from hmx_pipeline.compiler.extract import contributions
+from hmx_pipeline.compiler.knowledge.claims import claims
+from hmx_pipeline.compiler.knowledge.knowledge_records import records
+from hmx_pipeline.contracts.knowledge import Memory
+from hmx_pipeline.contracts.limits import KNOWLEDGE_VALUES
+from hmx_pipeline.stages import ending_index
 from tests.support.inprocess import events_log, evidence_logs
 from tests.support.records import START_MS, event
 from tests.support.segments import Script
@@ -232,7 +232,7 @@ def test_any_interleaving_leaves_the_same_knowledge_to_the_byte(
     things have it than an ending may reach."""
     sessions = [said(f"s{n}", *turns, at=n) for n, turns in enumerate(told)]
     one_by_one = [e for session in sessions for e in session]
-    with patch.dict(reach._MOST, {False: most, True: most}):
+    with patch.dict(ending_index._MOST, {False: most, True: most}):
         assert by_id(knowledge_of(interleaved(sessions, dice))) == by_id(knowledge_of(one_by_one))
 
 

@@ -6,14 +6,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.compiler.lifecycle import Said, step
-from pipeline.compiler.model import Candidate
-from pipeline.contracts.artifact import TRANSITIONS, Artifact, Status
-from pipeline.contracts.canonical import content_hash
-from pipeline.contracts.evidence import Pattern
+from hmx_pipeline.compiler.evidence_kind import ArtifactCandidate
+from hmx_pipeline.compiler.lifecycle import LastPublished, step
+from hmx_pipeline.contracts.artifact import TRANSITIONS, Artifact, Status
+from hmx_pipeline.contracts.canonical import content_hash
+from hmx_pipeline.contracts.evidence import Pattern
 
 PATTERN = Pattern("task_schema", "1:deploy")
-ACTIVE = Candidate(
+ACTIVE = ArtifactCandidate(
     title="Deploy",
     summary="Build, then apply.",
     content={"steps": [1]},
@@ -45,20 +45,20 @@ CANDIDATES = st.none() | st.builds(
 MUTABLE = {"status", "superseded_by", "updated_at", "metadata"}
 
 
-def published(candidates: list[Candidate | None]) -> list[Artifact]:
-    said: Said | None = None
+def published(candidates: list[ArtifactCandidate | None]) -> list[Artifact]:
+    said: LastPublished | None = None
     log: list[Artifact] = []
     for now, candidate in enumerate(candidates):
         said, out = step(said, candidate, "acme", PATTERN, now)
         if said is not None:
-            said = Said.model_validate_json(said.to_json())
+            said = LastPublished.model_validate_json(said.to_json())
         log += out
     return log
 
 
 @pytest.mark.requirement("A-03", "A-08", "A-17", "A-20", "A-24", "A-25", "A-26", "A-27", "X09")
 @given(st.lists(CANDIDATES, max_size=12))
-def test_every_history_is_legal(candidates: list[Candidate | None]) -> None:
+def test_every_history_is_legal(candidates: list[ArtifactCandidate | None]) -> None:
     log = published(candidates)
     newest: dict[str, Artifact] = {}
     for record in log:
@@ -89,7 +89,7 @@ def test_every_history_is_legal(candidates: list[Candidate | None]) -> None:
 
 @pytest.mark.requirement("A-20")
 @given(st.lists(CANDIDATES, max_size=12))
-def test_a_draft_never_supersedes_an_active(candidates: list[Candidate | None]) -> None:
+def test_a_draft_never_supersedes_an_active(candidates: list[ArtifactCandidate | None]) -> None:
     log = published(candidates)
     once_active = {record.artifact_id for record in log if record.status is Status.ACTIVE}
     first = {record.artifact_id: record for record in reversed(log)}
@@ -99,13 +99,15 @@ def test_a_draft_never_supersedes_an_active(candidates: list[Candidate | None]) 
 
 
 @given(st.lists(CANDIDATES, max_size=8), CANDIDATES)
-def test_the_same_twice_says_nothing_new(candidates: list[Candidate | None], last: Candidate | None) -> None:
+def test_the_same_twice_says_nothing_new(
+    candidates: list[ArtifactCandidate | None], last: ArtifactCandidate | None
+) -> None:
     assert published([*candidates, last, last]) == published([*candidates, last])
 
 
 @given(st.lists(CANDIDATES, max_size=8), CANDIDATES)
 def test_what_is_active_in_the_end_is_the_last_candidate_whatever_came_before(
-    candidates: list[Candidate | None], last: Candidate | None
+    candidates: list[ArtifactCandidate | None], last: ArtifactCandidate | None
 ) -> None:
     newest = {record.artifact_id: record for record in published([*candidates, last])}
     active = [a for a in newest.values() if a.status is Status.ACTIVE]
@@ -156,7 +158,9 @@ def test_validation_alone_makes_a_draft_active_under_the_same_id() -> None:
 
 @pytest.mark.requirement("A-02")
 @given(st.lists(CANDIDATES, max_size=12))
-def test_a_replay_mints_the_same_ids_and_different_records_different_ones(candidates: list[Candidate | None]) -> None:
+def test_a_replay_mints_the_same_ids_and_different_records_different_ones(
+    candidates: list[ArtifactCandidate | None],
+) -> None:
     log = published(candidates)
     assert log == published(candidates)
     opened = [(r.metadata["chain"], r.version) for r in log if r.updated_at is None]

@@ -3,9 +3,9 @@
 import msgspec
 import pytest
 
-from pipeline.compiler.lifecycle import step
-from pipeline.compiler.model import Candidate
-from pipeline.contracts.evidence import Pattern, Segment
+from hmx_pipeline.compiler.evidence_kind import ArtifactCandidate
+from hmx_pipeline.compiler.lifecycle import step
+from hmx_pipeline.contracts.evidence import Pattern, Segment
 from tests.support.runs import COMMANDS, HOUR, run_of, schema
 from tests.support.segments import START, Script
 
@@ -21,7 +21,7 @@ def deployment(number: int, *tags: str) -> Segment:
     return made.segment()
 
 
-def compiled(*tags: tuple[str, ...]) -> Candidate:
+def compiled(*tags: tuple[str, ...]) -> ArtifactCandidate:
     found = schema([run_of(deployment(number, *carried)) for number, carried in enumerate(tags)])
     assert found is not None
     return found

@@ -6,12 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.compiler.candidate import candidate
-from pipeline.compiler.extract import contributions
-from pipeline.compiler.model import Candidate
-from pipeline.contracts.artifact import Status
-from pipeline.contracts.event_types import Role
-from pipeline.contracts.evidence import Contribution
+from hmx_pipeline.compiler.candidate import candidate
+from hmx_pipeline.compiler.evidence_kind import ArtifactCandidate
+from hmx_pipeline.compiler.extract import contributions
+from hmx_pipeline.contracts.artifact import Status
+from hmx_pipeline.contracts.event_types import Role
+from hmx_pipeline.contracts.evidence import Contribution
 from tests.support.runs import run_of, schema, tasks
 from tests.support.segments import START, Script
 
@@ -27,7 +27,7 @@ def script(number: int, goal: str = "Deploy the checkout service to staging") ->
     return made
 
 
-def compiled(scripts: list[Script], kind: str) -> list[Candidate]:
+def compiled(scripts: list[Script], kind: str) -> list[ArtifactCandidate]:
     said: dict[str, list[Contribution]] = {}
     for made in scripts:
         for one in contributions(made.segment()):
@@ -36,7 +36,7 @@ def compiled(scripts: list[Script], kind: str) -> list[Candidate]:
     return [found for key in sorted(said) if (found := candidate(said[key])) is not None]
 
 
-def procedures(scripts: list[Script]) -> list[Candidate]:
+def procedures(scripts: list[Script]) -> list[ArtifactCandidate]:
     return list(tasks([run_of(made.segment()) for made in scripts]).values())
 
 

@@ -1,16 +1,16 @@
 """Artifacts read like notes: nothing trivial, nothing twice, and an error's own words wherever it has any."""
 
-from pipeline.compiler import failure_playbook
-from pipeline.compiler.candidate import candidate
-from pipeline.compiler.extract import contributions
-from pipeline.compiler.model import Candidate
-from pipeline.contracts.event_types import Role
-from pipeline.contracts.evidence import Pattern
+from hmx_pipeline.compiler import failure_playbook
+from hmx_pipeline.compiler.candidate import candidate
+from hmx_pipeline.compiler.evidence_kind import ArtifactCandidate
+from hmx_pipeline.compiler.extract import contributions
+from hmx_pipeline.contracts.event_types import Role
+from hmx_pipeline.contracts.evidence import Pattern
 from tests.support.runs import run, run_of, tasks
 from tests.support.segments import Script
 
 
-def compiled(runs: list[Script], kind: str) -> list[Candidate]:
+def compiled(runs: list[Script], kind: str) -> list[ArtifactCandidate]:
     told = [c for one in runs for c in contributions(one.segment()) if c.pattern_type == kind]
     found = (candidate([c for c in told if c.pattern == pattern]) for pattern in sorted({c.pattern for c in told}))
     return [one for one in found if one is not None]
@@ -109,7 +109,7 @@ def test_what_takes_values_from_nowhere_is_no_procedure() -> None:
     """One could not do it from what stands there."""
     places = ["here", "there", "left", "right", "above", "below"]
 
-    def found(*more: str) -> dict[Pattern, Candidate]:
+    def found(*more: str) -> dict[Pattern, ArtifactCandidate]:
         runs = []
         for number, place in enumerate(places):
             one = Script(f"s{number}")

@@ -2,10 +2,10 @@
 
 import pytest
 
-from pipeline.compiler.knowledge.claims import Claim, claims
-from pipeline.compiler.knowledge.classifier import scores
-from pipeline.compiler.knowledge.clauses import spoken
-from pipeline.contracts.knowledge import Memory
+from hmx_pipeline.compiler.knowledge.claims import Claim, claims
+from hmx_pipeline.compiler.knowledge.classifier import scores
+from hmx_pipeline.compiler.knowledge.clauses import spoken
+from hmx_pipeline.contracts.knowledge import Memory
 from tests.pure.compiler.test_facts import of_turns, texts
 from tests.support.talk import holding
 

@@ -4,14 +4,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.compiler.candidate import candidate
-from pipeline.compiler.extract import contributions
-from pipeline.compiler.model import Candidate
-from pipeline.compiler.strategy_template import TYPE
-from pipeline.contracts.artifact import Status
-from pipeline.contracts.event_types import Role
-from pipeline.contracts.evidence import Contribution
-from pipeline.segments.naming import phase_of
+from hmx_pipeline.compiler.candidate import candidate
+from hmx_pipeline.compiler.evidence_kind import ArtifactCandidate
+from hmx_pipeline.compiler.extract import contributions
+from hmx_pipeline.compiler.strategy_template import TYPE
+from hmx_pipeline.contracts.artifact import Status
+from hmx_pipeline.contracts.event_types import Role
+from hmx_pipeline.contracts.evidence import Contribution
+from hmx_pipeline.segments.action_names import phase_of
 from tests.support.segments import START, Script
 
 HOUR = 3_600_000
@@ -39,7 +39,7 @@ def history(counts: tuple[int, int], good: bool = True) -> list[Contribution]:
     ]
 
 
-def strategy(contributions: list[Contribution]) -> Candidate | None:
+def strategy(contributions: list[Contribution]) -> ArtifactCandidate | None:
     assert len({one.pattern for one in contributions}) == 1
     return candidate(contributions)
 

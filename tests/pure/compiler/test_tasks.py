@@ -5,28 +5,28 @@ from collections.abc import Sequence
 
 import pytest
 
-from pipeline.compiler.tasks.likeness import Known, known, tasks
-from pipeline.compiler.tasks.procedure import Procedure, procedure, verdict
-from pipeline.compiler.tasks.run import Deed, Run, body
-from pipeline.compiler.tasks.slots import described, like
-from pipeline.contracts.evidence import segment_rank
-from pipeline.segments.commands import wordlike
-from pipeline.segments.pairing import actions
+from hmx_pipeline.compiler.tasks.procedure import Procedure, procedure, verdict
+from hmx_pipeline.compiler.tasks.run_clusters import RunFeatures, known, tasks
+from hmx_pipeline.compiler.tasks.slots import described, like
+from hmx_pipeline.compiler.tasks.task_run import Run, RunAction, body
+from hmx_pipeline.contracts.evidence import segment_rank
+from hmx_pipeline.segments.commands import wordlike
+from hmx_pipeline.segments.pairing import actions
 from tests.support.segments import Script
 
 DAY = 86_400_000
 USERS = ("ana", "bo", "cy")
 
 
-def deed(line: str, ok: bool = True, error: str = "") -> Deed:
-    return Deed(line, "", (), ok, error, frozenset())
+def deed(line: str, ok: bool = True, error: str = "") -> RunAction:
+    return RunAction(line, "", (), ok, error, frozenset())
 
 
-def called(name: str, **arguments: str) -> Deed:
-    return Deed("", name, tuple(sorted(arguments.items())), True, "", frozenset())
+def called(name: str, **arguments: str) -> RunAction:
+    return RunAction("", name, tuple(sorted(arguments.items())), True, "", frozenset())
 
 
-def run(number: int, asked: str, *deeds: Deed | str, good: bool = True) -> Run:
+def run(number: int, asked: str, *deeds: RunAction | str, good: bool = True) -> Run:
     """Session `number`, a day after the one before, of one of three users in turn."""
     done = tuple(deed(each) if isinstance(each, str) else each for each in deeds)
     return Run(f"e{number}", f"s{number}", USERS[number % 3], number * DAY, good, (asked,), done)
@@ -45,7 +45,7 @@ def steps(found: Procedure) -> list[str]:
 ROOMS = ("b12", "c7", "a90", "d4", "e55", "f31")
 
 
-def booked(number: int, *more: Deed | str, good: bool = True) -> Run:
+def booked(number: int, *more: RunAction | str, good: bool = True) -> Run:
     room = ROOMS[number % 6]
     return run(
         number,
@@ -113,7 +113,7 @@ def test_an_action_that_is_refused_from_some_day_on_is_gone_as_soon_as_another_h
     def published(number: int) -> Run:
         room = ROOMS[number % 6]
         refused = deed(f"portal add {room}", ok=False, error="deprecated, use hub")
-        done: list[Deed | str] = [f"portal add {room}"] if number < 7 else [refused, f"hub add {room} --sla gold"]
+        done: list[RunAction | str] = [f"portal add {room}"] if number < 7 else [refused, f"hub add {room} --sla gold"]
         return run(number, f"Publish {room}", f"lint {room}", *done)
 
     found = steps(learnt([published(n) for n in range(9)]))
@@ -125,7 +125,7 @@ def test_what_worked_after_a_refusal_takes_its_place_though_the_run_was_given_up
     def published(number: int) -> Run:
         room = ROOMS[number % 6]
         refused = deed(f"portal add {room}", ok=False, error="deprecated, use hub")
-        done: list[Deed | str] = [f"portal add {room}"] if number < 7 else [refused, f"hub add {room} --sla gold"]
+        done: list[RunAction | str] = [f"portal add {room}"] if number < 7 else [refused, f"hub add {room} --sla gold"]
         end = [f"tell {room}"] if number != 7 else []
         return run(number, f"Publish {room}", f"lint {room}", *done, *end, good=number != 7)
 
@@ -144,7 +144,7 @@ def test_a_run_that_is_stuck_on_a_refusal_ends_no_step() -> None:
 def test_an_action_that_failed_once_and_works_again_stays() -> None:
     def published(number: int) -> Run:
         room = ROOMS[number % 6]
-        done: list[Deed | str] = [f"portal add {room}"]
+        done: list[RunAction | str] = [f"portal add {room}"]
         if number == 5:
             done = [deed(f"portal add {room}", ok=False, error="busy"), f"hub add {room}"]
         return run(number, f"Publish {room}", f"lint {room}", *done)
@@ -158,7 +158,7 @@ def test_what_is_to_be_done_is_never_a_slot_filled_with_what_an_earlier_text_say
     def helped(number: int) -> Run:
         room = ROOMS[number % 6]
         odd = number in (1, 4)  # `bo` alone
-        way = Deed(f"help {'crane' if odd else 'tow'} {room}", "", (), True, "", frozenset(["crane", "tow"]))
+        way = RunAction(f"help {'crane' if odd else 'tow'} {room}", "", (), True, "", frozenset(["crane", "tow"]))
         return run(number, f"Stuck: {room}", f"look {room}", way, f"free {room}")
 
     looked, way, freed = steps(learnt([helped(n) for n in range(9)]))
@@ -377,7 +377,7 @@ def test_like_words_without_a_common_action_are_two_tasks_and_one_task_in_other_
     assert sum(len(own) for own in found if len(own) >= 8) >= 34
 
 
-def _done(n: int, act: str, at: int, *said: str) -> Known:
+def _done(n: int, act: str, at: int, *said: str) -> RunFeatures:
     return known(f"r{n}", n, said, ["crm", "crm list", act, f"{act} --of", "sms", "sms note"], at)
 
 

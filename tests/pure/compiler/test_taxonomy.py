@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from pipeline.contracts.agent_types import AGENT_TYPES
+from hmx_pipeline.contracts.agent_types import AGENT_TYPES
 from tests.support.records import START_MS, event
 from tests.support.sessions import interleaved
 from tests.support.talk import holding, knowledge_of

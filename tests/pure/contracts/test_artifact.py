@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from pipeline.contracts.artifact import STANDARD_TYPES, Artifact
+from hmx_pipeline.contracts.artifact import STANDARD_TYPES, Artifact
 
 CONTENT = st.dictionaries(
     st.text(max_size=4), st.text(max_size=4) | st.integers(1 - 2**53, 2**53 - 1) | st.none() | st.booleans(), max_size=4

@@ -11,7 +11,7 @@ import rfc8785
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.contracts.canonical import canonical_json, content_hash
+from hmx_pipeline.contracts.canonical import canonical_json, content_hash
 
 # RFC 8785 appendix B: the bits of a double, and how it is written.
 NUMBERS = [

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.contracts.envelope import read_envelope
-from pipeline.contracts.episode import Episode, Origin, Release, as_sent, event_fields, write_episode
-from pipeline.intake.decode import Accepted, decode
-from pipeline.topology import EPISODES
+from hmx_pipeline.contracts.envelope import read_envelope
+from hmx_pipeline.contracts.episode import Episode, Origin, Release, as_sent, event_fields, write_episode
+from hmx_pipeline.intake.decode import Accepted, decode
+from hmx_pipeline.topology import EPISODES
 from tests.support.events import OPTIONAL, encoded, full_event
 from tests.support.inprocess import run, sessions_fold, tick_record
 from tests.support.records import event as record

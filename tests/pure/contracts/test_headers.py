@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.contracts.headers import (
+from hmx_pipeline.contracts.headers import (
     CE_ID,
     CE_SOURCE,
     CE_SPECVERSION,

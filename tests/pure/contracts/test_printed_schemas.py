@@ -15,10 +15,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator, FormatChecker
 
-from pipeline.contracts.artifact import STANDARD_TYPES
-from pipeline.contracts.instants import parse_instant
-from pipeline.contracts.schemas import documents
-from pipeline.intake.decode import Accepted, decode
+from hmx_pipeline.contracts.artifact import STANDARD_TYPES
+from hmx_pipeline.contracts.schemas import documents
+from hmx_pipeline.contracts.timestamps import parse_instant
+from hmx_pipeline.intake.decode import Accepted, decode
 from tests.support.bad_input import BOUNDED
 from tests.support.inprocess import artifacts_of
 from tests.support.sessions import interleaved, session

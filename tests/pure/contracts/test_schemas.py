@@ -9,10 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
-from pipeline.contracts.artifact import Artifact, Status
-from pipeline.contracts.canonical import content_hash
-from pipeline.contracts.schemas import documents, text, write
-from pipeline.intake.decode import Accepted, decode
+from hmx_pipeline.contracts.artifact import Artifact, Status
+from hmx_pipeline.contracts.canonical import content_hash
+from hmx_pipeline.contracts.schemas import documents, text, write
+from hmx_pipeline.intake.decode import Accepted, decode
 from tests.support.events import OPTIONAL, REQUIRED, encoded, full_event
 
 FOLDER = Path(__file__).parents[3] / "schemas" / "hmx-1.0"
@@ -27,7 +27,7 @@ ARTIFACT_OPTIONAL = [
 
 
 def test_the_files_are_up_to_date(tmp_path: Path) -> None:
-    """After a change of a model: `python -m pipeline.contracts.schemas`."""
+    """After a change of a model: `python -m hmx_pipeline.contracts.schemas`."""
     write(tmp_path)
     made = {path.name: path.read_text(encoding="utf-8") for path in tmp_path.iterdir()}
     assert {path.name: path.read_text(encoding="utf-8") for path in FOLDER.iterdir()} == made

@@ -9,13 +9,13 @@ import jsonschema
 import pytest
 import yaml
 
-from pipeline.kafka.topics import load_topics
-from pipeline.local.jars import LOCK
-from pipeline.local.kafka import _properties
-from pipeline.local.process import Component
-from pipeline.local.redis import redis
-from pipeline.local.stack import pipeline_stages
-from pipeline.settings import Settings
+from hmx_pipeline.kafka.topic_files import load_topics
+from hmx_pipeline.local.jars import LOCK
+from hmx_pipeline.local.kafka import _properties
+from hmx_pipeline.local.process import Component
+from hmx_pipeline.local.redis import redis
+from hmx_pipeline.local.stack import pipeline_stages
+from hmx_pipeline.settings import Settings
 
 ROOT = Path(__file__).parents[3]
 SCHEMA = json.loads((Path(__file__).parent / "compose-spec" / "schema.json").read_text())

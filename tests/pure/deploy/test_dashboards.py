@@ -10,7 +10,7 @@ import pytest
 import yaml
 from prometheus_client.metrics import MetricWrapperBase
 
-from pipeline.observe.metrics import METRICS
+from hmx_pipeline.observe.metrics import METRICS
 
 DEPLOY = Path(__file__).parents[3] / "deploy"
 BOARD: dict[str, Any] = json.loads((DEPLOY / "grafana" / "hmx.json").read_text())

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import pytest
 from packaging.specifiers import SpecifierSet
 
-from pipeline.kafka.topics import FOLDER
+from hmx_pipeline.kafka.topic_files import FOLDER
 
 ROOT = Path(__file__).parents[3]
 
@@ -90,7 +90,7 @@ def test_it_runs_as_a_user_without_rights_and_without_a_shell() -> None:
     instructions = [line.instruction for line in LINES]
     assert instructions.index("USER") > max(n for n, name in enumerate(instructions) if name in ("RUN", "COPY"))
     (entry,) = (line.text for line in LINES if line.instruction == "ENTRYPOINT")
-    assert json.loads(entry) == ["python", "-m", "pipeline.cli"]
+    assert json.loads(entry) == ["python", "-m", "hmx_pipeline.cli"]
 
 
 def test_the_topics_are_where_the_pipeline_looks_for_them() -> None:
@@ -98,4 +98,4 @@ def test_the_topics_are_where_the_pipeline_looks_for_them() -> None:
     assert ["pipeline", "pipeline"] in COPIED
     assert ["topics", FOLDER.name] in COPIED
     (path,) = (word for line in LINES if line.instruction == "ENV" for word in line.words if "PYTHONPATH" in word)
-    assert path == f"PYTHONPATH={folder}"
+    assert path == f"PYTHONPATH={folder}/pipeline"

@@ -10,12 +10,12 @@ import orjson
 import pytest
 from jsonschema import Draft202012Validator
 
-from pipeline.compiler.conduct import REST
-from pipeline.contracts.fingerprint import PARTS, Fingerprint, Tier, fingerprint_hash
-from pipeline.contracts.knowledge import Kind, KnowledgeRecord, Standing
-from pipeline.contracts.schemas import documents
-from pipeline.fingerprints.learnt import Conduct, Deeds, of_agent
-from pipeline.fingerprints.make import fingerprint
+from hmx_pipeline.compiler.usage_counts import REST
+from hmx_pipeline.contracts.fingerprint import PARTS, Fingerprint, Tier, fingerprint_hash
+from hmx_pipeline.contracts.knowledge import Kind, KnowledgeRecord, Standing
+from hmx_pipeline.contracts.schemas import documents
+from hmx_pipeline.fingerprints.contents import ActionCounts, UsageCounts, of_agent
+from hmx_pipeline.fingerprints.make import fingerprint
 from tests.support.learnt import decided, history, learnt_of
 from tests.support.records import START_MS, event
 from tests.support.sessions import interleaved, session
@@ -189,12 +189,12 @@ WIDE = "漢" * 400
 @pytest.mark.requirement("F-05")
 def test_however_much_there_is_a_compact_one_stays_below_its_bound_and_says_what_it_leaves_out() -> None:
     named = [f"{n} {WIDE}"[:80] for n in range(400)]
-    deeds = Deeds(
+    deeds = ActionCounts(
         tools=dict.fromkeys(named, (1, 1, 0)),
         errors=dict.fromkeys(named, 1),
         decisions={f"{name}{WIDE}": dict.fromkeys(named[:16], 1) for name in named},
     )
-    conduct = [Conduct(f"s{n}", "agent", "success", deeds) for n in range(2)]
+    conduct = [UsageCounts(f"s{n}", "agent", "success", deeds) for n in range(2)]
     things = [(name, f"{name}{WIDE}"[:200]) for name in named]
     entities = [_record(Kind.ENTITY, {"entity_type": kind, "name": name}) for kind, name in things]
     relations = [

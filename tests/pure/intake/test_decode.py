@@ -10,9 +10,9 @@ import rfc8785
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.contracts.limits import CONTENT_BYTES, EVENT_BYTES, METADATA_BYTES, NESTING
-from pipeline.contracts.rejections import Reason, Rejection
-from pipeline.intake.decode import Accepted, decode
+from hmx_pipeline.contracts.limits import CONTENT_BYTES, EVENT_BYTES, METADATA_BYTES, NESTING
+from hmx_pipeline.contracts.rejections import Reason, Rejection
+from hmx_pipeline.intake.decode import Accepted, decode
 from tests.support.events import OPTIONAL, REQUIRED, encoded, event, full_event
 
 JSON = st.recursive(

@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.contracts.event_types import AGENT_TYPES, EVENT_TYPES
-from pipeline.contracts.limits import ID_BYTES
-from pipeline.contracts.rejections import Reason, Rejection
-from pipeline.intake import decode as intake
-from pipeline.intake.decode import Accepted, decode
+from hmx_pipeline.contracts.event_types import AGENT_TYPES, EVENT_TYPES
+from hmx_pipeline.contracts.limits import ID_BYTES
+from hmx_pipeline.contracts.rejections import Reason, Rejection
+from hmx_pipeline.intake import decode as intake
+from hmx_pipeline.intake.decode import Accepted, decode
 from tests.support.bad_input import AT_LIMIT, BAD, LINKED
 from tests.support.events import full_event
 

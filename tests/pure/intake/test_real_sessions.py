@@ -7,9 +7,9 @@ from pathlib import Path
 import orjson
 import pytest
 
-from pipeline.contracts.event_types import Role
-from pipeline.intake.decode import Accepted, decode
-from pipeline.intake.view import step_of
+from hmx_pipeline.contracts.event_types import Role
+from hmx_pipeline.intake.decode import Accepted, decode
+from hmx_pipeline.intake.steps import step_of
 
 DATA = Path(os.environ.get("HMX_DATA", Path(__file__).parents[4] / "shared" / "data"))
 

@@ -14,13 +14,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.contracts.limits import REDACTED_PATH, REDACTED_PATHS
-from pipeline.contracts.rejections import Reason, Rejection
-from pipeline.intake.decode import Accepted, decode
-from pipeline.intake.redaction import redact
-from pipeline.intake.scan import REDACTED
-from pipeline.intake.secret_rules import suspicious
-from pipeline.intake.secret_tokens import holds_token
+from hmx_pipeline.contracts.limits import REDACTED_PATH, REDACTED_PATHS
+from hmx_pipeline.contracts.rejections import Reason, Rejection
+from hmx_pipeline.intake.decode import Accepted, decode
+from hmx_pipeline.intake.redaction import redact
+from hmx_pipeline.intake.scan import REDACTED
+from hmx_pipeline.intake.secret_rules import suspicious
+from hmx_pipeline.intake.secret_tokens import holds_token
 from tests.support.events import encoded, event, full_event
 
 BODY = "Zq7Xw2Lk9Tb4Vn8Rc5Jm"  # what every secret below holds, so that a trace of it can be searched for

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from pipeline.intake.decode import Accepted, decode
-from pipeline.intake.named import is_blank, is_code, is_keyed, is_mixed, is_random, is_sentence
-from pipeline.intake.scan import REDACTED
-from pipeline.intake.secret_kinds import KINDS, Kind
+from hmx_pipeline.intake.decode import Accepted, decode
+from hmx_pipeline.intake.named_secrets import is_blank, is_code, is_keyed, is_mixed, is_random, is_sentence
+from hmx_pipeline.intake.scan import REDACTED
+from hmx_pipeline.intake.secret_kinds import KINDS, SecretKind
 from tests.support.events import encoded, event
 
 _LETTERS = {
@@ -51,13 +51,13 @@ def redacted(**content: Any) -> Any:
 
 class TestKinds:
     @pytest.mark.parametrize("kind", KINDS, ids=[kind.id for kind in KINDS])
-    def test_by_their_example_are_found_and_a_lookalike_is_not(self, kind: Kind) -> None:
+    def test_by_their_example_are_found_and_a_lookalike_is_not(self, kind: SecretKind) -> None:
         example, counter = spelled(kind.example), spelled(kind.counter)
         assert example not in redacted(text=f"see {example} there")["text"]
         assert redacted(text=f"see {counter} there")["text"] == f"see {counter} there"
 
     @pytest.mark.parametrize("kind", KINDS, ids=[kind.id for kind in KINDS])
-    def test_hold_one_of_their_keywords(self, kind: Kind) -> None:
+    def test_hold_one_of_their_keywords(self, kind: SecretKind) -> None:
         assert not kind.keywords or any(
             re.search(word.removeprefix("~"), spelled(kind.example)) for word in kind.keywords.split()
         )

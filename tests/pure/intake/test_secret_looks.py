@@ -7,13 +7,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.contracts.rejections import Reason, Rejection
-from pipeline.intake.decode import Accepted, decode
-from pipeline.intake.redaction import redact
-from pipeline.intake.scan import REDACTED, finder, free
-from pipeline.intake.secret_kinds import KINDS, Kind
-from pipeline.intake.secret_rules import FIRST_LOOK, in_other_letters, suspicious
-from pipeline.intake.secret_tokens import TAKERS, holds_token, without_tokens
+from hmx_pipeline.contracts.rejections import Reason, Rejection
+from hmx_pipeline.intake.decode import Accepted, decode
+from hmx_pipeline.intake.redaction import redact
+from hmx_pipeline.intake.scan import REDACTED, finder, free
+from hmx_pipeline.intake.secret_kinds import KINDS, SecretKind
+from hmx_pipeline.intake.secret_rules import FIRST_LOOK, in_other_letters, suspicious
+from hmx_pipeline.intake.secret_tokens import TAKERS, holds_token, without_tokens
 from tests.pure.intake.test_secret_kinds import FOUND, LEFT, V, spelled
 from tests.support.events import encoded, event
 
@@ -99,7 +99,7 @@ def test_each_kind_that_a_text_holds_is_asked(text: str) -> None:
 @pytest.mark.parametrize(
     "before", ["", "é", *(one for one in AROUND if one not in ("x", "7", "_", "-", "\\", "\\\\n"))]
 )
-def test_each_kind_is_seen_behind_whatever_stands_before_it(kind: Kind, before: str) -> None:
+def test_each_kind_is_seen_behind_whatever_stands_before_it(kind: SecretKind, before: str) -> None:
     example = spelled(kind.example)
     assert tried(before + example) == without_tokens(before + example, free)
     if tried(before + example) != before + example:

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from pipeline.kafka import control
-from pipeline.settings import Settings
+from hmx_pipeline.kafka import control_producer
+from hmx_pipeline.settings import Settings
 
 
 class Crowded:
@@ -39,8 +39,8 @@ class Crowded:
 
 def test_more_control_records_than_a_client_holds_are_appended_in_their_order(monkeypatch: pytest.MonkeyPatch) -> None:
     crowded = Crowded()
-    monkeypatch.setattr(control, "plain_producer", lambda *_, **__: crowded)
+    monkeypatch.setattr(control_producer, "plain_producer", lambda *_, **__: crowded)
     values = [(0, b'{"n": %d}' % n) for n in range(7)]
     settings = Settings(kafka_bootstrap="127.0.0.1:9", control_key="key")
-    assert control.append_control(settings, "import", values) == ""
+    assert control_producer.append_control(settings, "import", values) == ""
     assert crowded.sent == [value for _, value in values]

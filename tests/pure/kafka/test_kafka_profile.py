@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.kafka_profile import KafkaProfile, ProfileError, from_environment, load_properties, parse
-from pipeline.settings import Settings, SettingsError
-from pipeline.worker.credentials import credentials
+from hmx_pipeline.kafka_profile import KafkaProfile, ProfileError, from_environment, load_properties, parse
+from hmx_pipeline.settings import Settings, SettingsError
+from hmx_pipeline.worker.credentials import credentials
 
 SECRET = "Zq7Xw2Lk9-of-no-use"
 SCRAM = {"security.protocol": "SASL_SSL", "sasl.mechanism": "SCRAM-SHA-512"}

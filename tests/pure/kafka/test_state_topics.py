@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from pipeline.kafka import state_topics
+from hmx_pipeline.runtime import state_topics
 
 
 class OfKafka:

@@ -7,18 +7,18 @@ from typing import Any
 import pytest
 import yaml
 
-from pipeline.contracts.artifact import Artifact
-from pipeline.contracts.canonical import canonical_json
-from pipeline.contracts.episode import Episode, event_fields
-from pipeline.contracts.event import Event
-from pipeline.contracts.evidence import Contribution, evidence_key
-from pipeline.contracts.keys import join_key, session_key
-from pipeline.contracts.knowledge import KnowledgeRecord
-from pipeline.contracts.limits import EVENT_BYTES, MB, OUTPUT_BYTES
-from pipeline.contracts.rejections import Reason
-from pipeline.kafka.plan import Example, TopicSpec
-from pipeline.kafka.topics import FOLDER, TopicFileError, load_topics
-from pipeline.topology import ARTIFACTS, EPISODES, EVENTS, EVIDENCE, KNOWLEDGE, MATERIALISED, STAGES
+from hmx_pipeline.contracts.artifact import Artifact
+from hmx_pipeline.contracts.canonical import canonical_json
+from hmx_pipeline.contracts.episode import Episode, event_fields
+from hmx_pipeline.contracts.event import Event
+from hmx_pipeline.contracts.evidence import Contribution, evidence_key
+from hmx_pipeline.contracts.keys import join_key, session_key
+from hmx_pipeline.contracts.knowledge import KnowledgeRecord
+from hmx_pipeline.contracts.limits import EVENT_BYTES, MB, OUTPUT_BYTES
+from hmx_pipeline.contracts.rejections import Reason
+from hmx_pipeline.kafka.topic_files import FOLDER, TopicFileError, load_topics
+from hmx_pipeline.kafka.topic_plan import TopicExample, TopicSpec
+from hmx_pipeline.topology import ARTIFACTS, EPISODES, EVENTS, EVIDENCE, KNOWLEDGE, MATERIALISED, STAGES
 
 DAY = 86_400_000
 NAME = re.compile(r"hmx\.[a-z]+(-[a-z]+)*\.v[1-9][0-9]*(\.dlq)?")
@@ -242,7 +242,7 @@ def test_an_empty_folder_is_an_error(tmp_path: Path) -> None:
         load_topics(tmp_path)
 
 
-def _example(topic: str) -> tuple[Example, bytes]:
+def _example(topic: str) -> tuple[TopicExample, bytes]:
     example = SPECS[topic].example
     assert example is not None
     assert example.headers["content-type"] == "application/json"

@@ -4,7 +4,15 @@ from typing import Any
 
 import pytest
 
-from pipeline.kafka.plan import Change, ClusterState, Plan, TopicSpec, TopicState, Verdict, plan
+from hmx_pipeline.kafka.topic_plan import (
+    ClusterState,
+    PlanVerdict,
+    SettingChange,
+    TopicPlan,
+    TopicSpec,
+    TopicState,
+    plan,
+)
 
 CONFIG: dict[str, Any] = {
     "cleanup.policy": "delete",
@@ -42,20 +50,20 @@ def state(
     return TopicState(partitions, replicas, effective, frozenset(on_topic), empty)
 
 
-def compared(wanted: TopicSpec, found: TopicState, **options: Any) -> Plan:
+def compared(wanted: TopicSpec, found: TopicState, **options: Any) -> TopicPlan:
     return plan([wanted], ClusterState(3, {NAME: found}), **options)
 
 
 def test_a_topic_that_is_as_its_file_wants_needs_nothing() -> None:
     found = compared(spec(), state())
-    assert found == Plan()
-    assert found.verdict is Verdict.CLEAN
+    assert found == TopicPlan()
+    assert found.verdict is PlanVerdict.CLEAN
 
 
 @pytest.mark.parametrize(("brokers", "replicas", "insync"), [(1, 1, "1"), (2, 2, "1"), (3, 3, "2"), (5, 3, "2")])
 def test_replicas_follow_from_the_size_of_the_cluster(brokers: int, replicas: int, insync: str) -> None:
     found = plan([spec()], ClusterState(brokers, {}))
-    assert found.verdict is Verdict.PENDING
+    assert found.verdict is PlanVerdict.PENDING
     (creation,) = found.creations
     assert (creation.topic, creation.partitions, creation.replicas) == (NAME, 8, replicas)
     assert creation.config == {name: str(value) for name, value in CONFIG.items()} | {"min.insync.replicas": insync}
@@ -65,25 +73,25 @@ def test_a_topic_with_one_replica_stays_writable_when_the_cluster_has_grown() ->
     found = compared(spec(), state(replicas=1))
     assert found.changes == ()
     assert [(note.topic, note.text) for note in found.notes] == [(NAME, "has 1 of 3 replicas: reassign it")]
-    assert found.verdict is Verdict.CLEAN
+    assert found.verdict is PlanVerdict.CLEAN
 
 
 def test_harmless_differences_are_changes_from_old_to_new() -> None:
     found = compared(spec(), state({"max.message.bytes": 1048588, "retention.ms": 500}))
     assert set(found.changes) == {
-        Change(NAME, "max.message.bytes", "1048588", "2097152"),
-        Change(NAME, "retention.ms", "500", "1000"),
+        SettingChange(NAME, "max.message.bytes", "1048588", "2097152"),
+        SettingChange(NAME, "retention.ms", "500", "1000"),
     }
-    assert found.verdict is Verdict.PENDING
+    assert found.verdict is PlanVerdict.PENDING
     assert found.topics == {NAME}
 
 
 def test_an_owned_setting_that_the_file_does_not_name_goes_back_to_the_default() -> None:
-    assert compared(spec(), state({"segment.ms": 5})).changes == (Change(NAME, "segment.ms", "5", None),)
+    assert compared(spec(), state({"segment.ms": 5})).changes == (SettingChange(NAME, "segment.ms", "5", None),)
 
 
 def test_a_setting_that_files_do_not_own_is_left_alone() -> None:
-    assert compared(spec(), state({"follower.replication.throttled.replicas": "*"})) == Plan()
+    assert compared(spec(), state({"follower.replication.throttled.replicas": "*"})) == TopicPlan()
 
 
 @pytest.mark.parametrize("empty", [False, True])
@@ -95,7 +103,7 @@ def test_the_partitions_of_a_keyed_topic_are_never_changed(pinned: dict[str, Any
 
 def test_a_topic_without_keys_may_grow_but_not_shrink() -> None:
     grown = compared(spec(keyed=False), state(partitions=4))
-    assert grown.changes == (Change(NAME, "partitions", "4", "8"),)
+    assert grown.changes == (SettingChange(NAME, "partitions", "4", "8"),)
     refused(compared(spec(keyed=False), state(partitions=16)), "partitions", "cannot remove partitions")
 
 
@@ -104,13 +112,13 @@ def test_a_topic_without_keys_may_grow_but_not_shrink() -> None:
 )
 def test_compaction_is_not_switched_where_records_are(wanted: dict[str, Any], found: dict[str, Any]) -> None:
     refused(compared(spec(wanted), state(found)), "cleanup.policy", "new topic version")
-    assert compared(spec(wanted), state(found, empty=True)).verdict is Verdict.PENDING
+    assert compared(spec(wanted), state(found, empty=True)).verdict is PlanVerdict.PENDING
 
 
 @pytest.mark.parametrize(("wanted", "found"), [(CREATE_TIME, {}), ({}, CREATE_TIME)])
 def test_the_clock_is_not_switched_where_records_are(wanted: dict[str, Any], found: dict[str, Any]) -> None:
     refused(compared(spec(wanted), state(found)), "message.timestamp.type", "the other timestamp")
-    assert compared(spec(wanted), state(found, empty=True)).verdict is Verdict.PENDING
+    assert compared(spec(wanted), state(found, empty=True)).verdict is PlanVerdict.PENDING
 
 
 @pytest.mark.parametrize("setting", ["retention.ms", "retention.bytes"])
@@ -118,31 +126,31 @@ def test_the_clock_is_not_switched_where_records_are(wanted: dict[str, Any], fou
 def test_retention_gets_shorter_only_if_that_is_said(setting: str, old: int, new: int) -> None:
     wanted, found = spec({setting: new}), state({setting: old})
     refused(compared(wanted, found), setting, "--allow-shrink")
-    assert compared(wanted, found, allow_shrink=True).changes == (Change(NAME, setting, str(old), str(new)),)
-    assert compared(wanted, state({setting: old}, empty=True)).verdict is Verdict.PENDING
+    assert compared(wanted, found, allow_shrink=True).changes == (SettingChange(NAME, setting, str(old), str(new)),)
+    assert compared(wanted, state({setting: old}, empty=True)).verdict is PlanVerdict.PENDING
 
 
 @pytest.mark.parametrize("setting", ["retention.ms", "retention.bytes"])
 @pytest.mark.parametrize(("old", "new"), [(1000, 2000), (1000, -1)])
 def test_retention_may_get_longer(setting: str, old: int, new: int) -> None:
-    assert compared(spec({setting: new}), state({setting: old})).verdict is Verdict.PENDING
+    assert compared(spec({setting: new}), state({setting: old})).verdict is PlanVerdict.PENDING
 
 
 def test_one_refusal_makes_the_verdict_whatever_else_is_pending() -> None:
     found = plan([spec(), spec(topic="hmx.new.v1")], ClusterState(1, {NAME: state(partitions=4, replicas=1)}))
     assert found.creations
-    assert found.verdict is Verdict.REFUSED
+    assert found.verdict is PlanVerdict.REFUSED
 
 
 def test_a_topic_of_ours_without_a_file_is_named_and_stays() -> None:
     others = frozenset({"hmx.old.v1", "t.hmx.events.v1", "theirs"})
     found = plan([spec()], ClusterState(3, {NAME: state()}, others))
     assert [note.topic for note in found.notes] == ["hmx.old.v1"]
-    assert found.verdict is Verdict.CLEAN
+    assert found.verdict is PlanVerdict.CLEAN
 
 
-def refused(found: Plan, setting: str, reason: str) -> None:
-    assert found.verdict is Verdict.REFUSED
+def refused(found: TopicPlan, setting: str, reason: str) -> None:
+    assert found.verdict is PlanVerdict.REFUSED
     assert found.changes == ()
     (refusal,) = found.refusals
     assert refusal.change.setting == setting

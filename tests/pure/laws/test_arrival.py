@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.contracts.limits import WINDOW_MS
-from pipeline.topology import EVIDENCE
+from hmx_pipeline.contracts.limits import WINDOW_MS
+from hmx_pipeline.topology import EVIDENCE
 from tests.support.inprocess import Ran, run, sessions_fold
 from tests.support.scripts import MOVES, TASK, Line, records, show
 

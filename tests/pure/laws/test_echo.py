@@ -5,12 +5,12 @@ from typing import Any
 
 import orjson
 
-from pipeline.contracts.artifact import Artifact
-from pipeline.packs.assemble import assemble
-from pipeline.retrieval.documents import document, episode_step
-from pipeline.retrieval.plan import plan
-from pipeline.retrieval.request import PackRequest
-from pipeline.retrieval.score import Fetched, Found
+from hmx_pipeline.contracts.artifact import Artifact
+from hmx_pipeline.packs.assemble import assemble
+from hmx_pipeline.retrieval.pack_request import PackRequest
+from hmx_pipeline.retrieval.retrieval_plan import plan
+from hmx_pipeline.retrieval.score import FoundSource, MemorySnapshot
+from hmx_pipeline.retrieval.searchable import document, episode_step
 from tests.support.inprocess import artifacts_of, events_log, law_five, run, sessions_fold
 from tests.support.records import START_MS, event
 from tests.support.sessions import session
@@ -26,11 +26,11 @@ def pack() -> list[str]:
     latest = {value["artifact_id"]: Artifact.model_validate(value) for value in artifacts_of(TAUGHT)}
     released = [run(lambda: sessions_fold(4, 4), log).episodes for log in events_log(TAUGHT).values()]
     documents = [found for e in chain.from_iterable(released) if (found := document(e, episode_step(e))) is not None]
-    memory = Fetched(
+    memory = MemorySnapshot(
         state_version="v",
         newest=START_MS,
-        episodes=tuple(Found(found, 10) for found in documents),
-        artifacts=tuple(Found(artifact, 10) for artifact in latest.values() if artifact.status == "active"),
+        episodes=tuple(FoundSource(found, 10) for found in documents),
+        artifacts=tuple(FoundSource(artifact, 10) for artifact in latest.values() if artifact.status == "active"),
     )
     request = PackRequest(query="deploy the service to staging", tenant_id="acme", token_budget=100_000)
     return [entry.content for entry in assemble(request, plan(request), memory).entries]

@@ -12,12 +12,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.contracts.evidence import Contribution, EvidenceControl
-from pipeline.contracts.headers import KIND
-from pipeline.contracts.limits import BARRIER_KEPT_MS, PATTERN_DEBOUNCE_MS, SESSION_FORGOTTEN_MS, WINDOW_MS
-from pipeline.stages.fold import Fold
-from pipeline.stages.patterns import PatternsFold
-from pipeline.topology import EVIDENCE
+from hmx_pipeline.contracts.evidence import Contribution, EvidenceControl
+from hmx_pipeline.contracts.headers import KIND
+from hmx_pipeline.contracts.limits import BARRIER_KEPT_MS, PATTERN_DEBOUNCE_MS, SESSION_FORGOTTEN_MS, WINDOW_MS
+from hmx_pipeline.stages.fold import Fold
+from hmx_pipeline.stages.patterns import PatternsFold
+from hmx_pipeline.topology import EVIDENCE
 from tests.support.evidence import archive_record, gift_of, import_record, made_by
 from tests.support.inprocess import Fate, barrier_record, run, run_through, sessions_fold
 from tests.support.records import START_MS, LogRecord, log

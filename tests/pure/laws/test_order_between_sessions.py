@@ -13,12 +13,12 @@ import pytest
 from hypothesis import given, note, settings
 from hypothesis import strategies as st
 
-from pipeline.contracts.artifact import TRANSITIONS, Artifact, Status
-from pipeline.contracts.evidence import Contribution, EvidenceControl
-from pipeline.contracts.fingerprint import Import
-from pipeline.contracts.headers import KIND
-from pipeline.contracts.limits import PATTERN_DEBOUNCE_MS, SEGMENT_IDLE_MS
-from pipeline.topology import EVIDENCE
+from hmx_pipeline.contracts.artifact import TRANSITIONS, Artifact, Status
+from hmx_pipeline.contracts.evidence import Contribution, EvidenceControl
+from hmx_pipeline.contracts.fingerprint import Import
+from hmx_pipeline.contracts.headers import KIND
+from hmx_pipeline.contracts.limits import PATTERN_DEBOUNCE_MS, SEGMENT_IDLE_MS
+from hmx_pipeline.topology import EVIDENCE
 from tests.support.evidence import archive_record, gift_of, import_record, made_by
 from tests.support.inprocess import artifacts_of, evidence_logs, law_five, published, run, sessions_fold
 from tests.support.records import START_MS, LogRecord

@@ -12,11 +12,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.contracts.headers import ORIGIN_OFFSET, header
-from pipeline.stages.executor import Executor
-from pipeline.stages.fold import POSITION_KEY, Fold, Output
-from pipeline.stages.patterns import PatternsFold
-from pipeline.stages.refold import Published, Refold, difference, placed
+from hmx_pipeline.contracts.headers import ORIGIN_OFFSET, header
+from hmx_pipeline.stages.executor import Executor
+from hmx_pipeline.stages.fold import POSITION_KEY, Fold, Output
+from hmx_pipeline.stages.patterns import PatternsFold
+from hmx_pipeline.stages.refold import LastOutputs, Refold, difference, placed
 from tests.support.inprocess import barrier_record, events_log, evidence_logs, sessions_fold
 from tests.support.records import LogRecord
 from tests.support.sessions import interleaved, session
@@ -69,9 +69,9 @@ class Written:
                     break
 
     @property
-    def published(self) -> Published:
+    def published(self) -> LastOutputs:
         last = {(it.topic, it.partition): placed(it) for it in self.outputs}
-        return Published(max(map(origin, self.outputs), default=-1), frozenset(last.values()))
+        return LastOutputs(max(map(origin, self.outputs), default=-1), frozenset(last.values()))
 
 
 def origin(output: Output) -> int:
@@ -139,7 +139,7 @@ def test_an_output_that_the_log_does_not_make_again_is_noticed(known: bool) -> N
     outputs = Executor(sessions_fold(), 0).run(log).outputs
     newest, other = max(map(origin, outputs)), placed(outputs[-1])._replace(value=b"other")
     refold = Refold(Executor(sessions_fold(), 0))
-    refold.expect(Published(newest, frozenset({other})))
+    refold.expect(LastOutputs(newest, frozenset({other})))
     refold.fold([[record for record in log if record.offset < newest]])
     end = log[-1].offset + 1
     refold.finish(

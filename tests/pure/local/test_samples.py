@@ -9,22 +9,22 @@ from itertools import pairwise
 import orjson
 import pytest
 
-from pipeline.contracts.artifact import Artifact, Status
-from pipeline.contracts.event_types import EVENT_TYPES
-from pipeline.contracts.headers import AUTHENTICATION, KIND, REASON, header
-from pipeline.contracts.keys import partition_of, split_key
-from pipeline.contracts.outcomes import Outcome
-from pipeline.contracts.rejections import Reason
-from pipeline.intake.control import barrier, signature
-from pipeline.intake.decode import Accepted, decode
-from pipeline.kafka.publisher import key_of
-from pipeline.local import samples
-from pipeline.local.samples import EXPECTED, SECRETS, sample_events
-from pipeline.stages.executor import Executor
-from pipeline.stages.fold import Output
-from pipeline.stages.patterns import PatternsFold
-from pipeline.stages.sessions import SessionsFold
-from pipeline.topology import ARTIFACTS, EPISODES, EVENTS_DLQ, EVIDENCE
+from hmx_pipeline.contracts.artifact import Artifact, Status
+from hmx_pipeline.contracts.event_types import EVENT_TYPES
+from hmx_pipeline.contracts.headers import AUTHENTICATION, KIND, REASON, header
+from hmx_pipeline.contracts.keys import partition_of, split_key
+from hmx_pipeline.contracts.outcomes import Outcome
+from hmx_pipeline.contracts.rejections import Reason
+from hmx_pipeline.intake.control_records import barrier, signature
+from hmx_pipeline.intake.decode import Accepted, decode
+from hmx_pipeline.kafka.publisher import key_of
+from hmx_pipeline.local import samples
+from hmx_pipeline.local.samples import EXPECTED, SECRETS, sample_events
+from hmx_pipeline.stages.executor import Executor
+from hmx_pipeline.stages.fold import Output
+from hmx_pipeline.stages.patterns import PatternsFold
+from hmx_pipeline.stages.sessions import SessionsFold
+from hmx_pipeline.topology import ARTIFACTS, EPISODES, EVENTS_DLQ, EVIDENCE
 from tests.support.records import LogRecord
 
 PARTITIONS = 8
@@ -82,7 +82,7 @@ def accepted() -> list[Accepted]:
 
 def test_another_process_makes_the_same_bytes() -> None:
     made = subprocess.run(
-        [sys.executable, "-m", "pipeline.local.samples"],
+        [sys.executable, "-m", "hmx_pipeline.local.samples"],
         env={"PYTHONHASHSEED": "4711"},
         capture_output=True,
         check=True,

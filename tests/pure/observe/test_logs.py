@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from pipeline.contracts.evidence import Contribution
-from pipeline.kafka.transaction import AbortedError
-from pipeline.observe.logs import JsonLines, Text, at, configure_logs, said
+from hmx_pipeline.contracts.evidence import Contribution
+from hmx_pipeline.observe.logs import JsonLines, Text, at, configure_logs, said
+from hmx_pipeline.runtime.transaction import AbortedError
 from tests.support.hostile import ALL
 
 CANARY = "canary-4711"

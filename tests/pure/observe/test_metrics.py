@@ -5,8 +5,8 @@ from collections.abc import Iterator
 from prometheus_client import Counter, Gauge, Histogram
 from prometheus_client.parser import text_string_to_metric_families
 
-from pipeline.observe.freshness import behind, verdict
-from pipeline.observe.metrics import METRICS, count_effects, exposition, replace
+from hmx_pipeline.observe.freshness import behind, verdict
+from hmx_pipeline.observe.metrics import METRICS, count_effects, exposition, replace
 
 LABELS = {"stage", "partition", "topic", "outcome", "reason", "name", "result", "cause", "route", "status", "kind"}
 

@@ -11,12 +11,12 @@ import pytest
 from faust.types import TP
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
-from pipeline.contracts.headers import TRACEPARENT
-from pipeline.observe.tracing import Spans, spans
-from pipeline.settings import Settings
-from pipeline.topology import SESSIONS
-from pipeline.worker.partition import Batch
-from pipeline.worker.traced import TracedPartition
+from hmx_pipeline.contracts.headers import TRACEPARENT
+from hmx_pipeline.observe.tracing import Spans, spans
+from hmx_pipeline.settings import Settings
+from hmx_pipeline.topology import SESSIONS
+from hmx_pipeline.worker.partition import FetchedBatch
+from hmx_pipeline.worker.traced import TracedPartition
 from tests.support.inprocess import sessions_fold
 from tests.support.records import event, log
 
@@ -93,7 +93,7 @@ def test_a_partitions_batch_says_which_traces_it_took() -> None:
     records[1] = replace(records[1], headers=[(TRACEPARENT, HEADER)])
     tp = TP("hmx.events.v1", 0)
     partition = TracedPartition(tp, SESSIONS, sessions_fold, kept, noted)  # type: ignore[arg-type]
-    counts = partition.process(Batch(tp, 0, 0, 3, records, 0))
+    counts = partition.process(FetchedBatch(tp, 0, 0, 3, records, 0))
     assert counts["released"] == 3
     ((step, traces, said),) = noted.taken
     assert (step, traces) == ("hmx sessions", [None, HEADER, None])

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.ordering.window import (
+from hmx_pipeline.ordering.window import (
     Cursor,
     Verdict,
     Waiting,

@@ -8,26 +8,26 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.compiler.lifecycle import DECAYED_MS
-from pipeline.compiler.model import ArtifactType
-from pipeline.compiler.registry import ARTIFACT_TYPES
-from pipeline.contracts.artifact import Artifact
-from pipeline.contracts.event_types import Role
-from pipeline.contracts.evidence import Step
-from pipeline.contracts.instants import format_ms
-from pipeline.contracts.limits import PACK_BYTES, PACK_DROPS, PACK_ENTRIES
-from pipeline.contracts.pack import ContextPack, DropReason, Section
-from pipeline.packs.assemble import assemble, with_duration
-from pipeline.packs.tokens import estimate
-from pipeline.retrieval.plan import plan
-from pipeline.retrieval.request import PackRequest
-from pipeline.retrieval.score import Fetched
+from hmx_pipeline.compiler.evidence_kind import ArtifactType
+from hmx_pipeline.compiler.lifecycle import DECAYED_MS
+from hmx_pipeline.compiler.registry import ARTIFACT_TYPES
+from hmx_pipeline.contracts.artifact import Artifact
+from hmx_pipeline.contracts.event_types import Role
+from hmx_pipeline.contracts.evidence import Step
+from hmx_pipeline.contracts.limits import PACK_BYTES, PACK_DROPS, PACK_ENTRIES
+from hmx_pipeline.contracts.pack import ContextPack, DropReason, Section
+from hmx_pipeline.contracts.timestamps import format_ms
+from hmx_pipeline.packs.assemble import assemble, with_duration
+from hmx_pipeline.packs.tokens import estimate
+from hmx_pipeline.retrieval.pack_request import PackRequest
+from hmx_pipeline.retrieval.retrieval_plan import plan
+from hmx_pipeline.retrieval.score import MemorySnapshot
 from tests.support.memory import T0, artifact, episode, fetched, procedure
 
 PLAYBOOK = {"failure_pattern": "namespace not found", "recovery_steps": ["create the namespace", "apply again"]}
 
 
-def ask(memory: Fetched, **fields: Any) -> ContextPack:
+def ask(memory: MemorySnapshot, **fields: Any) -> ContextPack:
     request = PackRequest.model_validate_json(json.dumps({"query": "deploy staging", "tenant_id": "acme", **fields}))
     return assemble(request, plan(request), memory)
 
@@ -37,7 +37,7 @@ def distinct(count: int, words: int = 12) -> list[dict[str, Any]]:
     return [episode(f"e{i:03}", " ".join(f"w{i}x{j}" for j in range(words)), index=i) for i in range(count)]
 
 
-def some() -> Fetched:
+def some() -> MemorySnapshot:
     failed = {"error_type": "KubectlError", "message": "namespace staging not found"}
     return fetched(
         [
@@ -148,7 +148,7 @@ def test_each_reason_to_drop_names_what_it_drops() -> None:
     found = memory.episodes[0]
     far = type(found)(type(found.source)(**{**_fields(found.source), "event_id": "far", "text": "unrelated"}), 10)
     old = fetched([], [artifact("old", created_at=format_ms(T0 - DECAYED_MS - 1))]).artifacts[0]
-    pack = ask(Fetched("v", T0, (*memory.episodes, far), (old,)))
+    pack = ask(MemorySnapshot("v", T0, (*memory.episodes, far), (old,)))
     assert {d.source_id: d.drop_reason.value for d in pack.dropped_entries or []} == {
         "e2": "duplicate",
         "far": "low_relevance",

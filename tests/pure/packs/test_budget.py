@@ -6,20 +6,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.contracts.pack import Provenance, Section, SourceType
-from pipeline.packs.budget import WORTH_CUTTING, Allocation, Offer, allocate, split
-from pipeline.packs.candidates import Candidate
-from pipeline.packs.render import MARKER
-from pipeline.packs.tokens import estimate
+from hmx_pipeline.contracts.pack import Provenance, Section, SourceType
+from hmx_pipeline.packs.budget import WORTH_CUTTING, Allocation, Offer, allocate, split
+from hmx_pipeline.packs.candidates import EntryCandidate
+from hmx_pipeline.packs.render import MARKER
+from hmx_pipeline.packs.tokens import estimate
 
 WORDS = ("deploy", "staging", "kubectl", "namespace", "rollout", "fails", "with", "timeout", "again", "never")
 
 
-def candidate(section: Section, name: str, words: int, score: float = 0.5) -> Candidate:
+def candidate(section: Section, name: str, words: int, score: float = 0.5) -> EntryCandidate:
     text = " ".join(WORDS[i % len(WORDS)] for i in range(words))
     source = SourceType.ARTIFACT if section in (Section.PROCEDURES, Section.WORKFLOW) else SourceType.EPISODE
     provenance = Provenance(origin="x", confidence=1.0, evidence_count=1)
-    return Candidate(section, name, source, score, score, text, text, estimate(text), provenance)
+    return EntryCandidate(section, name, source, score, score, text, text, estimate(text), provenance)
 
 
 def offer(section: Section, weight: int, sizes: Sequence[int], scores: Sequence[float] = ()) -> Offer:

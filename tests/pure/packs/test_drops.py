@@ -6,11 +6,11 @@ from typing import Any
 import msgspec
 import pytest
 
-from pipeline.compiler.lifecycle import DECAYED_MS
-from pipeline.contracts.instants import format_ms
-from pipeline.contracts.knowledge import KnowledgeRecord
-from pipeline.contracts.pack import ContextPack, DropReason
-from pipeline.retrieval.score import Fetched, Found
+from hmx_pipeline.compiler.lifecycle import DECAYED_MS
+from hmx_pipeline.contracts.knowledge import KnowledgeRecord
+from hmx_pipeline.contracts.pack import ContextPack, DropReason
+from hmx_pipeline.contracts.timestamps import format_ms
+from hmx_pipeline.retrieval.score import FoundSource, MemorySnapshot
 from tests.pure.packs.test_assemble import ask, distinct
 from tests.support.memory import T0, artifact, episode, fetched, procedure
 
@@ -41,8 +41,8 @@ def record(name: str, text: str, **fields: Any) -> KnowledgeRecord:
     )
 
 
-def knowing(*records: KnowledgeRecord, newest: int = T0) -> Fetched:
-    return Fetched("v1", newest, knowledge=tuple(Found(each, 1000 - i) for i, each in enumerate(records)))
+def knowing(*records: KnowledgeRecord, newest: int = T0) -> MemorySnapshot:
+    return MemorySnapshot("v1", newest, knowledge=tuple(FoundSource(each, 1000 - i) for i, each in enumerate(records)))
 
 
 def drops(pack: ContextPack) -> dict[str, str]:
@@ -53,7 +53,7 @@ def ids(pack: ContextPack) -> list[str]:
     return [entry.source_id for entry in pack.entries]
 
 
-def unsound(memory: Fetched, *names: str) -> Fetched:
+def unsound(memory: MemorySnapshot, *names: str) -> MemorySnapshot:
     def seen(found: Any) -> Any:
         named = getattr(found.source, "artifact_id", None) or getattr(found.source, "record_id", None)
         return msgspec.structs.replace(found, sound=named not in names)
@@ -78,11 +78,11 @@ def test_every_reason_drops_the_one_that_it_is_about() -> None:
             [episode("e1", "we deploy on friday"), episode("e2", "We deploy on Friday!", index=1)]
         ).episodes,
         artifacts=(
-            Found(artifact("kept", content=procedure("look", "roll")), 1000),
-            Found(artifact("gone", status="deprecated", metadata={"transition": GONE}), 1000),
-            Found(artifact("stale", created_at=format_ms(T0 - DECAYED_MS - 1)), 1000),
-            Found(artifact("forged", "Deploy faster", content=procedure("run", "hope")), 1000),
-            Found(artifact("far", "Bake bread", content=procedure("knead")), 10),
+            FoundSource(artifact("kept", content=procedure("look", "roll")), 1000),
+            FoundSource(artifact("gone", status="deprecated", metadata={"transition": GONE}), 1000),
+            FoundSource(artifact("stale", created_at=format_ms(T0 - DECAYED_MS - 1)), 1000),
+            FoundSource(artifact("forged", "Deploy faster", content=procedure("run", "hope")), 1000),
+            FoundSource(artifact("far", "Bake bread", content=procedure("knead")), 10),
         ),
     )
     pack = ask(unsound(memory, "forged", "lost"), explain=True)
@@ -270,7 +270,7 @@ def test_a_turn_that_says_little_else_than_what_was_replaced_is_out_for_the_same
     told = fetched([episode("e1", f"{old}."), episode("e2", much, index=1), episode("e3", f"Yes: {old}.", index=2)])
     replaced = record("old", old, end=T0, source_events=["e1", "e2", "e3"], superseded_by="new")
     holding = record("other", "The team answers yes", source_events=["e3"])
-    memory = replace(told, knowledge=(Found(replaced, 1000), Found(holding, 900)))
+    memory = replace(told, knowledge=(FoundSource(replaced, 1000), FoundSource(holding, 900)))
     pack = ask(memory, token_budget=10_000)
     assert drops(pack) == {"old": "deprecated", "e1": "deprecated"}
     assert {"e2", "e3"} <= set(ids(pack))

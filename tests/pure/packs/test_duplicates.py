@@ -3,16 +3,16 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.contracts.pack import Provenance, Section, SourceType
-from pipeline.packs.candidates import Candidate, duplicates
-from pipeline.packs.sameness import alike, folded, mark, near, words
+from hmx_pipeline.contracts.pack import Provenance, Section, SourceType
+from hmx_pipeline.packs.candidates import EntryCandidate, duplicates
+from hmx_pipeline.packs.near_duplicates import alike, folded, mark, near, words
 
 LETTERS = "abcdefghijkl"
 
 
-def saying(name: str, said: str, section: Section = Section.EPISODES) -> Candidate:
+def saying(name: str, said: str, section: Section = Section.EPISODES) -> EntryCandidate:
     provenance = Provenance(origin="x", confidence=1.0, evidence_count=1)
-    return Candidate(section, name, SourceType.EPISODE, 0.5, 0.5, said, said, 1, provenance)
+    return EntryCandidate(section, name, SourceType.EPISODE, 0.5, 0.5, said, said, 1, provenance)
 
 
 @given(st.lists(st.frozensets(st.sampled_from(LETTERS)), max_size=12))

@@ -7,17 +7,17 @@ from typing import Any
 import pytest
 from msgspec import structs
 
-from pipeline.compiler.registry import ARTIFACT_TYPES
-from pipeline.contracts.instants import format_ms
-from pipeline.contracts.knowledge import Kind, KnowledgeRecord, Standing
-from pipeline.contracts.pack import ENTRY_MARK, ContextPack, DecisionConstraint, NextStep, WorkflowHints
-from pipeline.contracts.plain import INDENT
-from pipeline.packs import render, shown
-from pipeline.packs.assemble import assemble
-from pipeline.retrieval.documents import Document
-from pipeline.retrieval.plan import plan
-from pipeline.retrieval.request import PackRequest
-from pipeline.retrieval.score import Fetched, Found, Made
+from hmx_pipeline.compiler.registry import ARTIFACT_TYPES
+from hmx_pipeline.contracts.knowledge import Kind, KnowledgeRecord, Standing
+from hmx_pipeline.contracts.pack import ENTRY_MARK, ContextPack, DecisionConstraint, NextStep, WorkflowHints
+from hmx_pipeline.contracts.safe_text import INDENT
+from hmx_pipeline.contracts.timestamps import format_ms
+from hmx_pipeline.packs import render, rendered
+from hmx_pipeline.packs.assemble import assemble
+from hmx_pipeline.retrieval.pack_request import PackRequest
+from hmx_pipeline.retrieval.retrieval_plan import plan
+from hmx_pipeline.retrieval.score import FoundSource, Made, MemorySnapshot
+from hmx_pipeline.retrieval.searchable import Document
 from tests.support.hostile import ALL, ORDINARY
 from tests.support.memory import T0, artifact, episode, fetched
 
@@ -37,7 +37,7 @@ CONTENTS: dict[str, Any] = {
 }  # fmt: skip
 
 
-def ask(memory: Fetched, **fields: Any) -> ContextPack:
+def ask(memory: MemorySnapshot, **fields: Any) -> ContextPack:
     request = PackRequest(query="deploy", tenant_id="acme", token_budget=8_000, **fields)
     return assemble(request, plan(request), memory)
 
@@ -51,7 +51,7 @@ def check(text: str, lines: int = 1) -> None:
     assert len(own) == lines, own
 
 
-def told(text: str, index: int = 0) -> Found[Document]:
+def told(text: str, index: int = 0) -> FoundSource[Document]:
     """Whatever intake would have left of it."""
     (found,) = fetched([episode(f"e{index}", "deploy it", index=index)]).episodes
     return structs.replace(found, source=structs.replace(found.source, text=text), made=Made())
@@ -61,8 +61,8 @@ def told(text: str, index: int = 0) -> Found[Document]:
 def test_an_episode_is_one_line(text: str) -> None:
     source = told(f"deploy {text}").source
     for each in (source, structs.replace(source, actor=text)):
-        check(shown.episode(each).text)
-        assert "\n" not in shown.episode(each).text
+        check(rendered.episode(each).text)
+        assert "\n" not in rendered.episode(each).text
 
 
 @pytest.mark.parametrize("text", ALL)
@@ -83,15 +83,15 @@ def test_a_knowledge_record_is_one_line_of_the_packs_own(text: str, dated: bool)
         tags=[],
         created_at=format_ms(T0),
     )
-    check(shown.knowledge(record).text)
+    check(rendered.knowledge(record).text)
 
 
 @pytest.mark.parametrize("text", ALL)
 @pytest.mark.parametrize("kind", CONTENTS)
 def test_an_artifact_has_the_lines_of_its_type_and_no_others(kind: str, text: str) -> None:
     content = CONTENTS[kind]
-    made = shown.artifact(artifact("a1", f"go {text}", artifact_type=kind, content=content(f"x {text}")))
-    plain = shown.artifact(artifact("a1", "go", artifact_type=kind, content=content("x")))
+    made = rendered.artifact(artifact("a1", f"go {text}", artifact_type=kind, content=content(f"x {text}")))
+    plain = rendered.artifact(artifact("a1", "go", artifact_type=kind, content=content("x")))
     check(made.text, plain.text.count("\n") + 1)
 
 
@@ -115,7 +115,7 @@ def test_hints_and_constraints_are_data(text: str) -> None:
 
 @pytest.mark.parametrize("text", ORDINARY)
 def test_a_command_in_an_entry_can_be_copied(text: str) -> None:
-    made = shown.artifact(artifact("a1", "Deploy", content=CONTENTS["task_schema"](text)))
+    made = rendered.artifact(artifact("a1", "Deploy", content=CONTENTS["task_schema"](text)))
     assert f"1. {text}" in made.text
 
 

@@ -2,10 +2,10 @@
 
 from dataclasses import replace
 
-from pipeline.contracts.pack import DropReason, Section
-from pipeline.packs.render import MARKER, cut
-from pipeline.packs.tokens import estimate
-from pipeline.retrieval.score import Found
+from hmx_pipeline.contracts.pack import DropReason, Section
+from hmx_pipeline.packs.render import MARKER, cut
+from hmx_pipeline.packs.tokens import estimate
+from hmx_pipeline.retrieval.score import FoundSource
 from tests.pure.packs.test_assemble import ask
 from tests.pure.packs.test_drops import DAY, drops, ids, knowing, record
 from tests.support.memory import T0, artifact, episode, fetched
@@ -24,7 +24,7 @@ def test_what_differs_in_numbers_alone_is_one_entry_with_a_count_and_the_newest(
 
 def test_the_one_that_answers_best_stands_for_all() -> None:
     found = fetched(RUNS)
-    best = tuple(Found(each.source, 3_000 if each.source.event_id == "e2" else 1_000) for each in found.episodes)
+    best = tuple(FoundSource(each.source, 3_000 if each.source.event_id == "e2" else 1_000) for each in found.episodes)
     assert ids(ask(replace(found, episodes=best))) == ["e2"]
 
 

@@ -3,8 +3,8 @@
 from dataclasses import replace
 from typing import Any
 
-from pipeline.contracts.pack import ContextPack, DropReason, Section
-from pipeline.retrieval.score import Fetched, Found, Whole
+from hmx_pipeline.contracts.pack import ContextPack, DropReason, Section
+from hmx_pipeline.retrieval.score import FoundSource, MemorySnapshot, Whole
 from tests.pure.packs.test_assemble import ask
 from tests.pure.packs.test_drops import drops, ids, knowing, record
 from tests.support.memory import artifact, episode, fetched, procedure
@@ -12,10 +12,10 @@ from tests.support.memory import artifact, episode, fetched, procedure
 ALL = 1_000
 
 
-def scored(*shares: float, **fields: Any) -> Fetched:
+def scored(*shares: float, **fields: Any) -> MemorySnapshot:
     """Episodes without a word in common, each with so much of what the question asks for."""
     said = fetched([episode(f"e{i}", " ".join(f"word{i}x{j}" for j in range(9)), index=i) for i in range(len(shares))])
-    found = tuple(Found(each.source, int(ALL * share)) for each, share in zip(said.episodes, shares, strict=True))
+    found = tuple(FoundSource(each.source, int(ALL * share)) for each, share in zip(said.episodes, shares, strict=True))
     return replace(said, episodes=found, whole=Whole(ALL, ALL, ALL), **fields)
 
 
@@ -61,13 +61,13 @@ def test_a_question_that_names_what_memory_knows_by_name_is_about_it() -> None:
     other = record("k1", "ledger: owner is Ines", body={"memory": "fact", "subject": "ledger"})
     nobody = record("k1", "user: staging is slow", body={"memory": "fact", "subject": "user"})
     for known, shown in ((named, {"e0", "k1"}), (other, set()), (nobody, set())):
-        memory = scored(0.3, knowledge=(Found(known, 200),))
+        memory = scored(0.3, knowledge=(FoundSource(known, 200),))
         assert set(ids(ask(memory))) == shown
 
 
 def test_a_speaker_who_is_named_is_known() -> None:
     said = fetched([episode("e0", "Jolene: I moved away")]).episodes[0].source
-    jolene = replace(scored(0.3), episodes=(Found(said, 300),))
+    jolene = replace(scored(0.3), episodes=(FoundSource(said, 300),))
     assert ids(ask(jolene, query="Where does Jolene live now?")) == ["e0"]
     assert ids(ask(jolene, query="Where does Deborah live now?")) == []
 
@@ -75,7 +75,7 @@ def test_a_speaker_who_is_named_is_known() -> None:
 def test_a_procedure_that_takes_ids_like_those_of_the_question_helps_though_no_word_agrees() -> None:
     slots = {"device": {"source": "goal", "like": ["dev-0000"]}}
     made = artifact("a1", "Write off <device>", content=procedure("write it off") | {"slots": slots})
-    memory = Fetched("v1", 0, artifacts=(Found(made, 20),), whole=Whole(ALL, ALL, ALL))
+    memory = MemorySnapshot("v1", 0, artifacts=(FoundSource(made, 20),), whole=Whole(ALL, ALL, ALL))
     assert ids(ask(memory, query="dev-4711 goes to the scrapyard")) == ["a1"]
     assert ids(ask(memory, query="the printer goes to the scrapyard")) == []
 

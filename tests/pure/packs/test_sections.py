@@ -2,10 +2,10 @@
 
 import pytest
 
-from pipeline.contracts.event_types import Role
-from pipeline.contracts.evidence import Step
-from pipeline.contracts.pack import Section
-from pipeline.retrieval.score import Fetched, Found
+from hmx_pipeline.contracts.event_types import Role
+from hmx_pipeline.contracts.evidence import Step
+from hmx_pipeline.contracts.pack import Section
+from hmx_pipeline.retrieval.score import FoundSource, MemorySnapshot
 from tests.pure.packs.test_assemble import ask, distinct
 from tests.pure.packs.test_drops import record
 from tests.support.memory import T0, artifact, episode, fetched
@@ -13,7 +13,7 @@ from tests.support.memory import T0, artifact, episode, fetched
 POLICY = record("policy", "Always sign the release", kind="policy", body={"memory": "policy", "said_by": ["user"]})
 
 
-def planted() -> Fetched:
+def planted() -> MemorySnapshot:
     failed = {"error_type": "KubectlError", "message": "namespace staging not found"}
     said = fetched(
         [episode("said", "please deploy staging"), episode("failed", event_type="error", content=failed, index=1)],
@@ -30,8 +30,8 @@ def planted() -> Fetched:
         record("conflict", "It is Postgres; but also: It is MySQL", kind="conflict", status="unresolved"),
     ]
     begun = (Step(event_id="x", at=T0, role=Role.CALL, index=0, name="check", ok=True),)
-    found = tuple(Found(each, 1000) for each in records)
-    return Fetched("v", T0, said.episodes, said.artifacts, found, (POLICY,), begun)
+    found = tuple(FoundSource(each, 1000) for each in records)
+    return MemorySnapshot("v", T0, said.episodes, said.artifacts, found, (POLICY,), begun)
 
 
 @pytest.mark.requirement("C-04")

@@ -16,12 +16,12 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from pipeline.contracts.pack import ENTRY_MARK
-from pipeline.packs import render, tokens
-from pipeline.packs.assemble import assemble
-from pipeline.packs.tokens import estimate
-from pipeline.retrieval.plan import plan
-from pipeline.retrieval.request import PackRequest
+from hmx_pipeline.contracts.pack import ENTRY_MARK
+from hmx_pipeline.packs import render, tokens
+from hmx_pipeline.packs.assemble import assemble
+from hmx_pipeline.packs.tokens import estimate
+from hmx_pipeline.retrieval.pack_request import PackRequest
+from hmx_pipeline.retrieval.retrieval_plan import plan
 from tests.support import vocabulary
 from tests.support.memory import episode, fetched
 from tests.support.texts import CODE, PROSE

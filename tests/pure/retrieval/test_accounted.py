@@ -5,8 +5,8 @@ import tracemalloc
 import msgspec
 import pytest
 
-from pipeline.retrieval.catalogue import Catalogue, Corrected, Known
-from pipeline.retrieval.corrections import Corrections
+from hmx_pipeline.retrieval.catalogue import Catalogue, Corrected, KnowledgeIndexEntry
+from hmx_pipeline.retrieval.correction_index import Corrections
 
 _CARDS = 2_000
 
@@ -14,7 +14,9 @@ _CARDS = 2_000
 def packed(number: int, about: Corrected | None, length: int) -> bytes:
     terms = {f"word{(number * 31 + n * 7) % 2_000}": 1 for n in range(length)}
     labels = ("agent:a", f"session:s{number}")
-    return msgspec.msgpack.encode(Known(number.to_bytes(16, "big"), "memory", number, labels, terms, about))
+    return msgspec.msgpack.encode(
+        KnowledgeIndexEntry(number.to_bytes(16, "big"), "memory", number, labels, terms, about)
+    )
 
 
 @pytest.mark.parametrize("length", [12, 40])
@@ -25,7 +27,7 @@ def test_what_is_counted_is_within_a_third_of_what_is_taken(corrected: bool, len
         packed(n, Corrected(f"src/a/f{n}.py", "Edit", 1, ("agent",), goal) if corrected else None, length)
         for n in range(_CARDS)
     ]
-    read = msgspec.msgpack.Decoder(Known).decode
+    read = msgspec.msgpack.Decoder(KnowledgeIndexEntry).decode
     held = Corrections() if corrected else Catalogue()
     tracemalloc.start()
     try:

@@ -5,13 +5,13 @@ from collections import Counter
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.retrieval.catalogue import Card, Catalogue
+from hmx_pipeline.retrieval.catalogue import Catalogue, IndexEntry
 
 WORDS = ("deploy", "staging", "rotate", "vault")
 
 
-def card(words: list[str], kind: str = "memory", at: int = 0, labels: tuple[str, ...] = ()) -> Card:
-    return Card(repr(words).encode(), kind, at, labels, dict(Counter(words)))
+def card(words: list[str], kind: str = "memory", at: int = 0, labels: tuple[str, ...] = ()) -> IndexEntry:
+    return IndexEntry(repr(words).encode(), kind, at, labels, dict(Counter(words)))
 
 
 changes = st.lists(

@@ -9,8 +9,8 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.retrieval.episode_index import AFTER, BEFORE, WHOLE, Asked, EpisodeIndex, Term
-from pipeline.retrieval.postings import (
+from hmx_pipeline.retrieval.episode_index import AFTER, BEFORE, WHOLE, EpisodeIndex, QueryTerm, Term
+from hmx_pipeline.retrieval.postings import (
     FEW,
     K1,
     B,
@@ -55,7 +55,7 @@ class Memory:
         self.index.extend(self.rows[self.index.read :])
         for word in words:
             self.index.refresh(self.terms[word], self.postings[word][self.terms[word].read :])
-        return self.index.best([Asked(self.terms[word], share) for word, share in whole(words).items()], limit)
+        return self.index.best([QueryTerm(self.terms[word], share) for word, share in whole(words).items()], limit)
 
 
 def whole(words: Asking) -> Mapping[str, int]:
@@ -173,9 +173,9 @@ def test_only_documents_that_are_asked_for_are_found() -> None:
     memory.best(["w1"], 10)
     tagged = b"".join(pack_number(turn.number) for turn in turns[::7])
     latest = max(turn.number for turn in turns[::14])
-    found = memory.index.best([Asked(memory.terms["w1"])], 1000, memory.index.among([tagged], until=latest))
+    found = memory.index.best([QueryTerm(memory.terms["w1"])], 1000, memory.index.among([tagged], until=latest))
     wanted = {turn.number for turn in turns[::7] if turn.number <= latest}
     every = dict(memory.best(["w1"], 1000))
     assert found == sorted(((n, every[n]) for n in wanted if n in every), key=lambda row: (-row[1], row[0]))
     assert memory.index.among() is None
-    assert not memory.index.best([Asked(memory.terms["w1"])], 10, memory.index.among(until=-1))
+    assert not memory.index.best([QueryTerm(memory.terms["w1"])], 10, memory.index.among(until=-1))

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from pipeline.retrieval.fit import Question, bound
+from hmx_pipeline.retrieval.fit import Question, bound
 
 LORRY = {"source": "goal", "like": ["lkw-xxx0"]}
 DRIVER = {"source": "goal", "like": ["meinert", "yilmaz"]}

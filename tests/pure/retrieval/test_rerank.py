@@ -1,8 +1,8 @@
 """What BM25 cannot see: whose turn it is, and how much it says."""
 
-from pipeline.retrieval.documents import document, episode_step
-from pipeline.retrieval.rerank import reranked, speaker
-from pipeline.retrieval.score import Found
+from hmx_pipeline.retrieval.rerank import reranked, speaker
+from hmx_pipeline.retrieval.score import FoundSource
+from hmx_pipeline.retrieval.searchable import document, episode_step
 from tests.support.memory import episode
 
 LONG = "I have been painting sunrises by the lake every week this summer"
@@ -10,7 +10,7 @@ LONG = "I have been painting sunrises by the lake every week this summer"
 
 def ranked(query: str, *texts: str, role: str = "user") -> list[str]:
     found = [
-        Found(made, 1000)
+        FoundSource(made, 1000)
         for n, text in enumerate(texts)
         for record in (episode(f"e{n}", content={"role": role, "text": text}),)
         if (made := document(record, episode_step(record)))

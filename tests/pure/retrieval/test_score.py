@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.contracts.pack import RankingWeights
-from pipeline.retrieval.postings import document_number
-from pipeline.retrieval.score import Components, recency
-from pipeline.retrieval.times import Span
+from hmx_pipeline.contracts.pack import RankingWeights
+from hmx_pipeline.retrieval.postings import document_number
+from hmx_pipeline.retrieval.score import Components, recency
+from hmx_pipeline.retrieval.times import TimeSpan
 
 unit = st.floats(0, 1)
 components = st.builds(Components, unit, unit, unit, unit)
@@ -38,5 +38,5 @@ def test_all_weight_on_one_component_is_that_component(name: str, parts: Compone
 
 def test_recency_falls_with_age_against_the_newest_event() -> None:
     week = 7 * 24 * 3600 * 1000
-    found = [round(recency(at, Span(2 * week, None)), 4) for at in (2 * week, week, 0, 3 * week)]
+    found = [round(recency(at, TimeSpan(2 * week, None)), 4) for at in (2 * week, week, 0, 3 * week)]
     assert found == [1.0, 0.95, 0.9333, 1.0]

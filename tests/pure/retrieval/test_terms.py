@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.retrieval import terms as module
-from pipeline.retrieval.terms import STOP_WORDS, stems, terms, words
+from hmx_pipeline.retrieval import terms as module
+from hmx_pipeline.retrieval.terms import STOP_WORDS, stems, terms, words
 
 
 @pytest.mark.parametrize(
@@ -50,7 +50,7 @@ def test_what_is_remembered_changes_no_term(texts: list[str]) -> None:
     """Of two runs at most."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(module, "REMEMBERED", 2)
-        patch.setattr(module, "_KNOWN", module._Known())
+        patch.setattr(module, "_KNOWN", module._TermCache())
         for text in texts:
             assert terms(text) == stems(words(text))
             assert len(module._KNOWN) <= 2

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.retrieval.times import Span, mention, time_reference
+from hmx_pipeline.retrieval.times import TimeSpan, mention, time_reference
 from tests.support.memory import T0
 
 RANGES = {
@@ -78,8 +78,8 @@ def test_any_question_at_any_time_has_a_range_or_none(question: str, now: int) -
 
 @given(st.integers(), st.integers(0, 10**6), st.integers())
 def test_distance_is_none_within_and_grows_outside(start: int, length: int, at: int) -> None:
-    span = Span(start, start + length + 1)
+    span = TimeSpan(start, start + length + 1)
     assert (span.distance(at) == 0) == (start <= at <= start + length)
-    assert Span(None, None).distance(at) == 0
+    assert TimeSpan(None, None).distance(at) == 0
     assert span.distance(start - 5) == 5
     assert span.distance(start + length + 5) == 5

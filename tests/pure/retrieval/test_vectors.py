@@ -9,11 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from pipeline.contracts.limits import EMBEDDING_DIMENSIONS
-from pipeline.retrieval import vectors
-from pipeline.retrieval.episode_index import Asked, EpisodeIndex, Term
-from pipeline.retrieval.postings import document_number, pack_postings, pack_row
-from pipeline.retrieval.vectors import (
+from hmx_pipeline.contracts.limits import EMBEDDING_DIMENSIONS
+from hmx_pipeline.retrieval import vectors
+from hmx_pipeline.retrieval.episode_index import EpisodeIndex, QueryTerm, Term
+from hmx_pipeline.retrieval.postings import document_number, pack_postings, pack_row
+from hmx_pipeline.retrieval.vectors import (
     NEAR,
     UNIT,
     WIDTH,
@@ -174,9 +174,9 @@ def test_what_words_and_vectors_say_is_added_up_for_the_best_of_both(data: st.Da
     index, term = read_index(12), Term()
     index.refresh(term, b"".join(pack_postings(document_number(0, n), [1])[0] for n in sorted(worded)))
     whole = data.draw(st.integers(1, 100_000))
-    found, answering = best_of_both(index, [Asked(term)], read_vectors(rows, 3, 12), asked, limit, among, whole)
+    found, answering = best_of_both(index, [QueryTerm(term)], read_vectors(rows, 3, 12), asked, limit, among, whole)
 
-    weighed, nearness = dict(index.best([Asked(term)], 12, among)), near(rows, asked, 12)
+    weighed, nearness = dict(index.best([QueryTerm(term)], 12, among)), near(rows, asked, 12)
     highest = max(weighed.values(), default=1)
     scores = {n: weighed.get(n, 0) * UNIT // highest + nearness[n] for n in range(12) if among[n]}
     best = sorted(((n, score) for n, score in scores.items() if score), key=lambda each: (-each[1], each[0]))

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.segments.commands import Simple, call, quoted, simple_commands, within, wordlike
+from hmx_pipeline.segments.commands import Simple, call, quoted, simple_commands, within, wordlike
 
 
 def one(line: str, switches: frozenset[str] = frozenset()) -> Simple:

@@ -2,10 +2,10 @@
 
 import pytest
 
-from pipeline.contracts.event_types import Role
-from pipeline.contracts.evidence import SegmentOutcome
-from pipeline.segments.outcome import outcome_of
-from pipeline.segments.pairing import actions
+from hmx_pipeline.contracts.event_types import Role
+from hmx_pipeline.contracts.evidence import SegmentOutcome
+from hmx_pipeline.segments.outcome import outcome_of
+from hmx_pipeline.segments.pairing import actions
 from tests.support.segments import Script
 
 SUCCESS, FAILURE, UNKNOWN = SegmentOutcome.SUCCESS, SegmentOutcome.FAILURE, SegmentOutcome.UNKNOWN

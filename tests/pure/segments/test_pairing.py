@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.contracts.event_types import Role
-from pipeline.contracts.evidence import Segment, Step
-from pipeline.segments.pairing import actions
+from hmx_pipeline.contracts.event_types import Role
+from hmx_pipeline.contracts.evidence import Segment, Step
+from hmx_pipeline.segments.pairing import actions
 from tests.support.segments import Script
 
 

@@ -5,11 +5,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.contracts.event_types import Role
-from pipeline.contracts.evidence import Step
-from pipeline.contracts.limits import SEGMENT_EVENTS, SEGMENT_IDLE_MS
-from pipeline.segments.intent import GOAL_TURNS
-from pipeline.segments.segmenter import SegmentHead, advance, open_head, starts_new
+from hmx_pipeline.contracts.event_types import Role
+from hmx_pipeline.contracts.evidence import Step
+from hmx_pipeline.contracts.limits import SEGMENT_EVENTS, SEGMENT_IDLE_MS
+from hmx_pipeline.segments.intent import GOAL_TURNS
+from hmx_pipeline.segments.segmenter import SegmentHead, advance, open_head, starts_new
 from tests.support.segments import Script
 
 

@@ -4,9 +4,9 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from pipeline.contracts.event_types import Role
-from pipeline.contracts.evidence import Step
-from pipeline.segments.targets import Height, Target, names_in, target_of, target_of_action
+from hmx_pipeline.contracts.event_types import Role
+from hmx_pipeline.contracts.evidence import Step
+from hmx_pipeline.segments.targets import Height, Target, names_in, target_of, target_of_action
 
 
 def height(target: Target, query: str) -> int:

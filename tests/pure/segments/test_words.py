@@ -4,10 +4,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.contracts.event_types import Role
-from pipeline.segments.intent import goal_intent, goal_messages, goal_title, intent, intent_key
-from pipeline.segments.masking import found_fault, mask, mask_ids, readable, telling_line, unlabelled, what_failed
-from pipeline.segments.naming import mutates, phrase_of, tool_of, verb_of
+from hmx_pipeline.contracts.event_types import Role
+from hmx_pipeline.segments.action_names import mutates, phrase_of, tool_of, verb_of
+from hmx_pipeline.segments.intent import goal_intent, goal_messages, goal_title, intent, intent_key
+from hmx_pipeline.segments.masking import found_fault, mask, mask_ids, readable, telling_line, unlabelled, what_failed
 from tests.support.segments import Script
 
 

@@ -11,11 +11,11 @@ import pytest
 from starlette.requests import HTTPConnection
 from typer.testing import CliRunner
 
-from pipeline.cli.app import application
-from pipeline.service.access import Access, admit
-from pipeline.service.dialect.envelope import LIMITS
-from pipeline.service.keys import NAME, USUAL, Grant, KeyFile, Scope, add, digest, parse, revoke
-from pipeline.service.problems import Kind, ProblemError
+from hmx_pipeline.cli.app import application
+from hmx_pipeline.service.access import Access, admit
+from hmx_pipeline.service.api_keys import NAME, USUAL, Grant, KeyFile, Scope, add, digest, parse, revoke
+from hmx_pipeline.service.hippocortex.answer_envelope import LIMITS
+from hmx_pipeline.service.problems import ProblemError, ProblemKind
 
 NATIVE, DIALECT = "/v1/hmx/artifacts", "/v1/artifacts"
 EVERYTHING = frozenset(Scope)
@@ -36,7 +36,7 @@ def with_key(access: Access, key: str, path: str = NATIVE, **headers: str) -> HT
     return asking(access, path, Authorization=f"Bearer {key}", **headers)
 
 
-def refused(connection: HTTPConnection, scope: Scope = Scope.READ) -> Kind:
+def refused(connection: HTTPConnection, scope: Scope = Scope.READ) -> ProblemKind:
     with pytest.raises(ProblemError) as raised:
         admit(connection, scope)
     return raised.value.kind
@@ -53,14 +53,17 @@ def test_without_a_file_anybody_is_whoever_they_say() -> None:
         assert admit(with_key(access, "hx_test_acme", path), Scope.ADMIN) == "acme"
         assert admit(asking(access, path, authorization="bearer  hx_test_acme"), Scope.READ) == "acme"
         for bad in ("Bearer", "Bearer hx_test_", "Bearer hx_live_acme", "Bearer hx_test__hmx"):
-            assert refused(asking(access, path, authorization=bad)) in (Kind.UNAUTHORIZED, Kind.TENANT_REQUIRED)
-    assert refused(with_key(access, "hx_live_acme")) is Kind.UNAUTHORIZED
+            assert refused(asking(access, path, authorization=bad)) in (
+                ProblemKind.UNAUTHORIZED,
+                ProblemKind.TENANT_REQUIRED,
+            )
+    assert refused(with_key(access, "hx_live_acme")) is ProblemKind.UNAUTHORIZED
     assert admit(asking(access, x_hmx_tenant="acme"), Scope.WRITE) == "acme"
-    assert refused(asking(access, NATIVE)) is Kind.TENANT_REQUIRED
-    assert refused(asking(access, DIALECT)) is Kind.UNAUTHORIZED
-    assert refused(asking(access, x_hmx_tenant="_hmx")) is Kind.TENANT_RESERVED
+    assert refused(asking(access, NATIVE)) is ProblemKind.TENANT_REQUIRED
+    assert refused(asking(access, DIALECT)) is ProblemKind.UNAUTHORIZED
+    assert refused(asking(access, x_hmx_tenant="_hmx")) is ProblemKind.TENANT_RESERVED
     assert admit(with_key(access, "hx_test_acme", x_hmx_tenant="acme"), Scope.READ) == "acme"
-    assert refused(with_key(access, "hx_test_globex", x_hmx_tenant="acme")) is Kind.FORBIDDEN
+    assert refused(with_key(access, "hx_test_globex", x_hmx_tenant="acme")) is ProblemKind.FORBIDDEN
 
 
 @pytest.mark.requirement("K-07")
@@ -70,10 +73,10 @@ def test_with_a_file_a_key_says_whose_it_is_and_a_header_may_only_say_the_same(f
     for path in (NATIVE, DIALECT):
         assert admit(with_key(access, key, path), Scope.READ) == "acme inc"
         assert admit(with_key(access, key, path, x_hmx_tenant="acme inc"), Scope.WRITE) == "acme inc"
-        assert refused(with_key(access, key, path, x_hmx_tenant="globex")) is Kind.FORBIDDEN
-        assert refused(with_key(access, "hx_test_acme", path)) is Kind.UNAUTHORIZED
-        assert refused(with_key(access, "", path)) is Kind.UNAUTHORIZED
-        assert refused(asking(access, path, x_hmx_tenant="acme inc")) is Kind.UNAUTHORIZED
+        assert refused(with_key(access, key, path, x_hmx_tenant="globex")) is ProblemKind.FORBIDDEN
+        assert refused(with_key(access, "hx_test_acme", path)) is ProblemKind.UNAUTHORIZED
+        assert refused(with_key(access, "", path)) is ProblemKind.UNAUTHORIZED
+        assert refused(asking(access, path, x_hmx_tenant="acme inc")) is ProblemKind.UNAUTHORIZED
 
 
 @pytest.mark.parametrize("scope", Scope)
@@ -82,7 +85,7 @@ def test_a_key_opens_what_its_scopes_say_and_no_more(file: Path, scope: Scope) -
     access = Access(str(file), 0)
     assert admit(with_key(access, key), scope) == "acme"
     for other in EVERYTHING - {scope}:
-        assert refused(with_key(access, key), other) is Kind.FORBIDDEN
+        assert refused(with_key(access, key), other) is ProblemKind.FORBIDDEN
 
 
 def test_a_file_of_keys_holds_no_key_and_a_key_taken_out_is_of_no_use(file: Path) -> None:
@@ -160,7 +163,7 @@ def test_beyond_its_limit_a_tenant_is_told_when_to_come_back() -> None:
         admit(connection, Scope.READ)
         assert connection.scope[LIMITS]["X-RateLimit-Remaining"] == left
     connection = asking(access, x_hmx_tenant="acme")
-    assert refused(connection) is Kind.RATE_LIMITED
+    assert refused(connection) is ProblemKind.RATE_LIMITED
     headers: dict[str, str] = connection.scope[LIMITS]
     assert headers.keys() == {"Retry-After", "X-RateLimit-Limit", "X-RateLimit-Remaining", "X-RateLimit-Reset"}
     admit(asking(access, x_hmx_tenant="globex"), Scope.READ)

@@ -10,21 +10,21 @@ import pytest
 from pydantic import BaseModel, TypeAdapter, ValidationError
 from pydantic.fields import FieldInfo
 
-from pipeline.contracts.fingerprint import Fingerprint
-from pipeline.contracts.limits import KB
-from pipeline.retrieval.catalogue import Card, Catalogue
-from pipeline.retrieval.request import PackRequest
-from pipeline.service import access
-from pipeline.service.access import Access
-from pipeline.service.dialect import fingerprint, learn, usage
-from pipeline.service.dialect.reading import Synthesis
-from pipeline.service.dialect.usage import Usage
-from pipeline.service.fingerprint import FingerprintRequest
-from pipeline.store.views import _VIEW_BYTES, Views
+from hmx_pipeline.contracts.fingerprint import Fingerprint
+from hmx_pipeline.contracts.limits import KB
+from hmx_pipeline.retrieval.catalogue import Catalogue, IndexEntry
+from hmx_pipeline.retrieval.pack_request import PackRequest
+from hmx_pipeline.service import access
+from hmx_pipeline.service.access import Access
+from hmx_pipeline.service.fingerprint_routes import FingerprintRequest
+from hmx_pipeline.service.hippocortex import fingerprints, learn, usage
+from hmx_pipeline.service.hippocortex.synthesize import Synthesis
+from hmx_pipeline.service.hippocortex.usage import Usage
+from hmx_pipeline.store.tenant_index import _VIEW_BYTES, TenantIndexes
 
 
 def test_tenants_of_which_nothing_is_known_take_room_and_are_forgotten() -> None:
-    views = Views(limit=500 * KB)
+    views = TenantIndexes(limit=500 * KB)
     for n in range(1_000):
         view = views.of(f"nobody-{n}")
         views.settle(view)
@@ -37,14 +37,14 @@ def test_tenants_of_which_nothing_is_known_take_room_and_are_forgotten() -> None
 )
 def test_a_catalogue_counts_no_less_than_it_takes(labels: int, terms: int) -> None:
     cards = [
-        Card(
+        IndexEntry(
             b"d" * 16, "fact", 1, tuple(f"tag:{n}-{i}" + "😀" * 120 for i in range(labels)),
             {f"w{n:05}{i:03}" + "😀" * 55: 1 for i in range(terms)},
         )
         for n in range(100)
     ]  # fmt: skip
     packed = [msgspec.msgpack.encode(card) for card in cards]
-    decode = msgspec.msgpack.Decoder(Card).decode
+    decode = msgspec.msgpack.Decoder(IndexEntry).decode
     gc.collect()
     tracemalloc.start()
     catalogue = Catalogue()
@@ -100,7 +100,7 @@ def named(annotation: Any) -> Iterator[type[BaseModel]]:
         yield from named(argument)
 
 
-ASKED = (PackRequest, FingerprintRequest, Fingerprint, Synthesis, learn.Asked, fingerprint.Asked)
+ASKED = (PackRequest, FingerprintRequest, Fingerprint, Synthesis, learn.LearnBody, fingerprints.FingerprintBody)
 
 
 @pytest.mark.parametrize(

@@ -3,10 +3,10 @@
 import asyncio
 from typing import Any
 
-from pipeline.contracts.limits import ID_BYTES
-from pipeline.service.dialect.capture import Capture, Captures
-from pipeline.service.dialect.minting import keyed_id
-from pipeline.service.dialect.usage import Usage
+from hmx_pipeline.contracts.limits import ID_BYTES
+from hmx_pipeline.service.hippocortex.capture import Capture, Captures
+from hmx_pipeline.service.hippocortex.minting import keyed_id
+from hmx_pipeline.service.hippocortex.usage import Usage
 
 
 class NoStore:

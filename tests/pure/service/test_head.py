@@ -6,8 +6,8 @@ from contextlib import contextmanager
 
 from starlette.types import Message, Receive, Scope, Send
 
-from pipeline.service.streams import SSE, Streaming
-from pipeline.service.watch import Watch
+from hmx_pipeline.service.request_metrics import RequestMetrics
+from hmx_pipeline.service.streams import SSE, Streaming
 
 
 def test_headers_of_a_stream_begin_no_stream() -> None:
@@ -34,7 +34,7 @@ def test_headers_of_a_stream_begin_no_stream() -> None:
         sent.append(message)
 
     scope = {"type": "http", "method": "HEAD", "path": "/v1/hmx/stream", "headers": []}
-    asyncio.run(asyncio.wait_for(Watch(app)(scope, receive, send), 5))
+    asyncio.run(asyncio.wait_for(RequestMetrics(app)(scope, receive, send), 5))
     start, body = sent
     assert start["status"] == 200
     assert {b"content-type", b"cache-control"} <= dict(start["headers"]).keys()

@@ -7,12 +7,12 @@ from typing import Any, cast
 
 import pytest
 
-from pipeline.service import turns
-from pipeline.service.dialect import minting
-from pipeline.service.dialect.minting import Holds
-from pipeline.service.problems import Kind, ProblemError
-from pipeline.service.turns import Turns
-from pipeline.store.blocks import StoreUnavailableError
+from hmx_pipeline.service import fair_turns
+from hmx_pipeline.service.fair_turns import FairTurns
+from hmx_pipeline.service.hippocortex import minting
+from hmx_pipeline.service.hippocortex.minting import Holds
+from hmx_pipeline.service.problems import ProblemError, ProblemKind
+from hmx_pipeline.store.atomic_blocks import StoreUnavailableError
 
 
 class Shared:
@@ -41,8 +41,8 @@ class Shared:
             self.last[session] = at
 
 
-def holds(shared: Shared, places: Turns | None = None) -> Holds:
-    return Holds(cast("Any", shared), places or Turns(4, 4))
+def holds(shared: Shared, places: FairTurns | None = None) -> Holds:
+    return Holds(cast("Any", shared), places or FairTurns(4, 4))
 
 
 async def numbers(process: Holds, *sessions: str, waits: float = 0.0) -> dict[str, int]:
@@ -82,10 +82,10 @@ def test_processes_that_take_sessions_together_never_wait_for_each_other_for_eve
 def test_what_stands_in_the_log_is_not_answered_with_what_went_wrong_afterwards(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(turns, "WAIT_S", 0.01)
+    monkeypatch.setattr(fair_turns, "WAIT_S", 0.01)
 
     async def test() -> None:
-        shared, places = Shared(), Turns(1, 1)
+        shared, places = Shared(), FairTurns(1, 1)
         async with AsyncExitStack() as busy, holds(shared, places).of("acme", ["s"]):
             await busy.enter_async_context(places.of("acme"))  # nobody gets a turn to leave any more
         async with holds(shared).of("acme", ["t"]):
@@ -102,7 +102,7 @@ def test_whoever_waits_too_long_for_another_process_is_told(monkeypatch: pytest.
         shared.by["s"] = "another process"
         with pytest.raises(ProblemError) as refused:
             await numbers(holds(shared), "s")
-        assert refused.value.kind is Kind.BUSY
+        assert refused.value.kind is ProblemKind.BUSY
         assert (await numbers(holds(shared), "t"))["t"] == 1
 
     asyncio.run(test())
@@ -125,7 +125,7 @@ def test_while_redis_is_away_no_sequence_is_minted_for_a_session_that_is_not_hel
             with pytest.raises(ProblemError) as refused:
                 await numbers(process, "t")
             shared.away = False
-        assert refused.value.kind is Kind.REDIS_UNAVAILABLE
+        assert refused.value.kind is ProblemKind.REDIS_UNAVAILABLE
         assert refused.value.headers is not None
         assert "Retry-After" in refused.value.headers
         assert await numbers(process, "t") == {"t": 1}

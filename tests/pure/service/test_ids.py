@@ -7,11 +7,11 @@ import httpx
 import orjson
 import pytest
 
-from pipeline.contracts.limits import ID_BYTES
-from pipeline.service.app import create_app
-from pipeline.service.dialect.capture import _completed, said_path
-from pipeline.service.events import Refused
-from pipeline.settings import Settings
+from hmx_pipeline.contracts.limits import ID_BYTES
+from hmx_pipeline.service.app import create_app
+from hmx_pipeline.service.events import Refused
+from hmx_pipeline.service.hippocortex.capture import _completed, said_path
+from hmx_pipeline.settings import Settings
 from tests.support.bad_input import id_of
 
 AT, BEYOND = id_of(ID_BYTES), id_of(ID_BYTES + 1)

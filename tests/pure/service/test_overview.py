@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from pipeline.service import overview
-from pipeline.service.kept import Kept
-from pipeline.settings import Settings
-from pipeline.stages.patterns import PatternsFold
-from pipeline.stages.tables import StateRecord, pattern_rows
-from pipeline.topology import EVIDENCE, PATTERNS, Stage
+from hmx_pipeline.service import overview
+from hmx_pipeline.service.ttl_cache import TtlCache
+from hmx_pipeline.settings import Settings
+from hmx_pipeline.stages.patterns import PatternsFold
+from hmx_pipeline.stages.state_tables import StateRecord, pattern_rows
+from hmx_pipeline.topology import EVIDENCE, PATTERNS, Stage
 from tests.support.inprocess import events_log, run, sessions_fold
 from tests.support.records import START_MS, LogRecord
 from tests.support.sessions import session
@@ -64,7 +64,7 @@ def test_tables_of_more_bytes_than_are_kept_are_read_again_those_first_that_nobo
     monkeypatch.setattr(overview, "state_records", state)
     rows = pattern_rows(records)
     tables = overview.Tables(Settings(), PATTERNS, lambda *_: rows)
-    size = overview.Table(rows, 0).nbytes
+    size = overview.StageTable(rows, 0).nbytes
     assert size > len(rows) * overview.ROW
     monkeypatch.setattr(overview, "TABLES_BYTES", 2 * size)
 
@@ -85,9 +85,9 @@ def test_what_took_long_is_kept_long(monkeypatch: pytest.MonkeyPatch) -> None:
         now += 3
         return next(times)
 
-    monkeypatch.setattr("pipeline.service.kept.time.monotonic", lambda: now)
+    monkeypatch.setattr("hmx_pipeline.service.ttl_cache.time.monotonic", lambda: now)
 
-    async def get_at(kept: Kept[int], *moments: float) -> list[int]:
+    async def get_at(kept: TtlCache[int], *moments: float) -> list[int]:
         nonlocal now
         found = []
         for moment in moments:
@@ -95,5 +95,5 @@ def test_what_took_long_is_kept_long(monkeypatch: pytest.MonkeyPatch) -> None:
             found.append(await kept.get())
         return found
 
-    assert asyncio.run(get_at(Kept(ask, 1), 0, 3.5, 4.5)) == [0, 0, 1]
-    assert asyncio.run(get_at(Kept(ask, 1, 10), 0, 32, 34)) == [2, 2, 3]
+    assert asyncio.run(get_at(TtlCache(ask, 1), 0, 3.5, 4.5)) == [0, 0, 1]
+    assert asyncio.run(get_at(TtlCache(ask, 1, 10), 0, 32, 34)) == [2, 2, 3]

@@ -3,9 +3,9 @@
 import orjson
 import pytest
 
-from pipeline.service.dialect.capture import _completed, said_path
-from pipeline.service.memory import _pack_request
-from pipeline.service.problems import ProblemError
+from hmx_pipeline.service.hippocortex.capture import _completed, said_path
+from hmx_pipeline.service.memory import _pack_request
+from hmx_pipeline.service.problems import ProblemError
 from tests.pure.service.test_ids import asked
 
 TENANT = {"X-HMX-Tenant": "acme", "Authorization": "Bearer hx_test_acme"}

@@ -1,7 +1,7 @@
 """Whatever one batch holds, what is remembered of it fits into records of the state topic."""
 
-from pipeline.contracts.limits import BLOCK_BYTES, ID_BYTES, RECENT_IDS, RECORD_BYTES, STEP_TEXT
-from pipeline.stages.executor import Executor
+from hmx_pipeline.contracts.limits import BLOCK_BYTES, ID_BYTES, RECENT_IDS, RECORD_BYTES, STEP_TEXT
+from hmx_pipeline.stages.executor import Executor
 from tests.support.inprocess import run, sessions_fold
 from tests.support.records import LogRecord, event, log
 

@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.contracts.rejections import Reason, Rejection
-from pipeline.stages.executor import Executor
-from pipeline.stages.fold import Output, Record, Tx
-from pipeline.stages.formats import UnreadableStateError
+from hmx_pipeline.contracts.rejections import Reason, Rejection
+from hmx_pipeline.stages.executor import Executor
+from hmx_pipeline.stages.fold import Output, Record, Tx
+from hmx_pipeline.stages.state_formats import UnreadableStateError
 from tests.support.records import LogRecord
 
 

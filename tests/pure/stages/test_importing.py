@@ -6,12 +6,12 @@ from typing import Any
 import orjson
 import pytest
 
-from pipeline.compiler.imported import TRUST
-from pipeline.contracts.evidence import SegmentOutcome
-from pipeline.contracts.headers import REASON, header
-from pipeline.contracts.keys import join_key
-from pipeline.stages.patterns import PatternsFold
-from pipeline.topology import ARTIFACTS, EVIDENCE_DLQ
+from hmx_pipeline.compiler.imported_artifacts import TRUST
+from hmx_pipeline.contracts.evidence import SegmentOutcome
+from hmx_pipeline.contracts.headers import REASON, header
+from hmx_pipeline.contracts.keys import join_key
+from hmx_pipeline.stages.patterns import PatternsFold
+from hmx_pipeline.topology import ARTIFACTS, EVIDENCE_DLQ
 from tests.support.evidence import archive_record, control, gift_of, import_record, records, success, task_of
 from tests.support.inprocess import Ran, run
 from tests.support.records import LogRecord

@@ -7,12 +7,12 @@ from typing import Any
 import orjson
 import pytest
 
-from pipeline.contracts.artifact import Artifact
-from pipeline.contracts.canonical import canonical_json
-from pipeline.contracts.evidence import EvidenceControl
-from pipeline.contracts.headers import KIND
-from pipeline.contracts.keys import join_key
-from pipeline.contracts.limits import (
+from hmx_pipeline.contracts.artifact import Artifact
+from hmx_pipeline.contracts.canonical import canonical_json
+from hmx_pipeline.contracts.evidence import EvidenceControl
+from hmx_pipeline.contracts.headers import KIND
+from hmx_pipeline.contracts.keys import join_key
+from hmx_pipeline.contracts.limits import (
     ARTIFACT_BYTES,
     ARTIFACT_CONTENT_BYTES,
     ARTIFACT_SOURCES,
@@ -20,8 +20,8 @@ from pipeline.contracts.limits import (
     PATTERN_CONTRIBUTIONS,
     PATTERN_DEBOUNCE_MS,
 )
-from pipeline.stages.patterns import PatternsFold
-from pipeline.topology import ARTIFACTS, EVIDENCE
+from hmx_pipeline.stages.patterns import PatternsFold
+from hmx_pipeline.topology import ARTIFACTS, EVIDENCE
 from tests.support.inprocess import barrier_record, run, sessions_fold
 from tests.support.records import START_MS, LogRecord, log
 from tests.support.sessions import session

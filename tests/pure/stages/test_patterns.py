@@ -9,14 +9,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.compiler.candidate import rank
-from pipeline.contracts.artifact import TRANSITIONS, Status
-from pipeline.contracts.evidence import Archive, EvidenceControl, SegmentOutcome
-from pipeline.contracts.headers import KIND, REASON, header
-from pipeline.contracts.limits import BARRIER_KEPT_MS, PATTERN_DEBOUNCE_MS
-from pipeline.stages import patterns
-from pipeline.stages.patterns import PatternsFold
-from pipeline.topology import ARTIFACTS, EVIDENCE_DLQ
+from hmx_pipeline.compiler.candidate import rank
+from hmx_pipeline.contracts.artifact import TRANSITIONS, Status
+from hmx_pipeline.contracts.evidence import Archive, EvidenceControl, SegmentOutcome
+from hmx_pipeline.contracts.headers import KIND, REASON, header
+from hmx_pipeline.contracts.limits import BARRIER_KEPT_MS, PATTERN_DEBOUNCE_MS
+from hmx_pipeline.stages import patterns
+from hmx_pipeline.stages.patterns import PatternsFold
+from hmx_pipeline.topology import ARTIFACTS, EVIDENCE_DLQ
 from tests.support.evidence import archive_record, control, evidence, histories, records, success
 from tests.support.inprocess import Ran, law_five, run
 from tests.support.records import START_MS, LogRecord
@@ -131,7 +131,7 @@ def test_a_decision_that_names_no_pattern_of_artifacts_is_a_dead_letter(pattern:
 @given(dice=st.randoms(use_true_random=False))
 def test_at_its_bound_a_pattern_keeps_the_same_sample_whatever_came_first(dice: random.Random) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("pipeline.stages.pattern_state.PATTERN_CONTRIBUTIONS", 5)
+        patch.setattr("hmx_pipeline.stages.pattern_state.PATTERN_CONTRIBUTIONS", 5)
         told = histories()
         expected = run(PatternsFold, [record for history in told for record in history])
         mixed = run(PatternsFold, interleaved(told, dice.randrange(2**32)))
@@ -149,9 +149,9 @@ def test_what_was_withdrawn_takes_no_place_from_what_counts_at_the_bound(dice: r
     gone = [one.model_copy(update={"withdrawn": True, "outcome": SegmentOutcome.UNKNOWN}) for one in passing]
     others = dice.sample([one for one in learnt if one not in passing], 30 - len(passing))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("pipeline.stages.pattern_state.PATTERN_CONTRIBUTIONS", 12)
-        patch.setattr("pipeline.compiler.candidate.PATTERN_CONTRIBUTIONS", 12)
-        patch.setattr("pipeline.compiler.candidate.PATTERN_COMPILED", 9)
+        patch.setattr("hmx_pipeline.stages.pattern_state.PATTERN_CONTRIBUTIONS", 12)
+        patch.setattr("hmx_pipeline.compiler.candidate.PATTERN_CONTRIBUTIONS", 12)
+        patch.setattr("hmx_pipeline.compiler.candidate.PATTERN_COMPILED", 9)
         never = run(PatternsFold, [*records(others), control("barrier", 0, 99)])
         once = run(PatternsFold, [*records([*passing, *others, *gone]), control("barrier", 0, 99)])
     assert law_five(artifacts(once)) == law_five(artifacts(never)) != []

@@ -14,13 +14,13 @@ from urllib.parse import quote
 import orjson
 import pytest
 
-from pipeline.contracts.evidence import evidence_key
-from pipeline.contracts.keys import join_key
-from pipeline.stages.executor import Executor
-from pipeline.stages.fold import Fold, Output
-from pipeline.stages.formats import FORMATS
-from pipeline.stages.patterns import PatternsFold
-from pipeline.topology import ARTIFACTS, EPISODES
+from hmx_pipeline.contracts.evidence import evidence_key
+from hmx_pipeline.contracts.keys import join_key
+from hmx_pipeline.stages.executor import Executor
+from hmx_pipeline.stages.fold import Fold, Output
+from hmx_pipeline.stages.patterns import PatternsFold
+from hmx_pipeline.stages.state_formats import FORMATS
+from hmx_pipeline.topology import ARTIFACTS, EPISODES
 from tests.support.documents import ROOT
 from tests.support.evidence import control, records, success
 from tests.support.inprocess import run, sessions_fold

@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
-from pipeline.contracts.instants import format_ms
-from pipeline.contracts.limits import ID_BYTES, OUTPUT_BYTES, RECENT_IDS, SEGMENT_EVENTS, SEGMENT_IDLE_MS
-from pipeline.stages.segmenting import LATE_FEEDBACK
-from pipeline.stages.session_state import encode_state
+from hmx_pipeline.contracts.limits import ID_BYTES, OUTPUT_BYTES, RECENT_IDS, SEGMENT_EVENTS, SEGMENT_IDLE_MS
+from hmx_pipeline.contracts.timestamps import format_ms
+from hmx_pipeline.stages.segmenting import LATE_FEEDBACK
+from hmx_pipeline.stages.session_state import encode_state
 from tests.support.inprocess import Ran, barrier_record, run, sessions_fold
 from tests.support.records import START_MS, LogRecord, event, log
 
@@ -54,7 +54,7 @@ def test_late_events_do_not_make_a_session_grow() -> None:
 
 
 def test_feedback_that_keeps_coming_does_not_make_a_closed_segment_grow(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pipeline.stages.segmenting.SEGMENT_EVENTS", 8)
+    monkeypatch.setattr("hmx_pipeline.stages.segmenting.SEGMENT_EVENTS", 8)
     verdicts = ["negative"] * (2 * LATE_FEEDBACK) + ["positive"]
     pause = 2 * SEGMENT_IDLE_MS
     later = START_MS + pause

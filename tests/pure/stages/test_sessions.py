@@ -6,15 +6,15 @@ from typing import Any
 import orjson
 import pytest
 
-from pipeline.contracts import headers as names
-from pipeline.contracts.episode import event_fields
-from pipeline.contracts.evidence import Archive, EvidenceControl
-from pipeline.contracts.headers import header
-from pipeline.contracts.keys import partition_of, tenant_partition
-from pipeline.contracts.limits import RECENT_IDS, SEGMENT_IDLE_MS, SESSION_FORGOTTEN_MS, WAITING_EVENTS
-from pipeline.intake.control import archive, barrier, importing, rerouted_from
-from pipeline.stages import segmenting, sessions
-from pipeline.topology import EVIDENCE
+from hmx_pipeline.contracts import headers as names
+from hmx_pipeline.contracts.episode import event_fields
+from hmx_pipeline.contracts.evidence import Archive, EvidenceControl
+from hmx_pipeline.contracts.headers import header
+from hmx_pipeline.contracts.keys import partition_of, tenant_partition
+from hmx_pipeline.contracts.limits import RECENT_IDS, SEGMENT_IDLE_MS, SESSION_FORGOTTEN_MS, WAITING_EVENTS
+from hmx_pipeline.intake.control_records import archive, barrier, importing, rerouted_from
+from hmx_pipeline.stages import segmenting, sessions
+from hmx_pipeline.topology import EVIDENCE
 from tests.support.evidence import gift_of
 from tests.support.inprocess import Ran, barrier_record, run, sessions_fold, signed, tick_record
 from tests.support.records import START_MS, LogRecord, event, log

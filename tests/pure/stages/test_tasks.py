@@ -8,16 +8,16 @@ from typing import Any
 import orjson
 import pytest
 
-from pipeline.compiler.candidate import counting
-from pipeline.compiler.extract import contributions
-from pipeline.compiler.tasks import own_values
-from pipeline.compiler.tasks.runs import group
-from pipeline.contracts.evidence import Contribution, SegmentOutcome, evidence_key
-from pipeline.contracts.headers import KIND
-from pipeline.stages.executor import Effects, Executor
-from pipeline.stages.fold import POSITION_KEY, Output
-from pipeline.stages.patterns import PatternsFold
-from pipeline.topology import ARTIFACTS
+from hmx_pipeline.compiler.candidate import counting
+from hmx_pipeline.compiler.extract import contributions
+from hmx_pipeline.compiler.tasks import own_values
+from hmx_pipeline.compiler.tasks.runs import group
+from hmx_pipeline.contracts.evidence import Contribution, SegmentOutcome, evidence_key
+from hmx_pipeline.contracts.headers import KIND
+from hmx_pipeline.stages.executor import Effects, Executor
+from hmx_pipeline.stages.fold import POSITION_KEY, Output
+from hmx_pipeline.stages.patterns import PatternsFold
+from hmx_pipeline.topology import ARTIFACTS
 from tests.support.records import START_MS, LogRecord
 from tests.support.runs import HOUR, grouped, run, run_of, tasks
 from tests.support.segments import START, Script

@@ -5,11 +5,11 @@ from dataclasses import replace
 
 import pytest
 
-from pipeline.contracts.headers import CE_ID, CE_SOURCE, CE_SPECVERSION, CE_TYPE, TRACEPARENT, header
-from pipeline.contracts.limits import PATTERN_DEBOUNCE_MS
-from pipeline.stages.fold import Output
-from pipeline.stages.patterns import PatternsFold
-from pipeline.topology import ARTIFACTS, EPISODES, EVIDENCE
+from hmx_pipeline.contracts.headers import CE_ID, CE_SOURCE, CE_SPECVERSION, CE_TYPE, TRACEPARENT, header
+from hmx_pipeline.contracts.limits import PATTERN_DEBOUNCE_MS
+from hmx_pipeline.stages.fold import Output
+from hmx_pipeline.stages.patterns import PatternsFold
+from hmx_pipeline.topology import ARTIFACTS, EPISODES, EVIDENCE
 from tests.support.evidence import control, evidence, records, success
 from tests.support.inprocess import Cut, barrier_record, run, sessions_fold
 from tests.support.records import LogRecord, event, log

@@ -4,11 +4,11 @@ from typing import Any
 
 import pytest
 
-from pipeline.retrieval.plan import plan
-from pipeline.retrieval.request import PackRequest
-from pipeline.store import search
-from pipeline.store.blocks import StoreUnavailableError
-from pipeline.store.keys import Keys
+from hmx_pipeline.retrieval.pack_request import PackRequest
+from hmx_pipeline.retrieval.retrieval_plan import plan
+from hmx_pipeline.store import search
+from hmx_pipeline.store.atomic_blocks import StoreUnavailableError
+from hmx_pipeline.store.redis_keys import Keys
 
 
 def test_who_waits_too_long_for_another_question_is_told_so(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from pipeline.store.keys import Keys
-from pipeline.store.learnt import _conduct, _read, _whose
-from pipeline.store.sources import read_artifact, read_knowledge
+from hmx_pipeline.store.fingerprint_inputs import _conduct, _read, _whose
+from hmx_pipeline.store.redis_keys import Keys
+from hmx_pipeline.store.source_cache import read_artifact, read_knowledge
 
 NO_RECORDS = [b"", b"torn", b"[]", b"7", b"{}", b'{"content": 1}']
 

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.store.views import Recent
+from hmx_pipeline.store.tenant_index import Recent
 
 LIMIT = 100
 

@@ -1,3 +1,0 @@
-from pipeline.cli.app import main
-
-main()

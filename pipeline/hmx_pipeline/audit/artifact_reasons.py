@@ -1,0 +1,230 @@
+"""Artifact reasons: why an artifact has its status, and why a pattern has no artifact yet (`hmx explain`).
+
+Enters: an artifact with its versions and contributions; or pattern state records and some words. Leaves:
+`ArtifactReasons` of the artifact; an `Absence` for each pattern that matches the words. Pure; never raises.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple
+
+from hmx_pipeline.audit.version_history import Json
+from hmx_pipeline.compiler.candidate import candidate, counting, in_order
+from hmx_pipeline.compiler.evidence_kind import Need
+from hmx_pipeline.compiler.lifecycle import decayed
+from hmx_pipeline.compiler.registry import ARTIFACT_TYPES, KINDS
+from hmx_pipeline.contracts.artifact import Artifact, Status
+from hmx_pipeline.contracts.evidence import Contribution, Pattern
+from hmx_pipeline.contracts.timestamps import format_ms
+from hmx_pipeline.retrieval.terms import terms
+from hmx_pipeline.stages.pattern_state import PatternState, decode_state, pattern_of, split_pattern, state_key
+from hmx_pipeline.stages.state_tables import StateRecord, latest
+
+FITTING: Final = 5
+"""Patterns that are explained, best match first."""
+_READ: Final = 8  # contributions per pattern that are searched for the words
+
+
+class Evidence(NamedTuple):
+    contribution_id: str
+    session_id: str
+    agent_id: str
+    at: str
+    outcome: str
+    events: int
+
+    @classmethod
+    def of(cls, c: Contribution) -> "Evidence":
+        return cls(
+            c.contribution_id, c.session_id, c.agent_id, format_ms(c.first_at), str(c.outcome), len(c.source_events)
+        )
+
+
+class StatusChange(NamedTuple):
+    """A version's status and its cause."""
+
+    version: int
+    artifact_id: str
+    status: str
+    at: str
+    cause: str
+
+
+@dataclass(frozen=True, slots=True)
+class ArtifactReasons:
+    artifact: Json
+    evidence: Sequence[Evidence]
+    """Contributions, newest first."""
+    unresolved: int
+    """Number of its contributions that memory no longer holds."""
+    needs: Sequence[Need]
+    """Requirements, as the evidence stands now."""
+    versions: Sequence[StatusChange]
+    decayed: bool
+    """Packs leave it out because of its age."""
+
+    def as_json(self) -> Json:
+        return {
+            "artifact_id": self.artifact["artifact_id"],
+            "status": self.artifact["status"],
+            "transition": self.artifact["metadata"].get("transition"),
+            "checked": self.artifact["metadata"].get("checked"),
+            "decayed": self.decayed,
+            "needs": needs_as_json(self.needs),
+            "versions": [turn._asdict() for turn in self.versions],
+            "evidence": [each._asdict() for each in self.evidence],
+            "unresolved": self.unresolved,
+        }
+
+
+def explain(artifact: Json, versions: Sequence[Json], known: Sequence[Json | None], newest_ms: int) -> ArtifactReasons:
+    """Explains an artifact. `known` holds each contribution or None; `newest_ms` is the time of the tenant's newest
+    event."""
+    contributions = in_order([Contribution.model_validate(each) for each in known if each is not None])
+    stand = [c for c in contributions if not c.withdrawn]
+    kind = ARTIFACT_TYPES.get(artifact["artifact_type"])
+    return ArtifactReasons(
+        artifact=artifact,
+        evidence=[Evidence.of(c) for c in reversed(contributions)],
+        unresolved=sum(each is None for each in known),
+        needs=kind.needs(stand) if kind is not None and stand else [],
+        versions=[_turn(version) for version in versions],
+        decayed=artifact["status"] == Status.ACTIVE and decayed(Artifact.model_validate(artifact), newest_ms),
+    )
+
+
+def _turn(version: Json) -> StatusChange:
+    transition: Json = version["metadata"].get("transition") or {"cause": "too little evidence yet"}
+    at: str = version.get("updated_at") or version["created_at"]
+    return StatusChange(version["version"], version["artifact_id"], version["status"], at, transition["cause"])
+
+
+@dataclass(frozen=True, slots=True)
+class Absence:
+    """A pattern that matches the words, and what it lacks to become an artifact."""
+
+    pattern: Pattern
+    title: str
+    contributions: int
+    sessions: int
+    outcomes: Counter[str]
+    needs: Sequence[Need]
+    said: str
+    """The reason in one sentence."""
+    artifact_id: str
+    """Id of its newest artifact in any status; empty if there is none."""
+
+    def as_json(self) -> Json:
+        return {
+            "artifact_type": self.pattern.type,
+            "pattern": self.pattern.text,
+            "title": self.title,
+            "contributions": self.contributions,
+            "sessions": self.sessions,
+            "outcomes": dict(sorted(self.outcomes.items())),
+            "needs": needs_as_json(self.needs),
+            "said": self.said,
+            "artifact_id": self.artifact_id or None,
+        }
+
+
+def missing(words: str, records: Iterable[StateRecord], tenant: str) -> list[Absence]:
+    """Returns the patterns that contain at least half of the words, by words matched and then by evidence."""
+    wanted = set(terms(words))
+    states: dict[str, PatternState] = {}
+    maps: dict[str, list[Contribution]] = defaultdict(list)
+    for key, record in latest(records, ("p/", "m/"), tenant).items():
+        value: Any = decode_state(key, record.value or b"")
+        if isinstance(value, PatternState):
+            states[key] = value
+        elif not value.withdrawn:
+            maps[pattern_of(key)].append(value)
+    evidence = _evidence(maps)
+    fitting = []
+    for key, contributions in evidence.items():
+        found = len(wanted & _words(contributions))
+        if found and 2 * found >= len(wanted):
+            fitting.append((-found, -len(contributions), key))
+    return [
+        _absence(key, in_order(evidence[key]), states.get(key, PatternState())) for *_, key in sorted(fitting)[:FITTING]
+    ]
+
+
+def _evidence(maps: Mapping[str, Sequence[Contribution]]) -> dict[str, Sequence[Contribution]]:
+    """Returns what each pattern's artifact is compiled from: its own contributions, or those grouped into it."""
+    found: dict[str, Sequence[Contribution]] = {}
+    making: dict[tuple[str, str], list[Contribution]] = defaultdict(list)
+    for key, told in maps.items():
+        tenant_id, pattern = split_pattern(key)
+        if KINDS[pattern.type].group is not None:
+            making[tenant_id, pattern.type] += counting(told)
+        elif pattern.type in ARTIFACT_TYPES:
+            found[key] = told
+    for (tenant_id, kind), told in making.items():
+        group = KINDS[kind].group
+        made = group(told) if group is not None else {}
+        found |= {state_key(tenant_id, each): own for each, own in made.items() if each.type in ARTIFACT_TYPES}
+    return found
+
+
+def _words(contributions: Sequence[Contribution]) -> set[str]:
+    read = sorted(contributions, key=lambda c: c.contribution_id)[:_READ]
+    return set(terms(" ".join([read[0].pattern_key, *(text for c in read for text in _texts(c.body))])))
+
+
+def _texts(value: Any) -> list[str]:
+    if isinstance(value, str):
+        return [value]
+    inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    return [text for each in inner for text in _texts(each)]
+
+
+def _absence(key: str, contributions: Sequence[Contribution], state: PatternState) -> Absence:
+    pattern = split_pattern(key)[1]
+    needs = ARTIFACT_TYPES[pattern.type].needs(contributions)
+    found = candidate(contributions, pattern.type)
+    newest = state.said.artifact if state.said is not None else None
+    return Absence(
+        pattern=pattern,
+        title=found.title if found is not None else _name(pattern, contributions),
+        contributions=len(contributions),
+        sessions=len({c.session_id for c in contributions}),
+        outcomes=Counter(str(c.outcome) for c in contributions),
+        needs=needs,
+        said=_said(needs, found.contradicted if found is not None else "", newest, state),
+        artifact_id=newest.artifact_id if newest is not None else "",
+    )
+
+
+def _name(pattern: Pattern, contributions: Sequence[Contribution]) -> str:
+    """Returns the subject that a segment names, or else the key."""
+    body = contributions[-1].body
+    told = next((body[name] for name in ("goal", "question", "surface") if body.get(name)), pattern.key)
+    return " ".join(str(told).split())
+
+
+def _said(needs: Sequence[Need], contradicted: str, newest: Artifact | None, state: PatternState) -> str:
+    if state.archived is not None:
+        return f"it is {state.archived}"
+    if newest is not None and newest.status is Status.ACTIVE:
+        return f"not missing: {newest.artifact_id} is active"
+    if contradicted:
+        return f"contradicted: {contradicted}"
+    lacking = [need for need in needs if not need.met]
+    if lacking:
+        return "; ".join(words_of(need) for need in lacking)
+    return "nothing: it is about to be compiled" if state.speak_at is not None else "its evidence does not fit together"
+
+
+def words_of(need: Need) -> str:
+    """`2 of 5 successes`, `7 successes, 5 are enough`, `bound of success over sessions 0.38, at least 0.5`."""
+    if not need.at_most and float(need.has).is_integer() and float(need.wanted).is_integer() and need.wanted > 1:
+        if need.met:
+            return f"{need.has:.0f} {need.what}, {need.wanted:.0f} are enough"
+        return f"{need.has:.0f} of {need.wanted:.0f} {need.what}"
+    return f"{need.what} {round(need.has, 4):g}, at {'most' if need.at_most else 'least'} {round(need.wanted, 4):g}"
+
+
+def needs_as_json(needs: Sequence[Need]) -> list[Json]:
+    return [{**need._asdict(), "met": need.met} for need in needs]

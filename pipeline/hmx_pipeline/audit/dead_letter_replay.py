@@ -1,0 +1,194 @@
+"""Dead letter replay: sends dead letters back to the events topic, in transactions.
+
+Enters: settings and a filter. Leaves: the decision for every letter (see audit.replay_policy), and, if applied, records
+at the end of the events topic. Letters already sent back are found by reading the events topic from the first letter's
+time. One replay runs at a time: a new one fences the older. Raises what reading Kafka raises. The first refused
+transaction ends the replay; the refused records are counted.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Generator, Mapping
+from contextlib import closing, suppress
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
+
+from hmx_pipeline.audit.replay_policy import (
+    JudgedLetter,
+    LetterFilter,
+    Place,
+    ReplayDecision,
+    first_place,
+    judge,
+    owner_of,
+    reason_of,
+    returned,
+    sent_before,
+)
+from hmx_pipeline.audit.source_rows import Row, SourceRows, row_of
+from hmx_pipeline.contracts.limits import MB
+from hmx_pipeline.kafka.clients import ANSWER_S, Cluster, Watermarks, consumer_config, producer_config, read_partition
+from hmx_pipeline.kafka.preflight import existing_topics
+from hmx_pipeline.runtime.transaction import COMMIT_S, FENCE_S, FENCED, send
+from hmx_pipeline.settings import Settings
+from hmx_pipeline.stages.fold import Output
+from hmx_pipeline.topology import EVENTS, EVENTS_DLQ, LETTERS_ID
+
+SAMPLE: Final = 5
+"""Example letters kept per decision."""
+AT_ONCE: Final = 1_000
+BYTES_AT_ONCE: Final = 8 * MB
+"""Limits of one transaction; read_committed consumers of the events topic wait for it."""
+TRANSACTION_MS: Final = 30_000
+"""Open transactions of a dead process are aborted after this time."""
+TAKEN_OVER: Final = "another dead letter replay has started and taken over"
+Progress = Callable[[str], None]
+Ends = Mapping[int, Watermarks]
+
+
+@dataclass
+class ReplaySummary:
+    """Summary of a replay."""
+
+    applied: bool
+    fates: dict[str, Counter[ReplayDecision]] = field(default_factory=dict)
+    """Reason → decision → number of letters."""
+    sample: dict[ReplayDecision, list[dict[str, Any]]] = field(default_factory=dict)
+    failed: Counter[str] = field(default_factory=Counter)
+    """Records that Kafka did not acknowledge, by error."""
+
+    def note(self, judged: JudgedLetter) -> None:
+        letter, fate, detail = judged
+        self.fates.setdefault(reason_of(letter), Counter())[fate] += 1
+        shown = self.sample.setdefault(fate, [])
+        if len(shown) < SAMPLE:
+            tenant, session = owner_of(letter)
+            shown.append(
+                {
+                    "letter": f"{letter.partition}:{letter.offset}",
+                    "origin": "{}:{}".format(*first_place(letter)),
+                    "reason": reason_of(letter),
+                    "tenant": tenant,
+                    "session": session,
+                    "detail": detail,
+                }
+            )
+
+    @property
+    def going(self) -> int:
+        return sum(count for fates in self.fates.values() for fate, count in fates.items() if fate.goes)
+
+    @property
+    def letters(self) -> int:
+        return sum(fates.total() for fates in self.fates.values())
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "applied": self.applied,
+            "letters": self.letters,
+            "sent" if self.applied else "would_be_sent": self.going - self.failed.total(),
+            "failed": dict(self.failed),
+            "reasons": {reason: {str(fate): n for fate, n in fates.items()} for reason, fates in self.fates.items()},
+            "sample": {str(fate): shown for fate, shown in self.sample.items()},
+        }
+
+
+def send_back(
+    settings: Settings, asked: LetterFilter, *, apply: bool, on_progress: Progress = lambda _: None
+) -> ReplaySummary:
+    """Decides for every selected letter, and with `apply` sends back those that qualify."""
+    partitions = existing_topics(settings, EVENTS, EVENTS_DLQ)
+    found = ReplaySummary(apply)
+    sender = _Sender(settings, found.failed) if apply else None
+    with closing(Cluster(settings.require_kafka())) as cluster:
+        name = settings.topic_prefix + EVENTS_DLQ
+        ends = {partition: cluster.watermarks(name, partition) for partition in range(partitions[EVENTS_DLQ])}
+        since = _first(cluster, name, ends, asked)
+        if since is None:
+            return found
+        on_progress("looking for what was sent back before")
+        before = _before(cluster, settings.topic_prefix, partitions[EVENTS], since)
+        with closing(_letters(cluster, name, ends, asked)) as letters:
+            for row in letters:
+                judged = judge(row, asked, before)
+                found.note(judged)
+                if sender is not None and judged.fate.goes:
+                    if not sender.send(returned(row, partitions[EVENTS])):
+                        return found
+                    on_progress(f"sending back {found.going:,}")
+        if sender is not None:
+            sender.flush()
+    return found
+
+
+def _letters(cluster: Cluster, name: str, ends: Ends, asked: LetterFilter) -> Generator[Row, None, None]:
+    for partition, marks in ends.items():
+        for message in read_partition(cluster.kafka, name, partition, marks):
+            row = row_of(message)
+            if asked.selects(row):
+                yield row
+
+
+def _first(cluster: Cluster, name: str, ends: Ends, asked: LetterFilter) -> int | None:
+    """Returns the append time of the first selected letter; nothing was sent back before it."""
+    times = []
+    for partition, marks in ends.items():
+        with closing(_letters(cluster, name, {partition: marks}, asked)) as letters:
+            times += [row.timestamp for row in (next(letters, None),) if row is not None]
+    return min(times, default=None)
+
+
+def _before(cluster: Cluster, prefix: str, partitions: int, since_ms: int) -> set[Place]:
+    """Returns the letters that were already sent back to the events topic."""
+    name, sources = prefix + EVENTS, SourceRows(cluster, prefix)
+    consumer = Consumer(consumer_config(cluster.kafka))
+    with closing(consumer):
+        asked = [TopicPartition(name, partition, since_ms) for partition in range(partitions)]
+        starts = consumer.offsets_for_times(asked, timeout=ANSWER_S)
+    found: set[Place] = set()
+    for start in starts:
+        if start.error is not None:
+            raise KafkaException(start.error)
+        low, high = cluster.watermarks(name, start.partition)
+        if start.offset >= 0:  # -1: nothing has been appended since
+            marks = Watermarks(max(low, start.offset), high)
+            found |= sent_before(sources.rows(EVENTS, EVENTS_DLQ, start.partition, marks))
+    return found
+
+
+class _Sender:
+    """Sends batches of letters, each in one transaction. Blocks."""
+
+    def __init__(self, settings: Settings, failed: Counter[str]) -> None:
+        """Fences any replay that started earlier."""
+        self._prefix = settings.topic_prefix
+        self._failed = failed
+        self._held: list[Output] = []
+        self._bytes = 0
+        name = {"transactional.id": settings.topic_prefix + LETTERS_ID, "transaction.timeout.ms": TRANSACTION_MS}
+        self._producer = Producer(producer_config(settings.require_kafka(), **name))
+        self._producer.init_transactions(FENCE_S)
+
+    def send(self, record: Output) -> bool:
+        """Queues a record. Returns False if Kafka refused a batch; stop then."""
+        self._held.append(record)
+        self._bytes += len(record.value or b"")
+        return (len(self._held) < AT_ONCE and self._bytes < BYTES_AT_ONCE) or self.flush()
+
+    def flush(self) -> bool:
+        held, self._held, self._bytes = self._held, [], 0
+        if not held:
+            return True
+        try:
+            self._producer.begin_transaction()
+            for record in held:
+                send(self._producer, self._prefix + record.topic, record)
+            self._producer.commit_transaction(COMMIT_S)
+        except KafkaException as error:
+            reason: KafkaError = error.args[0]
+            self._failed[TAKEN_OVER if reason.code() in FENCED else reason.str()] += len(held)
+            with suppress(KafkaException):
+                self._producer.abort_transaction(COMMIT_S)
+            return False
+        return True

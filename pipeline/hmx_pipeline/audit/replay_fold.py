@@ -1,0 +1,176 @@
+"""Replay fold: folds the log again with the worker's folds into shadow topics, without transactions.
+
+Enters: a cut. Leaves: complete shadow topics. Raises what reading and writing Kafka raises, and what a fold's timer
+raises, as in the worker.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import islice
+from typing import Any, Final
+
+import orjson
+
+from hmx_pipeline.audit.replay_artifacts import PatternName, pattern_of
+from hmx_pipeline.audit.replay_topics import Cut, Shadow
+from hmx_pipeline.audit.source_rows import Row, SourceRows, row_of
+from hmx_pipeline.contracts.evidence import EvidenceControl
+from hmx_pipeline.contracts.headers import KIND
+from hmx_pipeline.contracts.keys import split_key
+from hmx_pipeline.contracts.limits import BATCH_BYTES, BATCH_RECORDS
+from hmx_pipeline.kafka.clients import Cluster, Watermarks, read_partition
+from hmx_pipeline.runtime.positions import stored_positions
+from hmx_pipeline.stages.executor import Executor, FoldFactory
+from hmx_pipeline.topology import (
+    ARTIFACTS,
+    EVENTS,
+    EVENTS_DLQ,
+    EVIDENCE,
+    EVIDENCE_DLQ,
+    PATTERNS,
+    SESSIONS,
+    STAGES,
+    Stage,
+)
+
+LOOK_EVERY: Final = 500
+
+Progress = Callable[[str, int, int], None]
+"""Called with the current step, offsets done and offsets in total."""
+
+
+class ReplayFold:
+    def __init__(
+        self, cluster: Cluster, folds: Mapping[str, FoldFactory], prefix: str, cut: Cut, on_progress: Progress
+    ) -> None:
+        self._cluster = cluster
+        self._folds = folds
+        self._stored = {stage.name: stored_positions(cluster, stage, prefix) for stage in STAGES}
+        self._on_progress = on_progress
+        self._sources = SourceRows(cluster, prefix)
+        self.prefix = prefix
+        self.cut = cut
+        self.events = 0
+        self.evidence = 0
+
+    def rows(self, name: str, partition: int, marks: Watermarks, **settings: Any) -> Iterator[Row]:
+        return map(row_of, read_partition(self._cluster.kafka, name, partition, marks, **settings))
+
+    def marks(self, name: str, partition: int) -> Watermarks:
+        return self._cluster.watermarks(name, partition)
+
+    def watched(self, what: str, total: int) -> Callable[[Iterable[Row]], Iterator[Row]]:
+        return watched(self._on_progress, what, total)
+
+    def sessions(self, shadow: Shadow) -> list[list[Watermarks]]:
+        """Folds the events. Returns, per source partition, the range of its output in each shadow evidence
+        partition."""
+        sources = self.cut.sources[EVENTS]
+        watch = self.watched("folding events", sum(marks.high - marks.low for marks in sources))
+        made, before = [], self._evidence_ends(shadow)
+        for partition, marks in enumerate(sources):
+            executor = Executor(self._folds[SESSIONS.name](), partition)
+            self._decide(executor, SESSIONS)
+            for batch in batches(watch(self._sources.rows(EVENTS, EVENTS_DLQ, partition, marks))):
+                for part in executor.parts(batch):
+                    shadow.write(part.effects.outputs)
+                self.events += len(batch)
+            shadow.flush()
+            after = self._evidence_ends(shadow)
+            made.append([Watermarks(*ends) for ends in zip(before, after, strict=True)])
+            before = after
+        return made
+
+    def patterns(self, shadow: Shadow) -> None:
+        """Folds the rebuilt evidence, and flushes all pending patterns at the end."""
+        ends = self._evidence_ends(shadow)
+        watch = self.watched("folding rebuilt evidence", sum(ends))
+        for partition, end in enumerate(ends):
+            rows = watch(self.rows(shadow.prefix + EVIDENCE, partition, Watermarks(0, end)))
+            executor = self._fold_evidence(rows, partition, shadow)
+            shadow.write(executor.run([_barrier(partition)]).outputs)
+        shadow.flush()
+
+    def patterns_again(self, again: Shadow) -> set[PatternName]:
+        """Folds the pipeline's own evidence. Returns the patterns that the pipeline had not finished."""
+        sources = self.cut.sources[EVIDENCE]
+        watch = self.watched("folding evidence", sum(marks.high - marks.low for marks in sources))
+        moving: set[PatternName] = set()
+        for partition, marks in enumerate(sources):
+            name = self.prefix + EVIDENCE
+            rows = self._sources.rows(EVIDENCE, EVIDENCE_DLQ, partition, marks)
+            executor = self._fold_evidence(watch(rows), partition, again, self._decide)
+            said = executor.run([_barrier(partition)]).outputs
+            artifacts = (output.value for output in said if output.topic == ARTIFACTS)
+            moving |= {pattern_of(orjson.loads(value)) for value in artifacts if value is not None}
+            rest = Watermarks(marks.high, self.cut.outputs[EVIDENCE][partition].high)
+            moving |= {_pattern(row) for row in self.rows(name, partition, rest)}
+        again.flush()
+        return moving
+
+    def _fold_evidence(
+        self, rows: Iterable[Row], partition: int, into: Shadow, decide: Callable[[Executor, Stage], None] | None = None
+    ) -> Executor:
+        executor = Executor(self._folds[PATTERNS.name](), partition)
+        if decide is not None:
+            decide(executor, PATTERNS)
+        for batch in batches(rows):
+            for part in executor.parts(batch):
+                into.write(part.effects.outputs)
+            self.evidence += len(batch)
+        return executor
+
+    def _decide(self, executor: Executor, stage: Stage) -> None:
+        """Applies stored decisions: records that killed workers stay rejected, and so do outputs that Kafka once
+        refused."""
+        stored = self._stored[stage.name][executor.partition]
+        if stored is not None:
+            executor.decided(stored)
+
+    def _evidence_ends(self, shadow: Shadow) -> list[int]:
+        count = len(self.cut.sources[EVIDENCE])
+        return [self.marks(shadow.prefix + EVIDENCE, partition).high for partition in range(count)]
+
+
+def watched(on_progress: Progress, what: str, total: int) -> Callable[[Iterable[Row]], Iterator[Row]]:
+    """Passes rows through and reports progress."""
+    done = 0
+
+    def through(rows: Iterable[Row]) -> Iterator[Row]:
+        nonlocal done
+        for row in rows:
+            done += 1
+            if done % LOOK_EVERY == 1:
+                on_progress(what, done, total)
+            yield row
+
+    on_progress(what, 0, total)
+    return through
+
+
+def batches(rows: Iterable[Row]) -> Iterator[list[Row]]:
+    """Cuts rows into batches of the worker's size; the cuts do not change the result."""
+    pulled = iter(rows)
+    while batch := list(islice(_small(pulled), BATCH_RECORDS)):
+        yield batch
+
+
+def _small(rows: Iterator[Row]) -> Iterator[Row]:
+    """Yields rows up to the byte limit of a batch."""
+    size = 0
+    for row in rows:
+        yield row
+        size += len(row.value or b"")
+        if size >= BATCH_BYTES:
+            return
+
+
+def _pattern(evidence: Row) -> PatternName:
+    """Returns the pattern of a contribution; for other records a name that no pattern has."""
+    tenant_id, _, rest = (evidence.key or b"").decode(errors="replace").partition("/")
+    return PatternName(*split_key(f"{tenant_id}/{rest.partition('/')[0]}"))
+
+
+def _barrier(partition: int) -> Row:
+    """A barrier that flushes every pending pattern. It is in no log."""
+    value = EvidenceControl(kind="barrier", barrier_id="replay", partition=0, partitions=1).to_json()
+    return Row(partition, 0, 0, b"barrier", value, [(KIND, b"barrier")])

@@ -1,0 +1,3 @@
+from hmx_pipeline.cli.app import main
+
+main()

@@ -1,0 +1,98 @@
+"""Terminal output of all commands: results on standard output, everything else on standard error.
+
+Text written by others passes through `plain` in markup, `on_one_line` in messages, or a table cell. So it can neither
+change colours nor move the cursor.
+"""
+
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import lru_cache
+from typing import TYPE_CHECKING, Annotated, Any, Final, NoReturn
+
+import orjson
+import typer
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+from rich.text import Text
+
+from hmx_pipeline.contracts.safe_text import in_json, on_one_line
+
+if TYPE_CHECKING:
+    from hmx_pipeline.audit.replay_fold import Progress
+
+AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
+OUT: Final = Console(highlight=False, emoji=False)
+ERR: Final = Console(stderr=True, highlight=False, emoji=False)
+
+
+def fail(message: str, code: int = 1) -> NoReturn:
+    """Prints an error and exits. Text written by others must pass through `on_one_line`."""
+    told = "\n".join(map(on_one_line, message.split("\n")))
+    ERR.print(Text.assemble(("error", "bold red"), f": {told}"), soft_wrap=True)
+    sys.exit(code)
+
+
+@contextmanager
+def saying(first: str) -> Iterator[Callable[[str], None]]:
+    """Says what is being done: one line that changes in a terminal, elsewhere a line for each thing."""
+    if ERR.is_terminal:
+        with ERR.status(first) as line:
+            yield line.update
+    else:
+        yield lru_cache(1)(ERR.print)
+
+
+@contextmanager
+def progress_bar() -> Iterator["Progress"]:
+    """Shows a progress bar in records; nothing if standard error is no terminal."""
+    if not ERR.is_terminal:
+        yield lambda *_: None
+        return
+    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
+    from rich.progress import Progress as Bar
+
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Bar(*columns, console=ERR, transient=True) as bar:
+        task = bar.add_task("reading positions", total=None)
+        said = ""
+
+        def show(what: str, done: int, total: int) -> None:
+            nonlocal said
+            if what != said:
+                said = what
+                bar.reset(task, description=what, total=total)
+            bar.update(task, completed=done)
+
+        yield show
+
+
+def plain(text: str) -> str:
+    """Escapes foreign text for use within one line of markup."""
+    shown = on_one_line(text)
+    kept = shown.rstrip("\\")
+    return escape(kept) + "\\" * 2 * (len(shown) - len(kept))
+
+
+def print_json(value: Any) -> None:
+    sys.stdout.buffer.write(in_json(orjson.dumps(value, option=orjson.OPT_INDENT_2)) + b"\n")
+    sys.stdout.flush()
+
+
+def table(title: str, columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> Table:
+    """Builds a table that folds to 80 columns, numbers right-aligned. Cells are escaped; title and columns
+    are markup."""
+    made = Table(title=title, title_justify="left", title_style="bold", header_style="dim", box=None, pad_edge=False)
+    for index, column in enumerate(columns):
+        numeric = bool(rows) and all(isinstance(row[index], int | float) for row in rows)
+        made.add_column(column, justify="right" if numeric else "left", overflow="fold")
+    for row in rows:
+        made.add_row(*map(_cell, row))
+    return made
+
+
+def _cell(value: Any) -> Text:
+    if isinstance(value, Text):
+        return value
+    return Text(f"{value:,}" if isinstance(value, int) else on_one_line(str(value)))

@@ -1,0 +1,105 @@
+"""`hmx fingerprint`: exports, imports and compares what a tenant or an agent has learnt (HMX-F)."""
+
+from pathlib import Path
+from typing import Annotated, Final
+
+import typer
+from pydantic import ValidationError
+
+from hmx_pipeline.cli.console import ERR, OUT, AsJson, fail, plain, print_json, saying
+from hmx_pipeline.cli.query import Tenant, opened, tenant_or_only
+from hmx_pipeline.cli.wait import wait_for_all
+from hmx_pipeline.contracts.fingerprint import Fingerprint, Tier
+from hmx_pipeline.contracts.keys import CONTROL_TENANT
+from hmx_pipeline.contracts.safe_text import on_one_line
+from hmx_pipeline.fingerprints.import_plan import UnreadableError, imports
+from hmx_pipeline.intake.json_paths import path_of
+from hmx_pipeline.kafka.control_producer import append_imports
+from hmx_pipeline.runtime.barriers import LackingError
+from hmx_pipeline.settings import Settings
+
+group: Final = typer.Typer(
+    help="Export, import and compare what a tenant or an agent has learnt.", no_args_is_help=True
+)
+
+
+@group.command()
+def export(
+    tenant: Tenant = None,
+    agent: Annotated[str | None, typer.Option(help="Only what rests on this agent's sessions.")] = None,
+    tier: Annotated[
+        Tier,
+        typer.Option(
+            help="full: everything; compact: active artifacts and digests, below 100 KB; minimal: summary and priors."
+        ),
+    ] = Tier.COMPACT,
+    out: Annotated[Path | None, typer.Option(help="File to write; default: standard output.")] = None,
+) -> None:
+    """Exports what a tenant, or one of its agents, has learnt. The same memory gives the same bytes.
+
+    Exit code: 0 exported, 1 there is no such tenant.
+
+    Example: hmx fingerprint export --tenant acme --out acme.json
+    """
+    from hmx_pipeline.service.fingerprint_routes import FingerprintRequest, make_fingerprint
+
+    with opened() as store:
+        chosen = tenant_or_only(store, tenant)
+        made = make_fingerprint(store, chosen, FingerprintRequest(tier=tier, agent_id=agent))
+    value = made.to_json() + b"\n"
+    if out is None:
+        typer.get_binary_stream("stdout").write(value)
+        return
+    out.write_bytes(value)
+    ERR.print(f"{plain(str(out))}: {len(value):,} bytes, sha256 {made.fingerprint_hash}", soft_wrap=True)
+
+
+@group.command("import")
+def importing(
+    file: Annotated[Path, typer.Argument(help="A fingerprint written by `export`.")],
+    tenant: Annotated[str, typer.Option(help="The tenant that receives it; may be new.")],
+    agent: Annotated[str, typer.Option(help="The agent of the tenant that receives it; default: all agents.")] = "",
+    timeout: Annotated[float, typer.Option(min=0.1, help="Longest wait until it is in memory, in seconds.")] = 120.0,
+    as_json: AsJson = False,
+) -> None:
+    """Gives a tenant, or one of its agents, what another has learnt: active artifacts and priors.
+
+    Each item is an event in the log, so a rebuild repeats it. Imported artifacts are marked and have less confidence
+    than what the tenant learns itself, which replaces them.
+
+    Exit code: 0 imported, 1 the file is no fingerprint, or Kafka refused it.
+
+    Example: hmx fingerprint import acme.json --tenant newcomer
+    """
+    if not tenant or tenant == CONTROL_TENANT:
+        fail(f"{on_one_line(tenant or 'the empty name')} cannot receive a fingerprint: choose another --tenant")
+    settings, made = Settings.load(), read_fingerprint(file)
+    try:
+        given = imports(made, tenant, agent)
+    except UnreadableError as error:
+        fail(f"{file}: {error}")
+    with saying("appending its artifacts and priors") as say:
+        if lacking := append_imports(settings, given):
+            fail(lacking)
+        try:
+            wait_for_all(settings, timeout, say)
+        except LackingError as error:
+            fail(f"it is in the log, but not in memory after {timeout:.0f} s ({error}): run `hmx wait`")
+    patterns = [one.pattern for one in given]
+    if as_json:
+        told = {"tenant_id": tenant, "agent_id": agent or None, "fingerprint_hash": made.fingerprint_hash}
+        print_json({**told, "imported": patterns})
+    else:
+        whom = f"agent {agent} of tenant {tenant}" if agent else f"tenant {tenant}"
+        OUT.print(f"imported for {plain(whom)}: {len(patterns):,} items of {made.fingerprint_id}", soft_wrap=True)
+
+
+def read_fingerprint(file: Path) -> Fingerprint:
+    """Reads a fingerprint file; exits with an error message if it is not valid."""
+    try:
+        return Fingerprint.model_validate_json(file.read_bytes())
+    except OSError as error:
+        fail(f"{file}: {error.strerror}")
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_context=False, include_input=False)[0]
+        fail(f"{file} is not a fingerprint: {on_one_line(path_of(first['loc']))}: {first['msg']}")

@@ -1,0 +1,43 @@
+"""`hmx publish`: appends files of events to the events topic, unchanged."""
+
+import typer
+
+from hmx_pipeline.cli.console import ERR, OUT, AsJson, fail, plain, print_json, table
+from hmx_pipeline.cli.lines import Files, LineReader, Unreadable, bar
+from hmx_pipeline.kafka.publisher import PublishReport
+from hmx_pipeline.settings import Settings
+
+
+def publish(
+    files: Files,
+    as_json: AsJson = False,
+) -> None:
+    """Appends events to Kafka as they are, one record per line, including invalid lines.
+
+    Exit code: 0 all sent, 1 some were not. Example: hmx publish sessions.ndjson.gz
+    """
+    from hmx_pipeline.kafka import publisher
+
+    reader = LineReader(files)
+    settings = Settings.load()
+    try:
+        with bar("publishing", reader) as show:
+            done = publisher.publish(reader.lines(), settings, show)
+    except Unreadable as error:
+        fail(f"{reader.file} can't be read: {error}. Lines before the error were sent. Repair the file, then repeat")
+    _show(done, as_json)
+    if not done.complete:
+        raise typer.Exit(1)
+
+
+def _show(done: PublishReport, as_json: bool) -> None:
+    rate = done.events / max(done.seconds, 1e-3)
+    if as_json:
+        print_json({**done._asdict(), "events_per_second": round(rate)})
+    else:
+        rows = [(done.events, done.bytes, f"{done.seconds:.1f}", round(rate))]
+        OUT.print(table("Published", ("events", "bytes", "seconds", "events/s"), rows))
+    if done.too_large:
+        ERR.print(f"[bold red]not sent[/]: {done.too_large:,} lines exceed the record limit of the events topic (2 MB)")
+    for reason, count in done.failed.items():
+        ERR.print(f"[bold red]not sent[/]: {count:,} records: {plain(reason)}")

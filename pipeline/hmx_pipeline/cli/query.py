@@ -1,0 +1,381 @@
+"""`hmx artifacts` and `hmx pack`: list and show artifacts, and assemble a context pack.
+
+Both read Redis with the same functions as the service, which need not run. Other commands share the `show_…` functions.
+"""
+
+import textwrap
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import orjson
+import typer
+from pydantic import ValidationError
+from rich.text import Text
+
+from hmx_pipeline.cli.console import OUT, AsJson, fail, plain, print_json, table
+from hmx_pipeline.contracts.artifact import Status
+from hmx_pipeline.contracts.pack import (
+    ENTRY_MARK,
+    ContextPack,
+    Dropped,
+    Filling,
+    Past,
+    Section,
+    SourceType,
+    Strategy,
+    WorkflowHints,
+)
+from hmx_pipeline.contracts.safe_text import on_one_line
+from hmx_pipeline.settings import Settings
+
+if TYPE_CHECKING:
+    from hmx_pipeline.store.fetch import Store
+
+SHORT: Final = 8
+BAR: Final = 40
+DROPS: Final = 10
+WIDTH: Final = 80
+_USUAL: Final = (Status.ACTIVE, Status.DRAFT)
+
+Json = dict[str, Any]
+Tenant = Annotated[str | None, typer.Option(help="The tenant; optional if memory holds only one.")]
+
+
+def artifacts(
+    artifact_id: Annotated[
+        str | None, typer.Argument(metavar="ID", help="One artifact: its id or the end of it.")
+    ] = None,
+    tenant: Tenant = None,
+    artifact_type: Annotated[str | None, typer.Option("--type", help="Only this type, e.g. failure_playbook.")] = None,
+    status: Annotated[Status | None, typer.Option(help="Only this status; default: active and draft.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Lists artifacts, or shows one in full.
+
+    Exit code: 0 printed, 1 no such artifact or tenant.
+
+    Example: hmx artifacts --type failure_playbook
+    """
+    with opened() as store:
+        chosen = tenant_or_only(store, tenant)
+        if artifact_id is not None:
+            found = find_artifact(store, chosen, artifact_id)
+            if as_json:
+                print_json(found)
+            else:
+                show_artifact(found)
+            return
+        listed = [
+            artifact
+            for wanted in ((status,) if status else _USUAL)
+            for artifact in store.all_artifacts(chosen, artifact_type, wanted)
+        ]
+    if as_json:
+        print_json({"tenant_id": chosen, "artifacts": listed})
+    else:
+        show_artifacts(listed, chosen)
+
+
+def pack(
+    query: Annotated[str, typer.Argument(metavar="QUERY", help="What the agent wants to do or know.")],
+    tenant: Tenant = None,
+    budget: Annotated[int, typer.Option(min=1, help="Largest size of the pack, in tokens.")] = 4096,
+    section: Annotated[list[Section] | None, typer.Option(help="Only this section; repeatable.")] = None,
+    tag: Annotated[list[str] | None, typer.Option(help="Only entries from events with this tag; repeatable.")] = None,
+    agent: Annotated[str | None, typer.Option(help="The requesting agent.")] = None,
+    session: Annotated[str | None, typer.Option(help="The requesting session, for next steps.")] = None,
+    strategy: Annotated[Strategy, typer.Option(help="How entries are selected.")] = Strategy.RANKED,
+    fill: Annotated[
+        Filling, typer.Option(help="Relevant entries only, or everything that fits the budget.")
+    ] = Filling.RELEVANT,
+    from_session: Annotated[str | None, typer.Option(help="Only entries from this session.")] = None,
+    from_agent: Annotated[str | None, typer.Option(help="Only entries from this agent.")] = None,
+    include: Annotated[list[Past] | None, typer.Option(help="Also superseded or archived artifacts.")] = None,
+    as_of: Annotated[str | None, typer.Option(help="Memory as of this time: 2026-03-14T00:00:00Z.")] = None,
+    vector: Annotated[
+        Path | None, typer.Option(help="A file with the query's embedding: a JSON array of numbers.")
+    ] = None,
+    model: Annotated[str | None, typer.Option(help="The model of the embedding.")] = None,
+    explain: Annotated[bool, typer.Option("--explain", help="Explain each entry and each drop.")] = False,
+    text: Annotated[bool, typer.Option("--text", help="Print Markdown of about 150 words.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Assembles the context pack for a question.
+
+    Exit code: 0 printed, 1 no such tenant, 2 the request is not valid.
+
+    Example: hmx pack "How do I deploy to staging?" --tenant acme --budget 1000
+    """
+    from hmx_pipeline.queries.context_pack import make_pack
+    from hmx_pipeline.retrieval.pack_request import Lineage, PackRequest
+
+    with opened() as store:
+        chosen = tenant_or_only(store, tenant)
+        try:
+            request = PackRequest(
+                query=query,
+                tenant_id=chosen,
+                token_budget=budget,
+                agent_id=agent,
+                session_id=session,
+                sections=section or None,
+                tags=tag or None,
+                strategy=strategy,
+                fill=fill,
+                lineage=Lineage(session_id=from_session, agent_id=from_agent) if from_session or from_agent else None,
+                include=include or None,
+                as_of=as_of,
+                explain=explain,
+                as_text=text,
+                query_vector=None if vector is None else _numbers(vector),
+                query_model=model,
+            )
+        except ValidationError as error:
+            first = error.errors(include_url=False, include_context=False, include_input=False)[0]
+            fail(f"{'.'.join(str(part) for part in first['loc'])}: {first['msg']}", 2)
+        made = make_pack(store, request)
+    if as_json:
+        print_json(orjson.loads(made.to_json()))
+    elif text:
+        OUT.print("\n".join(map(plain, made.metadata["as_text"].split("\n"))), soft_wrap=True)
+    else:
+        show_pack(made)
+
+
+def _numbers(file: Path) -> Any:
+    try:
+        return orjson.loads(file.read_bytes())
+    except (OSError, orjson.JSONDecodeError) as error:
+        fail(f"--vector {file}: {error}", 2)
+
+
+@contextmanager
+def opened() -> Iterator["Store"]:
+    """Opens memory for reading; exits with one line if it cannot be reached."""
+    from hmx_pipeline.store.atomic_blocks import StoreUnavailableError, TamperedError
+    from hmx_pipeline.store.fetch import Store
+
+    try:
+        yield Store.open(Settings.load())
+    except StoreUnavailableError as error:
+        fail(f"{error}. `hmx status` shows whether Redis runs.")
+    except TamperedError as error:
+        fail(f"{error} is damaged in Redis and is being restored: run the command again in a few seconds")
+
+
+def tenant_or_only(store: "Store", tenant: str | None) -> str:
+    """Returns the requested tenant, or the only one; otherwise exits with a list of tenants."""
+    known = store.tenants()
+    if not known:
+        fail("memory is empty: publish events with `hmx publish FILE`, then `hmx wait`")
+    if tenant is None and len(known) > 1:
+        fail(f"memory holds several tenants, choose one with --tenant: {_listed(known)}")
+    chosen = known[0] if tenant is None else tenant
+    if chosen not in known:
+        fail(f"memory holds no tenant {on_one_line(chosen)}; choose one with --tenant: {_listed(known)}")
+    return chosen
+
+
+def _listed(names: Iterable[str]) -> str:
+    return ", ".join(map(on_one_line, names))
+
+
+def find_artifact(store: "Store", tenant: str, asked: str) -> Json:
+    """Finds an artifact in any status, by its id or by the end of it."""
+    exact = store.get_artifact(tenant, asked)
+    if exact is not None:
+        return exact
+    alike = [
+        artifact
+        for status in Status
+        for artifact in store.all_artifacts(tenant, None, status)
+        if artifact["artifact_id"].endswith(asked)
+    ]
+    if not alike:
+        fail(f"tenant {on_one_line(tenant)} has no artifact {on_one_line(asked)}; `hmx artifacts` lists them")
+    if len(alike) > 1:
+        fail(f"several ids end with {on_one_line(asked)}: {_listed(artifact['artifact_id'] for artifact in alike)}")
+    return alike[0]
+
+
+def show_artifacts(listed: Sequence[Json], tenant: str) -> None:
+    """Prints one line per artifact in 80 columns, highest confidence first."""
+    if not listed:
+        OUT.print(f"no artifacts of tenant {plain(tenant)} to list")
+        return
+    ordered = sorted(listed, key=lambda a: (a["status"], a["artifact_type"], -a["confidence"], a["artifact_id"]))
+    rows = [
+        (
+            artifact["artifact_type"],
+            artifact["status"],
+            f"{artifact['confidence']:.2f}",
+            artifact.get("observed_count", len(artifact["source_events"])),
+            artifact["title"],
+            artifact["artifact_id"][-SHORT:],
+        )
+        for artifact in ordered
+    ]
+    title = f"{len(rows):,} artifacts of tenant {plain(tenant)}"
+    OUT.print(table(title, ("type", "status", "conf", "runs", "title", "id"), rows), width=WIDTH)
+
+
+def show_artifact(artifact: Json) -> None:
+    """Prints an artifact in full, with its sources as counts."""
+    OUT.print(f"[bold]{plain(artifact['title'])}[/]", soft_wrap=True)
+    OUT.print(f"[dim]{plain(artifact['artifact_type'])} {plain(artifact['artifact_id'])}[/]\n", soft_wrap=True)
+    _say(artifact["summary"])
+    OUT.print()
+    rests = f"{len(artifact['source_events']):,} events, {len(artifact['source_memory_ids']):,} contributions"
+    fields = {
+        "status": f"{artifact['status']}, version {artifact['version']}",
+        "confidence": f"{artifact['confidence']:.2f}",
+        "observed": f"{artifact.get('observed_count', 0):,} runs",
+        "success rate": f"{artifact['success_rate']:.0%}" if "success_rate" in artifact else None,
+        "rests on": rests,
+        "tags": ", ".join(artifact.get("tags", ())),
+        "imported": artifact["metadata"].get("imported", {}).get("fingerprint_hash"),
+        "created at": artifact["created_at"],
+        "supersedes": artifact.get("supersedes"),
+        "superseded by": artifact.get("superseded_by"),
+    }
+    for name, value in fields.items():
+        if value:
+            OUT.print(f"[dim]{name:<15}[/]{plain(value)}", soft_wrap=True)
+    _show_content(artifact["content"])
+
+
+def _show_content(content: Json) -> None:
+    """Prints the content of any type: one heading per field, objects in lists numbered."""
+    for name, value in content.items():
+        if value in (None, "", [], {}):
+            continue
+        OUT.print(f"\n[bold cyan]{plain(_words(name))}[/]")
+        items = value if isinstance(value, list) else [value]
+        for number, item in enumerate(items, 1):
+            mark = f"{number}. " if isinstance(item, dict) and len(items) > 1 else "- " if len(items) > 1 else ""
+            _say(_line(item), "  " + mark)
+
+
+def _line(value: Any) -> str:
+    """Returns a value as one line: an object's description, then its other fields."""
+    if isinstance(value, list):
+        return ", ".join(_line(item) for item in value)
+    if not isinstance(value, dict):
+        return str(value)
+    first = str(value.get("description", ""))
+    rest = [
+        f"{_words(name)} {_line(item)}"
+        for name, item in value.items()
+        if name not in ("description", "order") and item not in (None, "", [], {}, False)
+    ]
+    return f"{first} ({'; '.join(rest)})" if first and rest else first or "; ".join(rest)
+
+
+def show_pack(made: ContextPack) -> None:
+    """Prints entries by section, the token budget, drops with reasons, and the source of everything."""
+    from hmx_pipeline.packs.markdown import NOTHING
+
+    budget, about = made.token_budget, made.assembly_metadata
+    _say(made.query_context, style="bold")
+    filled = round(BAR * budget.used / budget.total_budget)
+    OUT.print(
+        f"[green]{'█' * filled}[/][dim]{'░' * (BAR - filled)}[/] {budget.used:,} of {budget.total_budget:,} tokens"
+    )
+    counts = f"{about.included_count} of {about.candidate_count} candidates in {about.assembly_duration_ms:.0f} ms"
+    asked = about.query_classification
+    when = f" about {asked.time_ref}" if asked.time_ref else ""
+    OUT.print(f"[dim]{asked.intent} question{when}, {counts}[/]", soft_wrap=True)
+    why = made.metadata.get("explained", {"entries": (), "drops": ()})
+    reasons = {one["rank"]: one for one in (*why["entries"], *why["drops"])}
+    if not made.metadata.get("memory_complete", True):
+        percent = made.metadata["memory_filling"]["percent"]
+        OUT.print(f"[yellow]memory is {percent:g} % filled, so this pack may be incomplete[/]")
+    for section in Section:
+        _show_section(made, section, reasons)
+    if not made.entries:
+        OUT.print(f"\n{NOTHING}")
+    if made.decision_constraints:
+        OUT.print("\n[bold cyan]rules[/]")
+    for rule in made.decision_constraints or ():
+        _say(rule.constraint, " should  " if rule.override_allowed else "   must  ")
+    if made.workflow_hints is not None:
+        _show_hints(made.workflow_hints, made.metadata.get("precedents", {}))
+    if made.dropped_entries:
+        OUT.print()
+        _show_drops(made.dropped_entries, budget.dropped_count, reasons)
+    OUT.print(f"\n[dim]pack {made.pack_id}[/]")
+
+
+def _show_section(made: ContextPack, section: Section, reasons: Mapping[int, Json]) -> None:
+    entries = [entry for entry in made.entries if entry.section is section]
+    if not entries:
+        return
+    given = made.token_budget.section_budgets[section]
+    OUT.print(f"\n[bold cyan]{section}[/] [dim]{given.used:,} of {given.budget:,} tokens[/]")
+    for entry in entries:
+        _say(entry.content.removeprefix(ENTRY_MARK).lstrip(), f"{entry.rank:>3}  ")
+        support = ""
+        if entry.source_type is SourceType.ARTIFACT:
+            support = f", conf {entry.provenance.confidence:.2f}, {entry.provenance.evidence_count:,} runs"
+        source = f"{entry.source_type} {plain(entry.source_id)}"
+        OUT.print(f"     [dim]{entry.relevance_score:.2f} {source}{support}[/]", soft_wrap=True)
+        if entry.rank in reasons:
+            OUT.print(f"     [dim]{plain(_why(reasons[entry.rank]))}[/]", soft_wrap=True)
+
+
+def _show_hints(hints: WorkflowHints, precedents: Mapping[str, Json]) -> None:
+    if hints.suggested_next_steps:
+        where = f" [dim]step {hints.current_step} of {hints.total_steps}[/]" if hints.total_steps else ""
+        OUT.print(f"\n[bold cyan]next[/]{where}")
+    number = hints.current_step or 1
+    for step in hints.suggested_next_steps:
+        if step.artifact_id == hints.active_task_schema:
+            _say(step.description, f"{number:>3}  ")
+            number += 1
+        elif step.artifact_id in precedents:
+            session = precedents[step.artifact_id]["session_id"]
+            _say(f"{step.description} (as session {session} did, {step.confidence:.0%})", "  -  ")
+        else:
+            _say(f"{step.description} (helped before)", "  -  ")
+    for blocker in hints.blockers:
+        _say(f"blocked by {blocker}", "     ", style="red")
+
+
+def _why(reason: Json) -> str:
+    """Returns the matched words of an entry and the parts of its score."""
+    parts = ", ".join(f"{name} {value:.2f}" for name, value in reason.get("score", {}).items())
+    return f"matches {' '.join(reason['matched']) or 'no word'}; {parts}"
+
+
+def _show_drops(dropped: Sequence[Dropped], count: int, why: Mapping[int, Json]) -> None:
+    reasons = Counter(drop.drop_reason for drop in dropped)
+    said = ", ".join(f"{n:,} {reason}" for reason, n in reasons.most_common())
+    listed = f" (of the best {len(dropped):,})" if count > len(dropped) else ""
+    rows = [(d.rank, d.section, f"{d.relevance_score:.2f}", d.drop_reason, d.source_id) for d in dropped[:DROPS]]
+    columns = ("rank", "section", "score", "reason", "source")
+    OUT.print(table(f"{count:,} dropped: {said}{listed}", columns, rows), width=WIDTH)
+    for drop in dropped[:DROPS]:
+        if drop.rank in why:
+            told = why[drop.rank]
+            enough = f"; a budget of {told['budget']:,} tokens includes it" if "budget" in told else ""
+            OUT.print(f"{drop.rank:>5}  [dim]{plain(told['because'] + enough)}[/]", soft_wrap=True)
+    if count > len(rows):
+        OUT.print(f"[dim]and {count - len(rows):,} more: --json lists {len(dropped):,}[/]")
+
+
+def _say(text: str, mark: str = "", style: str | None = None) -> None:
+    """Prints text wrapped at WIDTH; later lines are indented under the first."""
+    hanging = " " * len(mark)
+    for number, line in enumerate(map(on_one_line, text.splitlines())):
+        first = mark if number == 0 else hanging
+        wrapped = textwrap.fill(
+            line, WIDTH, initial_indent=first, subsequent_indent=hanging, break_long_words=False, break_on_hyphens=False
+        )
+        OUT.print(Text(wrapped, style or ""), soft_wrap=True)
+
+
+def _words(name: str) -> str:
+    return name.replace("_", " ")

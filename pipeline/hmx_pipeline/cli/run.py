@@ -1,0 +1,103 @@
+"""`hmx worker`, `hmx materialise`, `hmx serve`: the long-running processes.
+
+A Kafka client reads certificates and secrets when it is made, and never again. So when one of their files is replaced,
+the process ends in order and starts itself anew, in its place and under its pid; all connections are new then.
+"""
+
+import logging
+import os
+import random
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable
+from typing import Any, Final
+
+from hmx_pipeline.settings import Settings, SettingsError
+
+LOG: Final = logging.getLogger("hmx")
+LOOK_S: Final = 5.0
+"""How often the files are read. What is found must be the same twice: they may be replaced one after the other."""
+SPREAD_S: Final = 10.0
+"""Processes that share files do not start anew at the same moment."""
+
+
+def worker() -> None:
+    """Runs both stages: events → episodes and evidence → artifacts and knowledge.
+
+    Several workers share the partitions. Example: HMX_KAFKA_BOOTSTRAP=kafka:9092 HMX_WORKER_ID=worker-1 hmx worker
+    """
+    from hmx_pipeline.worker.main import run_worker
+
+    _renewed(run_worker)
+
+
+def materialise() -> None:
+    """Writes episodes, evidence, artifacts and knowledge into Redis, together with their topic positions.
+
+    Example: HMX_KAFKA_BOOTSTRAP=kafka:9092 HMX_REDIS_URL=redis://redis:6379 hmx materialise
+    """
+    _renewed(_materialise)
+
+
+def serve() -> None:
+    """Serves context packs, artifacts and events over HTTP, with OpenAPI at /docs.
+
+    Example: HMX_SERVICE_PORT=8080 hmx serve
+    """
+    from hmx_pipeline.service.main import run_service
+
+    _renewed(run_service)
+
+
+def _materialise(settings: Settings) -> None:
+    from hmx_pipeline.observe.logs import configure_logs
+    from hmx_pipeline.observe.shutdown import end_in_time
+    from hmx_pipeline.store.materialiser import Materialiser
+
+    configure_logs(settings.log_level, settings.log)
+    stop = threading.Event()
+
+    def ask_to_stop(*_: Any) -> None:
+        end_in_time()
+        stop.set()
+
+    signal.signal(signal.SIGTERM, ask_to_stop)
+    signal.signal(signal.SIGINT, ask_to_stop)
+    Materialiser(settings).run(stop)
+
+
+def _renewed(run: Callable[[Settings], None]) -> None:
+    """Runs until it ends; in the place of one that was told to stop by `_watch`, the same command starts."""
+    settings, replaced = Settings.load(), threading.Event()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))  # until the process sets its own
+    threading.Thread(target=_watch, args=(settings.credentials(), replaced), daemon=True).start()
+    try:
+        run(settings)
+    except SystemExit:
+        if not replaced.is_set():
+            raise
+    if replaced.is_set():
+        logging.shutdown()
+        os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])  # noqa: S606
+
+
+def _watch(known: str, replaced: threading.Event) -> None:
+    before, trouble = known, ""
+    while True:
+        time.sleep(LOOK_S)
+        try:
+            seen = Settings.load().credentials()
+        except (SettingsError, OSError) as error:  # a file that is being replaced, or a mistake
+            seen = known
+            if str(error) != trouble:
+                LOG.warning("goes on with the secrets and certificates it has: %s", error)
+            trouble = str(error)
+        if seen == before != known:
+            break
+        before = seen
+    time.sleep(random.uniform(0, SPREAD_S))
+    LOG.warning("a secret or certificate was replaced: ends, and starts anew with it")
+    replaced.set()
+    os.kill(os.getpid(), signal.SIGTERM)

@@ -1,0 +1,82 @@
+"""`hmx up`, `hmx env`, `hmx down`: start, address and stop the local stack."""
+
+import signal
+from shlex import quote
+from typing import Annotated, Any, NoReturn
+
+import typer
+
+from hmx_pipeline.cli.console import ERR, OUT, fail, print_json, saying
+from hmx_pipeline.cli.status import NO_STACK, components
+from hmx_pipeline.local import stack as local
+from hmx_pipeline.local.process import StackError
+from hmx_pipeline.settings import Settings
+
+
+def up(
+    nodes: Annotated[int, typer.Option(help="Kafka nodes: 1, or 3 to survive the loss of one.")] = 1,
+    fresh: Annotated[bool, typer.Option("--fresh", help="Delete the data of the last run.")] = False,
+    foreground: Annotated[bool, typer.Option("--foreground", help="Run until ^C instead of detaching.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print components as JSON; not with --foreground.")] = False,
+) -> None:
+    """Starts Kafka, Redis and the whole pipeline on this machine, and restarts processes that exit.
+
+    HMX_KAFKA_BOOTSTRAP and HMX_REDIS_URL select existing servers instead. Example: hmx up --nodes 3
+    """
+    settings = Settings.load()
+    try:
+        if foreground:
+            _in_foreground(settings, nodes, fresh)
+        else:
+            with saying("starting") as say:
+                running = local.up(settings.state, nodes=nodes, fresh=fresh, progress=say)
+            if as_json:
+                print_json(running)
+            else:
+                OUT.print(components(running, {}))
+                OUT.print("`hmx status` shows its health, `hmx down` stops it.")
+    except StackError as error:
+        fail(str(error))
+
+
+def env() -> None:
+    """Prints the addresses of this folder's Kafka and service as shell exports.
+
+    Example: eval "$(hmx env)"
+    """
+    running = local.status(Settings.load().state)
+    if running is None:
+        fail(NO_STACK)
+    addresses = {"KAFKA": running["kafka_bootstrap"], "SERVICE": running["service_url"]}
+    typer.echo("\n".join(f"export {name}={quote(address)}" for name, address in addresses.items() if address))
+
+
+def down() -> None:
+    """Stops the stack of this folder with all its processes. Its data stays.
+
+    Example: hmx down
+    """
+    if not local.down(Settings.load().state):
+        fail(NO_STACK)
+    OUT.print("stopped")
+
+
+def end_as_by_interrupt() -> None:
+    """Makes SIGTERM and SIGHUP act like Ctrl-C, so that child processes are stopped."""
+
+    def leave(*_: Any) -> NoReturn:
+        raise KeyboardInterrupt
+
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, leave)
+
+
+def _in_foreground(settings: Settings, nodes: int, fresh: bool) -> None:
+    end_as_by_interrupt()
+    stack = local.Stack(settings.state, nodes=nodes, pipeline=True, fresh=fresh, progress=ERR.print)
+    with stack:
+        running = local.status(settings.state)
+        assert running is not None, "this process started it"
+        OUT.print(components(running, {}))
+        OUT.print("^C stops it.")
+        stack.watch()

@@ -1,0 +1,149 @@
+"""`hmx status`: processes of the local stack, consumer lag of the stages, and positions in Redis."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import typer
+
+from hmx_pipeline.cli.console import ERR, OUT, AsJson, fail, plain, print_json, table
+from hmx_pipeline.local import stack as local
+from hmx_pipeline.observe.probe_client import figures
+from hmx_pipeline.queries import pipeline_status
+from hmx_pipeline.queries.pipeline_status import Json
+from hmx_pipeline.settings import Settings, without_password
+
+NO_STACK: Final = "no stack runs in this folder: start one with `hmx up`"
+OWNER: Final = 18
+
+
+def status(as_json: AsJson = False) -> None:
+    """Shows processes, the position and lag of every partition of both stages, counters, and the lag of Redis.
+
+    Lag is in records, and in seconds as the age of the oldest unread record. Without a stack in this folder, it shows
+    what HMX_KAFKA_BOOTSTRAP, HMX_REDIS_URL and HMX_PROCESSES point to.
+
+    Exit code: 0 all healthy, 1 no stack, or something is not ready or too far behind. Example: hmx status --json
+    """
+    settings = Settings.load()
+    running = local.status(settings.state)
+    if running is not None:
+        running["redis_url"] = without_password(running["redis_url"])
+    if running is None and not settings.kafka_bootstrap:
+        fail(NO_STACK)
+    health = running.get("health", {}) if running is not None else settings.addresses()
+    said = pipeline_status.processes(health)
+    stages = pipeline_status.explained(lambda: pipeline_status.stages(settings, figures(health.values())))
+    memory = pipeline_status.explained(lambda: pipeline_status.memory(settings))
+    if running is None:
+        if isinstance(stages, str):
+            fail(f"{NO_STACK} ({stages})")
+        ERR.print(f"[dim]{NO_STACK}; showing what Kafka and Redis report[/]")
+    if as_json:
+        lag = memory if isinstance(memory, str) else {where: at["lag"] for where, at in memory.items()}
+        print_json({**(running or {}), "health": said, "stages": stages, "redis": memory, "redis_lag": lag})
+    else:
+        _show(running, said, stages, memory)
+    if not _well(running, said, stages, memory, settings.ready_lag_s):
+        raise typer.Exit(1)
+
+
+def components(running: Json, said: Mapping[str, Json]) -> Any:
+    """Returns a table of the local stack's processes."""
+    addresses = {
+        "kafka": running["kafka_bootstrap"],
+        "redis": running["redis_url"],
+        "service": running["service_url"] or "",
+    }
+    rows = [
+        (name, _state(it["state"], said.get(name)), str(it["pid"] or ""), it["restarts"],
+         addresses.get(name.partition("-")[0], ""))
+        for name, it in running["components"].items()
+    ]  # fmt: skip
+    return table("Stack", ("component", "state", "pid", "restarts", "address"), rows)
+
+
+def _state(state: str, said: Json | None) -> str:
+    """Returns the process's own readiness if known; the supervisor only knows that it runs."""
+    return "not ready" if state == "ready" and said is not None and not said["ready"] else state
+
+
+def _well(running: Json | None, said: Mapping[str, Json], stages: Json | str, memory: Json | str, most: int) -> bool:
+    if isinstance(stages, str) or isinstance(memory, str):
+        return False
+    partitions = [row for stage in stages.values() for row in stage["partitions"]]
+    return (
+        (running is None or running["ready"])
+        and all(each["ready"] for each in said.values())
+        and all(row["owner"] and row["lag_seconds"] <= most and not row["set_aside"] for row in partitions)
+        and all(at["lag_seconds"] <= most for at in memory.values())
+    )
+
+
+def _show(running: Json | None, said: Mapping[str, Json], stages: Json | str, memory: Json | str) -> None:
+    if running is not None:
+        OUT.print(components(running, said))
+    for name, each in said.items():
+        if not each["ready"]:
+            OUT.print(f"[bold red]{name} is not ready[/]: {plain(each['said'])}")
+    if isinstance(stages, str):
+        OUT.print(f"\n[bold]Kafka[/]  {plain(stages)}")
+    else:
+        for name, stage in stages.items():
+            OUT.print()
+            _show_stage(name, stage)
+    OUT.print()
+    if isinstance(memory, str):
+        OUT.print(f"[bold]Redis[/]  {plain(memory)}")
+    else:
+        _show_memory(memory)
+
+
+def _show_stage(name: str, stage: Json) -> None:
+    columns = ("partition", "position", "lag", "seconds", "waiting", "state", "owner")
+    rows = [
+        (str(row["partition"]), row["position"], row["lag"], row["lag_seconds"], _known(row["waiting"]),
+         "set aside" if row["set_aside"] else _known(row["state"]), (row["owner"] or "nobody")[-OWNER:])
+        for row in stage["partitions"]
+    ]  # fmt: skip
+    rows.append(("all", *_sums(stage["partitions"])))
+    OUT.print(table(f"Stage {name}", columns, rows))
+    OUT.print(f"[dim]counted[/]  {_counted(stage['counts'])}")
+
+
+def _sums(rows: Sequence[Json]) -> Sequence[Any]:
+    waiting, state = ([row[name] for row in rows if row[name] is not None] for name in ("waiting", "state"))
+    return (
+        sum(row["position"] for row in rows),
+        sum(row["lag"] for row in rows),
+        max((row["lag_seconds"] for row in rows), default=0.0),
+        _known(sum(waiting) if waiting else None),
+        _known(sum(state) if state else None),
+        "",
+    )
+
+
+def _known(value: int | None) -> int | str:
+    """Returns a number that only a worker knows, or "-"."""
+    return value if value is not None else "-"
+
+
+def _counted(counts: Mapping[str, int]) -> str:
+    """Formats counters, each followed by its reasons."""
+    said = []
+    for name, count in counts.items():
+        reasons = [f"{n:,} {of.partition('.')[2]}" for of, n in counts.items() if of.startswith(f"{name}.")]
+        if "." not in name or name.partition(".")[0] not in counts:
+            said.append(f"{count:,} {name}" + (f" ({', '.join(reasons)})" if reasons else ""))
+    return plain(", ".join(said)) or "nothing yet"
+
+
+def _show_memory(memory: Json) -> None:
+    topics: dict[str, list[Json]] = {}
+    for where, at in memory.items():
+        topics.setdefault(where.rpartition("/")[0], []).append(at)
+    rows = [
+        (topic, len(parts), *(sum(at[name] for at in parts) for name in ("position", "lag")),
+         max(at["lag_seconds"] for at in parts))
+        for topic, parts in topics.items()
+    ]  # fmt: skip
+    OUT.print(table("Redis", ("topic", "partitions", "position", "lag", "seconds"), rows))

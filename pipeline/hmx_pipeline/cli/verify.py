@@ -1,0 +1,109 @@
+"""`hmx verify`: checks from the topics that every record has exactly one outcome (law 1)."""
+
+from contextlib import nullcontext
+from typing import Annotated
+
+import typer
+
+from hmx_pipeline.audit.audited_log import silent
+from hmx_pipeline.audit.conservation_check import Report, explain
+from hmx_pipeline.audit.conservation_check import verify as audit
+from hmx_pipeline.audit.record_explanation import Explanation
+from hmx_pipeline.cli.console import OUT, AsJson, plain, print_json, progress_bar, table
+from hmx_pipeline.contracts.outcomes import Outcome
+from hmx_pipeline.settings import Settings
+
+SHOWN = 20
+OFFSET_DIGITS = 19
+_HEADS = {Outcome.RELEASED_LATE: "late", Outcome.LOST_TO_RETENTION: "lost"}
+
+
+def verify(
+    offset: Annotated[
+        str | None, typer.Option(metavar="P:O", help="Explain one record, by partition and offset.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Checks from the topics, offset by offset, that every event has exactly one outcome.
+
+    With --offset, explains one record of the events topic: its outcome, the cause and its outputs.
+
+    Exit code: 0 conserved, 1 not conserved, with every violation listed. Example: hmx wait && hmx verify
+
+    Example: hmx verify --offset 3:1207
+    """
+    place = place_of(offset) if offset is not None else None
+    settings = Settings.load()
+    with nullcontext(silent) if as_json else progress_bar() as say:
+        if place is not None:
+            explanation = explain(settings, place, say)
+        else:
+            report = audit(settings, say)
+    if place is not None:
+        _explain(explanation, as_json)
+        return
+    if as_json:
+        print_json(report.as_json())
+    else:
+        _show(report)
+    if not report.conserved:
+        raise typer.Exit(1)
+
+
+def place_of(text: str) -> tuple[int, int]:
+    """Parses `3:1207` into partition and offset."""
+    partition, _, offset = text.partition(":")
+    if not (partition.isdecimal() and offset.isdecimal() and len(text) < 2 * OFFSET_DIGITS):
+        raise typer.BadParameter(f"{text!r} is not of the form partition:offset, such as 3:1207")
+    return int(partition), int(offset)
+
+
+def _explain(found: Explanation, as_json: bool) -> None:
+    if as_json:
+        print_json(found.as_json())
+    else:
+        colour = "green" if found.in_order else "red"
+        OUT.print(f"[bold {colour}]{found.outcome}[/] {found.partition}:{found.offset}")
+        OUT.print(plain(found.said))
+        if found.because.get("advice"):
+            OUT.print(f"[dim]advice: {plain(found.because['advice'])}[/]")
+        if "copy_of" in found.because:
+            first = found.because["copy_of"]
+            OUT.print(f"[dim]a copy of {first['partition']}:{first['offset']}, which was in the wrong partition[/]")
+        for name, value in (found.event or {}).items():
+            OUT.print(f"[dim]{name:<12}[/]{plain(' '.join(str(value).split()))}")
+        rows = [(led.topic, f"{led.partition}:{led.offset}", led.kind) for led in found.outputs]
+        if rows:
+            OUT.print()
+            OUT.print(table("Outputs", ("topic", "where", "kind"), rows))
+        for violation in found.violations:
+            OUT.print(f"[bold red]{violation.fault}[/] {plain(violation.detail)}")
+    if not found.in_order:
+        raise typer.Exit(1)
+
+
+def _show(report: Report) -> None:
+    totals, pending = report.outcomes, sum(part.pending for part in report.partitions)
+    there_are = [outcome for outcome in Outcome if totals[outcome]]  # all columns would exceed 80 characters
+    columns = ["partition", *(_HEADS.get(outcome, outcome.value) for outcome in there_are), "pending"]
+    rows: list[list[object]] = [
+        [str(part.partition), *(part.outcomes[outcome] for outcome in there_are), part.pending]
+        for part in report.partitions
+    ]
+    rows.append(["all", *(totals[outcome] for outcome in there_are), pending])
+    OUT.print(table("Outcomes", columns, rows))
+    if report.rejections:
+        OUT.print()
+        OUT.print(table("Rejections", ("reason", "records"), report.rejections.most_common()))
+    OUT.print()
+    OUT.print(table("Evidence", ("kind", "records"), report.evidence.most_common()))
+    unverified = sum(part.unverified for part in report.partitions)
+    if unverified:
+        OUT.print(f"{unverified:,} records can't be verified: retention may have deleted their outputs or originals")
+    if report.conserved:
+        OUT.print(f"[bold green]conserved[/]: {totals.total():,} records, each with exactly one outcome")
+        return
+    rows = [[v.fault, f"{v.topic} {v.partition}:{v.offset}", v.detail] for v in report.violations[:SHOWN]]
+    OUT.print(table("Violations", ("what", "where", "detail"), rows))
+    faults = ", ".join(f"{count:,} {fault}" for fault, count in report.faults.most_common())
+    OUT.print(f"[bold red]not conserved[/]: {faults}")

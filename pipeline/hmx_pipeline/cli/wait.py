@@ -1,0 +1,49 @@
+"""`hmx wait`: waits until everything published so far has passed the whole pipeline."""
+
+import time
+from typing import Annotated
+
+import typer
+
+from hmx_pipeline.cli.console import ERR, OUT, AsJson, fail, print_json
+from hmx_pipeline.runtime import barriers
+from hmx_pipeline.runtime.barriers import LackingError, Progress, silent
+from hmx_pipeline.settings import Settings
+
+
+def wait(
+    timeout: Annotated[float, typer.Option(min=0.1, help="Longest wait, in seconds.")] = 120.0,
+    as_json: AsJson = False,
+) -> None:
+    """Waits until everything published so far is in Redis, or among the dead letters.
+
+    Appends a barrier to the log. Exit code: 0 done, 1 not done in time; the message names what is missing.
+
+    Example: hmx publish sessions.ndjson && hmx wait --timeout 60
+    """
+    from hmx_pipeline.store.atomic_blocks import StoreUnavailableError
+
+    settings = Settings.load()
+    started = time.monotonic()
+    try:
+        if ERR.is_terminal:
+            with ERR.status("waiting") as line:
+                wait_for_all(settings, timeout, line.update)
+        else:
+            wait_for_all(settings, timeout)
+    except LackingError as error:
+        fail(f"not finished after {timeout:.0f} s: {error}. `hmx status` shows which process is behind or down.")
+    except StoreUnavailableError as error:
+        fail(f"{error}. `hmx status` shows whether Redis runs.")
+    seconds = round(time.monotonic() - started, 1)
+    if as_json:
+        print_json({"seconds": seconds})
+    else:
+        OUT.print(f"everything published is in Redis or among the dead letters ({seconds} s)")
+
+
+def wait_for_all(settings: Settings, timeout: float = 120.0, on_progress: Progress = silent) -> None:
+    """Waits for both stages, then for Redis. Raises LackingError."""
+    from hmx_pipeline.store.fetch import Store
+
+    barriers.wait_for_all(settings, Store.open(settings).positions, timeout, on_progress)

@@ -1,0 +1,60 @@
+"""Extraction: a segment becomes one contribution for each pattern of each kind of evidence."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from hmx_pipeline.compiler.registry import KINDS
+from hmx_pipeline.contracts.evidence import Contribution, Pattern, Segment, contribution_id
+from hmx_pipeline.segments.outcome import outcome_of
+from hmx_pipeline.segments.pairing import actions
+
+
+def contributions(segment: Segment) -> list[Contribution]:
+    """Return contributions in the order of the registry and, within a kind, of appearance."""
+    if not segment.steps:
+        return []
+    acted = actions(segment)
+    outcome = outcome_of(segment, acted)
+    return [
+        _about(
+            segment,
+            Pattern(found.kind or kind.name, found.key),
+            outcome=found.outcome,
+            source_events=found.source_events,
+            tags=found.tags,
+            lineage_tags=_lineage_tags(segment, found.source_events),
+            body=found.body,
+        )
+        for kind in KINDS.values()
+        for found in kind.extract(segment, outcome, acted)
+    ]
+
+
+def withdrawal(segment: Segment, pattern: Pattern) -> Contribution:
+    """Return the contribution that withdraws what the segment contributed to a pattern."""
+    return _about(segment, pattern, withdrawn=True)
+
+
+def _lineage_tags(segment: Segment, source_events: Sequence[str]) -> list[str]:
+    """Return the tags that every source event carries."""
+    sources = set(source_events)
+    carried = [set(step.tags) for step in segment.steps if step.event_id in sources]
+    return sorted(set.intersection(*carried)) if carried else []
+
+
+def _about(segment: Segment, pattern: Pattern, **said: Any) -> Contribution:
+    """Make a contribution. Its id depends on the segment's first step, which never changes, so a correction keeps the
+    id."""
+    first_at = segment.steps[0].at
+    return Contribution(
+        contribution_id=contribution_id(first_at, segment.tenant_id, pattern, segment.session_id, segment.segment_id),
+        tenant_id=segment.tenant_id,
+        pattern_type=pattern.type,
+        pattern_key=pattern.key,
+        session_id=segment.session_id,
+        segment_id=segment.segment_id,
+        agent_id=segment.agent_id,
+        first_at=first_at,
+        last_at=max(step.at for step in segment.steps),
+        **said,
+    )

@@ -1,0 +1,190 @@
+"""Linear classifier of sentences: whether one states a rule, a fact, or neither.
+
+Input: a sentence. Output: two integers; the larger, the more likely it is a rule or a fact; far below 0 it is neither.
+Features are words, word pairs, character n-grams of Japanese and Chinese, and cues from the language files, by which
+what was learnt of one language serves the others. A feature's bucket is its CRC-32, and weights are integers, so
+results are the same on every machine. `python -m tests.quality.train_statements` makes the weights (`classifier.xz`);
+`tests/quality/statements.md` names the training sentences.
+"""
+
+import lzma
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
+from importlib.resources import files
+from typing import Final, NamedTuple
+from zlib import crc32
+
+from hmx_pipeline.languages import of_all
+from hmx_pipeline.languages.cues import WIDE
+
+LONGEST: Final = 400
+"""Most characters read."""
+BUCKETS: Final = 1 << 18
+_ENDS: Final = " .。"
+"""Final characters without meaning: a full stop says nothing."""
+_MANY: Final = 60
+"""Most words read."""
+_STEM: Final = 5
+_KINDS: Final = (
+    "modal", "negation", "prefer", "when", "scope", "verb", "once", "states", "deny", "always", "unsure",
+)  # fmt: skip
+"""Kinds of cues."""
+_OPENING: Final = 4
+"""Number of words that count as the opening."""
+_CODE: Final = re.compile(
+    r"`[^`]*`|\"[^\"]*\"|“[^”]*”|«[^»]*»|(?<!\w)'[^']*'(?!\w)|\S*\w[/_.:@=]+[\w/]\S*|\S+/(?=\s|$)|--?\w[\w-]*"
+)
+_NAMED: Final = " \x01 "
+"""Stands for code, quotes, paths and the like, whose names say nothing."""
+_TOKEN: Final = re.compile(r"[぀-ヿ㐀-鿿々ー]+|[^\W\d_]+(?:['’][^\W\d_]+)*|\d+|[^\w\s]|\x01")
+
+
+class Scores(NamedTuple):
+    rule: int
+    fact: int
+
+
+class _Cues(NamedTuple):
+    phrases: Mapping[str, Sequence[tuple[tuple[str, ...], str]]]
+    """First word → phrases that begin with it, and the kind of each."""
+    pieces: re.Pattern[str]
+    """Cues of languages that write no spaces."""
+    kinds: Mapping[str, Sequence[str]]
+    """Kinds of each piece."""
+
+
+def scores(sentence: str) -> Scores:
+    of_rules, of_facts = weights()
+    rule = fact = 0
+    for bucket in set(buckets(sentence)):
+        rule += of_rules[bucket]
+        fact += of_facts[bucket]
+    return Scores(rule, fact)
+
+
+def buckets(sentence: str) -> Iterator[int]:
+    """Yield one bucket per feature."""
+    for feature in features(sentence):
+        yield crc32(feature.encode()) % BUCKETS
+
+
+def features(sentence: str) -> Iterator[str]:
+    sentence = sentence[:LONGEST].rstrip(_ENDS)
+    text = _CODE.sub(_NAMED, sentence).lower().replace("’", "'")
+    tokens = _TOKEN.findall(text)[:_MANY]
+    yield "all"
+    yield f"long {min(len(tokens) // 4, 8)}"
+    yield from _shape(sentence, tokens)
+    wide = [token for token in tokens if WIDE.match(token)]
+    yield from _cues(tokens)
+    if wide:
+        yield from _pieces(wide)
+    yield from _words(tokens)
+
+
+def _shape(sentence: str, tokens: Sequence[str]) -> Iterator[str]:
+    last = sentence.rstrip(" )\"'”»")[-1:]
+    if last in "!?:！？":
+        yield f"ends {last}"
+    if "\x01" in tokens:
+        yield "code"
+        yield "code first" if tokens[0] == "\x01" else "code later"
+    if sentence[:1].islower():
+        yield "small"
+    if any(word.isupper() and len(word) > 2 for word in sentence.split()[:_MANY]):
+        yield "loud"
+
+
+def _words(tokens: Sequence[str]) -> Iterator[str]:
+    before = "^"
+    for place, said in enumerate(tokens):
+        if WIDE.match(said):
+            before = "~"
+            continue
+        token = "0" if said.isdecimal() else said
+        yield f"w {token}"
+        yield f"p {before} {token}"
+        if len(token) > _STEM:
+            yield f"s {token[:_STEM]}"
+        if place == 0:
+            yield f"f {token[-2:]}"
+            yield f"f {token[-3:]}"
+        before = token
+    yield f"p {before} $"
+    yield f"t {' '.join(tokens[:3])}"
+    for one, other in zip(tokens, tokens[2:], strict=False):
+        yield f"g {one} {other}"
+
+
+def _pieces(runs: Sequence[str]) -> Iterator[str]:
+    for run in runs:
+        for size in (1, 2, 3):
+            for at in range(len(run) - size + 1):
+                yield f"c {run[at : at + size]}"
+    for size in (1, 2, 3, 4, 5, 6):
+        yield f"e {runs[-1][-size:]}"
+    for size in (1, 2, 3):
+        yield f"b {runs[0][:size]}"
+
+
+def _cues(tokens: Sequence[str]) -> Iterator[str]:
+    """Yield the kinds of cues, their positions, and which occur together."""
+    found = list(_found(tokens))
+    kinds = sorted({kind for _, kind in found})
+    for at, kind in enumerate(kinds):
+        yield f"k {kind}"
+        yield f"n {kind} {min(sum(one == kind for _, one in found), 4)}"
+        yield f"x {tokens[0]} {kind}"
+        yield from (f"k {kind} {other}" for other in kinds[at + 1 :])
+    opening = [sorted({kind for at, kind in found if at == place}) or ["-"] for place in range(_OPENING)]
+    for many in range(2, _OPENING + 1):
+        yield "q " + " ".join("+".join(those) for those in opening[:many])
+    for kind in opening[0]:
+        yield f"first {kind}"
+        yield f"first {kind} {min(len(tokens) // 4, 5)}"
+        yield f"first {kind} {'code' if _NAMED.strip(' ') in tokens else 'plain'}"
+        yield from (f"first {kind} {other}" for other in kinds)
+    yield from (f"second {kind}" for kind in opening[1])
+
+
+def _found(tokens: Sequence[str]) -> Iterator[tuple[int, str]]:
+    """Yield the position and kind of each cue."""
+    known = _known()
+    for place, token in enumerate(tokens):
+        if WIDE.match(token):
+            yield from ((place, kind) for piece in known.pieces.findall(token) for kind in known.kinds[piece])
+        for phrase, kind in known.phrases.get(token, ()):
+            if tuple(tokens[place : place + len(phrase)]) == phrase:
+                yield place, kind
+
+
+@cache
+def _known() -> _Cues:
+    pieces: dict[str, set[str]] = {}
+    listed: dict[str, dict[tuple[str, ...], set[str]]] = {}
+    for table in of_all("rules").values():
+        for kind in _KINDS:
+            for cue in table.get(kind, "").split():
+                if WIDE.match(cue):
+                    pieces.setdefault(cue, set()).add(kind)
+                    continue
+                phrase = tuple(_TOKEN.findall(cue.lower().replace("_", " ")))
+                listed.setdefault(phrase[0], {}).setdefault(phrase, set()).add(kind)
+    by_first = {
+        first: [(phrase, kind) for phrase, kinds in sorted(those.items()) for kind in sorted(kinds)]
+        for first, those in listed.items()
+    }
+    ordered = sorted(pieces, key=lambda piece: (-len(piece), piece))
+    return _Cues(
+        by_first,
+        re.compile("|".join(map(re.escape, ordered)) or r"(?!)"),
+        {piece: sorted(kinds) for piece, kinds in pieces.items()},
+    )
+
+
+@cache
+def weights() -> tuple[Sequence[int], Sequence[int]]:
+    table = lzma.decompress(files(__package__).joinpath("classifier.xz").read_bytes())
+    signed = memoryview(table).cast("b")
+    return signed[:BUCKETS].tolist(), signed[BUCKETS:].tolist()

@@ -1,0 +1,233 @@
+"""Sentence and clause splitter: the plain statements in a message, with contractions spelt out.
+
+It favours precision. A sentence that asks, supposes, hopes, reports what others say, quotes, or shows code gives
+nothing at all.
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from hmx_pipeline.compiler.knowledge.forms import INSTEAD, NAMED, REPLACED
+from hmx_pipeline.compiler.knowledge.language import Language
+from hmx_pipeline.compiler.knowledge.word_lists import (
+    ASKING,
+    ORDERING,
+    REPORTING,
+    REPORTS,
+    SUPPOSING,
+    SUPPOSING_PHRASES,
+    SUPPOSING_WITHIN,
+    TO_REPORT,
+    TRAILING,
+)
+
+_FENCE: Final = re.compile(r"```.*?(?:```|\Z)|~~~.*?(?:~~~|\Z)|<(\w+)>.*?</\1>", re.DOTALL)
+_FENCES: Final = ("```", "~~~", "</")
+_SHOWN: Final = (">", "|", "#", "//", "$ ", "+++", "---", "@@", "⏺", "⎿", "❯", "│", "\t", "    ")
+"""How quoted or pasted lines begin."""
+_CODE: Final = re.compile(r"`([^`\n]*)`")
+_QUOTE: Final = re.compile(r"\"([^\"\n]*)\"|“([^”\n]*)”|«([^»\n]*)»|(?<!\w)'([^'\n]*)'(?!\w)|(?<!\w)‘([^’\n]*)’(?!\w)")
+_QUOTES: Final = frozenset("\"“«'‘`")
+_WHOLE: Final = re.compile(rf"{_CODE.pattern}|{_QUOTE.pattern}")
+_KEPT: Final = "\2"
+"""Placeholder for code and quotes while a line is split into sentences."""
+_WIDE_END: Final = re.compile("(?<=[。！？])")
+"""End of a sentence, whatever follows."""
+_HIDDEN: Final = "\0"
+_NAME_WORDS: Final = 2
+"""A quote of at most so many words may be a name; a longer one is a quotation."""
+_CODE_WORDS: Final = 4
+_BULLET: Final = re.compile(r"\s*(?:[-*•]|\d{1,2}[.)])\s+")
+_SENTENCE: Final = re.compile(r"[^.!?。！？]+(?:[.!?](?=\S)[^.!?。！？]*)*[.!?。！？]*")
+_ASKED: Final = ("?", "？")
+_ENGLISH: Final = "en"
+
+_CONTRACTED: Final = re.compile(
+    r"\b(?:(?P<can>can'?t|cannot|can't)|(?P<will>won'?t)|(?P<not>do|does|did|is|are|was|were|have|has|had|could|would"
+    r"|should|must)n'?t|(?P<am>i)'m|(?P<are>we|you|they)'re|(?P<have>i|we|you|they)'ve|(?P<would>i|we|you|he|she|they|it|that)'d"
+    r"|(?P<shall>\w+)'ll|(?P<is>that|it|he|she|what|who|there|here|where|how|let)'s|(?P<any>any more))\b",
+    re.IGNORECASE,
+)
+_APOSTROPHES: Final = frozenset("'’")
+_SPELT: Final = {
+    "can": "can not", "will": "will not", "not": "{} not", "am": "{} am", "are": "{} are", "have": "{} have",
+    "would": "{} would", "shall": "{} will", "is": "{} is", "any": "anymore",
+}  # fmt: skip
+_NO_PROSE: Final = ("://", "->", "<-", "=>", "==")
+_MAY: Final = re.compile(r"\bmay (?!\d)[a-z]")
+_LEAD: Final = re.compile(
+    r"(?:(?:just )?so you know|fyi|heads[ -]?up|by the way|btw|for (?:the record|your information|context|reference)"
+    r"|(?:please )?(?:note|remember|keep in mind|be aware|bear in mind)(?: that\b|(?=\s*[:,]))"
+    r"|(?:quick )?(?:note|reminder)|(?:correction|update|edit)(?=\s*:)"
+    r"|oh|ok(?:ay)?|so|well|honestly|actually|basically|frankly|obviously|also|and|but|hi|hello|hey|hmm+|ah|yes|yeah|yep"
+    r"|no(?=,)|sorry|to be clear|in fact|again|anyway|right|sure|thanks|thank you|now(?=,)|first(?=,)|because"
+    r"|since(?= (?:we|i|you|it|they|the|our|my|there|this|that)\b)"
+    r"|as (?:i said|you know|always)|of course|important|one more thing|fwiw|imo|that said|though)\b\s*[,:;!.–—-]*\s*",
+    re.IGNORECASE,
+)
+_CONCLUDES: Final = re.compile(r"\s*(?:so|but|then|thus|therefore|hence|wait|hmm+|ok(?:ay)?)\b", re.IGNORECASE)
+_TRAILING: Final = re.compile(
+    r"[,\s]+(?:by the way|btw|though|please|ok(?:ay)?|thanks|these days|nowadays|at the moment|right now|currently|now"
+    r"|anymore|already|too|as well|as you know|you know|today|yesterday|honestly|actually|for now"
+    r"|last (?:week|month|year)|this (?:week|month|year)|ever|at all|from now on|lol|haha|xd|again|since then|ago)$",
+    re.IGNORECASE,
+)
+_TRAIL: Final = 32  # the longest, and the character before it
+_LOOSE: Final = " \t,;:.!)–—-"
+_PARTS: Final = re.compile(
+    r"(?<!\s)\s*(?:;|\s[–—-]+\s|\s\(|\.{3}|…"
+    r"|,?\s(?:because|'?cause|'?cuz|although|though|whereas|which|so that|except|but|while)\s"
+    r"|,\s(?:so|and|since|as|where|who|when|until|then|not)\s|\sand (?=(?:i|we|you|it|the|my|our|they|he|she)\s)"
+    r"|\sso (?=(?:i|we|you|it|this|that|they)\s))\s*",
+    re.IGNORECASE,
+)
+_WORD: Final = re.compile(r"[a-z][a-z.'-]*[a-z]|[a-z]")
+_WORDS_MOST: Final = 40
+_ORDERS: Final = frozenset(("always", "never", "not", "stop"))
+
+
+def spoken(text: str, telling: Sequence[str] = ()) -> Iterator[str]:
+    """Yield the sentences that the author states or orders. Questions are left out; code and quotes stay. `telling`:
+    yield only sentences that contain one of these and are no step of an argument."""
+    if any(mark in text for mark in _FENCES):
+        text = _FENCE.sub(f" {_HIDDEN} ", text)
+    for line in text.split("\n"):
+        if not line or line.startswith(_SHOWN) or (telling and not any(word in line for word in telling)):
+            continue
+        bullet = _BULLET.match(line)
+        plain = (line[bullet.end() :] if bullet is not None else line).replace("**", "").replace(_KEPT, "")
+        kept = [match[0] for match in _WHOLE.finditer(plain)] if not _QUOTES.isdisjoint(plain) else []
+        plain = _WHOLE.sub(_KEPT, plain) if kept else plain
+        left = iter(kept)
+        for found in (one for part in _WIDE_END.split(plain) for one in _SENTENCE.findall(part)):
+            whole = " ".join(_restored(found, left).split())
+            if not whole or found[-1] in "?？" or _HIDDEN in found:
+                continue
+            if telling and (_CONCLUDES.match(found) or not any(word in found for word in telling)):
+                continue
+            yield whole
+
+
+def _restored(found: str, kept: Iterator[str]) -> str:
+    first, *others = found.split(_KEPT)
+    return first + "".join(f"{next(kept)}{other}" for other in others)
+
+
+def sentences(text: str, telling: Sequence[str] = (), tongue: Language | None = None) -> Iterator[str]:
+    """Yield the sentences that state or ask for something, without polite openings."""
+    return filter(None, (stated(found, tongue) for found in spoken(text, telling)))
+
+
+def stated(found: str, tongue: Language | None = None) -> str:
+    """Return the sentence if it states or orders something, else "". In languages other than English (`tongue`), only
+    quotes and code are excluded."""
+    if tongue is not None and tongue.code != _ENGLISH:
+        plain = _unquoted(found)
+        return "" if _HIDDEN in plain else plain.strip()
+    plain = plainly(found)
+    return _stated(plain) if plain else ""
+
+
+def plainly(found: str) -> str:
+    """Return the sentence without code marks and opening; empty if it quotes or shows more than a name."""
+    plain = _unquoted(found)
+    return "" if _HIDDEN in plain else _without_lead(spelt_out(" ".join(plain.split()).lstrip("(")))
+
+
+def _unquoted(found: str) -> str:
+    return found if _QUOTES.isdisjoint(found) else _QUOTE.sub(_named, _CODE.sub(_coded, found))
+
+
+def _stated(said: str) -> str:
+    words = _WORD.findall(said.lower())
+    if (
+        not 1 < len(words) <= _WORDS_MOST
+        or said.rstrip(" )*\"'").endswith("?")
+        or any(mark in said for mark in _NO_PROSE)
+    ):
+        return ""
+    if words[0] in ASKING or (words[0] in ("do", "have") and words[1] in ("you", "we", "i", "they", "the")):
+        return ""
+    if not SUPPOSING.isdisjoint(words) or _reports(words) or _MAY.search(said):
+        return ""
+    if SUPPOSING_WITHIN.isdisjoint(words):
+        return said
+    lowered = f" {' '.join(words)} "
+    return "" if any(phrase in lowered for phrase in SUPPOSING_PHRASES) else said
+
+
+def _reports(words: Sequence[str]) -> bool:
+    """Return True if the sentence reports what others say. Orders such as `always mention the number` do not."""
+    if REPORTING.isdisjoint(words):
+        return False
+    start = next((at for at, word in enumerate(words) if word not in ORDERING), len(words))
+    if _ORDERS.isdisjoint(words[:start]):
+        return True
+    verb, *rest = words[start:] or [""]
+    return not (REPORTING - REPORTS).isdisjoint(rest if verb in TO_REPORT or verb.endswith("ing") else [verb, *rest])
+
+
+def spelt_out(text: str) -> str:
+    """Spell out contractions."""
+    if _APOSTROPHES.isdisjoint(text) and "any more" not in text and "annot" not in text:
+        return text
+    return _CONTRACTED.sub(_spell, text.replace("’", "'"))
+
+
+def _spell(match: re.Match[str]) -> str:
+    how = match.lastgroup or ""
+    return _SPELT[how].format(match[how])
+
+
+def clauses(sentence: str) -> Iterator[str]:
+    """Yield the clauses of a sentence without trailing phrases."""
+    for part in _PARTS.split(sentence):
+        clause = without_trail(_without_lead(part))
+        if clause and clause.split(" ", 1)[0].lower() not in ASKING:
+            yield from _one_by_one(clause)
+
+
+def _one_by_one(clause: str) -> Sequence[str]:
+    """Split a clause that names both what is used and what it replaces."""
+    match = INSTEAD.fullmatch(clause) or REPLACED.fullmatch(clause)
+    if match is None:
+        return (clause,)
+    who, new, old, purpose = match["who"], match["new"], match["old"], match["purpose"] or ""
+    if match.re is REPLACED and not (NAMED.fullmatch(new) and NAMED.fullmatch(old)):
+        return (clause,)
+    uses = "moved to" if match.groupdict().get("moved") else "use"  # "moved to" may also be a place
+    return f"{who} {uses} {new}{purpose}", f"{who} do not use {old}{purpose}"
+
+
+def without_trail(text: str) -> str:
+    end = _loose_end(text, len(text))
+    while text[text.rfind(" ", 0, end) + 1 : end].lower() in TRAILING and (
+        match := _TRAILING.search(text, max(0, end - _TRAIL), end)
+    ):
+        end = _loose_end(text, match.start())
+    text = text[:end]
+    return f"{text})" if text.count("(") > text.count(")") else text
+
+
+def _loose_end(text: str, end: int) -> int:
+    while end and text[end - 1] in _LOOSE:
+        end -= 1
+    return end
+
+
+def _without_lead(text: str) -> str:
+    start = 0
+    while (match := _LEAD.match(text, start)) and match.end() < len(text):
+        start = match.end()
+    return text[start:].strip()
+
+
+def _named(match: re.Match[str]) -> str:
+    inner = next(group for group in match.groups() if group is not None)
+    short = 0 < len(inner.split()) <= _NAME_WORDS and not inner.endswith((".", "!", "?", ","))
+    return inner if short else f" {_HIDDEN} "
+
+
+def _coded(match: re.Match[str]) -> str:
+    return match[1] if 0 < len(match[1].split()) <= _CODE_WORDS and "=" not in match[1] else f" {_HIDDEN} "

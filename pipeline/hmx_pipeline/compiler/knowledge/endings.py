@@ -1,0 +1,152 @@
+"""Endings: messages that say that a value, a name or a thing no longer holds, whoever stated it.
+
+A statement belongs to the pattern of its subject, but an ending may name the value alone: `we switched from Snowflake
+to BigQuery` ends `our warehouse is Snowflake`. So an ending is a contribution under the normal form of what it names. A
+statement's contribution lists the forms that can reach it (`touches`), and both are compiled together.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final, NamedTuple
+
+from hmx_pipeline.compiler.knowledge.english import Claim
+from hmx_pipeline.compiler.knowledge.knowledge_kind import Under
+from hmx_pipeline.compiler.knowledge.language import DEED, LEAVE, TONGUES, VALUE, VERSION
+from hmx_pipeline.compiler.knowledge.normal_forms import (
+    family,
+    of_slot,
+    of_thing,
+    of_value,
+    stems,
+    thing,
+    words_of,
+    words_within,
+)
+from hmx_pipeline.compiler.knowledge.updates import Update
+from hmx_pipeline.contracts.evidence import Contribution
+from hmx_pipeline.contracts.knowledge import Memory
+from hmx_pipeline.contracts.limits import KNOWLEDGE_BESIDE, KNOWLEDGE_CHAIN, KNOWLEDGE_ENDINGS
+
+ENDING: Final = "ending"
+_SLOT: Final = "slot"
+_TWO: Final = 2
+Body = Mapping[str, Any]
+
+
+class Ending(NamedTuple):
+    """An ending from a segment, with its key."""
+
+    key: str
+    at: int
+    event: str
+    how: str
+    """What the key is a form of: a value, a version's name, a thing, or a thing with its predicate."""
+    own: str
+    """The person whose values it ends; empty if it ends nobody's own."""
+    shared: bool
+    """True if it ends values that are nobody's own."""
+    about: Sequence[str]
+    """Words of the thing that it is about; empty: any thing with the value."""
+    old: str
+    """The old value as it was said; empty if only the new one is known."""
+    new: str
+    same: str
+    """The normal form of `new`."""
+    states: bool
+    """True if its message also states the new value as a claim."""
+    source: Contribution
+
+    def reaches(self, body: Body, value: str, *, denies: bool) -> bool:
+        if denies != (self.how == LEAVE):
+            return False
+        own, predicate = body.get("own", ""), body["predicate"]
+        if (own != self.own if own else not self.shared) or (self.same and stems(value) == self.same):
+            return False
+        match self.how:
+            case "slot":
+                return True
+            case "place":
+                return _any("places", predicate)
+            case "name":
+                return names_it(predicate)
+            case "version":
+                return family(value) == self.key or (value[:1].isdigit() and bool(self.new))
+            case "deed" | "leave":
+                return body["memory"] == Memory.POLICY and words_of(body["subject"]).issuperset(self.about)
+        named = body["memory"] == Memory.POLICY or self.key in (*of_value(value), thing(body["subject"]))
+        return named and (not self.about or not words_within(body["subject"]).isdisjoint(self.about))
+
+
+def names_it(predicate: str) -> bool:
+    """Return True if the predicate gives something's name."""
+    return _any("names", predicate)
+
+
+def _any(name: str, predicate: str) -> bool:
+    """Match the predicate in every language."""
+    return any(tongue.says[name].match(predicate) for tongue in TONGUES.values())
+
+
+def of_update(update: Update, person: str) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield the keys under which an update ends something, with the body except time and event."""
+    about = sorted(words_within(update.subject))
+    said = {
+        "how": update.how,
+        "own": "" if update.ours or update.subject else person,
+        "shared": not update.mine,
+        "about": about,
+        "old": update.old,
+        "new": update.new,
+        "same": stems(update.new) if update.new else "",
+        "states": False,
+    }
+    if update.how in (DEED, LEAVE):
+        words = sorted(words_of(update.old))
+        yield words[0], {**said, "about": words}
+    elif update.old:
+        yield stems(update.old), {**said, "how": VALUE}
+        words = update.old.split()
+        if len(words) == _TWO and not about:  # `the batch operator`, `der Parameter limit`: a name and its kind
+            for name, kind in (words, words[::-1]):
+                yield stems(name), {**said, "how": VALUE, "old": name, "about": [stems(kind)]}
+    elif update.how == VERSION:
+        name = family(update.new)
+        if name:
+            yield name, {**said, "about": []}
+        for one in (f"{name[2:]} version", name[2:]) if name else ():
+            yield f"@ {one}", {**said, "about": [], "new": update.new.split()[-1].lstrip("v")}
+    elif update.subject:
+        yield of_thing(update.subject), said
+
+
+def of_claim(claim: Claim, own: str) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield an ending for a value that replaces others although several may hold at once."""
+    if claim.plural and claim.updates and not claim.denies:
+        yield (
+            of_slot(claim.subject, claim.predicate),
+            {
+                "how": _SLOT, "own": own, "shared": not own, "about": [], "old": "", "new": claim.value,
+                "same": stems(claim.value), "states": True,
+            },
+        )  # fmt: skip
+
+
+def touched(contribution: Contribution | None) -> Sequence[str]:
+    """Return the forms that endings can reach it by; for an ending, those of its new value."""
+    if contribution is None or contribution.withdrawn:
+        return ()
+    found: Sequence[str] = contribution.body.get("touches", ())
+    return found
+
+
+def beside(contributions: Sequence[Contribution], under: Under) -> list[Contribution]:
+    """Return the endings that can reach these contributions (in event-time order) or what replaced them."""
+    found: list[Contribution] = []
+    seen: set[str] = set()
+    keys = [key for one in reversed(contributions) for key in touched(one)]
+    for number in range(KNOWLEDGE_CHAIN):
+        fresh = [key for key in dict.fromkeys(keys) if key not in seen][: KNOWLEDGE_BESIDE - len(seen)]
+        seen.update(fresh)
+        read = [one for key in fresh for one in under(key, number > 0)[-KNOWLEDGE_ENDINGS:]]
+        found += read
+        keys = [key for one in read for key in touched(one)]
+    return found

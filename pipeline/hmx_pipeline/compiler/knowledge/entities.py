@@ -1,0 +1,129 @@
+"""Entities and relations of the knowledge graph, from typed events.
+
+A segment contributes what its events say of one entity or relation. The last value of each property and the last
+non-empty summary count, in event-time order. Outcomes are kept as a list: a command may fail and pass later.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, Final
+
+from hmx_pipeline.compiler.evidence_kind import Extracted
+from hmx_pipeline.compiler.knowledge.knowledge_kind import KnowledgeKind, Statement, sureness
+from hmx_pipeline.contracts.evidence import Contribution, Projected, Segment, SegmentOutcome, Step
+from hmx_pipeline.contracts.keys import join_key
+from hmx_pipeline.contracts.knowledge import Kind
+from hmx_pipeline.contracts.limits import SEGMENT_STATEMENTS, SEGMENT_UNKNOWN
+from hmx_pipeline.contracts.timestamps import format_ms
+from hmx_pipeline.segments.pairing import Action
+
+_SEEN: Final = 8
+"""Most events of a segment about one thing, the last ones."""
+_OUTCOMES: Final = 16
+_UNKNOWN: Final = "event"
+"""Entity type of events of an unknown type."""
+Seen = dict[str, Any]
+
+
+def _projected(segment: Segment) -> list[tuple[Step, Projected]]:
+    return [(step, step.projected) for step in segment.steps if step.projected is not None]
+
+
+def _extract_entities(segment: Segment, _: SegmentOutcome, __: Sequence[Action]) -> list[Extracted]:
+    found = [(step, made) for step, made in _projected(segment) if made.entity]
+    unknown = {step.event_id for step, made in found if made.entity == _UNKNOWN}
+    surplus = set(list(dict.fromkeys(s.event_id for s, _ in found if s.event_id in unknown))[:-SEGMENT_UNKNOWN])
+    return _extracted(
+        (
+            join_key(made.entity, made.name),
+            {"type": made.entity, "name": made.name},
+            {"at": step.at, "event": step.event_id, "summary": made.summary, "properties": made.properties},
+        )
+        for step, made in found
+        if step.event_id not in surplus
+    )
+
+
+def _extract_relations(segment: Segment, _: SegmentOutcome, __: Sequence[Action]) -> list[Extracted]:
+    return _extracted(
+        (
+            join_key(*edge),
+            dict(zip(("source_type", "source", "relation", "target_type", "target"), edge, strict=True)),
+            {"at": step.at, "event": step.event_id, "summary": made.summary},
+        )
+        for step, made in _projected(segment)
+        for edge in made.edges
+    )
+
+
+def _extracted(found: Iterable[tuple[str, dict[str, str], Seen]]) -> list[Extracted]:
+    about: dict[str, dict[str, str]] = {}
+    seen: dict[str, list[Seen]] = defaultdict(list)
+    for key, named, one in found:
+        about[key] = named
+        seen[key].append(one)
+    return [
+        Extracted(
+            key=key,
+            source_events=list(dict.fromkeys(one["event"] for one in seen[key][-_SEEN:])),
+            outcome=SegmentOutcome.UNKNOWN,
+            tags=[],
+            body={**named, "seen": seen[key][-_SEEN:]},
+        )
+        for key, named in list(about.items())[:SEGMENT_STATEMENTS]
+    ]
+
+
+def _in_order(contributions: Sequence[Contribution]) -> list[Seen]:
+    seen: Iterator[Seen] = (one for c in contributions for one in c.body["seen"])
+    return sorted(seen, key=lambda one: (one["at"], one["event"]))
+
+
+def _entity(contributions: Sequence[Contribution], _: Sequence[Contribution] = ()) -> list[Statement]:
+    seen = _in_order(contributions)
+    about = contributions[-1].body
+    properties: dict[str, Any] = {}
+    for one in seen:
+        properties.update(one["properties"])
+    summary = _summary(seen)
+    outcomes = [[format_ms(o["at"]), o["properties"]["outcome"]] for o in seen if o["properties"].get("outcome")]
+    body = {"entity_type": about["type"], "name": about["name"], "summary": summary, "properties": properties}
+    if outcomes:
+        body["outcomes"] = outcomes[-_OUTCOMES:]
+    status = properties.get("status")
+    named = f"{about['type'].replace('_', ' ')} {about['name']}" + (f" ({status})" if status else "")
+    text = summary if about["type"] == _UNKNOWN and summary else f"{named}: {summary}" if summary else named
+    return [_statement(Kind.ENTITY, text, body, seen, contributions)]
+
+
+def _relation(contributions: Sequence[Contribution], _: Sequence[Contribution] = ()) -> list[Statement]:
+    seen = _in_order(contributions)
+    about = {name: value for name, value in contributions[-1].body.items() if name != "seen"}
+    summary = _summary(seen)
+    text = f"{about['source']} {about['relation'].replace('_', ' ')} {about['target']}"
+    body = {**about, "summary": summary}
+    return [_statement(Kind.RELATION, f"{text}: {summary}" if summary else text, body, seen, contributions)]
+
+
+def _summary(seen: Sequence[Seen]) -> str:
+    return next((str(one["summary"]) for one in reversed(seen) if one["summary"]), "")
+
+
+def _statement(
+    kind: Kind, text: str, body: dict[str, Any], seen: Sequence[Seen], contributions: Sequence[Contribution]
+) -> Statement:
+    sessions = len({c.session_id for c in contributions})
+    return Statement(
+        name=kind.value,
+        kind=kind,
+        text=text,
+        body={**body, "sessions": sessions},
+        confidence=round(sureness(sessions), 4),
+        source_events=[one["event"] for one in seen],
+        sources=contributions,
+        start=int(seen[0]["at"]),
+    )
+
+
+ENTITY: Final = KnowledgeKind("entity", _extract_entities, None, _entity)
+RELATION: Final = KnowledgeKind("relation", _extract_relations, None, _relation)

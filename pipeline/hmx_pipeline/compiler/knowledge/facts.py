@@ -1,0 +1,301 @@
+"""Facts, preferences, goals and policies: extraction from messages, and their values over time.
+
+A segment contributes its claims about one (subject, predicate), and its `endings` under the name of a value or thing.
+Both are compiled together in event-time order (`compiler.knowledge.fact_timeline`).
+"""
+
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from typing import Any, Final, NamedTuple
+
+from hmx_pipeline.compiler.evidence_kind import EvidenceKind, Extracted, nothing
+from hmx_pipeline.compiler.knowledge.claim_names import USER
+from hmx_pipeline.compiler.knowledge.claims import claims, policy_claim, speaker
+from hmx_pipeline.compiler.knowledge.endings import ENDING, beside, of_claim, of_update
+from hmx_pipeline.compiler.knowledge.english import Claim
+from hmx_pipeline.compiler.knowledge.fact_timeline import (
+    ASSISTANT,
+    EVENT,
+    Assertion,
+    FactTimeline,
+    ValueInterval,
+    track_of,
+)
+from hmx_pipeline.compiler.knowledge.knowledge_kind import KnowledgeKind, Statement, sureness
+from hmx_pipeline.compiler.knowledge.normal_forms import stems, thing, touches, words_of
+from hmx_pipeline.compiler.knowledge.updates import updates
+from hmx_pipeline.compiler.knowledge.validity import validity
+from hmx_pipeline.contracts.event_types import Role
+from hmx_pipeline.contracts.evidence import Contribution, Segment, SegmentOutcome, Step
+from hmx_pipeline.contracts.knowledge import Kind, Memory, Standing
+from hmx_pipeline.contracts.limits import KNOWLEDGE_TOUCHES, KNOWLEDGE_VALUES, SEGMENT_STATEMENTS, STEP_TEXT
+from hmx_pipeline.segments.pairing import Action
+
+_FACT: Final = "fact"
+_POLICY: Final = "policy"
+_SPEAKERS: Final = (USER, ASSISTANT)
+_SIGNS: Final = ("name", "full name", "username", "user ID", "user id", "ID", "email", "email address")
+"""Properties by which users say who they are."""
+_MISSED: Final = re.compile(r"not ?found|no such|(?:does|did) not exist|unknown|no match", re.IGNORECASE)
+_CLAIMS: Final = 8
+"""Most claims of a segment about one thing, the last ones."""
+_DISPUTED: Final = 0.5
+
+
+class _SegmentClaim(NamedTuple):
+    """One claim with its event and author."""
+
+    at: int
+    event: str
+    by: str
+    claim: Claim
+    who: str
+    """The person that the event names as its subject."""
+    own: str
+    """The owner, if the claim is about somebody's own thing."""
+
+
+class _SegmentClaims(NamedTuple):
+    """The claims of a segment, and the identity of the user."""
+
+    said: list[_SegmentClaim]
+    person: str
+
+
+def _told(segment: Segment, actions: Sequence[Action]) -> _SegmentClaims:
+    """Return the claims in order. Texts that were cut are ignored, because they were mostly pasted, and so are values
+    whose lookup failed."""
+    made = [(step, by, claim) for step in segment.steps for by, read in (_read(step),) for claim in read]
+    missed = _not_found(actions) if made else frozenset()
+    made = [one for one in made if one[2].value.casefold() not in missed]
+    person = _person([claim for _, by, claim in made if by == USER])
+    person = person or next((step.subject for step in segment.steps if step.subject), "")
+    return _SegmentClaims(
+        [
+            _SegmentClaim(
+                step.at, step.event_id, by, _of(person, claim) if person else claim, step.subject,
+                _whose(claim.subject, speaker(step.text), person),
+            )
+            for step, by, claim in made
+        ],
+        person,
+    )  # fmt: skip
+
+
+def _whose(subject: str, speaker: str, person: str) -> str:
+    owner = subject.partition("'s ")[0]
+    return person or USER if owner == USER else owner if owner == speaker else ""
+
+
+def _not_found(actions: Sequence[Action]) -> frozenset[str]:
+    """Return the argument values of failed lookups."""
+    return frozenset(
+        value.casefold()
+        for action in actions
+        if action.failure is not None and _MISSED.search(f"{action.failure.type} {action.failure.message}")
+        for value in action.values
+    )
+
+
+def _read(step: Step) -> tuple[str, Iterable[Claim]]:
+    """Return the author and the claims: a message is parsed, a typed event is read from its fields."""
+    if step.projected is not None:
+        changes = step.role is Role.STATE
+        return EVENT, (_typed(*said)._replace(updates=changes) for said in step.projected.says)
+    if step.role is Role.MESSAGE and step.actor in _SPEAKERS and len(step.text) < STEP_TEXT:
+        return USER if speaker(step.text) else step.actor, claims(step.text, step.actor)
+    return "", ()
+
+
+def _typed(memory: str, subject: str, predicate: str, value: str) -> Claim:
+    if memory == Memory.POLICY:
+        return policy_claim(subject)
+    text = f"{subject} {predicate} {value}"
+    return Claim(Memory(memory), subject, predicate, value, False, memory == Memory.GOAL, text)
+
+
+def _person(made: Sequence[Claim]) -> str:
+    """Return who the user is, if stated; then claims about "me" are claims about this person."""
+    for sign in _SIGNS:
+        for claim in made:
+            if claim.subject == f"{USER}'s {sign}" and not claim.denies:
+                return claim.value
+    return ""
+
+
+def _of(person: str, claim: Claim) -> Claim:
+    if claim.subject != USER and not claim.subject.startswith(f"{USER}'s "):
+        return claim
+    if claim.value == person:  # an identity is a value of its own: other users have other identities
+        return claim._replace(plural=True, text=f"A {claim.subject.replace('user ID', 'ID')} is {person}")
+    return claim._replace(subject=person + claim.subject.removeprefix(USER), text=f"{person}: {claim.text}")
+
+
+def _extract(segment: Segment, _: SegmentOutcome, actions: Sequence[Action]) -> list[Extracted]:
+    """Facts, policies and endings: what the steps state is read once for all three."""
+    told = _told(segment, actions)
+    facts = [said for said in told.said if said.claim.memory is not Memory.POLICY]
+    policies = [said for said in told.said if said.claim.memory is Memory.POLICY]
+    return [*_extracted(facts, _FACT), *_extracted(policies, _POLICY), *_endings(segment, told)]
+
+
+def _extracted(found: Iterable[_SegmentClaim], kind: str) -> list[Extracted]:
+    by_key: dict[str, list[_SegmentClaim]] = defaultdict(list)
+    for said in found:
+        by_key[_key(said.claim)].append(said)
+    return [_contribution(key, said[-_CLAIMS:], kind) for key, said in list(by_key.items())[:SEGMENT_STATEMENTS]]
+
+
+def _contribution(key: str, said: Sequence[_SegmentClaim], kind: str) -> Extracted:
+    claim = said[-1].claim
+    policy = claim.memory is Memory.POLICY
+    reached = sorted(words_of(claim.subject)) if policy else touches(*claim[1:4], plural=claim.plural)
+    return Extracted(
+        key=key,
+        source_events=list(dict.fromkeys(one.event for one in said)),
+        outcome=SegmentOutcome.UNKNOWN,
+        tags=[],
+        body={
+            "memory": claim.memory.value,
+            "subject": claim.subject,
+            "predicate": claim.predicate,
+            "plural": claim.plural,
+            "own": said[-1].own,
+            "touches": reached[:KNOWLEDGE_TOUCHES],
+            "claims": [
+                {
+                    "at": one.at,
+                    "event": one.event,
+                    "by": one.by,
+                    "same": stems(one.claim.value),
+                    "value": one.claim.value,
+                    "denies": one.claim.denies,
+                    "text": one.claim.text,
+                    "who": one.who,
+                    "updates": one.claim.updates,
+                    **validity(one.claim.said, one.at)._asdict(),
+                }
+                for one in said
+            ],
+        },
+        kind=kind,
+    )
+
+
+def _endings(segment: Segment, told: _SegmentClaims) -> list[Extracted]:
+    """Extract endings from users' messages only: assistants cannot end what others said."""
+    found: dict[str, list[dict[str, Any]]] = defaultdict(list)
+    for said in told.said:
+        if said.by == USER:
+            for key, what in of_claim(said.claim, said.own):
+                found[key].append({"at": said.at, "event": said.event, **what})
+    stated = {(said.event, stems(said.claim.value)) for said in told.said}
+    for step in segment.steps:
+        if _read(step)[0] != USER:
+            continue
+        for update in updates(step.text):
+            for key, what in of_update(update, speaker(step.text) or told.person or USER):
+                states = (step.event_id, what["same"]) in stated
+                found[key].append({"at": step.at, "event": step.event_id, **what, "states": states})
+    return [
+        Extracted(
+            key=key,
+            source_events=list(dict.fromkeys(one["event"] for one in said[-_CLAIMS:])),
+            outcome=SegmentOutcome.UNKNOWN,
+            tags=[],
+            body={
+                "touches": list(dict.fromkeys(one["same"] for one in said[-_CLAIMS:] if one["same"])),
+                "endings": said[-_CLAIMS:],
+            },
+            kind=ENDING,
+        )
+        for key, said in list(found.items())[:SEGMENT_STATEMENTS]
+    ]
+
+
+def _key(claim: Claim) -> str:
+    """Return the key that claims about the same thing share."""
+    about = [thing(claim.subject), stems(claim.predicate)]
+    return " | ".join([*about, stems(claim.value)] if claim.plural else about)
+
+
+def _state(contributions: Sequence[Contribution], ended: Sequence[Contribution]) -> list[Statement]:
+    track = track_of(contributions, ended)
+    kept = track.newest
+    names = {held.name for held in kept}
+    found = [_statement(held, track, names) for held in kept]
+    if track.disputed:
+        found.append(_conflict(track))
+    return found
+
+
+def _statement(held: ValueInterval, track: FactTimeline, names: set[str]) -> Statement:
+    last = held.heard[-1]
+    about = last.about.body
+    memory = Memory(about["memory"])
+    disputed = held.name in track.disputed and not track.settled
+    body: dict[str, Any] = {
+        "memory": memory.value,
+        "subject": about["subject"],
+        "predicate": about["predicate"],
+        "object": last.value,
+        "negated": last.denies,
+        "said_by": sorted({one.by for one in held.heard}),
+        "sessions": len({one.source.session_id for one in held.heard}),
+    }
+    return Statement(
+        name=held.name,
+        kind=Kind.POLICY if memory is Memory.POLICY else Kind.MEMORY,
+        text=last.text,
+        body=body,
+        confidence=_confidence(held, disputed=disputed),
+        source_events=[one.event for one in held.heard],
+        sources=_sources(held.heard),
+        start=held.start,
+        end=held.end if held.end is not None else last.until,
+        standing=Standing.ACTIVE if held.end is None else Standing.SUPERSEDED,
+        superseded_by=held.ended_by if held.ended_by in names else "",
+    )
+
+
+def _confidence(held: ValueInterval, *, disputed: bool) -> float:
+    """Return the confidence, from the author and the number of sessions."""
+    sessions = len({one.source.session_id for one in held.heard})
+    sure = held.weight * sureness(sessions)
+    return round(sure * (_DISPUTED if disputed else 1), 4)
+
+
+def _conflict(track: FactTimeline) -> Statement:
+    """Make the conflict record; of many sides, the latest."""
+    disputed = sorted((track.values[name] for name in track.disputed), key=lambda side: (side.heard[-1].at, side.name))
+    sides = sorted(disputed[-KNOWLEDGE_VALUES:], key=lambda side: side.name)
+    heard = sorted((one for side in sides for one in side.heard), key=lambda one: (one.at, one.event, one.same))
+    about = heard[-1].about.body
+    said = [side.heard[-1] for side in sides]
+    return Statement(
+        name="conflict",
+        kind=Kind.CONFLICT,
+        text="; but also: ".join(one.text for one in said),
+        body={
+            "subject": about["subject"],
+            "predicate": about["predicate"],
+            "sides": [{"object": one.value, "negated": one.denies, "source_events": [one.event]} for one in said],
+        },
+        confidence=round(max(side.weight for side in sides), 4),
+        source_events=[one.event for one in heard],
+        sources=_sources(heard),
+        start=min(track.disputed.values()),
+        end=track.settled or None,
+        standing=Standing.RESOLVED if track.settled else Standing.UNRESOLVED,
+    )
+
+
+def _sources(heard: Iterable[Assertion]) -> list[Contribution]:
+    """Return each contribution once, in event-time order."""
+    return list({one.source.contribution_id: one.source for one in heard}.values())
+
+
+FACT: Final = KnowledgeKind(_FACT, _extract, None, _state, beside=beside)
+POLICY: Final = KnowledgeKind(_POLICY, nothing, None, _state, beside=beside)
+ENDINGS: Final = EvidenceKind(ENDING, nothing, None)

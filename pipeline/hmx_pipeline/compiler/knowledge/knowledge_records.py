@@ -1,0 +1,98 @@
+"""Knowledge records of a pattern, and the difference to those published before.
+
+`records` is a function of the map alone, ids included: the same map gives the same bytes (law 5). Only withdrawn
+records depend on history, because their end is the time of withdrawal.
+"""
+
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+from hmx_pipeline.compiler.candidate import alone, counting
+from hmx_pipeline.compiler.knowledge.knowledge_kind import KnowledgeKind, Statement, Under
+from hmx_pipeline.compiler.registry import KINDS
+from hmx_pipeline.contracts.artifact import TimeRange
+from hmx_pipeline.contracts.evidence import Contribution, Pattern
+from hmx_pipeline.contracts.ids import content_id
+from hmx_pipeline.contracts.knowledge import KnowledgeRecord, Standing
+from hmx_pipeline.contracts.limits import KNOWLEDGE_SOURCES, WITHDRAWN_RECORDS
+from hmx_pipeline.contracts.timestamps import format_ms
+
+_TIMELESS: Final = 0
+"""Fixed time in record ids, so that an id stays when earlier evidence arrives later."""
+
+
+def _none(_: str, __: bool) -> Sequence[Contribution]:
+    return ()
+
+
+def records(
+    contributions: Sequence[Contribution], pattern: Pattern | None = None, under: Under = _none
+) -> list[KnowledgeRecord]:
+    """Make the records of one pattern's map, in any order of contributions; sorted by id. `pattern`: theirs if None.
+    `under`: looks up the tenant's endings by form."""
+    kept = counting(contributions)
+    if not kept:
+        return []
+    about = pattern or kept[0].pattern
+    kind = KINDS[about.type]
+    if not isinstance(kind, KnowledgeKind):
+        return []
+    beside = kind.beside(kept, lambda key, chained: counting(under(key, chained)))
+    found = [_record(kept[0].tenant_id, about, statement) for statement in kind.state(kept, beside)]
+    return sorted(found, key=lambda record: record.record_id)
+
+
+def _record(tenant_id: str, about: Pattern, said: Statement) -> KnowledgeRecord:
+    events = list(dict.fromkeys(said.source_events))
+    body = dict(said.body)
+    if len(events) > KNOWLEDGE_SOURCES:
+        body["source_events_omitted"] = len(events) - KNOWLEDGE_SOURCES
+    return KnowledgeRecord(
+        record_id=_id(tenant_id, about, said.name),
+        kind=said.kind,
+        tenant_id=tenant_id,
+        pattern=about.text,
+        text=said.text,
+        body=body,
+        confidence=said.confidence,
+        status=said.standing,
+        source_events=events[-KNOWLEDGE_SOURCES:],
+        source_memory_ids=[c.contribution_id for c in said.sources][-KNOWLEDGE_SOURCES:],
+        tags=sorted(set.intersection(*(set(c.lineage_tags) for c in said.sources))),
+        session_id=alone(c.session_id for c in said.sources) or None,
+        agent_id=alone(c.agent_id for c in said.sources) or None,
+        created_at=format_ms(said.start),
+        validity=TimeRange(start=format_ms(said.start), end=None if said.end is None else format_ms(said.end)),
+        superseded_by=_id(tenant_id, about, said.superseded_by) if said.superseded_by else None,
+    )
+
+
+def _id(tenant_id: str, about: Pattern, name: str) -> str:
+    return content_id(_TIMELESS, "knowledge", tenant_id, about.type, about.key, name)
+
+
+class PublishedRecords(NamedTuple):
+    """What a pattern has published: the current records, and the ids of withdrawn ones, oldest first."""
+
+    records: list[KnowledgeRecord]
+    withdrawn: list[str]
+
+
+def difference(
+    known: PublishedRecords, now: Sequence[KnowledgeRecord], now_ms: int
+) -> tuple[PublishedRecords, list[KnowledgeRecord], list[str]]:
+    """Return the new published state, the records to publish, and the ids of those to erase."""
+    before = {record.record_id: record for record in known.records}
+    said = {record.record_id for record in now}
+    gone = [_withdrawn(record, now_ms) for record in known.records if record.record_id not in said]
+    fresh = [record for record in now if before.get(record.record_id) != record]
+    withdrawn = [i for i in known.withdrawn if i not in said] + [record.record_id for record in gone]
+    surplus = withdrawn[:-WITHDRAWN_RECORDS] if len(withdrawn) > WITHDRAWN_RECORDS else []
+    return PublishedRecords(list(now), withdrawn[len(surplus) :]), gone + fresh, surplus
+
+
+def _withdrawn(record: KnowledgeRecord, now_ms: int) -> KnowledgeRecord:
+    """Withdraw a record. It ends now, unless it ended earlier."""
+    validity = record.validity or TimeRange()
+    ended = validity if validity.end is not None else TimeRange(start=validity.start, end=format_ms(now_ms))
+    return record.model_copy(update={"status": Standing.WITHDRAWN, "validity": ended})

@@ -1,0 +1,68 @@
+"""Registry of evidence kinds and artifact types. A new one is one more module and one more entry."""
+
+from collections.abc import Mapping
+from typing import Final
+
+from hmx_pipeline.compiler import (
+    action_trace,
+    causal_pattern,
+    decision_policy,
+    failure_playbook,
+    strategy_template,
+    task_schema,
+    touched_files,
+    usage_counts,
+)
+from hmx_pipeline.compiler.evidence_kind import ArtifactType, EvidenceKind
+from hmx_pipeline.compiler.knowledge import corrections, entities, facts
+from hmx_pipeline.compiler.knowledge.knowledge_kind import KnowledgeKind
+from hmx_pipeline.compiler.tasks import own_values, runs
+from hmx_pipeline.contracts.artifact_content import CONTENTS
+from hmx_pipeline.contracts.evidence import Pattern
+
+KINDS: Final[Mapping[str, EvidenceKind]] = {
+    kind.name: kind
+    for kind in (
+        runs.KIND,
+        task_schema.TYPE,
+        own_values.KIND,
+        failure_playbook.TYPE,
+        decision_policy.TYPE,
+        causal_pattern.TYPE,
+        strategy_template.TYPE,
+        action_trace.KIND,
+        touched_files.KIND,
+        usage_counts.KIND,
+        facts.FACT,
+        facts.POLICY,
+        facts.ENDINGS,
+        corrections.CORRECTION,
+        entities.ENTITY,
+        entities.RELATION,
+    )
+}
+ARTIFACT_TYPES: Final[Mapping[str, ArtifactType]] = {
+    name: kind for name, kind in KINDS.items() if isinstance(kind, ArtifactType)
+}
+assert ARTIFACT_TYPES.keys() == CONTENTS.keys(), "every artifact type needs its content, and the other way round"
+
+
+def whole(kind: str) -> list[Pattern]:
+    """Return the patterns whose contributions together make those of other kinds; they are compiled with the first."""
+    return [Pattern(kind, key) for key in runs.KEYS]
+
+
+def knows(name: str) -> bool:
+    """Return True if patterns of this kind publish knowledge records instead of an artifact."""
+    return isinstance(KINDS.get(name), KnowledgeKind)
+
+
+def ends(name: str) -> bool:
+    """Return True if contributions of this kind only change how others are compiled."""
+    return name == facts.ENDINGS.name
+
+
+def speaks(name: str) -> bool:
+    """Return True if patterns of this kind are ever compiled."""
+    kind = KINDS[name]
+    return kind.compile is not None or kind.group is not None or knows(name)

@@ -1,0 +1,126 @@
+"""Goal phrases of a task: its wishes in the users' words, with `<slots>` for values, most frequent first."""
+
+import re
+from collections import Counter, defaultdict
+from collections.abc import Container, Mapping, Sequence
+from typing import Final
+
+from hmx_pipeline.compiler.tasks.slots import FROM_OUTSIDE, Slot
+from hmx_pipeline.compiler.tasks.task_run import Run
+from hmx_pipeline.contracts.bounded_cache import remembered
+from hmx_pipeline.contracts.limits import MB
+from hmx_pipeline.segments.masking import mask
+
+_SHOWN: Final = 4
+_LONGEST: Final = 160
+_SOME: Final = 0.2
+_SLOT: Final = re.compile(r"<[^<>]*>")
+_OPENING: Final = re.compile(r"(?:[^\W\d_]+ ?){1,3}[!,.:]\s+")
+"""A short clause before the wish, such as a greeting."""
+_WORD: Final = re.compile(r"\w+")
+
+
+def goals(runs: Sequence[Run], slots: Mapping[str, Sequence[Slot]]) -> list[str]:
+    values = _values(slots)
+    often = Counter(word for run in runs for word in {w for text in run.asked for w in _words(text)})
+    forms: Counter[str] = Counter()
+    sessions: dict[str, set[str]] = defaultdict(set)
+    for run in runs:
+        own = values.get(run.name, {})
+        best = max(run.asked, key=lambda text: (_held(text, own), _typical(text, often, len(runs)), text), default="")
+        form = _form(best, own)
+        if form:
+            sessions[form].add(run.session)
+    for form, own_sessions in sessions.items():
+        forms[_without_opening(_filled(form, sessions), sessions)] += len(own_sessions)
+    forms = _in_other_letters(forms)
+    most = _most_slots(forms)
+    told = [form for form in forms if len(form) <= _LONGEST and form.count("<") >= most]
+    whole = {form: forms[form] for form in told if not _varies(form)} or _masked(told, forms, slots)
+    return sorted(whole, key=lambda form: (-whole[form], len(form), form))[:_SHOWN]
+
+
+def _in_other_letters(forms: Mapping[str, int]) -> Counter[str]:
+    """Merge wishes that differ in capitals and punctuation only, under the most frequent."""
+    same: dict[tuple[str, ...], list[str]] = defaultdict(list)
+    for form in forms:
+        same[tuple(_words(form))].append(form)
+    return Counter(
+        {min(own, key=lambda form: (-forms[form], form)): sum(map(forms.__getitem__, own)) for own in same.values()}
+    )
+
+
+def _masked(told: Sequence[str], forms: Mapping[str, int], names: Container[str]) -> Counter[str]:
+    """Mask values that belong to one case, unless a mask has the name of a slot."""
+    found: Counter[str] = Counter()
+    for form in told:
+        masked = mask(form)
+        added = Counter(_SLOT.findall(masked)) - Counter(_SLOT.findall(form))
+        if not any(name[1:-1] in names for name in added):
+            found[masked] += forms[form]
+    return found
+
+
+def _most_slots(forms: Counter[str]) -> int:
+    """Return the number of slots in a complete wish; one with fewer still contains values of one case."""
+    numbers: Counter[int] = Counter()
+    for form, sessions in forms.items():
+        numbers[form.count("<")] += sessions
+    return max((n for n, sessions in numbers.items() if sessions >= _SOME * numbers.total()), default=0)
+
+
+def _filled(form: str, forms: Mapping[str, object]) -> str:
+    """Return the wish that has a slot where this one has a value, if there is one."""
+    wider = [other for other in forms if other.count("<") > form.count("<") and _pattern(other).fullmatch(form)]
+    return min(wider, key=lambda each: (-each.count("<"), each), default=form)
+
+
+@remembered(MB)
+def _pattern(form: str) -> re.Pattern[str]:
+    return re.compile(r"\S+".join(map(re.escape, _SLOT.split(form))))
+
+
+def _values(slots: Mapping[str, Sequence[Slot]]) -> dict[str, dict[str, str]]:
+    """Return run → value → slot name."""
+    found: dict[str, dict[str, str]] = defaultdict(dict)
+    for name, group in slots.items():
+        for slot in group:
+            if slot.source in FROM_OUTSIDE:
+                for run, value in slot.values.items():
+                    found[run].setdefault(value, name)
+    return found
+
+
+def _words(text: str) -> list[str]:
+    return [word.casefold() for word in _WORD.findall(text)]
+
+
+def _held(text: str, values: Mapping[str, str]) -> int:
+    low = text.casefold()
+    return sum(value.casefold() in low for value in values)
+
+
+def _typical(text: str, often: Mapping[str, int], runs: int) -> float:
+    """Return how common the text's words are among the runs."""
+    words = _words(text)
+    return round(sum(often[word] for word in words) / (runs * len(words)), 6) if words else 0.0
+
+
+def _form(text: str, values: Mapping[str, str]) -> str:
+    form = " ".join(text.split())
+    for value in sorted(values, key=lambda each: (-len(each), each)):
+        form = re.sub(rf"(?<![\w<-]){re.escape(value)}(?![\w>-])", f"<{values[value]}>", form, flags=re.IGNORECASE)
+    opening = _OPENING.match(form)
+    rest = form[opening.end() :] if opening is not None else form
+    return (rest if rest.count("<") == form.count("<") and " " in rest else form).rstrip(" .!?")
+
+
+def _without_opening(form: str, forms: Mapping[str, object]) -> str:
+    """Drop an opening, if the rest is a wish of its own."""
+    ends = [other for other in forms if other != form and form.endswith(f" {other}")]
+    return min(ends, key=lambda each: (len(each), each), default=form)
+
+
+def _varies(form: str) -> bool:
+    """Return True if it contains a value that belongs to one case."""
+    return "<" in mask(_SLOT.sub("", form))

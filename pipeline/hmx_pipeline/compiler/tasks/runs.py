@@ -1,0 +1,181 @@
+"""run contributions: everything that one segment did; all runs together are grouped into the tenant's tasks.
+
+All runs are under one key, because a run's task is found by comparison with the others. A task is named after its first
+run, which stays the first as others come.
+"""
+
+import hashlib
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence, Set
+from typing import Any, Final
+
+from hmx_pipeline.compiler import task_schema
+from hmx_pipeline.compiler.evidence_kind import EvidenceKind, Extracted
+from hmx_pipeline.compiler.tasks import own_values
+from hmx_pipeline.compiler.tasks.run_clusters import known, tasks
+from hmx_pipeline.compiler.tasks.slots import SESSIONS
+from hmx_pipeline.compiler.tasks.task_run import MEANT, act_words, begins, body, run_of, spoken_words, tokens, told
+from hmx_pipeline.contracts.event_types import Role
+from hmx_pipeline.contracts.evidence import Contribution, Pattern, Segment, SegmentOutcome, segment_rank
+from hmx_pipeline.contracts.keys import join_key
+from hmx_pipeline.segments.commands import wordlike
+from hmx_pipeline.segments.intent import goal_messages, goal_title
+from hmx_pipeline.segments.masking import shorten
+from hmx_pipeline.segments.pairing import Action
+
+NAME: Final = task_schema.MADE_OF
+KEY: Final = "1"
+"""Version of the body's form. Another form needs another key."""
+TOLD: Final = f"{KEY}:told"
+"""Key of segments without actions, in which users may say how a task is done. They have a bound of their own."""
+KEYS: Final = (KEY, TOLD)
+_STATES: Final = 4
+_MOSTLY: Final = 0.6
+_A_TOOL: Final = "\n"
+
+
+def extract(segment: Segment, outcome: SegmentOutcome, actions: Sequence[Action]) -> list[Extracted]:
+    goal = goal_messages(segment.steps)
+    run = body(segment, actions)
+    if run is None:
+        said = told(segment)
+        source = [m.event_id for m in goal]
+        none = SegmentOutcome.UNKNOWN  # a conversation's outcome says nothing about a task
+        return [Extracted(key=TOLD, source_events=source, outcome=none, tags=[], body=said)] if said else []
+    states = (step.text for step in segment.steps if step.role is Role.STATE and step.text)
+    done = [action.events[0] for action in actions if action.verb]
+    heard = [step.event_id for step in segment.steps if step.role is Role.FEEDBACK]
+    return [
+        Extracted(
+            key=KEY,
+            source_events=list(dict.fromkeys([*(m.event_id for m in goal), *done[: len(run["acts"])], *heard[-1:]])),
+            outcome=outcome,
+            tags=[],
+            body={
+                **run,
+                "goal": goal_title(goal),
+                "actions": len(actions),
+                "states": list(dict.fromkeys(shorten(text, 60) for text in states))[-_STATES:],
+            },
+        )
+    ]
+
+
+def group(contributions: Sequence[Contribution]) -> dict[Pattern, list[Contribution]]:
+    """Return the patterns of the tenant's tasks, each with its contributions in event-time order."""
+    told = [c for c in contributions if c.pattern_key == TOLD]
+    done = [c for c in contributions if c.pattern_key == KEY]
+    by_name = {join_key(c.session_id, c.segment_id): c for c in _with_common_values(done, told)}
+    slots = _slots(done)
+    runs = [
+        known(name, segment_rank(c.session_id, c.segment_id), c.body["said"], _without(slots, c.body), _went_well(c))
+        for name, c in by_name.items()
+    ]
+    found = {}
+    meant = _Meant(told)
+    for names in tasks(runs):
+        own = sorted((by_name[name] for name in names), key=in_time)
+        task = _task(own[0])
+        found[Pattern(own_values.NAME, task)] = sorted([*own, *meant.naming(own)], key=in_time)
+        found[Pattern(task_schema.NAME, task)] = sorted([*own, *meant.by(own)], key=in_time)
+    return found
+
+
+def _slots(contributions: Sequence[Contribution]) -> set[str]:
+    """Acts after which a word of the wish mostly stands that another act takes too: it says what it is done to, and not
+    what is done, as `page` and `page assign` do not in `page assign kim`, where `tell kim` comes next."""
+    values: dict[str, Counter[str]] = defaultdict(Counter)
+    for c in contributions:
+        for feature in c.body.get("taken", ()):
+            values[feature.rpartition(" ")[0]][feature] += 1
+    runs = Counter(feature for c in contributions for feature in c.body["done"] if feature in values)
+    return {act for act, own in values.items() if len(own) > 1 and own.total() >= _MOSTLY * runs[act]}
+
+
+def _without(slots: Set[str], body: Mapping[str, Any]) -> list[str]:
+    """What was done, without the words that fill these."""
+    filled = [feature for feature in body.get("taken", ()) if feature.rpartition(" ")[0] in slots]
+    return [f for f in body["done"] if not any(f == each or f.startswith(f"{each} ") for each in filled)]
+
+
+def _went_well(c: Contribution) -> int | None:
+    return c.first_at if c.outcome is SegmentOutcome.SUCCESS else None
+
+
+def in_time(c: Contribution) -> tuple[int, str]:
+    return c.first_at, c.contribution_id
+
+
+class _Meant:
+    """Segments without actions, indexed by the words that users said."""
+
+    def __init__(self, told: Sequence[Contribution]) -> None:
+        self._told = told
+        self._by_word: dict[str, list[int]] = defaultdict(list)
+        self._by_begin: dict[str, list[int]] = defaultdict(list)
+        for number, c in enumerate(told):
+            for word in spoken_words(c.body["told"]):
+                self._by_word[word].append(number)
+            for begin in begins(token for text in c.body["told"] for token in tokens(text)):
+                self._by_begin[begin].append(number)
+
+    def by(self, runs: Sequence[Contribution]) -> list[Contribution]:
+        """Return those that share two words with an action of these runs."""
+        acts = {part for c in runs for deed in run_of(c).deeds for part in deed.parts(frozenset())}
+        found: set[int] = set()
+        for act in acts:
+            shared = Counter(number for word in act_words(act) for number in self._by_word.get(word, ()))
+            found.update(number for number, words in shared.items() if words >= MEANT)
+        return [self._told[number] for number in sorted(found)]
+
+    def naming(self, runs: Sequence[Contribution]) -> list[Contribution]:
+        """Return those that name something with the prefix of a value in these runs."""
+        values = begins(value for c in runs for value in run_of(c).values)
+        return [self._told[number] for number in sorted({n for begin in values for n in self._by_begin.get(begin, ())})]
+
+
+def _with_common_values(contributions: Sequence[Contribution], told: Sequence[Contribution]) -> Iterator[Contribution]:
+    """Add to each run its common values, which belong to no single person: two subjects used them or named them in an
+    instruction; without known subjects, two sessions. Words in a tool's error messages belong to the tool."""
+    values = [run_of(c).values for c in contributions]
+    known = any(c.body["subject"] for c in contributions)
+    used: dict[str, set[str]] = defaultdict(set)
+    for c, own in zip(contributions, values, strict=True):
+        for value in own:
+            used[value].add(_whose(c, known))
+    named: dict[str, set[str]] = defaultdict(set)
+    for c in (*contributions, *told):
+        for value in used.keys() & _values_in(c.body["told"]):
+            named[value].add(_whose(c, known))
+    for c in contributions:
+        for value in used.keys() & _values_in([deed.error for deed in run_of(c).deeds if deed.error]):
+            if wordlike(value):
+                named[value].add(_A_TOOL)
+    wished: dict[str, set[str]] = defaultdict(set)
+    for c in contributions:
+        for value in used.keys() & _values_in(c.body["asked"]):
+            wished[value].add(c.session_id)
+    apart = {value for c in told for value in used.keys() & _values_in(c.body["told"])}
+    for c, own in zip(contributions, values, strict=True):
+        common = sorted(value for value in own if len((used[value] | named[value]) - {""}) >= SESSIONS)
+        by_others = [value for value in common if named[value]]
+        asked = sorted(value for value in own - apart if len(wished[value]) >= SESSIONS)
+        yield c.saying(common=common, named=by_others, wished=asked) if common or asked else c
+
+
+def _whose(c: Contribution, known: bool) -> str:
+    """Return whose a session is. If subjects are known, a session without one is nobody's."""
+    subject: str = c.body["subject"]
+    return subject if known else c.session_id
+
+
+def _values_in(texts: Sequence[str]) -> set[str]:
+    return spoken_words(texts) | {token for text in texts for token in tokens(text)}
+
+
+def _task(first: Contribution) -> str:
+    name = join_key(first.session_id, first.segment_id)
+    return f"{KEY}:{hashlib.sha256(name.encode()).hexdigest()[:16]}"
+
+
+KIND: Final = EvidenceKind(NAME, extract, None, group=group)

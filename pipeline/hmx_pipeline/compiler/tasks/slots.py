@@ -1,0 +1,349 @@
+"""Slots of an action: which argument positions are constant, which vary, and where values come from.
+
+Input: the values at one position in all instances. Output: a constant, or a slot with name and source. What only one
+session or one subject has used is never a constant. The result depends on the set of instances only.
+"""
+
+import re
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, NamedTuple
+
+from hmx_pipeline.compiler.tasks.change_points import turned
+from hmx_pipeline.compiler.tasks.task_run import Run, RunAction
+from hmx_pipeline.contracts.bounded_cache import remembered
+from hmx_pipeline.contracts.limits import MB
+from hmx_pipeline.contracts.safe_text import as_data
+from hmx_pipeline.segments.commands import Simple, within
+
+SESSIONS: Final = 2
+"""Fewest sessions of a constant, and fewest subjects if these are known."""
+_SAME: Final = 0.9  # share of sessions with one value that makes it a constant
+_COPIED: Final = 0.6  # share of sessions whose value is in a source that makes it the source
+_CONTRAST: Final = 0.3  # least share of other goals that must lack a value from the goal
+_SURE: Final = 5  # sessions from which a value that was always copied is a constant
+_OWN: Final = 0.8  # share of a subject's most frequent value that makes it the subject's own
+_NAMED: Final = 0.3  # share of goals with a word before the value that names the slot
+_CHOICES: Final = 16
+_LOOKS: Final = 2
+_LONGEST: Final = 40  # of a longer value its looks say nothing
+_SHOWN_FROM: Final = 3  # values of so many sessions show what they begin with
+_SHOWN: Final = 5  # values of a slot; of these a pack names the one that it was asked with
+_DIGIT: Final = re.compile(r"\d")
+_LETTER: Final = re.compile(r"[^\W\d_]")
+_MASKED: Final = re.compile(r"^[^1-9]*0[^1-9]*$")  # where there are digits, all of them are 0
+_TOLD: Final = {
+    "goal": "stands in the wish",
+    "user": "is the user's own",
+    "earlier": "is what an earlier result says",
+    "chosen": "is one of few",
+    "unknown": "differs each time",
+}
+_SHORT: Final = 2  # letters of an option that is no name
+_SEPARATORS: Final = ("=:/,@.", "=:/,@._-")
+_BEFORE: Final = re.compile(r"([^\W\d_]{3,})\s+$")
+FROM_OUTSIDE: Final = ("goal", "user")
+_SOURCES: Final = {"goal": 0, "user": 1, "earlier": 2}
+
+
+class Instance(NamedTuple):
+    run: Run
+    deed: RunAction
+    simple: Simple
+    place: int
+    """Position within its run."""
+
+
+Pairs = Sequence[tuple[str, Instance]]
+Goals = tuple[str, ...]
+"""What was asked in each run of the task, in lower case."""
+
+
+@dataclass(slots=True, eq=False)
+class Slot:
+    name: str
+    source: str
+    """`goal`, `user`, `earlier`, `chosen` (one of few) or `unknown`."""
+    pairs: Pairs = field(repr=False)
+    choices: tuple[str, ...] = ()
+    before: str = ""
+    after: str = ""
+    keyed: bool = False
+    """True if it is named after an option or argument."""
+    elsewhere: dict[str, str] = field(default_factory=dict, repr=False)
+    """Run → value, also of runs that it was not learnt from."""
+
+    @property
+    def values(self) -> dict[str, str]:
+        """Run → value."""
+        return {**self.elsewhere, **{one.run.name: value for value, one in self.pairs}}
+
+    def inner(self, value: str) -> str:
+        """Return the value without the common prefix and suffix; empty if it lacks them."""
+        if not (value.startswith(self.before) and value.endswith(self.after)):
+            return ""
+        return value[len(self.before) : len(value) - len(self.after)]
+
+    def __str__(self) -> str:
+        return f"{self.before}<{self.name}>{self.after}"
+
+
+Position = str | Slot
+
+
+def supported(pairs: Pairs, least: int = SESSIONS) -> dict[str, int]:
+    """Return value → sessions, for values of two sessions and, if known, two subjects. `least`: enough sessions for a
+    value that belongs to no single person."""
+    sessions: dict[str, set[str]] = defaultdict(set)
+    subjects: dict[str, set[str]] = defaultdict(set)
+    common: set[str] = set()
+    named: set[str] = set()
+    for value, one in pairs:
+        sessions[value].add(one.run.session)
+        if one.run.subject:  # a session without a subject could be anybody's
+            subjects[value].add(one.run.subject)
+        common.update(one.run.common)
+        named.update(one.run.named)
+    known = any(one.run.subject for _, one in pairs)
+    return {
+        value: len(own)
+        for value, own in sessions.items()
+        if (len(own) + (value in named) >= least and value in common)
+        or (len(own) >= SESSIONS and (not known or len(subjects[value]) >= SESSIONS))
+    }
+
+
+def _wished(pairs: Pairs) -> dict[str, int]:
+    """Return value → sessions, for values that two sessions asked for, if somebody asked for several of them: then it
+    is no habit."""
+    sessions: dict[str, set[str]] = defaultdict(set)
+    by: dict[str, set[str]] = defaultdict(set)
+    for value, one in pairs:
+        sessions[value].add(one.run.session)
+        by[one.run.subject].add(value)
+    several = {value for own in by.values() if len(own) > 1 for value in own}
+    wished = {value for value, one in pairs if value in one.run.wished}
+    return {value: len(sessions[value]) for value in wished & several}
+
+
+def position(key: str, pairs: Pairs, goals: Goals) -> Position:
+    """Return a constant if the value is the same, else a slot."""
+    lately = _lately(pairs)
+    shown = supported(lately)
+    many = len({(value, one.run.session) for value, one in lately})
+    if shown:
+        top = min(shown, key=lambda value: (-shown[value], value))
+        if shown[top] >= _SAME * many and not (shown[top] < _SURE and _by_chance(top, lately, goals)):
+            return top
+    source, before, after = source_of(pairs, goals), "", ""
+    for separators in _SEPARATORS if not source else ():
+        cut = _cut(pairs, separators)
+        if cut is not None and ((found := source_of(cut[2], goals)) or separators == _SEPARATORS[0]):
+            (before, after, pairs), source = cut, found
+            if source:
+                break
+    shown = {**_wished(pairs), **supported(pairs, 1)} if source == "goal" else supported(pairs, 1)
+    few = tuple(sorted(shown, key=lambda value: (-shown[value], value))[:_CHOICES])
+    if not source:
+        source = "chosen" if sum(shown.values()) >= _COPIED * many else "unknown"
+    return named(Slot("", source, pairs, few, before, after), key)
+
+
+def _lately(pairs: Pairs) -> Pairs:
+    """Return the pairs since one value replaced another."""
+    ordered = sorted(pairs, key=lambda pair: (pair[1].run.at, pair[1].run.name, pair[1].place))
+    if not ordered or len({value for value, _ in ordered}) < 2:
+        return ordered
+    last = ordered[-1][0]
+    turn = turned([value == last for value, _ in ordered])
+    before = Counter(value for value, _ in ordered[:turn])
+    one_before = turn and before.most_common(1)[0][1] >= _SAME * turn
+    return ordered[turn:] if one_before and all(value == last for value, _ in ordered[turn:]) else ordered
+
+
+def source_of(pairs: Pairs, goals: Goals) -> str:
+    """Return the first source that contains the values in most sessions; empty if there is none."""
+    if not pairs:
+        return ""
+    if sum(_copied(value, one, goals) for value, one in pairs) >= _COPIED * len(pairs):
+        return "goal"
+    if _of_users(pairs):
+        return "user"
+    return "earlier" if sum(value in one.deed.seen for value, one in pairs) >= _COPIED * len(pairs) else ""
+
+
+def _copied(value: str, one: Instance, goals: Goals) -> bool:
+    """Return True if the run's goal contains the value and few other goals do. A value such as `1` is in any text."""
+    return within(value, goal_of(one.run)) and _heard(value, goals) <= len(goals) * (1 - _CONTRAST)
+
+
+@remembered(8 * MB)
+def _heard(value: str, goals: Goals) -> int:
+    return sum(within(value, goal) for goal in goals)
+
+
+def goal_of(run: Run) -> str:
+    return "\n".join(run.asked).casefold()
+
+
+def _of_users(pairs: Pairs) -> bool:
+    """Return True if each subject has a value of its own."""
+    by: dict[str, Counter[str]] = defaultdict(Counter)
+    for value, one in pairs:
+        if one.run.subject:
+            by[one.run.subject][value] += 1
+    mine = sum(own.most_common(1)[0][1] for own in by.values() if own.total() > 1)
+    several = sum(own.total() for own in by.values() if own.total() > 1)
+    tops = {min(own, key=lambda value: (-own[value], value)) for own in by.values()}
+    return len(by) >= SESSIONS and len(tops) == len(by) and several > len(by) and mine >= _OWN * several
+
+
+def _by_chance(value: str, pairs: Pairs, goals: Goals) -> bool:
+    """Return True if the value may be equal by chance so far: each session took it from a text before, and no user
+    asked for it."""
+    own = [one for given, one in pairs if given == value]
+    if all(_copied(value, one, goals) for one in own):
+        return True
+    if all(value in one.run.named for one in own):
+        return False
+    id_like = any(map(str.isdigit, value))
+    return id_like and all(value in one.deed.seen or within(value, goal_of(one.run)) for one in own)
+
+
+def _cut(pairs: Pairs, separators: str) -> tuple[str, str, Pairs] | None:
+    """Split off the common prefix and suffix at separators: `deploy/x`, `deploy/y` → `deploy/` and the rest."""
+    subjects = {one.run.subject for _, one in pairs}
+    if len({one.run.session for _, one in pairs}) < SESSIONS or (any(subjects) and len(subjects) < SESSIONS):
+        return None
+    values = [value for value, _ in pairs]
+    separator = re.compile(f"[{re.escape(separators)}]")
+    before = _up_to(separator, common_start(values))
+    after = _up_to(separator, common_start([value[len(before) :][::-1] for value in values]))[::-1]
+    if not (before or after):
+        return None
+    return before, after, [(value[len(before) : len(value) - len(after)], one) for value, one in pairs]
+
+
+def common_start(values: Sequence[str]) -> str:
+    first, last = min(values), max(values)
+    return first[: next((i for i, (a, b) in enumerate(zip(first, last, strict=False)) if a != b), len(first))]
+
+
+def up_to_separator(text: str) -> str:
+    return _up_to(re.compile(f"[{re.escape(_SEPARATORS[-1])}]"), text)
+
+
+def _up_to(separator: re.Pattern[str], text: str) -> str:
+    return text[: max((found.end() for found in separator.finditer(text)), default=0)]
+
+
+def named(slot: Slot, key: str = "") -> Slot:
+    """Name a slot after its option or argument, else after the word that mostly precedes its value in the goal, else
+    after its shape."""
+    name = _key_name(key)
+    chosen = name or _goal_name(slot) or _shape(slot)
+    slot.name = chosen if as_data(f"<{chosen}>") == f"<{chosen}>" else f"the_{chosen}"  # a page hides `<table>`
+    slot.keyed = bool(name)
+    return slot
+
+
+def _key_name(key: str) -> str:
+    """Return the option's name, unless it is too short to be a word."""
+    name = re.sub(r"\W+", "_", key.strip("-").rsplit(".", 1)[-1]).strip("_")
+    return name if len(name) > _SHORT else ""
+
+
+def _goal_name(slot: Slot) -> str:
+    if slot.source != "goal":
+        return ""
+    before: Counter[str] = Counter()
+    for value, one in slot.pairs:
+        goal = goal_of(one.run)
+        at = goal.find(value.casefold())
+        if at > 0 and (found := _BEFORE.search(goal[max(0, at - 40) : at])):
+            before[found[1]] += 1
+    if not before:
+        return ""
+    word = min(before, key=lambda each: (-before[each], each))
+    return word if before[word] >= _NAMED * len(slot.pairs) else ""
+
+
+def _shape(slot: Slot) -> str:
+    shapes = Counter(
+        "path" if "/" in value else "number" if value.lstrip("+-").isdigit() else "value" for value, _ in slot.pairs
+    )
+    return min(shapes, key=lambda each: (-shapes[each], each)) if shapes else "value"
+
+
+def unified(slots: Iterable[Slot]) -> Mapping[str, Sequence[Slot]]:
+    """Give one name to slots with equal values in the same runs, and distinct names to the others; by name."""
+    groups: list[list[Slot]] = []
+    for slot in slots:
+        group = next((group for group in groups if _agree(slot, group[0])), None)
+        if group is None:
+            groups.append([slot])
+        else:
+            group.append(slot)
+    names: dict[str, Sequence[Slot]] = {}
+    for group in groups:
+        source = min((slot.source for slot in group), key=lambda each: (_SOURCES.get(each, len(_SOURCES)), each))
+        often = Counter(slot.name for slot in group if slot.keyed) or Counter(slot.name for slot in group)
+        first = min(often, key=lambda each: (-often[each], -len(each), each))
+        name, n = first, 1
+        while name in names:
+            n += 1
+            name = f"{first}_{n}"
+        names[name] = group
+        for slot in group:
+            slot.name, slot.source = name, source
+    return names
+
+
+def _agree(a: Slot, b: Slot) -> bool:
+    """What is copied from the goal is seldom the same by chance."""
+    mine, other = a.values, b.values
+    common = mine.keys() & other.keys()
+    enough = 1 if a.source == b.source == "goal" else min(SESSIONS, len(mine), len(other))
+    return len(common) >= max(enough, 1) and sum(mine[run] == other[run] for run in common) >= _SAME * len(common)
+
+
+def described(slots: Mapping[str, Sequence[Slot]]) -> dict[str, Any]:
+    """Of each where its value comes from, and what it is like."""
+    return {name: {"source": own[0].source, "like": like(own)} for name, own in slots.items()}
+
+
+def like(group: Sequence[Slot]) -> list[str]:
+    """Values of a slot: those of several subjects, else their shapes with `x` and `0` for letters and digits."""
+    if group[0].source == "user":
+        return []
+    values = sorted({v for slot in group for v, _ in slot.pairs if _DIGIT.search(v) and len(v) <= _LONGEST})
+    choices = next((slot.choices for slot in group if slot.choices), ())
+    if choices and not values:
+        return list(choices)
+    shapes = Counter(map(_look, values))
+    first = sorted(shapes, key=lambda shape: (-shapes[shape], shape))[:_LOOKS]
+    return [_masked([value for value in values if _look(value) == shape]) for shape in first]
+
+
+def _look(value: str) -> str:
+    return _LETTER.sub("x", _DIGIT.sub("0", value))
+
+
+def _masked(values: Sequence[str]) -> str:
+    """Values of one shape: what all begin with stays."""
+    kept = len(common_start(values)) if len(values) >= _SHOWN_FROM else 0
+    return values[0][:kept] + _look(values[0])[kept:]
+
+
+def slot_lines(slots: Mapping[str, Any]) -> Iterator[str]:
+    """What a pack shows of them: a value, where one is known, else where it comes from. How ids look says little to
+    who reads, but where one has to be found in a wish."""
+    for name, slot in slots.items():
+        known = [slot["value"]] if "value" in slot else [value for value in slot["like"] if not _MASKED.search(value)]
+        if known:
+            yield f"<{name}>: {', '.join(known[:_SHOWN])}"
+        elif slot["source"] == "goal" and slot["like"]:
+            yield f"<{name}> stands in the wish and looks like {' or '.join(slot['like'])}"
+        elif told := _TOLD.get(slot["source"]):
+            yield f"<{name}> {told}"

@@ -1,0 +1,256 @@
+"""Runs: what was asked and done in one segment, and the features by which runs are compared.
+
+Input: a segment's steps and actions. Output: the body of a contribution, and a `Run` read from it. Features are
+extracted once, at every level of detail; their weights are computed when runs are compared.
+"""
+
+import re
+import unicodedata
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, Final, NamedTuple
+
+from hmx_pipeline.contracts.bounded_cache import remembered
+from hmx_pipeline.contracts.event_types import ACTS, Role
+from hmx_pipeline.contracts.evidence import Contribution, Segment, SegmentOutcome, Step
+from hmx_pipeline.contracts.limits import MB, STEP_TEXT
+from hmx_pipeline.segments.action_names import silent
+from hmx_pipeline.segments.commands import Simple, call, simple_commands, within, wordlike
+from hmx_pipeline.segments.masking import shorten
+from hmx_pipeline.segments.pairing import Action
+
+GOAL_MESSAGES: Final = 3
+ACTIONS: Final = 64
+_GOAL: Final = 400
+_LINE: Final = 400
+_ERROR: Final = 160
+_SEEN: Final = 12
+_TOLD: Final = 4
+_THANKS: Final = 2  # most words of a text that is only thanks
+MEANT: Final = 2
+"""A text refers to an action if it contains so many of its words."""
+_FEATURES: Final = 256
+_LEVELS: Final = 3
+_STEM: Final = 5
+_WORD: Final = re.compile(r"[^\W\d_]+")
+_UNSPACED: Final = re.compile("[\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]+")
+_SPOKEN: Final = re.compile(r"\w\w+")
+_SPELT: Final = str.maketrans({"ä": "ae", "ö": "oe", "ü": "ue", "å": "aa", "æ": "ae", "ø": "oe"})
+_BEGINS: Final = re.compile(r"(\w*?[^\W_])[-_./:]\w")
+AROUND: Final = ".,!?:;()'\"`"
+
+
+class RunAction(NamedTuple):
+    """One action of a run: a command line or a tool call."""
+
+    line: str
+    """Command line; empty for a tool call."""
+    name: str
+    arguments: tuple[tuple[str, str], ...]
+    ok: bool | None
+    error: str
+    seen: frozenset[str]
+    """Values that occur in an earlier result."""
+
+    def parts(self, switches: frozenset[str]) -> Sequence[Simple]:
+        return simple_commands(self.line, switches) if self.line else (call(self.name, self.arguments),)
+
+
+class Run(NamedTuple):
+    name: str
+    """The id of its segment."""
+    session: str
+    subject: str
+    at: int
+    good: bool
+    asked: tuple[str, ...]
+    deeds: tuple[RunAction, ...]
+    told: tuple[str, ...] = ()
+    """What users said about what was being done, in lower case."""
+    common: frozenset[str] = frozenset()
+    """Values that two of the tenant's subjects have used or named, so they belong to no single person."""
+    named: frozenset[str] = frozenset()
+    """Those of `common` that somebody named in an instruction."""
+    wished: frozenset[str] = frozenset()
+    """Values in the wishes of two sessions that nobody stated about themselves. Anybody could ask for them, but they
+    may be one user's habit."""
+
+    @property
+    def values(self) -> set[str]:
+        """Words and option values of all actions."""
+        parts = [part for deed in self.deeds for part in deed.parts(frozenset())]
+        return {value for part in parts for value in (*part.words, *(v for _, v in part.options)) if value}
+
+
+def told(segment: Segment) -> dict[str, Any] | None:
+    """Return the body of a segment without actions: what users said; None if nothing."""
+    texts = _told(segment.steps, 0)
+    return {"told": texts, "subject": subject_of(segment)} if texts else None
+
+
+def body(segment: Segment, actions: Sequence[Action]) -> dict[str, Any] | None:
+    """Return the body of a segment with actions; None if it has none."""
+    acted = [action for action in actions if action.role in ACTS and action.verb and not silent(action.verb)][:ACTIONS]
+    acts = [act_of(segment.steps, action) for action in acted]
+    if not acts:
+        return None
+    asked = wishes_of(segment)
+    values: set[str] = set()
+    done: dict[str, None] = {}
+    places: dict[str, set[str]] = defaultdict(set)
+    for action, act in zip(acted, acts, strict=True):
+        before = "\n".join(step.text for step in segment.steps[: action.position]).casefold()
+        for simple in _read(act).parts(frozenset()):
+            done.update(dict.fromkeys(_features(simple, before)))
+            for place, value in _places(simple):
+                values.add(value)
+                places[value].add(place)
+    features, wish = sorted(done)[:_FEATURES], "\n".join(asked).casefold()
+    taken = {value for value, own in places.items() if len(own) > 1 and wordlike(value) and within(value, wish)}
+    return {
+        "asked": asked,
+        "said": sorted(_said(asked, values))[:_FEATURES],
+        "done": features,
+        "taken": [feature for feature in features if feature.rpartition(" ")[2] in taken],
+        "acts": acts,
+        "told": _told(segment.steps, acted[0].position),
+        "subject": subject_of(segment),
+    }
+
+
+def wishes_of(segment: Segment) -> list[str]:
+    return [shorten(step.text, _GOAL) for step in segment.steps if _is_wish(step)][:GOAL_MESSAGES]
+
+
+def _told(steps: Sequence[Step], first: int) -> list[str]:
+    """Return what users said from this step on, without questions and thanks."""
+    texts = (step.text.strip() for step in steps[first:] if step.role is Role.FEEDBACK or _is_wish(step))
+    told = dict.fromkeys(text for text in texts if not text.endswith("?") and len(_WORD.findall(text)) > _THANKS)
+    return [shorten(text, _GOAL) for text in told][:_TOLD]
+
+
+def spoken_words(texts: Iterable[str]) -> set[str]:
+    """Return the words in lower case, the parts of `snake_case`, and ASCII spellings: `rücksprache` also as
+    `ruecksprache`, `identité` as `identite`."""
+    words = {word for text in texts for word in _SPOKEN.findall(text.casefold())}
+    words |= {part for word in words if "_" in word for part in word.split("_") if len(part) > 1}
+    other = [word for word in words if not word.isascii()]
+    return words | {word.translate(_SPELT) for word in other} | set(map(_plain, other))
+
+
+def _plain(word: str) -> str:
+    return "".join(c for c in unicodedata.normalize("NFKD", word) if not unicodedata.combining(c))
+
+
+def tokens(text: str) -> list[str]:
+    """Split into tokens without surrounding punctuation."""
+    return [token.strip(AROUND) for token in text.split()]
+
+
+def begins(values: Iterable[str]) -> set[str]:
+    """Return the prefixes of values before the first separator, such as `-` or `_`."""
+    return {found[1] for value in values if (found := _BEGINS.match(value))}
+
+
+@remembered(16 * MB)
+def act_words(act: Simple) -> frozenset[str]:
+    """Return the words that refer to an action."""
+    values = (value for _, value in act.options if value)
+    return frozenset(spoken_words((act.program, *act.words, *(key for key, _ in act.options), *values)))
+
+
+def subject_of(segment: Segment) -> str:
+    return next((step.subject for step in segment.steps if step.subject), "")
+
+
+def _is_wish(step: Step) -> bool:
+    return step.role is Role.MESSAGE and step.actor == "user"
+
+
+def act_of(steps: Sequence[Step], action: Action) -> list[Any]:
+    """Whole, as contributions keep it, with those of its values that an earlier result holds."""
+    act = _act(steps, action)
+    earlier = "\n".join(step.text for step in steps[: action.position] if not _is_wish(step)).casefold()
+    own = dict.fromkeys(value for simple in _read(act).parts(frozenset()) for _, value in _places(simple))
+    return [*act, [value for value in own if within(value, earlier)][:_SEEN]]
+
+
+def _act(steps: Sequence[Step], action: Action) -> list[Any]:
+    first = steps[action.position]
+    error = action.failure
+    message = shorten(" ".join(f"{error.type}: {error.message}".split()).strip(": "), _ERROR) if error else ""
+    ok = -1 if action.ok is None else int(action.ok)
+    if first.role is Role.CALL:
+        return ["", first.name, [list(pair) for pair in first.arguments], ok, message]
+    if first.values[:1] == (first.name[: len(first.values[0])],) if first.values else first.role is Role.TEST:
+        whole = len(first.name) <= _LINE  # a line that was cut cannot be run
+        return [first.name if whole else "", action.verb, [], ok, message]
+    return ["", action.verb, [["value", value] for value in first.values], ok, message]
+
+
+def _read(act: Sequence[Any]) -> RunAction:
+    line, name, arguments, ok, error, *seen = act
+    known = tuple((key, value) for key, value in arguments)
+    return RunAction(line, name, known, None if ok < 0 else bool(ok), error, frozenset(seen[0] if seen else ()))
+
+
+@remembered(64 * MB)
+def run_of(contribution: Contribution) -> Run:
+    """Read a contribution. Bodies of an earlier release have no actions."""
+    body = contribution.body
+    return Run(
+        contribution.segment_id,
+        contribution.session_id,
+        body.get("subject", ""),
+        contribution.first_at,
+        contribution.outcome is SegmentOutcome.SUCCESS,
+        tuple(body.get("asked", ())),
+        tuple(map(_read, body.get("acts", ()))),
+        tuple(text.casefold() for text in body.get("told", ())),
+        frozenset(body.get("common", ())),
+        frozenset(body.get("named", ())),
+        frozenset(body.get("wished", ())),
+    )
+
+
+def _features(simple: Simple, before: str) -> Iterator[str]:
+    """Yield features at each level: `dw`, `dw load`, `dw load x`, `dw --region`. Values that occur in an earlier text
+    were copied, so they say nothing about the task."""
+
+    def telling(value: str | None) -> bool:
+        return value is not None and wordlike(value) and not within(value, before)
+
+    name = simple.program if simple.tool else simple.program.rstrip("/").rsplit("/", 1)[-1]
+    yield name
+    if simple.tool:
+        yield from (f"{name} {key}={value}" for key, value in simple.options if telling(value))
+        return
+    path = name
+    for word in simple.words[:_LEVELS]:
+        if not wordlike(word):
+            break
+        path = f"{path} {word}"
+        yield path
+    yield from (f"{name} {key}={value}" if telling(value) else f"{name} {key}" for key, value in simple.options)
+
+
+def _places(simple: Simple) -> Iterator[tuple[str, str]]:
+    """Where an act has which value."""
+    yield from ((f"{simple.program} {at}", word) for at, word in enumerate(simple.words))
+    yield from ((f"{simple.program} {key}", value) for key, value in simple.options if value)
+
+
+def _said(texts: Sequence[str], values: set[str]) -> set[str]:
+    """Return the first letters of words, because endings are inflected, or character bigrams in scripts without spaces.
+    Tokens with digits and values of actions are left out."""
+    found: set[str] = set()
+    for text in texts:
+        for token in unicodedata.normalize("NFKC", text).casefold()[:STEP_TEXT].split():
+            if token.strip(AROUND) in values or (any(map(str.isdigit, token)) and not _UNSPACED.search(token)):
+                continue
+            for word in _WORD.findall(token):
+                pieces = _UNSPACED.findall(word)
+                found.update(piece[i : i + 2] for piece in pieces for i in range(len(piece) - 1))
+                if not pieces and len(word) > 1 and word not in values:
+                    found.add(word[:_STEM])
+    return found

@@ -1,0 +1,75 @@
+"""conduct contributions: counts of the tools, errors and decisions of a segment, which fingerprints add up.
+
+One contribution per segment. A tenant's segments are spread over several patterns by session, so that more are counted
+before a pattern reaches its bound and becomes a sample. No artifact is compiled from it.
+"""
+
+import hashlib
+from collections import Counter
+from collections.abc import Sequence
+from typing import Final
+
+from hmx_pipeline.compiler.evidence_kind import EvidenceKind, Extracted
+from hmx_pipeline.contracts.event_types import ACTS, Role
+from hmx_pipeline.contracts.evidence import Segment, SegmentOutcome
+from hmx_pipeline.segments.intent import option_key, question_key
+from hmx_pipeline.segments.pairing import Action
+
+NAME: Final = "conduct"
+KEYS: Final = tuple(f"1:{share:x}" for share in range(16))
+"""Version of the body's form, and a share of the sessions. Another form needs other keys."""
+REST: Final = ""
+"""Name of the rest: what exceeds the bound, and what has no name."""
+_TOOLS: Final = 64
+_ERRORS: Final = 32
+_QUESTIONS: Final = 16
+_OPTIONS: Final = 16
+_NAME: Final = 80
+
+
+def extract(segment: Segment, outcome: SegmentOutcome, actions: Sequence[Action]) -> list[Extracted]:
+    body = {"tools": _tools(actions), "errors": _errors(segment), "decisions": _decisions(segment)}
+    if not any(body.values()):
+        return []
+    ends = [segment.steps[0].event_id, segment.steps[-1].event_id]
+    share = hashlib.sha256(segment.session_id.encode()).digest()[0] % len(KEYS)
+    return [Extracted(key=KEYS[share], source_events=list(dict.fromkeys(ends)), outcome=outcome, tags=[], body=body)]
+
+
+def _tools(actions: Sequence[Action]) -> dict[str, list[int]]:
+    """Return verb → calls, successes, failures. A result whose call is in another segment does not count as a call."""
+    done = [action for action in actions if action.verb and action.role in ACTS]
+    named = _most(Counter(action.verb for action in done), _TOOLS)
+    used = {verb: [0, 0, 0] for verb in named}
+    for action in done:
+        counts = used[action.verb if action.verb in used else REST]
+        counts[0] += 1
+        if action.ok is not None:
+            counts[1 if action.ok else 2] += 1
+    return used
+
+
+def _errors(segment: Segment) -> dict[str, int]:
+    return _most(Counter(step.name.strip()[:_NAME] for step in segment.steps if step.role is Role.ERROR), _ERRORS)
+
+
+def _decisions(segment: Segment) -> dict[str, dict[str, int]]:
+    """Return question → option → count, by the keys of decision_policy."""
+    chosen: dict[str, Counter[str]] = {}
+    for step in segment.steps:
+        if step.role is Role.DECISION:
+            question, option = question_key(step.name), option_key(step.text)
+            if question and option and (question in chosen or len(chosen) < _QUESTIONS):
+                chosen.setdefault(question, Counter())[option[:_NAME]] += 1
+    return {question: _most(chosen[question], _OPTIONS) for question in sorted(chosen)}
+
+
+def _most(counts: Counter[str], bound: int) -> dict[str, int]:
+    """Keep the most frequent, sorted by name, and add up the others."""
+    kept = sorted(counts, key=lambda name: (-counts[name], name))[:bound]
+    most = {name: counts[name] for name in sorted(kept)}
+    rest = counts.total() - sum(most.values())
+    return {**most, REST: most.get(REST, 0) + rest} if rest else most
+
+
+KIND: Final = EvidenceKind(NAME, extract, None)

@@ -1,0 +1,166 @@
+"""Episodes: released events as EpisodeTrace records (HMX-E §10), the values of `hmx.episodes.v1`.
+
+Fields that a trace lacks are stored in `metadata` under one reserved key, so event → episode → event is lossless.
+"""
+
+from typing import Annotated, Any, Final
+
+import msgspec
+from pydantic import ConfigDict, Field
+
+from hmx_pipeline.contracts.base import Model
+from hmx_pipeline.contracts.envelope import ABSENT, Absent, Envelope
+from hmx_pipeline.contracts.event import EXTENSIONS, Event, Name, Natural, Timestamp, Unit
+
+RESERVED: Final = "hmx"
+_DIRECT: Final = {  # HMX-E §10: event field → trace field
+    "event_id": "id",
+    "event_type": "eventType",
+    "session_id": "sessionId",
+    "timestamp": "timestamp",
+    "content": "payload",
+    "salience": "salienceScore",
+    "source": "source",
+    "provenance_ref": "provenanceRef",
+}
+_CARRIED: Final = (*(name for name in Event.model_fields if name not in _DIRECT and name != "metadata"), EXTENSIONS)
+_encode: Final = msgspec.json.Encoder().encode
+_members: Final = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
+
+
+class Origin(msgspec.Struct, frozen=True, gc=False):
+    """Position of the event in the events topic."""
+
+    partition: int
+    offset: int
+    log_time: int
+    """Append time in milliseconds."""
+
+
+class Release(msgspec.Struct, frozen=True, gc=False):
+    """The result of ordering."""
+
+    index: int
+    """Position in the session's released order."""
+    run: int
+    """How often the session's sequence has started over."""
+    late: bool = False
+
+
+class _Carried(msgspec.Struct, omit_defaults=True, gc=False):
+    """The value of the reserved key in a trace's metadata."""
+
+    hmx_version: str
+    agent_id: str
+    tenant_id: str
+    sequence: int
+    origin: Origin
+    release: Release
+    trace_id: str | Absent = ABSENT
+    correlation_id: str | Absent = ABSENT
+    parent_event_id: str | Absent = ABSENT
+    embeddings: msgspec.Raw | Absent = ABSENT
+    tags: list[str] | Absent = ABSENT
+    ttl_seconds: int | Absent = ABSENT
+    extensions: msgspec.Raw | Absent = ABSENT
+    notes: tuple[str, ...] = ()
+    redacted: tuple[str, ...] = ()
+    shadowed: msgspec.Raw | Absent = ABSENT
+    """What the event's own metadata had under this key."""
+
+
+class _EpisodeWire(msgspec.Struct, gc=False, rename="camel"):
+    id: str
+    event_type: str
+    session_id: str
+    timestamp: str
+    payload: msgspec.Raw
+    metadata: msgspec.Raw
+    salience_score: msgspec.Raw | Absent = ABSENT
+    source: str | Absent = ABSENT
+    provenance_ref: str | Absent = ABSENT
+
+
+class Episode(Model):
+    """`payload` is the event's content; agent, tenant, sequence, origin and release stand in `metadata["hmx"]`."""
+
+    model_config = ConfigDict(populate_by_name=True)
+
+    id: Name
+    event_type: Annotated[Name, Field(alias="eventType")]
+    session_id: Annotated[Name, Field(alias="sessionId")]
+    timestamp: Timestamp
+    payload: dict[str, Any]
+    salience_score: Annotated[Unit | None, Field(alias="salienceScore")] = None
+    source: str | None = None
+    provenance_ref: Annotated[str | None, Field(alias="provenanceRef")] = None
+    metadata: dict[str, Any]
+
+    @property
+    def tenant_id(self) -> str:
+        return str(self.metadata[RESERVED]["tenant_id"])
+
+    @property
+    def agent_id(self) -> str:
+        return str(self.metadata[RESERVED]["agent_id"])
+
+    @property
+    def sequence(self) -> Natural:
+        return int(self.metadata[RESERVED]["sequence"])
+
+    @property
+    def release(self) -> Release:
+        return Release(**self.metadata[RESERVED]["release"])
+
+    @property
+    def origin(self) -> Origin:
+        return Origin(**self.metadata[RESERVED]["origin"])
+
+
+def write_episode(
+    event: Envelope, origin: Origin, release: Release, notes: tuple[str, ...] = (), redacted: tuple[str, ...] = ()
+) -> bytes:
+    """Write the trace's bytes. Raw fields of the envelope are copied, not serialised again."""
+    carried = _Carried(
+        event.hmx_version, event.agent_id, event.tenant_id, event.sequence, origin, release, event.trace_id,
+        event.correlation_id, event.parent_event_id, event.embeddings, event.tags, event.ttl_seconds, event.extensions,
+        notes, redacted,
+    )  # fmt: skip
+    metadata = _with_reserved(bytes(event.metadata), carried)
+    return _encode(
+        _EpisodeWire(
+            event.event_id, event.event_type, event.session_id, event.timestamp, event.content, msgspec.Raw(metadata),
+            event.salience, event.source, event.provenance_ref,
+        )
+    )  # fmt: skip
+
+
+def _with_reserved(metadata: bytes, carried: _Carried) -> bytes:
+    if b'"hmx"' in metadata or b"\\" in metadata:  # an escape sequence may spell the reserved key
+        members = _members(metadata)
+        if RESERVED in members:
+            carried.shadowed = members[RESERVED]
+            members[RESERVED] = msgspec.Raw(_encode(carried))
+            return _encode(members)
+    start = metadata[:-1].rstrip()
+    return b"".join((start, b'"hmx":' if start == b"{" else b',"hmx":', _encode(carried), b"}"))
+
+
+def event_fields(record: dict[str, Any]) -> dict[str, Any]:
+    """Convert an episode back to the event as sent; fields of a later minor version are top-level again."""
+    carried = dict(record["metadata"][RESERVED])
+    fields = {event: record[trace] for event, trace in _DIRECT.items() if trace in record}
+    fields.update({name: carried[name] for name in _CARRIED if name in carried})
+    metadata = dict(record["metadata"])
+    if "shadowed" in carried:
+        metadata[RESERVED] = carried["shadowed"]
+    else:
+        del metadata[RESERVED]
+    fields["metadata"] = metadata
+    return as_sent(fields)
+
+
+def as_sent(fields: dict[str, Any]) -> dict[str, Any]:
+    """Return an event's fields as sent: fields of a later minor version are moved to the top level."""
+    later: dict[str, Any] = fields.get(EXTENSIONS, {})
+    return {**{name: value for name, value in fields.items() if name != EXTENSIONS}, **later} if later else fields

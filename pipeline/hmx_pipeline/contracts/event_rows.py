@@ -1,0 +1,93 @@
+"""Row types of the event type table: roles, field paths, graph projections and statements."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final, NamedTuple
+
+from hmx_pipeline.contracts.content import Content
+
+
+class Role(StrEnum):
+    MESSAGE = "message"
+    CALL = "call"
+    """An action whose result is an event of its own."""
+    RESULT = "result"
+    ACTION = "action"
+    """An action with its own result."""
+    TEST = "test"
+    """An action that checks the work."""
+    ERROR = "error"
+    DECISION = "decision"
+    FEEDBACK = "feedback"
+    STATE = "state"
+    OBSERVATION = "observation"
+
+
+ACTS: Final = frozenset({Role.CALL, Role.ACTION, Role.TEST})
+"""Roles of what the agent does, apart from messages and decisions."""
+
+Places = tuple[str, ...]
+
+
+Template = str
+"""A text with `{a|b|@sequence|=text}`: paths of a value, of which the first present one counts. `@` precedes a field of
+the event itself, `=` a default. If a part has no value and no default, the template gives nothing."""
+
+
+class ProjectedEdge(NamedTuple):
+    """A graph edge from or to the row's own entity, which stands for an empty end."""
+
+    relation: Template
+    source_type: str = ""
+    source: Template = ""
+    target_type: str = ""
+    target: Template = ""
+
+
+class Saying(NamedTuple):
+    """A statement of an event: a `policy`, `goal`, `preference` or `fact`."""
+
+    memory: str
+    subject: Template
+    predicate: Template = ""
+    value: Template = ""
+    each: str = ""
+    """Path of a list whose items are subjects."""
+
+
+@dataclass(frozen=True, slots=True)
+class Projection:
+    """What an event adds to the graph: an entity, its edges, and statements."""
+
+    entity: str = ""
+    name: Template = ""
+    summary: Places = ()
+    """Paths whose values are joined."""
+    properties: Places = ()
+    status: str = ""
+    edges: tuple[ProjectedEdge, ...] = ()
+    says: tuple[Saying, ...] = ()
+    everything: bool = False
+    """True if the summary is every plain value of the content, with its key."""
+
+
+@dataclass(frozen=True, slots=True)
+class EventType:
+    """A row. `name`: tool, verb or error class; `text`: what a person would read; `ok`: success. A place is a path
+    `a.b`."""
+
+    role: Role
+    content: type[Content] | None = None
+    name: Places = ()
+    text: Places = ()
+    arguments: Places = ()
+    ok: Places = ()
+    exit_code: Places = ()
+    call_id: Places = ()
+    target: Places = ()
+    about: Places = ()
+    """Paths in the event itself, for feedback: the rejected tool and its target. A rejected action never becomes an
+    event."""
+    actor: Places = ()
+    fixed_name: str = ""
+    projection: Projection | None = None

@@ -1,0 +1,203 @@
+"""Steps, segments and contributions: the input of mining, and the values of `hmx.evidence.v1`.
+
+A step is the bounded view of a released event; it is stored as state, so it is small, and it is never published. A
+contribution is what one segment says about one pattern. For each (tenant, pattern, session, segment) the last counts.
+"""
+
+import hashlib
+from enum import StrEnum
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import msgspec
+from pydantic import Field
+
+from hmx_pipeline.contracts.base import Model
+from hmx_pipeline.contracts.bounded_cache import nbytes
+from hmx_pipeline.contracts.event import HmxVersion, Name
+from hmx_pipeline.contracts.event_types import Role
+from hmx_pipeline.contracts.ids import content_id
+from hmx_pipeline.contracts.keys import join_key, split_key
+from hmx_pipeline.contracts.versions import HMX_VERSION
+
+
+class Projected(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """The graph projection and statements of one typed event; texts are bounded."""
+
+    entity: str = ""
+    name: str = ""
+    summary: str = ""
+    properties: dict[str, Any] = {}
+    edges: tuple[tuple[str, str, str, str, str], ...] = ()
+    """Source type, source name, relation, target type, target name."""
+    says: tuple[tuple[str, str, str, str], ...] = ()
+    """Memory kind, subject, predicate, value."""
+
+
+class Step(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """One event as mining sees it. Empty text or None means that the event does not say."""
+
+    event_id: str
+    at: int
+    """Event time in milliseconds, capped to append time + 5 minutes."""
+    role: Role
+    index: int = 0
+    """Position in the session's released order."""
+    actor: str = ""
+    """Author of a message: `user`, `assistant` or `system`."""
+    name: str = ""
+    """Tool, command or error class, as the event names it."""
+    text: str = ""
+    values: tuple[str, ...] = ()
+    """Scalar argument values, by which error messages are masked. For a decision: the offered options. For feedback:
+    the rejected tool and its arguments."""
+    ok: bool | None = None
+    call_id: str = ""
+    parent: str = ""
+    correlation: str = ""
+    target: str = ""
+    tags: tuple[str, ...] = ()
+    found: tuple[str, ...] = ()
+    """Facts in a structured result, as `key=value` without digits."""
+    listed: tuple[str, ...] = ()
+    """Ids in the first list of a structured result."""
+    projected: Projected | None = None
+    """Set for types whose row has a projection."""
+    arguments: tuple[tuple[str, str], ...] = ()
+    """For a call: paths (`a.b`, `list[]`) and values of its plain arguments."""
+    subject: str = ""
+    """The person that the event is about."""
+
+
+class SegmentOutcome(StrEnum):
+    SUCCESS = "success"
+    FAILURE = "failure"
+    UNKNOWN = "unknown"
+
+
+class Segment(msgspec.Struct, frozen=True, kw_only=True):
+    """Consecutive episodes of a session about one goal. Its id is that of its first event."""
+
+    tenant_id: str
+    session_id: str
+    agent_id: str
+    segment_id: str
+    steps: tuple[Step, ...]
+
+
+class Pattern(NamedTuple):
+    """The group of a contribution: a kind, such as an artifact type, and a key made by the kind's module."""
+
+    type: str
+    key: str
+
+    @property
+    def text(self) -> str:
+        return join_key(self.type, self.key)
+
+
+class Contribution(Model):
+    """What one segment says about one pattern; `withdrawn` says that it no longer does."""
+
+    hmx_version: HmxVersion = HMX_VERSION
+    contribution_id: Name
+    tenant_id: Name
+    pattern_type: Name
+    pattern_key: Name
+    session_id: Name
+    segment_id: Name
+    agent_id: Name
+    outcome: SegmentOutcome = Field(strict=False, default=SegmentOutcome.UNKNOWN)
+    first_at: int
+    """Event time of the segment's first event, in milliseconds."""
+    last_at: int
+    source_events: list[str] = Field(default_factory=list)
+    """Ids of the events that this rests on, in order."""
+    tags: list[str] = Field(default_factory=list)
+    lineage_tags: list[str] = Field(default_factory=list)
+    """Tags that all of these events have (HMX-E §2.2), sorted."""
+    body: dict[str, Any] = Field(default_factory=dict)
+    """Written by the kind's `extract`, read by its `compile`."""
+    withdrawn: bool = False
+
+    def __hash__(self) -> int:
+        """Hash by id, so that results of functions on contributions can be cached."""
+        return hash(self.contribution_id)
+
+    @property
+    def pattern(self) -> Pattern:
+        return Pattern(self.pattern_type, self.pattern_key)
+
+    def saying(self, **more: Any) -> "Contribution":
+        """Return a copy with more fields in its body."""
+        fields = {name: getattr(self, name) for name in type(self).model_fields}
+        return Contribution.model_construct(**{**fields, "body": {**self.body, **more}})
+
+    @cached_property
+    def size(self) -> int:
+        """Bytes of its JSON."""
+        return len(self.to_json())
+
+    @cached_property
+    def digest(self) -> bytes:
+        """SHA-256 of its JSON."""
+        return hashlib.sha256(self.to_json()).digest()
+
+    @cached_property
+    def nbytes(self) -> int:
+        """Estimated bytes of memory."""
+        return 2_000 + nbytes(self.source_events) + nbytes(self.tags) + nbytes(self.body)
+
+
+def segment_rank(session_id: str, segment_id: str) -> int:
+    """Return the 64-bit hash that decides who stays at a bound, lowest first. It does not depend on arrival."""
+    return int.from_bytes(hashlib.sha256(join_key(session_id, segment_id).encode()).digest()[:8], "big")
+
+
+def contribution_id(first_at: int, tenant_id: str, pattern: Pattern, session_id: str, segment_id: str) -> str:
+    """Return the id, which stays the same when the contribution is corrected."""
+    return content_id(first_at, "contribution", tenant_id, pattern.type, pattern.key, session_id, segment_id)
+
+
+def evidence_key(contribution: Contribution) -> str:
+    return join_key(contribution.tenant_id, contribution.pattern.text, contribution.session_id, contribution.segment_id)
+
+
+class Archive(Model):
+    """An operator's decision that a pattern must not be shown any more (HMX-A §5). It holds for the pattern and not for
+    one version, because a rebuild may produce other versions."""
+
+    tenant_id: str
+    pattern: str
+    """`Pattern.text`."""
+    artifact_id: str
+    """The active version at the time of the decision."""
+    reason: str = ""
+
+    @property
+    def key(self) -> str:
+        """Key of its record on the evidence topic: the prefix of the pattern's contributions."""
+        return join_key(self.tenant_id, self.pattern)
+
+    @property
+    def pattern_type(self) -> str:
+        """Type of the pattern; empty if the pattern is malformed."""
+        parts = split_key(self.pattern)
+        return parts[0] if self.tenant_id and len(parts) == len(Pattern._fields) else ""
+
+    @property
+    def cause(self) -> str:
+        return f"archived by an operator: {self.reason}" if self.reason else "archived by an operator"
+
+
+class EvidenceControl(Model):
+    """A tick, barrier, operator's decision or import on the evidence topic. A barrier arrives once from each partition
+    of the events topic."""
+
+    kind: Name
+    barrier_id: str = ""
+    partition: int = 0
+    partitions: int = 0
+    archived: Archive | None = None
+    imported: dict[str, Any] | None = None
+    """A `contracts.fingerprint.Import`, as it stands in the log."""

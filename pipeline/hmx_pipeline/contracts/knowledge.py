@@ -1,0 +1,80 @@
+"""Knowledge record model, as on `hmx.knowledge.v1`: memory, policy, entity, relation or conflict (HMX-C §3.2)."""
+
+from enum import StrEnum
+from typing import Annotated, Any
+
+from pydantic import Field
+
+from hmx_pipeline.contracts.artifact import TimeRange
+from hmx_pipeline.contracts.base import Model
+from hmx_pipeline.contracts.event import HmxVersion, Name, Timestamp, Unit
+from hmx_pipeline.contracts.versions import HMX_VERSION
+
+
+class Kind(StrEnum):
+    MEMORY = "memory"
+    POLICY = "policy"
+    ENTITY = "entity"
+    RELATION = "relation"
+    CONFLICT = "conflict"
+
+
+class Memory(StrEnum):
+    """What is remembered; `body.memory` says it."""
+
+    FACT = "fact"
+    PREFERENCE = "preference"
+    GOAL = "goal"
+    POLICY = "policy"
+    CORRECTION = "correction"
+    """What a user said when rejecting or interrupting an action."""
+
+
+class Standing(StrEnum):
+    """Whether a record still holds."""
+
+    ACTIVE = "active"
+    SUPERSEDED = "superseded"
+    """A later record has replaced it."""
+    UNRESOLVED = "unresolved"
+    """A conflict whose sides all stand."""
+    RESOLVED = "resolved"
+    """A conflict that a later statement has settled."""
+    WITHDRAWN = "withdrawn"
+    """Its evidence no longer says so."""
+
+
+HOLDS = (Standing.ACTIVE, Standing.UNRESOLVED)
+SEARCHED = (*HOLDS, Standing.SUPERSEDED)
+"""Superseded records are searched too: a pack says why they are excluded, or shows what held before."""
+
+
+class KnowledgeRecord(Model):
+    """`text` is what a reader sees; `body` holds what the kind needs beyond it."""
+
+    hmx_version: HmxVersion = HMX_VERSION
+    record_id: Name
+    kind: Annotated[Kind, Field(strict=False)]
+    tenant_id: Name
+    pattern: Name
+    """The pattern of its evidence."""
+    text: Name
+    body: dict[str, Any]
+    confidence: Unit
+    status: Annotated[Standing, Field(strict=False)]
+    source_events: list[str]
+    source_memory_ids: list[str]
+    """Ids of the contributions it is made from."""
+    tags: list[str]
+    """Tags that all source events have (HMX-E §2.2), sorted; packs filter by them."""
+    session_id: Name | None = None
+    agent_id: Name | None = None
+    """The session and agent of all evidence; None if there are several."""
+    created_at: Timestamp
+    """Event time of the first evidence."""
+    validity: TimeRange | None = None
+    superseded_by: str | None = None
+
+
+def is_correction(record: KnowledgeRecord) -> bool:
+    return record.kind is Kind.MEMORY and record.body.get("memory") == Memory.CORRECTION

@@ -1,0 +1,99 @@
+"""Control records (ticks, barriers, archives, imports) and rerouted copies, authenticated by an HMAC."""
+
+import hashlib
+import hmac
+from collections.abc import Mapping
+from typing import Any
+
+import orjson
+
+from hmx_pipeline.contracts.envelope import Envelope
+from hmx_pipeline.contracts.evidence import Archive
+from hmx_pipeline.contracts.fingerprint import Import
+from hmx_pipeline.contracts.headers import AUTHENTICATION, REROUTED_FROM, Headers, header
+from hmx_pipeline.contracts.ids import content_id
+from hmx_pipeline.contracts.keys import ARCHIVE, BARRIER, CONTROL_TENANT, IMPORT, TICK
+from hmx_pipeline.contracts.timestamps import format_ms
+from hmx_pipeline.contracts.versions import HMX_VERSION
+
+
+def signature(key: str, value: bytes) -> bytes:
+    return hmac.new(key.encode(), value, hashlib.sha256).hexdigest().encode()
+
+
+def authentic(key: str, value: bytes, headers: Headers) -> bool:
+    """Return True if the record was signed with the deployment's key."""
+    claimed = header(headers, AUTHENTICATION)
+    return claimed is not None and hmac.compare_digest(claimed, signature(key, value))
+
+
+def reroute_header(key: str, partition: int, offset: int, value: bytes) -> tuple[str, bytes]:
+    """Return the header that marks a rerouted copy with the position of the original, signed."""
+    place = b"%d:%d" % (partition, offset)
+    return REROUTED_FROM, place + b":" + signature(key, place + b":" + value)
+
+
+def rerouted_from(headers: Headers) -> tuple[int, int] | None:
+    """Return the (partition, offset) that a copy claims as its original; None if there is no readable claim."""
+    parts = (header(headers, REROUTED_FROM) or b"").split(b":")
+    readable = len(parts) == 3 and all(part.isdigit() and len(part) < 20 for part in parts[:2])  # longer is no offset
+    return (int(parts[0]), int(parts[1])) if readable else None
+
+
+def is_rerouted_copy(key: str, value: bytes, headers: Headers) -> bool | None:
+    """Return True for a copy of ours, False for a forged one, None for a record that claims nothing."""
+    claimed = header(headers, REROUTED_FROM)
+    if claimed is None:
+        return None
+    place = rerouted_from(headers)
+    return place is not None and hmac.compare_digest(claimed, reroute_header(key, *place, value)[1])
+
+
+def is_control(event: Envelope) -> bool:
+    return event.tenant_id == CONTROL_TENANT and event.event_type in (TICK, BARRIER, ARCHIVE, IMPORT)
+
+
+def tick(partition: int, now_ms: int) -> bytes:
+    """Return the event that says that time has passed; `now_ms` only makes its id."""
+    return _control(TICK, content_id(now_ms, TICK, str(partition)), partition, now_ms, {})
+
+
+def barrier(barrier_id: str, partition: int, now_ms: int) -> bytes:
+    """Return the event that passes a stage only when everything before it has been written."""
+    event_id = content_id(now_ms, BARRIER, barrier_id, str(partition))
+    return _control(BARRIER, event_id, partition, now_ms, {"barrier_id": barrier_id})
+
+
+def archive(archived: Archive, partition: int, now_ms: int) -> bytes:
+    """Return the event that takes an artifact's pattern out of use."""
+    event_id = content_id(now_ms, ARCHIVE, archived.tenant_id, archived.artifact_id)
+    return _control(ARCHIVE, event_id, partition, now_ms, archived.model_dump())
+
+
+def archived_by(content: Mapping[str, Any]) -> Archive:
+    """Read an authentic archive event; missing fields are empty."""
+    return Archive(**{name: str(content.get(name, "")) for name in Archive.model_fields})
+
+
+def importing(given: Import, partition: int, now_ms: int) -> bytes:
+    """Return the event that imports an artifact for a tenant."""
+    about = (given.tenant_id, given.agent_id, given.pattern, given.fingerprint_hash)
+    event_id = content_id(now_ms, IMPORT, *about)
+    return _control(IMPORT, event_id, partition, now_ms, given.model_dump(mode="json", exclude_none=True))
+
+
+def _control(event_type: str, event_id: str, partition: int, now_ms: int, content: dict[str, Any]) -> bytes:
+    return orjson.dumps(
+        {
+            "hmx_version": HMX_VERSION,
+            "event_id": event_id,
+            "event_type": event_type,
+            "agent_id": CONTROL_TENANT,
+            "tenant_id": CONTROL_TENANT,
+            "session_id": f"partition-{partition}",
+            "timestamp": format_ms(now_ms),
+            "sequence": 0,
+            "content": content,
+            "metadata": {},
+        }
+    )

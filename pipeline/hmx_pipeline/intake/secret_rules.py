@@ -1,0 +1,213 @@
+"""Secret redaction in a text: all rules, and the quick checks that decide whether any is needed.
+
+Each rule has two patterns: its shape, which every match contains and the linear engine of `finder` searches, and the
+pattern that locates the match. The second is only tried if the shape is found. Every pattern takes linear time.
+"""
+
+import re
+import unicodedata
+from collections.abc import Iterable
+from typing import Final
+
+from hmx_pipeline.intake.named_secrets import WORDS, is_blank, is_code, is_keyed, is_random, is_sentence
+from hmx_pipeline.intake.scan import NEW, REDACTED, Rule, Work, any_case, finder, free, literal, rule
+from hmx_pipeline.intake.secret_names import UNNAMED_ROUGHLY, assigned, may_assign, unnamed
+from hmx_pipeline.intake.secret_tokens import SHORTER_ANCHORS, holds_token_in, without_tokens
+from hmx_pipeline.intake.spoken_secrets import CARD, CARD_SHAPE, PIN_SHAPE, SECRET, SECRET_SHAPE, is_card, is_told
+from hmx_pipeline.intake.spoken_secrets import WORDS as SPOKEN_WORDS
+
+_PASSES: Final = 8
+"""If so many passes each reveal another secret, the text is hostile and is redacted as a whole."""
+
+# --- secrets in commands, statements and protocols -----------------------------------------------------------------
+
+_ARGUMENT: Final = r"[\"']?(?P<value>[^\s\"'`$<>|;&(){}\\-][^\s\"'`<>|;&\\]*)"
+
+
+def _header(word: str) -> Rule:
+    return rule(
+        rf"(?i-u:{word})\\*[\"']?\s*:",
+        rf"(?P<before>{any_case(word)}\s*:\s*){NEW}(?P<value>[^\s\"'\\][^\n\"'\\]*)",
+        _told_in_header,
+    )
+
+
+def _told_in_header(match: re.Match[str]) -> bool:
+    """Return False for `Bearer ${TOKEN}`."""
+    words = match["value"].split()
+    return len(words) > len(("Bearer", "x")) or not is_blank(words[-1])
+
+
+def _given(match: re.Match[str]) -> bool:
+    return not is_blank(match["value"]) and not is_code(match["value"])
+
+
+def _of_curl(before: str) -> bool:
+    """Return True if the option belongs to curl. Searches backwards, because the distance to the command is
+    unbounded."""
+    return _CURL.search(before, 1 + max(map(before.rfind, "\n|;"))) is not None
+
+
+_CURL: Final = re.compile(r"\bcurl\b", re.ASCII)
+_AUTHORITY: Final = r":\\*/\\*/[^ \n/@\"'<>]*@"
+"""A URL's authority with a user."""
+_HEADERS: Final = [*map(_header, ("authorization", "cookie", "api-key"))]
+_CARRIED: Final = [
+    rule(r"(?i-u:bearer|ntlm|negotiate)\s", rf"(?P<before>(?:{any_case('bearer')}|(?i:ntlm|negotiate))\s+)(?=\S*[0-9]|\S{{20}})[\w.~+/=-]{{8,}}"),
+    rule(
+        r"(?i-u:basic)\s+[A-Za-z0-9+/]{12}",
+        rf"(?P<before>{any_case('basic')}\s+){NEW}(?=[A-Za-z0-9+/]*[0-9=])(?=[A-Za-z0-9+/]*[A-Z])(?P<value>[A-Za-z0-9+/]{{12,}}={{0,2}})",
+    ),
+    rule(
+        r"-----BEGIN [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----|---- BEGIN SSH2 ENCRYPTED PRIVATE KEY ----|PuTTY-User-Key-File-",
+        r"(?P<before>)(?:-----BEGIN [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----|---- BEGIN SSH2 ENCRYPTED PRIVATE KEY ----|PuTTY-User-Key-File-)"
+        r"[\s\S]*?(?:-----END [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----|---- END [A-Z0-9 ]*KEY ----|Private-MAC: ?\w*|\Z)",
+    ),
+    rule(_AUTHORITY, rf"(?P<before>:\\{{0,8}}/\\{{0,8}}/[^\s/:@\"'<>]*+:){NEW}(?P<value>[^\s/@\"'<>]++)(?=@)", _given),
+    rule(_AUTHORITY, rf"(?P<before>:\\{{0,8}}/\\{{0,8}}/){NEW}(?P<value>[^\s/:@\"'<>]{{16,}}+)(?=@)", lambda match: is_random(match["value"])),
+    rule(
+        r"(?i-u:[?&;]sig(?:nature)?=|-signature=)[A-Za-z0-9%/+_=-]{16}",
+        r"(?P<before>(?:[?&;][sS]ig(?:nature)?|-[sS]ignature)=)(?P<value>[A-Za-z0-9%/+_=-]{16,})",
+    ),
+    rule(  # curl -u name:x
+        r"curl[^\n]*\s-(?:u|U|-user|-proxy-user)",
+        r"(?P<before>\s(?:-u|-U|--user|--proxy-user)[ =]{0,16}(?:\\{0,8}[\"']){0,4}[^\s:\"'\\]{0,200}:)" + NEW + r"(?P<value>[^\s\"'`$][^\s\"'`]*)",
+        lambda match: _given(match) and _of_curl(match.string[max(0, match.start() - 600) : match.start()]),
+    ),
+    rule(  # mysql -px, sshpass -p x, docker login -p x, redis-cli -a x, ldapsearch -w x, smbclient -U name%x
+        r"(?:(?:mysql|mariadb)[^\n]*\s-p[^ ]|sshpass\s|(?:docker|podman|helm)[^\n]* login [^\n]*-p|(?:mongo|az )[^\n]*\s-p|redis-cli[^\n]*\s-a|ldap[a-z]+\s[^\n]*\s-w|(?:smb|rpc|winexe|psexec)[^\n]*\s-U)",
+        rf"(?P<before>\b(?:(?:mysql|maria)\w*\b[^\n|;]{{0,200}}?\s-p|sshpass\s+-p\s*|(?:docker|podman|helm)\b[^\n|;]{{0,80}}?\blogin\b[^\n|;]{{0,200}}?\s-p[ =]?"
+        r"|(?:mongo\w*|az)\b[^\n|;]{0,200}?\s-p[ =]?|redis-cli\b[^\n|;]{0,200}?\s-a\s+|ldap\w+\b[^\n|;]{0,200}?\s-w\s+"
+        rf"|(?:smb|rpc|winexe|psexec)\w*\b[^\n|;]{{0,200}}?\s-U\s+[\"']?[^\s%\"']+%)){NEW}{_ARGUMENT}",
+        _given,
+    ),
+    rule(  # --auth x1y2, if the value looks like a secret
+        r"-(?:auth|key|pw)[ =]",
+        rf"(?P<before>(?<![\w-])--?[\w-]{{0,32}}(?P<key>auth|key|pw)[ =][\"']?){NEW}(?P<value>[^\s\"'`$<>|;&(){{}}\\-][^\s\"'`<>|;\\]*)",
+        lambda match: is_keyed("auth", match["value"]),
+    ),
+    rule(  # openssl -passin pass:x, cmdkey /pass:x
+        r"(?:-pass(?:in|out)?[ =]+[\"']?pass:|/(?i-u:p|pass|password):)[^ ]",
+        rf"(?P<before>(?<![\w])(?:-pass(?:in|out)?[ =]+[\"']?pass:|-pass[ =]+pass:|/(?:[pP]ass(?:word)?|[pP]):)){NEW}{_ARGUMENT}",
+        _given,
+    ),
+    rule(  # machine h login n password x; enable secret 5 x
+        r"(?:login|user|account)\s+[^\n ]+\s+pass|(?:password|secret)\s[0-9]\s",
+        rf"(?P<before>(?:\b(?:login|user|account)\s+\S{{1,200}}\s+pass(?:word|wd)?\s+|\b(?:password|secret) [0-9] )){NEW}(?P<value>[^\s\"'<>]+)",
+        _given,
+    ),
+    rule(  # ALTER USER n PASSWORD 'x', IDENTIFIED BY 'x'
+        r"(?i-u:password|identified\s+(?:with\s+[!-~]+\s+)?(?:by|as)(?:\s+password)?)(?:\s|=|\()+N?(?:\\*[\"']|&#3[49];|&quot;|&apos;)",
+        r"(?P<before>(?i:\bpassword|\bidentified\s{1,9}(?:with\s{1,9}[!-~]{1,40}\s{1,9})?(?:by|as)(?:\s{1,9}password)?)[\s=(]{1,16}N?\\{0,16}(?P<q>[\"']|&#3[49];|&quot;|&apos;))"
+        + NEW
+        + r"(?P<value>[^\n\"']+?)(?=\\{0,16}(?P=q))",
+        lambda match: not (is_blank(match["value"]) or is_sentence(match["value"])),
+    ),
+    rule(
+        r"(?i-u:ConvertTo-SecureString)\s",
+        r"(?P<before>(?i:ConvertTo-SecureString)(?:\s+-\w+)*\s+\\{0,8}[\"'])" + NEW + r"(?P<value>[^\n\"'$]+)",
+    ),
+]  # fmt: skip
+_COMMANDS: Final = (
+    "-----BEGIN", "---- BEGIN", "PuTTY", "sig=", "ignature=", "curl ", "sshpass", "edis-cli", "docker login", "podman login", "helm registry",
+    "mysql -", "mysqldump -", "mysqladmin -", "mariadb -", "mongo -", "mongosh -", "ldapsearch -", "smbclient", "IDENTIFIED ", "identified by", "identified with", "SecureString",
+    "ntlm ", "NTLM ", "egotiate ", "/p:",
+)  # fmt: skip
+"""Literals of commands and statements that carry a secret."""
+_PASSED: Final = r"(?i-u:pass)(?:[0-9_-][A-Za-z0-9_-]*)?(?:[ \]]*=|\\*[\"'>\]]|\\\\)|(?:_PASS|[pP]ass)[ \]]*:|PASS[ \]]+:|-(?:pass|auth|key|pw)[ =]"
+"""Matches `DB_PASS=x`, `"pass2": "x"`, `--pass x`; not `PASS: test_login`."""
+
+
+# --- quick checks --------------------------------------------------------------------------------------------------
+
+_WIDE: Final = r"\x{FF10}-\x{FF19}\x{FF21}-\x{FF3A}\x{FF41}-\x{FF5A}\x{1D400}-\x{1D7FF}"
+_INVISIBLE: Final = r"\x{AD}\x{180E}\x{200B}-\x{200F}\x{202A}-\x{202E}\x{2060}-\x{2064}\x{FEFF}"
+_ODD_LETTERS: Final = rf"[{_WIDE}]|[A-Za-z0-9][{_INVISIBLE}][A-Za-z0-9_-]"
+"""Full-width or mathematical letters, and invisible characters between letters."""
+_spelled_oddly: Final = finder(rf"[{_INVISIBLE}\x{{FF01}}-\x{{FF5E}}\x{{1D400}}-\x{{1D7FF}}]", strict=True)
+_UNSEEN: Final = dict.fromkeys(
+    (0xAD, 0x180E, *range(0x200B, 0x2010), *range(0x202A, 0x202F), *range(0x2060, 0x2065), 0xFEFF)
+)
+_TOLD: Final = [rule(SECRET_SHAPE, SECRET, is_told), rule(CARD_SHAPE, CARD, is_card)]
+SUSPICIOUS: Final = (
+    *(f"(?i-u:{word})" for word in (*WORDS, *SPOKEN_WORDS)),
+    *map(literal, _COMMANDS),
+    _PASSED,
+    UNNAMED_ROUGHLY,
+    r"[bB]asic [A-Za-z0-9+/]{8}",
+    _AUTHORITY,
+    _ODD_LETTERS,
+    PIN_SHAPE,
+    CARD_SHAPE,
+    r"\\\\u",  # JSON in a string may escape the letters of a word
+)
+suspicious: Final = finder(*SUSPICIOUS)
+"""Returns True if an event's dump may contain a secret besides tokens; most do not."""
+FIRST_LOOK: Final = (
+    r"(?i-u:key|auth|api|salt|pw|pass(?:[cpw0-9_-]|[ \]]*[=:\"'>\\\]])|secret|token|cred[es]|cookie|bearer|contrasena)|-pass ",
+    f"({'|'.join(map(literal, _COMMANDS))})",
+    r"[bB]asic [A-Za-z0-9+/]{8}", _AUTHORITY, PIN_SHAPE, CARD_SHAPE, r"\\\\u", *SHORTER_ANCHORS,
+)  # fmt: skip
+"""Patterns of a single scan that most events pass: what a dump contains if `suspicious` or `holds_token` matches. They
+need few automaton states; otherwise the engine's 2 MB state cache would be rebuilt for each event."""
+_other_letters: Final = finder(f"[{_WIDE}{_INVISIBLE}]")
+
+
+def in_other_letters(dump: bytes) -> bool:
+    """Return True for unusual letters. ASCII events, which most are, need no scan."""
+    return not dump.isascii() and _other_letters(dump)
+
+
+_odd: Final = finder(*SUSPICIOUS[:-1], r"\\u", strict=True)
+_SHORTEST: Final = 6
+
+
+def doubtful(text: str, *, tokens: bool = True) -> bool:
+    """Return True if a single unescaped string must be searched; else no rule is tried."""
+    return len(text) >= _SHORTEST and (_odd(text) or (tokens and holds_token_in(text)))
+
+
+_may_carry: Final = finder(
+    *map(literal, (*_COMMANDS, "bearer", "Bearer", "BEARER", "SSWORD", "ssword", "secret ", "SECRET ", "p:", "pass:", "PASS:")),
+    r"-(?:pass|auth|key|pw)[ =]", r"[bB]asic[ \t]", r"(?i-u:ntlm|negotiate|identified)\s", _AUTHORITY, strict=True,
+)  # fmt: skip
+"""Returns True if a rule for commands, statements or protocols may match."""
+
+
+def without_secrets(text: str, *, tokens: bool = True, work: Work = free) -> str:
+    """Redact a text. Text in unusual letters is also searched in normalised form; if only that shows a secret, the
+    result is normalised."""
+    cleaned = _clean(text, tokens, work)
+    if not text.isascii() and _spelled_oddly(text):
+        plain = as_read(cleaned)
+        if plain != cleaned and (found := _clean(plain, True, work)) != plain:
+            return found
+    return cleaned
+
+
+def as_read(text: str) -> str:
+    """Remove invisible characters and normalise letter widths."""
+    return unicodedata.normalize("NFKC", text.translate(_UNSEEN))
+
+
+def _clean(text: str, tokens: bool, work: Work) -> str:
+    """Apply the rules until nothing changes: a removed secret may have hidden the start of another."""
+    for _ in range(_PASSES):
+        before = text
+        if may_assign(text):
+            text = assigned(_applied(_HEADERS, text, work), work)
+        text = unnamed.applied(text, work)
+        if _may_carry(text):
+            text = _applied(_CARRIED, text, work)
+        if tokens:
+            text = without_tokens(text, work)
+        text = _applied(_TOLD, text, work)
+        if text == before:
+            return text
+    return REDACTED
+
+
+def _applied(rules: Iterable[Rule], text: str, work: Work) -> str:
+    for one in rules:
+        text = one.applied(text, work)
+    return text

@@ -1,0 +1,54 @@
+"""Control records: appends the pipeline's own records to the events log, signed with the control key.
+
+Enters: values with their partitions. Leaves: an error message for records that Kafka did not acknowledge, empty if all
+are in the log. Raises SettingsError without a control key.
+"""
+
+import time
+from collections.abc import Sequence
+from contextlib import closing
+from typing import Final
+
+from confluent_kafka import KafkaError
+
+from hmx_pipeline.contracts.fingerprint import Import
+from hmx_pipeline.contracts.headers import AUTHENTICATION
+from hmx_pipeline.contracts.keys import tenant_partition
+from hmx_pipeline.intake.control_records import importing, signature
+from hmx_pipeline.kafka.client_login import denied
+from hmx_pipeline.kafka.clients import plain_producer, produce
+from hmx_pipeline.kafka.preflight import existing_topics
+from hmx_pipeline.kafka.publisher import named
+from hmx_pipeline.settings import Settings
+from hmx_pipeline.topology import EVENTS
+
+DELIVERY_MS: Final = 15_000
+"""Minimum timeout, because a sent record may still arrive and the result should be known."""
+
+
+def append_imports(settings: Settings, given: Sequence[Import]) -> str:
+    """Appends imports to the tenant's events partition. Raises as kafka.preflight does."""
+    partitions, now_ms = existing_topics(settings, EVENTS)[EVENTS], int(time.time() * 1000)
+    places = [(tenant_partition(one.tenant_id, partitions), one) for one in given]
+    return append_control(settings, "import", [(place, importing(one, place, now_ms)) for place, one in places])
+
+
+def append_control(settings: Settings, kind: str, values: Sequence[tuple[int, bytes]]) -> str:
+    """Appends control records; `kind` is their key and appears in the error message."""
+    key, topic = settings.require_control_key(), settings.topic_prefix + EVENTS
+    failures: list[str] = []
+
+    def delivered(error: KafkaError | None, _: object) -> None:
+        if error is not None:
+            failures.append(denied(error) or error.str())
+
+    producer = plain_producer(settings.require_kafka(), **{"linger.ms": 0, "delivery.timeout.ms": DELIVERY_MS})
+    with closing(producer):
+        for partition, value in values:
+            headers = [*named(value)[1], (AUTHENTICATION, signature(key, value))]
+            produce(producer, topic, value, kind.encode(), headers, partition, delivered)
+        while producer.flush(0.2):
+            pass
+    if not failures:
+        return ""
+    return f"{len(failures)} of {len(values)} {kind} records could not be appended to {topic} ({failures[0]})"

@@ -1,0 +1,319 @@
+"""Topics as code: loads topics/*.yaml, reads the cluster, applies a plan.
+
+Enters: a folder of topic files, an AdminClient. Leaves: `TopicSpec`s, a `ClusterState`, changed topics. Raises:
+
+    TopicsError
+    ├── TopicFileError         a file is missing, misspelt, or names a topic without a file
+    ├── KafkaUnreachableError  no broker answers
+    ├── KafkaRefusedError      a broker answers with an error, or a change does not become visible
+    ├── PlanRefusedError       the plan holds a refusal; nothing was applied
+    └── UnfitTopicError        a stage's source is missing or has no LogAppendTime
+"""
+
+import time
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import Future
+from pathlib import Path
+from typing import Any, Final, TypeVar
+
+import yaml
+from confluent_kafka import KafkaError, KafkaException, TopicPartition
+from confluent_kafka.admin import (
+    AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    ConfigSource,
+    NewPartitions,
+    NewTopic,
+    OffsetSpec,
+    ResourceType,
+)
+from pydantic import ValidationError
+
+from hmx_pipeline.kafka.client_login import client_config, denied, refusal
+from hmx_pipeline.kafka.topic_plan import (
+    PARTITIONS,
+    ClusterState,
+    Creation,
+    SettingChange,
+    TopicPlan,
+    TopicSpec,
+    TopicState,
+)
+from hmx_pipeline.kafka_profile import KafkaProfile
+from hmx_pipeline.topology import STAGES
+
+FOLDER: Final = Path(__file__).resolve().parents[3] / "topics"
+CONNECT_S: Final = 5.0
+ANSWER_S: Final = 10.0
+VISIBLE_S: Final = 60.0
+POLL_S: Final = 0.1
+_UNSETTLED: Final = {  # temporary: metadata or leadership is not known yet
+    KafkaError.NOT_LEADER_FOR_PARTITION,
+    KafkaError.LEADER_NOT_AVAILABLE,
+    KafkaError.UNKNOWN_TOPIC_OR_PART,
+    KafkaError.UNKNOWN_LEADER_EPOCH,
+    KafkaError.FENCED_LEADER_EPOCH,
+    KafkaError.COORDINATOR_NOT_AVAILABLE,
+    KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
+    KafkaError.NOT_COORDINATOR,
+    KafkaError.OFFSET_NOT_AVAILABLE,  # a new leader does not know its followers' state yet
+    KafkaError._NOENT,  # the client's codes for a missing leader and an unknown partition
+    KafkaError._UNKNOWN_PARTITION,
+}
+_SILENCE: Final = {KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN, KafkaError._TIMED_OUT, KafkaError._RESOLVE}
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+
+class TopicsError(Exception):
+    """Root of this module's errors; the message is for the operator."""
+
+
+class TopicFileError(TopicsError):
+    pass
+
+
+class KafkaUnreachableError(TopicsError):
+    pass
+
+
+class KafkaRefusedError(TopicsError):
+    pass
+
+
+class PlanRefusedError(TopicsError):
+    pass
+
+
+class UnfitTopicError(TopicsError):
+    pass
+
+
+class MissingTopicError(UnfitTopicError):
+    pass
+
+
+def load_topics(folder: Path = FOLDER, prefix: str = "") -> tuple[TopicSpec, ...]:
+    """Loads all topic files; `prefix` separates installations on one cluster."""
+    files = sorted(folder.glob("*.yaml"), key=lambda file: file.stem)
+    if not files:
+        raise TopicFileError(f"no topic files in {folder}: reinstall the package")
+    specs = {file.stem: _load(file) for file in files}
+    for spec in specs.values():
+        _check_links(spec, specs)
+    return tuple(_prefixed(spec, prefix) for spec in specs.values())
+
+
+def _load(file: Path) -> TopicSpec:
+    try:
+        spec = TopicSpec.model_validate(yaml.safe_load(file.read_text(encoding="utf-8")))
+    except (yaml.YAMLError, ValidationError) as error:
+        raise TopicFileError(f"{file.name}: {error}") from error
+    if spec.topic != file.stem:
+        raise TopicFileError(f"{file.name}: topic is {spec.topic}, but the file name says {file.stem}")
+    return spec
+
+
+def _check_links(spec: TopicSpec, specs: Mapping[str, TopicSpec]) -> None:
+    for link in (spec.dlq, spec.partitions_as):
+        if link is not None and link not in specs:
+            raise TopicFileError(f"{spec.topic}.yaml: {link} has no topic file")
+    if spec.partitions_as and spec.partitions != specs[spec.partitions_as].partitions:
+        raise TopicFileError(f"{spec.topic}.yaml: partitions differ from those of {spec.partitions_as}")
+
+
+def _prefixed(spec: TopicSpec, prefix: str) -> TopicSpec:
+    links = {"dlq": spec.dlq and prefix + spec.dlq, "partitions_as": spec.partitions_as and prefix + spec.partitions_as}
+    return spec.model_copy(update={"topic": prefix + spec.topic, **links})
+
+
+def connect(kafka: KafkaProfile) -> AdminClient:
+    """Creates a client; keep it referenced, since a collected client never resolves its futures."""
+    return AdminClient(client_config(kafka))
+
+
+def read_cluster(admin: AdminClient, names: Iterable[str]) -> ClusterState:
+    """Reads the named topics; missing ones are absent from the result."""
+    names = set(names)
+    known = metadata(admin)
+    found = {name: topic for name, topic in known.topics.items() if name in names}
+    for topic in found.values():
+        if topic.error is not None:
+            raise explained(KafkaException(topic.error))
+    configs = _configs(admin, found)
+    written = _written(admin, {name: len(topic.partitions) for name, topic in found.items()})
+    topics = {
+        name: TopicState(
+            partitions=len(topic.partitions),
+            replicas=min(len(partition.replicas) for partition in topic.partitions.values()),
+            config={entry.name: entry.value or "" for entry in configs[name].values()},
+            overridden=frozenset(entry.name for entry in configs[name].values() if _is_override(entry)),
+            empty=name not in written,
+        )
+        for name, topic in found.items()
+    }
+    return ClusterState(len(known.brokers), topics, frozenset(known.topics) - names)
+
+
+def apply(admin: AdminClient, plan: TopicPlan) -> None:
+    """Applies the whole plan, or nothing if it holds a refusal. Returns once the result is visible."""
+    if plan.refusals:
+        raise PlanRefusedError(f"{len(plan.refusals)} changes are refused; nothing was applied: see `hmx topics plan`")
+    _create(admin, plan.creations)
+    _grow(admin, [change for change in plan.changes if change.setting == PARTITIONS])
+    _alter(admin, [change for change in plan.changes if change.setting != PARTITIONS])
+    _await_visible(admin, plan)
+
+
+def check_events_topic(admin: AdminClient, prefix: str = "") -> None:
+    """Checks that stage sources exist and have LogAppendTime, since append times are the stages' clock.
+
+    Asks no partition leader: after a restart of all brokers some have none for a while, and a worker can wait.
+    """
+    names = [prefix + stage.source for stage in STAGES]
+    known = metadata(admin).topics
+    for name in names:
+        if name not in known:
+            raise lacking(admin, name)
+    configs = _configs(admin, names)
+    for name in names:
+        kind = configs[name]["message.timestamp.type"].value
+        if kind != "LogAppendTime":
+            raise UnfitTopicError(
+                f"topic {name} has message.timestamp.type={kind} and needs LogAppendTime: see `hmx topics plan`"
+            )
+
+
+def lacking(admin: AdminClient, topic: str) -> TopicsError:
+    """Why this topic is not among those that are seen: a user who may not describe it is not told of it."""
+    error = metadata(admin, topic).topics[topic].error
+    if error is not None and (refused := denied(error, f"topic {topic}")):
+        return KafkaRefusedError(refused)
+    return MissingTopicError(f"topic {topic} does not exist: create it with `hmx topics apply`")
+
+
+def _create(admin: AdminClient, creations: Iterable[Creation]) -> None:
+    topics = [
+        NewTopic(item.topic, num_partitions=item.partitions, replication_factor=item.replicas, config=dict(item.config))
+        for item in creations
+    ]
+    if topics:
+        _answers(admin.create_topics(topics, request_timeout=ANSWER_S))
+
+
+def _grow(admin: AdminClient, changes: Iterable[SettingChange]) -> None:
+    grown = [NewPartitions(change.topic, int(change.new or 0)) for change in changes]
+    if grown:
+        _answers(admin.create_partitions(grown, request_timeout=ANSWER_S))
+
+
+def _alter(admin: AdminClient, changes: Iterable[SettingChange]) -> None:
+    entries: dict[str, list[ConfigEntry]] = {}
+    for change in changes:
+        operation = AlterConfigOpType.DELETE if change.new is None else AlterConfigOpType.SET
+        entry = ConfigEntry(change.setting, change.new, incremental_operation=operation)
+        entries.setdefault(change.topic, []).append(entry)
+    resources = [ConfigResource(ResourceType.TOPIC, topic, incremental_configs=e) for topic, e in entries.items()]
+    if resources:
+        _answers(admin.incremental_alter_configs(resources, request_timeout=ANSWER_S))
+
+
+def _await_visible(admin: AdminClient, plan: TopicPlan) -> None:
+    """Waits until brokers know the changes, since the controller answers earlier."""
+    deadline = time.monotonic() + VISIBLE_S
+    while waiting := _invisible(admin, plan):
+        if time.monotonic() > deadline:
+            raise KafkaRefusedError(f"applied, but not visible after {VISIBLE_S:.0f} s: {', '.join(sorted(waiting))}")
+        time.sleep(POLL_S)
+
+
+def _invisible(admin: AdminClient, plan: TopicPlan) -> set[str]:
+    """Returns the topics that do not show the plan's result yet."""
+    shown = {name: len(topic.partitions) for name, topic in metadata(admin).topics.items() if name in plan.topics}
+    wanted = {item.topic: item.partitions for item in plan.creations}
+    wanted |= {change.topic: int(change.new or 0) for change in plan.changes if change.setting == PARTITIONS}
+    waiting = {name for name in plan.topics if shown.get(name, 0) != wanted.get(name, shown.get(name))}
+    if waiting:
+        return waiting
+    _written(admin, shown)
+    configs = _configs(admin, {change.topic for change in plan.changes})
+    return {change.topic for change in plan.changes if not _shows(configs[change.topic], change)}
+
+
+def _shows(config: Mapping[str, ConfigEntry], change: SettingChange) -> bool:
+    entry = config.get(change.setting)
+    if entry is None:  # the number of partitions, checked above
+        return True
+    return not _is_override(entry) if change.new is None else entry.value == change.new
+
+
+def metadata(admin: AdminClient, topic: str | None = None) -> Any:
+    """Of all topics that this user may see, or of this one."""
+    try:
+        return admin.list_topics(topic, timeout=CONNECT_S)
+    except KafkaException as error:
+        admin.poll(0)  # it may have been told that it is not let in
+        raise explained(error) from error
+
+
+def _configs(admin: AdminClient, names: Iterable[str]) -> dict[str, dict[str, ConfigEntry]]:
+    resources = [ConfigResource(ResourceType.TOPIC, name) for name in names]
+    if not resources:
+        return {}
+    answers = _settled_answers(lambda: admin.describe_configs(resources, request_timeout=ANSWER_S))
+    return {resource.name: entries for resource, entries in answers.items()}
+
+
+def _written(admin: AdminClient, counts: Mapping[str, int]) -> set[str]:
+    """Returns the topics that ever held a record (end offset above 0). Every partition's leader must answer."""
+    asked = {TopicPartition(name, n): OffsetSpec.latest() for name, count in counts.items() for n in range(count)}
+    if not asked:
+        return set()
+    ends = _settled_answers(lambda: admin.list_offsets(asked, request_timeout=ANSWER_S))
+    return {partition.topic for partition, end in ends.items() if end.offset > 0}
+
+
+def settled(ask: Callable[[], V]) -> V:
+    """Repeats a request while partitions or leaders are still unsettled."""
+    deadline = time.monotonic() + VISIBLE_S
+    while True:
+        try:
+            return ask()
+        except KafkaException as error:
+            if error.args[0].code() not in _UNSETTLED or time.monotonic() > deadline:
+                raise
+            time.sleep(POLL_S)
+
+
+def _is_override(entry: ConfigEntry) -> bool:
+    return ConfigSource(entry.source) is ConfigSource.DYNAMIC_TOPIC_CONFIG
+
+
+def _answers(futures: Mapping[K, "Future[V]"]) -> dict[K, V]:
+    try:
+        return _results(futures)
+    except KafkaException as error:
+        raise explained(error) from error
+
+
+def _settled_answers(ask: Callable[[], Mapping[K, "Future[V]"]]) -> dict[K, V]:
+    try:
+        return settled(lambda: _results(ask()))
+    except KafkaException as error:
+        raise explained(error) from error
+
+
+def _results(futures: Mapping[K, "Future[V]"]) -> dict[K, V]:
+    return {key: future.result() for key, future in futures.items()}
+
+
+def explained(error: KafkaException) -> TopicsError:
+    cause: KafkaError = error.args[0]
+    if cause.code() in _SILENCE:
+        return KafkaUnreachableError(refusal() or cause.str())
+    if cause.code() in _UNSETTLED:
+        return KafkaRefusedError(f"a partition has no leader: {cause.str()}")
+    return KafkaRefusedError(denied(cause) or f"Kafka refused the request: {cause.str()}")

@@ -1,0 +1,148 @@
+"""Entry candidates of a pack, and which of them are duplicates."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
+from typing import Final, NamedTuple
+
+import msgspec
+
+from hmx_pipeline.contracts.pack import DropReason, Provenance, Section, SourceType
+from hmx_pipeline.packs.near_duplicates import Mark, alike, mark, near, told, words
+from hmx_pipeline.retrieval.score import Components
+
+_AS_WELL: Final = 0.9
+
+
+class Exclusion(NamedTuple):
+    """Why a candidate must not be shown."""
+
+    reason: DropReason
+    because: str
+
+
+class EntryCandidate(msgspec.Struct, frozen=True, eq=False, gc=False):
+    """An entry without its rank. `session_id` is set for an episode, whose id is unique only there."""
+
+    section: Section
+    source_id: str
+    source_type: SourceType
+    score: float
+    relevance: float
+    """How well it answers the query, without recency, provenance and salience."""
+    text: str
+    said: str
+    """The text without actor and date; duplicates are found by it."""
+    tokens: int
+    provenance: Provenance
+    session_id: str | None = None
+    least: float = 0.0
+    """The least relevance at which it helps."""
+    barred: Exclusion | None = None
+    parts: Components | None = None
+    """The components of the score."""
+    pattern: str = ""
+    """The pattern it is compiled from; empty for an episode."""
+    at: int = 0
+    """When an episode happened, in milliseconds."""
+    times: int = 1
+    """How many equal episodes it stands for."""
+    asks: bool = False
+    """True for an episode in which a user states a wish."""
+    events: tuple[str, ...] = ()
+    """Ids of the events it rests on, if it says what they say."""
+    always: bool = False
+    """True if it is in the pack whatever was asked."""
+    past: bool = False
+    """True if it is shown because it held before, so it is never a near duplicate of what holds now."""
+    is_cut: bool = False
+    """True if it was cut; its text ends with the marker."""
+    mark: Mark | None = None
+    """The near duplicate mark of `said`, if known already."""
+
+    @property
+    def key(self) -> tuple[str, str, str]:
+        """The unique key of a candidate within a pack."""
+        return self.section, self.source_id, self.session_id or ""
+
+    @property
+    def order(self) -> tuple[float, int, str, str]:
+        """Sort key of HMX-C §3.3; the session breaks ties between equal event ids."""
+        return -self.score, self.tokens, self.source_id, self.session_id or ""
+
+
+class SaidElsewhere:
+    """What candidates of other sections say, indexed by the events they rest on."""
+
+    def __init__(self, candidates: Iterable[EntryCandidate]) -> None:
+        self._by_event: defaultdict[str, list[EntryCandidate]] = defaultdict(list)
+        for each in candidates:
+            for event in each.events:
+                self._by_event[event].append(each)
+
+    def by(self, candidate: EntryCandidate) -> EntryCandidate | None:
+        """Return the candidate that says the same from the same events in a better form: a procedure instead of the
+        requests it was learnt from, a fact instead of a relation or a turn."""
+        episode = candidate.source_type is SourceType.EPISODE
+        if not episode and candidate.section is not Section.GRAPH_RELATIONS:
+            return None
+        for event in (candidate.source_id,) if episode else candidate.events:
+            for teller in self._by_event.get(event, ()):
+                if teller.section is not candidate.section and _tells(teller, candidate):
+                    return teller
+        return None
+
+
+def _tells(teller: EntryCandidate, candidate: EntryCandidate) -> bool:
+    if teller.source_type is SourceType.ARTIFACT:
+        return candidate.asks
+    return told(words(candidate.said), words(teller.said))
+
+
+def folds(ordered: Sequence[EntryCandidate], repeated: Mapping[int, int]) -> dict[int, list[int]]:
+    """Group each episode with its repetitions: positions, the one to show first. That is the newest of those that
+    answer about as well as the best."""
+    groups: defaultdict[int, list[int]] = defaultdict(list)
+    for position, first in repeated.items():
+        if ordered[first].source_type is SourceType.EPISODE:
+            groups[first].append(position)
+    found = {}
+    for first, others in groups.items():
+        members = [first, *others]
+        enough = _AS_WELL * ordered[first].relevance
+        good = [i for i in members if ordered[i].relevance >= enough]
+        newest = max(good, key=lambda i: (ordered[i].at, -i))
+        found[newest] = [newest, *(i for i in members if i != newest)]
+    return found
+
+
+def duplicates(ordered: Sequence[EntryCandidate]) -> dict[int, int]:
+    """Map positions of duplicates to the first of them. Duplicates have the same id or are near duplicates, within a
+    section or between an episode and a standing entry."""
+    repeated: dict[int, int] = {}
+    if len(ordered) < 2:
+        return repeated
+    ids: dict[tuple[Section, str], int] = {}
+    before = _near_before(ordered)
+    said = cache(lambda position: words(ordered[position].said))
+    for position, candidate in enumerate(ordered):
+        first = ids.get((candidate.section, candidate.source_id))
+        if first is None and position in before:
+            kept = (i for i in before[position] if i not in repeated)
+            first = next((i for i in kept if alike(said(i), said(position))), None)
+        if first is None:
+            ids[candidate.section, candidate.source_id] = position
+        else:
+            repeated[position] = first
+    return repeated
+
+
+def _near_before(ordered: Sequence[EntryCandidate]) -> Mapping[int, Sequence[int]]:
+    """Map each position to the earlier ones that may be near duplicates of it."""
+    before: defaultdict[int, list[int]] = defaultdict(list)
+    for position, earlier in near([each.mark or mark(each.said) for each in ordered]):
+        one, other = ordered[earlier], ordered[position]
+        beside = one.section is other.section or (one.always and other.source_type is SourceType.EPISODE)
+        if beside and not (one.past or other.past):
+            before[position].append(earlier)
+    return before

@@ -1,0 +1,89 @@
+"""Relevance cutoff: how well each kind of source must answer a question to become an entry.
+
+Relevance is the share of the question's word weights that a source covers, so it can be compared with a constant. The
+constants are calibrated on questions that the memory cannot answer beside those that it can (tests/quality/README.md).
+Words alone can match by chance. A question that names something that this memory knows by name is about it, however it
+is worded, so the cutoff is lower.
+"""
+
+from collections.abc import Sequence
+from math import inf
+from typing import Final, NamedTuple
+
+from hmx_pipeline.compiler.knowledge.claim_names import TEAM, USER
+from hmx_pipeline.contracts.artifact import Artifact
+from hmx_pipeline.contracts.knowledge import KnowledgeRecord
+from hmx_pipeline.contracts.pack import Filling
+from hmx_pipeline.retrieval.fit import takes
+from hmx_pipeline.retrieval.retrieval_plan import RetrievalPlan
+from hmx_pipeline.retrieval.searchable import Document
+from hmx_pipeline.retrieval.terms import terms
+from hmx_pipeline.segments.speakers import speaker_of
+
+_OF_BUDGET: Final = 0.1
+"""The same if the request wants the budget filled."""
+_LEAST: Final = 0.15
+ANY: Final = 0.1
+"""Least relevance of what is named, or is about what is named."""
+TAKES_IDS: Final = 0.5
+"""Share of the best procedure that takes ids like those in the question. It needs no other common word."""
+_NOBODY: Final = frozenset({USER, TEAM})
+
+
+class Threshold(NamedTuple):
+    """The relevance that the best of a kind must have, or all of it matches by chance: if nothing is named, and if
+    something is."""
+
+    strange: float
+    familiar: float
+    share: float = 0.35
+    """Share of the best relevance of its kind that a source needs."""
+    doubled: float = inf
+    """Tokens of the better ones beside which the next must have twice that share, which is the most that is asked: it
+    costs as much, and adds less."""
+
+
+OF_EPISODES: Final = Threshold(0.6, 0.2, 0.28, 3_600)
+OF_ARTIFACTS: Final = Threshold(0.4, ANY)
+OF_KNOWLEDGE: Final = Threshold(0.4, ANY)
+
+
+class Cutoff(NamedTuple):
+    fill: Filling
+    familiar: bool
+    """True if the question names what memory knows by name."""
+
+    def least(self, kind: Threshold, best: float, spent: int = 0) -> float:
+        """`best`: the relevance of the best of the kind; `spent`: the tokens of those that are better."""
+        if self.fill is Filling.BUDGET:
+            return _OF_BUDGET * best
+        begins = kind.familiar if self.familiar else kind.strange
+        share = kind.share * min(2, 1 + spent / kind.doubled)
+        return begins if best < begins else max(ANY if self.familiar else _LEAST, share * best)
+
+
+def cutoff(
+    fill: Filling,
+    plan: RetrievalPlan,
+    named: bool,
+    episodes: Sequence[Document],
+    artifacts: Sequence[Artifact],
+    knowledge: Sequence[KnowledgeRecord],
+) -> Cutoff:
+    familiar = (
+        named
+        or any(is_named(record, plan) for record in knowledge)
+        or any(who and set(plan.terms).issuperset(terms(who)) for who in {speaker_of(each.text) for each in episodes})
+        or any(takes(each.content.get("slots", {}), plan.shapes) for each in artifacts)
+    )
+    return Cutoff(fill, familiar)
+
+
+def is_named(record: KnowledgeRecord, plan: RetrievalPlan) -> bool:
+    """Return True if the question names the record's subject, its owner, or a name in it."""
+    subject = record.body.get("subject")
+    whose = subject.partition("'s ")[0] if isinstance(subject, str) else ""
+    found = terms(whose)
+    if whose in _NOBODY or not found:
+        return False
+    return set(found).issubset(plan.terms) or not set(found).isdisjoint(plan.names)

@@ -1,0 +1,70 @@
+"""A pack as Markdown text to paste: about 150 words, each entry with its id.
+
+Input: the placed entries and the intent of the question. Output: the text, or a sentence that says that nothing
+answers. Lines are kept whole, because half a command may do something else.
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from hmx_pipeline.contracts.pack import ENTRY_MARK, Section
+from hmx_pipeline.packs.candidates import EntryCandidate
+from hmx_pipeline.packs.near_duplicates import told, words
+
+WORDS: Final = 150
+"""Another entry is started while the text has fewer words."""
+NOTHING: Final = "Memory holds nothing that answers this."
+_NEAR: Final = 0.4
+"""Least share of the best relevance that an entry needs here."""
+_EACH: Final = 3
+"""Most entries per section."""
+_RULES: Final = (Section.CORE, Section.CONSTRAINTS)
+_LEARNT: Final = (Section.PROCEDURES, Section.FACTS, Section.CONFLICTS)
+_HAPPENED: Final = (Section.EPISODES, Section.EVIDENCE)
+_BESIDE: Final = re.compile(r"(?:Goal|When|Shows|Fails as): |<[^>]*>: ")
+"""Lines that help to find an entry or to fill in its slots, but are not instructions."""
+_REMEDY: Final = re.compile(r"If `.*` fails")
+
+
+def as_text(placed: Sequence[EntryCandidate], intent: str) -> str:
+    """Return the text: rules first, then what was learnt, then what happened."""
+    rules, learnt, happened = ([*_of(placed, sections)] for sections in (_RULES, _LEARNT, _HAPPENED))
+    if intent == "failure":  # remedies come before the procedure that failed
+        learnt.sort(key=lambda each: _REMEDY.search(each.text) is None)
+    answers = [*learnt, *happened]
+    parts: list[str] = []
+    size = 0
+    for each in [*rules, *answers]:
+        lines = _lines(each, intent)
+        if told(words(lines[0]), words(" ".join(parts))):
+            continue
+        part = _told(lines, each.source_id)
+        more = len(part.split())
+        if parts and size + more > WORDS:
+            continue
+        parts.append(part)
+        size += more
+    return "\n\n".join(parts if answers else [NOTHING, *parts])
+
+
+def _of(placed: Sequence[EntryCandidate], sections: Sequence[Section]) -> Iterator[EntryCandidate]:
+    """Yield the most relevant entries by section, those that happened most often first."""
+    best = max((each.relevance for each in placed), default=0.0)
+    for section in sections:
+        own = [each for each in placed if each.section is section]
+        near = [each for each in own if each.always or each.relevance >= _NEAR * best]
+        yield from sorted(near, key=lambda each: -each.times)[:_EACH]
+
+
+def _lines(each: EntryCandidate, intent: str) -> list[str]:
+    """Return an entry's lines; if a failure is asked about and the procedure has remedies, only those."""
+    first, *rest = each.text.removeprefix(ENTRY_MARK).lstrip().splitlines()
+    remedies = [line for line in rest if _REMEDY.match(line)] if intent == "failure" else []
+    return [first, *(remedies or [line for line in rest if not _BESIDE.match(line)])]
+
+
+def _told(lines: Sequence[str], source_id: str) -> str:
+    """Format an entry: a bold first line if more follow, else a list item."""
+    first, *rest = lines
+    return "\n".join([f"**{first}** (`{source_id}`)", *rest]) if rest else f"- {first} (`{source_id}`)"

@@ -1,0 +1,405 @@
+"""Pack view: the fetched sources that a pack may choose from, scored, with the reason if one is excluded.
+
+Input: a request and what was fetched for it. Output: a `PackView`. Sources that do not concern the request are left
+out: drafts, those for other agents, and those later than `as_of`.
+"""
+
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from typing import Final, Generic, TypeVar
+
+import msgspec
+from msgspec.structs import replace
+
+from hmx_pipeline.advice.recommendations import guide
+from hmx_pipeline.compiler import decision_policy, failure_playbook, task_schema
+from hmx_pipeline.compiler.lifecycle import decayed, status_at
+from hmx_pipeline.contracts.artifact import Artifact, Status
+from hmx_pipeline.contracts.knowledge import HOLDS, KnowledgeRecord, Standing, is_correction
+from hmx_pipeline.contracts.knowledge import Kind as Known
+from hmx_pipeline.contracts.pack import DropReason, Past, RankingWeights, Strategy, WorkflowHints
+from hmx_pipeline.contracts.timestamps import milliseconds
+from hmx_pipeline.packs.assembly_strategies import Priors, favoured, weights_of
+from hmx_pipeline.packs.candidates import Exclusion
+from hmx_pipeline.packs.cutoff import ANY, OF_ARTIFACTS, OF_EPISODES, OF_KNOWLEDGE, TAKES_IDS, Cutoff, cutoff, is_named
+from hmx_pipeline.packs.rendered import episode, kept
+from hmx_pipeline.packs.workflow_hints import workflow_hints
+from hmx_pipeline.retrieval.fit import WISHES, Bound, Question, bound, takes
+from hmx_pipeline.retrieval.pack_request import PackRequest
+from hmx_pipeline.retrieval.paraphrase import nearness
+from hmx_pipeline.retrieval.rerank import reranked
+from hmx_pipeline.retrieval.retrieval_plan import ARTIFACTS, CORRECTIONS, EPISODES, KNOWLEDGE, POLICIES, RetrievalPlan
+from hmx_pipeline.retrieval.score import (
+    Components,
+    FoundSource,
+    Made,
+    MemorySnapshot,
+    Shares,
+    artifact_components,
+    correction_components,
+    document_components,
+    knowledge_components,
+    shares,
+)
+from hmx_pipeline.retrieval.searchable import Document
+from hmx_pipeline.retrieval.terms import terms
+from hmx_pipeline.retrieval.times import TimeSpan, time_reference
+
+_UNSOUND: Final = Exclusion(
+    DropReason.PROVENANCE_FAILED, "its content is not what its hash says, or all that it rests on has outlived its time"
+)
+
+_DENIES: Final = re.compile(
+    r"\b(?:avoid\w*|never|not?|without|don['’]?t|stop\w*|instead of|rather than)\b", re.IGNORECASE
+)
+
+Source = TypeVar("Source")
+T = TypeVar("T")
+
+
+class Scored(msgspec.Struct, Generic[Source], frozen=True, gc=False):
+    source: Source
+    parts: Components
+    score: float
+    barred: Exclusion | None = None
+    least: float = 0.0
+    """Least relevance at which sources of its kind help."""
+    made: Made = msgspec.field(default_factory=Made)
+    """Cache of the source's rendering (`FoundSource.made`)."""
+    past: bool = False
+    """True if it no longer holds and is shown because the request includes superseded records."""
+
+    @property
+    def relevance(self) -> float:
+        return self.parts.relevance
+
+    @property
+    def helps(self) -> bool:
+        return self.relevance >= self.least
+
+
+_UNFIT: Final = 0.95
+
+
+@dataclass(frozen=True, slots=True)
+class PackQuery:
+    """A request with the state that answers it."""
+
+    request: PackRequest
+    now: int
+    """The newest event time, or `as_of`, in milliseconds."""
+    time: TimeSpan | None
+    """The time that the question mentions."""
+    weights: RankingWeights
+    shares: Shares
+    priors: Priors | None
+    plan: RetrievalPlan
+    cutoff: Cutoff
+
+    @property
+    def focus(self) -> TimeSpan:
+        return self.time or TimeSpan(self.now, None)
+
+    @property
+    def looks_back(self) -> bool:
+        return self.request.as_of is not None
+
+    def existed(self, at: int) -> bool:
+        return not self.looks_back or at <= self.now
+
+    def score(self, parts: Components, best: float, pattern: str, text: str) -> float:
+        score = parts.mean(self.shares, best)
+        return score if self.priors is None else favoured(self.priors, score, pattern, text)
+
+    def unsure(self, confidence: float) -> Exclusion | None:
+        if confidence >= self.request.min_confidence:
+            return None
+        return Exclusion(DropReason.LOW_RELEVANCE, f"a confidence of {confidence} is less than was asked for")
+
+    def best(self, found: list[T], limit: int) -> list[T]:
+        """Cut to the usual number. Found sources come best first, and `as_of` requests fetch more than they show."""
+        return found[:limit] if self.looks_back else found
+
+
+@dataclass(frozen=True, slots=True)
+class PackView:
+    """The scored sources that sections choose from."""
+
+    artifacts: tuple[Scored[Artifact], ...]
+    episodes: tuple[Scored[Document], ...]
+    knowledge: tuple[Scored[KnowledgeRecord], ...]
+    schema: Scored[Artifact] | None
+    """The best-matching task_schema; `hints` are made from it."""
+    hints: WorkflowHints | None
+    precedents: Mapping[str, str]
+    """Contribution ids in the hints → session ids."""
+    bound: Mapping[str, Bound]
+    """Procedure id → slot values in the question."""
+
+
+def asked(request: PackRequest, plan: RetrievalPlan, fetched: MemorySnapshot) -> PackQuery:
+    now = fetched.newest if request.as_of is None else min(milliseconds(request.as_of), fetched.newest)
+    weights = weights_of(request.strategy, request.weights)
+    return PackQuery(
+        request,
+        now,
+        time_reference(request.query, now),
+        weights,
+        shares(weights),
+        fetched.priors if request.strategy is Strategy.FINGERPRINT_GUIDED else None,
+        plan,
+        cutoff(
+            request.fill,
+            plan,
+            fetched.named,
+            [found.source for found in fetched.episodes],
+            [found.source for found in fetched.artifacts],
+            [found.source for found in fetched.knowledge],
+        ),
+    )
+
+
+def view(ask: PackQuery, fetched: MemorySnapshot) -> PackView:
+    values = _bound(ask, fetched)
+    artifacts = _artifacts(ask, fetched, values)
+    shown = [
+        found
+        for found in artifacts
+        if found.helps and found.barred is None and (ask.looks_back or found.source.status is Status.ACTIVE)
+    ]
+    schemas = [found for found in shown if found.source.artifact_type == task_schema.NAME]
+    schema = min(schemas, key=lambda a: (-a.relevance, a.source.artifact_id), default=None)
+    playbooks = [found.source for found in shown if found.source.artifact_type == failure_playbook.NAME]
+    session = [step for step in fetched.session if ask.existed(step.at)]
+    others = [found for found in fetched.precedents if found.source.session_id != ask.request.session_id]
+    guidance = guide(ask.request.query, session, ask.request.agent_id or "", others)
+    hints = workflow_hints(schema.source if schema else None, session, playbooks, guidance)
+    named = {step.artifact_id for step in hints.suggested_next_steps} if hints else set()
+    known = _known(ask, fetched)
+    told = (found.source for found in others)
+    precedents = {one.contribution_id: one.session_id for one in told if one.contribution_id in named}
+    return PackView(artifacts, _episodes(ask, fetched, _outdated(ask, known)), known, schema, hints, precedents, values)
+
+
+def _bound(ask: PackQuery, fetched: MemorySnapshot) -> dict[str, Bound]:
+    procedures = [found.source for found in fetched.artifacts if found.source.artifact_type == task_schema.NAME]
+    wishes = (found.source.text for found in fetched.episodes if found.source.actor == "user")
+    contents = [each.content for each in procedures]
+    question = Question(ask.request.query, list(islice(wishes, WISHES)) if procedures else (), contents)
+    return {each.artifact_id: bound(each.content, question) for each in procedures}
+
+
+def _raw(ask: PackQuery, found: Sequence[FoundSource[Artifact]], values: Mapping[str, Bound]) -> list[float]:
+    """Return BM25 scores. Procedures gain by how similar their goals are, and lose if the question fits their slots
+    worse; both are relative to the best of them."""
+    procedures = [each for each in found if each.source.artifact_id in values]
+    own = [values[each.source.artifact_id] for each in procedures]
+    claimed = len({word for each in own for word in each.sure.values()})
+    fits = [each.share(claimed) for each in own]
+    best, most = max((each.bm25 for each in procedures), default=0), max(fits, default=0.0)
+    near = nearness(ask.request.query, [each.source.content.get("goals", ()) for each in procedures])
+    raised = {
+        each.source.artifact_id: (each.bm25 + best * share) * (1 - _UNFIT * (most - fit) / (most or 1.0))
+        for each, share, fit in zip(procedures, near, fits, strict=True)
+    }
+    return [raised.get(each.source.artifact_id, float(each.bm25)) for each in found]
+
+
+def _artifacts(ask: PackQuery, fetched: MemorySnapshot, values: Mapping[str, Bound]) -> tuple[Scored[Artifact], ...]:
+    standing = [
+        (found, _artifact_barred(ask, found, status), status is not Status.ACTIVE)
+        for found, status in _statuses(ask, fetched.artifacts)
+        if status is not Status.DRAFT and _applies(ask, found.source)
+    ]
+    standing = ask.best(standing, ARTIFACTS)
+    forbidden = _forbidden(ask, fetched.policies)
+    bests = _raw(ask, [found for found, *_ in standing], values)
+    highest, focus = max(fetched.whole.artifacts, *bests, 1), ask.focus
+    scored, top = [], max(bests, default=0.0) / highest
+    least = ask.cutoff.least(OF_ARTIFACTS, top)
+    taking = [takes(found.source.content.get("slots", {}), ask.plan.shapes) for found, *_ in standing]
+    takers = max((best for best, takes_ids in zip(bests, taking, strict=True) if takes_ids), default=0.0) / highest
+    for (found, barred, past), best, takes_ids in zip(standing, bests, taking, strict=True):
+        source, parts = found.source, artifact_components(found.source, best / highest, focus)
+        why = barred or _against(source, forbidden)
+        pattern = str(source.metadata.get("pattern", ""))
+        score = ask.score(parts, top, pattern, f"{source.title} {source.summary}")
+        enough = min(least, TAKES_IDS * takers) if takes_ids else least
+        scored.append(Scored(source, parts, score, why, enough, found.made, past))
+    return tuple(scored)
+
+
+def _forbidden(ask: PackQuery, policies: Iterable[KnowledgeRecord]) -> list[tuple[str, frozenset[str]]]:
+    """Return the rules that forbid something: the rule's id, and the stems of what it forbids."""
+    rules = (policy for policy in policies if policy.body.get("negated") and ask.existed(_began(policy)))
+    found = ((rule.record_id, frozenset(terms(str(rule.body.get("subject", ""))))) for rule in rules)
+    return [(name, stems) for name, stems in found if stems]
+
+
+def _against(source: Artifact, forbidden: Iterable[tuple[str, frozenset[str]]]) -> Exclusion | None:
+    """Exclude a recommendation that a rule forbids. A recommendation against something does not conflict."""
+    recommendation = str(source.content.get("recommendation", ""))
+    if source.artifact_type != decision_policy.NAME or _DENIES.search(recommendation):
+        return None
+    advised = frozenset(terms(recommendation))
+    rule = next((name for name, stems in forbidden if stems <= advised), None)
+    return None if rule is None else Exclusion(DropReason.CONFLICT, f"the rule {rule} forbids it")
+
+
+def _statuses(
+    ask: PackQuery, artifacts: Iterable[FoundSource[Artifact]]
+) -> Iterator[tuple[FoundSource[Artifact], Status]]:
+    """Yield artifacts with their status at `as_of`. Those compiled later are left out, and of a chain only the newest
+    version stands."""
+    if not ask.looks_back:
+        yield from ((found, found.source.status) for found in artifacts)
+        return
+    existed = [found for found in artifacts if milliseconds(found.source.created_at) <= ask.now]
+    newest: dict[tuple[str, int], int] = defaultdict(int)
+    for found in existed:
+        newest[_chain(found.source)] = max(newest[_chain(found.source)], found.source.version)
+    for found in existed:
+        last = found.source.version == newest[_chain(found.source)]
+        yield found, status_at(found.source, ask.now) if last else Status.SUPERSEDED
+
+
+def _chain(source: Artifact) -> tuple[str, int]:
+    return str(source.metadata.get("pattern", source.artifact_id)), int(source.metadata.get("chain", 1))
+
+
+def _artifact_barred(ask: PackQuery, found: FoundSource[Artifact], status: Status) -> Exclusion | None:
+    shown = {Status.ACTIVE, *(Status(past) for past in ask.request.include or ())}
+    if status not in shown:
+        cause = found.source.metadata.get("transition", {}).get("cause", "")
+        return Exclusion(DropReason.DEPRECATED, f"it is {status}: {cause}" if cause else f"it is {status}")
+    if decayed(found.source, ask.now):
+        return Exclusion(DropReason.DEPRECATED, "no evidence has supported it for a year")
+    return ask.unsure(found.source.confidence) or (None if found.sound else _UNSOUND)
+
+
+def _applies(ask: PackQuery, source: Artifact) -> bool:
+    """Check the validity scope (HMX-A §6). What the request does not state excludes nothing."""
+    scope, request = source.validity_scope, ask.request
+    if scope is None:
+        return True
+    during = scope.time_range
+    return (
+        (not scope.tenant_ids or request.tenant_id in scope.tenant_ids)
+        and (not scope.agent_ids or request.agent_id is None or request.agent_id in scope.agent_ids)
+        and (not scope.tags or not request.tags or not set(scope.tags).isdisjoint(request.tags))
+        and (during is None or _within(during.start, during.end, ask.now))
+    )
+
+
+def _within(start: str | None, end: str | None, now: int) -> bool:
+    return (start is None or milliseconds(start) <= now) and (end is None or now < milliseconds(end))
+
+
+def _outdated(ask: PackQuery, known: Iterable[Scored[KnowledgeRecord]]) -> dict[str, Scored[KnowledgeRecord]]:
+    """Map events to the outdated record they support, unless a current record rests on them too."""
+    gone: dict[str, Scored[KnowledgeRecord]] = {}
+    holding: set[str] = set()
+    for each in known:
+        if _holds(ask, each.source):
+            holding.update(each.source.source_events)
+        elif each.barred is not None:
+            gone.update(dict.fromkeys(each.source.source_events, each))
+    return {event: each for event, each in gone.items() if event not in holding}
+
+
+def _document_barred(found: Document, outdated: Mapping[str, Scored[KnowledgeRecord]]) -> Exclusion | None:
+    """Return the exclusion of a turn that says little more than an outdated record."""
+    record = outdated.get(found.event_id)
+    if record is None or 2 * len(record.source.text) < len(found.text):
+        return None
+    return record.barred
+
+
+def _episodes(
+    ask: PackQuery, fetched: MemorySnapshot, outdated: Mapping[str, Scored[KnowledgeRecord]]
+) -> tuple[Scored[Document], ...]:
+    """Score the episodes. One past its time to live is never shown again, not even with `as_of` (HMX-E §2.2)."""
+    alive = [
+        found
+        for found in fetched.episodes
+        if ask.existed(found.source.at) and (found.source.expires is None or found.source.expires > fetched.newest)
+    ]
+    alive = reranked(ask.request.query, ask.best(alive, EPISODES))
+    highest = max(fetched.whole.episodes, *(found.bm25 for found in alive), 1)
+    focus = ask.focus
+    top, spent = max((found.bm25 for found in alive), default=0) / highest, 0
+    scored = []
+    for found in alive:
+        parts = document_components(found, highest, focus)
+        score = ask.score(parts, top, "", found.source.text)
+        scored.append(Scored(found.source, parts, score, _document_barred(found.source, outdated), made=found.made))
+    ordered = []
+    for one in sorted(scored, key=lambda one: -one.score):
+        each = replace(one, least=ask.cutoff.least(OF_EPISODES, top, spent))
+        if each.helps and each.barred is None:
+            spent += kept(each.made, episode, each.source).tokens
+        ordered.append(each)
+    return tuple(ordered)
+
+
+def _known(ask: PackQuery, fetched: MemorySnapshot) -> tuple[Scored[KnowledgeRecord], ...]:
+    """Score the records that answer the query, and every policy that holds."""
+    answering = {found.source.record_id for found in fetched.knowledge}
+    existing = [each for each in fetched.knowledge if ask.existed(_began(each.source))]
+    corrections = ask.best([each for each in existing if is_correction(each.source)], CORRECTIONS)
+    found = ask.best([each for each in existing if not is_correction(each.source)], KNOWLEDGE)
+    policies = ask.best([policy for policy in fetched.policies if ask.existed(_began(policy))], POLICIES)
+    found += [FoundSource(policy, 0) for policy in policies if policy.record_id not in answering]
+    best = _best_sides([each.source for each in found if _holds(ask, each.source)])
+    highest, focus = max(fetched.whole.knowledge, *(each.bm25 for each in found), 1), ask.focus
+    weighed = [(each, knowledge_components(each, highest, focus)) for each in found]
+    weighed += [(each, correction_components(each, focus)) for each in corrections]
+    scored, top = [], max((parts.relevance for _, parts in weighed[: len(found)]), default=0.0)
+    least = ask.cutoff.least(OF_KNOWLEDGE, top)
+    for each, parts in weighed:
+        corrects = is_correction(each.source)
+        score = ask.score(parts, 1.0 if corrects else top, each.source.pattern, each.source.text)
+        past = not _holds(ask, each.source)
+        enough = min(least, ANY) if corrects or is_named(each.source, ask.plan) else least
+        scored.append(Scored(each.source, parts, score, _record_barred(ask, each, best), enough, each.made, past))
+    return tuple(scored)
+
+
+def _began(source: KnowledgeRecord) -> int:
+    return milliseconds((source.validity.start if source.validity else None) or source.created_at)
+
+
+def _holds(ask: PackQuery, source: KnowledgeRecord) -> bool:
+    end = source.validity.end if source.validity else None
+    within = end is None or ask.now < milliseconds(end)
+    return within and (ask.looks_back or source.status in HOLDS)
+
+
+def _best_sides(holding: Sequence[KnowledgeRecord]) -> Mapping[str, float]:
+    """Return the highest confidence among the sides of each conflict, by pattern."""
+    disputed = {record.pattern for record in holding if record.kind is Known.CONFLICT}
+    best: dict[str, float] = {}
+    for record in holding:
+        if record.kind is not Known.CONFLICT and record.pattern in disputed:
+            best[record.pattern] = max(record.confidence, best.get(record.pattern, 0.0))
+    return best
+
+
+def _record_barred(ask: PackQuery, found: FoundSource[KnowledgeRecord], best: Mapping[str, float]) -> Exclusion | None:
+    source = found.source
+    if not _holds(ask, source):
+        if source.status is Standing.SUPERSEDED and Past.SUPERSEDED in (ask.request.include or ()):
+            return None
+        by = f"{source.superseded_by} has replaced it" if source.superseded_by else "it does not hold any more"
+        return Exclusion(DropReason.DEPRECATED, by)
+    if not found.sound:
+        return _UNSOUND
+    if (unsure := ask.unsure(source.confidence)) is not None:
+        return unsure
+    surest = best.get(source.pattern, 0.0)
+    if source.kind is not Known.CONFLICT and source.confidence < surest:
+        return Exclusion(DropReason.CONFLICT, f"what contradicts it is surer: {surest}")
+    return None

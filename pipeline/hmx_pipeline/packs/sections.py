@@ -1,0 +1,246 @@
+"""Section registry of a pack: what feeds each section, and its share of the budget (HMX-C §3.1, §4).
+
+A new section is a row of `contracts.pack.Section` and its rule here.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Final, TypeVar
+
+from hmx_pipeline.compiler import task_schema
+from hmx_pipeline.compiler.knowledge.claim_names import USER
+from hmx_pipeline.compiler.registry import ARTIFACT_TYPES
+from hmx_pipeline.contracts.artifact import Artifact
+from hmx_pipeline.contracts.event_types import Role
+from hmx_pipeline.contracts.keys import CONTROL_PREFIX
+from hmx_pipeline.contracts.knowledge import Kind, KnowledgeRecord, Memory
+from hmx_pipeline.contracts.pack import Provenance, Section, SourceType
+from hmx_pipeline.packs import render, rendered
+from hmx_pipeline.packs.candidates import EntryCandidate
+from hmx_pipeline.packs.pack_view import PackView, Scored
+from hmx_pipeline.packs.rendered import RenderedEntry
+from hmx_pipeline.retrieval.searchable import Document
+
+Source = TypeVar("Source")
+
+
+@dataclass(frozen=True, slots=True)
+class SectionRule:
+    section: Section
+    weight: int
+    """Its share of the budget: this divided by the weights of all sections that have candidates."""
+    candidates: Callable[[PackView], Iterator[EntryCandidate]]
+
+
+_SPOKEN: Final = frozenset({Role.MESSAGE, Role.DECISION})
+
+
+def _core(view: PackView) -> Iterator[EntryCandidate]:
+    """Standing instructions, in every pack."""
+    return _known(view, Section.CORE, lambda record: record.kind is Kind.POLICY, always=True)
+
+
+def _goals(view: PackView) -> Iterator[EntryCandidate]:
+    return _known(view, Section.GOALS, _is_goal)
+
+
+def _facts(view: PackView) -> Iterator[EntryCandidate]:
+    """Facts on people and things, and users' corrections."""
+    return _known(
+        view,
+        Section.FACTS,
+        lambda record: record.kind is Kind.ENTITY or (record.kind is Kind.MEMORY and not _is_goal(record)),
+    )
+
+
+def _relations(view: PackView) -> Iterator[EntryCandidate]:
+    return _known(view, Section.GRAPH_RELATIONS, lambda record: record.kind is Kind.RELATION)
+
+
+def _conflicts(view: PackView) -> Iterator[EntryCandidate]:
+    return _known(view, Section.CONFLICTS, lambda record: record.kind is Kind.CONFLICT)
+
+
+def _is_goal(record: KnowledgeRecord) -> bool:
+    return record.kind is Kind.MEMORY and record.body.get("memory") == Memory.GOAL
+
+
+def _constraints(view: PackView) -> Iterator[EntryCandidate]:
+    return _compiled(view, Section.CONSTRAINTS)
+
+
+def _procedures(view: PackView) -> Iterator[EntryCandidate]:
+    return _compiled(view, Section.PROCEDURES)
+
+
+def _episodes(view: PackView) -> Iterator[EntryCandidate]:
+    """Messages and decisions."""
+    return (_episode(Section.EPISODES, scored) for scored in view.episodes if scored.source.role in _SPOKEN)
+
+
+def _workflow(view: PackView) -> Iterator[EntryCandidate]:
+    """The next steps of the procedure, once the session has begun it. Before that, the procedure itself says them."""
+    if view.schema is None or view.hints is None or (view.hints.current_step or 1) == 1:
+        return
+    source = view.schema.source
+    steps = [step for step in view.hints.suggested_next_steps if step.artifact_id == source.artifact_id]
+    if steps:
+        hints = view.hints.model_copy(update={"suggested_next_steps": steps})
+        text = render.workflow(source.title, hints)
+        yield _artifact(Section.WORKFLOW, view.schema, rendered.shown(text, text))
+
+
+def _evidence(view: PackView) -> Iterator[EntryCandidate]:
+    """Observations: errors, failed actions, feedback, changes."""
+    return (_episode(Section.EVIDENCE, scored) for scored in view.episodes if scored.source.role not in _SPOKEN)
+
+
+SECTIONS: Final = (
+    SectionRule(Section.CORE, 10, _core),
+    SectionRule(Section.CONSTRAINTS, 10, _constraints),
+    SectionRule(Section.GOALS, 5, _goals),
+    SectionRule(Section.PROCEDURES, 35, _procedures),
+    SectionRule(Section.FACTS, 20, _facts),
+    SectionRule(Section.EPISODES, 40, _episodes),
+    SectionRule(Section.GRAPH_RELATIONS, 5, _relations),
+    SectionRule(Section.WORKFLOW, 5, _workflow),
+    SectionRule(Section.CONFLICTS, 5, _conflicts),
+    SectionRule(Section.EVIDENCE, 20, _evidence),
+)
+"""The order of HMX-C §3.3."""
+assert {rule.section for rule in SECTIONS} == set(Section), "every section needs a rule"
+
+ORIGINS: Final = {
+    SourceType.ARTIFACT: "compiler",
+    SourceType.EPISODE: "episodic",
+    SourceType.MEMORY: "semantic",
+    SourceType.POLICY: "semantic",
+    SourceType.CONFLICT: "semantic",
+    SourceType.ENTITY: "graph",
+    SourceType.RELATION: "graph",
+}
+"""Provenance and retrieval source by source type (HMX-C §5)."""
+IMPORTED: Final = "fingerprint"
+"""Provenance of an imported artifact."""
+
+
+def _compiled(view: PackView, section: Section) -> Iterator[EntryCandidate]:
+    """Yield the artifacts whose type belongs to this section."""
+    for scored in view.artifacts:
+        if _section_of(scored.source.artifact_type) is section:
+            given = view.bound.get(scored.source.artifact_id)
+            if given is not None and (given.sure):
+                told = rendered.artifact(scored.source, given.sure)
+            else:
+                told = rendered.kept(scored.made, rendered.artifact, scored.source)
+            yield _artifact(section, scored, told)
+
+
+def _section_of(artifact_type: str) -> Section | None:
+    """Return the section of an artifact type. Custom types (HMX-A §3) come from imports and go to procedures; control
+    types have none."""
+    kind = ARTIFACT_TYPES.get(artifact_type)
+    if kind is not None:
+        return kind.section
+    return None if artifact_type.startswith(CONTROL_PREFIX) else Section.PROCEDURES
+
+
+def _known(
+    view: PackView, section: Section, belongs: Callable[[KnowledgeRecord], bool], *, always: bool = False
+) -> Iterator[EntryCandidate]:
+    for scored in view.knowledge:
+        source = scored.source
+        if belongs(source):
+            count = len(source.source_events)
+            told = rendered.kept(scored.made, rendered.knowledge, source)
+            kind = SourceType(source.kind)
+            provenance = _provenance(ORIGINS[kind], source.confidence, count)
+            yield _candidate(
+                section,
+                source.record_id,
+                kind,
+                scored,
+                told,
+                provenance,
+                source.pattern,
+                events=source.source_events,
+                always=always,
+            )
+
+
+def _artifact(section: Section, scored: Scored[Artifact], told: RenderedEntry) -> EntryCandidate:
+    source = scored.source
+    count = source.observed_count if source.observed_count is not None else len(source.source_events)
+    origin = IMPORTED if "imported" in source.metadata else ORIGINS[SourceType.ARTIFACT]
+    provenance, pattern = _provenance(origin, source.confidence, count), str(source.metadata.get("pattern", ""))
+    # A procedure begins with what users asked for, but does not repeat its other sources.
+    events = source.source_events if source.artifact_type == task_schema.NAME else ()
+    return _candidate(
+        section, source.artifact_id, SourceType.ARTIFACT, scored, told, provenance, pattern, events=events
+    )
+
+
+def _episode(section: Section, scored: Scored[Document]) -> EntryCandidate:
+    source = scored.source
+    told = rendered.kept(scored.made, rendered.episode, source)
+    return _candidate(
+        section,
+        source.event_id,
+        SourceType.EPISODE,
+        scored,
+        told,
+        _HAPPENED,
+        session_id=source.session_id,
+        at=source.at,
+        asks=source.role is Role.MESSAGE and source.actor == USER,
+    )
+
+
+def _candidate(
+    section: Section,
+    source_id: str,
+    source_type: SourceType,
+    scored: Scored[Source],
+    told: RenderedEntry,
+    provenance: Provenance,
+    pattern: str = "",
+    session_id: str | None = None,
+    *,
+    events: Sequence[str] = (),
+    at: int = 0,
+    asks: bool = False,
+    always: bool = False,
+) -> EntryCandidate:
+    assert source_type in section.permitted
+    return EntryCandidate(
+        section=section,
+        source_id=source_id,
+        source_type=source_type,
+        score=scored.score,
+        relevance=scored.relevance,
+        least=scored.least,
+        text=told.text,
+        said=told.said,
+        tokens=told.tokens,
+        mark=told.mark,
+        provenance=provenance,
+        pattern=pattern,
+        session_id=session_id,
+        at=at,
+        asks=asks,
+        events=tuple(events),
+        always=always,
+        past=scored.past,
+        barred=scored.barred,
+        parts=scored.parts,
+    )
+
+
+@lru_cache(1_024)
+def _provenance(origin: str, confidence: float, evidence_count: int) -> Provenance:
+    return Provenance(origin=origin, confidence=confidence, evidence_count=evidence_count)
+
+
+_HAPPENED: Final = _provenance(ORIGINS[SourceType.EPISODE], 1.0, 1)
+"""An episode is certain and has one source."""

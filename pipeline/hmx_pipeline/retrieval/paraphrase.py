@@ -1,0 +1,40 @@
+"""Character n-gram similarity of a question to the goals of procedures: `Umstellung` finds `umstellen`.
+
+Input: a question, and the goals of each procedure. Output: for each the share, 0 to 1, of the weights of the question's
+n-grams that it contains. An n-gram weighs more, the fewer procedures contain it. Works in any language.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from math import log
+from typing import Final
+
+from hmx_pipeline.contracts.bounded_cache import remembered
+from hmx_pipeline.contracts.limits import MB
+from hmx_pipeline.retrieval.terms import STOP_WORDS
+
+_PIECE: Final = 4
+_WORDS: Final = 64
+_WORD: Final = re.compile(r"[^\W\d_]{2,32}")
+_SLOT: Final = re.compile(r"<[^<>]*>")
+
+
+def nearness(question: str, goals: Sequence[Sequence[str]]) -> list[float]:
+    held = [_pieces(tuple(own)) for own in goals]
+    having = Counter(piece for own in held for piece in own)
+    asked = _pieces((question,))
+    weight = {piece: log(1 + len(held) / max(1, having[piece])) for piece in sorted(asked)}
+    whole = sum(weight.values())
+    return [sum(weight[piece] for piece in sorted(asked & own)) / whole if whole else 0.0 for own in held]
+
+
+@remembered(2 * MB)
+def _pieces(texts: tuple[str, ...]) -> frozenset[str]:
+    words = (word for text in texts for word in _WORD.findall(_SLOT.sub(" ", text.casefold()))[:_WORDS])
+    return frozenset(piece for word in words if word not in STOP_WORDS for piece in _of(word))
+
+
+def _of(word: str) -> Iterable[str]:
+    """Return the n-grams of a word; a shorter word is one."""
+    return (word[i : i + _PIECE] for i in range(max(1, len(word) - _PIECE + 1)))

@@ -1,0 +1,54 @@
+"""Reranking of found episodes by speaker and by how much a turn says. Integers only.
+
+Input: the query and the candidates with their BM25 scores. Output: the same candidates in the same order, with new
+scores.
+"""
+
+import re
+from collections.abc import Sequence
+from typing import Final
+
+from hmx_pipeline.retrieval.score import FoundSource
+from hmx_pipeline.retrieval.searchable import Document
+from hmx_pipeline.segments.speakers import speaker_of
+
+_UNIT: Final = 10
+_SPEAKER: Final = 15
+"""Factor, in tenths, for turns of the only speaker that the query names."""
+_SAYS_LITTLE: Final = 8
+"""Factor, in tenths, for short turns and questions: their words were mostly lent by their neighbours."""
+_SHORT: Final = 50
+"""A turn is short if it has fewer characters."""
+_WORD: Final = re.compile(r"\w+")
+
+
+def reranked(query: str, found: Sequence[FoundSource[Document]]) -> list[FoundSource[Document]]:
+    speakers = [speaker(each.source) for each in found]
+    asked_about = _named(query, set(speakers))
+    return [
+        FoundSource(
+            each.source,
+            each.bm25 * _kept(each.source.text, who == asked_about) // (_UNIT * _UNIT),
+            each.sound,
+            made=each.made,
+        )
+        for each, who in zip(found, speakers, strict=True)
+    ]
+
+
+def speaker(document: Document) -> str:
+    """Return the speaker: the name at the start of a transcript line, else the event's actor."""
+    return speaker_of(document.text) or document.actor
+
+
+def _named(query: str, speakers: set[str]) -> str | None:
+    """Return the one speaker that the query names; None if it names none or several."""
+    words = set(_WORD.findall(query.casefold()))
+    named = [who for who in speakers if words.issuperset(_WORD.findall(who.casefold())) and who.strip()]
+    return named[0] if len(named) == 1 else None
+
+
+def _kept(text: str, is_asked_about: bool) -> int:
+    """Return the factor, in hundredths."""
+    says_little = len(text) < _SHORT or text.rstrip().endswith("?")
+    return (_SPEAKER if is_asked_about else _UNIT) * (_SAYS_LITTLE if says_little else _UNIT)

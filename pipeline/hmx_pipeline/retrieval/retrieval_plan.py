@@ -1,0 +1,163 @@
+"""Retrieval plan: the terms, labels and limits that a pack request looks up, and its question class (HMX-C §5).
+
+A query of stop words has no terms, so its pack has no matches.
+"""
+
+import re
+from dataclasses import dataclass
+from typing import Final
+
+from hmx_pipeline.contracts.pack import Past, QueryClassification
+from hmx_pipeline.contracts.timestamps import milliseconds
+from hmx_pipeline.retrieval.pack_request import Lineage, PackRequest
+from hmx_pipeline.retrieval.related_words import Related, related
+from hmx_pipeline.retrieval.searchable import label
+from hmx_pipeline.retrieval.terms import ids_in, masks, shapes, stems, terms, words
+from hmx_pipeline.retrieval.times import mention
+from hmx_pipeline.retrieval.vectors import Embed, Vector, vector
+
+EPISODES: Final = 200
+"""Most candidates per pack."""
+ARTIFACTS: Final = 60
+KNOWLEDGE: Final = 60
+LOOKED_AT: Final = 500
+"""Most artifacts, records and policies of each kind that a request with `as_of` fetches."""
+PRECEDENTS: Final = (32, 16)
+"""Most similar sessions: for their actions, and for the files they changed."""
+POLICIES: Final = 20
+"""Most policies: the newest of the tenant, in every pack that has room."""
+CORRECTIONS: Final = 100
+_TOKENS_PER_CORRECTION: Final = 512
+"""Budget tokens per correction if all sections are asked for. A correction has about 35 tokens and rarely more than 64,
+so corrections take about an eighth of the budget at most."""
+QUERY_TERMS: Final = 64
+_LISTED: Final = 16
+
+_TEMPORAL: Final = re.compile(r"\b(when|how long|how often|what (?:time|date|day|month|year))\b", re.IGNORECASE)
+_FAILURE: Final = re.compile(
+    r"\b(errors?|fail(?:s|ed|ing|ures?)?|exceptions?|crash\w*|broken?|bugs?|time(?:d)?[ -]?outs?|tracebacks?|denied"
+    r"|refused|rejected|recover\w*|not work\w*|incidents?|outages?|[A-Z]\w*(?:Error|Exception))\b",
+    re.IGNORECASE,
+)
+_DECISION: Final = re.compile(
+    r"\b(should|which|choose|chose|choice|decid\w+|decision|prefer\w*|better|best|versus|vs|instead|rather|recommend\w*)\b",
+    re.IGNORECASE,
+)
+_PROCEDURAL: Final = re.compile(
+    r"\b(how (?:to|do|does|can|should)|steps?|procedures?|process|workflow|guide|runbook)\b", re.IGNORECASE
+)
+# An instruction starts with its verb: no subject, question word or article stands before it.
+_IMPERATIVE: Final = re.compile(
+    r"^\W*(?:please |can you |could you |help me |i (?:want|need|would like|'d like) to |let'?s )?"
+    r"(add|apply|book|build|cancel|change|check|clean|configure|create|debug|delete|deploy|edit|exchange|find|fix|generate"
+    r"|implement|install|investigate|make|migrate|modify|move|open|refactor|release|remove|rename|replace|restart|return"
+    r"|revert|roll ?back|run|send|set ?up|start|stop|test|update|upgrade|verify|write)\b",
+    re.IGNORECASE,
+)
+_QUOTED: Final = re.compile(r"[\"“`']([^\"”`'\n]{2,60})[\"”`']")
+_NAMED: Final = re.compile(
+    r"(?<![.!?:\n] )(?<!^)\b[A-Z][\w-]+(?: [A-Z][\w-]+)*|\b\w+(?:[./_:#-]\w+)+\b|#?\b[A-Za-z]+\d[\w-]*", re.MULTILINE
+)
+
+
+@dataclass(frozen=True, slots=True)
+class RetrievalPlan:
+    """What to fetch for a request, and how its question was classified."""
+
+    request: PackRequest
+    terms: tuple[str, ...]
+    """Distinct stems, sorted."""
+    shapes: tuple[str, ...]
+    """Shapes of the ids in the query, sorted; they find procedures that take such ids."""
+    plain: tuple[str, ...]
+    """The terms that are in no id."""
+    names: tuple[str, ...]
+    """The terms that are in a name or an id, sorted."""
+    classification: QueryClassification
+    related: tuple[Related, ...] = ()
+    """Related stems, nearest first; they find episodes too."""
+    episodes: int = EPISODES
+    artifacts: int = ARTIFACTS
+    knowledge: int = KNOWLEDGE
+    policies: int = POLICIES
+    precedents: tuple[int, int] | None = None
+    """Numbers of similar sessions to fetch; None if no running session asks."""
+    corrections: int = CORRECTIONS
+    """Besides corrections whose file or command the query names."""
+    labels: tuple[str, ...] = ()
+    """Labels that everything found must have (`documents.label`)."""
+    as_of: int | None = None
+    """Milliseconds; later records are ignored."""
+    earlier: bool = False
+    """True if superseded versions are wanted too."""
+    vector: Vector | None = None
+    """Embedding of the query; it finds episodes besides the terms."""
+
+
+def plan(request: PackRequest, embed: Embed | None = None) -> RetrievalPlan:
+    """Plan a request. `embed` makes the query's vector if the request has none."""
+    found = list(dict.fromkeys(words(request.query)))
+    # The rarest words should stay, but frequencies are unknown here; longer words are usually rarer.
+    kept = sorted(found, key=lambda word: (-len(word), word))[:QUERY_TERMS]
+    asked = tuple(sorted(set(stems(kept))))
+    as_of = None if request.as_of is None else milliseconds(request.as_of)
+    ids = frozenset(terms(" ".join(ids_in(request.query))))
+    return RetrievalPlan(
+        request,
+        asked,
+        tuple(sorted({*shapes(request.query), *masks(request.query)})[:QUERY_TERMS]),
+        tuple(term for term in asked if term not in ids),
+        tuple(sorted(set(terms(" ".join(_NAMED.findall(request.query)))).intersection(asked))),
+        classify(request.query, found),
+        related(asked),
+        artifacts=ARTIFACTS if as_of is None else LOOKED_AT,
+        knowledge=KNOWLEDGE if as_of is None else LOOKED_AT,
+        policies=POLICIES if as_of is None else LOOKED_AT,
+        precedents=None if request.session_id is None else PRECEDENTS,
+        corrections=_corrections(request),
+        labels=_labels(request),
+        as_of=as_of,
+        earlier=as_of is not None or Past.SUPERSEDED in (request.include or ()),
+        vector=_vector(request, embed),
+    )
+
+
+def _corrections(request: PackRequest) -> int:
+    if request.sections is None:
+        return min(CORRECTIONS, max(1, request.token_budget // _TOKENS_PER_CORRECTION))
+    return CORRECTIONS if request.as_of is None else LOOKED_AT
+
+
+def _vector(request: PackRequest, embed: Embed | None) -> Vector | None:
+    if request.query_vector is not None:
+        return vector(request.query_vector, request.query_model or "")
+    return None if embed is None else embed(request.query)
+
+
+def _labels(request: PackRequest) -> tuple[str, ...]:
+    origin = request.lineage or Lineage()
+    named = (
+        ("session", origin.session_id),
+        ("agent", origin.agent_id),
+        ("trace", origin.trace_id),
+        ("source", origin.source),
+    )
+    tags = (label("tag", tag) for tag in request.tags or ())
+    return (*tags, *(label(kind, name) for kind, name in named if name is not None))
+
+
+def classify(query: str, found: list[str]) -> QueryClassification:
+    """Classify by the first rule that holds: temporal, failure, decision, procedural, else factual. `times` resolves
+    the time."""
+    rules = (
+        ("temporal", bool(mention(query) or _TEMPORAL.search(query))),
+        ("failure", bool(_FAILURE.search(query))),
+        ("decision", bool(_DECISION.search(query))),
+        ("procedural", bool(_PROCEDURAL.search(query) or _IMPERATIVE.match(query))),
+    )
+    entities = [match.group(1) for match in _QUOTED.finditer(query)] + _NAMED.findall(query)
+    return QueryClassification(
+        intent=next((name for name, holds in rules if holds), "factual"),
+        keywords=found[:_LISTED],
+        entities=list(dict.fromkeys(entity for entity in entities if words(entity)))[:_LISTED],
+    )

@@ -1,0 +1,1 @@
+"""Stages on Kafka, exactly once: restoring state, transactions, positions, state topics, barriers."""

@@ -1,0 +1,145 @@
+"""ASGI application: routes, shared state, middleware and error handlers.
+
+Enters: settings. Leaves: a FastAPI application. It starts without Kafka and Redis and connects when they are up.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from fastapi import FastAPI, Request
+from fastapi.concurrency import run_in_threadpool
+from fastapi.responses import Response
+
+from hmx_pipeline.queries import context_pack
+from hmx_pipeline.service import (
+    docs,
+    events,
+    fingerprint_routes,
+    memory,
+    overview,
+    page,
+    problems,
+    service_routes,
+    streams,
+    websocket,
+)
+from hmx_pipeline.service.access import Access
+from hmx_pipeline.service.allowed_hosts import AllowedHosts, AllowedNames
+from hmx_pipeline.service.body import Bodies
+from hmx_pipeline.service.completeness_header import REPORTED, CompletenessHeader
+from hmx_pipeline.service.event_log import EventLog
+from hmx_pipeline.service.fair_turns import FairTurns
+from hmx_pipeline.service.hippocortex import answer_envelope, capture, learn, synthesize, usage
+from hmx_pipeline.service.hippocortex import fingerprints as export
+from hmx_pipeline.service.liveness import Liveness
+from hmx_pipeline.service.negotiation import NEGOTIATED
+from hmx_pipeline.service.problems import ProblemKind, answer
+from hmx_pipeline.service.request_metrics import RequestMetrics
+from hmx_pipeline.service.service_routes import KEPT_S, MEMORY_KEPT_S, Check, MemoryCheck
+from hmx_pipeline.service.subscriptions import Subscriptions
+from hmx_pipeline.service.ttl_cache import TtlCache
+from hmx_pipeline.settings import Settings
+from hmx_pipeline.store.atomic_blocks import EvictingError, StoreUnavailableError, TamperedError
+from hmx_pipeline.store.fetch import Store
+from hmx_pipeline.topology import EVENTS
+
+READING, READING_EACH = 16, 8
+"""Concurrent turns of routes that read Redis, in total and per tenant. Their sum stays below the number of threads, so
+that health checks always get one."""
+DESCRIPTION = (
+    "Reads context packs and artifacts from memory, and appends events. Errors are problem details (RFC 9457)."
+)
+
+
+def create_app(settings: Settings) -> FastAPI:
+    """Raises SettingsError if the address of Kafka or Redis is not set."""
+    kafka, topic = settings.require_kafka(), settings.topic_prefix + EVENTS
+    store = Store.open(settings)
+
+    @asynccontextmanager
+    async def running(app: FastAPI) -> AsyncIterator[None]:
+        await run_in_threadpool(context_pack.read_tables)
+        log = EventLog(kafka, topic)
+        app.state.log = log
+        app.state.captures = capture.Captures(log, store, app.state.usage, app.state.parsing, app.state.reading)
+        app.state.checks = {
+            "kafka": Check("kafka", log.unreachable),
+            "redis": Check("redis", lambda: _unreachable(store)),
+        }
+        memory = MemoryCheck(settings, store)
+        app.state.memory = Check("memory", memory.why_not, MEMORY_KEPT_S)
+        app.state.following = Subscriptions(settings)
+        beating = asyncio.create_task(app.state.pulse.beat())
+        yield
+        beating.cancel()
+        app.state.following.stop()
+        await run_in_threadpool(app.state.following.close)
+        await run_in_threadpool(log.close)
+        await run_in_threadpool(memory.close)
+
+    app = FastAPI(
+        title="HMX",
+        version="1.0",
+        description=DESCRIPTION,
+        lifespan=running,
+        docs_url=None,
+        redoc_url=None,
+        redirect_slashes=False,
+        responses=problems.DOCUMENTED,
+    )
+    app.state.settings = settings
+    app.state.store = store
+    app.state.completing = CompletenessHeader(store)
+    app.state.damaged = TtlCache(store.damaged, KEPT_S)
+    app.state.overview = overview.Overview(settings)
+    app.state.bodies = Bodies()
+    app.state.parsing = FairTurns(events.AT_ONCE, events.AT_ONCE_EACH)
+    app.state.reading = FairTurns(READING, READING_EACH)
+    app.state.fingerprints = FairTurns(fingerprint_routes.AT_ONCE, fingerprint_routes.AT_ONCE_EACH)
+    app.state.packs = FairTurns(context_pack.AT_ONCE, context_pack.AT_ONCE_EACH)
+    state = app.state
+    app.state.pulse = Liveness((state.parsing, state.reading, state.fingerprints, state.packs))
+    app.state.access = Access(settings.api_keys, settings.rate_limit)
+    app.state.usage = usage.Usage()
+    app.state.learner = learn.Learner(settings, store, app.state.reading)
+    problems.install(app)
+    app.add_exception_handler(StoreUnavailableError, _away)
+    app.add_exception_handler(TamperedError, _tampered)
+    app.add_middleware(AllowedHosts, names=AllowedNames(settings) if app.state.access.open else None)
+    app.add_middleware(RequestMetrics)
+    for module in (events, websocket, streams):
+        app.include_router(module.router, dependencies=[NEGOTIATED])
+    for module in (memory, fingerprint_routes, overview):
+        app.include_router(module.router, dependencies=[NEGOTIATED, REPORTED])
+    for module in (service_routes, page, docs):
+        app.include_router(module.router)
+    for module in (capture, learn, synthesize, export, usage):
+        reads = [REPORTED] if module in (learn, synthesize, export) else []
+        app.include_router(
+            module.router, prefix="/v1", tags=["Hippocortex"], dependencies=reads, responses=answer_envelope.DOCUMENTED
+        )
+    return app
+
+
+def _unreachable(store: Store) -> str | None:
+    try:
+        store.ping()
+        store.refuse_eviction()
+    except (StoreUnavailableError, EvictingError) as error:
+        return str(error)
+    return None
+
+
+async def _away(request: Request, error: Exception) -> Response:
+    detail = f"{error}. Try again; /readyz shows when it is back"
+    return answer(request.scope, ProblemKind.REDIS_UNAVAILABLE, detail, problems.RETRY)
+
+
+async def _tampered(request: Request, error: Exception) -> Response:
+    assert isinstance(error, TamperedError)
+    detail = (
+        f"{error.kind} {error.name} in Redis is damaged, so it is not served; the materialiser restores it from its "
+        "topic. Try again"
+    )
+    return answer(request.scope, ProblemKind.PROVENANCE_FAILED, detail, problems.RETRY)

@@ -1,0 +1,50 @@
+"""Completeness header `X-HMX-Memory-Complete`: whether memory is fully loaded, on every answer from memory.
+
+The header is at most a second old; a pack states its own completeness. Without Redis the header is left out.
+"""
+
+from typing import Final
+
+from fastapi import Depends, Request
+
+from hmx_pipeline.retrieval.memory_completeness import Completeness
+from hmx_pipeline.service.ttl_cache import TtlCache
+from hmx_pipeline.store.atomic_blocks import StoreUnavailableError
+from hmx_pipeline.store.fetch import Store
+
+MEMORY_COMPLETE: Final = "X-HMX-Memory-Complete"
+COMPLETE: Final = "memory_complete"
+"""Key in a request's scope: whether memory is complete."""
+KEPT_S: Final = 1.0
+
+
+class CompletenessHeader(TtlCache[Completeness | None]):
+    """TTL cache of the completeness; None if Redis does not answer."""
+
+    def __init__(self, store: Store) -> None:
+        super().__init__(lambda: _asked(store), KEPT_S)
+
+
+def _asked(store: Store) -> Completeness | None:
+    try:
+        return store.completeness()
+    except StoreUnavailableError:
+        return None
+
+
+async def reported(request: Request) -> None:
+    known: CompletenessHeader = request.app.state.completing
+    whole = await known.get()
+    request.scope[COMPLETE] = None if whole is None else whole.complete
+
+
+REPORTED: Final = Depends(reported)
+"""Dependency of routes that read memory."""
+
+
+def anew(request: Request) -> Completeness:
+    """Reads the completeness now, for an empty answer. Blocks. Raises StoreUnavailableError."""
+    store: Store = request.app.state.store
+    found = store.completeness()
+    request.scope[COMPLETE] = found.complete
+    return found

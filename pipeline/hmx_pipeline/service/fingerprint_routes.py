@@ -1,0 +1,118 @@
+"""`POST /v1/hmx/fingerprints` and `/import`: exports and imports what a tenant or agent has learnt (HMX-F).
+
+Export enters a tier and an agent, and leaves the fingerprint of current memory. Import enters a fingerprint, and leaves
+the patterns whose events are now in the log.
+"""
+
+from typing import Annotated, Any, Final
+
+from fastapi import APIRouter, Query, Request
+from fastapi.responses import Response
+from pydantic import Field, ValidationError
+
+from hmx_pipeline.contracts.base import Model
+from hmx_pipeline.contracts.event import Id, Link
+from hmx_pipeline.contracts.fingerprint import Fingerprint, Tier
+from hmx_pipeline.contracts.limits import KB, MB
+from hmx_pipeline.fingerprints.import_plan import UnreadableError, imports
+from hmx_pipeline.fingerprints.make import fingerprint
+from hmx_pipeline.kafka.control_producer import append_imports
+from hmx_pipeline.kafka.topic_files import TopicsError
+from hmx_pipeline.service.access import Operator, Reader
+from hmx_pipeline.service.body import media_type, read_body
+from hmx_pipeline.service.fair_turns import FairTurns
+from hmx_pipeline.service.problems import ProblemError, ProblemKind, invalid, unavailable
+from hmx_pipeline.settings import Settings, SettingsError
+from hmx_pipeline.store.fetch import Store
+
+REQUEST_BYTES: Final = 64 * KB
+DOCUMENT_BYTES: Final = 16 * MB
+AT_ONCE, AT_ONCE_EACH = 2, 1
+"""Fingerprints made or imported at the same time, in total and per tenant; each reads all of the tenant's memory."""
+JSON: Final = "application/json"
+
+router: Final = APIRouter(prefix="/v1/hmx")
+
+
+class FingerprintRequest(Model):
+    tier: Annotated[Tier, Field(strict=False)] = Tier.COMPACT
+    agent_id: Id | None = None
+    """Only what rests on this agent's sessions; default: the whole tenant."""
+
+
+class ImportAnswer(Model):
+    fingerprint_hash: str
+    agent_id: str | None = None
+    """The receiving agent; absent for all agents."""
+    imported: list[str]
+    """Imported patterns. They are in the log, and soon in memory."""
+
+
+def make_fingerprint(store: Store, tenant: str, asked: FingerprintRequest) -> Fingerprint:
+    """Builds a fingerprint. Raises StoreUnavailableError."""
+    return fingerprint(store.learnt(tenant, asked.agent_id), asked.tier)
+
+
+async def fingerprint_json(request: Request, tenant: str, asked: FingerprintRequest) -> bytes:
+    """Returns the published bytes. Raises StoreUnavailableError."""
+    turns: FairTurns = request.app.state.fingerprints
+    return await turns.run(tenant, lambda: make_fingerprint(request.app.state.store, tenant, asked).to_json())
+
+
+def _asked() -> dict[str, Any]:
+    schema = FingerprintRequest.model_json_schema(ref_template="#/components/schemas/{model}")
+    schema.pop("$defs")
+    return {"requestBody": {"required": True, "content": {JSON: {"schema": schema}}}}
+
+
+@router.post("/fingerprints", responses={200: {"model": Fingerprint}}, openapi_extra=_asked())
+async def post_fingerprint(request: Request, tenant: Reader) -> Response:
+    """Exports what the tenant has learnt; the same memory gives the same bytes."""
+    media_type(request, (JSON,))
+    body = await read_body(request, REQUEST_BYTES)
+    try:
+        asked = FingerprintRequest.model_validate_json(body)
+    except ValidationError as error:
+        raise invalid(error) from None
+    return Response(await fingerprint_json(request, tenant, asked), media_type=JSON)
+
+
+_DOCUMENT: Final[dict[str, Any]] = {
+    "requestBody": {"required": True, "content": {JSON: {"schema": {"$ref": "#/components/schemas/Fingerprint"}}}}
+}
+
+
+@router.post("/fingerprints/import", status_code=202, responses={202: {"model": ImportAnswer}}, openapi_extra=_DOCUMENT)
+async def import_fingerprint(
+    request: Request,
+    tenant: Operator,
+    agent: Annotated[Link, Query(description="Only for this agent of the tenant; default: all agents")] = "",
+) -> Response:
+    """Imports what another tenant has learnt: active artifacts and priors, each as an event in the log."""
+    media_type(request, (JSON,))
+    body = await read_body(request, DOCUMENT_BYTES)
+    turns: FairTurns = request.app.state.fingerprints
+    answer = await turns.run(tenant, _imported, request.app.state.settings, body, tenant, agent)
+    return Response(answer.to_json(), 202, media_type=JSON)
+
+
+def _imported(settings: Settings, body: bytes, tenant: str, agent: str) -> ImportAnswer:
+    """Raises ProblemError."""
+    try:
+        made = Fingerprint.model_validate_json(body)
+        given = imports(made, tenant, agent)
+    except ValidationError as error:
+        raise invalid(error) from None
+    except UnreadableError as error:
+        raise ProblemError(ProblemKind.INVALID_REQUEST, str(error), path="$") from None
+    try:
+        lacking = append_imports(settings, given)
+    except SettingsError as error:
+        raise ProblemError(ProblemKind.NOT_OFFERED, str(error)) from None
+    except TopicsError as error:
+        lacking = str(error)
+    if lacking:
+        raise unavailable(ProblemKind.KAFKA_UNAVAILABLE, lacking)
+    return ImportAnswer(
+        fingerprint_hash=made.fingerprint_hash, agent_id=agent or None, imported=[one.pattern for one in given]
+    )

@@ -1,0 +1,99 @@
+"""Service process: starts without waiting for Kafka or Redis, and runs until it is told to stop."""
+
+import asyncio
+import gc
+import logging
+import signal
+import socket
+import sys
+from contextlib import suppress
+from types import FrameType
+from typing import Any, Final, Self
+
+import uvicorn
+from fastapi import FastAPI
+
+from hmx_pipeline.observe.allocator import keep_little
+from hmx_pipeline.observe.logs import configure_logs
+from hmx_pipeline.observe.shutdown import end_in_time
+from hmx_pipeline.service.app import create_app
+from hmx_pipeline.service.connection import Connection, WebSocketConnection
+from hmx_pipeline.service.websocket import FRAME_BYTES
+from hmx_pipeline.settings import Settings, SettingsError
+from hmx_pipeline.store.atomic_blocks import StoreUnavailableError, connect, refuse_eviction
+
+STOPPING_S: Final = 8
+"""Seconds that running requests get to finish."""
+GIVE_UP_S: Final = 4.0
+"""Seconds that requests get to wait for Kafka's acknowledgement."""
+
+
+COLLECT: Final = (50_000, 20, 50)
+"""Requests seldom leave reference cycles, so the garbage collector can run less often."""
+
+
+def run_service(settings: Settings) -> None:
+    """Runs until SIGTERM or SIGINT, then finishes running requests. Raises SettingsError, also if Redis may evict keys,
+    and SystemExit if the port is taken."""
+    keep_little()
+    configure_logs(settings.log_level, settings.log)
+    with suppress(StoreUnavailableError):  # the service starts without Redis; /readyz keeps checking
+        refuse_eviction(connect(*settings.require_redis()))
+
+    def stop(*_: Any) -> None:
+        sys.exit(0)
+
+    # uvicorn handles the signals while it runs and passes them on afterwards.
+    signal.signal(signal.SIGTERM, stop)
+    signal.signal(signal.SIGINT, stop)
+    logging.getLogger("uvicorn.error").addFilter(_not_of_refusals)
+    app = create_app(settings)
+    gc.set_threshold(*COLLECT)
+    gc.freeze()  # never collected, so collections need not scan it
+    server = HttpServer.of(app, host=settings.host, port=settings.service_port, log_level="warning", **_tls(settings))
+    try:
+        server.config.load()
+    except OSError as error:
+        raise SettingsError(f"HMX_TLS_CERTIFICATE or HMX_TLS_KEY can't be used: {error}") from None
+    server.run()
+
+
+def _tls(settings: Settings) -> dict[str, str]:
+    if not settings.tls_certificate:
+        return {}
+    return {"ssl_certfile": settings.tls_certificate, "ssl_keyfile": settings.tls_key}
+
+
+def _not_of_refusals(record: logging.LogRecord) -> bool:
+    """Filters uvicorn's errors about refused WebSocket handshakes, which are no defect."""
+    return "without completing handshake" not in record.getMessage()
+
+
+class HttpServer(uvicorn.Server):
+    """Ends streams at shutdown, which would otherwise be waited for."""
+
+    @classmethod
+    def of(cls, app: FastAPI, **listening: Any) -> Self:
+        return cls(
+            uvicorn.Config(
+                app,
+                log_config=None,
+                access_log=False,
+                server_header=False,
+                http=Connection,
+                ws=WebSocketConnection,
+                timeout_graceful_shutdown=STOPPING_S,
+                ws_max_size=FRAME_BYTES,
+                **listening,
+            )
+        )
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        end_in_time()
+        super().handle_exit(sig, frame)
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        app: Any = self.config.app
+        app.state.following.stop()
+        asyncio.get_running_loop().call_later(GIVE_UP_S, app.state.log.give_up)
+        await super().shutdown(sockets)

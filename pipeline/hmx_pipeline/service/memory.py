@@ -1,0 +1,206 @@
+"""Memory routes under `/v1/hmx`: context packs, and every source that a pack or an artifact names (HMX-C §1)."""
+
+from typing import Annotated, Any, Final, NamedTuple
+
+import orjson
+from fastapi import APIRouter, Query, Request
+from fastapi.responses import Response
+from pydantic import ValidationError
+
+from hmx_pipeline.contracts.artifact import Artifact, Status
+from hmx_pipeline.contracts.base import Model
+from hmx_pipeline.contracts.episode import Episode, event_fields
+from hmx_pipeline.contracts.event import Event, Id
+from hmx_pipeline.contracts.evidence import Contribution
+from hmx_pipeline.contracts.headers import ORIGIN_OFFSET, ORIGIN_PARTITION
+from hmx_pipeline.contracts.knowledge import KnowledgeRecord
+from hmx_pipeline.contracts.limits import KB
+from hmx_pipeline.contracts.pack import ContextPack, OverviewPack, Vocabulary
+from hmx_pipeline.intake.number_ranges import out_of_range_path
+from hmx_pipeline.observe.metrics import METRICS
+from hmx_pipeline.packs.vocabulary import in_overview
+from hmx_pipeline.queries.context_pack import make_pack
+from hmx_pipeline.retrieval.pack_request import PackRequest
+from hmx_pipeline.service import path_ids  # noqa: F401  routes below say `:id`
+from hmx_pipeline.service.access import OPERATOR, Reader
+from hmx_pipeline.service.body import inlined, media_type, parsed, read_body
+from hmx_pipeline.service.completeness_header import COMPLETE, anew
+from hmx_pipeline.service.fair_turns import FairTurns, in_turn
+from hmx_pipeline.service.problems import RETRY, ProblemError, ProblemKind, invalid
+from hmx_pipeline.service.read_your_writes import await_memory
+from hmx_pipeline.store.fetch import Ambiguous, Store
+
+REQUEST_BYTES: Final = 256 * KB
+PAGE: Final = 100
+JSON: Final = "application/json"
+
+router: Final = APIRouter(prefix="/v1/hmx")
+
+
+class ArtifactList(Model):
+    artifacts: list[Artifact]
+    total: int
+    cursor: str | None = None
+    """Cursor of the next page; absent on the last page."""
+    memory_complete: bool | None = None
+    """False while memory is being loaded and more may appear."""
+
+
+def _asked() -> dict[str, Any]:
+    """Returns the OpenAPI body of a pack request; the tenant is that of the request."""
+    schema = PackRequest.model_json_schema()
+    schema = inlined(schema, schema.pop("$defs"))
+    schema["properties"].pop("tenant_id")
+    schema["required"].remove("tenant_id")
+    schema["properties"]["after"] = {
+        "type": "string",
+        "description": "Token of an append: waits until memory holds its events, or answers 504 after 10 seconds",
+    }
+    schema["properties"]["require_complete"] = {
+        "type": "boolean",
+        "default": False,
+        "description": "Answer 503 while memory is being loaded; by default the pack has memory_complete: false",
+    }
+    return {"requestBody": {"required": True, "content": {JSON: {"schema": schema}}}}
+
+
+@router.post("/context-packs", responses={200: {"model": ContextPack | OverviewPack}}, openapi_extra=_asked())
+async def post_context_pack(request: Request, tenant: Reader) -> Response:
+    """Assembles the context for a question within a token budget (HMX-C).
+
+    `as_of` gives the pack as of that event time: facts, artifact versions and relative times. Not restored: withdrawn
+    records, settled conflicts, erased versions, replaced policies that do not match the question, and past confidence
+    and counts of knowledge.
+    """
+    media_type(request, (JSON,))
+    body = await read_body(request, REQUEST_BYTES)
+    asked, conditions = await parsed(request, tenant, body, lambda: _pack_request(body, tenant))
+    if conditions.after is not None:
+        await await_memory(request.app.state.reading, _store(request), tenant, conditions.after)
+    turns: FairTurns = request.app.state.packs
+    pack = await turns.run(tenant, make_pack, _store(request), asked)
+    request.scope[COMPLETE] = pack.metadata.get("memory_complete")
+    if conditions.require_complete and request.scope[COMPLETE] is False:
+        raise _incomplete(pack)
+    METRICS.pack_tokens.observe(pack.token_budget.used)
+    told = in_overview(pack) if asked.vocabulary is Vocabulary.OVERVIEW else pack
+    return Response(told.to_json(), media_type=JSON)
+
+
+def _incomplete(pack: ContextPack) -> ProblemError:
+    filling = pack.metadata["memory_filling"]
+    detail = f"memory is {filling['percent']:g} % filled: try again, or leave out require_complete"
+    return ProblemError(ProblemKind.MEMORY_INCOMPLETE, detail, RETRY, memory_complete=False, memory_filling=filling)
+
+
+class Conditions(NamedTuple):
+    """Conditions for making a pack; they are not part of its identity."""
+
+    after: object
+    require_complete: bool
+
+
+def _pack_request(body: bytes, tenant: str) -> tuple[PackRequest, Conditions]:
+    try:
+        fields = orjson.loads(body)
+    except orjson.JSONDecodeError:
+        path = out_of_range_path(body)
+        detail = "the body is not valid JSON" if path == "$" else "the number is out of range"
+        raise ProblemError(ProblemKind.INVALID_REQUEST, detail, path=path) from None
+    if not isinstance(fields, dict):
+        raise ProblemError(ProblemKind.INVALID_REQUEST, "the body must be a JSON object", path="$")
+    if fields.setdefault("tenant_id", tenant) != tenant:
+        raise ProblemError(
+            ProblemKind.TENANT_MISMATCH, "not the tenant of the request: leave it out", path="$.tenant_id"
+        )
+    conditions = Conditions(fields.pop("after", None), fields.pop("require_complete", False))
+    if not isinstance(conditions.require_complete, bool):
+        raise ProblemError(ProblemKind.INVALID_REQUEST, "must be true or false", path="$.require_complete")
+    try:
+        return PackRequest.model_validate(fields), conditions
+    except ValidationError as error:
+        raise invalid(error) from None
+
+
+@router.get("/tenants", dependencies=[OPERATOR])
+def get_tenants(request: Request) -> Response:
+    """Lists the tenants that have memory."""
+    return _json({"tenants": _store(request).tenants()})
+
+
+@router.get("/events/{event_id:id}", responses={200: {"model": Event}})
+@in_turn
+def get_event(request: Request, tenant: Reader, event_id: Id, session: Id | None = None) -> Response:
+    """Returns a released event without secrets, its origin in headers; 409 if several sessions share the id."""
+    found = _store(request).get_event(tenant, event_id, session)
+    if isinstance(found, Ambiguous):
+        raise ProblemError(ProblemKind.AMBIGUOUS, "name the session with ?session=", sessions=list(found.sessions))
+    if found is None:
+        raise _missing(request, "event")
+    origin = Episode.model_validate(found).origin
+    answer = _json(event_fields(found))
+    answer.headers[ORIGIN_PARTITION] = str(origin.partition)
+    answer.headers[ORIGIN_OFFSET] = str(origin.offset)
+    return answer
+
+
+@router.get("/contributions/{contribution_id:id}", responses={200: {"model": Contribution}})
+@in_turn
+def get_contribution(request: Request, tenant: Reader, contribution_id: str) -> Response:
+    """Returns one segment's contribution to a pattern, as named in source_memory_ids."""
+    return _found(request, _store(request).get_contribution(tenant, contribution_id), "contribution")
+
+
+@router.get("/knowledge/{record_id:id}", responses={200: {"model": KnowledgeRecord}})
+@in_turn
+def get_knowledge(request: Request, tenant: Reader, record_id: Id) -> Response:
+    """Returns a memory, policy, entity, relation or conflict in any status; superseded_by names its successor."""
+    return _found(request, _store(request).get_knowledge(tenant, record_id), "knowledge record")
+
+
+@router.get("/artifacts", responses={200: {"model": ArtifactList}})
+@in_turn
+def list_artifacts(
+    request: Request,
+    tenant: Reader,
+    artifact_type: Annotated[str | None, Query(alias="type")] = None,
+    status: Status = Status.ACTIVE,
+    limit: Annotated[int, Query(ge=1, le=PAGE)] = 20,
+    cursor: str | None = None,
+) -> Response:
+    """Lists artifacts of one status, active by default (HMX-A §5), in pages."""
+    page = _store(request).list_artifacts(tenant, artifact_type, status, limit, cursor)
+    answer: dict[str, Any] = {"artifacts": page.artifacts, "total": page.total}
+    whole = request.scope[COMPLETE] if page.artifacts else anew(request).complete
+    if whole is not None:
+        answer["memory_complete"] = whole
+    return _json(answer if page.cursor is None else {**answer, "cursor": page.cursor})
+
+
+@router.get("/artifacts/{artifact_id:id}", responses={200: {"model": Artifact}})
+@in_turn
+def get_artifact(request: Request, tenant: Reader, artifact_id: Id) -> Response:
+    """Returns an artifact in any status; supersedes and superseded_by link its versions (HMX-A §7)."""
+    return _found(request, _store(request).get_artifact(tenant, artifact_id), "artifact")
+
+
+def _store(request: Request) -> Store:
+    store = request.app.state.store
+    assert isinstance(store, Store)
+    return store
+
+
+def _json(value: Any) -> Response:
+    return Response(orjson.dumps(value), media_type=JSON)
+
+
+def _found(request: Request, value: dict[str, Any] | None, what: str) -> Response:
+    if value is None:
+        raise _missing(request, what)
+    return _json(value)
+
+
+def _missing(request: Request, what: str) -> ProblemError:
+    whole = anew(request)
+    but = "" if whole.complete else f". {whole}"
+    return ProblemError(ProblemKind.NOT_FOUND, f"the tenant has no {what} with this id{but}")

@@ -1,0 +1,194 @@
+"""Every setting, read once from the environment (`HMX_…`), else from the local stack that runs here, else a default.
+
+A secret may stand in a file: `HMX_…_FILE` names it. No secret is part of a setting's repr.
+"""
+
+import hashlib
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import Any, Final, Self
+from urllib.parse import urlsplit
+
+from hmx_pipeline.contracts import limits
+from hmx_pipeline.kafka_profile import KafkaProfile, ProfileError, from_environment, load_properties
+from hmx_pipeline.topology import GROUP
+
+SECRET: Final[Any] = {"secret": True}
+"""Never shown, and `_FILE` may be put behind the variable's name."""
+
+
+class SettingsError(Exception):
+    """A setting is missing or invalid; the message says what to set."""
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """All settings; the environment variable of a field is `HMX_` and its name in capitals."""
+
+    state: Path = Path(".hmx")
+    """Folder of the local stack."""
+    kafka_bootstrap: str = ""
+    """host:port[,host:port…]"""
+    kafka_config: str = ""
+    """File of the properties that Kafka clients need on a secured cluster, in Java's form: docs/how-to/secure.md"""
+    kafka_properties: tuple[tuple[str, str], ...] = field(default=(), repr=False, metadata={"variable": "HMX_KAFKA_…"})
+    """A single one of these properties, on top of the file: HMX_KAFKA_SASL_PASSWORD is sasl.password."""
+    redis_url: str = field(default="", repr=False, metadata=SECRET)
+    """redis://host:port/database; rediss:// with TLS; redis+sentinel://host:port,host:port/name/database"""
+    redis_password: str = field(default="", repr=False, metadata=SECRET)
+    """Redis' password, where the URL has none."""
+    redis_ca: str = ""
+    """File of the certificates, as PEM, that sign the one of a Redis with TLS; else those that the system trusts."""
+    service_url: str = ""
+    """Address of the service, as clients reach it."""
+    topic_prefix: str = ""
+    """Prefix of every topic, group and transactional id, to run several pipelines on one cluster."""
+    control_key: str = field(default="", repr=False, metadata=SECRET)
+    """Secret that authenticates ticks, barriers and operators' decisions; the same for all processes."""
+    ordering: str = "eager"
+    """eager: only events behind a gap wait; strict: all events wait the window, ties are ordered by timestamp."""
+    window_ms: int = limits.WINDOW_MS
+    """How long an event waits behind a gap, in ms (HMX-E §7)."""
+    worker_id: str = ""
+    """Static group member id, unique per worker. A restart within the session timeout causes no rebalance."""
+    session_timeout_ms: int = 10_000
+    """A silent worker loses its partitions after this time."""
+    transaction_timeout_ms: int = 60_000
+    """Longest time that an open transaction may block read_committed consumers."""
+    host: str = "127.0.0.1"
+    """Address that the HTTP servers listen on."""
+    allowed_hosts: str = ""
+    """Comma-separated host names accepted if no API keys are set, besides localhost, HMX_HOST and HMX_SERVICE_URL's
+    host. Web pages from these hosts may call the service."""
+    service_port: int = 8080
+    """Port of the service; OpenAPI at /docs."""
+    tls_certificate: str = ""
+    """File of the service's certificate and its chain, as PEM: with one the service speaks HTTPS."""
+    tls_key: str = ""
+    """File of the certificate's key, as PEM without a passphrase."""
+    api_keys: str = ""
+    """File of the API keys of `/v1`, written by `hmx keys`; if unset, requests are not authenticated."""
+    rate_limit: int = 60_000
+    """Requests per minute and tenant under `/v1`, per process; 0: unlimited."""
+    worker_port: int = 8081
+    """Port of the worker's health checks and metrics."""
+    materialiser_port: int = 8082
+    """Port of the materialiser's health checks and metrics."""
+    processes: str = ""
+    """Addresses of workers and materialisers for status views: worker=http://host:8081,materialiser=http://…"""
+    ready_lag_s: int = 60
+    """/readyz fails if the oldest unread record is older than this, in seconds."""
+    semantic: str = ""
+    """File of the embedding model for semantic search, from `hmx semantic`; unset: search by words only."""
+    log_level: str = "INFO"
+    """DEBUG, INFO, WARNING or ERROR."""
+    log: str = "auto"
+    """json: one JSON object per line; text: for people; auto: text on a terminal, otherwise json."""
+    otlp_endpoint: str = ""
+    """OTLP over HTTP endpoint for trace spans, such as http://collector:4318; unset: no spans."""
+
+    def __post_init__(self) -> None:
+        if self.ordering not in ("eager", "strict"):
+            raise SettingsError(f"HMX_ORDERING={self.ordering!r} is invalid: set it to eager or strict")
+        if self.log not in ("auto", "json", "text"):
+            raise SettingsError(f"HMX_LOG={self.log!r} is invalid: set it to auto, json or text")
+        if bool(self.tls_certificate) != bool(self.tls_key):
+            lacking = "HMX_TLS_KEY" if self.tls_certificate else "HMX_TLS_CERTIFICATE"
+            raise SettingsError(f"{lacking} is not set: HTTPS needs both, the certificate and its key")
+
+    @classmethod
+    def load(cls, environ: Mapping[str, str] | None = None) -> Self:
+        """Reads the environment. Raises SettingsError for a malformed value."""
+        environ = os.environ if environ is None else environ
+        state = Path(environ.get("HMX_STATE", ".hmx"))
+        values: dict[str, Any] = {**_running_stack(state), "state": state}
+        for each in fields(cls):
+            text = _text_of(f"HMX_{each.name.upper()}", environ, secret=each.metadata == SECRET)
+            if text is None or each.name in ("state", "kafka_properties"):
+                continue
+            try:
+                values[each.name] = int(text) if each.type is int else text
+            except ValueError:
+                raise SettingsError(f"HMX_{each.name.upper()}={text!r} is no number") from None
+        try:
+            properties = load_properties(values.get("kafka_config", ""), dict(from_environment(environ)), environ)
+        except ProfileError as error:
+            raise SettingsError(str(error)) from None
+        if "HMX_KAFKA_BOOTSTRAP" not in environ and "bootstrap.servers" in properties:
+            values["kafka_bootstrap"] = properties["bootstrap.servers"]
+        return cls(**values, kafka_properties=tuple(properties.items()))
+
+    def require_kafka(self, bootstrap: str = "") -> KafkaProfile:
+        """At this address, where one is given. Certificates are read anew each time."""
+        address = bootstrap or self.kafka_bootstrap
+        if not address:
+            raise SettingsError("no Kafka address: run `hmx up` here, or set HMX_KAFKA_BOOTSTRAP=host:port")
+        try:
+            return KafkaProfile.of(address, dict(self.kafka_properties), self.topic_prefix + GROUP)
+        except ProfileError as error:
+            raise SettingsError(str(error)) from None
+
+    def credentials(self) -> str:
+        """A digest of whatever logs in to Kafka and Redis: another one when a secret or certificate was replaced."""
+        files = [Path(path).read_bytes() for path in (self.redis_ca, self.tls_certificate, self.tls_key) if path]
+        said = (self.require_kafka().digest(), self.redis_url, self.redis_password, self.control_key, files)
+        return hashlib.sha256(repr(said).encode()).hexdigest()
+
+    def require_redis(self) -> tuple[str, str, str]:
+        """URL, password where it has none, file of authorities."""
+        if not self.redis_url:
+            raise SettingsError("no Redis address: run `hmx up` here, or set HMX_REDIS_URL=redis://host:port")
+        return self.redis_url, self.redis_password, self.redis_ca
+
+    def addresses(self) -> dict[str, str]:
+        """Parses `processes` into name → address. Raises SettingsError."""
+        named = [part.strip().partition("=") for part in self.processes.split(",") if part.strip()]
+        if any(not name or not address.startswith("http://") for name, _, address in named):
+            raise SettingsError(f"HMX_PROCESSES={self.processes!r} is invalid: use name=http://host:port,…")
+        return {name: address.rstrip("/") for name, _, address in named}
+
+    def require_control_key(self) -> str:
+        if not self.control_key:
+            raise SettingsError(
+                "no control key: run `hmx up` here, or set HMX_CONTROL_KEY to one secret for all processes"
+            )
+        return self.control_key
+
+
+def without_password(url: str) -> str:
+    """Fit to be shown."""
+    parts = urlsplit(url)
+    place = parts.netloc.rpartition("@")[2]
+    login = f"{parts.username or ''}:***@" if parts.password else f"{parts.username}@" if parts.username else ""
+    return f"{parts.scheme}://{login}{place}{parts.path}"
+
+
+def _text_of(name: str, environ: Mapping[str, str], *, secret: bool) -> str | None:
+    """Of a setting, or of the file that holds it."""
+    text, file = environ.get(name), environ.get(f"{name}_FILE") if secret else None
+    if not file:
+        return text
+    if text:
+        raise SettingsError(f"{name} and {name}_FILE are both set: keep one of them")
+    try:
+        return Path(file).read_text(encoding="utf-8").strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise SettingsError(f"{name}_FILE={file}: {getattr(error, 'strerror', 'is no text')}") from None
+
+
+def _running_stack(state: Path) -> dict[str, Any]:
+    """Returns what `hmx up` wrote about its running stack; empty if none runs."""
+    try:
+        stack = json.loads((state / "stack.json").read_text())
+        key = (state / "control.key").read_text().strip()
+    except (FileNotFoundError, NotADirectoryError):
+        return {}
+    except OSError as error:
+        raise SettingsError(f"HMX_STATE={str(state)!r}: {error.strerror}") from error
+    return {
+        "control_key": key,
+        **{k: stack[k] for k in ("kafka_bootstrap", "redis_url", "service_url", "semantic") if stack.get(k)},
+    }

@@ -1,0 +1,47 @@
+"""Dead letters: the rejected record as it came, with headers for the reason and the origin."""
+
+from hmx_pipeline.contracts.headers import (
+    DEAD_LETTER,
+    DETAIL,
+    LOG_TIME,
+    OMITTED,
+    ORIGIN_TOPIC,
+    PATH,
+    REASON,
+    STEP,
+    output_headers,
+)
+from hmx_pipeline.contracts.limits import RECORD_BYTES
+from hmx_pipeline.contracts.rejections import UNREADABLE, Reason, Rejection
+from hmx_pipeline.stages.fold import Output, Record
+
+
+def dead_letter(source: str, topic: str, record: Record, rejection: Rejection) -> Output:
+    """Return the dead letter. Key, value and the producer's headers stay; readers take the last header of a name, which
+    is ours.
+
+    If the record exceeds the bound, only our headers remain, which give its offset in the log. The same holds for an
+    unreadable record, and for one whose output Kafka refused: its size is unknown.
+    """
+    _its_own_content_type, *place = output_headers(DEAD_LETTER, source, record.partition, record.offset)
+    ours = [
+        *place,
+        (REASON, str(rejection.reason).encode()),
+        (STEP, str(rejection.reason.step).encode()),
+        (PATH, rejection.path.encode()),
+        (DETAIL, (rejection.detail or rejection.reason.advice).encode()),
+        (ORIGIN_TOPIC, source.encode()),
+        (LOG_TIME, b"%d" % record.timestamp),
+    ]
+    if record.value is UNREADABLE or rejection.reason is Reason.OUTPUT_REFUSED:
+        return Output(topic, record.partition, None, None, [*ours, (OMITTED, b"0")])
+    size = record_bytes(record)
+    if size > RECORD_BYTES:
+        return Output(topic, record.partition, None, None, [*ours, (OMITTED, b"%d" % size)])
+    return Output(topic, record.partition, record.key, record.value, [*record.headers, *ours])
+
+
+def record_bytes(record: Record) -> int:
+    """Return the uncompressed bytes of key, value and headers."""
+    headers = sum(len(name.encode()) + len(value or b"") for name, value in record.headers)
+    return len(record.key or b"") + len(record.value or b"") + headers

@@ -1,0 +1,13 @@
+"""A record that a stage puts out."""
+
+import msgspec
+
+from hmx_pipeline.contracts.headers import Headers
+
+
+class Output(msgspec.Struct, frozen=True, gc=False):
+    topic: str
+    partition: int
+    key: bytes | None
+    value: bytes | None
+    headers: Headers

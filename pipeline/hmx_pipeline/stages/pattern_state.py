@@ -1,0 +1,293 @@
+"""State of the patterns stage: records, contribution maps, and their bounds.
+
+| key | record |
+|---|---|
+| `m/tenant/pattern/session/segment` | Contribution: one entry of a pattern's map, also once it is withdrawn |
+| `p/tenant/pattern` | PatternState: what the pattern last published, and when it is compiled |
+| `b/barrier_id` | BarrierState: which events partitions it has been seen from |
+"""
+
+from bisect import insort
+from collections import Counter
+from heapq import heapify, heappop, heappush
+from typing import Any, Final, NamedTuple
+
+import msgspec
+from pydantic import Field
+
+from hmx_pipeline.compiler.candidate import rank
+from hmx_pipeline.compiler.imported_artifacts import Imported
+from hmx_pipeline.compiler.knowledge.knowledge_kind import Under
+from hmx_pipeline.compiler.lifecycle import LastPublished
+from hmx_pipeline.contracts.base import Model
+from hmx_pipeline.contracts.evidence import Archive, Contribution, Pattern, evidence_key
+from hmx_pipeline.contracts.fingerprint import Import
+from hmx_pipeline.contracts.keys import join_key, split_key
+from hmx_pipeline.contracts.knowledge import KnowledgeRecord
+from hmx_pipeline.contracts.limits import (
+    CONTRIBUTION_DEBOUNCE_MS,
+    PARTITION_CONTRIBUTION_BYTES,
+    PATTERN_CONTRIBUTIONS,
+    PATTERN_DEBOUNCE_MS,
+    TASKS_GONE,
+    TENANT_CONTRIBUTIONS,
+    TENANT_DECISIONS,
+)
+from hmx_pipeline.stages.ending_index import EndingIndex, ending_key
+from hmx_pipeline.stages.fair_shares import FairShares
+
+GONE: Final = "gone"
+"""Stands for the digest of a pattern made from other kinds' contributions that has none left."""
+
+
+class PatternState(Model):
+    said: LastPublished | None = None
+    speak_at: int | None = None
+    """Clock at which the pattern is compiled; None if nothing has changed."""
+    records: list[KnowledgeRecord] = Field(default_factory=list)
+    """Last published records of a knowledge pattern."""
+    withdrawn: list[str] = Field(default_factory=list)
+    """Ids of withdrawn records in the topic, oldest first."""
+    older: list[str] = Field(default_factory=list)
+    """Ids of its artifacts in the topic that are no longer live, oldest first."""
+    evidence: str = ""
+    """Digest of the contributions it was compiled from, if other kinds' contributions make it."""
+    trace: str = ""
+    """traceparent of the last contribution since the pattern was compiled; its next outputs carry it."""
+    imported: Imported | None = None
+    """The imported artifact, which stands while the pattern's own evidence is not sufficient."""
+    archived: str | None = None
+    """Why an operator archived it. From then on it publishes nothing, whatever the evidence."""
+
+    @property
+    def decided(self) -> bool:
+        """True if operators archived or imported it; this outlives all evidence."""
+        return self.imported is not None or self.archived is not None
+
+
+class BarrierState(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    seen: tuple[int, ...]
+    partitions: int
+    passed: bool
+    forget_at: int
+    speaking: int | None = None
+    """Offset of the record that began it, while pending patterns are compiled for the barrier; else None."""
+
+
+_BARRIER = msgspec.json.Decoder(BarrierState)
+
+
+def map_key(contribution: Contribution) -> str:
+    return f"m/{evidence_key(contribution)}"
+
+
+def pattern_key(contribution: Contribution) -> str:
+    return f"p/{join_key(contribution.tenant_id, contribution.pattern.text)}"
+
+
+def state_key(tenant_id: str, pattern: Pattern) -> str:
+    return f"p/{join_key(tenant_id, pattern.text)}"
+
+
+def decided_key(decided: Archive | Import) -> str:
+    """Return the key of the pattern that an operator archived or imported."""
+    return f"p/{decided.key}"
+
+
+def pattern_of(map_key: str) -> str:
+    """Return the pattern's key for a key of its map."""
+    _, tenant, pattern, *_ = map_key.split("/")
+    return f"p/{tenant}/{pattern}"
+
+
+def _tenant_of(key: str) -> str:
+    return key.split("/", 2)[1]
+
+
+def split_pattern(key: str) -> tuple[str, Pattern]:
+    """Return tenant and pattern of a `p/…` key."""
+    tenant_id, text = split_key(key.removeprefix("p/"))
+    return tenant_id, Pattern(*split_key(text))
+
+
+def barrier_state_key(barrier_id: str) -> str:
+    return f"b/{join_key(barrier_id)}"
+
+
+def decode_state(key: str, value: bytes) -> Any:
+    match key[0]:
+        case "m":
+            return Contribution.model_validate_json(value)
+        case "p":
+            return PatternState.model_validate_json(value)
+        case "b":
+            return _BARRIER.decode(value)
+    raise ValueError(f"no state record has the key {key!r}")
+
+
+def encode_state(value: Any) -> bytes:
+    return value.to_json() if isinstance(value, Model) else msgspec.json.encode(value)
+
+
+def state_deadline(value: Any) -> int | None:
+    if isinstance(value, PatternState):
+        return value.speak_at
+    if isinstance(value, BarrierState):
+        return value.forget_at
+    return None
+
+
+_LEFT: Final = 1_024
+"""Stale heap entries that are allowed besides one per contribution."""
+
+
+class Surplus(NamedTuple):
+    key: str
+    bound: str
+    """Name of the counter for this bound."""
+
+
+class Maps:
+    """The contribution map of each pattern, the patterns to compile, and the bounds of both.
+
+    Two bounds keep the lowest ranks of all contributions that ever came: of a pattern, and of a tenant. A withdrawn
+    contribution keeps its place, because what was turned away for it does not come again. So a full map is an even
+    sample of the segments, in whatever order they came. A third bound limits a partition's bytes: beyond it the largest
+    tenant loses its highest ranks, and no tenant within its share loses any.
+    """
+
+    def __init__(self) -> None:
+        self._maps: dict[str, dict[str, Contribution]] = {}
+        self._ranks: dict[str, list[tuple[int, str]]] = {}
+        self._kept: Counter[str] = Counter()
+        """Tenant → number of contributions."""
+        self._bytes = FairShares()
+        """Tenant → bytes of contributions."""
+        self._highest: dict[str, list[tuple[int, str]]] = {}
+        """Tenant at its bound → heap of negated ranks, with stale entries."""
+        self._decided: Counter[str] = Counter()
+        """Encoded tenant → number of patterns."""
+        self._made: dict[str, set[str]] = {}
+        """Encoded tenant → patterns that other kinds' contributions have made."""
+        self._gone: dict[str, dict[str, str]] = {}
+        """Encoded tenant → those of them without contributions → since when."""
+        self.reach = EndingIndex()
+        self.pending: set[str] = set()
+        self.barrier: tuple[str, BarrierState] | None = None
+        """The barrier for which pending patterns are compiled."""
+
+    def of(self, pattern: str) -> dict[str, Contribution]:
+        """Return the map of a `p/…` key; it must not be changed."""
+        return self._maps.get(pattern, {})
+
+    def under(self, tenant_id: str) -> Under:
+        """Return a lookup of the tenant's endings by their form."""
+
+        def endings(form: str, chained: bool) -> list[Contribution]:
+            known = self.of(ending_key(tenant_id, form))
+            return list(known.values()) if known and self.reach.open((tenant_id, chained, form)) else []
+
+        return endings
+
+    def made(self, pattern: str) -> set[str]:
+        """Return the keys of the patterns that this tenant's contributions have made."""
+        return self._made.get(_tenant_of(pattern), set())
+
+    def gone(self, pattern: str) -> list[str]:
+        """Return those of them without contributions, except the last that lost theirs."""
+        left = sorted(self._gone.get(_tenant_of(pattern), {}).items(), key=lambda one: (one[1], one[0]))
+        return [key for key, _ in left[:-TASKS_GONE]]
+
+    def _follow_made(self, key: str, state: PatternState | None) -> None:
+        own, gone = self._made.setdefault(_tenant_of(key), set()), self._gone.setdefault(_tenant_of(key), {})
+        gone.pop(key, None)
+        if state is not None and state.evidence == GONE and state.said is not None:
+            gone[key] = state.said.artifact.updated_at or ""
+        if state is not None and state.evidence:
+            own.add(key)
+            return
+        own.discard(key)
+        if not own:
+            del self._made[_tenant_of(key)], self._gone[_tenant_of(key)]
+
+    def may_decide(self, pattern: str, state: PatternState) -> bool:
+        """Return True if it is no new decision, or its tenant has room for one more."""
+        return state.decided or self._decided[_tenant_of(pattern)] < TENANT_DECISIONS
+
+    def pause_ms(self, pattern: str) -> int:
+        """Return how long to wait after a change before compiling. The cost grows with the map, and so does
+        the pause."""
+        return max(PATTERN_DEBOUNCE_MS, CONTRIBUTION_DEBOUNCE_MS * len(self.of(pattern)))
+
+    def surplus(self, key: str, contribution: Contribution) -> Surplus | None:
+        """Return what must go when this contribution comes: the highest rank of its pattern or tenant, if that is full.
+        This may be the contribution itself."""
+        pattern, tenant = pattern_key(contribution), contribution.tenant_id
+        known = self.of(pattern)
+        if key in known:
+            return None
+        mine = (rank(contribution), key)
+        if len(known) >= PATTERN_CONTRIBUTIONS:
+            return Surplus(max(self._ranks[pattern][-1], mine)[1], "contribution_out_of_sample")
+        if self._kept[tenant] >= TENANT_CONTRIBUTIONS:
+            # All contributions of one segment have the same rank; then the first key goes, in whatever order they came.
+            return Surplus(min(self._highest_of(tenant), (-mine[0], key))[1], "contribution_out_of_tenant_sample")
+        return None
+
+    def too_much(self) -> str | None:
+        """Return what must go because the partition is too large; this may be the contribution that has just come."""
+        if self._bytes.total <= PARTITION_CONTRIBUTION_BYTES:
+            return None
+        return self._highest_of(self._bytes.most())[1]
+
+    def _highest_of(self, tenant: str) -> tuple[int, str]:
+        """Return the key with the highest rank of the tenant, and the negated rank."""
+        heap = self._highest.get(tenant)
+        if heap is None:
+            prefix = f"p/{join_key(tenant)}/"
+            own = (ranks for pattern, ranks in self._ranks.items() if pattern.startswith(prefix))
+            heap = self._highest[tenant] = [(-number, key) for ranks in own for number, key in ranks]
+            heapify(heap)
+        while heap[0][1] not in self.of(pattern_of(heap[0][1])):
+            heappop(heap)
+        return heap[0]
+
+    def changed(self, key: str, old: Any, new: Any) -> None:
+        match key[0]:
+            case "m":
+                self._follow(pattern_of(key), key, old, new)
+            case "p":
+                self._decided[_tenant_of(key)] += (new is not None and new.decided) - (old is not None and old.decided)
+                if (old is not None and old.evidence) or (new is not None and new.evidence):
+                    self._follow_made(key, new)
+                if new is not None and new.speak_at is not None:
+                    self.pending.add(key)
+                else:
+                    self.pending.discard(key)
+            case "b":
+                if new is not None and new.speaking is not None:
+                    self.barrier = (key, new)
+                elif self.barrier is not None and self.barrier[0] == key:
+                    self.barrier = None
+
+    def _follow(self, pattern: str, key: str, old: Contribution | None, new: Contribution | None) -> None:
+        entries, ranks = self._maps.setdefault(pattern, {}), self._ranks.setdefault(pattern, [])
+        self.reach.change(pattern, old, new)
+        for one, by in ((old, -1), (new, 1)):
+            if one is not None:
+                self._bytes.add(one.tenant_id, by * one.size)
+        if old is not None and new is None:
+            del entries[key]
+            ranks.remove((rank(old), key))
+            self._kept[old.tenant_id] -= 1
+            if not entries:
+                del self._maps[pattern], self._ranks[pattern]
+        elif new is not None:
+            entries[key] = new
+            if old is None:
+                insort(ranks, (rank(new), key))
+                self._kept[new.tenant_id] += 1
+                if (heap := self._highest.get(new.tenant_id)) is not None:
+                    heappush(heap, (-rank(new), key))
+                    if len(heap) > 2 * self._kept[new.tenant_id] + _LEFT:
+                        del self._highest[new.tenant_id]  # rebuilt when needed

@@ -1,0 +1,337 @@
+"""The patterns stage: contributions from `hmx.evidence.v1` become artifacts, knowledge records and dead letters.
+
+Each (tenant, pattern) has a map of contributions, last writer wins. Artifacts and knowledge are pure functions of the
+map. A change is compiled after a pause, because more changes usually follow, and whenever a barrier passes; the pause
+grows with the map. Contributions of kinds that are never compiled are only kept.
+"""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+import msgspec
+from pydantic import ValidationError
+
+from hmx_pipeline.compiler.candidate import candidate, counting
+from hmx_pipeline.compiler.imported_artifacts import added, believed
+from hmx_pipeline.compiler.knowledge.knowledge_records import PublishedRecords, difference, records
+from hmx_pipeline.compiler.lifecycle import LastPublished, step
+from hmx_pipeline.compiler.registry import KINDS, ends, knows, speaks, whole
+from hmx_pipeline.contracts.artifact import Artifact, Status, is_type
+from hmx_pipeline.contracts.evidence import Archive, Contribution, EvidenceControl, Pattern
+from hmx_pipeline.contracts.fingerprint import Import
+from hmx_pipeline.contracts.headers import (
+    ARTIFACT,
+    CONTROL_KINDS,
+    KIND,
+    KNOWN,
+    fingerprint,
+    header,
+    output_headers,
+    trace_headers,
+    traceparent,
+)
+from hmx_pipeline.contracts.keys import join_key
+from hmx_pipeline.contracts.knowledge import KnowledgeRecord
+from hmx_pipeline.contracts.limits import ARTIFACT_VERSIONS, BARRIER_KEPT_MS
+from hmx_pipeline.contracts.rejections import UNREADABLE, Reason, Rejection
+from hmx_pipeline.stages.dead_letters import dead_letter
+from hmx_pipeline.stages.fold import Backlog, Output, Record, Tx, attempt
+from hmx_pipeline.stages.pattern_state import (
+    GONE,
+    BarrierState,
+    Maps,
+    PatternState,
+    barrier_state_key,
+    decided_key,
+    decode_state,
+    encode_state,
+    map_key,
+    pattern_of,
+    split_pattern,
+    state_deadline,
+    state_key,
+)
+from hmx_pipeline.stages.work_turns import WorkTurns
+from hmx_pipeline.topology import ARTIFACTS, EVIDENCE, EVIDENCE_DLQ, KNOWLEDGE
+
+_OUTPUTS: Final = {ARTIFACTS: ARTIFACT, KNOWLEDGE: KNOWN}
+"""Output topic → CloudEvents type of its records."""
+
+
+class PatternsFold:
+    """The fold of one partition of the evidence topic."""
+
+    at_rest = ""
+
+    def __init__(self) -> None:
+        self._maps = Maps()
+        self._turns = WorkTurns()
+
+    def decode(self, key: str, value: bytes) -> Any:
+        return decode_state(key, value)
+
+    def encode(self, key: str, value: Any) -> bytes:
+        return encode_state(value)
+
+    def deadline(self, key: str, value: Any) -> int | None:
+        return state_deadline(value)
+
+    def changed(self, key: str, old: Any, new: Any) -> None:
+        self._maps.changed(key, old, new)
+
+    def reject(self, tx: Tx, record: Record, rejection: Rejection) -> None:
+        tx.emit(dead_letter(EVIDENCE, EVIDENCE_DLQ, record, rejection))
+        tx.count(f"rejected.{rejection.reason}")
+
+    def fold(self, tx: Tx, record: Record) -> None:
+        match _read(record):
+            case Rejection() as rejection:
+                self.reject(tx, record, rejection)
+            case EvidenceControl() as control:
+                self._control(tx, control)
+            case Import() as given:
+                self._import(tx, given)
+            case Contribution() as contribution:
+                self._take(tx, contribution, (traceparent(record.headers) or b"").decode())
+
+    def due(self, tx: Tx, key: str, value: Any) -> None:
+        if isinstance(value, BarrierState):
+            tx.put(key, None)
+            tx.count("barrier_forgotten" if value.passed else "barrier_lost")
+        else:
+            self._speak(tx, key, value)
+
+    def _take(self, tx: Tx, contribution: Contribution, trace: str) -> None:
+        key = map_key(contribution)
+        tx.count("withdrawn" if contribution.withdrawn else "contributed")
+        surplus = self._maps.surplus(key, contribution)
+        if surplus is not None:
+            tx.count(surplus.bound)
+            if surplus.key == key:
+                tx.put(key, None)
+                return
+            self._put(tx, surplus.key, None, trace)
+        self._put(tx, key, contribution, trace)
+        while (gone := self._maps.too_much()) is not None:
+            tx.count("contribution_out_of_partition")
+            self._put(tx, gone, None, trace)
+
+    def _put(self, tx: Tx, key: str, contribution: Contribution | None, trace: str) -> None:
+        """Store a contribution and schedule its pattern, and the patterns that a form can reach now but not before, or
+        no longer."""
+        pattern, reach = pattern_of(key), self._maps.reach
+        forms = reach.forms(pattern, tx.get(key)) | reach.forms(pattern, contribution)
+        before = {form for form in forms if reach.open(form)}
+        tx.put(key, contribution)
+        self._speak_later(tx, pattern, trace)
+        for form in sorted(form for form in forms if reach.open(form) != (form in before)):
+            for each in reach.listing(form):
+                self._speak_later(tx, each, trace)
+
+    def _speak_later(self, tx: Tx, pattern: str, trace: str) -> None:
+        tenant_id, (kind, _) = split_pattern(pattern)
+        if ends(kind):
+            for each in self._maps.reach.of(pattern):
+                self._speak_later(tx, each, trace)
+        if not speaks(kind):
+            return
+        if KINDS[kind].group is not None:
+            pattern = state_key(tenant_id, whole(kind)[0])
+        state: PatternState = tx.get(pattern) or PatternState()
+        if state.speak_at is None:
+            speak_at = tx.clock + self._maps.pause_ms(pattern)
+            tx.put(pattern, state.model_copy(update={"speak_at": speak_at, "trace": trace}))
+        elif trace and trace != state.trace:
+            tx.put(pattern, state.model_copy(update={"trace": trace}))
+
+    def _speak(self, tx: Tx, key: str, state: PatternState) -> None:
+        """Compile the map, and emit the difference to what the pattern last published."""
+        tenant_id, pattern = split_pattern(key)
+        kind = KINDS.get(pattern.type)
+        if kind is not None and kind.group is not None:
+            self._say_what_they_make(tx, key, tenant_id, state)
+        elif kind is not None and kind.made_of:
+            made = self._made(tx, tenant_id, kind.made_of)
+            if made is not None:
+                self._say(tx, key, state, made.get(pattern, []), state.trace)
+        else:
+            self._say(tx, key, state, list(self._maps.of(key).values()), state.trace)
+
+    def _say_what_they_make(self, tx: Tx, key: str, tenant_id: str, state: PatternState) -> None:
+        """Publish each pattern that the contributions make now, and each that they made before."""
+        tx.put(key, None)
+        made = self._made(tx, tenant_id, split_pattern(key)[1].type)
+        if made is None:
+            return
+        evidence = {state_key(tenant_id, pattern): own for pattern, own in made.items()}
+        for each in sorted(evidence.keys() | self._maps.made(key)):
+            own = evidence.get(each, [])
+            known: PatternState = tx.get(each) or PatternState()
+            digest = fingerprint(b"".join(c.digest for c in own)) if own else GONE
+            if digest != known.evidence:
+                self._say(tx, each, known.model_copy(update={"evidence": digest}), own, state.trace)
+        for each in self._maps.gone(key):
+            self._say(tx, each, tx.get(each).model_copy(update={"evidence": ""}), [], state.trace)
+
+    def _made(self, tx: Tx, tenant_id: str, kind: str) -> Mapping[Pattern, list[Contribution]] | None:
+        """Return the patterns that a kind's contributions make; None if grouping them failed."""
+        group = KINDS[kind].group
+        assert group is not None
+        maps = (self._maps.of(state_key(tenant_id, pattern)) for pattern in whole(kind))
+        told = [each for entries in maps for each in counting(list(entries.values()))]
+        return attempt(tx, "pattern_not_compiled", None, group, told)
+
+    def _say(self, tx: Tx, key: str, state: PatternState, evidence: list[Contribution], trace: str) -> None:
+        tenant_id, pattern = split_pattern(key)
+        if knows(pattern.type):
+            self._say_what_is_known(tx, key, state, evidence, trace)
+            return
+        unchanged: tuple[LastPublished | None, list[Artifact]] = (state.said, [])
+
+        def compiled() -> tuple[LastPublished | None, list[Artifact]]:
+            own = candidate(evidence, pattern.type) if state.archived is None else None
+            return step(state.said, believed(own, state.imported), tenant_id, pattern, tx.clock, state.archived)
+
+        said, artifacts = attempt(tx, "pattern_not_compiled", unchanged, compiled)
+        for artifact in artifacts:
+            self._publish(tx, ARTIFACTS, tenant_id, artifact.artifact_id, artifact.to_json(), trace)
+            tx.count(f"artifact_{artifact.status}")
+        older = list(state.older)
+        if state.said is not None and said is not None and state.said.artifact.artifact_id != said.artifact.artifact_id:
+            older.append(state.said.artifact.artifact_id)
+        if (said is not None and (evidence or state.evidence == GONE)) or state.decided:
+            self._erase(tx, tenant_id, older[:-ARTIFACT_VERSIONS], trace)
+            left = {"said": said, "older": older[-ARTIFACT_VERSIONS:], "speak_at": None, "trace": ""}
+            tx.put(key, state.model_copy(update=left))
+            return
+        tx.put(key, None)
+        if said is not None:
+            self._erase(tx, tenant_id, [*older, said.artifact.artifact_id], trace)
+            tx.count("pattern_forgotten")
+
+    def _erase(self, tx: Tx, tenant_id: str, artifact_ids: list[str], trace: str) -> None:
+        for artifact_id in artifact_ids:
+            self._publish(tx, ARTIFACTS, tenant_id, artifact_id, None, trace)
+            tx.count("artifact_erased")
+
+    def _say_what_is_known(
+        self, tx: Tx, key: str, state: PatternState, evidence: list[Contribution], trace: str
+    ) -> None:
+        tenant_id, pattern = split_pattern(key)
+        unchanged: tuple[PublishedRecords, list[KnowledgeRecord], list[str]] = (
+            PublishedRecords(state.records, state.withdrawn),
+            [],
+            [],
+        )
+
+        def compiled() -> tuple[PublishedRecords, list[KnowledgeRecord], list[str]]:
+            now = records(evidence, pattern, self._maps.under(tenant_id))
+            return difference(PublishedRecords(state.records, state.withdrawn), now, tx.clock)
+
+        known, published, erased = attempt(tx, "pattern_not_compiled", unchanged, compiled)
+        left = bool(evidence)
+        for record in published:
+            self._publish(tx, KNOWLEDGE, tenant_id, record.record_id, record.to_json(), trace)
+            tx.count(f"knowledge_{record.status}")
+        for record_id in erased if left else [*erased, *known.withdrawn]:
+            self._publish(tx, KNOWLEDGE, tenant_id, record_id, None, trace)
+            tx.count("knowledge_erased")
+        said = left and (known.records or known.withdrawn)
+        kept = PatternState(records=known.records, withdrawn=known.withdrawn, evidence=state.evidence)
+        tx.put(key, kept if said else None)
+
+    def _publish(self, tx: Tx, topic: str, tenant_id: str, name: str, value: bytes | None, trace: str) -> None:
+        key = join_key(tenant_id, name).encode()
+        of = _OUTPUTS[topic]
+        headers = output_headers(of, EVIDENCE, tx.partition, tx.offset, fingerprint(key, value or b""))
+        tx.emit(Output(topic, tx.partition, key, value, [*headers, *trace_headers(trace.encode())]))
+
+    def _control(self, tx: Tx, control: EvidenceControl) -> None:
+        tx.count("control")
+        if control.kind == "barrier":
+            self._barrier(tx, control)
+        elif control.archived is not None:
+            self._archive(tx, control.archived)
+
+    def _archive(self, tx: Tx, archived: Archive) -> None:
+        """Archive a pattern, even without an active artifact: in a rebuild the decision may come before the
+        evidence."""
+        key = decided_key(archived)
+        state: PatternState = tx.get(key) or PatternState()
+        if not self._maps.may_decide(key, state):
+            tx.count("decision_out_of_room")
+            return
+        if state.said is None or state.said.artifact.status is not Status.ACTIVE:
+            tx.count("archived_inactive")
+        self._speak(tx, key, state.model_copy(update={"archived": state.archived or archived.cause}))
+
+    def _import(self, tx: Tx, given: Import) -> None:
+        """Import an artifact. It stands at once, unless the pattern's own evidence is sufficient."""
+        tx.count("control")
+        key = decided_key(given)
+        state: PatternState = tx.get(key) or PatternState()
+        if not self._maps.may_decide(key, state):
+            tx.count("decision_out_of_room")
+            return
+        tx.count("imported")
+        self._speak(tx, key, state.model_copy(update={"imported": added(state.imported, given)}))
+
+    def _barrier(self, tx: Tx, control: EvidenceControl) -> None:
+        key = barrier_state_key(control.barrier_id)
+        state: BarrierState | None = tx.get(key)
+        seen = {*(state.seen if state is not None else ()), control.partition}
+        complete = len(seen) == control.partitions
+        speaks_first = complete and bool(self._maps.pending) and (state is None or not state.passed)
+        tx.put(
+            key,
+            BarrierState(
+                seen=tuple(sorted(seen)),
+                partitions=control.partitions,
+                passed=complete and not speaks_first,
+                forget_at=tx.clock + BARRIER_KEPT_MS,
+                speaking=tx.offset if speaks_first else None,
+            ),
+        )
+
+    @property
+    def unfinished(self) -> int | None:
+        barrier = self._maps.barrier
+        return barrier[1].speaking if barrier is not None else None
+
+    @property
+    def backlog(self) -> Backlog:
+        return Backlog(len(self._maps.pending), 0)
+
+    def go_on(self, tx: Tx) -> None:
+        """Compile one pending pattern per turn. After the last, the barrier has passed."""
+        assert self._maps.barrier is not None, "something is unfinished"
+        pattern = self._turns.next_of(self._maps.pending)
+        self._speak(tx, pattern, tx.get(pattern))
+        if not self._maps.pending:
+            key, state = self._maps.barrier
+            tx.put(key, msgspec.structs.replace(state, passed=True, speaking=None))
+
+
+def _read(record: Record) -> Contribution | EvidenceControl | Import | Rejection:
+    if record.value is None:
+        return Rejection(Reason.NULL_VALUE)
+    if record.value is UNREADABLE:
+        return Rejection(Reason.UNREADABLE_BATCH)
+    try:
+        if header(record.headers, KIND) in CONTROL_KINDS:
+            return _read_control(record.value)
+        contribution = Contribution.model_validate_json(record.value)
+    except ValidationError:
+        return Rejection(Reason.WRONG_TYPE)
+    if contribution.pattern_type not in KINDS:
+        return Rejection(Reason.WRONG_TYPE, "$.pattern_type")
+    return contribution
+
+
+def _read_control(value: bytes) -> EvidenceControl | Import | Rejection:
+    """Parse a control record. Raises ValidationError."""
+    control = EvidenceControl.model_validate_json(value)
+    if control.imported is not None:
+        return Import.model_validate(control.imported)
+    decidable = control.archived is None or is_type(control.archived.pattern_type)
+    return control if decidable else Rejection(Reason.WRONG_TYPE, "$.archived.pattern")

@@ -1,0 +1,315 @@
+"""State of the sessions stage: many small records per session, and in-memory indexes over them.
+
+| key | record |
+|---|---|
+| `s/tenant/session` | Session: cursor, open segment, when last touched |
+| `w/tenant/session/sequence/event_id` | Held: an event behind a gap |
+| `e/tenant/session/index` | Traces: of the events released from there on, in one batch or less, id, digest and step |
+| `g/tenant/session/index` | SegmentRecord: contributions of the segment from there on, and its steps once closed |
+| `z/barrier_id` | HeldBarrier: a barrier behind held events |
+| `y/barrier_id` | PassingBarrier: a barrier for which the open segments are emitted, one after the other |
+"""
+
+from collections import defaultdict
+from collections.abc import Mapping
+from heapq import heappop, heappush, heapreplace
+from typing import Any, Final
+
+import msgspec
+
+from hmx_pipeline.contracts.evidence import Segment, Step
+from hmx_pipeline.contracts.keys import join_key, split_key
+from hmx_pipeline.contracts.limits import SEGMENT_IDLE_MS, SESSION_FORGOTTEN_MS, TRACE_BYTES
+from hmx_pipeline.ordering.window import Cursor, Waiting, Window
+from hmx_pipeline.segments.head import SegmentHead
+from hmx_pipeline.stages.append_log import JOURNAL
+from hmx_pipeline.stages.fair_shares import FairShares
+from hmx_pipeline.stages.state_tx import STALE_TIMERS
+
+
+class SessionState(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
+    cursor: Cursor = Cursor()
+    touched: int = 0
+    """Partition clock at the last event."""
+    head: SegmentHead | None = None
+    """The segmenter's state of the open segment."""
+    segment_id: str = ""
+    segment_first: int = 0
+    """Index of the open segment's first event."""
+    agent_id: str = ""
+    dirty: bool = False
+    """True if the open segment has steps that no contribution covers yet."""
+    closed: tuple[int, ...] = ()
+    """First indexes of the closed segments that late feedback can reach, oldest first."""
+    trace: str = ""
+    """traceparent of the last event in order; contributions carry it."""
+    nbytes: int = 0
+    """Estimated bytes of its traces and closed segments, as written."""
+    traced: tuple[int, ...] = ()
+    """Bytes of traces between two trims, oldest first; those since the last trim are not included."""
+    closed_bytes: tuple[int, ...] = ()
+    """Bytes of each closed segment; missing for those that a former release closed."""
+
+
+class BufferedEvent(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    deadline: int
+    offset: int
+    log_time: int
+    instant: int
+    digest: bytes
+    event: msgspec.Raw
+    """The event as intake accepted it."""
+    notes: tuple[str, ...] = ()
+    redacted: tuple[str, ...] = ()
+    trace: str = ""
+    """Its traceparent."""
+
+
+class ReleasedEvent(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    event_id: str
+    digest: bytes
+    step: Step | None
+
+
+class SegmentRecord(msgspec.Struct, frozen=True, kw_only=True):
+    said: dict[str, str]
+    """Pattern → digest of the last contribution to it."""
+    segment: Segment | None = None
+    """Set once the segment is closed, unless it is too large."""
+
+
+class HeldBarrier(msgspec.Struct, frozen=True, kw_only=True):
+    deadline: int
+    barrier_id: str
+
+
+class PassingBarrier(msgspec.Struct, frozen=True, kw_only=True):
+    offset: int
+    """Offset of the record with which it began to pass."""
+    barrier_id: str
+
+
+_TYPES: Final[dict[str, Any]] = {
+    "s": SessionState,
+    "w": BufferedEvent,
+    "e": list[ReleasedEvent],
+    "g": SegmentRecord,
+    "z": HeldBarrier,
+    "y": PassingBarrier,
+}
+assert JOURNAL == "e/"
+HELD: Final = "w/"
+"""Key prefix of an event behind a gap."""
+_DECODERS: Final = {prefix: msgspec.json.Decoder(type_) for prefix, type_ in _TYPES.items()}
+_ENCODER: Final = msgspec.json.Encoder()
+_encoded: Final = _ENCODER.encode
+
+
+def session_state_key(session: str) -> str:
+    """`session` is a `keys.session_key`."""
+    return f"s/{session}"
+
+
+def held_key(session: str, entry: Waiting) -> str:
+    return f"{HELD}{session}/{entry.sequence:020d}/{join_key(entry.event_id)}"
+
+
+def segment_key(session: str, first: int) -> str:
+    return f"g/{session}/{first:012d}"
+
+
+def barrier_key(barrier_id: str) -> str:
+    return f"z/{join_key(barrier_id)}"
+
+
+def session_of(key: str) -> str:
+    """Return the session of a state key."""
+    _, tenant, session, *_ = key.split("/")
+    return f"{tenant}/{session}"
+
+
+def tenant_of(session: str) -> str:
+    """Return the encoded tenant of a session key."""
+    return session[: session.index("/")]
+
+
+def held_entry(key: str, held: BufferedEvent) -> Waiting:
+    *_, sequence, event_id = key.split("/")
+    return Waiting(int(sequence), held.instant, split_key(event_id)[0])
+
+
+def passing_key(barrier_id: str) -> str:
+    return f"y/{join_key(barrier_id)}"
+
+
+def decode_state(key: str, value: bytes) -> Any:
+    return _DECODERS[key[0]].decode(value)
+
+
+def encode_state(_: str, value: Any) -> bytes:
+    return _encoded(value)
+
+
+def trace_bytes(event: int, step: Step | None) -> int:
+    """Estimate the bytes of a trace from those of its event."""
+    return event if event <= TRACE_BYTES else TRACE_BYTES // 2 + (len(_encoded(step)) if step is not None else 0)
+
+
+def state_deadline(_: str, value: Any) -> int | None:
+    """Return the clock at which the record is due."""
+    if type(value) is SessionState:
+        return value.touched + (SEGMENT_IDLE_MS if value.dirty else SESSION_FORGOTTEN_MS)
+    return getattr(value, "deadline", None)
+
+
+class Indexes:
+    """Indexes over the state. They follow changes, and undone changes too."""
+
+    def __init__(self) -> None:
+        self._windows: dict[str, Window] = {}
+        self._held_ids: dict[str, dict[str, bytes]] = {}
+        self._waiting = FairShares()
+        """Tenant → bytes behind gaps."""
+        self._bytes: defaultdict[str, FairShares] = defaultdict(FairShares)
+        """Tenant → session → bytes behind gaps."""
+        self._live = FairShares()
+        """Tenant → number of sessions."""
+        self.nbytes = 0
+        """Bytes of all sessions."""
+        self._nbytes: FairShares | None = None
+        """Tenant → bytes of sessions; built when first needed."""
+        self._silent: dict[str, list[tuple[int, str]]] | None = None
+        """Tenant → heap of (last touched, session), where sessions may be touched later; built when first needed."""
+        self._listed = 0
+        """Number of entries of these heaps."""
+        self.dirty: set[str] = set()
+        """Sessions whose open segment has steps that no contribution covers."""
+        self.held = 0
+        """Number of events behind gaps in the partition."""
+        self.passing: PassingBarrier | None = None
+
+    def waiting(self, session: str) -> list[Waiting]:
+        window = self._windows.get(session)
+        return window.all() if window is not None else []
+
+    def waiting_count(self, session: str) -> int:
+        return len(self._windows.get(session, ()))
+
+    def waiting_bytes(self, session: str) -> int:
+        tenant = tenant_of(session)
+        return self._bytes[tenant].of(session) if tenant in self._bytes else 0
+
+    @property
+    def all_waiting_bytes(self) -> int:
+        return self._waiting.total
+
+    def fullest(self) -> str:
+        """Return the session with the most bytes behind gaps, of the tenant with the most."""
+        return self._bytes[self._waiting.most()].most()
+
+    @property
+    def sessions(self) -> int:
+        return self._live.total
+
+    @property
+    def waiting_sessions(self) -> int:
+        return len(self._windows)
+
+    def crowded(self, new: str) -> str:
+        """Return the tenant with the most sessions, counting the session `new`."""
+        most, own = self._live.most(), tenant_of(new)
+        return own if self._live.of(own) >= self._live.of(most) else most
+
+    def heaviest(self, state: Mapping[str, Any]) -> str:
+        """Return the tenant whose sessions have the most bytes."""
+        if self._nbytes is None:
+            self._nbytes = FairShares()
+            for key, value in state.items():
+                if key[0] == "s":
+                    self._nbytes.add(tenant_of(key[2:]), value.nbytes)
+        return self._nbytes.most()
+
+    def longest_silent(self, state: Mapping[str, Any], tenant: str) -> str:
+        """Return the tenant's session with the oldest last event; among equals, the first key."""
+        if self._silent is None:
+            self._silent, self._listed = {}, 0
+            for key, value in state.items():
+                if key[0] == "s":
+                    self._list(key[2:], value.touched)
+        heap = self._silent[tenant]
+        while True:
+            touched, name = heap[0]
+            session: SessionState | None = state.get(session_state_key(name))
+            if session is None:
+                heappop(heap)
+                self._listed -= 1
+            elif session.touched > touched:
+                heapreplace(heap, (session.touched, name))
+            else:
+                return name
+
+    def digest(self, session: str, event_id: str) -> bytes | None:
+        """Return the digest of a waiting event with this id, or None."""
+        held = self._held_ids.get(session)
+        return held.get(event_id) if held is not None else None
+
+    def changed(self, key: str, old: Any, new: Any) -> None:
+        if type(new) is SessionState and type(old) is SessionState:
+            self.nbytes += new.nbytes - old.nbytes
+            if self._nbytes is not None:
+                self._nbytes.add(tenant_of(key[2:]), new.nbytes - old.nbytes)
+            if new.dirty is old.dirty:
+                return
+        elif key[0] == "w":
+            self._follow_held(session_of(key), key, old, new)
+            return
+        elif key[0] != "s":
+            if key[0] == "y":
+                self.passing = new
+            return
+        elif old is None:
+            self._count(tenant_of(key[2:]), 1, new.nbytes)
+            if self._silent is not None:
+                self._list(key[2:], new.touched)
+                if self._listed > 2 * self.sessions + STALE_TIMERS:
+                    self._silent = None  # most entries are stale
+        else:
+            self._count(tenant_of(key[2:]), -1, -old.nbytes)
+        if new is not None and new.dirty:
+            self.dirty.add(key[2:])
+        else:
+            self.dirty.discard(key[2:])
+
+    def _count(self, tenant: str, sessions: int, nbytes: int) -> None:
+        self._live.add(tenant, sessions)
+        self.nbytes += nbytes
+        if self._nbytes is not None:
+            self._nbytes.add(tenant, nbytes)
+
+    def _follow_held(self, session: str, key: str, old: BufferedEvent | None, new: BufferedEvent | None) -> None:
+        if old is not None:
+            entry = held_entry(key, old)
+            self._windows[session].remove(entry)
+            self._held_ids[session].pop(entry.event_id, None)
+            self._weigh(session, -len(memoryview(old.event)))
+            self.held -= 1
+            if not self._windows[session]:
+                del self._windows[session], self._held_ids[session]
+        if new is not None:
+            entry = held_entry(key, new)
+            self._windows.setdefault(session, Window()).add(entry)
+            self._held_ids.setdefault(session, {})[entry.event_id] = new.digest
+            self._weigh(session, len(memoryview(new.event)))
+            self.held += 1
+
+    def _weigh(self, session: str, by: int) -> None:
+        tenant = tenant_of(session)
+        self._waiting.add(tenant, by)
+        self._bytes[tenant].add(session, by)
+        if not self._bytes[tenant].total:
+            del self._bytes[tenant]
+
+    def _list(self, session: str, touched: int) -> None:
+        assert self._silent is not None
+        heappush(self._silent.setdefault(tenant_of(session), []), (touched, session))
+        self._listed += 1

@@ -1,0 +1,377 @@
+"""Memory reads: everything a retrieval plan needs, and single records by id.
+
+Enters: a plan, or a tenant and an id. Leaves: models of contracts/, `MemorySnapshot`, or None. Raises
+StoreUnavailableError, TamperedError.
+"""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final, Self, TypeVar
+from urllib.parse import unquote
+
+import msgspec
+import orjson
+
+from hmx_pipeline.contracts.artifact import Artifact, Status
+from hmx_pipeline.contracts.evidence import Contribution
+from hmx_pipeline.contracts.fingerprint import PRIORS_TYPE, priors_pattern
+from hmx_pipeline.contracts.keys import encoded
+from hmx_pipeline.contracts.knowledge import KnowledgeRecord, Standing
+from hmx_pipeline.contracts.limits import ARTIFACT_VERSIONS
+from hmx_pipeline.contracts.pack import Strategy
+from hmx_pipeline.contracts.timestamps import milliseconds
+from hmx_pipeline.fingerprints.contents import FingerprintContents
+from hmx_pipeline.retrieval.memory_completeness import Completeness
+from hmx_pipeline.retrieval.retrieval_plan import RetrievalPlan
+from hmx_pipeline.retrieval.score import FoundSource, MemorySnapshot
+from hmx_pipeline.retrieval.vectors import Embed
+from hmx_pipeline.settings import Settings
+from hmx_pipeline.store.atomic_blocks import Blocks, Client, TamperedError, connect, reachable, refuse_eviction
+from hmx_pipeline.store.capture_coordination import CaptureCoordination
+from hmx_pipeline.store.damage_log import Lost
+from hmx_pipeline.store.embedding_model import Semantic
+from hmx_pipeline.store.fingerprint_inputs import read_learnt
+from hmx_pipeline.store.redis_keys import Keys, TenantKeys
+from hmx_pipeline.store.search import Search, state_version
+from hmx_pipeline.store.source_cache import read_artifact
+from hmx_pipeline.store.stored_digests import digest_of_events
+
+CONTRIBUTIONS: Final = 200
+"""Contributions read at once, about as many as a block holds."""
+EARLIER: Final = 8
+"""Earlier versions returned per artifact, if requested without a time."""
+ARTIFACTS: Final = 1_000
+"""Read at once where all are wanted."""
+SOURCES: Final = 256
+"""Newest source events whose expiry is checked."""
+
+NAMED: Final = 32
+"""Newest episodes of an event id whose sessions are listed."""
+SAME_ID: Final = 2 * NAMED
+"""List items read at once: session and episode alternate."""
+LOOKED_FOR: Final = 1_000_000
+"""Newest episodes of an event id searched for a session; blocks Redis for 40 ms at most."""
+
+Json = dict[str, Any]
+Rests = TypeVar("Rests", Artifact, KnowledgeRecord, Contribution)
+
+
+@dataclass(frozen=True, slots=True)
+class Ambiguous:
+    """Several sessions of the tenant used this event id; the caller must name one."""
+
+    sessions: tuple[str, ...]
+    """Sessions of the newest NAMED episodes."""
+
+
+@dataclass(frozen=True, slots=True)
+class ArtifactPage:
+    artifacts: tuple[Json, ...]
+    cursor: str | None
+    """Cursor of the next page; None at the end."""
+    total: int
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """Sizes of a tenant's memory."""
+
+    artifacts: dict[str, dict[str, int]]
+    """Type → status → count."""
+    knowledge: dict[str, int]
+    """Status → count."""
+
+
+class Store:
+    """Read access to memory; thread-safe."""
+
+    def __init__(self, client: Client, keys: Keys, embed: Embed | None = None) -> None:
+        self.embed: Final = embed
+        """Computes a question's vector, if episodes have vectors."""
+        self._client = client
+        self._keys = keys
+        self._blocks = Blocks(client, keys)
+        self._search = Search(client, keys)
+
+    def capturing(self, epoch_ms: int) -> CaptureCoordination:
+        """Returns the capture coordination in the same Redis."""
+        return CaptureCoordination(self._client, self._keys, epoch_ms)
+
+    @classmethod
+    def open(cls, settings: Settings) -> Self:
+        """Connects on first use. Raises SettingsError if Redis or the requested model is not configured."""
+        client, model = connect(*settings.require_redis()), Semantic.of(settings)
+        if model is None:
+            return cls(client, Keys(settings.topic_prefix))
+        return cls(client, Keys(settings.topic_prefix, model.name), model.vector)
+
+    def ping(self) -> None:
+        with reachable():
+            self._client.ping()
+
+    def tenants(self) -> list[str]:
+        with reachable():
+            return sorted(tenant.decode() for tenant in self._client.smembers(self._keys.tenants))
+
+    def positions(self) -> dict[str, int]:
+        """Returns topic/partition → position up to which records are in memory."""
+        return self._blocks.positions()
+
+    def completeness(self) -> Completeness:
+        """Returns whether memory is complete, in one round trip."""
+        return self._blocks.completeness()
+
+    def refuse_eviction(self) -> None:
+        """Raises EvictingError if Redis may evict keys."""
+        refuse_eviction(self._client)
+
+    def state_version(self, tenant_id: str) -> str:
+        with reachable():
+            offsets = self._client.hgetall(self._keys.tenant(tenant_id).version)
+        return state_version({name: int(at) for name, at in offsets.items()}, self._keys.semantic)
+
+    def fetch(self, plan: RetrievalPlan) -> MemorySnapshot:
+        """Reads what the plan needs in two round trips, each a snapshot; the second only for sources that are not
+        cached. More trips follow for earlier versions, imported priors, expiring events, and after concurrent changes.
+        """
+        tenant = self._keys.tenant(plan.request.tenant_id)
+        fetched, expiring = self._search.fetch(plan)
+        failed: list[Lost] = []
+        with reachable():
+            if plan.earlier:
+                fetched = replace(fetched, artifacts=self._with_earlier(tenant, fetched.artifacts, plan.as_of, failed))
+            if plan.request.strategy is Strategy.FINGERPRINT_GUIDED:
+                fetched = replace(fetched, priors=self._priors(tenant, plan.request.agent_id, failed))
+            if failed:
+                fetched = replace(fetched, failed=tuple(sorted({*fetched.failed, *map(str, failed)})))
+            return self._with_soundness(tenant, fetched) if expiring else fetched
+
+    def get_event(self, tenant_id: str, event_id: str, session_id: str | None = None) -> Json | Ambiguous | None:
+        """Returns the newest episode with this id. Raises TamperedError."""
+        lost = Lost(self._keys.tenant(tenant_id), "event", event_id)
+        with reachable(), self._client.pipeline(transaction=True) as pipe:
+            pipe.llen(lost.key).lrange(lost.key, -SAME_ID, -1).hget(lost.tenant.digests("event"), encoded(event_id))
+            length, parts, wanted = pipe.execute(raise_on_error=False)
+        if not parts and wanted is None:
+            return None
+        if isinstance(parts, Exception) or length % 2:
+            raise self._tampered(lost)
+        asked = None if session_id is None else encoded(session_id).encode()
+        total, found = 0, parts[-1] if asked is None and parts else None
+        for start in range(0, length, SAME_ID):  # the digest covers all of them
+            with reachable():
+                page = parts if length <= SAME_ID else self._client.lrange(lost.key, start, start + SAME_ID - 1)
+            page = page[: length - start]
+            total += digest_of_events(page)
+            if asked in page[::2]:
+                found = page[-1 - 2 * page[-2::-2].index(asked)]
+        if not length or b"%d" % total != wanted:
+            raise self._tampered(lost)
+        named = sorted({unquote(name.decode()) for name in parts[-2::-2]})
+        return Ambiguous(tuple(named)) if asked is None and len(named) > 1 else _json(found)
+
+    def get_artifact(self, tenant_id: str, artifact_id: str) -> Json | None:
+        """Returns an artifact in any status. Raises TamperedError."""
+        return self._get(Lost(self._keys.tenant(tenant_id), "artifact", artifact_id))
+
+    def get_contribution(self, tenant_id: str, contribution_id: str) -> Json | None:
+        """Raises TamperedError."""
+        return self._get(Lost(self._keys.tenant(tenant_id), "contribution", contribution_id))
+
+    def get_contributions(self, tenant_id: str, contribution_ids: Sequence[str]) -> list[Json | None]:
+        """Returns contributions in the order of the ids; None for missing or damaged ones."""
+        keys = self._keys.tenant(tenant_id)
+        found: list[Json | None] = []
+        for start in range(0, len(contribution_ids), CONTRIBUTIONS):
+            some = [Lost(keys, "contribution", each) for each in contribution_ids[start : start + CONTRIBUTIONS]]
+            found += map(_json, self._sound(some))
+        return found
+
+    def _get(self, lost: Lost) -> Json | None:
+        with reachable(), self._client.pipeline(transaction=True) as pipe:
+            lost.questions(pipe)
+            answers = pipe.execute(raise_on_error=False)
+        if not lost.is_sound(answers):
+            raise self._tampered(lost)
+        return _json(answers[0])
+
+    def _sound(self, asked: Sequence[Lost], failed: list[Lost] | None = None) -> list[bytes | None]:
+        """Reads records in one round trip; None for missing or damaged ones, which are added to `failed`."""
+        with reachable(), self._client.pipeline(transaction=True) as pipe:
+            for each in asked:
+                each.questions(pipe)
+            answers = iter(pipe.execute(raise_on_error=False))
+        found: list[bytes | None] = []
+        for each in asked:
+            value, wanted = next(answers), next(answers)
+            sound = each.is_sound([value, wanted])
+            if not sound:
+                self._search.noted.note(each)
+                if failed is not None:
+                    failed.append(each)
+            found.append(value if sound else None)
+        return found
+
+    def _tampered(self, lost: Lost) -> TamperedError:
+        self._search.noted.note(lost)
+        return TamperedError(lost.kind, lost.name)
+
+    def damaged(self) -> list[str]:
+        """Returns kind and id of damaged records found by this process and not repaired yet."""
+        return self._search.noted.named()
+
+    def lacking(self, tenant_id: str, events: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
+        """Returns the (session, event) pairs without an episode in memory."""
+        keys = self._keys.tenant(tenant_id)
+        with reachable(), self._client.pipeline(transaction=False) as pipe:
+            for session, event in events:
+                pipe.lpos(keys.event(event), encoded(session), rank=-1, maxlen=2 * LOOKED_FOR)
+            held = pipe.execute(raise_on_error=False)
+            if wrong := next((at for at in held if isinstance(at, Exception) and "WRONGTYPE" not in str(at)), None):
+                raise wrong
+        return [each for each, at in zip(events, held, strict=True) if not isinstance(at, int)]
+
+    def learnt(self, tenant_id: str, agent_id: str | None = None) -> FingerprintContents:
+        """Reads the contents of a fingerprint."""
+        return read_learnt(self._client, self._keys.tenant(tenant_id), tenant_id, agent_id)
+
+    def newest(self, tenant_id: str) -> int:
+        """Returns the time of the tenant's newest event (ms); 0 without events."""
+        with reachable():
+            return int(self._client.zscore(self._keys.tenant(tenant_id).newest, b"at") or 0)
+
+    def get_knowledge(self, tenant_id: str, record_id: str) -> Json | None:
+        """Returns an artifact in any status. Raises TamperedError."""
+        return self._get(Lost(self._keys.tenant(tenant_id), "knowledge", record_id))
+
+    def counts(self, tenant_id: str) -> Counts:
+        """Counts artifacts and knowledge records in one round trip."""
+        tenant = self._keys.tenant(tenant_id)
+        with reachable(), self._client.pipeline(transaction=False) as pipe:
+            for status in Status:
+                pipe.hvals(tenant.artifacts(status))
+            for standing in Standing:
+                pipe.hlen(tenant.known(standing))
+            found = iter(pipe.execute())
+        artifacts: dict[str, dict[str, int]] = {}
+        for status in Status:
+            for kind, count in sorted(Counter(next(found)).items()):
+                artifacts.setdefault(kind.decode(), {})[str(status)] = count
+        return Counts(dict(sorted(artifacts.items())), {str(standing): next(found) for standing in Standing})
+
+    def list_artifacts(
+        self,
+        tenant_id: str,
+        artifact_type: str | None = None,
+        status: Status = Status.ACTIVE,
+        limit: int = 20,
+        cursor: str | None = None,
+    ) -> ArtifactPage:
+        """Lists artifacts of one status by id; active by default (HMX-A §5)."""
+        tenant = self._keys.tenant(tenant_id)
+        with reachable():
+            listed = self._client.hgetall(tenant.artifacts(status))
+            wanted = None if artifact_type is None else artifact_type.encode()
+            ids = sorted(i.decode() for i, held in listed.items() if wanted is None or held == wanted)
+            rest = [i for i in ids if cursor is None or i > cursor]
+        found = self._sound([Lost(tenant, "artifact", i) for i in rest[:limit]]) if rest else []
+        page = tuple(fields for value in found if (fields := _json(value)) is not None)
+        return ArtifactPage(page, rest[limit - 1] if len(rest) > limit else None, len(ids))
+
+    def all_artifacts(
+        self, tenant_id: str, artifact_type: str | None = None, status: Status = Status.ACTIVE
+    ) -> Iterator[dict[str, Any]]:
+        """Every page of `list_artifacts`, one after the other."""
+        cursor: str | None = ""
+        while cursor is not None:
+            page = self.list_artifacts(tenant_id, artifact_type, status, ARTIFACTS, cursor or None)
+            yield from page.artifacts
+            cursor = page.cursor
+
+    def _priors(
+        self, tenant: TenantKeys, agent_id: str | None, failed: list[Lost]
+    ) -> Mapping[str, Mapping[str, float]] | None:
+        """Returns the priors imported for the agent, else for all agents, else None."""
+        listed = self._client.hgetall(tenant.artifacts(Status.ACTIVE))
+        ids = sorted(name.decode() for name, kind in listed.items() if kind == PRIORS_TYPE.encode())
+        found = self._sound([Lost(tenant, "artifact", each) for each in ids], failed) if ids else []
+        by_pattern = {fields["metadata"]["pattern"]: fields["content"] for value in found if (fields := _json(value))}
+        return by_pattern.get(priors_pattern(agent_id or "")) or by_pattern.get(priors_pattern(""))
+
+    def _with_earlier(
+        self, tenant: TenantKeys, found: Sequence[FoundSource[Artifact]], until: int | None, failed: list[Lost]
+    ) -> tuple[FoundSource[Artifact], ...]:
+        """Adds earlier versions after each artifact, with its relevance, back to the one valid at `until`."""
+        reached = {each.source.artifact_id: [each] for each in found}
+        for _ in range(EARLIER if until is None else ARTIFACT_VERSIONS):
+            behind = {
+                before: chain
+                for chain in reached.values()
+                if (before := chain[-1].source.supersedes) and (until is None or _later(chain[-1].source, until))
+            }
+            if not behind:
+                break
+            records = self._sound([Lost(tenant, "artifact", each) for each in behind], failed)
+            for record, chain in zip(records, behind.values(), strict=True):
+                one, sound = read_artifact(record) if record else (None, False)
+                chain.append(
+                    FoundSource(one, chain[0].bm25, sound)
+                    if one
+                    else FoundSource(
+                        chain[-1].source.model_copy(update={"supersedes": None}), chain[-1].bm25, chain[-1].sound
+                    )
+                )
+        return tuple(each for chain in reached.values() for each in {c.source.artifact_id: c for c in chain}.values())
+
+    def _with_soundness(self, tenant: TenantKeys, fetched: MemorySnapshot) -> MemorySnapshot:
+        """Marks results whose source events have all expired as unsound (HMX-E §2.2), and drops such session steps.
+        Unsound policies join the results, so that a pack can report them."""
+        artifacts, knowledge, policies = (
+            self._checked(tenant, found, fetched.newest)
+            for found in (fetched.artifacts, fetched.knowledge, [FoundSource(policy, 0) for policy in fetched.policies])
+        )
+        precedents = self._checked(tenant, fetched.precedents, fetched.newest)
+        over = self._gone(tenant, [[step.event_id] for step in fetched.session], fetched.newest)
+        known = {found.source.record_id for found in knowledge}
+        lost = (found for found in policies if not found.sound and found.source.record_id not in known)
+        return replace(
+            fetched,
+            artifacts=artifacts,
+            knowledge=(*knowledge, *lost),
+            policies=tuple(found.source for found in policies if found.sound),
+            precedents=tuple(found for found in precedents if found.sound),
+            session=tuple(step for step, gone in zip(fetched.session, over, strict=True) if not gone),
+        )
+
+    def _checked(
+        self, tenant: TenantKeys, found: Sequence[FoundSource[Rests]], newest: int
+    ) -> tuple[FoundSource[Rests], ...]:
+        """Checks the newest source first, since others matter only if it has expired."""
+        rests = [each.source.source_events for each in found]
+        doubtful = [at for at, gone in enumerate(self._gone(tenant, [on[-1:] for on in rests], newest)) if gone]
+        lost = self._gone(tenant, [rests[at][-SOURCES:] for at in doubtful], newest)
+        unsound = {at for at, gone in zip(doubtful, lost, strict=True) if gone}
+        return tuple(
+            msgspec.structs.replace(each, sound=False) if at in unsound else each for at, each in enumerate(found)
+        )
+
+    def _gone(self, tenant: TenantKeys, events: Sequence[Sequence[str]], newest: int) -> list[bool]:
+        """Returns for each list whether all its events have expired; False for an empty list."""
+        if not events:
+            return []
+        with self._client.pipeline(transaction=False) as pipe:
+            for ids in events:
+                pipe.zmscore(tenant.expiring, list(ids) or [""])
+            return [all(end is not None and end <= newest for end in ends) for ends in pipe.execute()]
+
+
+def _later(source: Artifact, ms: int) -> bool:
+    return milliseconds(source.created_at) > ms
+
+
+def _json(value: bytes | None) -> Json | None:
+    if value is None:
+        return None
+    fields: Json = orjson.loads(value)
+    return fields

@@ -1,0 +1,568 @@
+"""Materialiser: writes topics into Redis, which always matches the topic positions stored with it.
+
+Enters: records of topology.MATERIALISED, read_committed, from the positions in Redis or else from the start; so an
+emptied Redis is refilled, also while running. Leaves: atomic blocks (see store.atomic_blocks). Several processes share
+the work (see `_share`). If Kafka or Redis is down it retries. Raises MaterialiserError if continuing would corrupt
+memory.
+"""
+
+import gc
+import logging
+import os
+import random
+import sys
+import threading
+import time
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
+
+from hmx_pipeline.contracts.limits import MB
+from hmx_pipeline.kafka.acl_rights import MissingRightsError
+from hmx_pipeline.kafka.client_login import denied
+from hmx_pipeline.kafka.clients import Cluster, Watermarks, consumer_config, headers_of, read_partition
+from hmx_pipeline.kafka.topic_files import KafkaUnreachableError, settled
+from hmx_pipeline.observe import logs
+from hmx_pipeline.observe.freshness import Behind, behind, verdict
+from hmx_pipeline.observe.health_server import Answer, serve_health
+from hmx_pipeline.observe.metrics import METRICS, replace
+from hmx_pipeline.settings import Settings, SettingsError
+from hmx_pipeline.store.atomic_blocks import (
+    Blocks,
+    DamagedError,
+    EvictingError,
+    StoreUnavailableError,
+    TornStateError,
+    connect,
+    evictions,
+    reachable,
+    refuse_eviction,
+)
+from hmx_pipeline.store.changes import Changes, Command
+from hmx_pipeline.store.damage_log import Lost
+from hmx_pipeline.store.embedding_model import Semantic
+from hmx_pipeline.store.integrity_sweep import IntegritySweep
+from hmx_pipeline.store.projection import ProjectionError, TopicRecord, project
+from hmx_pipeline.store.record_origin import appended_ms, owner
+from hmx_pipeline.store.redis_keys import Keys
+from hmx_pipeline.store.repair import Spans, restored, spans, unlisted, whole
+from hmx_pipeline.store.topic_ids import forget_damaged, forget_recreated
+from hmx_pipeline.topology import EVIDENCE, MATERIALISED
+
+LOG: Final = logging.getLogger("hmx.materialiser")
+
+BLOCK_RECORDS: Final = 1_000
+BLOCK_BYTES: Final = 4 * MB
+BLOCK_ARGUMENTS: Final = 25_000
+POLL_RECORDS: Final = 5_000
+"""Polled at once over all partitions: enough to fill blocks."""
+POLL_S: Final = 0.1
+ANSWER_S: Final = 10.0
+CHECK_S: Final = 1.0
+"""How often an idle process checks Redis and Kafka for changes."""
+SHARED_RECORDS: Final = 4 * BLOCK_RECORDS
+"""Lag from which an idle process helps with a partition that another one fills."""
+COLLECT: Final = (50_000, 20, 50)
+"""Garbage collection thresholds: records leave no reference cycles, so it can run less often."""
+SWITCH_S: Final = 0.001
+"""Thread switch interval: while one block is built, the writing thread waits this long at most."""
+BACKOFF_S: Final = (0.2, 10.0)
+"""First and longest pause between retries; each is shortened randomly by up to half, so that processes do not retry
+in step."""
+SWEPT_S: Final = 0.03
+"""Seconds of each second spent on looking for damage, at least one step."""
+POLICY_S: Final = 30.0
+"""How often the eviction policy of Redis is checked."""
+STUCK_S: Final = 60.0
+
+
+class MaterialiserError(SettingsError):
+    """Memory would become wrong; the message says what to do."""
+
+
+class _Restart(Exception):  # noqa: N818  not an error: reading restarts from the stored positions
+    pass
+
+
+@dataclass(slots=True)
+class _Partition:
+    """`stored` is the position in Redis, or None; `position` is the next offset here."""
+
+    topic: str
+    number: int
+    stored: int | None
+    position: int
+    end: int
+    reached_ms: int = 0
+    """Append time of the last record read, or the time when the end was reached."""
+    left: bool = False
+    """Another process fills this partition; records read here are dropped."""
+
+    @property
+    def waiting(self) -> int:
+        return max(0, self.end - self.position)
+
+    @property
+    def name(self) -> str:
+        return f"{self.topic}/{self.number}"
+
+
+@dataclass(slots=True)
+class _ReadRecords:
+    """Records read from a partition, and perhaps its end."""
+
+    records: list[TopicRecord] = field(default_factory=list)
+    at_ms: int = 0
+    """Append time of the last record."""
+    end: int | None = None
+
+
+class Materialiser:
+    """`run` blocks until told to stop; the other methods are thread-safe."""
+
+    def __init__(self, settings: Settings) -> None:
+        """Raises SettingsError if Kafka or Redis is not configured."""
+        self._address = (settings.host, settings.materialiser_port)
+        self._most_behind_s = settings.ready_lag_s
+        self._prefix = settings.topic_prefix
+        self._kafka = settings.require_kafka()
+        self._client = connect(*settings.require_redis())
+        self._semantic = Semantic.of(settings)
+        self._keys = Keys(settings.topic_prefix, self._semantic.name if self._semantic else "")
+        self._blocks = Blocks(self._client, self._keys)
+        self._cluster = Cluster(self._kafka)
+        self._topic_ids: dict[str, str] = {}
+        self._partitions: dict[tuple[str, int], _Partition] = {}
+        self._writer = ThreadPoolExecutor(1, "blocks")
+        self._writing: Future[None] | None = None
+        self._trouble = "starting"
+        self._turn = 0
+        self._began = False
+        self._damaged = set[str]()
+        """Kinds of damaged keys for which memory is about to be rebuilt."""
+        self._rebuilt: Counter[str] = Counter()
+        """Consecutive rebuilds per kind of key."""
+        self._resting: Counter[str] = Counter()
+        """Rounds until a kind may be rebuilt again: 1, 2, 4, … Repeated damage may be our own defect."""
+        self._broken: set[str] = set()
+        """Damaged kinds found in the current round of the sweep."""
+        self._left = set[str]()
+        """Kinds that stay damaged, because Kafka has deleted their records."""
+        self._sound_round = True
+        """Whether the current round of the sweep has found no damage."""
+        self._evicted: tuple[Any, int] | None = None
+        self._sweep = IntegritySweep(self._client, self._keys)
+        self._policy_asked = 0.0
+        self._beat = time.monotonic()
+
+    def run(self, stop: threading.Event) -> None:
+        """Serves health and metrics, and reads until stopped. Raises MaterialiserError, and OSError if the port is
+        taken."""
+        server = serve_health(*self._address, self)
+        gc.freeze()  # never collected, so collections need not scan it
+        gc.set_threshold(*COLLECT)
+        sys.setswitchinterval(SWITCH_S)
+        try:
+            self._run(stop)
+        finally:
+            self._writer.shutdown()
+            self._cluster.close()
+            server.shutdown()
+            server.server_close()
+
+    def _run(self, stop: threading.Event) -> None:
+        backoff = BACKOFF_S[0]
+        while not stop.is_set():
+            consumer = Consumer(consumer_config(self._kafka, **{"queued.max.messages.kbytes": 32 * 1024}))
+            try:
+                self._assign(consumer)
+                backoff = BACKOFF_S[0]
+                self._follow(consumer, stop)
+            except _Restart as reason:
+                METRICS.materialiser_retries.labels("positions").inc()
+                LOG.warning("reading again from the stored positions: %s", reason)
+            except (TornStateError, DamagedError) as error:
+                backoff = self._wait(stop, "redis", f"{error}; memory is rebuilt", backoff)
+                self._damaged = {"torn" if isinstance(error, TornStateError) else "mistyped"}
+            except EvictingError as error:
+                if not self._began:
+                    raise
+                backoff = self._wait(stop, "redis", str(error), backoff)
+            except StoreUnavailableError as error:
+                # The address may now lead to another server; open connections would stay with the old one.
+                self._client.connection_pool.disconnect(inuse_connections=False)
+                backoff = self._wait(stop, "redis", str(error), backoff)
+            except (KafkaUnreachableError, MissingRightsError) as error:
+                backoff = self._wait(stop, "kafka", str(error), backoff)
+            except KafkaException as error:
+                backoff = self._wait(stop, "kafka", denied(error.args[0]) or f"Kafka: {error.args[0].str()}", backoff)
+            finally:
+                with suppress(Exception):  # an error is already being handled
+                    self._written()
+                consumer.close()
+        self._trouble = "stopped"
+
+    # called by health checks
+
+    def live(self) -> Answer:
+        """Live unless the loop hangs; waiting for Kafka or Redis counts as live."""
+        silent = time.monotonic() - self._beat
+        return silent < STUCK_S, f"the loop last ran {silent:.1f} s ago"
+
+    def started(self) -> Answer:
+        return not self._trouble, self._trouble or f"reading {len(self._partitions)} partitions"
+
+    def ready(self) -> Answer:
+        if self._trouble:
+            return False, self._trouble
+        if self._left:
+            return False, self._advice(self._left)
+        return verdict(list(self._behind().values()), self._most_behind_s)
+
+    def refresh(self) -> None:
+        found = self._behind()
+        replace(METRICS.materialiser_position, {place: lag.position for place, lag in found.items()})
+        replace(METRICS.materialiser_lag, {place: lag.records for place, lag in found.items()})
+        replace(METRICS.materialiser_lag_seconds, {place: lag.seconds for place, lag in found.items()})
+
+    def _behind(self) -> dict[tuple[str, int], Behind]:
+        """Returns the lag by partition, as of the last known topic ends."""
+        now_ms = int(time.time() * 1000)
+        return {
+            place: behind(p.name, p.position, p.end, (p.reached_ms,), now_ms)
+            for place, p in list(self._partitions.items())
+        }
+
+    def _wait(self, stop: threading.Event, cause: str, message: str, backoff: float) -> float:
+        METRICS.materialiser_retries.labels(cause).inc()
+        pause = backoff * random.uniform(0.5, 1)
+        LOG.warning("%s; retrying in %.1f s", message, pause)
+        self._trouble = message
+        self._beat = time.monotonic()
+        stop.wait(pause)
+        return min(backoff * 2, BACKOFF_S[1])
+
+    def _assign(self, consumer: Consumer) -> None:
+        """Assigns every partition at its stored position, or at its low watermark."""
+        self._refuse_eviction()
+        self._began = True
+        self._cluster.check_rights("materialiser", self._prefix)
+        described = {topic: self._cluster.topic(self._prefix + topic) for topic in MATERIALISED}
+        self._topic_ids = {topic: info.topic_id for topic, info in described.items()}
+        places = [(topic, number) for topic, info in described.items() for number in range(info.partitions)]
+        names = [f"{topic}/{number}" for topic, number in places]
+        if not self._damaged and self._blocks.unguarded(names):
+            self._damaged = {"positions", "guard"}
+        kinds, self._damaged = self._damaged, set()
+        if kinds:
+            if self._is_deleted(places):
+                raise StoreUnavailableError(self._advice(kinds))
+            LOG.error("memory in Redis is damaged: it is deleted and rebuilt from the topics")
+            forget_damaged(self._client, self._keys, self._topic_ids, names, kinds)
+            METRICS.memory_mended.labels("all").inc()
+        for topic in forget_recreated(self._client, self._keys, self._topic_ids):
+            LOG.error("the topic was recreated: its old data is deleted", extra=logs.at(topic))
+            METRICS.materialiser_recreated.labels(topic).inc()
+        self._blocks.read_again()
+        stored = self._blocks.positions()
+        self._partitions = {place: self._partition(consumer, *place, stored) for place in places}
+        unknown = [p for p in self._partitions.values() if p.stored is None]
+        self._blocks.begin_fill({p.name: (p.position, p.end) for p in unknown})
+        consumer.assign(
+            [TopicPartition(self._prefix + p.topic, p.number, p.position) for p in self._partitions.values()]
+        )
+        self._trouble = ""
+        lag = sum(behind.records for behind in self._behind().values())
+        LOG.info("reading %d partitions, %d records behind", len(self._partitions), lag)
+
+    def _partition(self, consumer: Consumer, topic: str, number: int, stored: Mapping[str, int]) -> _Partition:
+        low, high = self._watermarks(consumer, topic, number)
+        known = stored.get(f"{topic}/{number}")
+        if known is not None and known > high:
+            raise MaterialiserError(
+                f"Redis holds position {known} of {self._prefix}{topic}/{number}, which ends at {high}: Redis was "
+                "filled from other topics. Set another HMX_TOPIC_PREFIX, or empty Redis: it is then rebuilt"
+            )
+        if known is not None and known < low:
+            place = logs.at(topic, number, known)
+            LOG.error("retention deleted %d offsets before they were read", low - known, extra=place)
+            METRICS.materialiser_lost.inc(low - known)
+        return _Partition(topic, number, known, low if known is None else max(known, low), high)
+
+    def _watermarks(self, consumer: Consumer, topic: str, number: int) -> tuple[int, int]:
+        """Returns the low watermark and the last stable offset; waits during a leader change."""
+        target = TopicPartition(self._prefix + topic, number)
+        low, high = settled(lambda: consumer.get_watermark_offsets(target, timeout=ANSWER_S, cached=False))
+        return low, high
+
+    def _follow(self, consumer: Consumer, stop: threading.Event) -> None:
+        checked = time.monotonic()
+        while not stop.is_set():
+            for place, found in _found(consumer, self._prefix).items():
+                self._take(self._partitions[place], found)
+            self._beat = time.monotonic()
+            if self._beat - checked >= CHECK_S:
+                self._written()
+                self._check(consumer)
+                checked = self._beat
+
+    def _take(self, partition: _Partition, found: _ReadRecords) -> None:
+        """Writes records in blocks. The end of a partition moves the position past transaction markers."""
+        if partition.left:
+            last = found.records[-1].offset + 1 if found.records else 0
+            partition.end = max(partition.end, last, found.end or 0)
+            return
+        for block, commands in self._blocks_of(found.records):
+            self._write(partition, block[-1].offset + 1, block, commands)
+        partition.reached_ms = max(partition.reached_ms, found.at_ms)
+        if found.end is not None:
+            self._write(partition, found.end, [], [])
+            partition.end = max(partition.end, found.end)
+            partition.reached_ms = int(time.time() * 1000)
+
+    def _blocks_of(self, records: Iterable[TopicRecord]) -> Iterator[tuple[list[TopicRecord], list[Command]]]:
+        """Cuts records into blocks by count, bytes and arguments, so that no block delays readers for long."""
+        block: list[TopicRecord] = []
+        size, changes = 0, self._changes()
+        for record in records:
+            self._beat = time.monotonic()  # an embedding model takes milliseconds per record
+            block.append(record)
+            size += len(record.value or b"")
+            self._project(changes, record)
+            if len(block) == BLOCK_RECORDS or size >= BLOCK_BYTES or changes.arguments >= BLOCK_ARGUMENTS:
+                yield block, changes.commands()
+                block, size, changes = [], 0, self._changes()
+        if block:
+            yield block, changes.commands()
+
+    def _changes(self) -> Changes:
+        return Changes(self._keys, self._semantic.vector if self._semantic else None)
+
+    def _write(self, partition: _Partition, new: int, block: list[TopicRecord], commands: list[Command]) -> None:
+        """Writes a block in the writer thread while the next block is built."""
+        self._written()
+        self._writing = self._writer.submit(self._block, partition, new, block, commands)
+
+    def _written(self) -> None:
+        """Waits for the block in the writer thread. Raises its error."""
+        writing, self._writing = self._writing, None
+        if writing is not None:
+            writing.result()
+
+    def _block(self, partition: _Partition, new: int, block: list[TopicRecord], commands: list[Command]) -> None:
+        started = time.monotonic()
+        if partition.left or (partition.stored is not None and partition.position >= new):
+            return
+        partition.left = not self._apply(partition, new, commands)
+        if block and not partition.left:
+            self._observe(partition, block, started)
+
+    def _observe(self, partition: _Partition, block: list[TopicRecord], started: float) -> None:
+        METRICS.block_seconds.observe(time.monotonic() - started)
+        METRICS.materialised.labels(partition.topic).inc(len(block))
+        appended = appended_ms(block[0])
+        if appended is not None:
+            METRICS.redis_freshness_seconds.observe(max(0.0, time.time() - appended / 1000))
+
+    def _project(self, changes: Changes, record: TopicRecord) -> None:
+        try:
+            project(changes, record)
+        except ProjectionError as error:
+            tenant, session = owner(record)
+            place = logs.at(record.topic, record.partition, record.offset, tenant=tenant, session=session)
+            LOG.error("left out of memory: %s", error, extra=place)  # noqa: TRY400  a trace would show values
+            METRICS.materialiser_unreadable.labels(record.topic).inc()
+
+    def _apply(self, partition: _Partition, new: int, commands: list[Command]) -> bool:
+        """Applies a block; returns False if another process was first. Raises _Restart if Redis has fallen behind."""
+        at, ours = self._blocks.apply(partition.name, partition.stored, new, commands)
+        if at is None or at < partition.position:
+            raise _Restart(f"{partition.name} is at {at}, not at {partition.position}")
+        partition.stored = partition.position = at
+        partition.end = max(partition.end, at)
+        return ours
+
+    def _check(self, consumer: Consumer) -> None:
+        """Detects an emptied Redis and a lost broker while nothing arrives."""
+        stored = self._blocks.positions()
+        for partition in self._partitions.values():
+            at = stored.get(partition.name)
+            if partition.stored is not None and (at is None or at < partition.stored):
+                raise _Restart(f"{partition.name} is at {at}, not at {partition.stored}")
+            partition.end = max(partition.end, self._cached_end(consumer, partition))
+        self._share(consumer, stored)
+        self._look_for_damage([p.name for p in self._partitions.values()])
+        if time.monotonic() - self._policy_asked >= POLICY_S:
+            self._refuse_eviction()
+        noted = self._blocks.completeness().partitions
+        self._blocks.begin_fill({p.name: (0, p.end) for p in self._partitions.values() if p.name not in noted})
+        # One partition's leader is asked per check, in turn.
+        asked = sorted(self._partitions.values(), key=lambda p: p.number)[self._turn % len(self._partitions)]
+        self._turn += 1
+        if self._cluster.topic(self._prefix + asked.topic).topic_id != self._topic_ids[asked.topic]:
+            raise _Restart(f"{asked.topic} was deleted and created again")
+        self._watermarks(consumer, asked.topic, asked.number)
+
+    def _look_for_damage(self, names: list[str]) -> None:
+        """Checks positions and evictions, and runs the sweep. Raises _Restart if memory must be rebuilt."""
+        if differ := self._blocks.unguarded(names):
+            self._build_anew({"positions", "guard"}, differ[0])
+        with reachable():
+            known = self._client.hgetall(self._keys.topics)
+            if known != {topic.encode(): each.encode() for topic, each in self._topic_ids.items()}:
+                raise _Restart("Redis was filled from topics with other ids")
+            if self._client.type(self._keys.filling) != b"string" and any(map(_is_stored, self._partitions.values())):
+                self._client.set(self._keys.filling, os.urandom(16))  # readers may remember any earlier filling
+        before, self._evicted = self._evicted, evictions(self._client)
+        if before and self._evicted[0] == before[0] and self._evicted[1] > before[1]:
+            self._build_anew({"evicted"}, f"{self._evicted[1] - before[1]} keys")
+        if sum(p.waiting for p in self._partitions.values()) >= BLOCK_RECORDS:
+            return
+        until = time.monotonic() + SWEPT_S
+        while time.monotonic() < until:
+            found = self._sweep.step()
+            if found is None:
+                self._end_round()
+                return
+            self._broken |= found.broken
+            self._sound_round = self._sound_round and not (found.lost or found.broken)
+            if due := found.broken - self._resting.keys():
+                self._rebuilt.update(due)
+                self._resting.update({kind: 2 ** (self._rebuilt[kind] - 1) for kind in due})
+                self._build_anew(found.broken, "entries derived from the records are missing")
+            if found.lost:
+                self._restore(found.lost)
+                return
+
+    def _end_round(self) -> None:
+        if self._sound_round:
+            self._left = set()
+            self._client.delete(self._keys.damaged)
+        self._rebuilt = Counter({kind: times for kind, times in self._rebuilt.items() if kind in self._broken})
+        self._resting = Counter({kind: n - 1 for kind, n in self._resting.items() if n > 1 and kind in self._rebuilt})
+        self._broken, self._sound_round = set(), True
+
+    def _build_anew(self, kinds: set[str], why: str) -> None:
+        for kind in sorted(kinds):
+            METRICS.provenance_failed.labels(kind).inc()
+        if kinds.isdisjoint({"positions", "guard"}) and self._is_deleted(self._partitions):
+            self._left |= kinds
+            LOG.error(self._advice(self._left))
+            return
+        self._damaged = kinds
+        raise _Restart(f"keys of kind {', '.join(sorted(kinds))} in Redis are damaged ({why}): memory is rebuilt")
+
+    def _is_deleted(self, places: Iterable[tuple[str, int]]) -> bool:
+        """Returns whether Kafka has deleted records that memory was made from."""
+        return any(self._cluster.watermarks(self._prefix + topic, number).low for topic, number in places)
+
+    def _advice(self, kinds: Iterable[str]) -> str:
+        return (
+            f"keys of kind {', '.join(sorted(kinds))} in Redis are damaged, but retention has deleted records needed "
+            "to rebuild them, so memory is left as it is. To rebuild it from the retained records, run: "
+            f"redis-cli --scan --pattern '{self._keys.root}:*' | xargs redis-cli UNLINK"
+        )
+
+    def _restore(self, lost: Sequence[Lost]) -> None:
+        """Restores records from their topics, up to the stored positions."""
+        stored = {place: p.stored for place, p in self._partitions.items() if p.stored is not None}
+        everything = whole(lost, stored)
+        found = restored(self._keys, lost, self._read_again(spans(self._client, lost, stored)))
+        if found.missing:  # the noted place may be damaged too
+            found = restored(self._keys, lost, self._read_again(everything))
+        for each in set(lost) - found.missing:
+            if self._mend(each, {place: stored[place] for place in found.places}, found.commands[each]):
+                METRICS.memory_mended.labels(each.kind).inc()
+                LOG.error("%s was lost or altered in Redis and is restored from its topic", each)
+        for each in found.missing:
+            if self._mend(
+                each,
+                {place: stored[place] for place in everything},
+                [*found.commands[each], *unlisted(self._client, each)],
+            ):
+                LOG.error("%s was lost or altered in Redis and is deleted, because its topic no longer holds it", each)
+        if found.missing:
+            self._blocks.read_again()
+
+    def _mend(self, lost: Lost, stored: Mapping[tuple[str, int], int], commands: list[Command]) -> bool:
+        positions = {self._partitions[place].name: at for place, at in stored.items()}
+        mended = self._blocks.mend(positions, commands)
+        if not mended:
+            LOG.error("%s is lost or altered in Redis; its repair collided with a new block and is retried", lost)
+        return mended
+
+    def _read_again(self, wanted: Spans) -> Iterator[TopicRecord]:
+        for (topic, number), (start, end) in wanted.items():
+            name = self._prefix + topic
+            low = max(start, self._cluster.watermarks(name, number).low)
+            for message in read_partition(self._kafka, name, number, Watermarks(low, end)):
+                self._beat = time.monotonic()
+                offset = message.offset() or 0
+                yield TopicRecord(topic, number, offset, message.key() or b"", message.value(), headers_of(message))
+
+    def _refuse_eviction(self) -> None:
+        refuse_eviction(self._client)
+        self._policy_asked = time.monotonic()
+
+    def _share(self, consumer: Consumer, stored: Mapping[str, int]) -> None:
+        """Shares partitions between processes. The loser of a block's race leaves the partition to the winner, and
+        takes it back if the winner stops, or is far behind while this process is idle."""
+        taken = []
+        for partition in (p for p in self._partitions.values() if p.left):
+            at = stored[partition.name]
+            if at == partition.position and partition.waiting:
+                taken.append(partition)
+            partition.stored = partition.position = at
+            if not partition.waiting:
+                partition.reached_ms = int(time.time() * 1000)
+        others = [p for p in self._partitions.values() if p.left and p.waiting >= SHARED_RECORDS]
+        if others and not taken and sum(p.waiting for p in self._partitions.values() if not p.left) < BLOCK_RECORDS:
+            taken = [max(others, key=lambda p: p.waiting)]
+        for partition in taken:
+            consumer.seek(TopicPartition(self._prefix + partition.topic, partition.number, partition.position))
+            partition.left = False
+
+    def _cached_end(self, consumer: Consumer, partition: _Partition) -> int:
+        """Returns the end known from the last fetch."""
+        target = TopicPartition(self._prefix + partition.topic, partition.number)
+        marks = consumer.get_watermark_offsets(target, cached=True)
+        return marks[1] if marks else 0
+
+
+def _is_stored(partition: _Partition) -> bool:
+    return partition.stored is not None
+
+
+def _found(consumer: Consumer, prefix: str) -> dict[tuple[str, int], _ReadRecords]:
+    """Polls records by partition. Raises KafkaException for any error except end of partition.
+
+    Waits for one record and then takes what is buffered; the client would wait for a full batch.
+    """
+    first = consumer.poll(POLL_S)
+    messages = [] if first is None else [first, *consumer.consume(POLL_RECORDS, 0)]
+    by_place: dict[Any, list[Message]] = defaultdict(list)
+    for message in messages:
+        if (error := message.error()) is not None and message.topic() is None:  # of the client, and no partition's
+            raise KafkaException(error)
+        by_place[message.topic(), message.partition()].append(message)
+    places: dict[tuple[str, int], _ReadRecords] = {}
+    for (name, partition), some in by_place.items():
+        topic = name.removeprefix(prefix)
+        found = places[topic, partition] = _ReadRecords()
+        headed = topic == EVIDENCE  # only these records need headers
+        for message in some:
+            if (error := message.error()) is None:
+                headers = headers_of(message) if headed else None
+                place = (topic, partition, message.offset() or 0)
+                found.records.append(TopicRecord(*place, message.key() or b"", message.value(), headers))
+            elif error.code() == KafkaError._PARTITION_EOF:
+                found.end = message.offset()
+            else:
+                raise KafkaException(error)
+        found.at_ms = some[-1].timestamp()[1]
+    return places

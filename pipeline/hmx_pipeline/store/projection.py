@@ -1,0 +1,199 @@
+"""Projection of a topic record to memory changes. Pure.
+
+Enters: records. Leaves: their changes (see store.changes): idempotent writes, and appends that the guard on the
+position lets through once (see store.atomic_blocks). Raises ProjectionError for a malformed record, before gathering
+anything of it.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from hashlib import blake2b
+from typing import Any, Final, NamedTuple
+
+import msgspec
+import orjson
+
+from hmx_pipeline.advice.similar_sessions import PRECEDENTS, precedent_terms
+from hmx_pipeline.contracts.artifact import Status
+from hmx_pipeline.contracts.episode import RESERVED
+from hmx_pipeline.contracts.evidence import Pattern, segment_rank
+from hmx_pipeline.contracts.headers import CONTROL_KINDS, KIND, Headers, header
+from hmx_pipeline.contracts.keys import split_key
+from hmx_pipeline.contracts.knowledge import HOLDS, SEARCHED, Kind, Standing
+from hmx_pipeline.retrieval.catalogue import IndexEntry, KnowledgeIndexEntry, Ranked
+from hmx_pipeline.retrieval.postings import document_number, pack_row
+from hmx_pipeline.retrieval.searchable import (
+    artifact_labels,
+    artifact_terms,
+    artifact_time,
+    contribution_labels,
+    corrected,
+    document,
+    document_labels,
+    document_terms,
+    episode_step,
+    expiry,
+    is_searched,
+    knowledge_labels,
+    knowledge_terms,
+    knowledge_time,
+    session_step,
+    spoken_step,
+)
+from hmx_pipeline.retrieval.vectors import Embed, document_vectors, pack_vector
+from hmx_pipeline.store.changes import SESSION_MESSAGES, Changes, Command, Listed
+from hmx_pipeline.store.redis_keys import Keys
+from hmx_pipeline.topology import ARTIFACTS, EPISODES, EVIDENCE, KNOWLEDGE
+
+_ENCODER: Final = msgspec.msgpack.Encoder()
+_UNSCORED_BITS: Final = 11
+"""Rank bits dropped, since sorted set scores are doubles."""
+RANKS: Final = 2 ** (64 - _UNSCORED_BITS)
+"""Exclusive upper bound of evenly distributed scores."""
+
+
+class ProjectionError(Exception):
+    """A record is malformed; the message quotes no value."""
+
+
+class TopicRecord(NamedTuple):
+    topic: str
+    """Topic name without the prefix."""
+    partition: int
+    offset: int
+    key: bytes
+    value: bytes | None
+    headers: Headers | None = None
+
+
+def commands_of(keys: Keys, records: Iterable[TopicRecord], embed: Embed | None = None) -> list[Command]:
+    """Returns the commands of one block. Raises ProjectionError."""
+    changes = Changes(keys, embed)
+    for record in records:
+        project(changes, record)
+    return changes.commands()
+
+
+def project(changes: Changes, record: TopicRecord) -> None:
+    """Gathers the changes of a record. Raises ProjectionError."""
+    try:
+        _PROJECTIONS[record.topic](changes, record)
+    except (KeyError, ValueError, TypeError, AttributeError) as error:
+        raise ProjectionError(f"not what {record.topic} holds: {type(error).__name__}") from error
+
+
+def project_episode(changes: Changes, record: TopicRecord) -> None:
+    """Stores an event by id, its session's recent steps, and its text for search."""
+    value, fields = _read(record)
+    tenant = changes.of(fields["metadata"][RESERVED]["tenant_id"])
+    step = episode_step(fields)
+    session = fields["sessionId"]
+    event_key = tenant.keys.event(fields["id"])
+    done, said, found = session_step(step), spoken_step(step), document(fields, step)
+    packed = None if done is None else _ENCODER.encode(done)
+    spoken = None if said is None else _ENCODER.encode(said)
+    expires = expiry(fields, step.at)
+    indexed = None
+    if found is not None:
+        vectors = document_vectors(fields, found.text, changes.embed)
+        number, words = document_number(record.partition, record.offset), document_terms(found)
+        row = pack_row(number, session, found.at, len(words))
+        indexed = (number, _ENCODER.encode(found), row, words, document_labels(fields))
+    tenant.version(record.topic, record.partition, record.offset)
+    tenant.event(event_key, session, value, step.at)
+    if expires is not None:
+        tenant.expires(fields["id"].encode(), expires)
+    if packed is not None:
+        tenant.step(tenant.keys.session(session), step.index, packed)
+    if spoken is not None:
+        tenant.step(tenant.keys.spoken(session), step.index, spoken, SESSION_MESSAGES)
+    if indexed is not None:
+        tenant.document(*indexed)
+        for vector in vectors:
+            tenant.vector(vector.space, pack_vector(indexed[0], vector.values))
+
+
+def project_contribution(changes: Changes, record: TopicRecord) -> None:
+    """Stores a contribution by id while it is in its samples, and its index entry for similar sessions."""
+    if header(record.headers, KIND) in CONTROL_KINDS:
+        return
+    value, fields = _read(record)
+    tenant = changes.of(fields["tenant_id"])
+    name, pattern = fields["contribution_id"], Pattern(fields["pattern_type"], fields["pattern_key"])
+    score = segment_rank(fields["session_id"], fields["segment_id"]) >> _UNSCORED_BITS
+    precedes = pattern in PRECEDENTS
+    card = _precedent_card(value, fields, score) if precedes else None
+    tenant.contribution(pattern.text, name, score, value)
+    if precedes:
+        tenant.precedent(name, record.partition, record.offset, card)
+    tenant.version(record.topic, record.partition, record.offset)
+
+
+def _precedent_card(value: bytes, fields: dict[str, Any], score: int) -> bytes | None:
+    terms = precedent_terms(fields)
+    if not terms:
+        return None
+    labels = contribution_labels(fields)
+    return _ENCODER.encode(Ranked(*_about(value, fields["pattern_type"], fields["last_at"], labels, terms), score))
+
+
+def project_artifact(changes: Changes, record: TopicRecord) -> None:
+    """Stores an artifact by id and status, and an index entry while it is or was active (HMX-A §5)."""
+    tenant_id, artifact_id = split_key(record.key.decode())
+    tenant = changes.of(tenant_id)
+    state = Listed(record.partition, record.offset, None)
+    if record.value is not None:
+        value, fields = _read(record)
+        status, kind = Status(fields["status"]), fields["artifact_type"]
+        card = None
+        if is_searched(fields):
+            card = _card(value, kind, artifact_time(fields), artifact_labels(fields), artifact_terms(fields))
+        state = Listed(record.partition, record.offset, value, status, kind.encode(), card)
+    tenant.artifact(artifact_id, state)
+    tenant.version(record.topic, record.partition, record.offset)
+
+
+def project_knowledge(changes: Changes, record: TopicRecord) -> None:
+    """Stores a knowledge record by id and status, and an index entry until it is withdrawn."""
+    tenant_id, record_id = split_key(record.key.decode())
+    tenant = changes.of(tenant_id)
+    state = Listed(record.partition, record.offset, None)
+    if record.value is not None:
+        value, fields = _read(record)
+        status, kind = Standing(fields["status"]), Kind(fields["kind"])
+        card = None
+        if status in SEARCHED:
+            standing = kind if status in HOLDS else ""
+            about = _about(value, standing, knowledge_time(fields), knowledge_labels(fields), knowledge_terms(fields))
+            card = _ENCODER.encode(KnowledgeIndexEntry(*about, corrected(fields)))
+        state = Listed(record.partition, record.offset, value, status, kind.encode(), card)
+    tenant.knowledge(record_id, state)
+    tenant.version(record.topic, record.partition, record.offset)
+
+
+def _card(value: bytes, kind: str, at: int, labels: Iterable[str], terms: Iterable[str]) -> bytes:
+    return _ENCODER.encode(IndexEntry(*_about(value, kind, at, labels, terms)))
+
+
+def _about(
+    value: bytes, kind: str, at: int, labels: Iterable[str], terms: Iterable[str]
+) -> tuple[bytes, str, int, tuple[str, ...], dict[str, int]]:
+    digest = blake2b(value, digest_size=16).digest()
+    return digest, str(kind), at, tuple(labels), dict(sorted(Counter(terms).items()))
+
+
+_PROJECTIONS: Final[Mapping[str, Callable[[Changes, TopicRecord], None]]] = {
+    EPISODES: project_episode,
+    EVIDENCE: project_contribution,
+    ARTIFACTS: project_artifact,
+    KNOWLEDGE: project_knowledge,
+}
+
+
+def _read(record: TopicRecord) -> tuple[bytes, dict[str, Any]]:
+    if record.value is None:
+        raise ValueError("no value")
+    fields = orjson.loads(record.value)
+    if not isinstance(fields, dict):
+        raise TypeError("no object")
+    return record.value, fields

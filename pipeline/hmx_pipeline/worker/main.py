@@ -1,0 +1,71 @@
+"""Worker process: checks the topics, then runs Faust until it is told to stop."""
+
+import asyncio
+import gc
+import logging
+import time
+from signal import Signals
+from typing import Final
+
+import faust
+
+from hmx_pipeline.kafka.acl_rights import check_rights
+from hmx_pipeline.kafka.clients import Cluster
+from hmx_pipeline.kafka.topic_files import KafkaUnreachableError, MissingTopicError, check_events_topic, connect
+from hmx_pipeline.observe.health_server import serve_health
+from hmx_pipeline.observe.logs import configure_logs
+from hmx_pipeline.observe.shutdown import end_in_time
+from hmx_pipeline.settings import Settings
+from hmx_pipeline.worker.app import create_app, create_runner, quiet_libraries
+from hmx_pipeline.worker.worker_status import WorkerHealth
+
+LOG: Final = logging.getLogger("hmx.worker")
+COLLECT: Final = (50_000, 20, 50)
+"""Garbage collection thresholds: events leave no reference cycles, so it can run less often."""
+KNOWN_S: Final = 5.0
+"""A broker that has just started may not know all topics yet."""
+RETRY_S: Final = (0.5, 1.0, 2.0, 5.0)
+
+
+def run_worker(settings: Settings) -> None:
+    """Blocks until SIGTERM or SIGINT; retries while Kafka does not answer. Raises SettingsError, UnfitTopicError."""
+    gc.set_threshold(*COLLECT)
+    configure_logs(settings.log_level, settings.log)
+    health = WorkerHealth(settings.ready_lag_s)
+    serve_health(settings.host, settings.worker_port, health)
+    cluster = _wait_for_topics(settings)
+    health.runner = create_runner(settings, cluster, health.watch)
+    app = create_app(settings, health.runner)
+    quiet_libraries()
+    asyncio.set_event_loop(asyncio.new_event_loop())
+    worker = Worker(app, loglevel=settings.log_level, override_logging=False, quiet=True)
+    worker.spinner = None  # it would write into the log
+    worker.execute_from_commandline()
+
+
+class Worker(faust.Worker):
+    """Limits the shutdown time, since leaving the group or a transaction may hang."""
+
+    def _schedule_shutdown(self, signal: Signals) -> None:
+        end_in_time()
+        super()._schedule_shutdown(signal)
+
+
+def _wait_for_topics(settings: Settings) -> Cluster:
+    admin = connect(settings.require_kafka())
+    attempt, known_by = 0, time.monotonic() + KNOWN_S
+    while True:
+        try:
+            check_rights(settings.require_kafka(), "worker", settings.topic_prefix)
+            check_events_topic(admin, prefix=settings.topic_prefix)
+            return Cluster(settings.require_kafka())
+        except MissingTopicError:
+            if time.monotonic() > known_by:
+                raise
+            time.sleep(RETRY_S[0])
+        except KafkaUnreachableError as error:
+            known_by = time.monotonic() + KNOWN_S
+            wait = RETRY_S[min(attempt, len(RETRY_S) - 1)]
+            LOG.warning("Kafka does not answer at %s (%s); retrying in %.1f s", settings.require_kafka(), error, wait)
+            attempt += 1
+            time.sleep(wait)
