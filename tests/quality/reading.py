@@ -26,7 +26,7 @@ from tests.quality.sessions import MissingError, Sessions
 SETS: Final = ("claude_code", "swe", "tau", "locomo")
 STATED: Final = ("fact", "policy")
 SIZES: Final = {"facts": 100, "artifacts": 40}
-_DRAW: Final = "third"
+_DRAW: Final = "fourth"
 """Another word draws another sample: rules are not to be judged by what they were mended by."""
 USEFUL, LITTLE, UNTRUE = "useful", "little", "untrue"
 VERDICTS: Final = Path(__file__).with_name("verdicts.txt")

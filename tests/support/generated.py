@@ -10,6 +10,7 @@ from dataclasses import MISSING, fields
 from io import StringIO
 from pathlib import Path
 from typing import Any, Literal, get_args, get_origin
+from urllib.parse import unquote
 
 import click
 import typer.main
@@ -34,6 +35,7 @@ from hmx_pipeline.service.app import READING_EACH, create_app
 from hmx_pipeline.service.hippocortex import learn
 from hmx_pipeline.service.problems import ProblemKind
 from hmx_pipeline.settings import Settings
+from hmx_pipeline.store.redis_keys import Keys
 from tests.support.cases import CASES
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -299,10 +301,27 @@ def layers() -> str:
     return "```text\n" + "\n".join(lines) + "\n```\n"
 
 
+def redis_keys() -> str:
+    """Every key of the layout: how it ends, its type, what it holds."""
+    rows = []
+    for keys in (Keys(), Keys().tenant("tenant")):
+        for name, member in inspect.getmembers(type(keys)):
+            kind, colon, holds = (inspect.getdoc(member) or "").partition(": ")
+            if name.startswith("_") or not colon or kind not in ("String", "Hash", "List", "Set", "Sorted set"):
+                continue
+            key = getattr(keys, name)
+            if callable(key):
+                given = inspect.signature(key).parameters
+                key = key(*({"partition": "0", "kind": "event"}.get(argument, f"<{argument}>") for argument in given))
+            shown = unquote(key.decode()).removeprefix(f"{Keys().root}:")
+            rows.append((f"`{shown}`", kind, holds))
+    return table(("key", "type", "holds"), sorted(rows))
+
+
 PARTS: Mapping[str, Callable[[], str]] = {
     part.__name__: part
     for part in (
         topics, events, agent_events, artifact_types, sections, schemas, outcomes, effects, reasons, cases, limits,
-        requests, metrics, settings, routes, problems, commands, rooms, layers,
+        requests, metrics, settings, routes, problems, commands, rooms, layers, redis_keys,
     )
 }  # fmt: skip

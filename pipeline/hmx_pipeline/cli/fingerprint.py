@@ -41,11 +41,11 @@ def export(
 
     Example: hmx fingerprint export --tenant acme --out acme.json
     """
-    from hmx_pipeline.service.fingerprint_routes import FingerprintRequest, make_fingerprint
+    from hmx_pipeline.queries.fingerprint_query import make_fingerprint
 
     with opened() as store:
         chosen = tenant_or_only(store, tenant)
-        made = make_fingerprint(store, chosen, FingerprintRequest(tier=tier, agent_id=agent))
+        made = make_fingerprint(store, chosen, tier, agent)
     value = made.to_json() + b"\n"
     if out is None:
         typer.get_binary_stream("stdout").write(value)

@@ -15,9 +15,9 @@ from hmx_pipeline.contracts.event import Id, Link
 from hmx_pipeline.contracts.fingerprint import Fingerprint, Tier
 from hmx_pipeline.contracts.limits import KB, MB
 from hmx_pipeline.fingerprints.import_plan import UnreadableError, imports
-from hmx_pipeline.fingerprints.make import fingerprint
 from hmx_pipeline.kafka.control_producer import append_imports
 from hmx_pipeline.kafka.topic_files import TopicsError
+from hmx_pipeline.queries.fingerprint_query import make_fingerprint
 from hmx_pipeline.service.access import Operator, Reader
 from hmx_pipeline.service.body import media_type, read_body
 from hmx_pipeline.service.fair_turns import FairTurns
@@ -48,15 +48,11 @@ class ImportAnswer(Model):
     """Imported patterns. They are in the log, and soon in memory."""
 
 
-def make_fingerprint(store: Store, tenant: str, asked: FingerprintRequest) -> Fingerprint:
-    """Builds a fingerprint. Raises StoreUnavailableError."""
-    return fingerprint(store.learnt(tenant, asked.agent_id), asked.tier)
-
-
 async def fingerprint_json(request: Request, tenant: str, asked: FingerprintRequest) -> bytes:
     """Returns the published bytes. Raises StoreUnavailableError."""
     turns: FairTurns = request.app.state.fingerprints
-    return await turns.run(tenant, lambda: make_fingerprint(request.app.state.store, tenant, asked).to_json())
+    store: Store = request.app.state.store
+    return await turns.run(tenant, lambda: make_fingerprint(store, tenant, asked.tier, asked.agent_id).to_json())
 
 
 def _asked() -> dict[str, Any]:

@@ -54,7 +54,7 @@ class TenantKeys:
 
     @property
     def newest(self) -> bytes:
-        """Sorted set of one member, `at`: the newest event time (ms)."""
+        """Sorted set: one member, `at`, scored by the newest event time (ms)."""
         return self._key("newest")
 
     @property
@@ -111,7 +111,7 @@ class TenantKeys:
         return self._key("tag", label)
 
     def vectors(self, space: str) -> bytes:
-        """List of chunks of document vectors, in order of arrival (see retrieval.vectors)."""
+        """List: chunks of document vectors, in order of arrival (see retrieval.vectors)."""
         return self._key("vector", space)
 
     def artifact(self, artifact_id: str) -> bytes:
@@ -132,6 +132,7 @@ class TenantKeys:
         return self._key("achanges", str(partition))
 
     def contribution(self, contribution_id: str) -> bytes:
+        """String: the contribution as published."""
         return self._key("contribution", contribution_id)
 
     def sample(self, pattern: str) -> bytes:
@@ -227,7 +228,7 @@ class Keys:
 
     @property
     def tenants(self) -> bytes:
-        """Set of tenant ids."""
+        """Set: tenant ids."""
         return f"{self.root}:tenants".encode()
 
     def tenant(self, tenant_id: str) -> TenantKeys:
