@@ -146,8 +146,8 @@ def _way(steps: Sequence[str], again: str) -> _RecoveryPath | None:
 
 def _telling(way: _RecoveryPath, verb: str) -> bool:
     """Return True if it is specific. Without a verb the agent's own words were refused, and trying again is all it can
-    do."""
-    return not verb or way.again not in _RETRIES or not {EDIT}.issuperset(way.steps)
+    do: the error says as much."""
+    return bool(verb) and (way.again not in _RETRIES or not {EDIT}.issuperset(way.steps))
 
 
 def _usual(forms: Sequence[tuple[str, ...]]) -> tuple[str, ...]:

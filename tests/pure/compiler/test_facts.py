@@ -265,20 +265,17 @@ def test_what_lasts_is_stated_as_it_was_said(text: str, stated: list[str]) -> No
     assert [claim.text for claim in claims(text, "user")] == stated
 
 
-def test_who_a_user_is_says_nothing_of_other_users() -> None:
-    assert texts(of_turns(("Hi, I'm Mei Brown.", "I prefer window seats."), ("My name is Ada Stone.",))) == [
-        "A user's name is Ada Stone",
-        "A user's name is Mei Brown",
-        "Mei Brown: I prefer window seats",
-    ]
+def test_who_a_user_is_stands_in_what_is_known_of_them_and_alone_is_no_fact() -> None:
+    said = ("Hi, I'm Mei Brown.", "I prefer window seats. My email is mei@x.org."), ("My name is Ada Stone.",)
+    assert texts(of_turns(*said)) == ["Mei Brown: I prefer window seats", "Mei Brown: My email is mei@x.org"]
 
 
 @pytest.mark.parametrize(
-    ("error", "kept"), [("user not found", []), ("server is busy", ["A user's email is ada@x.org"])]
+    ("error", "kept"), [("user not found", []), ("server is busy", ["Ada: My email is ada@x.org"])]
 )
 def test_what_was_looked_up_and_not_found_is_not_as_it_was_said(error: str, kept: list[str]) -> None:
     one = Script("s1")
-    one.user("My email is ada@x.org")
+    one.user("My name is Ada. My email is ada@x.org")
     one.tool("find_user", ok=False, values=("ada@x.org",), error=error)
     found = [c for c in contributions(one.segment()) if c.pattern_type == "fact"]
     assert [record.text for record in records(found)] == kept

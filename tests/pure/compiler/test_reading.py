@@ -4,6 +4,7 @@ from hmx_pipeline.compiler import failure_playbook
 from hmx_pipeline.compiler.candidate import candidate
 from hmx_pipeline.compiler.evidence_kind import ArtifactCandidate
 from hmx_pipeline.compiler.extract import contributions
+from hmx_pipeline.contracts.artifact import Status
 from hmx_pipeline.contracts.event_types import Role
 from hmx_pipeline.contracts.evidence import Pattern
 from tests.support.runs import run, run_of, tasks
@@ -68,6 +69,23 @@ def test_a_playbook_shows_whole_actions_or_no_action_that_could_be_run() -> None
     assert any(line.startswith("<") and line.endswith("stands in the wish") for line in shown)
 
 
+def test_what_a_user_gives_when_asked_is_never_part_of_a_recovery() -> None:
+    runs = []
+    for number in range(3):
+        one = Script(f"s{number}")
+        one.user("I want to return a lamp")
+        one.user("It is the green one")
+        one.tool("find_by_name", ok=False, values=("Amelia", "7"), error="user not found")
+        one.agent("What is your email?")
+        one.user("It is amelia.silva7872@example.com")
+        one.tool("find_by_email", arguments=(("email", "amelia.silva7872@example.com"),))
+        runs.append(one)
+    (found,) = compiled(runs, "failure_playbook")
+    shown = "\n".join(failure_playbook.lines(found.content))
+    assert "`find_by_email(email=<email>)`" in shown
+    assert "amelia" not in shown
+
+
 def test_an_error_that_is_no_actions_is_got_over_by_trying_again() -> None:
     runs = []
     for number in range(3):
@@ -78,6 +96,7 @@ def test_an_error_that_is_no_actions_is_got_over_by_trying_again() -> None:
         runs.append(one)
     (found,) = compiled(runs, "failure_playbook")
     assert found.content["recovery_steps"] == ["Try again (worked in 3 of 3 sessions)"]
+    assert found.status is Status.DRAFT, "the error says as much"
 
 
 def test_a_search_that_finds_nothing_is_no_failure_and_that_something_failed_is_no_way_to_fail() -> None:

@@ -65,7 +65,7 @@ class _SegmentClaims(NamedTuple):
 
 def _told(segment: Segment, actions: Sequence[Action]) -> _SegmentClaims:
     """Return the claims in order. Texts that were cut are ignored, because they were mostly pasted, and so are values
-    whose lookup failed."""
+    whose lookup failed. Who the user is stands in every claim of theirs; alone it helps nobody."""
     made = [(step, by, claim) for step in segment.steps for by, read in (_read(step),) for claim in read]
     missed = _not_found(actions) if made else frozenset()
     made = [one for one in made if one[2].value.casefold() not in missed]
@@ -78,6 +78,7 @@ def _told(segment: Segment, actions: Sequence[Action]) -> _SegmentClaims:
                 _whose(claim.subject, speaker(step.text), person),
             )
             for step, by, claim in made
+            if not (claim.value == person and claim.subject.startswith(f"{USER}'s "))
         ],
         person,
     )  # fmt: skip
@@ -127,8 +128,6 @@ def _person(made: Sequence[Claim]) -> str:
 def _of(person: str, claim: Claim) -> Claim:
     if claim.subject != USER and not claim.subject.startswith(f"{USER}'s "):
         return claim
-    if claim.value == person:  # an identity is a value of its own: other users have other identities
-        return claim._replace(plural=True, text=f"A {claim.subject.replace('user ID', 'ID')} is {person}")
     return claim._replace(subject=person + claim.subject.removeprefix(USER), text=f"{person}: {claim.text}")
 
 

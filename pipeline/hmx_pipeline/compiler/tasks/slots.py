@@ -27,6 +27,7 @@ _OWN: Final = 0.8  # share of a subject's most frequent value that makes it the 
 _NAMED: Final = 0.3  # share of goals with a word before the value that names the slot
 _CHOICES: Final = 16
 _LOOKS: Final = 2
+_ID: Final = 6  # characters from which letters and digits together are an id
 _LONGEST: Final = 40  # of a longer value its looks say nothing
 _SHOWN_FROM: Final = 3  # values of so many sessions show what they begin with
 _SHOWN: Final = 5  # values of a slot; of these a pack names the one that it was asked with
@@ -174,8 +175,12 @@ def source_of(pairs: Pairs, goals: Goals) -> str:
 
 
 def _copied(value: str, one: Instance, goals: Goals) -> bool:
-    """Return True if the run's goal contains the value and few other goals do. A value such as `1` is in any text."""
-    return within(value, goal_of(one.run)) and _heard(value, goals) <= len(goals) * (1 - _CONTRAST)
+    """Return True if the run's goal contains the value and few other goals do. A value such as `1` is in any text; an
+    id is in a goal for one reason only, also where all goals so far were of one person."""
+    if not within(value, goal_of(one.run)):
+        return False
+    is_id = len(value) >= _ID and bool(_DIGIT.search(value) and _LETTER.search(value))
+    return is_id or _heard(value, goals) <= len(goals) * (1 - _CONTRAST)
 
 
 @remembered(8 * MB)

@@ -168,9 +168,11 @@ def _is_wish(step: Step) -> bool:
 
 
 def act_of(steps: Sequence[Step], action: Action) -> list[Any]:
-    """Whole, as contributions keep it, with those of its values that an earlier result holds."""
+    """Return the whole action, as contributions keep it, with those of its values that an earlier result holds, or what
+    a user said after the wish."""
     act = _act(steps, action)
-    earlier = "\n".join(step.text for step in steps[: action.position] if not _is_wish(step)).casefold()
+    wishes = [step.index for step in steps if _is_wish(step)][:GOAL_MESSAGES]
+    earlier = "\n".join(step.text for step in steps[: action.position] if step.index not in wishes).casefold()
     own = dict.fromkeys(value for simple in _read(act).parts(frozenset()) for _, value in _places(simple))
     return [*act, [value for value in own if within(value, earlier)][:_SEEN]]
 
