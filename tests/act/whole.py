@@ -21,7 +21,7 @@ from hmx_pipeline.kafka.clients import Cluster
 from hmx_pipeline.kafka.publisher import publish
 from hmx_pipeline.local.process import StackError
 from hmx_pipeline.runtime.barriers import LackingError
-from hmx_pipeline.runtime.positions import stored_positions
+from hmx_pipeline.runtime.stored_positions import stored_positions
 from hmx_pipeline.settings import Settings
 from hmx_pipeline.store.atomic_blocks import StoreUnavailableError
 from hmx_pipeline.topology import SESSIONS

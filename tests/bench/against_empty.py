@@ -12,7 +12,7 @@ from typing import NamedTuple
 from hmx_pipeline.contracts.outcomes import Outcome
 from hmx_pipeline.kafka.clients import Cluster
 from hmx_pipeline.kafka.publisher import publish
-from hmx_pipeline.runtime.positions import stored_positions
+from hmx_pipeline.runtime.stored_positions import stored_positions
 from hmx_pipeline.settings import Settings
 from hmx_pipeline.topology import EPISODES, EVENTS, EVENTS_DLQ, SESSIONS
 from tests.bench import workload

@@ -14,7 +14,7 @@ from hmx_pipeline.kafka.clients import Cluster
 from hmx_pipeline.kafka.publisher import publish
 from hmx_pipeline.local.ports import free_ports
 from hmx_pipeline.runtime.barriers import wait_for_stages
-from hmx_pipeline.runtime.positions import stored_positions
+from hmx_pipeline.runtime.stored_positions import stored_positions
 from hmx_pipeline.settings import Settings
 from hmx_pipeline.topology import EPISODES, PATTERNS, SESSIONS
 from tests.bench import workload

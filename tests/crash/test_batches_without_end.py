@@ -7,7 +7,7 @@ import pytest
 from aiokafka.record.default_records import _DefaultRecordBatchBuilderPy
 from confluent_kafka import Producer
 
-from hmx_pipeline.audit.conservation_check import explain, verify
+from hmx_pipeline.audit.pipeline_conservation import explain, verify
 from hmx_pipeline.audit.replay import replay
 from hmx_pipeline.cli.wait import wait_for_all
 from hmx_pipeline.contracts.limits import MB, UNPACKED_BYTES

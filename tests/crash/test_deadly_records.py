@@ -17,7 +17,7 @@ from faust.types import TP
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hmx_pipeline.audit.conservation_check import verify
+from hmx_pipeline.audit.pipeline_conservation import verify
 from hmx_pipeline.contracts.headers import ORIGIN_OFFSET, REASON, header
 from hmx_pipeline.contracts.limits import BATCH_RECORDS
 from hmx_pipeline.kafka.publisher import publish

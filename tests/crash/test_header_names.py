@@ -11,7 +11,7 @@ from aiokafka.errors import CorruptRecordException
 from aiokafka.producer import message_accumulator, producer
 from aiokafka.record.default_records import _DefaultRecordBatchBuilderPy
 
-from hmx_pipeline.audit.conservation_check import verify
+from hmx_pipeline.audit.pipeline_conservation import verify
 from hmx_pipeline.cli.wait import wait_for_all
 from hmx_pipeline.settings import Settings
 from hmx_pipeline.topology import EPISODES, EVENTS

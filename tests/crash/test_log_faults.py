@@ -8,7 +8,7 @@ import orjson
 import pytest
 from confluent_kafka import TopicPartition
 
-from hmx_pipeline.audit.conservation_check import verify
+from hmx_pipeline.audit.pipeline_conservation import verify
 from hmx_pipeline.cli.wait import wait_for_all
 from hmx_pipeline.contracts.outcomes import Outcome
 from hmx_pipeline.kafka.clients import Cluster

@@ -14,7 +14,7 @@ from pathlib import Path
 import orjson
 import pytest
 
-from hmx_pipeline.audit.conservation_check import verify
+from hmx_pipeline.audit.pipeline_conservation import verify
 from hmx_pipeline.cli.wait import wait_for_all
 from hmx_pipeline.kafka.publisher import publish
 from hmx_pipeline.kafka.topic_files import KafkaUnreachableError

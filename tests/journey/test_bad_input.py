@@ -10,7 +10,7 @@ import orjson
 import pytest
 from confluent_kafka import Message
 
-from hmx_pipeline.audit.conservation_check import verify
+from hmx_pipeline.audit.pipeline_conservation import verify
 from hmx_pipeline.contracts import headers as names
 from hmx_pipeline.contracts.episode import event_fields
 from hmx_pipeline.contracts.headers import header

@@ -18,9 +18,9 @@ from hmx_pipeline.kafka.clients import Cluster
 from hmx_pipeline.kafka.publisher import publish
 from hmx_pipeline.kafka.topic_files import connect
 from hmx_pipeline.local.samples import sample_events
-from hmx_pipeline.observe.probe_client import figures, readiness
+from hmx_pipeline.observe.process_reader import figures, readiness
 from hmx_pipeline.queries.pipeline_status import stages
-from hmx_pipeline.runtime.positions import stored_position
+from hmx_pipeline.runtime.stored_positions import stored_position
 from hmx_pipeline.settings import Settings
 from hmx_pipeline.stages.fold import POSITION_KEY
 from hmx_pipeline.topology import PATTERNS, SESSIONS, STAGES, Stage

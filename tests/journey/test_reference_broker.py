@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Producer
 
-from hmx_pipeline.audit.conservation_check import verify
+from hmx_pipeline.audit.pipeline_conservation import verify
 from hmx_pipeline.contracts.headers import REROUTED_FROM
 from hmx_pipeline.contracts.keys import partition_of
 from hmx_pipeline.kafka.clients import Cluster, plain_producer

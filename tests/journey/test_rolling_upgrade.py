@@ -7,7 +7,7 @@ from hmx_pipeline.cli.wait import wait_for_all
 from hmx_pipeline.kafka.publisher import publish
 from hmx_pipeline.local.ports import free_ports
 from hmx_pipeline.local.samples import sample_events
-from hmx_pipeline.observe.probe_client import readiness
+from hmx_pipeline.observe.process_reader import readiness
 from hmx_pipeline.settings import Settings
 from hmx_pipeline.stages.state_formats import STATE_FORMAT
 from hmx_pipeline.topology import STAGES

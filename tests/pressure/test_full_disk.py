@@ -10,7 +10,7 @@ from typing import Any
 import orjson
 import pytest
 
-from hmx_pipeline.audit.conservation_check import verify
+from hmx_pipeline.audit.pipeline_conservation import verify
 from hmx_pipeline.cli.wait import wait_for_all
 from hmx_pipeline.contracts.keys import session_key
 from hmx_pipeline.kafka.clients import plain_producer

@@ -67,7 +67,7 @@ FIXED = {
 }  # fmt: skip
 """Numbers, headers, tags and placed entries, whose lengths have bounds of their own."""
 WORDS = {
-    *(f"intake.named_secrets.{name}" for name in ("is_keyed", "is_mixed", "is_random", "names_next")),
+    *(f"intake.secret_names.{name}" for name in ("is_keyed", "is_mixed", "is_random", "names_next")),
     *(f"segments.event_text.{name}" for name in ("cause_words", "effect_words", "verb_in")),
     "intake.secret_rules.as_read", "packs.render.workflow",
 }  # fmt: skip

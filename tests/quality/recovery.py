@@ -6,7 +6,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 
 from hmx_pipeline.advice.action_traces import ActionTrace
-from hmx_pipeline.advice.error_recovery import RecoveryStep, recoveries, steps_of
+from hmx_pipeline.advice.next_after_error import RecoveryStep, recoveries, steps_of
 from hmx_pipeline.contracts.event_types import ACTS, Role
 from hmx_pipeline.contracts.evidence import Step
 from hmx_pipeline.segments.action_names import verb_of

@@ -14,12 +14,12 @@ from typing import Final
 import orjson
 
 from hmx_pipeline.advice.action_traces import courses, under_way
-from hmx_pipeline.advice.error_recovery import steps_of
-from hmx_pipeline.advice.recommendations import FILES, Guidance, guide
+from hmx_pipeline.advice.next_after_error import steps_of
+from hmx_pipeline.advice.recommendations import FILES, Advice, guide
 from hmx_pipeline.advice.similar_sessions import precedent_terms, sought
 from hmx_pipeline.contracts.event_types import Role
 from hmx_pipeline.contracts.evidence import Contribution, Segment, Step
-from hmx_pipeline.retrieval.catalogue import Catalogue, IndexEntry
+from hmx_pipeline.retrieval.memory_index import IndexEntry, MemoryIndex
 from hmx_pipeline.retrieval.retrieval_plan import PRECEDENTS
 from hmx_pipeline.retrieval.score import FoundSource
 from hmx_pipeline.retrieval.searchable import session_step, spoken_step
@@ -52,7 +52,7 @@ class Memory:
     """What a tenant's packs find precedents in."""
 
     def __init__(self, told: Iterable[Contribution] = ()) -> None:
-        self._catalogue = Catalogue()
+        self._catalogue = MemoryIndex()
         self._told: dict[str, Contribution] = {}
         self.add(told)
 
@@ -64,7 +64,7 @@ class Memory:
             card = IndexEntry(b"", one.pattern_type, one.last_at, (), counts)
             self._catalogue.put([(one.contribution_id, card)])
 
-    def guide(self, steps: Sequence[Step], agent_id: str) -> Guidance:
+    def guide(self, steps: Sequence[Step], agent_id: str) -> Advice:
         asked, kept = _question(steps), _kept(steps)
         found = zip(sought(asked, kept), PRECEDENTS, strict=True)
         hits = (self._catalogue.best(terms, limit) for terms, limit in found)

@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from hmx_pipeline.compiler.knowledge import classifier
-from hmx_pipeline.compiler.knowledge.clauses import spoken
+from hmx_pipeline.compiler.knowledge.plain_statements import spoken
 from tests.quality.sessions import FOLDER, MissingError
 
 WEIGHTS: Final = Path(classifier.__file__).with_name("classifier.xz")

@@ -10,7 +10,7 @@ import pytest
 from aiokafka import AIOKafkaProducer
 from confluent_kafka import Producer
 
-from hmx_pipeline.audit.conservation_check import verify
+from hmx_pipeline.audit.pipeline_conservation import verify
 from hmx_pipeline.runtime.barriers import wait_for_stages
 from hmx_pipeline.settings import Settings
 from hmx_pipeline.topology import EPISODES, EVENTS

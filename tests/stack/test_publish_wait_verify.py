@@ -13,8 +13,8 @@ import pytest
 from click.testing import Result
 from typer.testing import CliRunner
 
-from hmx_pipeline.audit.conservation import ViolationKind
-from hmx_pipeline.audit.conservation_check import verify
+from hmx_pipeline.audit.partition_conservation import ViolationKind
+from hmx_pipeline.audit.pipeline_conservation import verify
 from hmx_pipeline.cli.app import application
 from hmx_pipeline.cli.wait import wait_for_all
 from hmx_pipeline.contracts.headers import CE_ID, CE_SOURCE, JSON, REASON, TRACEPARENT, event_headers, header

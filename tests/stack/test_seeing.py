@@ -14,7 +14,7 @@ from confluent_kafka import Message
 from prometheus_client.parser import text_string_to_metric_families
 from typer.testing import CliRunner
 
-from hmx_pipeline.audit.conservation_check import verify
+from hmx_pipeline.audit.pipeline_conservation import verify
 from hmx_pipeline.cli.app import application
 from hmx_pipeline.cli.wait import wait_for_all
 from hmx_pipeline.contracts import headers as names

@@ -16,7 +16,7 @@ from hmx_pipeline.cli.wait import wait_for_all
 from hmx_pipeline.contracts.outcomes import Outcome
 from hmx_pipeline.kafka.clients import Cluster
 from hmx_pipeline.kafka.publisher import publish
-from hmx_pipeline.runtime.positions import stored_positions
+from hmx_pipeline.runtime.stored_positions import stored_positions
 from hmx_pipeline.settings import Settings, SettingsError
 from hmx_pipeline.store.fetch import Store
 from hmx_pipeline.topology import SESSIONS

@@ -14,7 +14,7 @@ from typing import Any
 import orjson
 import pytest
 
-from hmx_pipeline.audit import conservation_check as audit
+from hmx_pipeline.audit import pipeline_conservation as audit
 from hmx_pipeline.audit.parallel_audit import shares
 from hmx_pipeline.contracts.limits import MB
 from hmx_pipeline.settings import Settings

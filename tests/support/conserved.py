@@ -2,7 +2,14 @@
 
 from dataclasses import dataclass, replace
 
-from hmx_pipeline.audit.conservation import OutputPartition, PartitionReport, PartitionState, Reroutes, conserve, follow
+from hmx_pipeline.audit.partition_conservation import (
+    OutputPartition,
+    PartitionReport,
+    PartitionState,
+    Reroutes,
+    conserve,
+    follow,
+)
 from hmx_pipeline.contracts.keys import CONTROL_TENANT
 from hmx_pipeline.intake.control_records import barrier
 from hmx_pipeline.stages.fold import Output as Emitted

@@ -123,10 +123,10 @@ def of_texts() -> dict[str, Callable[[str], Any]]:
         claim_names,
         claims,
         classifier,
-        clauses,
         endings,
         forms,
         normal_forms,
+        plain_statements,
         rules,
         statements,
         updates,
@@ -140,7 +140,16 @@ def of_texts() -> dict[str, Callable[[str], Any]]:
     from hmx_pipeline.packs import assembly_strategies, near_duplicates, render, rendered, tokens
     from hmx_pipeline.retrieval import fit, paraphrase, retrieval_plan, searchable, terms, times
     from hmx_pipeline.segments import action_names as verbs
-    from hmx_pipeline.segments import commands, file_paths, intent, lexicon, masking, segmenter, speakers, targets
+    from hmx_pipeline.segments import (
+        commands,
+        file_paths,
+        intent,
+        lexicon,
+        masking,
+        segment_boundary,
+        speakers,
+        targets,
+    )
 
     def said(text: str) -> Step:
         return Step("e", 0, Role.MESSAGE, 0, "user", "", text)
@@ -166,9 +175,11 @@ def of_texts() -> dict[str, Callable[[str], Any]]:
         verbs.words_of, verbs.phrase_of, verbs.mutates, verbs.checks, verbs.phase_of, verbs.silent,
         file_paths.file_named, file_paths.files_in, file_paths.files_removed, file_paths.located_lines,
         file_paths.identifiers, file_paths.dotted_names, file_paths.name_parts,
-        targets.names_in, speakers.speaker_of, lexicon.word_set, clauses.sentences,
-        clauses.spelt_out, clauses.clauses, clauses.without_trail, forms.negation_first, claim_names.value_of,
-        clauses.spoken, clauses.stated, clauses.plainly, classifier.scores, classifier.features, classifier.buckets,
+        targets.names_in, speakers.speaker_of, lexicon.word_set, plain_statements.sentences,
+        plain_statements.spelt_out, plain_statements.clauses, plain_statements.without_trail, forms.negation_first,
+        claim_names.value_of,
+        plain_statements.spoken, plain_statements.stated, plain_statements.plainly, classifier.scores,
+        classifier.features, classifier.buckets,
         rules.policy, rules.listed, cues.cue, normal_forms.words_within, normal_forms.family, updates.updates,
         claims.policy_claim, searchable.is_courtesy, terms.words, terms.terms, terms.shapes, terms.masks, times.mention,
         pack_echo.own_words, commands.simple_commands, commands.wordlike, commands.is_option, commands.quoted,
@@ -206,9 +217,9 @@ def of_texts() -> dict[str, Callable[[str], Any]]:
         "plan.classify": lambda text: retrieval_plan.classify(text, terms.words(text)),
         "times.time_reference": lambda text: times.time_reference(text, 10**12),
         "documents.label": lambda text: searchable.label("kind", text),
-        "segmenter.open_head": lambda text: segmenter.open_head(said(text)),
-        "segmenter.starts_new": lambda text: segmenter.starts_new(
-            segmenter.open_head(said("go on")), said(text), lambda _: text
+        "segmenter.open_head": lambda text: segment_boundary.open_head(said(text)),
+        "segmenter.starts_new": lambda text: segment_boundary.starts_new(
+            segment_boundary.open_head(said("go on")), said(text), lambda _: text
         ),
         "extract.contributions": learnt,
         "secret_rules.in_other_letters": lambda text: secret_rules.in_other_letters(

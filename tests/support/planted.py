@@ -11,7 +11,7 @@ import orjson
 from hmx_pipeline.cli.wait import wait_for_all
 from hmx_pipeline.contracts.keys import partition_of, session_key
 from hmx_pipeline.kafka.clients import Cluster, plain_producer
-from hmx_pipeline.runtime.positions import stored_positions
+from hmx_pipeline.runtime.stored_positions import stored_positions
 from hmx_pipeline.settings import Settings
 from hmx_pipeline.topology import SESSIONS
 from tests.support.pipeline import new_settings, running

@@ -19,7 +19,7 @@ from hmx_pipeline.contracts.evidence import Contribution, Pattern, Segment, Step
 from hmx_pipeline.contracts.keys import split_key
 from hmx_pipeline.contracts.limits import CLOCK_SKEW_MS, RECORD_BYTES, SEGMENT_EVENTS, SESSION_SEGMENTS
 from hmx_pipeline.intake.steps import step_of
-from hmx_pipeline.segments.segmenter import SegmentHead, advance, open_head, starts_new
+from hmx_pipeline.segments.segment_boundary import SegmentHead, advance, open_head, starts_new
 
 T = TypeVar("T")
 LATE_FEEDBACK: Final = 16

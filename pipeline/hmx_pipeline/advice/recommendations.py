@@ -1,6 +1,6 @@
 """Recommendations for a running session: the next steps or a recovery, and the files its goal will touch.
 
-Input: the question, the session's recent steps, the agent, and similar sessions, best first. Output: `Guidance`. Each
+Input: the question, the session's recent steps, the agent, and similar sessions, best first. Output: `Advice`. Each
 recommendation names the similar session that supports it; without one, nothing is recommended.
 """
 
@@ -8,7 +8,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple
 
-from hmx_pipeline.advice import error_recovery
+from hmx_pipeline.advice import next_after_error
 from hmx_pipeline.advice.action_traces import Recommendation, courses
 from hmx_pipeline.advice.files import Files, sessions
 from hmx_pipeline.advice.next_command import CommandCounts, joined, next_command
@@ -27,7 +27,7 @@ _REMEMBERED: Final = 32 * MB
 """Cache size in bytes, for similar sessions and what is derived from them. A running session asks repeatedly."""
 
 
-class Advice(NamedTuple):
+class AdvisedStep(NamedTuple):
     verb: str
     share: float
     """Share of similar cases in which this was done, 0 to 1."""
@@ -42,12 +42,12 @@ class LikelyFiles(NamedTuple):
     precedent: str
 
 
-class Guidance(NamedTuple):
-    steps: tuple[Advice, ...] = ()
+class Advice(NamedTuple):
+    steps: tuple[AdvisedStep, ...] = ()
     files: LikelyFiles | None = None
 
 
-NOTHING: Final = Guidance()
+NOTHING: Final = Advice()
 
 
 def weigh(value: object) -> int:
@@ -56,12 +56,10 @@ def weigh(value: object) -> int:
     return 2 * sum(one.nbytes for one in value) if isinstance(value, tuple) else nbytes(value)
 
 
-def guide(
-    question: str, session: Sequence[Step], agent_id: str, found: Sequence[FoundSource[Contribution]]
-) -> Guidance:
+def guide(question: str, session: Sequence[Step], agent_id: str, found: Sequence[FoundSource[Contribution]]) -> Advice:
     done = [one for one in found if one.source.pattern_type == COURSE.type]
     changed = tuple(one.source for one in found if one.source.pattern_type == TOUCHED.type)
-    return Guidance(
+    return Advice(
         _steps(question, session, agent_id, done) if done else (),
         _files(question, agent_id, changed) if changed else None,
     )
@@ -69,15 +67,15 @@ def guide(
 
 def _steps(
     question: str, session: Sequence[Step], agent_id: str, done: Sequence[FoundSource[Contribution]]
-) -> tuple[Advice, ...]:
+) -> tuple[AdvisedStep, ...]:
     course = course_so_far(question, session, agent_id)
     found = tuple(one.source for one in done)
     if failure(course) is not None:
-        advised = error_recovery.advise(_recoveries(found), error_recovery.steps_of(course))
+        advised = next_after_error.advise(_recoveries(found), next_after_error.steps_of(course))
     else:
         advised = next_command(joined(((_habits(one), weight) for one, weight in _sessions(done)), course), course)
     kept = [one for one in advised[:STEPS] if one.share >= LEAST]
-    return tuple(Advice(one.verb, one.share, source) for one in kept if (source := _first(found, one)))
+    return tuple(AdvisedStep(one.verb, one.share, source) for one in kept if (source := _first(found, one)))
 
 
 def _first(found: Iterable[Contribution], advised: Recommendation) -> str:
@@ -94,8 +92,8 @@ def _files(question: str, agent_id: str, found: tuple[Contribution, ...]) -> Lik
 
 
 @remembered(_REMEMBERED, weigh)
-def _recoveries(found: tuple[Contribution, ...]) -> error_recovery.RecoveryCounts:
-    return error_recovery.known(error_recovery.steps_of(course) for course in courses(found))
+def _recoveries(found: tuple[Contribution, ...]) -> next_after_error.AfterErrorCounts:
+    return next_after_error.known(next_after_error.steps_of(course) for course in courses(found))
 
 
 def _sessions(done: Sequence[FoundSource[Contribution]]) -> list[tuple[tuple[Contribution, ...], float]]:

@@ -9,7 +9,7 @@ from itertools import pairwise
 from typing import Any, Final, NamedTuple
 
 from hmx_pipeline.advice.action_traces import ActionTrace, under_way
-from hmx_pipeline.advice.error_recovery import RecoveryStep, steps_of
+from hmx_pipeline.advice.next_after_error import RecoveryStep, steps_of
 from hmx_pipeline.compiler import action_trace, touched_files
 from hmx_pipeline.contracts.event_types import Role
 from hmx_pipeline.contracts.evidence import Pattern, Step

@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple
 import msgspec
 from confluent_kafka import KafkaError, KafkaException
 
-from hmx_pipeline.audit.conservation import (
+from hmx_pipeline.audit.partition_conservation import (
     OutputPartition,
     PartitionReport,
     PartitionState,

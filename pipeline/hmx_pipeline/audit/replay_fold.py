@@ -18,7 +18,7 @@ from hmx_pipeline.contracts.headers import KIND
 from hmx_pipeline.contracts.keys import split_key
 from hmx_pipeline.contracts.limits import BATCH_BYTES, BATCH_RECORDS
 from hmx_pipeline.kafka.clients import Cluster, Watermarks, read_partition
-from hmx_pipeline.runtime.positions import stored_positions
+from hmx_pipeline.runtime.stored_positions import stored_positions
 from hmx_pipeline.stages.executor import Executor, FoldFactory
 from hmx_pipeline.topology import (
     ARTIFACTS,

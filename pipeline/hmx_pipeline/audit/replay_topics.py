@@ -16,7 +16,7 @@ from hmx_pipeline.kafka.clients import Cluster, Watermarks, plain_producer, prod
 from hmx_pipeline.kafka.topic_files import UnfitTopicError, apply, connect, load_topics, read_cluster
 from hmx_pipeline.kafka.topic_plan import ClusterState, TopicSpec, plan
 from hmx_pipeline.kafka_profile import KafkaProfile
-from hmx_pipeline.runtime.positions import stored_positions
+from hmx_pipeline.runtime.stored_positions import stored_positions
 from hmx_pipeline.settings import Settings
 from hmx_pipeline.stages.executor import StagePosition
 from hmx_pipeline.stages.fold import Output

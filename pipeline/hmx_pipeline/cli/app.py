@@ -25,7 +25,7 @@ MODULES: Final = {
     "publish": ("publish",),
     "wait": ("wait",),
     "watch": ("watch",),
-    "query": ("artifacts", "pack"),
+    "memory": ("artifacts", "pack"),
     "explain": ("explain",),
     "archive": ("archive",),
     "dlq": ("dlq",),

@@ -8,7 +8,7 @@ import typer
 
 from hmx_pipeline.audit.version_history import chain
 from hmx_pipeline.cli.console import OUT, AsJson, fail, plain, print_json, saying
-from hmx_pipeline.cli.query import Tenant, find_artifact, opened, tenant_or_only
+from hmx_pipeline.cli.memory import Tenant, find_artifact, opened, tenant_or_only
 from hmx_pipeline.cli.wait import wait_for_all
 from hmx_pipeline.contracts.artifact import Status
 from hmx_pipeline.contracts.evidence import Archive

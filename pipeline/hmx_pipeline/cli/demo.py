@@ -93,8 +93,8 @@ def _flow(settings: Settings) -> None:
 
 def _show(settings: Settings) -> None:
     """Shows the results, read from the topics and from Redis."""
-    from hmx_pipeline.audit.conservation_check import verify
-    from hmx_pipeline.cli.query import show_artifact, show_artifacts, show_pack
+    from hmx_pipeline.audit.pipeline_conservation import verify
+    from hmx_pipeline.cli.memory import show_artifact, show_artifacts, show_pack
     from hmx_pipeline.local.samples import QUESTION, TENANT
     from hmx_pipeline.queries.context_pack import make_pack
     from hmx_pipeline.retrieval.pack_request import PackRequest

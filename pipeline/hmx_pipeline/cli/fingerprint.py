@@ -7,7 +7,7 @@ import typer
 from pydantic import ValidationError
 
 from hmx_pipeline.cli.console import ERR, OUT, AsJson, fail, plain, print_json, saying
-from hmx_pipeline.cli.query import Tenant, opened, tenant_or_only
+from hmx_pipeline.cli.memory import Tenant, opened, tenant_or_only
 from hmx_pipeline.cli.wait import wait_for_all
 from hmx_pipeline.contracts.fingerprint import Fingerprint, Tier
 from hmx_pipeline.contracts.keys import CONTROL_TENANT

@@ -7,7 +7,7 @@ import typer
 
 from hmx_pipeline.cli.console import ERR, OUT, AsJson, fail, plain, print_json, table
 from hmx_pipeline.local import stack as local
-from hmx_pipeline.observe.probe_client import figures
+from hmx_pipeline.observe.process_reader import figures
 from hmx_pipeline.queries import pipeline_status
 from hmx_pipeline.queries.pipeline_status import Json
 from hmx_pipeline.settings import Settings, without_password

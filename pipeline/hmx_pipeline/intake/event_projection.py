@@ -20,8 +20,8 @@ from hmx_pipeline.contracts.limits import (
     PROJECTED_PROPERTIES,
     PROJECTED_TEXT,
 )
-from hmx_pipeline.intake.named_secrets import bears_secret
 from hmx_pipeline.intake.pack_echo import echoes, own_words
+from hmx_pipeline.intake.secret_names import bears_secret
 
 _HOLE: Final = re.compile(r"\{([^{}]*)\}")
 _SECRET: Final = frozenset(("secret", "token", "password", "api_key", "access_token"))

@@ -23,9 +23,9 @@ from hmx_pipeline.contracts.limits import (
     WORK_STEPS,
 )
 from hmx_pipeline.intake.json_paths import path_of
-from hmx_pipeline.intake.named_secrets import bears_secret, is_blank, is_keyed, may_be_keyed, names_next
+from hmx_pipeline.intake.named_secret_rules import METRIC, NUMERIC
 from hmx_pipeline.intake.scan import REDACTED
-from hmx_pipeline.intake.secret_names import METRIC, NUMERIC
+from hmx_pipeline.intake.secret_names import bears_secret, is_blank, is_keyed, may_be_keyed, names_next
 from hmx_pipeline.intake.secret_rules import as_read, doubtful, without_secrets
 
 _KEPT: Final = frozenset(Event.model_fields) - {"content", "metadata", "source", "provenance_ref", "tags"}

@@ -1,208 +1,176 @@
-"""Redaction by secret names in settings, program text, command options, YAML and XML.
+"""Secret names (`password`, `--api-key`, `DB_PASS`), and values under them that are no secrets.
 
-A rule is tried for each secret word that the text contains.
+A name about a secret's type, file or age (`token_type`, `--password-file`) has no secret value. Types (`password:
+str`), placeholders (`${DB_PASS}`, `<your key>`) and references (`token=self.token`) are no secrets.
 """
 
 import re
-from collections.abc import Callable
-from string import ascii_lowercase
-from typing import Final, NamedTuple
+from typing import Final
 
-from hmx_pipeline.intake.named_secrets import (
-    PASS,
-    WORDS,
-    is_about,
-    is_blank,
-    is_code,
-    is_keyed,
-    is_mixed,
-    is_sentence,
+from hmx_pipeline.contracts.bounded_cache import remembered
+from hmx_pipeline.contracts.limits import MB
+from hmx_pipeline.intake.scan import REDACTED
+
+OWNERS: Final = "access|account|auth|client|consumer|database|db|deploy|decryption|encryption|hmac|master|priv|service|shared|signing|ssh|storage|subscription"
+WORDS: Final = (
+    "api[_-]?key", "authorization", "bearer", "cookie", "credential", "creds", "passcode", "passphrase", "passw(?:or)?d",
+    "passwd", "pwd", "contrasena", "passwort", "private[_-]?key", "secret", "token", f"(?:{OWNERS})[_-]?key",
+)  # fmt: skip
+"""Parts of names, in lower case."""
+_OF: Final = "|".join(
+    f"(?<=(?i:{words})[pP])"
+    for words in ("db|my", "api|app|ftp|web", "user|root|smtp|mail|wifi", "admin|login|proxy|redis")
 )
-from hmx_pipeline.intake.scan import NEW, Work, any_case, finder, rule, value_if
-
-METRIC: Final = re.compile(
-    r"tokens\Z|tokens?[_-]?(?:used|count|usage|limit|budget|estimate|remaining|total|details|per[_-]?second)", re.ASCII
+PASS: Final = rf"[pP](?:(?:(?<=(?<![A-Za-z])[pP])|{_OF})[aA][sS][sS]|(?<=[a-z]P)ass|(?<=(?<![A-Za-z])P)W)(?![A-Za-z])"
+"""Matches `DB_PASS`, `smtpPass`, `dbpass`; not `passed`, `bypass`."""
+_BEARS: Final = re.compile("|".join(f"(?i:{word})" for word in WORDS) + f"|{PASS}", re.ASCII)
+_OPTION: Final = re.compile(r"--?[A-Za-z][\w-]{0,64}", re.ASCII)
+_INNOCENT: Final = re.compile(r"(?i:tokeni[sz]|cookiecutter|secretar|passwordless)", re.ASCII)
+_ABOUT: Final = (
+    "age|algorithm|alg|arn|audience|class|count|created_?at|description|disabled|enabled|endpoint|env|env_?var|errors?"
+    "|exists|expir(?:es|y|ation|ed)(?:_?(?:in|at|date))?|fields?|file|file_?name|file_?path|format|header|help|helper"
+    "|hint|input|issuer|label|len|length|lifetime|limit|manager|max|message|min|names?|offset|path|patterns?|placeholder"
+    "|policy|policies|position|prompt|provider|ref|regex|required|reset|rotation|scopes?|size|status|store|strategy"
+    "|title|ttl|types?|updated_?at|uri|url|valid|validator|valid_until|version"
 )
-NUMERIC: Final = re.compile(r"[0-9][0-9.,_]*", re.ASCII)
+_ABOUT_IT: Final = re.compile(rf"(?i:[_.-](?:{_ABOUT}))\Z|(?<=[a-z])(?=[A-Z])(?i:{_ABOUT})\Z", re.ASCII)
+_TYPES: Final = frozenset(
+    """
+    any array binary bool boolean buffer byte bytes bytea callable char clob date datetime dict double false file float hidden
+    i32 i64 int integer json list long map nil no none null number object off on optional option oauth oauth2
+    protected public readonly required secretstr set str string strings text token true tuple u8 undefined union
+    unknown uuid varchar void write-only yes basic bearer jwt default enabled disabled manual auto missing invalid empty
+    redacted masked hidden removed filtered unset n/a na tbd todo
+    """.split()  # noqa: SIM905  a hundred quoted words would be no easier to read
+)
+_TYPE: Final = re.compile(
+    r"(?:[A-Za-z_][\w.]{0,40})?[\[(<].*|[A-Z][A-Za-z0-9]*(?:Str|String|Bytes|Types?|Config|Options?|Props|Provider|Service"
+    r"|Manager|Handler|Credentials?|Token|Secret|Password|Key|Store|Source|Factory|Client|Request|Response|Input|Field"
+    r"|Schema|Error)\??",
+    re.ASCII,
+)
+_BLANK: Final = re.compile(
+    r"\$[({].*|\$[A-Za-z_]\w*|[#@%]?\{.*|<[^>]*>?|%[({]?[A-Za-z_]+[)}]?[sd%]?|[*•.xX_#?-]{3,}|\[.*\]|\.\.\..*|.*\.\.\."
+    r"|(?i:(?:your|my|an?|example|sample|dummy|fake|insert|enter|replace|change|some|the|put|add|test)(?:[ _-][A-Za-z]+)+)"
+    r"|.*(?i:[_ -]here\b|goes[_ -]here|placeholder|example|x{6}|\*{4}|<[a-z _-]+>|\$\{).*",
+    re.ASCII | re.DOTALL,
+)
+_CODE: Final = re.compile(
+    r"[A-Za-z_]\w*(?:(?:\.|->|::)[A-Za-z_]\w*)+|(?:[\w.]+\.)?(?:os|process|env|config|settings|self|this|args|opts?"
+    r"|request|req|ctx|secrets|vars|local|data|var|module|params|props|state|ENV)[.\[(].*|[\w.:]*\(.*|.*\)",
+    re.ASCII | re.DOTALL,
+)
+_PATH: Final = re.compile(
+    r"(?:[~.]{0,2}/[\w.@~ -]*(?:/[\w.@~ -]*)*|[A-Za-z]:\\.*|(?:file|https?|s3|vault|arn|ref\+|op|ssm):.*)",
+    re.ASCII | re.DOTALL,
+)
+_LONG_PART: Final = re.compile(r"(?=[^/]*[A-Z])(?=[^/]*[a-z])[A-Za-z0-9+]{20}", re.ASCII)
+_NAMED_SO: Final = re.compile(
+    r"(?i:pass(?:w|phrase|code)|secret|token|credential|api_?key|apikey|private_?key|cookie|pwd)", re.ASCII
+)
+_WORDY: Final = re.compile(r"[A-Za-z]+(?:[_.:/-][A-Za-z]+)*|[A-Za-z]+(?:[_-](?:[A-Za-z]+|[0-9]{1,4}))+", re.ASCII)
+_SENTENCE: Final = re.compile(
+    r"(?i:\b(?:a|an|and|are|be|can|cannot|enter|for|from|if|in|invalid|is|must|no|not|of|or|please|required|should|that|the|this"
+    r"|to|use|used|using|when|will|with|you|your)\b)",
+    re.ASCII,
+)
+_HEX: Final = re.compile(
+    r"[0-9a-f]{32}|[0-9a-f]{40}|[0-9a-f]{56}|[0-9a-f]{64}|[0-9a-f]{128}|[0-9A-F-]{36}|[0-9a-f-]{36}", re.ASCII
+)
+_DIGEST: Final = re.compile(r"(?:md5|sha\d{1,3})[:=$-].*", re.ASCII | re.IGNORECASE)
+_LONGEST_NAME: Final = 512
+"""A longer value is no placeholder, path or name."""
+_MIXED_LENGTH: Final = 6
+_RANDOM_LENGTH: Final = 16
+_DISTINCT: Final = 8
 
 
-class NamedRule(NamedTuple):
-    """A rule for all secret words. Its pattern for one word is compiled when a text first needs it."""
-
-    holds: Callable[[str], bool]
-    pattern: str
-    replacement: Callable[[re.Match[str]], str]
+@remembered(MB)
+def bears_secret(key: str) -> bool:
+    """Return True if values under this name are secrets."""
+    return _BEARS.search(key) is not None and not is_about(key)
 
 
-def _named(shape: str, pattern: str, secret: Callable[[re.Match[str]], bool]) -> NamedRule:
-    return NamedRule(finder(shape, strict=True), pattern, value_if(secret))
+@remembered(MB)
+def names_next(argument: str) -> bool:
+    """Return True if the next argument of a command is a secret: `--password`."""
+    return _OPTION.fullmatch(argument) is not None and bears_secret(argument)
 
 
-_COMPILED: Final[dict[tuple[str, str], re.Pattern[str]]] = {}
+def is_about(key: str) -> bool:
+    """Return True if a name with a secret word means something else."""
+    return _ABOUT_IT.search(key) is not None or _INNOCENT.search(key) is not None
 
 
-def _of_word(pattern: str, word: str) -> re.Pattern[str]:
-    """Return the pattern for one word. It begins with a set of letters, to which the engine skips; the pattern of all
-    words takes ten times as long."""
-    compiled = _COMPILED.get((pattern, word))
-    if compiled is None:
-        compiled = _COMPILED[pattern, word] = re.compile(pattern.replace(_ANY_WORD, word), re.ASCII)
-    return compiled
-
-
-_ANY_WORD: Final = "(?#word)"
-_KEY: Final = rf"(?P<key>{_ANY_WORD}[\w-]{{0,64}}+)"  # unbounded, long words take quadratic time
-ENTITIES: Final = "&quot;|&apos;|&#3[49];"
-"""Quotes as escaped in HTML and XML."""
-_QUOTE: Final = rf"(?:\\{{0,8}}[\"']|{ENTITIES})"
-_VALUE: Final = r"[^\s\"'`$,;&|<>()\[\]{}\\]++"
-_SHAPED_WORD: Final = "(?i-u:" + "|".join((*WORDS, "pass", r"\bpw")) + ")"
-_SHAPED_KEY: Final = rf"{_SHAPED_WORD}[A-Za-z0-9_-]*"
-
-
-def _counts(match: re.Match[str]) -> bool:
-    """Return True for token counts and numbers of passed tests."""
-    key = match["key"].lower()
-    return (METRIC.search(key) is not None or key == "pass") and NUMERIC.fullmatch(match["value"]) is not None
-
-
-def _quoted_secret(match: re.Match[str]) -> bool:
-    key, value = match["key"], match["value"]
-    return not (_counts(match) or is_about(key) or is_blank(value) or is_sentence(value))
-
-
-def _bare_secret(match: re.Match[str]) -> bool:
-    key, value = match["key"], match["value"]
-    if _counts(match) or is_about(key) or is_blank(value) or is_code(value):
+def is_blank(value: str) -> bool:
+    """Return True if the value is a type, a path, a placeholder, or a word that says that there is none."""
+    if _length(value) > _LONGEST_NAME:
         return False
-    follows = match.string[match.end() : match.end() + 1]
-    if follows == "[":  # a subscripted name in program text
-        return not value.isidentifier()
-    return not (follows in (",", ")") and follows and value.isidentifier() and not is_mixed(value))
+    return value.lower() in _TYPES or _BLANK.fullmatch(value) is not None or is_path(value)
 
 
-def _line_secret(match: re.Match[str]) -> bool:
-    """Return True for a secret at a line's end, but not for `PASS: test_login`."""
-    own = match["key"].lower() != "pass" or match.string[: match.start("key")].endswith(("_", "-", *ascii_lowercase))
-    return own and _bare_secret(match)
+def _length(value: str) -> int:
+    """Return the length without redaction marks, so that a second pass gives the same result."""
+    return len(value) if len(value) <= _LONGEST_NAME else len(value.replace(REDACTED, ""))
 
 
-def _mixed_secret(match: re.Match[str]) -> bool:
-    return _bare_secret(match) and is_mixed(match["value"]) and "://" not in match["value"]
+def is_path(value: str) -> bool:
+    return _PATH.fullmatch(value) is not None and (":" in value or _LONG_PART.search(value) is None)
 
 
-_ENDS: Final = r"(?=[ \t\r]*(?:\n|\\n|\Z))"
-_SECRETIVE: Final = r"(?=\S{0,64}?[0-9])(?=\S{0,64}?[A-Za-z])\S{6}|\S{20}"
-_OWN: Final = rf"(?P<key>{_ANY_WORD}(?:_?[0-9]{{1,4}})?)"  # not TokenUsage: what follows is a name in a program
-_GENERIC: Final = r"(?P<key>[kKaAsSpP](?i:ey|uth|pi|alt|w)[\w-]{0,32}+)"
-_DASHES: Final = r"(?:(?<![\w-])|(?<=\\[abfnrtv]))--?"
-_TYPED: Final = r"(?:\s{0,4}:\s{0,4}[A-Za-z][\w.|]{0,32}(?:\[[\w., |\[\]]{0,32}\])?\s{0,4}(?==))?"
-_OPENS: Final = rf"(?P<q>\"\"\"|'''|{_QUOTE})(?!(?P=q))(?:{_QUOTE}){{0,3}}"
-"""One or several quotes, but not the two of an empty value."""
-_EQUALS: Final = rf"{_QUOTE}?\]?{_TYPED}\s*(?:[:!]?={{1,3}}>?|::?)\s*[bBfFuUrRN@$]{{0,2}}{_OPENS}"
-_ASSIGNED: Final = [
-    _named(  # "password": "x", password = 'x', password: str = "x", &quot;password&quot;: &quot;x&quot;
-        rf"{_SHAPED_KEY}(?:\\*[\"']|{ENTITIES})?\]?[^\n\"'=]*[:=][:=>]*\s*[A-Za-z@$]*(?:\\*[\"']|{ENTITIES})",
-        rf"(?P<before>{_KEY}{_EQUALS}){NEW}(?P<value>[^\n]+?)(?=(?P=q)|\n|\Z)",
-        _quoted_secret,
-    ),
-    _named(  # setenv("DB_PASSWORD", "x1y2z3")
-        rf"{_SHAPED_KEY}\\*[\"']?\s*,\s*\\*[\"']",
-        rf"(?P<before>{_KEY}\\{{0,8}}[\"']?\s*,\s*(?P<q>\\{{0,8}}[\"'])){NEW}(?P<value>[^\s\"'\\]+)(?=\\{{0,8}}[\"']|\n|\Z)",
-        _mixed_secret,
-    ),
-    _named(  # PASSWORD=x; not =$PASSWORD, not =read()
-        rf"{_SHAPED_KEY}=",
-        rf"(?P<before>{_KEY}=){NEW}(?P<value>{_VALUE})(?!\()",
-        _bare_secret,
-    ),
-    _named(  # aws_secret_access_key = x1y2z3
-        rf"{_SHAPED_KEY}[ \t]*[:=?]*=>?[ \t]*[^\s\"']",
-        rf"(?P<before>{_KEY}(?:[ \t]+[:?]?={{1,2}}>?[ \t]*|[:?]?={{1,2}}>?[ \t]+)){NEW}(?P<value>{_VALUE})(?!\()",
-        _mixed_secret,
-    ),
-    _named(  # --password x
-        rf"-[A-Za-z0-9_-]*{_SHAPED_KEY}[ \t]",
-        rf"(?P<before>{_DASHES}[\w-]{{0,32}}?{_KEY}[ \t]+){NEW}(?P<value>[^\s\"'`$-][^\s\"'`]*+)",
-        _bare_secret,
-    ),
-    _named(  # --password "x"
-        rf"-[A-Za-z0-9_-]*{_SHAPED_KEY}[ \t]+\\*[\"']",
-        rf"(?P<before>{_DASHES}[\w-]{{0,32}}?{_KEY}[ \t]+{_OPENS}){NEW}(?P<value>[^\n]+?)(?=(?P=q)|\n|\Z)",
-        _quoted_secret,
-    ),
-    _named(  # a line that ends in `password: x`, or goes on after a likely secret; not `password: see below`
-        rf"{_SHAPED_WORD}[0-9_]*[ \t]*:[ \t]",
-        rf"(?P<before>{_OWN}[ \t]*:[ \t]+){NEW}(?P<value>(?:{_VALUE}{_ENDS}|(?={_SECRETIVE}){_VALUE}))",
-        _line_secret,
-    ),
-    _named(  # password: |\n  x
-        rf"{_SHAPED_KEY}\\*[\"']?:[ \t]*[|>][+-]?[0-9]?[ \t]*\n",
-        rf"(?P<before>(?m:^)(?P<indent>[ \t]*)[\w.-]{{0,64}}?{_KEY}[\"']?:[ \t]*[|>][+-]?[0-9]?[ \t]*\n(?P=indent)[ \t]+){NEW}"
-        r"(?P<value>\S[^\n]*(?:\n(?P=indent)[ \t]+\S[^\n]*)*)",
-        lambda match: not is_about(match["key"]),
-    ),
-    _named(  # <password>x</password>, <string name="api_key">x</string>, <key>Password</key><string>x</string>
-        rf"{_SHAPED_KEY}[^<>\n]*>",
-        rf"(?P<before><[^<>\n]{{0,64}}?{_KEY}(?:[\s\"'/][^<>\n]{{0,200}})?>\s{{0,16}}(?:<!\[CDATA\[)?){NEW}(?P<value>[^<>\n]+)(?=<|\]\])",
-        _quoted_secret,
-    ),
-    _named(
-        rf"(?i-u:<key>)[^<>]*{_SHAPED_KEY}</",
-        rf"(?P<before><[kK]ey>[^<>\n]{{0,64}}?{_KEY}</[kK]ey>\s{{0,64}}<string>){NEW}(?P<value>[^<>\n]+)",
-        _quoted_secret,
-    ),
-    _named(  # <add key="DbPassword" value="x"/>
-        rf"{_SHAPED_KEY}\\*[\"'][^<>\n]*(?i-u:value)",
-        rf"(?P<before>{_KEY}\\{{0,8}}[\"'][^<>\n]{{0,80}}?[vV]alue\\{{0,8}}[\"']?\s?[=:]\s?(?P<q>\\{{0,8}}[\"'])){NEW}(?P<value>[^\n]+?)(?=(?P=q))",
-        _quoted_secret,
-    ),
-]  # fmt: skip
+def is_code(value: str) -> bool:
+    """Return True if an unquoted value in program text is a reference or a type."""
+    return _length(value) <= _LONGEST_NAME and (
+        _CODE.fullmatch(value) is not None
+        or _TYPE.fullmatch(value) is not None
+        or (_WORDY.fullmatch(value.rstrip("0123456789")) is not None and _NAMED_SO.search(value) is not None)
+    )
 
 
-def _unnamed(blank: str) -> str:
-    """Return a pattern for values that look like secrets, with the length expected under such names."""
-    value = "[A-Za-z0-9+/=_.~!@#$%^&*-]"
-    ends = rf"(?:[A-Za-z0-9_-]*(?:\\*[\"']?(?:: ?str ?)?{blank}[:=][:=>]*{blank}\\*[\"'`]?|\\*[\"'] value=\\*[\"'])|>|: [|>](?:\n|\\n) *){value}"
-    return rf"(?i-u:key|api|salt){ends}{{16}}|(?i-u:auth|pw){ends}{{10}}"
+def is_sentence(value: str) -> bool:
+    """Return True if a quoted value is a sentence: `Enter your password`."""
+    return " " in value.strip() and _SENTENCE.search(value) is not None and not any(map(is_random, value.split()))
 
 
-UNNAMED_SHAPE: Final = _unnamed("[ \\t\\r\\n\\f\\v]*")
-unnamed: Final = rule(
-    UNNAMED_SHAPE,
-    rf"(?P<before>{_GENERIC}(?:\\{{0,8}}[\"']?{_TYPED}\s*(?::?={{1,2}}>?|:)\s*\\{{0,8}}[\"'`]?"
-    r"|\\{0,8}[\"']\svalue=\\{0,8}[\"']|>|: [|>]\n\s{1,40}))"  # <add key="auth" value="x">, <auth>x, auth: |\n  x
-    rf"{NEW}(?P<value>[\w+/=.~!@#$%^&*-]{{10,}}+)(?!\()",
-    lambda match: is_keyed(match["key"], match["value"]),
-)
-UNNAMED_ROUGHLY: Final = _unnamed(r"(?:[ \t\r\n\f\v]|\\[nt])?")
-"""Approximation for `signing_key_2 = <40 random characters>`: only the value looks like a secret."""
+def is_mixed(value: str) -> bool:
+    """Return True if an unquoted value mixes letters with digits or symbols, like passwords, and is no word."""
+    value = value.strip(":.,!?")
+    return len(value) >= _MIXED_LENGTH and _WORDY.fullmatch(value) is None and any(map(str.isalpha, value))
 
 
-def _needle(word: str) -> str:
-    """Return a literal part at the start of a word; for owners of keys, "key"."""
-    return "key" if word.startswith("(") else re.split(r"[\[(]", word)[0]
+def is_random(value: str) -> bool:
+    """Return True if the value of a name such as `key` is random, and no digest or id."""
+    return (
+        len(value) >= _RANDOM_LENGTH
+        and len(set(value)) >= _DISTINCT
+        and any(map(str.isdecimal, value))
+        and any(map(str.isalpha, value))
+        and not (_HEX.fullmatch(value) or _DIGEST.fullmatch(value) or _WORDY.fullmatch(value))
+    )
 
 
-_NEEDLES: Final = (
-    *((_needle(word), finder(f"(?i-u:{word})", strict=True), any_case(word)) for word in WORDS),
-    ("pass", finder(r"(?i-u:pass[0-9_\"'\\ =:<>-])|[a-z]Pass", strict=True), PASS),
-)
-"""For each word: a lower-case literal of texts that contain it, a check, and its pattern."""
-may_assign: Final = finder(
-    rf"{_SHAPED_KEY}(?:(?:[^A-Za-z0-9\n]|{ENTITIES}){{0,24}}[:=>,]|\\*[\"'][^<>\n]*(?i-u:value)|[ \t]*\n?[:=>,]|[^<>\n]*>)"
-    rf"|-[A-Za-z0-9_-]*{_SHAPED_KEY}[ \t]",
-    strict=True,
-)
-"""Returns True if a rule might match; a single search for all of them."""
+_KEYED: Final = re.compile(r"(?:[kK](?i:ey)|[aA](?i:uth|pi)|[sS](?i:alt)|[pP][wW])[\w-]{0,32}\Z", re.ASCII)
+_BASE64: Final = re.compile(r"(?=.*[A-Z])(?=.*[a-z])[A-Za-z0-9+/]{12,}={0,2}", re.ASCII)
+_AUTH: Final = re.compile(r"(?i:(?:\b|_)(?:auth|pw)\Z)", re.ASCII)
+_ID: Final = re.compile(r"\A(?:[A-Za-z._/:-]*|[0-9.:_-]*|[0-9a-f-]*|[A-Za-z]+[._-]?[0-9.]+)\Z", re.ASCII)
+_NAMED: Final = r"[A-Za-z_]+(?:[0-9]{1,5}[A-Za-z_]*)?"
+_DOTTED: Final = re.compile(rf"{_NAMED}(?:\.{_NAMED}){{1,4}}", re.ASCII)
+"""Matches `oauth2.auth.name`, `ed25519.PrivateKey`."""
+_AUTH_LENGTH: Final = 10
+_LONGEST: Final = 4096
 
 
-def assigned(text: str, work: Work) -> str:
-    asked = [rule for rule in _ASSIGNED if rule.holds(text)]
-    low = text.lower() if asked else ""
-    for needle, holds, word in _NEEDLES:
-        if needle in low and holds(text):
-            for rule in asked:
-                work(text)
-                text = _of_word(rule.pattern, word).sub(rule.replacement, text)
-    return text
+def may_be_keyed(key: str) -> bool:
+    """Return True for a name with `key`, `auth` or the like."""
+    return _KEYED.search(key) is not None and not is_about(key)
+
+
+def is_keyed(key: str, value: str) -> bool:
+    """Return True if the value of such a name looks like a secret."""
+    if len(value) > _LONGEST or not may_be_keyed(key) or is_blank(value) or _TYPE.fullmatch(value.rpartition(".")[2]):
+        return False
+    if _DOTTED.fullmatch(value) is not None:
+        return False
+    if key.lower().endswith("auth") and len(value) % 4 == 0 and _BASE64.fullmatch(value):
+        return True
+    return is_random(value) or (_AUTH.search(key) is not None and len(value) >= _AUTH_LENGTH and not _ID.search(value))

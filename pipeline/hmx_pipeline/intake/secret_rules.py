@@ -9,9 +9,9 @@ import unicodedata
 from collections.abc import Iterable
 from typing import Final
 
-from hmx_pipeline.intake.named_secrets import WORDS, is_blank, is_code, is_keyed, is_random, is_sentence
+from hmx_pipeline.intake.named_secret_rules import UNNAMED_ROUGHLY, assigned, may_assign, unnamed
 from hmx_pipeline.intake.scan import NEW, REDACTED, Rule, Work, any_case, finder, free, literal, rule
-from hmx_pipeline.intake.secret_names import UNNAMED_ROUGHLY, assigned, may_assign, unnamed
+from hmx_pipeline.intake.secret_names import WORDS, is_blank, is_code, is_keyed, is_random, is_sentence
 from hmx_pipeline.intake.secret_tokens import SHORTER_ANCHORS, holds_token_in, without_tokens
 from hmx_pipeline.intake.spoken_secrets import CARD, CARD_SHAPE, PIN_SHAPE, SECRET, SECRET_SHAPE, is_card, is_told
 from hmx_pipeline.intake.spoken_secrets import WORDS as SPOKEN_WORDS

@@ -23,7 +23,7 @@ def _shape(pattern: str) -> str:
 
 
 WORDS: Final = ("passwd", "api key", "access key", "access-key", "access_key", "accesskey")
-"""What is named in speech besides the names in `intake.named_secrets`, and PINs."""
+"""What is named in speech besides the names in `intake.secret_names`, and PINs."""
 PIN_SHAPE: Final = r"(?i-u:\bpin[ :=])"
 _ROUGHLY: Final = rf"{_WORDS}s?(?:{_OF}[^\n]*| \([^ \n]*\))?{_IS}[ \n]+"
 SECRET_SHAPE: Final = _shape(

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import accumulate
 from typing import Any, Final, NamedTuple
 
-from hmx_pipeline.advice.recommendations import NOTHING, Guidance
+from hmx_pipeline.advice.recommendations import NOTHING, Advice
 from hmx_pipeline.contracts.artifact import Artifact
 from hmx_pipeline.contracts.evidence import Segment, Step
 from hmx_pipeline.contracts.limits import PACK_NEXT_STEPS
@@ -43,7 +43,7 @@ def workflow_hints(
     schema: Artifact | None,
     session: Sequence[Step],
     playbooks: Sequence[Artifact] = (),
-    guidance: Guidance = NOTHING,
+    guidance: Advice = NOTHING,
 ) -> WorkflowHints | None:
     """Build the hints: first what has helped with an open failure, then recommendations, then the procedure's next
     steps."""
@@ -76,7 +76,7 @@ def _next(schema: Artifact, step: Mapping[str, Any]) -> NextStep:
     )
 
 
-def _advised(guidance: Guidance, expected: Sequence[NextStep]) -> Iterator[NextStep]:
+def _advised(guidance: Advice, expected: Sequence[NextStep]) -> Iterator[NextStep]:
     """Turn recommendations into next steps, up to the first that the procedure says next anyway. Each names the
     contribution of a session that did so."""
     for one in guidance.steps:

@@ -14,7 +14,7 @@ from prometheus_client.samples import Sample
 from hmx_pipeline.contracts.effects import Effect
 from hmx_pipeline.contracts.outcomes import Outcome
 from hmx_pipeline.contracts.rejections import Reason
-from hmx_pipeline.observe.probe_client import gauges, histogram, readiness
+from hmx_pipeline.observe.process_reader import gauges, histogram, readiness
 from hmx_pipeline.settings import Settings
 from hmx_pipeline.topology import SESSIONS
 
@@ -91,7 +91,7 @@ def stages(settings: Settings, samples: Sequence[Sample]) -> dict[str, Json]:
     from hmx_pipeline.kafka.consumer_lag import ConsumerLag
     from hmx_pipeline.kafka.preflight import existing_topics
     from hmx_pipeline.kafka.topic_files import UnfitTopicError
-    from hmx_pipeline.runtime.positions import stored_position
+    from hmx_pipeline.runtime.stored_positions import stored_position
     from hmx_pipeline.topology import STAGES
 
     partitions = existing_topics(settings, *(topic for stage in STAGES for topic in (stage.source, stage.state)))

@@ -11,8 +11,8 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from hmx_pipeline.retrieval.catalogue import Corrected, Field, Hit, KnowledgeIndexEntry, Slots
 from hmx_pipeline.retrieval.growable_array import GrowableArray
+from hmx_pipeline.retrieval.memory_index import Corrected, Field, Hit, KnowledgeIndexEntry, Slots
 from hmx_pipeline.retrieval.retrieval_plan import CORRECTIONS, RetrievalPlan
 from hmx_pipeline.retrieval.terms import terms
 from hmx_pipeline.segments.targets import Height, Name, Target, names_in

@@ -20,7 +20,7 @@ from hmx_pipeline.contracts.knowledge import Memory
 from hmx_pipeline.contracts.limits import CLOCK_SKEW_MS, STEP_TEXT, TAG
 from hmx_pipeline.contracts.timestamps import NS_PER_MS, parse_instant, utc
 from hmx_pipeline.intake.steps import step_of, usable_tags
-from hmx_pipeline.retrieval.catalogue import Corrected
+from hmx_pipeline.retrieval.memory_index import Corrected
 from hmx_pipeline.retrieval.terms import shapes, terms
 from hmx_pipeline.segments.lexicon import PLEASANTRIES
 

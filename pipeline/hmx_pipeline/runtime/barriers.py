@@ -19,7 +19,7 @@ from hmx_pipeline.kafka.clients import Cluster, consumer_config
 from hmx_pipeline.kafka.control_producer import append_control
 from hmx_pipeline.kafka.preflight import existing_topics
 from hmx_pipeline.kafka.topic_files import connect
-from hmx_pipeline.runtime.positions import stored_positions
+from hmx_pipeline.runtime.stored_positions import stored_positions
 from hmx_pipeline.settings import Settings
 from hmx_pipeline.stages.pattern_state import BarrierState, barrier_state_key, decode_state
 from hmx_pipeline.topology import EVENTS, EVIDENCE, MATERIALISED, PATTERN_STATE, SESSIONS

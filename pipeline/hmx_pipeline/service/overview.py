@@ -21,7 +21,7 @@ from fastapi.responses import Response
 from hmx_pipeline.contracts.limits import MB
 from hmx_pipeline.contracts.timestamps import format_ms
 from hmx_pipeline.kafka.topic_files import TopicsError
-from hmx_pipeline.observe.probe_client import figures
+from hmx_pipeline.observe.process_reader import figures
 from hmx_pipeline.queries import pipeline_status
 from hmx_pipeline.runtime.state_topics import state_records
 from hmx_pipeline.service.access import OPERATOR, Reader

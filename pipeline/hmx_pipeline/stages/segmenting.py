@@ -19,7 +19,7 @@ from hmx_pipeline.contracts.keys import split_key, tenant_partition
 from hmx_pipeline.contracts.limits import CONTRIBUTION_BYTES, RECORD_BYTES, SEGMENT_EVENTS, SESSION_SEGMENTS
 from hmx_pipeline.ordering.window import Cursor
 from hmx_pipeline.segments.head import SegmentHead
-from hmx_pipeline.segments.segmenter import advance, open_head, starts_new
+from hmx_pipeline.segments.segment_boundary import advance, open_head, starts_new
 from hmx_pipeline.stages.fold import Output, Tx, attempt, spared
 from hmx_pipeline.stages.session_state import ReleasedEvent, SegmentRecord, SessionState, encode_state, segment_key
 from hmx_pipeline.topology import EVENTS, EVIDENCE

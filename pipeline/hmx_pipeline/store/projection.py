@@ -20,7 +20,7 @@ from hmx_pipeline.contracts.evidence import Pattern, segment_rank
 from hmx_pipeline.contracts.headers import CONTROL_KINDS, KIND, Headers, header
 from hmx_pipeline.contracts.keys import split_key
 from hmx_pipeline.contracts.knowledge import HOLDS, SEARCHED, Kind, Standing
-from hmx_pipeline.retrieval.catalogue import IndexEntry, KnowledgeIndexEntry, Ranked
+from hmx_pipeline.retrieval.memory_index import IndexEntry, KnowledgeIndexEntry, Ranked
 from hmx_pipeline.retrieval.postings import document_number, pack_row
 from hmx_pipeline.retrieval.searchable import (
     artifact_labels,

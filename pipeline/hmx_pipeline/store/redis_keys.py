@@ -124,7 +124,7 @@ class TenantKeys:
 
     @property
     def artifact_cards(self) -> bytes:
-        """Hash: artifact id → index entry (see retrieval.catalogue)."""
+        """Hash: artifact id → index entry (see retrieval.memory_index)."""
         return self._key("acards")
 
     def artifact_changes(self, partition: int) -> bytes:

@@ -17,9 +17,9 @@ import msgspec
 from hmx_pipeline.advice.similar_sessions import PRECEDENTS, sought
 from hmx_pipeline.contracts.evidence import Step
 from hmx_pipeline.contracts.knowledge import Kind
-from hmx_pipeline.retrieval.catalogue import Hit, IndexEntry, KnowledgeIndexEntry, Ranked
 from hmx_pipeline.retrieval.episode_index import WHOLE, QueryTerm
 from hmx_pipeline.retrieval.memory_completeness import Completeness
+from hmx_pipeline.retrieval.memory_index import Hit, IndexEntry, KnowledgeIndexEntry, Ranked
 from hmx_pipeline.retrieval.postings import POSTING
 from hmx_pipeline.retrieval.related_words import Related
 from hmx_pipeline.retrieval.retrieval_plan import RetrievalPlan

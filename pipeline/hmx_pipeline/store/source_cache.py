@@ -17,7 +17,7 @@ from hmx_pipeline.contracts.canonical import content_hash
 from hmx_pipeline.contracts.evidence import Contribution
 from hmx_pipeline.contracts.knowledge import KnowledgeRecord
 from hmx_pipeline.contracts.limits import MB
-from hmx_pipeline.retrieval.catalogue import Hit
+from hmx_pipeline.retrieval.memory_index import Hit
 from hmx_pipeline.retrieval.score import Made
 from hmx_pipeline.retrieval.searchable import Document
 from hmx_pipeline.store.atomic_blocks import Client, snapshot

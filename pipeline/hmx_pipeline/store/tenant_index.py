@@ -11,9 +11,9 @@ from typing import Any, Final, Generic, TypeVar
 
 from hmx_pipeline.contracts.bounded_cache import nbytes
 from hmx_pipeline.contracts.limits import MB
-from hmx_pipeline.retrieval.catalogue import Catalogue, IndexEntry, KnowledgeIndexEntry
 from hmx_pipeline.retrieval.correction_index import Corrections
 from hmx_pipeline.retrieval.episode_index import EpisodeIndex, Term
+from hmx_pipeline.retrieval.memory_index import IndexEntry, KnowledgeIndexEntry, MemoryIndex
 from hmx_pipeline.retrieval.vectors import Vector, Vectors
 
 VIEWS_BYTES: Final = 1024 * MB
@@ -37,7 +37,7 @@ class CatalogueCache:
         """Highest ranks kept for similar sessions, as Redis reports them."""
 
     def clear(self) -> None:
-        self.catalogue, self.corrections = Catalogue(), Corrections()
+        self.catalogue, self.corrections = MemoryIndex(), Corrections()
 
     def put(self, cards: Iterable[tuple[str, IndexEntry | None]]) -> None:
         """Sets index entries; None removes one."""

@@ -25,5 +25,5 @@ def test_a_command_that_is_imported_alone_is_the_same(name: str) -> None:
 def test_help_of_one_command_does_not_load_the_compiler() -> None:
     code = "import sys; from hmx_pipeline.cli.app import application; application('pack'); print(*sys.modules)"
     loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
-    assert "hmx_pipeline.cli.query" in loaded
+    assert "hmx_pipeline.cli.memory" in loaded
     assert [name for name in loaded if name.startswith(("hmx_pipeline.compiler", "hmx_pipeline.worker", "numpy"))] == []

@@ -16,7 +16,8 @@ import pytest
 from msgspec import structs
 from rich.text import Text
 
-from hmx_pipeline.cli import archive, console, query, table, watch
+from hmx_pipeline.cli import archive, console, table, watch
+from hmx_pipeline.cli import memory as commands
 from hmx_pipeline.cli.console import ERR, OUT, fail, plain, print_json
 from hmx_pipeline.contracts.pack import WorkflowHints
 from hmx_pipeline.contracts.safe_text import on_one_line
@@ -68,7 +69,7 @@ def memory(*tenants: str) -> Store:
 @pytest.mark.parametrize("text", ALL)
 def test_a_message_is_one_line_whatever_it_quotes(terminal: Terminal, text: str) -> None:
     with pytest.raises(SystemExit):
-        query.tenant_or_only(memory(text, "acme"), f"not {text}")
+        commands.tenant_or_only(memory(text, "acme"), f"not {text}")
     check(terminal(), text, 2)
     assert terminal().count("\n") == 1
 
@@ -76,7 +77,7 @@ def test_a_message_is_one_line_whatever_it_quotes(terminal: Terminal, text: str)
 @pytest.mark.parametrize("text", ALL)
 def test_the_tenants_to_choose_from_are_one_line(terminal: Terminal, text: str) -> None:
     with pytest.raises(SystemExit):
-        query.tenant_or_only(memory(text, "acme"), None)
+        commands.tenant_or_only(memory(text, "acme"), None)
     check(terminal(), text)
     assert terminal().count("\n") == 1
 
@@ -84,8 +85,8 @@ def test_the_tenants_to_choose_from_are_one_line(terminal: Terminal, text: str) 
 @pytest.mark.parametrize("text", ALL)
 def test_an_artifact_and_the_list_of_them_are_text(terminal: Terminal, text: str) -> None:
     made = hostile(text)
-    query.show_artifacts([made], text)
-    query.show_artifact(made)
+    commands.show_artifacts([made], text)
+    commands.show_artifact(made)
     check(terminal(), text, 2)
 
 
@@ -99,7 +100,7 @@ def test_a_pack_is_text(terminal: Terminal, text: str) -> None:
     request = PackRequest(query=f"deploy {text}", tenant_id="acme", explain=True)
     made = assemble(request, plan(request), replace(fetched(), episodes=tuple(held)))
     hints = WorkflowHints(suggested_next_steps=[], blockers=[f"x {text}"])
-    query.show_pack(made.model_copy(update={"workflow_hints": hints}))
+    commands.show_pack(made.model_copy(update={"workflow_hints": hints}))
     assert made.entries
     assert made.dropped_entries
     check(terminal(), "deploy")

@@ -4,7 +4,7 @@ import pytest
 
 from hmx_pipeline.compiler.knowledge.claims import Claim, claims
 from hmx_pipeline.compiler.knowledge.classifier import scores
-from hmx_pipeline.compiler.knowledge.clauses import spoken
+from hmx_pipeline.compiler.knowledge.plain_statements import spoken
 from hmx_pipeline.contracts.knowledge import Memory
 from tests.pure.compiler.test_facts import of_turns, texts
 from tests.support.talk import holding

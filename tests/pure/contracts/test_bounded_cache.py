@@ -16,7 +16,7 @@ from hmx_pipeline.compiler.recoveries import _alike
 from hmx_pipeline.contracts.bounded_cache import nbytes, remembered
 from hmx_pipeline.contracts.limits import MB
 from hmx_pipeline.intake.deviations import _of_form
-from hmx_pipeline.intake.named_secrets import bears_secret
+from hmx_pipeline.intake.secret_names import bears_secret
 from hmx_pipeline.intake.steps import _reader
 from hmx_pipeline.retrieval.postings import _session_mark
 from hmx_pipeline.segments.action_names import mutates, phase_of

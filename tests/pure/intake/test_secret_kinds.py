@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from hmx_pipeline.intake.decode import Accepted, decode
-from hmx_pipeline.intake.named_secrets import is_blank, is_code, is_keyed, is_mixed, is_random, is_sentence
 from hmx_pipeline.intake.scan import REDACTED
 from hmx_pipeline.intake.secret_kinds import KINDS, SecretKind
+from hmx_pipeline.intake.secret_names import is_blank, is_code, is_keyed, is_mixed, is_random, is_sentence
 from tests.support.events import encoded, event
 
 _LETTERS = {

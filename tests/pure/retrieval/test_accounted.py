@@ -5,8 +5,8 @@ import tracemalloc
 import msgspec
 import pytest
 
-from hmx_pipeline.retrieval.catalogue import Catalogue, Corrected, KnowledgeIndexEntry
 from hmx_pipeline.retrieval.correction_index import Corrections
+from hmx_pipeline.retrieval.memory_index import Corrected, KnowledgeIndexEntry, MemoryIndex
 
 _CARDS = 2_000
 
@@ -28,7 +28,7 @@ def test_what_is_counted_is_within_a_third_of_what_is_taken(corrected: bool, len
         for n in range(_CARDS)
     ]
     read = msgspec.msgpack.Decoder(KnowledgeIndexEntry).decode
-    held = Corrections() if corrected else Catalogue()
+    held = Corrections() if corrected else MemoryIndex()
     tracemalloc.start()
     try:
         held.put((f"name{n}", read(card)) for n, card in enumerate(cards))

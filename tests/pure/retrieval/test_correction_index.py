@@ -6,8 +6,8 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hmx_pipeline.retrieval.catalogue import Corrected, KnowledgeIndexEntry
 from hmx_pipeline.retrieval.correction_index import BEST, Corrections
+from hmx_pipeline.retrieval.memory_index import Corrected, KnowledgeIndexEntry
 from hmx_pipeline.retrieval.pack_request import PackRequest
 from hmx_pipeline.retrieval.retrieval_plan import plan
 from hmx_pipeline.retrieval.terms import terms

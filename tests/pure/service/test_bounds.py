@@ -12,7 +12,7 @@ from pydantic.fields import FieldInfo
 
 from hmx_pipeline.contracts.fingerprint import Fingerprint
 from hmx_pipeline.contracts.limits import KB
-from hmx_pipeline.retrieval.catalogue import Catalogue, IndexEntry
+from hmx_pipeline.retrieval.memory_index import IndexEntry, MemoryIndex
 from hmx_pipeline.retrieval.pack_request import PackRequest
 from hmx_pipeline.service import access
 from hmx_pipeline.service.access import Access
@@ -47,7 +47,7 @@ def test_a_catalogue_counts_no_less_than_it_takes(labels: int, terms: int) -> No
     decode = msgspec.msgpack.Decoder(IndexEntry).decode
     gc.collect()
     tracemalloc.start()
-    catalogue = Catalogue()
+    catalogue = MemoryIndex()
     catalogue.put((f"n{n}", decode(card)) for n, card in enumerate(packed))
     taken = tracemalloc.get_traced_memory()[0]
     tracemalloc.stop()

@@ -8,7 +8,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from prometheus_client.samples import Sample
 
 from hmx_pipeline.contracts.outcomes import Outcome
-from hmx_pipeline.observe.probe_client import gauges
+from hmx_pipeline.observe.process_reader import gauges
 from hmx_pipeline.queries.pipeline_status import STAGE_FRESHNESS, WAITING, counted, explained, freshness
 from hmx_pipeline.service.service_routes import MemoryCheck
 from hmx_pipeline.settings import Settings, SettingsError

@@ -4,7 +4,7 @@ import re
 from typing import Final
 
 from hmx_pipeline.compiler.knowledge import forms
-from hmx_pipeline.compiler.knowledge.clauses import without_trail
+from hmx_pipeline.compiler.knowledge.plain_statements import without_trail
 from hmx_pipeline.compiler.knowledge.word_lists import ANYTHING, NO_SUBJECT, ORDINARY, VAGUE
 from hmx_pipeline.segments.intent import stem
 

@@ -13,9 +13,9 @@ from typing import Final
 from hmx_pipeline.compiler.knowledge import forms
 from hmx_pipeline.compiler.knowledge.claim_names import REDACTED, TEAM, USER
 from hmx_pipeline.compiler.knowledge.classifier import scores
-from hmx_pipeline.compiler.knowledge.clauses import clauses, spelt_out, spoken, stated
 from hmx_pipeline.compiler.knowledge.english import TEXT, Claim, Clause, read
 from hmx_pipeline.compiler.knowledge.language import TONGUES, Language
+from hmx_pipeline.compiler.knowledge.plain_statements import clauses, spelt_out, spoken, stated
 from hmx_pipeline.compiler.knowledge.rules import Policy, listed, policy
 from hmx_pipeline.compiler.knowledge.statements import Stated, statement_of, whole
 from hmx_pipeline.compiler.knowledge.updates import says_changed, updates

@@ -5,7 +5,7 @@ from typing import Final, NamedTuple
 
 from hmx_pipeline.compiler.knowledge import forms
 from hmx_pipeline.compiler.knowledge.claim_names import TEAM, TEAMS, USER, named, subject_of, value_of
-from hmx_pipeline.compiler.knowledge.clauses import without_trail
+from hmx_pipeline.compiler.knowledge.plain_statements import without_trail
 from hmx_pipeline.compiler.knowledge.word_lists import ANYTHING, HANGING, NO_SUBJECT, PASSING, VAGUE
 from hmx_pipeline.contracts.knowledge import Memory
 from hmx_pipeline.intake.spoken_secrets import names_credential

@@ -11,8 +11,8 @@ from collections.abc import Iterable, Iterator
 from typing import Final, NamedTuple
 
 from hmx_pipeline.compiler.knowledge.classifier import scores
-from hmx_pipeline.compiler.knowledge.clauses import plainly, spoken, stated, without_trail
 from hmx_pipeline.compiler.knowledge.forms import ALWAYS, EVERY_TIME, FROM_NOW, NEVER, POINTING
+from hmx_pipeline.compiler.knowledge.plain_statements import plainly, spoken, stated, without_trail
 from hmx_pipeline.compiler.knowledge.word_lists import ASKING, BASE_FORMS, BOUND, NO_VERB
 from hmx_pipeline.languages.cues import WIDE, cue
 from hmx_pipeline.segments.lexicon import word_set

@@ -7,9 +7,9 @@ it wherever it stands. One that names only the thing ends its values for the sam
 from collections.abc import Iterator, Mapping
 from typing import Final, NamedTuple
 
-from hmx_pipeline.compiler.knowledge.clauses import sentences
 from hmx_pipeline.compiler.knowledge.language import DEED, LEAVE, NAME, PLACE, TONGUES, VALUE, Language
 from hmx_pipeline.compiler.knowledge.normal_forms import of_value
+from hmx_pipeline.compiler.knowledge.plain_statements import sentences
 from hmx_pipeline.compiler.knowledge.word_lists import ANYTHING, VAGUE
 from hmx_pipeline.contracts.bounded_cache import remembered
 from hmx_pipeline.contracts.limits import MB

@@ -9,7 +9,7 @@ from hmx_pipeline.contracts.event_types import Role
 from hmx_pipeline.contracts.evidence import Step
 from hmx_pipeline.contracts.limits import SEGMENT_EVENTS, SEGMENT_IDLE_MS
 from hmx_pipeline.segments.intent import GOAL_TURNS
-from hmx_pipeline.segments.segmenter import SegmentHead, advance, open_head, starts_new
+from hmx_pipeline.segments.segment_boundary import SegmentHead, advance, open_head, starts_new
 from tests.support.segments import Script
 
 

@@ -196,7 +196,7 @@ class Field:
         return known
 
 
-class Catalogue:
+class MemoryIndex:
     def __init__(self) -> None:
         self._slots: Slots[IndexEntry] = Slots()
         self._text = Field()

@@ -38,7 +38,7 @@ class RecoveryStep(NamedTuple):
 Circumstances = tuple[str, ...]
 
 
-class RecoveryCounts:
+class AfterErrorCounts:
     """Counts of verbs by circumstances."""
 
     def __init__(self) -> None:
@@ -59,8 +59,8 @@ class RecoveryCounts:
                 self.recovered[kind][then] += 1
 
 
-def known(sessions: Iterable[Sequence[RecoveryStep]]) -> RecoveryCounts:
-    counts = RecoveryCounts()
+def known(sessions: Iterable[Sequence[RecoveryStep]]) -> AfterErrorCounts:
+    counts = AfterErrorCounts()
     for steps in sessions:
         counts.learn(steps)
     return counts
@@ -89,7 +89,7 @@ def recoveries(steps: Sequence[RecoveryStep]) -> Iterator[tuple[RecoveryStep, st
             waiting.append(done)
 
 
-def advise(counts: RecoveryCounts, steps: Sequence[RecoveryStep]) -> list[Recommendation]:
+def advise(counts: AfterErrorCounts, steps: Sequence[RecoveryStep]) -> list[Recommendation]:
     """Rank what to do after the session's last error, likeliest first, ties by name. Empty if nothing failed or nothing
     is known."""
     failed = next((done for done in reversed(steps) if done.error is not None), None)
@@ -113,9 +113,9 @@ def advise(counts: RecoveryCounts, steps: Sequence[RecoveryStep]) -> list[Recomm
 
 
 def _after_error(
-    counts: RecoveryCounts, failed: RecoveryStep, steps: Sequence[RecoveryStep], usual: Mapping[str, float]
+    counts: AfterErrorCounts, failed: RecoveryStep, steps: Sequence[RecoveryStep], usual: Mapping[str, float]
 ) -> Mapping[str, float]:
-    own = RecoveryCounts()
+    own = AfterErrorCounts()
     own.learn(steps)
     shares = usual
     for kind in _kinds(failed):

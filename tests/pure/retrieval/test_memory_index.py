@@ -5,7 +5,7 @@ from collections import Counter
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hmx_pipeline.retrieval.catalogue import Catalogue, IndexEntry
+from hmx_pipeline.retrieval.memory_index import IndexEntry, MemoryIndex
 
 WORDS = ("deploy", "staging", "rotate", "vault")
 
@@ -22,25 +22,25 @@ changes = st.lists(
 
 @given(changes, st.lists(st.sampled_from(WORDS), unique=True, min_size=1))
 def test_what_was_there_before_leaves_no_trace(changed: list[tuple[str, list[str] | None]], asked: list[str]) -> None:
-    grown, last = Catalogue(), dict(changed)
+    grown, last = MemoryIndex(), dict(changed)
     for name, words in changed:
         grown.put([(name, None if words is None else card(words))])
         grown.best(asked, 3)  # what is remembered of it must not outlive a change
-    made = Catalogue()
+    made = MemoryIndex()
     made.put((name, card(words)) for name, words in sorted(last.items()) if words is not None)
     assert grown.best(asked, 10) == made.best(asked, 10)
     assert grown.nbytes == made.nbytes
 
 
 def test_the_best_come_first_and_equals_by_name() -> None:
-    catalogue = Catalogue()
+    catalogue = MemoryIndex()
     catalogue.put([("b", card(["deploy", "staging"])), ("a", card(["deploy", "staging"])), ("c", card(["rotate"]))])
     assert [hit.name for hit in catalogue.best(["deploy", "vault"], 10)] == ["a", "b"]
     assert [hit.name for hit in catalogue.best(["deploy"], 1)] == ["a"]
 
 
 def test_the_newest_of_a_kind_and_only_what_has_every_label() -> None:
-    catalogue = Catalogue()
+    catalogue = MemoryIndex()
     catalogue.put(
         (name, card(["deploy"], kind, at, labels))
         for name, kind, at, labels in [

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hmx_pipeline.audit.conservation import (
+from hmx_pipeline.audit.partition_conservation import (
     OutputPartition,
     PartitionReport,
     PartitionState,

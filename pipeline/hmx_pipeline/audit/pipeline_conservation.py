@@ -11,7 +11,10 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from hmx_pipeline.audit.audited_log import AuditedLog, AuditedState, Progress, opened, silent
-from hmx_pipeline.audit.conservation import (
+from hmx_pipeline.audit.event_explanation import Explanation, Witness
+from hmx_pipeline.audit.event_explanation import explain as explained
+from hmx_pipeline.audit.parallel_audit import audited
+from hmx_pipeline.audit.partition_conservation import (
     VIOLATIONS_KEPT,
     PartitionReport,
     Place,
@@ -20,9 +23,6 @@ from hmx_pipeline.audit.conservation import (
     ViolationKind,
     follow,
 )
-from hmx_pipeline.audit.parallel_audit import audited
-from hmx_pipeline.audit.record_explanation import Explanation, Witness
-from hmx_pipeline.audit.record_explanation import explain as explained
 from hmx_pipeline.contracts.headers import KIND, ORIGIN_OFFSET, ORIGIN_PARTITION
 from hmx_pipeline.kafka.topic_files import TopicsError
 from hmx_pipeline.settings import Settings

@@ -1,7 +1,7 @@
 """Record explanation: one events record, its outcome, the cause and its outputs (`hmx verify --offset`).
 
 Enters: the record, its partition's report, the stage's state, and the `Witness` that saw the outputs. Leaves: an
-`Explanation`. Pure; never raises. The outcome itself comes from audit.conservation.
+`Explanation`. Pure; never raises. The outcome itself comes from audit.partition_conservation.
 """
 
 from collections.abc import Iterable, Iterator
@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple, TypeVar
 
 import orjson
 
-from hmx_pipeline.audit.conservation import PartitionReport, PartitionState, Place, Violation
+from hmx_pipeline.audit.partition_conservation import PartitionReport, PartitionState, Place, Violation
 from hmx_pipeline.audit.record_digests import origin_of
 from hmx_pipeline.contracts import headers as names
 from hmx_pipeline.contracts.episode import RESERVED

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hmx_pipeline.advice.action_traces import under_way
-from hmx_pipeline.advice.error_recovery import RecoveryStep, advise, known, recoveries, steps_of
+from hmx_pipeline.advice.next_after_error import RecoveryStep, advise, known, recoveries, steps_of
 from hmx_pipeline.contracts.event_types import Role
 from tests.support.segments import Script
 
