@@ -113,6 +113,21 @@ def test_every_path_of_the_project_that_a_page_names_is_there(page: Path) -> Non
     assert [path for path in named if not (ROOT / path).exists()] == []
 
 
+def names_in_files(page: Path) -> list[tuple[str, str]]:
+    """What a page says stands in a file: "`Name` in `a.py`", "`Name` of `a.py`" or "`Name` (`a.py`)"."""
+    return re.findall(r"`(\w+)(?:\(\))?`\s+(?:in\s+|of\s+|\()`([\w./-]+/[\w.-]+\.py)`", text_of(page))
+
+
+@pytest.mark.parametrize("page", [*PAGES, *OTHERS], ids=lambda page: str(page.relative_to(ROOT)))
+def test_every_name_that_a_page_sees_in_a_file_occurs_there(page: Path) -> None:
+    for name, path in names_in_files(page):
+        assert re.search(rf"\b{name}\b", (ROOT / path).read_text(encoding="utf-8")), (name, path)
+
+
+def test_the_pages_see_names_in_files() -> None:
+    assert sum(len(names_in_files(page)) for page in PAGES) > 20
+
+
 def test_every_word_of_the_glossary_stands_there_once_and_where_it_is_said_to_be() -> None:
     rows = re.findall(
         r"^\| (.+?) \| .+ \| `(pipeline/[\w./]+)`(?: `(\w+)`)? \|$", text_of(DOCS / "glossary.md"), re.MULTILINE
