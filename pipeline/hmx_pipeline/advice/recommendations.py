@@ -51,8 +51,8 @@ NOTHING: Final = Advice()
 
 
 def weigh(value: object) -> int:
-    """Estimate the cached bytes of a question, or of a set of similar sessions with what is derived from it (as much
-    again)."""
+    """Estimate the bytes that a cache entry takes. Sources count twice, because what is derived from them is about as
+    large."""
     return 2 * sum(one.nbytes for one in value) if isinstance(value, tuple) else nbytes(value)
 
 

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 _YOUNG: Final = 2
-"""Most sessions of a finding that is called young."""
+"""A finding from at most this many sessions is called young."""
 
 
 def most_frequent(forms: Iterable[str]) -> tuple[str, float]:

@@ -1,7 +1,7 @@
 """conduct contributions: counts of the tools, errors and decisions of a segment, which fingerprints add up.
 
-One contribution per segment. A tenant's segments are spread over several patterns by session, so that more are counted
-before a pattern reaches its bound and becomes a sample. No artifact is compiled from it.
+One contribution per segment. A pattern keeps a bounded number of contributions and beyond that only a sample. So a
+tenant's sessions are spread over 16 patterns. No artifact is compiled from them.
 """
 
 import hashlib
@@ -17,7 +17,7 @@ from hmx_pipeline.segments.pairing import Action
 
 NAME: Final = "conduct"
 KEYS: Final = tuple(f"1:{share:x}" for share in range(16))
-"""Version of the body's form, and a share of the sessions. Another form needs other keys."""
+"""`1` is the version of the body: change it with the body. The second part says which sixteenth of the sessions."""
 REST: Final = ""
 """Name of the rest: what exceeds the bound, and what has no name."""
 _TOOLS: Final = 64
@@ -54,7 +54,7 @@ def _errors(segment: Segment) -> dict[str, int]:
 
 
 def _decisions(segment: Segment) -> dict[str, dict[str, int]]:
-    """Return question → option → count, by the keys of decision_policy."""
+    """Count how often each option was chosen, by question. The names are those that decision_policy uses."""
     chosen: dict[str, Counter[str]] = {}
     for step in segment.steps:
         if step.role is Role.DECISION:

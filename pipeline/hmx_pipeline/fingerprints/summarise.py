@@ -18,7 +18,7 @@ _SUPPORT: Final = 5
 
 
 def _chosen(options: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Keep options that several sessions chose; one that was offered or tried once is a user's own words."""
+    """Keep only options that several sessions chose. The text of any other may be one user's own words."""
     return [
         {**option, "outcome": str(option.get("outcome", "")).partition(";")[0]}
         for option in options
@@ -73,7 +73,8 @@ def _same(value: Any) -> Any:
 
 
 def _told(artifact: Artifact, content: dict[str, Any]) -> tuple[str, str]:
-    """Return title and summary. A task's title quotes its users, and a decision's summary quotes single attempts."""
+    """Return the title and summary without quotes. A task's title is made from its steps instead of its users' words, a
+    decision's summary from its recommendation."""
     title, summary = artifact.title, artifact.summary
     if artifact.artifact_type == task_schema.NAME and content["steps"]:
         steps = [step["description"] for step in content["steps"][:_TITLE_STEPS]]
@@ -85,5 +86,5 @@ def _told(artifact: Artifact, content: dict[str, Any]) -> tuple[str, str]:
 
 
 def weight(summary: ArtifactSummary) -> float:
-    """Return how much an artifact has mattered: its confidence, times observations / (observations + `_SUPPORT`)."""
+    """Return how much an artifact has mattered: confidence × n / (n + `_SUPPORT`), with n = `observed_count` + 1."""
     return summary.confidence * (summary.observed_count + 1) / (summary.observed_count + 1 + _SUPPORT)

@@ -4,8 +4,8 @@ Input: a cursor (how far the session has been released) and an arriving event. O
 release. A waiting event waits until the partition's clock reaches its append time + window. Then it goes out, with all
 that sort before it by (sequence, instant, event_id). In `eager` mode the next expected sequence goes out at once, and
 only events behind a gap wait. In `strict` mode every event waits, so ties in sequence come out by timestamp. In both
-modes an event waits if its sequence was passed but its date is after everything released: the session may have
-restarted, and the sequence 0 that shows it may arrive second. If none arrives, the event is late.
+modes an event with a sequence already passed, but dated after everything released, also waits: the session may have
+restarted. If no event with sequence 0 arrives to confirm that, it is late.
 """
 
 from bisect import bisect_left, insort

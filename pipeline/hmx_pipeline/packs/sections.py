@@ -138,8 +138,8 @@ def _compiled(view: PackView, section: Section) -> Iterator[EntryCandidate]:
 
 
 def _section_of(artifact_type: str) -> Section | None:
-    """Return the section of an artifact type. Custom types (HMX-A §3) come from imports and go to procedures; control
-    types have none."""
+    """Return the section of an artifact type. Custom types that are not registered (HMX-A §3) come from imports and
+    go to procedures; control types have none."""
     kind = ARTIFACT_TYPES.get(artifact_type)
     if kind is not None:
         return kind.section

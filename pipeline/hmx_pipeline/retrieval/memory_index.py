@@ -55,7 +55,7 @@ class KnowledgeIndexEntry(IndexEntry, frozen=True, array_like=True):
 
 
 class Ranked(IndexEntry, frozen=True, array_like=True):
-    """The indexed fields of one of many entries, of which only those with the lowest ranks are kept."""
+    """The fields of an entry with a rank. If there are too many entries, those with the highest ranks are dropped."""
 
     rank: int
 
@@ -236,7 +236,7 @@ class MemoryIndex:
         return self._slots.best(found, scores, limit)
 
     def whole(self, terms: Sequence[str]) -> int:
-        """What a card scores that has all that the terms ask for."""
+        """The score of an entry that contains all the terms."""
         return self._text.alone(terms)
 
     def newest(self, kind: str, limit: int, labels: Sequence[str] = ()) -> list[Hit]:

@@ -1,8 +1,9 @@
 """Event texts of a segment, for cause mining: actions, decisions, state changes and failures, in order.
 
-Input: a segment and its actions. Output: one `EventText` each, with a sign that is equal across segments. A sign is a
-kind and words, separated by tabs: `did edit`, `decided question option`, `state open`, `error type message tool`,
-`fails pytest`, `passes pytest`. A successful read has an empty sign.
+Input: a segment and its actions. Output: one `EventText` for each action, decision, state change or failure. Its sign
+is the same in every segment where the same thing happened. A sign is a kind and words, separated by tabs: `did edit`,
+`decided question option`, `state open`, `error type message tool`, `fails pytest`, `passes pytest`. A successful read
+has an empty sign.
 """
 
 from collections.abc import Sequence
@@ -29,7 +30,7 @@ class EventText(NamedTuple):
     sign: str
     kind: str
     plain: str
-    """The sign; for an error, without the action that failed."""
+    """The sign. An error's sign names the action that failed; this does not."""
     tried: bool
     """True if it is known how the action went."""
     events: Sequence[str]

@@ -89,7 +89,7 @@ _ORDERS: Final = frozenset(("always", "never", "not", "stop"))
 
 def spoken(text: str, telling: Sequence[str] = ()) -> Iterator[str]:
     """Yield the sentences that the author states or orders. Questions are left out; code and quotes stay. `telling`:
-    yield only sentences that contain one of these and are no step of an argument."""
+    only sentences that contain one of these words and do not begin with `so`, `but`, `therefore` and the like."""
     if any(mark in text for mark in _FENCES):
         text = _FENCE.sub(f" {_HIDDEN} ", text)
     for line in text.split("\n"):
