@@ -46,7 +46,7 @@ compiled: venv  ## the package with its hot modules compiled, under build/compil
 		command -v cc >/dev/null || { echo "error: no C compiler was found; everything runs without one, as pure Python" >&2; exit 1; }; \
 		echo "compiling into $(COMPILED): a minute or two, whenever a source has changed"; \
 		rm -rf $(COMPILED) build/lib* build/temp* build/bdist*; \
-		MYPYC=1 $(PIP) --no-deps --no-build-isolation --target $(COMPILED) .; \
+		MYPYC=1 $(PIP) --no-deps --no-build-isolation --target $(COMPILED)/pipeline .; \
 		ln -s $(addprefix ../../,pyproject.toml README.md tests topics schemas) $(COMPILED); \
 		echo "$$now" > $(COMPILED)/.sources; \
 	fi

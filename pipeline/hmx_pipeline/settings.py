@@ -112,7 +112,7 @@ class Settings:
             try:
                 values[each.name] = int(text) if each.type is int else text
             except ValueError:
-                raise SettingsError(f"HMX_{each.name.upper()}={text!r} is no number") from None
+                raise SettingsError(f"HMX_{each.name.upper()}={text!r} is not a whole number") from None
         try:
             properties = load_properties(values.get("kafka_config", ""), dict(from_environment(environ)), environ)
         except ProfileError as error:

@@ -26,6 +26,8 @@ from hmx_pipeline.local.state import read_stack
 from hmx_pipeline.settings import Settings
 from tests.support.pipeline import create_topics, environment, new_settings
 
+ROOT: Final = Path(__file__).parents[2]
+
 PATIENCE_S: Final = 300.0
 READY_S: Final = 60.0
 LOOK_S: Final = 0.05
@@ -90,7 +92,7 @@ class Bench:
 def _path(settings: Settings | None = None) -> dict[str, str]:
     """Whatever a process leaves where it stands stays out of the checkout; this package is found all the same."""
     inherited = environment(settings) if settings is not None else dict(os.environ)
-    return {**inherited, "PYTHONPATH": str(Path(__file__).parents[2])}
+    return {**inherited, "PYTHONPATH": f"{ROOT / 'pipeline'}{os.pathsep}{ROOT}"}
 
 
 class Batch(NamedTuple):

@@ -128,7 +128,7 @@ def test_a_worker_refuses_an_events_topic_without_append_times(kafka: str, tmp_p
             done.result()
         process = pipeline.start("worker", ready=False)
         assert process.wait(120) == 1
-        assert "LogAppendTime is needed" in pipeline.log("worker")
+        assert "needs LogAppendTime" in pipeline.log("worker")
 
 
 def test_who_is_told_to_stop_while_brokers_do_not_answer_ends_soon(tmp_path: Path) -> None:

@@ -243,7 +243,7 @@ def test_who_is_not_let_in_is_told_why_and_no_secret(secured: SecuredKafka) -> N
     for place, properties, says in (
         (address, right | {"sasl.password": "wrong-Kj3"}, "refuses the login: check sasl.username, sasl.password"),
         (address, right | {"ssl.ca.location": made.path("other-ca.pem")}, "check security.protocol, ssl.ca.location"),
-        (address.replace("localhost", "127.0.0.1"), right, "and the host name"),
+        (address.replace("localhost", "127.0.0.1"), right, "the host name"),
         (plain, right, "PLAINTEXT broker listener"),
         (secured.address("SSL"), only_tls, "certificate required"),
         (address, {}, "Failed to get metadata"),
@@ -358,4 +358,4 @@ def test_a_right_that_is_taken_from_a_running_worker_is_named(
     assert hmx(as_user(settings, secured, "publisher"), "publish", str(lines)).returncode == 0
     await_true(lambda: pipeline.processes["worker"].poll() is not None)
     assert pipeline.processes["worker"].returncode == 5
-    assert "Kafka grants too few rights on a topic that sessions writes" in pipeline.log("worker")
+    assert "Kafka grants too few rights on a topic" in pipeline.log("worker")

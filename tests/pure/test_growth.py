@@ -29,6 +29,7 @@ GROWTH = 5
 """Of steps, at most, where the input is four times as large."""
 MOST = 3
 """Bytes that come out for each that has come in."""
+PACKAGE = Path(__file__).parents[2] / "pipeline" / "hmx_pipeline"
 Grown = dict[str, dict[str, tuple[int, int]]]
 
 
@@ -80,8 +81,8 @@ NOT_MEASURED = OWN | FIXED | WORDS | SEARCHED
 def taking_text() -> dict[CodeType, str]:
     """Public functions of these rooms with a text, bytes or JSON among their arguments, by their code."""
     found = {}
-    for path in (path for room in ROOMS for path in sorted(Path("pipeline", "hmx_pipeline", room).glob("[a-z]*.py"))):
-        module = importlib.import_module(".".join(path.with_suffix("").parts))
+    for path in (path for room in ROOMS for path in sorted((PACKAGE / room).glob("[a-z]*.py"))):
+        module = importlib.import_module(".".join(path.relative_to(PACKAGE.parent).with_suffix("").parts))
         for name, function in inspect.getmembers(module, inspect.isroutine):
             plain = inspect.unwrap(function)
             if name.startswith("_") or getattr(plain, "__module__", "") != module.__name__:

@@ -13,7 +13,7 @@ ROOT = Path(__file__).parents[2]
 
 @pytest.mark.slow
 def test_a_minute_of_growing_traffic_leaves_every_process_bounded(tmp_path: Path) -> None:
-    env = {**os.environ, "MINUTES": "1", "PYTHONPATH": str(ROOT)}
+    env = {**os.environ, "MINUTES": "1", "PYTHONPATH": f"{ROOT / 'pipeline'}{os.pathsep}{ROOT}"}
     done = subprocess.run(
         [sys.executable, "-m", "tests.soak"], cwd=tmp_path, env=env, capture_output=True, text=True, timeout=300
     )

@@ -120,7 +120,7 @@ def test_a_pack_is_the_same_from_another_process_forty_days_later_and_after_redi
     client: httpx.Client, pipeline: Pipeline, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     before = packs(client)
-    assert all(one["entries"] for one in before)
+    assert [len(one["entries"]) > 0 for one in before] == [True] * len(before)
     assert before == packs(client)
     clocks = Clocks(tmp_path)
     for name, value in clocks.environment("later").items():

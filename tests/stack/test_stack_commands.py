@@ -90,7 +90,7 @@ def test_status_shows_what_runs_what_was_counted_and_how_far_redis_is(hmx: Any, 
     try:
         assert started.exit_code == 0, started.stderr
         assert json.loads(started.stdout)["ready"] is True
-        assert "already up" in (again := hmx("up").stderr)
+        assert "already runs" in (again := hmx("up").stderr)
         assert "hmx status" in again
         service = json.loads(started.stdout)["service_url"]
         assert hmx("env").stdout == f"export KAFKA={settings.kafka_bootstrap}\nexport SERVICE={service}\n"

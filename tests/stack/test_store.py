@@ -344,3 +344,10 @@ def test_a_redis_that_is_away_is_one_kind_of_error() -> None:
     store = Store(connect("redis://127.0.0.1:1/0"), Keys(""))
     with pytest.raises(StoreUnavailableError):
         store.tenants()
+
+
+def test_a_question_of_one_common_word_and_a_time_is_answered_and_of_the_word_alone_is_not(memory: Memory) -> None:
+    said = [episode(f"e{n}", f"the nightly export {'failed' if n % 2 else 'ran'}", index=n) for n in range(12)]
+    memory.write(*(episode_as_read(each, n) for n, each in enumerate(said)))
+    assert memory.found("what failed since last week", fill="relevant")
+    assert not memory.found("what failed", fill="relevant")

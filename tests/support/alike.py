@@ -22,7 +22,7 @@ from hmx_pipeline.contracts.limits import BATCH_RECORDS
 from hmx_pipeline.intake import decode
 from hmx_pipeline.kafka.publisher import key_of
 from hmx_pipeline.stages.executor import Executor
-from hmx_pipeline.stages.fold import Fold
+from hmx_pipeline.stages.fold import Fold, Record
 from hmx_pipeline.stages.patterns import PatternsFold
 from hmx_pipeline.topology import EVIDENCE
 from tests.support import bad_input, growth, hostile
@@ -76,7 +76,8 @@ def fold(fold: Fold, log: list[LogRecord], digest: "hashlib._Hash") -> Iterator[
     """The evidence that comes of it; all that comes of it goes into the digest."""
     executor = Executor(fold, log[0].partition)
     for first in range(0, len(log), BATCH_RECORDS):
-        effects = executor.run(log[first : first + BATCH_RECORDS])
+        batch = log[first : first + BATCH_RECORDS]
+        effects = executor.run([Record(r.partition, r.offset, r.timestamp, r.key, r.value, r.headers) for r in batch])
         for output in [*effects.outputs, *effects.appends]:
             digest.update(repr((output.topic, output.partition, output.key, output.value, [*output.headers])).encode())
             if output.topic == EVIDENCE:

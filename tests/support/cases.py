@@ -353,7 +353,7 @@ CASES = (
         "answers are the same",
         "none needed",
         {
-            "pure/contracts/test_remembered.py": (
+            "pure/contracts/test_bounded_cache.py": (
                 "test_texts_that_somebody_else_chooses_fill_no_process",
                 "test_no_other_cache_counts_entries_alone_where_a_text_is_asked_for",
             ),

@@ -15,7 +15,7 @@ from hmx_pipeline.contracts.keys import partition_of, session_key
 from hmx_pipeline.intake.control_records import barrier, signature, tick
 from hmx_pipeline.stages.append_log import AppendLog
 from hmx_pipeline.stages.executor import Executor
-from hmx_pipeline.stages.fold import POSITION_KEY, Fold, Output
+from hmx_pipeline.stages.fold import POSITION_KEY, Fold, Output, Record
 from hmx_pipeline.stages.patterns import PatternsFold
 from hmx_pipeline.stages.sessions import SessionsFold
 from hmx_pipeline.topology import ARTIFACTS, EPISODES, EVENTS_DLQ, EVIDENCE
@@ -99,7 +99,7 @@ def run(
     while rest:
         n = cut(len(rest)) if cut is not None else len(rest)
         batch, rest = rest[:n], rest[n:]
-        effects = executor.run(batch)
+        effects = executor.run([Record(r.partition, r.offset, r.timestamp, r.key, r.value, r.headers) for r in batch])
         ran.outputs += effects.outputs
         ran.appends += effects.appends
         state_topic += [*effects.changes.items(), ("!", executor.position_record(batch[-1].offset + 1, "id", ()))]

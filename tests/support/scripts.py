@@ -124,9 +124,12 @@ SMALL = {
 def bounds(*, small: bool) -> Iterator[None]:
     """So small, wherever they are looked up, that a short log reaches them all."""
     with pytest.MonkeyPatch.context() as patch:
+        patched = set()
         for name, module in list(sys.modules.items()) if small else ():
-            for bound in SMALL.keys() & vars(module).keys() if name.startswith("pipeline.") else ():
+            for bound in SMALL.keys() & vars(module).keys() if name.startswith("hmx_pipeline.") else ():
                 patch.setattr(module, bound, SMALL[bound])
+                patched.add(bound)
+        assert patched == (SMALL.keys() if small else set()), "each bound is looked up somewhere"
         yield
 
 

@@ -184,9 +184,12 @@ class Loader(importlib.machinery.SourceFileLoader):
         super().exec_module(module)
 
 
+PACKAGE = "hmx_pipeline."
+
+
 class Finder(importlib.abc.MetaPathFinder):
     def find_spec(self, fullname: str, path: Any, target: Any = None) -> Any:
-        if not fullname.startswith("pipeline."):
+        if not fullname.startswith(PACKAGE):
             return None
         spec = importlib.machinery.PathFinder.find_spec(fullname, path)
         if spec is not None and isinstance(spec.loader, importlib.machinery.SourceFileLoader):
@@ -453,7 +456,7 @@ def install() -> Steps:
         return Counted(original(pattern, flags))
 
     sys.meta_path.insert(0, Finder())
-    for name in [name for name in sys.modules if name.startswith("pipeline.")]:
+    for name in [name for name in sys.modules if name.startswith(PACKAGE)]:
         del sys.modules[name]
     re.compile = counted  # type: ignore[assignment]
     builtins.__dict__.setdefault("__counted__", STEPS)

@@ -195,9 +195,10 @@ class EpisodeIndex:
             found = scores[places]
         return self.ordered(places, found, limit)
 
-    def whole(self, terms: Iterable[Term]) -> int:
-        """Return the score of an average document that has all of these terms."""
-        return asked_alone([term.own.size for term in terms], max(FEW, self.size))
+    def whole(self, terms: Iterable[Term], *, dated: bool = False) -> int:
+        """Return the score of an average document that has all of these terms. `dated`: the question names a time
+        too, so a single common word is not asked for by chance."""
+        return self.asked_for(terms) if dated else asked_alone([term.own.size for term in terms], max(FEW, self.size))
 
     def asked_for(self, terms: Iterable[Term]) -> int:
         """Return these terms' share of that score."""

@@ -235,9 +235,9 @@ class MemoryIndex:
             found = np.array([slot for slot in found.tolist() if self._among(slot, labels, until)], np.intp)
         return self._slots.best(found, scores, limit)
 
-    def whole(self, terms: Sequence[str]) -> int:
-        """The score of an entry that contains all the terms."""
-        return self._text.alone(terms)
+    def whole(self, terms: Sequence[str], *, dated: bool = False) -> int:
+        """Return the score of an entry that contains all the terms; see EpisodeIndex.whole."""
+        return self._text.whole(terms) if dated else self._text.alone(terms)
 
     def newest(self, kind: str, limit: int, labels: Sequence[str] = ()) -> list[Hit]:
         """Return the newest of a kind, ties by name; scored 0."""

@@ -90,6 +90,8 @@ class RetrievalPlan:
     """Milliseconds; later records are ignored."""
     earlier: bool = False
     """True if superseded versions are wanted too."""
+    timing: frozenset[str] = frozenset()
+    """The terms by which the question names a time; no text has to have them to answer it."""
     vector: Vector | None = None
     """Embedding of the query; it finds episodes besides the terms."""
 
@@ -117,6 +119,7 @@ def plan(request: PackRequest, embed: Embed | None = None) -> RetrievalPlan:
         corrections=_corrections(request),
         labels=_labels(request),
         as_of=as_of,
+        timing=frozenset(terms(mention(request.query) or "")),
         earlier=as_of is not None or Past.SUPERSEDED in (request.include or ()),
         vector=_vector(request, embed),
     )

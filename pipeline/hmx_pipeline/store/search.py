@@ -219,7 +219,10 @@ class Search:
     ) -> tuple[list[tuple[int, int]], list[Hit], list[Hit], list[Hit], Whole, bool]:
         view.episodes.extend(next(answers))
         terms = [_brought(view, name, WHOLE, next(answers)) for name in plan.terms]
-        asked = view.episodes.whole(term for term, _ in terms)
+        dated = bool(plan.timing)
+        lasting = [name for name in plan.terms if name not in plan.timing]
+        own = [term for name, (term, _) in zip(plan.terms, terms, strict=True) if name not in plan.timing]
+        asked = view.episodes.whole(own, dated=dated)
         named = [term for name, (term, _) in zip(plan.terms, terms, strict=True) if name in plan.names]
         known = [term for term in named if term.own.size]
         for each in _uncommon(plan, view):
@@ -239,7 +242,12 @@ class Search:
             episodes, answering = best_of_both(*both, asked)
         artifacts, knowledge = view.artifacts.catalogue, view.knowledge.catalogue
         corrected = view.knowledge.corrections.best(plan)
-        whole = Whole(answering, artifacts.whole((*plan.plain, *plan.shapes)), knowledge.whole(plan.terms))
+        plain = [name for name in plan.plain if name not in plan.timing]
+        whole = Whole(
+            answering,
+            artifacts.whole((*plain, *plan.shapes), dated=dated),
+            knowledge.whole(lasting, dated=dated),
+        )
         return (
             episodes,
             artifacts.best((*plan.terms, *plan.shapes), plan.artifacts, plan.labels),

@@ -10,6 +10,7 @@ from typing import NamedTuple
 import pytest
 from packaging.specifiers import SpecifierSet
 
+from hmx_pipeline.kafka import topic_files
 from hmx_pipeline.kafka.topic_files import FOLDER
 
 ROOT = Path(__file__).parents[3]
@@ -63,7 +64,7 @@ def test_the_last_stage_takes_packages_and_what_is_compiled_from_those_before() 
     assert before == [["AS", "packages"], ["AS", "compiled"]]
     assert not last
     taken = [line.words for line in LINES if line.instruction == "COPY" and line.words[0].startswith("--from")]
-    assert taken == [["--from=packages", "/venv", "/venv"], ["--from=compiled", "/app", "./"]]
+    assert taken == [["--from=packages", "/venv", "/venv"], ["--from=compiled", "/app/pipeline", "pipeline"]]
     (path,) = (word for line in LINES if line.instruction == "ENV" for word in line.words if word.startswith("PATH="))
     assert path.startswith("PATH=/venv/bin:")
 
@@ -78,7 +79,7 @@ def test_it_installs_hashed_locks_and_this_package_and_nothing_else() -> None:
         assert "--hash=sha256:" in (ROOT / lock).read_text()
     assert own.startswith("MYPYC=1 ")
     assert "--no-deps --no-build-isolation" in own
-    assert own.endswith("--target /app .")
+    assert own.endswith("--target /app/pipeline .")
     assert not any(re.search(r"\b(curl|wget|apt|apt-get)\b", text) for text in runs)
 
 
@@ -94,8 +95,12 @@ def test_it_runs_as_a_user_without_rights_and_without_a_shell() -> None:
 
 
 def test_the_topics_are_where_the_pipeline_looks_for_them() -> None:
-    *_, folder = (line.text for line in LINES if line.instruction == "WORKDIR")
-    assert ["pipeline", "pipeline"] in COPIED
-    assert ["topics", FOLDER.name] in COPIED
-    (path,) = (word for line in LINES if line.instruction == "ENV" for word in line.words if "PYTHONPATH" in word)
-    assert path == f"PYTHONPATH={folder}/pipeline"
+    """The last stage is laid out as the checkout, from which the folder is told by where a module stands."""
+    last = LINES[max(n for n, line in enumerate(LINES) if line.instruction == "FROM") :]
+    (folder,) = (line.text for line in last if line.instruction == "WORKDIR")
+    copied = {line.words[-1] for line in last if line.instruction == "COPY"}
+    module = Path(topic_files.__file__).relative_to(ROOT)
+    assert str(FOLDER.relative_to(ROOT)) in copied
+    assert module.parts[0] in copied
+    (path,) = (word for line in last if line.instruction == "ENV" for word in line.words if "PYTHONPATH" in word)
+    assert path == f"PYTHONPATH={folder}/{module.parts[0]}"

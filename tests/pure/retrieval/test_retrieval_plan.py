@@ -33,6 +33,12 @@ def test_the_first_rule_that_holds_names_the_intent(query: str, intent: str) -> 
     assert understood(query).intent == intent
 
 
+def test_words_that_name_a_time_are_told_from_what_is_asked() -> None:
+    found = planned("what failed since last week")
+    assert set(found.terms) - found.timing == {"fail"}
+    assert not planned("what fails at the last step").timing
+
+
 def test_keywords_and_entities_are_read_off() -> None:
     found = understood("What did Caroline say about `web-1` and kube-system last March?")
     assert found.keywords == ["caroline", "say", "web", "1", "kube", "system", "last", "march"]
