@@ -8,6 +8,7 @@ import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import islice
 from typing import Final, Generic, TypeVar
 
@@ -20,7 +21,7 @@ from hmx_pipeline.compiler.lifecycle import decayed, status_at
 from hmx_pipeline.contracts.artifact import Artifact, Status
 from hmx_pipeline.contracts.knowledge import HOLDS, KnowledgeRecord, Standing, is_correction
 from hmx_pipeline.contracts.knowledge import Kind as Known
-from hmx_pipeline.contracts.pack import DropReason, Past, RankingWeights, Strategy, WorkflowHints
+from hmx_pipeline.contracts.pack import DropReason, Filling, Past, RankingWeights, Strategy, WorkflowHints
 from hmx_pipeline.contracts.timestamps import milliseconds
 from hmx_pipeline.packs.assembly_strategies import Priors, favoured, weights_of
 from hmx_pipeline.packs.candidates import Exclusion
@@ -52,6 +53,8 @@ _UNSOUND: Final = Exclusion(
     DropReason.PROVENANCE_FAILED, "its content is not what its hash says, or all that it rests on has outlived its time"
 )
 
+_ELSEWHERE: Final = Exclusion(DropReason.LOW_RELEVANCE, "it names a command of another task than the procedure does")
+_COMMAND: Final = re.compile(r"`([^`]+)`")
 _DENIES: Final = re.compile(
     r"\b(?:avoid\w*|never|not?|without|don['’]?t|stop\w*|instead of|rather than)\b", re.IGNORECASE
 )
@@ -179,6 +182,8 @@ def view(ask: PackQuery, fetched: MemorySnapshot) -> PackView:
     hints = workflow_hints(schema.source if schema else None, session, playbooks, guidance)
     named = {step.artifact_id for step in hints.suggested_next_steps} if hints else set()
     known = _known(ask, fetched)
+    if schema is not None and ask.request.fill is Filling.RELEVANT:
+        known = tuple(map(partial(_concerning, schema.source), known))
     told = (found.source for found in others)
     precedents = {one.contribution_id: one.session_id for one in told if one.contribution_id in named}
     return PackView(artifacts, _episodes(ask, fetched, _outdated(ask, known)), known, schema, hints, precedents, values)
@@ -366,6 +371,16 @@ def _known(ask: PackQuery, fetched: MemorySnapshot) -> tuple[Scored[KnowledgeRec
         enough = min(least, ANY) if corrects or is_named(each.source, ask.plan) else least
         scored.append(Scored(each.source, parts, score, _record_barred(ask, each, best), enough, each.made, past))
     return tuple(scored)
+
+
+def _concerning(procedure: Artifact, found: Scored[KnowledgeRecord]) -> Scored[KnowledgeRecord]:
+    """Exclude a rule that names a command, if neither the question nor the procedure that answers it is about that."""
+    commands = _COMMAND.findall(found.source.text) if found.source.kind is Known.POLICY else []
+    if not commands or found.barred is not None or found.relevance >= ANY:
+        return found
+    steps = "\n".join(task_schema.lines(procedure.content))
+    named = any(" ".join(command.split()[:2]) in steps for command in commands)
+    return found if named else replace(found, barred=_ELSEWHERE)
 
 
 def _began(source: KnowledgeRecord) -> int:

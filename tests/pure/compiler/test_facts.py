@@ -281,6 +281,23 @@ def test_what_was_looked_up_and_not_found_is_not_as_it_was_said(error: str, kept
     assert [record.text for record in records(found)] == kept
 
 
+@pytest.mark.parametrize(
+    ("text", "kept"),
+    [
+        ("SN-21405 muss in Lübeck verzollt werden", 0),
+        ("SN-21405 must be cleared in Hull", 0),
+        ("SN-21405 must always be cleared in Hull", 1),
+        ("Shipments must be cleared in Hull", 1),
+    ],
+)
+def test_a_request_about_what_the_session_then_handles_is_no_standing_rule(text: str, kept: int) -> None:
+    one = Script("s1")
+    one.user(text)
+    one.tool("clear", values=("SN-21405", "hull"))
+    found = [c for c in contributions(one.segment()) if c.pattern_type == "policy"]
+    assert len(found) == kept
+
+
 def test_a_step_of_an_assistants_argument_is_no_statement() -> None:
     assert claims("So the billing service uses Nomad.", "assistant") == ()
     assert [claim.text for claim in claims("The billing service uses Nomad.", "assistant")]

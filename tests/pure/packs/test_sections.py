@@ -62,6 +62,19 @@ def test_a_standing_policy_is_in_every_pack_that_has_room_for_it(query: str, bud
     assert (first.section, first.source_id) == (Section.CORE, "policy")
 
 
+def test_a_rule_that_names_a_command_stands_only_where_the_procedure_or_the_question_is_about_it() -> None:
+    said = {"kind": "policy", "body": {"memory": "policy", "said_by": ["user"]}}
+    rules = [
+        record("other", "Always run `crmctl call <customer>` before you lock a customer", **said),
+        record("same", "Always run `check namespace` first", **said),
+        record("all", "Never write to a customer at night", **said),
+    ]
+    memory = fetched([], [artifact("procedure")], policies=tuple(rules))
+    assert {e.source_id for e in ask(memory).entries} == {"procedure", "same", "all"}
+    assert {e.source_id for e in ask(memory, fill="budget").entries} == {"procedure", "same", "all", "other"}
+    assert "other" in {e.source_id for e in ask(fetched([], [], policies=tuple(rules))).entries}
+
+
 RULES = [
     record(f"rule-{i}", f"Always {text}", kind="policy", body={"memory": "policy", "said_by": ["user"]})
     for i, text in enumerate(

@@ -30,6 +30,7 @@ from hmx_pipeline.contracts.event_types import Role
 from hmx_pipeline.contracts.evidence import Contribution, Segment, SegmentOutcome, Step
 from hmx_pipeline.contracts.knowledge import Kind, Memory, Standing
 from hmx_pipeline.contracts.limits import KNOWLEDGE_TOUCHES, KNOWLEDGE_VALUES, SEGMENT_STATEMENTS, STEP_TEXT
+from hmx_pipeline.languages.cues import cue
 from hmx_pipeline.segments.pairing import Action
 
 _FACT: Final = "fact"
@@ -41,6 +42,9 @@ _MISSED: Final = re.compile(r"not ?found|no such|(?:does|did) not exist|unknown|
 _CLAIMS: Final = 8
 """Most claims of a segment about one thing, the last ones."""
 _DISPUTED: Final = 0.5
+_ID: Final = re.compile(r"[^\W_]*[^\W\d_][-_]?\d[\w-]*")
+_ID_LENGTH: Final = 4
+_LASTING: Final = re.compile("|".join(cue(kind).pattern for kind in ("always", "deny")), re.IGNORECASE)
 
 
 class _SegmentClaim(NamedTuple):
@@ -67,6 +71,8 @@ def _told(segment: Segment, actions: Sequence[Action]) -> _SegmentClaims:
     """Return the claims in order. Texts that were cut are ignored, because they were mostly pasted, and so are values
     whose lookup failed. Who the user is stands in every claim of theirs; alone it helps nobody."""
     made = [(step, by, claim) for step in segment.steps for by, read in (_read(step),) for claim in read]
+    if any(claim.memory is Memory.POLICY for _, _, claim in made):
+        made = [one for one in made if not (one[2].memory is Memory.POLICY and _is_wish(one[2], actions))]
     missed = _not_found(actions) if made else frozenset()
     made = [one for one in made if one[2].value.casefold() not in missed]
     person = _person([claim for _, by, claim in made if by == USER])
@@ -82,6 +88,15 @@ def _told(segment: Segment, actions: Sequence[Action]) -> _SegmentClaims:
         ],
         person,
     )  # fmt: skip
+
+
+def _is_wish(rule: Claim, actions: Sequence[Action]) -> bool:
+    """Return True if a rule is a request for this segment: it names an id that the segment's actions took, and no word
+    says that it is to last."""
+    if _LASTING.search(rule.text):
+        return False
+    ids = [found for found in _ID.findall(rule.text.casefold()) if len(found) >= _ID_LENGTH]
+    return any(given in value.casefold() for given in ids for action in actions for value in action.values)
 
 
 def _whose(subject: str, speaker: str, person: str) -> str:
