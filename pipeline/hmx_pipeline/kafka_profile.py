@@ -16,6 +16,7 @@ from typing import Final, Self
 from hmx_pipeline.topology import GROUP
 
 ENVIRONMENT: Final = "HMX_KAFKA_"
+CONFIG: Final = "HMX_KAFKA_CONFIG"
 FAMILIES: Final = ("SECURITY_", "SASL_", "SSL_", "HTTPS_")
 """`HMX_KAFKA_` and one of these begins a property. Other names of that form are not ours: Kubernetes sets
 HMX_KAFKA_PORT and more for a service that is called hmx-kafka."""
@@ -97,7 +98,7 @@ class KafkaProfile:
         hashed = hashlib.sha256(repr((self.bootstrap, sorted(self.properties.items()))).encode())
         for name, value in sorted(self.properties.items()):
             if name.endswith(".location"):
-                hashed.update(_read(name, value).encode())
+                hashed.update(read(name, value).encode())
         return hashed.hexdigest()
 
 
@@ -107,13 +108,15 @@ def from_environment(environ: Mapping[str, str]) -> Iterator[tuple[str, str]]:
         name = variable.removeprefix(ENVIRONMENT)
         if name != variable and name.startswith(FAMILIES):
             known = name.removesuffix("_FILE").lower().replace("_", ".")
-            yield known, f"${{file:{value}}}" if name.endswith("_FILE") else value
+            file = name.endswith("_FILE")
+            yield known, read_secret(variable, value) if file else _resolved(known, value, environ)
 
 
-def load_properties(path: str, singles: Mapping[str, str], environ: Mapping[str, str]) -> Properties:
+def load_properties(path: str, environ: Mapping[str, str]) -> Properties:
     """The file's properties, single ones on top, with what their values refer to. The files are read each time."""
-    written = {**(parse(_read("HMX_KAFKA_CONFIG", path)) if path else {}), **singles}
-    return {name: _resolved(name, value, environ) for name, value in written.items()}
+    written = parse(read(CONFIG, path)) if path else {}
+    singles = dict(from_environment(environ))
+    return {name: _resolved(name, value, environ) for name, value in written.items() if name not in singles} | singles
 
 
 def parse(text: str) -> Properties:
@@ -141,11 +144,11 @@ def _resolved(name: str, value: str, environ: Mapping[str, str]) -> str:
                 raise ProfileError(f"{name}: the variable {path} is not set")
             return environ[path]
         if provider == "directory":
-            return _read(name, f"{path}/{key}").strip()
+            return read(name, f"{path}/{key}").strip()
         if provider != "file":
             raise ProfileError(f"{name}: ${{{provider}:…}} is not known: write ${{file:/path}}, ${{file:/path:key}}, "
                                "${directory:/path:key} or ${env:NAME}")  # fmt: skip
-        content = _read(name, path)
+        content = read(name, path)
         if not key:
             return content.strip()
         if key not in (entries := parse(content)):
@@ -155,12 +158,23 @@ def _resolved(name: str, value: str, environ: Mapping[str, str]) -> str:
     return re.sub(r"\$\{(\w+):([^}]*)\}", referred, value)
 
 
-def _read(name: str, path: str) -> str:
+def read(name: str, path: str) -> str:
+    """The text of a file that a property or variable names. What may be a secret in a path's place is not shown."""
     try:
         return Path(path).read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
+    except (OSError, ValueError) as error:
         why = error.strerror if isinstance(error, OSError) else "it is no text: certificates and keys are given as PEM"
-        raise ProfileError(f"{name}: {path}: {why}") from None
+        shown = f"{path}: " if path.isprintable() and not path.lstrip().startswith("-----") else ""
+        raise ProfileError(f"{name}: {shown}{why}") from None
+
+
+def read_secret(variable: str, path: str) -> str:
+    """As `read`, of a `_FILE` variable. Its path is never shown: the secret itself is written there by mistake."""
+    try:
+        return Path(path).read_text(encoding="utf-8").strip()
+    except (OSError, ValueError) as error:
+        why = error.strerror if isinstance(error, OSError) else "its file is no text"
+        raise ProfileError(f"{variable}: {why}: set it to the path of a file that holds the secret") from None
 
 
 def _renamed(given: Mapping[str, str]) -> Properties:
@@ -264,7 +278,7 @@ def _check_certificates(found: Properties) -> None:
         if {f"ssl.{what}.location", f"ssl.{what}.pem"} <= found.keys():
             raise ProfileError(f"ssl.{what}.location and ssl.{what}.pem say the same: keep one of them")
         if (name := f"ssl.{what}.location") in found:
-            _read(name, found[name])
+            read(name, found[name])
     own = {what for what in ("certificate", "key") if any(name.startswith(f"ssl.{what}.") and name != "ssl.key.password"
                                                           for name in found)}  # fmt: skip
     if len(own) == 1:

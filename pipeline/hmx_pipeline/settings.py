@@ -13,7 +13,7 @@ from typing import Any, Final, Self
 from urllib.parse import urlsplit
 
 from hmx_pipeline.contracts import limits
-from hmx_pipeline.kafka_profile import KafkaProfile, ProfileError, from_environment, load_properties
+from hmx_pipeline.kafka_profile import KafkaProfile, ProfileError, load_properties, read_secret
 from hmx_pipeline.topology import GROUP
 
 SECRET: Final[Any] = {"secret": True}
@@ -114,7 +114,7 @@ class Settings:
             except ValueError:
                 raise SettingsError(f"HMX_{each.name.upper()}={text!r} is not a whole number") from None
         try:
-            properties = load_properties(values.get("kafka_config", ""), dict(from_environment(environ)), environ)
+            properties = load_properties(values.get("kafka_config", ""), environ)
         except ProfileError as error:
             raise SettingsError(str(error)) from None
         if "HMX_KAFKA_BOOTSTRAP" not in environ and "bootstrap.servers" in properties:
@@ -174,9 +174,9 @@ def _text_of(name: str, environ: Mapping[str, str], *, secret: bool) -> str | No
     if text:
         raise SettingsError(f"{name} and {name}_FILE are both set: keep one of them")
     try:
-        return Path(file).read_text(encoding="utf-8").strip()
-    except (OSError, UnicodeDecodeError) as error:
-        raise SettingsError(f"{name}_FILE={file}: {getattr(error, 'strerror', 'is no text')}") from None
+        return read_secret(f"{name}_FILE", file)
+    except ProfileError as error:
+        raise SettingsError(str(error)) from None
 
 
 def _running_stack(state: Path) -> dict[str, Any]:

@@ -36,10 +36,10 @@ def test_values_come_from_files_and_variables(tmp_path: Path) -> None:
     file = tmp_path / "kafka.properties"
     file.write_text(
         f"a=${{file:{tmp_path}/whole}}\nb=${{file:{tmp_path}/entries:user}}\nc=${{directory:{tmp_path}:whole}}\n"
-        "d=x-${env:PART}-y\ne=overwritten\n"
+        "d=x-${env:PART}-y\nsasl.username=overwritten\n"
     )
-    found = load_properties(str(file), {"e": "single"}, {"PART": "part"})
-    assert found == {"a": SECRET, "b": "bob", "c": SECRET, "d": "x-part-y", "e": "single"}
+    found = load_properties(str(file), {"PART": "part", "HMX_KAFKA_SASL_USERNAME": "single"})
+    assert found == {"a": SECRET, "b": "bob", "c": SECRET, "d": "x-part-y", "sasl.username": "single"}
 
 
 def test_single_properties_come_from_the_environment(tmp_path: Path) -> None:
@@ -126,7 +126,7 @@ def test_a_mistake_is_named_with_what_to_write(properties: dict[str, str], says:
 def test_a_reference_that_leads_nowhere_is_named(tmp_path: Path, value: str, says: str) -> None:
     (tmp_path / "entries").write_text(f"password={SECRET}")
     with pytest.raises(ProfileError, match=says) as raised:
-        load_properties("", {"sasl.password": value.replace("FILE", f"{tmp_path}/entries")}, {})
+        load_properties("", {"HMX_KAFKA_SASL_PASSWORD": value.replace("FILE", f"{tmp_path}/entries")})
     assert SECRET not in str(raised.value)
 
 
@@ -174,7 +174,7 @@ def test_what_logs_in_has_another_digest_once_a_file_was_replaced(tmp_path: Path
 
 def test_a_secret_setting_may_stand_in_a_file(tmp_path: Path) -> None:
     file, given = tmp_path / "key", {"HMX_STATE": str(tmp_path), "HMX_CONTROL_KEY_FILE": str(tmp_path / "key")}
-    with pytest.raises(SettingsError, match=r"HMX_CONTROL_KEY_FILE=.*: No such file"):
+    with pytest.raises(SettingsError, match="HMX_CONTROL_KEY_FILE: No such file"):
         Settings.load(given)
     file.write_text(f"{SECRET}\n")
     assert Settings.load(given).control_key == SECRET
@@ -185,3 +185,24 @@ def test_a_secret_setting_may_stand_in_a_file(tmp_path: Path) -> None:
 def test_https_needs_certificate_and_key() -> None:
     with pytest.raises(SettingsError, match="HMX_TLS_KEY is not set"):
         Settings(tls_certificate="c.pem")
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("HMX_KAFKA_SSL_KEY_LOCATION", f"-----BEGIN PRIVATE KEY-----\n{SECRET}\n-----END PRIVATE KEY-----\n"),
+        ("HMX_KAFKA_SSL_KEY_LOCATION", f"-----BEGIN PRIVATE KEY-----{SECRET}"),
+        ("HMX_KAFKA_CONFIG", f"sasl.username=bob\nsasl.password={SECRET}"),
+        ("HMX_KAFKA_SASL_PASSWORD_FILE", SECRET),
+        ("HMX_KAFKA_SASL_PASSWORD_FILE", f"a:{SECRET}\0"),
+        ("HMX_CONTROL_KEY_FILE", SECRET),
+        ("HMX_REDIS_PASSWORD_FILE", SECRET),
+    ],
+)
+def test_a_secret_in_the_place_of_a_path_is_not_shown(tmp_path: Path, name: str, value: str) -> None:
+    given = {"HMX_STATE": str(tmp_path), "HMX_KAFKA_BOOTSTRAP": "k:1", "HMX_KAFKA_SECURITY_PROTOCOL": "SSL"}
+    with pytest.raises(SettingsError) as raised:
+        Settings.load({**given, name: value}).require_kafka()
+    said = str(raised.value)
+    assert SECRET not in said
+    assert name in said or "ssl.key.location" in said
