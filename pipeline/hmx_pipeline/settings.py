@@ -47,7 +47,8 @@ class Settings:
     topic_prefix: str = ""
     """Prefix of every topic, group and transactional id, to run several pipelines on one cluster."""
     control_key: str = field(default="", repr=False, metadata=SECRET)
-    """Secret that authenticates ticks, barriers and operators' decisions; the same for all processes."""
+    """Secret that authenticates ticks, barriers and operators' decisions; the same for all processes. It can't be
+    replaced while the log holds such records: with another key they are rejected."""
     ordering: str = "eager"
     """eager: only events behind a gap wait; strict: all events wait the window, ties are ordered by timestamp."""
     window_ms: int = limits.WINDOW_MS
@@ -132,9 +133,12 @@ class Settings:
             raise SettingsError(str(error)) from None
 
     def credentials(self) -> str:
-        """A digest of whatever logs in to Kafka and Redis: another one when a secret or certificate was replaced."""
+        """A digest of whatever logs in to Kafka and Redis: another one when a secret or certificate was replaced.
+
+        Without the control key: what it signed is still in the log, and only that key reads it.
+        """
         files = [Path(path).read_bytes() for path in (self.redis_ca, self.tls_certificate, self.tls_key) if path]
-        said = (self.require_kafka().digest(), self.redis_url, self.redis_password, self.control_key, files)
+        said = (self.require_kafka().digest(), self.redis_url, self.redis_password, files)
         return hashlib.sha256(repr(said).encode()).hexdigest()
 
     def require_redis(self) -> tuple[str, str, str]:

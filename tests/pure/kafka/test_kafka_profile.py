@@ -206,3 +206,13 @@ def test_a_secret_in_the_place_of_a_path_is_not_shown(tmp_path: Path, name: str,
     said = str(raised.value)
     assert SECRET not in said
     assert name in said or "ssl.key.location" in said
+
+
+def test_another_control_key_is_no_reason_to_start_anew(tmp_path: Path) -> None:
+    """What the old one signed is still in the log, and a process with the new one would reject it."""
+    given = {"HMX_STATE": str(tmp_path), "HMX_KAFKA_BOOTSTRAP": "k:1", "HMX_CONTROL_KEY_FILE": str(tmp_path / "key")}
+    digests = set()
+    for key in ("old", "new"):
+        (tmp_path / "key").write_text(key)
+        digests.add(Settings.load(given).credentials())
+    assert len(digests) == 1
