@@ -112,6 +112,11 @@ def from_environment(environ: Mapping[str, str]) -> Iterator[tuple[str, str]]:
             yield known, read_secret(variable, value) if file else _resolved(known, value, environ)
 
 
+def securing(environ: Mapping[str, str]) -> set[str]:
+    """The variables that say how to reach a secured cluster."""
+    return {name for name in environ if name == CONFIG or name.startswith(tuple(ENVIRONMENT + one for one in FAMILIES))}
+
+
 def load_properties(path: str, environ: Mapping[str, str]) -> Properties:
     """The file's properties, single ones on top, with what their values refer to. The files are read each time."""
     written = parse(read(CONFIG, path)) if path else {}

@@ -101,11 +101,11 @@ class Settings:
             raise SettingsError(f"{lacking} is not set: HTTPS needs both, the certificate and its key")
 
     @classmethod
-    def load(cls, environ: Mapping[str, str] | None = None) -> Self:
-        """Reads the environment. Raises SettingsError for a malformed value."""
+    def load(cls, environ: Mapping[str, str] | None = None, *, running: bool = True) -> Self:
+        """Reads the environment, and what runs here unless told not to. Raises SettingsError for a malformed value."""
         environ = os.environ if environ is None else environ
         state = Path(environ.get("HMX_STATE", ".hmx"))
-        values: dict[str, Any] = {**_running_stack(state), "state": state}
+        values: dict[str, Any] = {**(_running_stack(state) if running else {}), "state": state}
         for each in fields(cls):
             text = _text_of(f"HMX_{each.name.upper()}", environ, secret=each.metadata == SECRET)
             if text is None or each.name in ("state", "kafka_properties"):
