@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable
 from typing import Any, Final
 
+from hmx_pipeline.observe.shutdown import SHUTDOWN, end_in_time
 from hmx_pipeline.settings import Settings, SettingsError
 
 LOG: Final = logging.getLogger("hmx")
@@ -53,7 +54,6 @@ def serve() -> None:
 
 def _materialise(settings: Settings) -> None:
     from hmx_pipeline.observe.logs import configure_logs
-    from hmx_pipeline.observe.shutdown import end_in_time
     from hmx_pipeline.store.materialiser import Materialiser
 
     configure_logs(settings.log_level, settings.log)
@@ -69,27 +69,37 @@ def _materialise(settings: Settings) -> None:
 
 
 def _renewed(run: Callable[[Settings], None]) -> None:
-    """Runs until it ends; in the place of one that was told to stop by `_watch`, the same command starts."""
-    settings, replaced = Settings.load(), threading.Event()
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))  # until the process sets its own
-    threading.Thread(target=_watch, args=(settings.credentials(), replaced), daemon=True).start()
+    """Runs until it ends; in the place of one that was told to stop by `_watch` only, the same command starts."""
+    settings = Settings.load()
+    signal.signal(signal.SIGTERM, _stop_at_once)  # until the process sets its own
+    threading.Thread(target=_watch, args=(settings.credentials(),), daemon=True).start()
     try:
         run(settings)
     except SystemExit:
-        if not replaced.is_set():
+        if not SHUTDOWN.replaced():
             raise
-    if replaced.is_set():
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)  # one that arrives from now on ends it, here or in its successor
+    if SHUTDOWN.replaced():
         logging.shutdown()
-        os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])  # noqa: S606
+        _start_anew()
 
 
-def _watch(known: str, replaced: threading.Event) -> None:
+def _stop_at_once(*_: Any) -> None:
+    SHUTDOWN.told += 1
+    sys.exit(0)
+
+
+def _start_anew() -> None:
+    os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])  # noqa: S606
+
+
+def _watch(known: str) -> None:
     before, trouble = known, ""
     while True:
         time.sleep(LOOK_S)
         try:
             seen = Settings.load().credentials()
-        except (SettingsError, OSError) as error:  # a file that is being replaced, or a mistake
+        except (SettingsError, OSError, ValueError) as error:  # a file that is half written, or a mistake
             seen = known
             if str(error) != trouble:
                 LOG.warning("goes on with the secrets and certificates it has: %s", error)
@@ -99,5 +109,5 @@ def _watch(known: str, replaced: threading.Event) -> None:
         before = seen
     time.sleep(random.uniform(0, SPREAD_S))
     LOG.warning("a secret or certificate was replaced: ends, and starts anew with it")
-    replaced.set()
+    SHUTDOWN.anew = _start_anew
     os.kill(os.getpid(), signal.SIGTERM)
