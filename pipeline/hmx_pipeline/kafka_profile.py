@@ -72,7 +72,7 @@ class KafkaProfile:
     @classmethod
     def of(cls, bootstrap: str, properties: Mapping[str, str], group: str = GROUP) -> Self:
         """Checked, and in one form, whichever names were used. The address goes before the properties'."""
-        found = _checked(_renamed(properties))
+        found = _checked(_canonical(properties))
         return cls(bootstrap, {name: value for name, value in found.items() if name != "bootstrap.servers"}, group)
 
     @property
@@ -121,7 +121,8 @@ def load_properties(path: str, environ: Mapping[str, str]) -> Properties:
     """The file's properties, single ones on top, with what their values refer to. The files are read each time."""
     written = parse(read(CONFIG, path)) if path else {}
     singles = dict(from_environment(environ))
-    return {name: _resolved(name, value, environ) for name, value in written.items() if name not in singles} | singles
+    found = {name: _resolved(name, value, environ) for name, value in written.items() if name not in singles}
+    return _canonical(found) | _canonical(singles)
 
 
 def parse(text: str) -> Properties:
@@ -182,8 +183,9 @@ def read_secret(variable: str, path: str) -> str:
         raise ProfileError(f"{variable}: {why}: set it to the path of a file that holds the secret") from None
 
 
-def _renamed(given: Mapping[str, str]) -> Properties:
-    """In one vocabulary. Raises ProfileError for what is not known, or said twice."""
+def _canonical(given: Mapping[str, str]) -> Properties:
+    """One source's properties in one vocabulary; of a JAAS entry only the module stays. Raises ProfileError for what is
+    not known, or said twice."""
     found: Properties = {}
     for name, value in given.items():
         known = OTHER_NAMES.get(name, name)
@@ -218,12 +220,7 @@ def _add_login(found: Properties, jaas: str) -> None:
     module = re.match(r"\s*(?:\w+\.)*(\w+)LoginModule\s+required\b(.*)", jaas, re.DOTALL)
     if module is None:
         raise ProfileError('sasl.jaas.config: write …LoginModule required username="…" password="…";')
-    fitting = [mechanism for mechanism, name in LOGIN_MODULES.items() if name == module[1]]
-    if found.setdefault("sasl.mechanism", "") not in fitting:
-        raise ProfileError(
-            f"sasl.jaas.config is of {module[1]}LoginModule, sasl.mechanism is"
-            f" {found['sasl.mechanism'] or 'not set'}: write sasl.mechanism={' or '.join(fitting) or 'SCRAM-SHA-512'}"
-        )
+    found["sasl.jaas.config"] = f"{module[1]}LoginModule required;"
     options = re.findall(r"(\w+)\s*=\s*(?:\"((?:\\.|[^\"\\])*)\"|([^\s;\"]+))", module[2])
     names = {"username": "sasl.username", "password": "sasl.password", "clientId": OAUTH[1], "clientSecret": OAUTH[2],
              "scope": "sasl.oauthbearer.scope"}  # fmt: skip
@@ -261,6 +258,13 @@ def _checked(found: Properties) -> Properties:
 
 def _check_login(found: Properties) -> None:
     mechanism = found.get("sasl.mechanism", "")
+    if module := found.pop("sasl.jaas.config", "").partition("LoginModule")[0]:
+        fitting = [one for one, name in LOGIN_MODULES.items() if name == module]
+        if mechanism not in fitting:
+            raise ProfileError(
+                f"sasl.jaas.config is of {module}LoginModule, sasl.mechanism is {mechanism or 'not set'}:"
+                f" write sasl.mechanism={' or '.join(fitting) or 'SCRAM-SHA-512'}"
+            )
     if mechanism not in LOGIN_MODULES:
         raise ProfileError(f"sasl.mechanism={mechanism}: write {', '.join(LOGIN_MODULES)}")
     oauth = mechanism == "OAUTHBEARER"

@@ -35,11 +35,18 @@ def test_values_come_from_files_and_variables(tmp_path: Path) -> None:
     (tmp_path / "entries").write_text(f"user=bob\npassword={SECRET}\n")
     file = tmp_path / "kafka.properties"
     file.write_text(
-        f"a=${{file:{tmp_path}/whole}}\nb=${{file:{tmp_path}/entries:user}}\nc=${{directory:{tmp_path}:whole}}\n"
-        "d=x-${env:PART}-y\nsasl.username=overwritten\n"
+        f"ssl.key.password=${{file:{tmp_path}/whole}}\nsasl.oauthbearer.client.id=${{file:{tmp_path}/entries:user}}\n"
+        f"sasl.password=${{directory:{tmp_path}:whole}}\n"
+        "bootstrap.servers=x-${env:PART}-y\nsasl.username=overwritten\n"
     )
     found = load_properties(str(file), {"PART": "part", "HMX_KAFKA_SASL_USERNAME": "single"})
-    assert found == {"a": SECRET, "b": "bob", "c": SECRET, "d": "x-part-y", "sasl.username": "single"}
+    assert found == {
+        "ssl.key.password": SECRET,
+        "sasl.oauthbearer.client.id": "bob",
+        "sasl.password": SECRET,
+        "bootstrap.servers": "x-part-y",
+        "sasl.username": "single",
+    }
 
 
 def test_single_properties_come_from_the_environment(tmp_path: Path) -> None:
@@ -216,3 +223,38 @@ def test_another_control_key_is_no_reason_to_start_anew(tmp_path: Path) -> None:
         (tmp_path / "key").write_text(key)
         digests.add(Settings.load(given).credentials())
     assert len(digests) == 1
+
+
+@pytest.mark.parametrize(
+    ("file", "singles", "found"),
+    [
+        ("sasl.mechanisms=PLAIN", {"SASL_MECHANISM": "SCRAM-SHA-512"}, {"sasl.mechanism": "SCRAM-SHA-512"}),
+        ("sasl.mechanism=PLAIN", {"SASL_MECHANISMS": "SCRAM-SHA-512"}, {"sasl.mechanism": "SCRAM-SHA-512"}),
+        (
+            'sasl.jaas.config=a.ScramLoginModule required username="eve" password="old";',
+            {"SASL_MECHANISM": "SCRAM-SHA-256", "SASL_PASSWORD": SECRET},
+            {"sasl.mechanism": "SCRAM-SHA-256", "sasl.username": "eve", "sasl.password": SECRET},
+        ),
+        (
+            "sasl.username=eve\nsasl.password=old\nsasl.mechanism=SCRAM-SHA-512",
+            {"SASL_JAAS_CONFIG": f'a.ScramLoginModule required password="{SECRET}";'},
+            {"sasl.username": "eve", "sasl.password": SECRET},
+        ),
+        (
+            "sasl.mechanism=OAUTHBEARER\nsasl.jaas.config=a.OAuthBearerLoginModule required clientId=x clientSecret=y;",
+            {"SASL_JAAS_CONFIG": 'a.PlainLoginModule required username="b" password="p";', "SASL_MECHANISM": "PLAIN"},
+            {"sasl.username": "b", "sasl.password": "p"},
+        ),
+    ],
+)
+def test_a_single_property_goes_before_the_file_whatever_its_name_there(
+    tmp_path: Path, file: str, singles: dict[str, str], found: dict[str, str]
+) -> None:
+    (tmp_path / "kafka.properties").write_text(f"security.protocol=SASL_SSL\n{file}\n")
+    given = {"HMX_STATE": str(tmp_path), "HMX_KAFKA_BOOTSTRAP": "k:1", "HMX_KAFKA_SASL_USERNAME": "bob"}
+    given |= {"HMX_KAFKA_SASL_PASSWORD": "p", "HMX_KAFKA_CONFIG": str(tmp_path / "kafka.properties")}
+    given |= {f"HMX_KAFKA_{name}": value for name, value in singles.items()}
+    for known in ("USERNAME", "PASSWORD"):
+        if f"SASL_{known}" not in singles and f"{known.lower()}=" in file + singles.get("SASL_JAAS_CONFIG", ""):
+            del given[f"HMX_KAFKA_SASL_{known}"]
+    assert found.items() <= Settings.load(given).require_kafka().librdkafka().items()
