@@ -13,7 +13,7 @@ from typing import Any, Final, Self
 from urllib.parse import urlsplit
 
 from hmx_pipeline.contracts import limits
-from hmx_pipeline.kafka_profile import KafkaProfile, ProfileError, load_properties, read_secret
+from hmx_pipeline.kafka_profile import KafkaProfile, ProfileError, load_properties, read, read_secret
 from hmx_pipeline.topology import GROUP
 
 SECRET: Final[Any] = {"secret": True}
@@ -132,13 +132,20 @@ class Settings:
         except ProfileError as error:
             raise SettingsError(str(error)) from None
 
-    def credentials(self) -> str:
+    def credentials(self, *, redis: bool = True, https: bool = True) -> str:
         """A digest of whatever logs in to Kafka and Redis: another one when a secret or certificate was replaced.
 
-        Without the control key: what it signed is still in the log, and only that key reads it.
+        Without the control key: what it signed is still in the log, and only that key reads it. Files of what a process
+        does not use are not read. Raises SettingsError for a file that can't be read.
         """
-        files = [Path(path).read_bytes() for path in (self.redis_ca, self.tls_certificate, self.tls_key) if path]
-        said = (self.require_kafka().digest(), self.redis_url, self.redis_password, files)
+        files = [("HMX_REDIS_CA", self.redis_ca)] if redis else []
+        if https:
+            files += [("HMX_TLS_CERTIFICATE", self.tls_certificate), ("HMX_TLS_KEY", self.tls_key)]
+        try:
+            held = [read(name, path) for name, path in files if path]
+        except ProfileError as error:
+            raise SettingsError(str(error)) from None
+        said = (self.require_kafka().digest(), (self.redis_url, self.redis_password) if redis else (), held)
         return hashlib.sha256(repr(said).encode()).hexdigest()
 
     def require_redis(self) -> tuple[str, str, str]:

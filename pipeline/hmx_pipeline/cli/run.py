@@ -31,7 +31,7 @@ def worker() -> None:
     """
     from hmx_pipeline.worker.main import run_worker
 
-    _renewed(run_worker)
+    _renewed(run_worker, redis=False, https=False)
 
 
 def materialise() -> None:
@@ -39,7 +39,7 @@ def materialise() -> None:
 
     Example: HMX_KAFKA_BOOTSTRAP=kafka:9092 HMX_REDIS_URL=redis://redis:6379 hmx materialise
     """
-    _renewed(_materialise)
+    _renewed(_materialise, https=False)
 
 
 def serve() -> None:
@@ -68,11 +68,12 @@ def _materialise(settings: Settings) -> None:
     Materialiser(settings).run(stop)
 
 
-def _renewed(run: Callable[[Settings], None]) -> None:
+def _renewed(run: Callable[[Settings], None], **used: bool) -> None:
     """Runs until it ends; in the place of one that was told to stop by `_watch` only, the same command starts."""
     settings = Settings.load()
+    known = settings.credentials(**used)
     signal.signal(signal.SIGTERM, _stop_at_once)  # until the process sets its own
-    threading.Thread(target=_watch, args=(settings.credentials(),), daemon=True).start()
+    threading.Thread(target=_watch, args=(known, used), daemon=True).start()
     try:
         run(settings)
     except SystemExit:
@@ -93,12 +94,12 @@ def _start_anew() -> None:
     os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])  # noqa: S606
 
 
-def _watch(known: str) -> None:
+def _watch(known: str, used: dict[str, bool]) -> None:
     before, trouble = known, ""
     while True:
         time.sleep(LOOK_S)
         try:
-            seen = Settings.load().credentials()
+            seen = Settings.load().credentials(**used)
         except (SettingsError, OSError, ValueError) as error:  # a file that is half written, or a mistake
             seen = known
             if str(error) != trouble:

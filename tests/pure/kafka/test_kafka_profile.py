@@ -258,3 +258,15 @@ def test_a_single_property_goes_before_the_file_whatever_its_name_there(
         if f"SASL_{known}" not in singles and f"{known.lower()}=" in file + singles.get("SASL_JAAS_CONFIG", ""):
             del given[f"HMX_KAFKA_SASL_{known}"]
     assert found.items() <= Settings.load(given).require_kafka().librdkafka().items()
+
+
+@pytest.mark.parametrize("name", ["HMX_REDIS_CA", "HMX_TLS_CERTIFICATE", "HMX_TLS_KEY"])
+def test_a_file_that_is_absent_is_named_where_it_is_used(tmp_path: Path, name: str) -> None:
+    there = tmp_path / "there.pem"
+    there.write_text("x")
+    given = {"HMX_STATE": str(tmp_path), "HMX_KAFKA_BOOTSTRAP": "k:1", "HMX_REDIS_CA": str(there)}
+    given |= {"HMX_TLS_CERTIFICATE": str(there), "HMX_TLS_KEY": str(there), name: "/absent.pem"}
+    made = Settings.load(given)
+    with pytest.raises(SettingsError, match=f"{name}: /absent.pem: No such file"):
+        made.credentials()
+    made.credentials(redis=name != "HMX_REDIS_CA", https=name == "HMX_REDIS_CA")
