@@ -54,6 +54,8 @@ JAVA_ONLY: Final = frozenset(
     }
 )  # fmt: skip
 OAUTH: Final = ("sasl.oauthbearer.token.endpoint.url", "sasl.oauthbearer.client.id", "sasl.oauthbearer.client.secret")
+_OPTION: Final = r"""(\w+)\s*=\s*(?:"((?:\\.|[^"\\])*)"|'((?:\\.|[^'\\])*)'|([^\s;"']+))(?=[\s;]|$)"""
+"""Of a JAAS entry: its name, and its value in double quotes, in single ones or in none."""
 Properties = dict[str, str]
 
 
@@ -221,13 +223,19 @@ def _add_login(found: Properties, jaas: str) -> None:
     if module is None:
         raise ProfileError('sasl.jaas.config: write …LoginModule required username="…" password="…";')
     found["sasl.jaas.config"] = f"{module[1]}LoginModule required;"
-    options = re.findall(r"(\w+)\s*=\s*(?:\"((?:\\.|[^\"\\])*)\"|([^\s;\"]+))", module[2])
+    if re.fullmatch(rf"(?:\s+{_OPTION})*\s*;?\s*", module[2], re.DOTALL) is None:
+        raise ProfileError(
+            "sasl.jaas.config: an option can't be read: write name=\"value\" or name='value', with a backslash before"
+            " the same quote and before a backslash in it, and ; at the end"
+        )
     names = {"username": "sasl.username", "password": "sasl.password", "clientId": OAUTH[1], "clientSecret": OAUTH[2],
              "scope": "sasl.oauthbearer.scope"}  # fmt: skip
-    for option, quoted, bare in options:
-        if option not in names:
-            raise ProfileError(f"sasl.jaas.config: the option {option} is not supported: remove it")
-        value = _unescaped(quoted) or bare
+    for option, double, single, bare in re.findall(_OPTION, module[2], re.DOTALL):
+        if option not in names:  # it is not shown: it may be a piece of a password that lacks its quotes
+            raise ProfileError(
+                f"sasl.jaas.config: only these options are supported: {', '.join(names)}. Remove the rest"
+            )
+        value = _unescaped(double or single) or bare
         if found.setdefault(names[option], value) != value:
             raise ProfileError(f"{names[option]} and {option} in sasl.jaas.config differ: keep one of them")
 

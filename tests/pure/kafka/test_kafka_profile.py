@@ -10,6 +10,7 @@ from hmx_pipeline.settings import Settings, SettingsError
 from hmx_pipeline.worker.credentials import credentials
 
 SECRET = "Zq7Xw2Lk9-of-no-use"
+PIECE = SECRET[:8]
 SCRAM = {"security.protocol": "SASL_SSL", "sasl.mechanism": "SCRAM-SHA-512"}
 LOGIN = {**SCRAM, "sasl.username": "bob", "sasl.password": SECRET}
 
@@ -270,3 +271,28 @@ def test_a_file_that_is_absent_is_named_where_it_is_used(tmp_path: Path, name: s
     with pytest.raises(SettingsError, match=f"{name}: /absent.pem: No such file"):
         made.credentials()
     made.credentials(redis=name != "HMX_REDIS_CA", https=name == "HMX_REDIS_CA")
+
+
+@pytest.mark.parametrize(
+    ("written", "password"),
+    [
+        ("'it is \"so\"; x=y'", 'it is "so"; x=y'),
+        ('"it\'s"', "it's"),
+        (r"'it\'s'", "it's"),
+        ('""', None),
+        ("bare", "bare"),
+        (f'"{SECRET} x', None),
+        (f"'a'{SECRET}", None),
+        (f'a"{SECRET}"', None),
+        (f"a {PIECE}=b", None),
+        (f"a; {SECRET}", None),
+    ],
+)
+def test_a_login_modules_options_are_read_in_both_quotes_or_refused(written: str, password: str | None) -> None:
+    entry = {"sasl.jaas.config": f"a.ScramLoginModule required username='bob' password={written};"}
+    if password is not None:
+        assert KafkaProfile.of("k:1", {**SCRAM, **entry}).properties["sasl.password"] == password
+        return
+    with pytest.raises(ProfileError) as raised:
+        KafkaProfile.of("k:1", {**SCRAM, **entry})
+    assert PIECE not in str(raised.value)
