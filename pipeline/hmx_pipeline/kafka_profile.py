@@ -130,11 +130,26 @@ def load_properties(path: str, environ: Mapping[str, str]) -> Properties:
 def parse(text: str) -> Properties:
     """As java.util.Properties reads it."""
     found: Properties = {}
-    for line in re.sub(r"(?<!\\)((?:\\\\)*)\\\r?\n[ \t]*", r"\1", text).splitlines():
-        if (line := line.lstrip()) and line[0] not in "#!":
-            name, value = re.fullmatch(r"((?:\\.|[^\\=:\s])*)\s*[=:]?\s*(.*)", line, re.DOTALL).groups()  # type: ignore[union-attr]
-            found[_unescaped(name)] = _unescaped(value)
+    for line in _logical_lines(text):
+        name, value = re.fullmatch(r"((?:\\.|[^\\=: \t\f])*)[ \t\f]*[=:]?[ \t\f]*(.*)", line, re.DOTALL).groups()  # type: ignore[union-attr]
+        found[_unescaped(name)] = _unescaped(value)
     return found
+
+
+def _logical_lines(text: str) -> Iterator[str]:
+    """A backslash at the end of a line joins the next one to it, but not to a comment."""
+    held: str | None = None
+    for natural in re.split(r"\r\n?|\n", text):
+        line = natural.lstrip(" \t\f")
+        if held is None and (not line or line[0] in "#!"):
+            continue
+        line = (held or "") + line
+        goes_on = (len(line) - len(line.rstrip("\\"))) % 2 == 1
+        held = line[:-1] if goes_on else None
+        if not goes_on:
+            yield line
+    if held:
+        yield held
 
 
 def _unescaped(text: str) -> str:

@@ -296,3 +296,11 @@ def test_a_login_modules_options_are_read_in_both_quotes_or_refused(written: str
     with pytest.raises(ProfileError) as raised:
         KafkaProfile.of("k:1", {**SCRAM, **entry})
     assert PIECE not in str(raised.value)
+
+
+def test_a_comment_takes_no_line_with_it() -> None:
+    assert parse("# C:\\dir\\\na=1\n! x\\\r\nb=2\nc=3\\\n#4\nd=5\\") == {"a": "1", "b": "2", "c": "3#4", "d": "5"}
+
+
+def test_only_line_breaks_end_a_value() -> None:
+    assert parse("a=x\x85y\u2028z\x0b\nb\u00a0c=\x851\r\n") == {"a": "x\x85y\u2028z\x0b", "b\u00a0c": "\x851"}
