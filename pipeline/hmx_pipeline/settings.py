@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, Final, Self
-from urllib.parse import urlsplit
+from urllib.parse import parse_qsl, urlsplit
 
 from hmx_pipeline.contracts import limits
 from hmx_pipeline.kafka_profile import KafkaProfile, ProfileError, load_properties, read, read_secret
@@ -18,6 +18,9 @@ from hmx_pipeline.topology import GROUP
 
 SECRET: Final[Any] = {"secret": True}
 """Never shown, and `_FILE` may be put behind the variable's name."""
+
+
+REDIS_FILES: Final = ("ssl_certfile", "ssl_keyfile", "ssl_ca_certs")
 
 
 class SettingsError(Exception):
@@ -138,7 +141,7 @@ class Settings:
         Without the control key: what it signed is still in the log, and only that key reads it. Files of what a process
         does not use are not read. Raises SettingsError for a file that can't be read.
         """
-        files = [("HMX_REDIS_CA", self.redis_ca)] if redis else []
+        files = [("HMX_REDIS_CA", self.redis_ca), *_files_of(self.redis_url)] if redis else []
         if https:
             files += [("HMX_TLS_CERTIFICATE", self.tls_certificate), ("HMX_TLS_KEY", self.tls_key)]
         try:
@@ -167,6 +170,12 @@ class Settings:
                 "no control key: run `hmx up` here, or set HMX_CONTROL_KEY to one secret for all processes"
             )
         return self.control_key
+
+
+def _files_of(url: str) -> list[tuple[str, str]]:
+    """That redis-py is told by options behind the URL."""
+    options = parse_qsl(url.partition("?")[2])
+    return [(f"HMX_REDIS_URL: {name}", path) for name, path in options if name in REDIS_FILES]
 
 
 def without_password(url: str) -> str:

@@ -304,3 +304,18 @@ def test_a_comment_takes_no_line_with_it() -> None:
 
 def test_only_line_breaks_end_a_value() -> None:
     assert parse("a=x\x85y\u2028z\x0b\nb\u00a0c=\x851\r\n") == {"a": "x\x85y\u2028z\x0b", "b\u00a0c": "\x851"}
+
+
+@pytest.mark.parametrize("option", ["ssl_certfile", "ssl_keyfile", "ssl_ca_certs"])
+def test_files_that_the_redis_url_names_are_looked_at_too(tmp_path: Path, option: str) -> None:
+    file = tmp_path / "a file.pem"
+    url = f"rediss://u:{SECRET}@redis:6380/0?health_check_interval=5&{option}={str(file).replace(' ', '%20')}"
+    made = Settings.load({"HMX_STATE": str(tmp_path), "HMX_KAFKA_BOOTSTRAP": "k:1", "HMX_REDIS_URL": url})
+    with pytest.raises(SettingsError, match=f"HMX_REDIS_URL: {option}: .*No such file") as raised:
+        made.credentials()
+    assert SECRET not in str(raised.value)
+    digests = set()
+    for text in ("old", "new"):
+        file.write_text(text)
+        digests.add(made.credentials())
+    assert len(digests) == 2
