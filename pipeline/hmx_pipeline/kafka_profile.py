@@ -16,6 +16,7 @@ from typing import Final, Self
 from hmx_pipeline.topology import GROUP
 
 ENVIRONMENT: Final = "HMX_KAFKA_"
+CONFIG: Final = "HMX_KAFKA_CONFIG"
 FAMILIES: Final = ("SECURITY_", "SASL_", "SSL_", "HTTPS_")
 """`HMX_KAFKA_` and one of these begins a property. Other names of that form are not ours: Kubernetes sets
 HMX_KAFKA_PORT and more for a service that is called hmx-kafka."""
@@ -53,6 +54,8 @@ JAVA_ONLY: Final = frozenset(
     }
 )  # fmt: skip
 OAUTH: Final = ("sasl.oauthbearer.token.endpoint.url", "sasl.oauthbearer.client.id", "sasl.oauthbearer.client.secret")
+_OPTION: Final = r"""(\w+)\s*=\s*(?:"((?:\\.|[^"\\])*)"|'((?:\\.|[^'\\])*)'|([^\s;"']+))(?=[\s;]|$)"""
+"""Of a JAAS entry: its name, and its value in double quotes, in single ones or in none."""
 Properties = dict[str, str]
 
 
@@ -71,7 +74,7 @@ class KafkaProfile:
     @classmethod
     def of(cls, bootstrap: str, properties: Mapping[str, str], group: str = GROUP) -> Self:
         """Checked, and in one form, whichever names were used. The address goes before the properties'."""
-        found = _checked(_renamed(properties))
+        found = _checked(_canonical(properties))
         return cls(bootstrap, {name: value for name, value in found.items() if name != "bootstrap.servers"}, group)
 
     @property
@@ -97,7 +100,7 @@ class KafkaProfile:
         hashed = hashlib.sha256(repr((self.bootstrap, sorted(self.properties.items()))).encode())
         for name, value in sorted(self.properties.items()):
             if name.endswith(".location"):
-                hashed.update(_read(name, value).encode())
+                hashed.update(read(name, value).encode())
         return hashed.hexdigest()
 
 
@@ -107,23 +110,46 @@ def from_environment(environ: Mapping[str, str]) -> Iterator[tuple[str, str]]:
         name = variable.removeprefix(ENVIRONMENT)
         if name != variable and name.startswith(FAMILIES):
             known = name.removesuffix("_FILE").lower().replace("_", ".")
-            yield known, f"${{file:{value}}}" if name.endswith("_FILE") else value
+            file = name.endswith("_FILE")
+            yield known, read_secret(variable, value) if file else _resolved(known, value, environ)
 
 
-def load_properties(path: str, singles: Mapping[str, str], environ: Mapping[str, str]) -> Properties:
+def securing(environ: Mapping[str, str]) -> set[str]:
+    """The variables that say how to reach a secured cluster."""
+    return {name for name in environ if name == CONFIG or name.startswith(tuple(ENVIRONMENT + one for one in FAMILIES))}
+
+
+def load_properties(path: str, environ: Mapping[str, str]) -> Properties:
     """The file's properties, single ones on top, with what their values refer to. The files are read each time."""
-    written = {**(parse(_read("HMX_KAFKA_CONFIG", path)) if path else {}), **singles}
-    return {name: _resolved(name, value, environ) for name, value in written.items()}
+    written = parse(read(CONFIG, path)) if path else {}
+    singles = dict(from_environment(environ))
+    found = {name: _resolved(name, value, environ) for name, value in written.items() if name not in singles}
+    return _canonical(found) | _canonical(singles)
 
 
 def parse(text: str) -> Properties:
     """As java.util.Properties reads it."""
     found: Properties = {}
-    for line in re.sub(r"(?<!\\)((?:\\\\)*)\\\r?\n[ \t]*", r"\1", text).splitlines():
-        if (line := line.lstrip()) and line[0] not in "#!":
-            name, value = re.fullmatch(r"((?:\\.|[^\\=:\s])*)\s*[=:]?\s*(.*)", line, re.DOTALL).groups()  # type: ignore[union-attr]
-            found[_unescaped(name)] = _unescaped(value)
+    for line in _logical_lines(text):
+        name, value = re.fullmatch(r"((?:\\.|[^\\=: \t\f])*)[ \t\f]*[=:]?[ \t\f]*(.*)", line, re.DOTALL).groups()  # type: ignore[union-attr]
+        found[_unescaped(name)] = _unescaped(value)
     return found
+
+
+def _logical_lines(text: str) -> Iterator[str]:
+    """A backslash at the end of a line joins the next one to it, but not to a comment."""
+    held: str | None = None
+    for natural in re.split(r"\r\n?|\n", text):
+        line = natural.lstrip(" \t\f")
+        if held is None and (not line or line[0] in "#!"):
+            continue
+        line = (held or "") + line
+        goes_on = (len(line) - len(line.rstrip("\\"))) % 2 == 1
+        held = line[:-1] if goes_on else None
+        if not goes_on:
+            yield line
+    if held:
+        yield held
 
 
 def _unescaped(text: str) -> str:
@@ -141,11 +167,11 @@ def _resolved(name: str, value: str, environ: Mapping[str, str]) -> str:
                 raise ProfileError(f"{name}: the variable {path} is not set")
             return environ[path]
         if provider == "directory":
-            return _read(name, f"{path}/{key}").strip()
+            return read(name, f"{path}/{key}").strip()
         if provider != "file":
             raise ProfileError(f"{name}: ${{{provider}:…}} is not known: write ${{file:/path}}, ${{file:/path:key}}, "
                                "${directory:/path:key} or ${env:NAME}")  # fmt: skip
-        content = _read(name, path)
+        content = read(name, path)
         if not key:
             return content.strip()
         if key not in (entries := parse(content)):
@@ -155,16 +181,28 @@ def _resolved(name: str, value: str, environ: Mapping[str, str]) -> str:
     return re.sub(r"\$\{(\w+):([^}]*)\}", referred, value)
 
 
-def _read(name: str, path: str) -> str:
+def read(name: str, path: str) -> str:
+    """The text of a file that a property or variable names. What may be a secret in a path's place is not shown."""
     try:
         return Path(path).read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
+    except (OSError, ValueError) as error:
         why = error.strerror if isinstance(error, OSError) else "it is no text: certificates and keys are given as PEM"
-        raise ProfileError(f"{name}: {path}: {why}") from None
+        shown = f"{path}: " if path.isprintable() and not path.lstrip().startswith("-----") else ""
+        raise ProfileError(f"{name}: {shown}{why}") from None
 
 
-def _renamed(given: Mapping[str, str]) -> Properties:
-    """In one vocabulary. Raises ProfileError for what is not known, or said twice."""
+def read_secret(variable: str, path: str) -> str:
+    """As `read`, of a `_FILE` variable. Its path is never shown: the secret itself is written there by mistake."""
+    try:
+        return Path(path).read_text(encoding="utf-8").strip()
+    except (OSError, ValueError) as error:
+        why = error.strerror if isinstance(error, OSError) else "its file is no text"
+        raise ProfileError(f"{variable}: {why}: set it to the path of a file that holds the secret") from None
+
+
+def _canonical(given: Mapping[str, str]) -> Properties:
+    """One source's properties in one vocabulary; of a JAAS entry only the module stays. Raises ProfileError for what is
+    not known, or said twice."""
     found: Properties = {}
     for name, value in given.items():
         known = OTHER_NAMES.get(name, name)
@@ -199,19 +237,20 @@ def _add_login(found: Properties, jaas: str) -> None:
     module = re.match(r"\s*(?:\w+\.)*(\w+)LoginModule\s+required\b(.*)", jaas, re.DOTALL)
     if module is None:
         raise ProfileError('sasl.jaas.config: write …LoginModule required username="…" password="…";')
-    fitting = [mechanism for mechanism, name in LOGIN_MODULES.items() if name == module[1]]
-    if found.setdefault("sasl.mechanism", "") not in fitting:
+    found["sasl.jaas.config"] = f"{module[1]}LoginModule required;"
+    if re.fullmatch(rf"(?:\s+{_OPTION})*\s*;?\s*", module[2], re.DOTALL) is None:
         raise ProfileError(
-            f"sasl.jaas.config is of {module[1]}LoginModule, sasl.mechanism is"
-            f" {found['sasl.mechanism'] or 'not set'}: write sasl.mechanism={' or '.join(fitting) or 'SCRAM-SHA-512'}"
+            "sasl.jaas.config: an option can't be read: write name=\"value\" or name='value', with a backslash before"
+            " the same quote and before a backslash in it, and ; at the end"
         )
-    options = re.findall(r"(\w+)\s*=\s*(?:\"((?:\\.|[^\"\\])*)\"|([^\s;\"]+))", module[2])
     names = {"username": "sasl.username", "password": "sasl.password", "clientId": OAUTH[1], "clientSecret": OAUTH[2],
              "scope": "sasl.oauthbearer.scope"}  # fmt: skip
-    for option, quoted, bare in options:
-        if option not in names:
-            raise ProfileError(f"sasl.jaas.config: the option {option} is not supported: remove it")
-        value = _unescaped(quoted) or bare
+    for option, double, single, bare in re.findall(_OPTION, module[2], re.DOTALL):
+        if option not in names:  # it is not shown: it may be a piece of a password that lacks its quotes
+            raise ProfileError(
+                f"sasl.jaas.config: only these options are supported: {', '.join(names)}. Remove the rest"
+            )
+        value = _unescaped(double or single) or bare
         if found.setdefault(names[option], value) != value:
             raise ProfileError(f"{names[option]} and {option} in sasl.jaas.config differ: keep one of them")
 
@@ -242,6 +281,13 @@ def _checked(found: Properties) -> Properties:
 
 def _check_login(found: Properties) -> None:
     mechanism = found.get("sasl.mechanism", "")
+    if module := found.pop("sasl.jaas.config", "").partition("LoginModule")[0]:
+        fitting = [one for one, name in LOGIN_MODULES.items() if name == module]
+        if mechanism not in fitting:
+            raise ProfileError(
+                f"sasl.jaas.config is of {module}LoginModule, sasl.mechanism is {mechanism or 'not set'}:"
+                f" write sasl.mechanism={' or '.join(fitting) or 'SCRAM-SHA-512'}"
+            )
     if mechanism not in LOGIN_MODULES:
         raise ProfileError(f"sasl.mechanism={mechanism}: write {', '.join(LOGIN_MODULES)}")
     oauth = mechanism == "OAUTHBEARER"
@@ -264,7 +310,7 @@ def _check_certificates(found: Properties) -> None:
         if {f"ssl.{what}.location", f"ssl.{what}.pem"} <= found.keys():
             raise ProfileError(f"ssl.{what}.location and ssl.{what}.pem say the same: keep one of them")
         if (name := f"ssl.{what}.location") in found:
-            _read(name, found[name])
+            read(name, found[name])
     own = {what for what in ("certificate", "key") if any(name.startswith(f"ssl.{what}.") and name != "ssl.key.password"
                                                           for name in found)}  # fmt: skip
     if len(own) == 1:

@@ -10,14 +10,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, Final, Self
-from urllib.parse import urlsplit
+from urllib.parse import parse_qsl, urlsplit
 
 from hmx_pipeline.contracts import limits
-from hmx_pipeline.kafka_profile import KafkaProfile, ProfileError, from_environment, load_properties
+from hmx_pipeline.kafka_profile import KafkaProfile, ProfileError, load_properties, read, read_secret
 from hmx_pipeline.topology import GROUP
 
 SECRET: Final[Any] = {"secret": True}
 """Never shown, and `_FILE` may be put behind the variable's name."""
+
+
+REDIS_FILES: Final = ("ssl_certfile", "ssl_keyfile", "ssl_ca_certs")
 
 
 class SettingsError(Exception):
@@ -47,7 +50,8 @@ class Settings:
     topic_prefix: str = ""
     """Prefix of every topic, group and transactional id, to run several pipelines on one cluster."""
     control_key: str = field(default="", repr=False, metadata=SECRET)
-    """Secret that authenticates ticks, barriers and operators' decisions; the same for all processes."""
+    """Secret that authenticates ticks, barriers and operators' decisions; the same for all processes. It can't be
+    replaced while the log holds such records: with another key they are rejected."""
     ordering: str = "eager"
     """eager: only events behind a gap wait; strict: all events wait the window, ties are ordered by timestamp."""
     window_ms: int = limits.WINDOW_MS
@@ -100,11 +104,11 @@ class Settings:
             raise SettingsError(f"{lacking} is not set: HTTPS needs both, the certificate and its key")
 
     @classmethod
-    def load(cls, environ: Mapping[str, str] | None = None) -> Self:
-        """Reads the environment. Raises SettingsError for a malformed value."""
+    def load(cls, environ: Mapping[str, str] | None = None, *, running: bool = True) -> Self:
+        """Reads the environment, and what runs here unless told not to. Raises SettingsError for a malformed value."""
         environ = os.environ if environ is None else environ
         state = Path(environ.get("HMX_STATE", ".hmx"))
-        values: dict[str, Any] = {**_running_stack(state), "state": state}
+        values: dict[str, Any] = {**(_running_stack(state) if running else {}), "state": state}
         for each in fields(cls):
             text = _text_of(f"HMX_{each.name.upper()}", environ, secret=each.metadata == SECRET)
             if text is None or each.name in ("state", "kafka_properties"):
@@ -114,7 +118,7 @@ class Settings:
             except ValueError:
                 raise SettingsError(f"HMX_{each.name.upper()}={text!r} is not a whole number") from None
         try:
-            properties = load_properties(values.get("kafka_config", ""), dict(from_environment(environ)), environ)
+            properties = load_properties(values.get("kafka_config", ""), environ)
         except ProfileError as error:
             raise SettingsError(str(error)) from None
         if "HMX_KAFKA_BOOTSTRAP" not in environ and "bootstrap.servers" in properties:
@@ -131,10 +135,20 @@ class Settings:
         except ProfileError as error:
             raise SettingsError(str(error)) from None
 
-    def credentials(self) -> str:
-        """A digest of whatever logs in to Kafka and Redis: another one when a secret or certificate was replaced."""
-        files = [Path(path).read_bytes() for path in (self.redis_ca, self.tls_certificate, self.tls_key) if path]
-        said = (self.require_kafka().digest(), self.redis_url, self.redis_password, self.control_key, files)
+    def credentials(self, *, redis: bool = True, https: bool = True) -> str:
+        """A digest of whatever logs in to Kafka and Redis: another one when a secret or certificate was replaced.
+
+        Without the control key: what it signed is still in the log, and only that key reads it. Files of what a process
+        does not use are not read. Raises SettingsError for a file that can't be read.
+        """
+        files = [("HMX_REDIS_CA", self.redis_ca), *_files_of(self.redis_url)] if redis else []
+        if https:
+            files += [("HMX_TLS_CERTIFICATE", self.tls_certificate), ("HMX_TLS_KEY", self.tls_key)]
+        try:
+            held = [read(name, path) for name, path in files if path]
+        except ProfileError as error:
+            raise SettingsError(str(error)) from None
+        said = (self.require_kafka().digest(), (self.redis_url, self.redis_password) if redis else (), held)
         return hashlib.sha256(repr(said).encode()).hexdigest()
 
     def require_redis(self) -> tuple[str, str, str]:
@@ -158,6 +172,12 @@ class Settings:
         return self.control_key
 
 
+def _files_of(url: str) -> list[tuple[str, str]]:
+    """That redis-py is told by options behind the URL."""
+    options = parse_qsl(url.partition("?")[2])
+    return [(f"HMX_REDIS_URL: {name}", path) for name, path in options if name in REDIS_FILES]
+
+
 def without_password(url: str) -> str:
     """Fit to be shown."""
     parts = urlsplit(url)
@@ -174,9 +194,9 @@ def _text_of(name: str, environ: Mapping[str, str], *, secret: bool) -> str | No
     if text:
         raise SettingsError(f"{name} and {name}_FILE are both set: keep one of them")
     try:
-        return Path(file).read_text(encoding="utf-8").strip()
-    except (OSError, UnicodeDecodeError) as error:
-        raise SettingsError(f"{name}_FILE={file}: {getattr(error, 'strerror', 'is no text')}") from None
+        return read_secret(f"{name}_FILE", file)
+    except ProfileError as error:
+        raise SettingsError(str(error)) from None
 
 
 def _running_stack(state: Path) -> dict[str, Any]:

@@ -26,8 +26,16 @@ from hmx_pipeline.settings import Settings
 
 KEPT: Final = Path(".hmx/demo")
 BUDGET: Final = 600
-_ELSEWHERE: Final = ("HMX_KAFKA_BOOTSTRAP", "HMX_REDIS_URL", "HMX_SERVICE_URL", "HMX_TOPIC_PREFIX", "HMX_CONTROL_KEY")
-"""Settings that would send the samples to other servers."""
+_ELSEWHERE: Final = (
+    "HMX_KAFKA_BOOTSTRAP",
+    "HMX_REDIS_URL",
+    "HMX_REDIS_URL_FILE",
+    "HMX_SERVICE_URL",
+    "HMX_TOPIC_PREFIX",
+    "HMX_CONTROL_KEY",
+    "HMX_CONTROL_KEY_FILE",
+)
+"""Settings that would send the samples to other servers, besides those that secure the way there."""
 _STARTING: Final = "starting Kafka, Redis and the pipeline"
 
 
@@ -41,6 +49,8 @@ def demo(
     Exit code: 0 success, 1 something failed, 130 interrupted. Example: hmx demo --keep
     """
     for name in _ELSEWHERE:
+        os.environ.pop(name, None)
+    for name in local.settings_elsewhere(os.environ):
         os.environ.pop(name, None)
     end_as_by_interrupt()
     started = time.monotonic()

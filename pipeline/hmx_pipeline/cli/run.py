@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable
 from typing import Any, Final
 
+from hmx_pipeline.observe.shutdown import SHUTDOWN, end_in_time
 from hmx_pipeline.settings import Settings, SettingsError
 
 LOG: Final = logging.getLogger("hmx")
@@ -30,7 +31,7 @@ def worker() -> None:
     """
     from hmx_pipeline.worker.main import run_worker
 
-    _renewed(run_worker)
+    _renewed(run_worker, redis=False, https=False)
 
 
 def materialise() -> None:
@@ -38,7 +39,7 @@ def materialise() -> None:
 
     Example: HMX_KAFKA_BOOTSTRAP=kafka:9092 HMX_REDIS_URL=redis://redis:6379 hmx materialise
     """
-    _renewed(_materialise)
+    _renewed(_materialise, https=False)
 
 
 def serve() -> None:
@@ -53,7 +54,6 @@ def serve() -> None:
 
 def _materialise(settings: Settings) -> None:
     from hmx_pipeline.observe.logs import configure_logs
-    from hmx_pipeline.observe.shutdown import end_in_time
     from hmx_pipeline.store.materialiser import Materialiser
 
     configure_logs(settings.log_level, settings.log)
@@ -68,28 +68,39 @@ def _materialise(settings: Settings) -> None:
     Materialiser(settings).run(stop)
 
 
-def _renewed(run: Callable[[Settings], None]) -> None:
-    """Runs until it ends; in the place of one that was told to stop by `_watch`, the same command starts."""
-    settings, replaced = Settings.load(), threading.Event()
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))  # until the process sets its own
-    threading.Thread(target=_watch, args=(settings.credentials(), replaced), daemon=True).start()
+def _renewed(run: Callable[[Settings], None], **used: bool) -> None:
+    """Runs until it ends; in the place of one that was told to stop by `_watch` only, the same command starts."""
+    settings = Settings.load()
+    known = settings.credentials(**used)
+    signal.signal(signal.SIGTERM, _stop_at_once)  # until the process sets its own
+    threading.Thread(target=_watch, args=(known, used), daemon=True).start()
     try:
         run(settings)
     except SystemExit:
-        if not replaced.is_set():
+        if not SHUTDOWN.replaced():
             raise
-    if replaced.is_set():
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)  # one that arrives from now on ends it, here or in its successor
+    if SHUTDOWN.replaced():
         logging.shutdown()
-        os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])  # noqa: S606
+        _start_anew()
 
 
-def _watch(known: str, replaced: threading.Event) -> None:
+def _stop_at_once(*_: Any) -> None:
+    SHUTDOWN.told += 1
+    sys.exit(0)
+
+
+def _start_anew() -> None:
+    os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])  # noqa: S606
+
+
+def _watch(known: str, used: dict[str, bool]) -> None:
     before, trouble = known, ""
     while True:
         time.sleep(LOOK_S)
         try:
-            seen = Settings.load().credentials()
-        except (SettingsError, OSError) as error:  # a file that is being replaced, or a mistake
+            seen = Settings.load().credentials(**used)
+        except (SettingsError, OSError, ValueError) as error:  # a file that is half written, or a mistake
             seen = known
             if str(error) != trouble:
                 LOG.warning("goes on with the secrets and certificates it has: %s", error)
@@ -99,5 +110,5 @@ def _watch(known: str, replaced: threading.Event) -> None:
         before = seen
     time.sleep(random.uniform(0, SPREAD_S))
     LOG.warning("a secret or certificate was replaced: ends, and starts anew with it")
-    replaced.set()
+    SHUTDOWN.anew = _start_anew
     os.kill(os.getpid(), signal.SIGTERM)

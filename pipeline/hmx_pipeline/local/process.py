@@ -49,6 +49,8 @@ class Component:
     name: str
     argv: tuple[str, ...]
     env: Mapping[str, str] = field(default_factory=dict)
+    without: frozenset[str] = frozenset()
+    """Variables that it does not inherit."""
     ready: Probe = lambda: True
     once: bool = False
     start_timeout: float = 90.0
@@ -114,6 +116,7 @@ class Process:
         return "\n".join(f"  {line}" for line in lines[-TAIL_LINES:])
 
     def _spawn(self, now: float) -> None:
+        inherited = {name: value for name, value in os.environ.items() if name not in self.component.without}
         with _appending(self.log) as log:
             self._log_from = log.tell()
             self._popen = subprocess.Popen(
@@ -121,7 +124,7 @@ class Process:
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,
-                env={**os.environ, **self.component.env},
+                env={**inherited, **self.component.env},
                 start_new_session=True,  # Ctrl-C in the terminal is handled by the supervisor
             )
         self.pid, self.state, self._since = self._popen.pid, State.STARTING, now

@@ -16,12 +16,13 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Any, Self
 
+from hmx_pipeline.kafka_profile import securing
 from hmx_pipeline.local import jars
 from hmx_pipeline.local.kafka import kafka
 from hmx_pipeline.local.ports import same_ports
@@ -38,6 +39,7 @@ from hmx_pipeline.local.state import (
     write_stack,
 )
 from hmx_pipeline.local.supervisor import Supervisor
+from hmx_pipeline.settings import Settings, SettingsError
 
 Progress = Callable[[str], None]
 DATA, LOGS = ("kafka", "redis"), "logs"
@@ -144,13 +146,17 @@ class Stack:
 
     def _prepare(self) -> list[list[Component]]:
         servers: list[Component] = []
-        bootstrap = os.environ.get("HMX_KAFKA_BOOTSTRAP")
-        if not bootstrap:
+        without = settings_elsewhere(os.environ)
+        given = {name: value for name, value in os.environ.items() if name not in without}
+        try:
+            settings = Settings.load({**given, "HMX_STATE": str(self.state)}, running=False)
+        except SettingsError as error:
+            raise StackError(str(error)) from None
+        if not (bootstrap := settings.kafka_bootstrap):
             brokers = kafka(self.state / "kafka", self._nodes, self._progress)
             bootstrap = brokers.bootstrap
             servers += brokers.components
-        url = os.environ.get("HMX_REDIS_URL")
-        if not url:
+        if not (url := settings.redis_url):
             memory = redis(self.state / "redis", self._redis_server)
             url = memory.url
             servers.append(memory.component)
@@ -160,12 +166,8 @@ class Stack:
             "HMX_STATE": str(self.state),
             "HMX_KAFKA_BOOTSTRAP": bootstrap,
             "HMX_REDIS_URL": url,
-            # Servers that are started here speak plain text, and so do the probes.
-            **({} if os.environ.get("HMX_KAFKA_BOOTSTRAP") else {"HMX_KAFKA_CONFIG": ""}),
-            "HMX_TLS_CERTIFICATE": "",
-            "HMX_TLS_KEY": "",
-            "HMX_CONTROL_KEY": os.environ.get("HMX_CONTROL_KEY", key),
-            "HMX_SEMANTIC": str(Path(model).resolve()) if (model := os.environ.get("HMX_SEMANTIC")) else "",
+            "HMX_CONTROL_KEY": settings.control_key or key,
+            "HMX_SEMANTIC": str(Path(settings.semantic).resolve()) if settings.semantic else "",
             "HMX_WORKER_ID": f"local-{hashlib.sha256(key.encode()).hexdigest()[:8]}",
             **{f"HMX_{name}_PORT": os.environ.get(f"HMX_{name}_PORT", port) for name, port in ports.items()},
         }
@@ -173,7 +175,8 @@ class Stack:
         self.environment["HMX_PROCESSES"] = ",".join(f"{name}={address}" for name, address in seen.items())
         if not self._keep:
             servers = [dataclasses.replace(server, grace=0.0) for server in servers]
-        return [servers, *(pipeline_stages(self.environment) if self._pipeline else ())]
+        without |= {"HMX_REDIS_URL_FILE", "HMX_CONTROL_KEY_FILE"}  # both were read here
+        return [servers, *(pipeline_stages(self.environment, frozenset(without)) if self._pipeline else ())]
 
     def _changed(self, processes: list[Process]) -> None:
         with self._describing:
@@ -210,7 +213,17 @@ class Stack:
         }
 
 
-def pipeline_stages(environment: dict[str, str]) -> list[list[Component]]:
+def settings_elsewhere(environ: Mapping[str, str]) -> set[str]:
+    """The variables that do not hold for what is started here: it speaks plain text, and so do the probes."""
+    found = {"HMX_TLS_CERTIFICATE", "HMX_TLS_KEY"}
+    if not environ.get("HMX_KAFKA_BOOTSTRAP"):
+        found |= securing(environ)
+    if not (environ.get("HMX_REDIS_URL") or environ.get("HMX_REDIS_URL_FILE")):
+        found |= {"HMX_REDIS_PASSWORD", "HMX_REDIS_PASSWORD_FILE", "HMX_REDIS_CA"}
+    return found
+
+
+def pipeline_stages(environment: dict[str, str], without: frozenset[str] = frozenset()) -> list[list[Component]]:
     """Returns the stages to start: topics first, then the processes that use them."""
 
     def command(name: str, *words: str, port: str | None = None) -> Component:
@@ -218,6 +231,7 @@ def pipeline_stages(environment: dict[str, str]) -> list[list[Component]]:
             name=name,
             argv=(sys.executable, "-m", "hmx_pipeline.cli", *words),
             env={**environment, "PYTHONUNBUFFERED": "1"},
+            without=without,
             ready=answers_ok(int(environment[port])) if port else lambda: True,
             once=port is None,
         )

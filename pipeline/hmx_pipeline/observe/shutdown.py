@@ -7,6 +7,7 @@ not acknowledged.
 import logging
 import os
 import threading
+from collections.abc import Callable
 from typing import Final
 
 LOG: Final = logging.getLogger("hmx")
@@ -14,14 +15,37 @@ END_S: Final = 9.5
 """Supervisors usually kill after ten seconds."""
 
 
+class Shutdown:
+    """How often this process was told to stop, and what starts in its place if it told itself."""
+
+    def __init__(self) -> None:
+        self.told = 0
+        self.anew: Callable[[], None] | None = None
+
+    def replaced(self) -> bool:
+        """False as soon as anybody else told it to stop: then it ends."""
+        return self.anew is not None and self.told <= 1
+
+
+SHUTDOWN: Final = Shutdown()
+
+
 def end_in_time() -> None:
-    """Ends the process after END_S with exit code 0, and logs that it was cut off."""
-    timer = threading.Timer(END_S, _end)
-    timer.daemon = True
-    timer.start()
+    """Ends the process after END_S with exit code 0, or starts it anew, and logs that it was cut off. Call it for every
+    signal."""
+    SHUTDOWN.told += 1
+    if SHUTDOWN.told == 1:
+        timer = threading.Timer(END_S, _end)
+        timer.daemon = True
+        timer.start()
 
 
 def _end() -> None:
     LOG.warning("told to stop %.1f s ago, but a call still waits for an answer: ending the process", END_S)
     logging.shutdown()
+    try:
+        if SHUTDOWN.anew is not None and SHUTDOWN.replaced():
+            SHUTDOWN.anew()
+    except OSError:
+        os._exit(1)
     os._exit(0)

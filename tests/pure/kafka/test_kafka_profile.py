@@ -10,6 +10,7 @@ from hmx_pipeline.settings import Settings, SettingsError
 from hmx_pipeline.worker.credentials import credentials
 
 SECRET = "Zq7Xw2Lk9-of-no-use"
+PIECE = SECRET[:8]
 SCRAM = {"security.protocol": "SASL_SSL", "sasl.mechanism": "SCRAM-SHA-512"}
 LOGIN = {**SCRAM, "sasl.username": "bob", "sasl.password": SECRET}
 
@@ -35,11 +36,18 @@ def test_values_come_from_files_and_variables(tmp_path: Path) -> None:
     (tmp_path / "entries").write_text(f"user=bob\npassword={SECRET}\n")
     file = tmp_path / "kafka.properties"
     file.write_text(
-        f"a=${{file:{tmp_path}/whole}}\nb=${{file:{tmp_path}/entries:user}}\nc=${{directory:{tmp_path}:whole}}\n"
-        "d=x-${env:PART}-y\ne=overwritten\n"
+        f"ssl.key.password=${{file:{tmp_path}/whole}}\nsasl.oauthbearer.client.id=${{file:{tmp_path}/entries:user}}\n"
+        f"sasl.password=${{directory:{tmp_path}:whole}}\n"
+        "bootstrap.servers=x-${env:PART}-y\nsasl.username=overwritten\n"
     )
-    found = load_properties(str(file), {"e": "single"}, {"PART": "part"})
-    assert found == {"a": SECRET, "b": "bob", "c": SECRET, "d": "x-part-y", "e": "single"}
+    found = load_properties(str(file), {"PART": "part", "HMX_KAFKA_SASL_USERNAME": "single"})
+    assert found == {
+        "ssl.key.password": SECRET,
+        "sasl.oauthbearer.client.id": "bob",
+        "sasl.password": SECRET,
+        "bootstrap.servers": "x-part-y",
+        "sasl.username": "single",
+    }
 
 
 def test_single_properties_come_from_the_environment(tmp_path: Path) -> None:
@@ -126,7 +134,7 @@ def test_a_mistake_is_named_with_what_to_write(properties: dict[str, str], says:
 def test_a_reference_that_leads_nowhere_is_named(tmp_path: Path, value: str, says: str) -> None:
     (tmp_path / "entries").write_text(f"password={SECRET}")
     with pytest.raises(ProfileError, match=says) as raised:
-        load_properties("", {"sasl.password": value.replace("FILE", f"{tmp_path}/entries")}, {})
+        load_properties("", {"HMX_KAFKA_SASL_PASSWORD": value.replace("FILE", f"{tmp_path}/entries")})
     assert SECRET not in str(raised.value)
 
 
@@ -174,7 +182,7 @@ def test_what_logs_in_has_another_digest_once_a_file_was_replaced(tmp_path: Path
 
 def test_a_secret_setting_may_stand_in_a_file(tmp_path: Path) -> None:
     file, given = tmp_path / "key", {"HMX_STATE": str(tmp_path), "HMX_CONTROL_KEY_FILE": str(tmp_path / "key")}
-    with pytest.raises(SettingsError, match=r"HMX_CONTROL_KEY_FILE=.*: No such file"):
+    with pytest.raises(SettingsError, match="HMX_CONTROL_KEY_FILE: No such file"):
         Settings.load(given)
     file.write_text(f"{SECRET}\n")
     assert Settings.load(given).control_key == SECRET
@@ -185,3 +193,129 @@ def test_a_secret_setting_may_stand_in_a_file(tmp_path: Path) -> None:
 def test_https_needs_certificate_and_key() -> None:
     with pytest.raises(SettingsError, match="HMX_TLS_KEY is not set"):
         Settings(tls_certificate="c.pem")
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("HMX_KAFKA_SSL_KEY_LOCATION", f"-----BEGIN PRIVATE KEY-----\n{SECRET}\n-----END PRIVATE KEY-----\n"),
+        ("HMX_KAFKA_SSL_KEY_LOCATION", f"-----BEGIN PRIVATE KEY-----{SECRET}"),
+        ("HMX_KAFKA_CONFIG", f"sasl.username=bob\nsasl.password={SECRET}"),
+        ("HMX_KAFKA_SASL_PASSWORD_FILE", SECRET),
+        ("HMX_KAFKA_SASL_PASSWORD_FILE", f"a:{SECRET}\0"),
+        ("HMX_CONTROL_KEY_FILE", SECRET),
+        ("HMX_REDIS_PASSWORD_FILE", SECRET),
+    ],
+)
+def test_a_secret_in_the_place_of_a_path_is_not_shown(tmp_path: Path, name: str, value: str) -> None:
+    given = {"HMX_STATE": str(tmp_path), "HMX_KAFKA_BOOTSTRAP": "k:1", "HMX_KAFKA_SECURITY_PROTOCOL": "SSL"}
+    with pytest.raises(SettingsError) as raised:
+        Settings.load({**given, name: value}).require_kafka()
+    said = str(raised.value)
+    assert SECRET not in said
+    assert name in said or "ssl.key.location" in said
+
+
+def test_another_control_key_is_no_reason_to_start_anew(tmp_path: Path) -> None:
+    """What the old one signed is still in the log, and a process with the new one would reject it."""
+    given = {"HMX_STATE": str(tmp_path), "HMX_KAFKA_BOOTSTRAP": "k:1", "HMX_CONTROL_KEY_FILE": str(tmp_path / "key")}
+    digests = set()
+    for key in ("old", "new"):
+        (tmp_path / "key").write_text(key)
+        digests.add(Settings.load(given).credentials())
+    assert len(digests) == 1
+
+
+@pytest.mark.parametrize(
+    ("file", "singles", "found"),
+    [
+        ("sasl.mechanisms=PLAIN", {"SASL_MECHANISM": "SCRAM-SHA-512"}, {"sasl.mechanism": "SCRAM-SHA-512"}),
+        ("sasl.mechanism=PLAIN", {"SASL_MECHANISMS": "SCRAM-SHA-512"}, {"sasl.mechanism": "SCRAM-SHA-512"}),
+        (
+            'sasl.jaas.config=a.ScramLoginModule required username="eve" password="old";',
+            {"SASL_MECHANISM": "SCRAM-SHA-256", "SASL_PASSWORD": SECRET},
+            {"sasl.mechanism": "SCRAM-SHA-256", "sasl.username": "eve", "sasl.password": SECRET},
+        ),
+        (
+            "sasl.username=eve\nsasl.password=old\nsasl.mechanism=SCRAM-SHA-512",
+            {"SASL_JAAS_CONFIG": f'a.ScramLoginModule required password="{SECRET}";'},
+            {"sasl.username": "eve", "sasl.password": SECRET},
+        ),
+        (
+            "sasl.mechanism=OAUTHBEARER\nsasl.jaas.config=a.OAuthBearerLoginModule required clientId=x clientSecret=y;",
+            {"SASL_JAAS_CONFIG": 'a.PlainLoginModule required username="b" password="p";', "SASL_MECHANISM": "PLAIN"},
+            {"sasl.username": "b", "sasl.password": "p"},
+        ),
+    ],
+)
+def test_a_single_property_goes_before_the_file_whatever_its_name_there(
+    tmp_path: Path, file: str, singles: dict[str, str], found: dict[str, str]
+) -> None:
+    (tmp_path / "kafka.properties").write_text(f"security.protocol=SASL_SSL\n{file}\n")
+    given = {"HMX_STATE": str(tmp_path), "HMX_KAFKA_BOOTSTRAP": "k:1", "HMX_KAFKA_SASL_USERNAME": "bob"}
+    given |= {"HMX_KAFKA_SASL_PASSWORD": "p", "HMX_KAFKA_CONFIG": str(tmp_path / "kafka.properties")}
+    given |= {f"HMX_KAFKA_{name}": value for name, value in singles.items()}
+    for known in ("USERNAME", "PASSWORD"):
+        if f"SASL_{known}" not in singles and f"{known.lower()}=" in file + singles.get("SASL_JAAS_CONFIG", ""):
+            del given[f"HMX_KAFKA_SASL_{known}"]
+    assert found.items() <= Settings.load(given).require_kafka().librdkafka().items()
+
+
+@pytest.mark.parametrize("name", ["HMX_REDIS_CA", "HMX_TLS_CERTIFICATE", "HMX_TLS_KEY"])
+def test_a_file_that_is_absent_is_named_where_it_is_used(tmp_path: Path, name: str) -> None:
+    there = tmp_path / "there.pem"
+    there.write_text("x")
+    given = {"HMX_STATE": str(tmp_path), "HMX_KAFKA_BOOTSTRAP": "k:1", "HMX_REDIS_CA": str(there)}
+    given |= {"HMX_TLS_CERTIFICATE": str(there), "HMX_TLS_KEY": str(there), name: "/absent.pem"}
+    made = Settings.load(given)
+    with pytest.raises(SettingsError, match=f"{name}: /absent.pem: No such file"):
+        made.credentials()
+    made.credentials(redis=name != "HMX_REDIS_CA", https=name == "HMX_REDIS_CA")
+
+
+@pytest.mark.parametrize(
+    ("written", "password"),
+    [
+        ("'it is \"so\"; x=y'", 'it is "so"; x=y'),
+        ('"it\'s"', "it's"),
+        (r"'it\'s'", "it's"),
+        ('""', None),
+        ("bare", "bare"),
+        (f'"{SECRET} x', None),
+        (f"'a'{SECRET}", None),
+        (f'a"{SECRET}"', None),
+        (f"a {PIECE}=b", None),
+        (f"a; {SECRET}", None),
+    ],
+)
+def test_a_login_modules_options_are_read_in_both_quotes_or_refused(written: str, password: str | None) -> None:
+    entry = {"sasl.jaas.config": f"a.ScramLoginModule required username='bob' password={written};"}
+    if password is not None:
+        assert KafkaProfile.of("k:1", {**SCRAM, **entry}).properties["sasl.password"] == password
+        return
+    with pytest.raises(ProfileError) as raised:
+        KafkaProfile.of("k:1", {**SCRAM, **entry})
+    assert PIECE not in str(raised.value)
+
+
+def test_a_comment_takes_no_line_with_it() -> None:
+    assert parse("# C:\\dir\\\na=1\n! x\\\r\nb=2\nc=3\\\n#4\nd=5\\") == {"a": "1", "b": "2", "c": "3#4", "d": "5"}
+
+
+def test_only_line_breaks_end_a_value() -> None:
+    assert parse("a=x\x85y\u2028z\x0b\nb\u00a0c=\x851\r\n") == {"a": "x\x85y\u2028z\x0b", "b\u00a0c": "\x851"}
+
+
+@pytest.mark.parametrize("option", ["ssl_certfile", "ssl_keyfile", "ssl_ca_certs"])
+def test_files_that_the_redis_url_names_are_looked_at_too(tmp_path: Path, option: str) -> None:
+    file = tmp_path / "a file.pem"
+    url = f"rediss://u:{SECRET}@redis:6380/0?health_check_interval=5&{option}={str(file).replace(' ', '%20')}"
+    made = Settings.load({"HMX_STATE": str(tmp_path), "HMX_KAFKA_BOOTSTRAP": "k:1", "HMX_REDIS_URL": url})
+    with pytest.raises(SettingsError, match=f"HMX_REDIS_URL: {option}: .*No such file") as raised:
+        made.credentials()
+    assert SECRET not in str(raised.value)
+    digests = set()
+    for text in ("old", "new"):
+        file.write_text(text)
+        digests.add(made.credentials())
+    assert len(digests) == 2
