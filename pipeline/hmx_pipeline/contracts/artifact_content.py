@@ -9,11 +9,30 @@ from typing import Any, Final, Literal
 import msgspec
 
 
+class SchemaSlot(msgspec.Struct):
+    """Where the value of a slot comes from, and what it looks like."""
+
+    source: str
+    like: list[str]
+    value: str = ""
+
+
 class SchemaStep(msgspec.Struct):
     order: int
     description: str
     tools_used: list[str] = []
     optional: bool = False
+    command: str = ""
+    tool_name: str = ""
+    arguments: dict[str, str] = {}
+
+
+class SchemaRecovery(msgspec.Struct):
+    step: str
+    error: str
+    run: list[str]
+    worked: int
+    sessions: int
 
 
 class TaskSchema(msgspec.Struct):
@@ -24,6 +43,9 @@ class TaskSchema(msgspec.Struct):
     postconditions: list[str] = []
     tools_used: list[str] = []
     estimated_complexity: Literal["low", "medium", "high"] = "medium"
+    goals: list[str] = []
+    slots: dict[str, SchemaSlot] = {}
+    recovery: list[SchemaRecovery] = []
 
 
 class FailurePlaybook(msgspec.Struct):
@@ -34,6 +56,7 @@ class FailurePlaybook(msgspec.Struct):
     symptoms: list[str] = []
     recovery_steps: list[str] = []
     recovery_actions: list[str] = []
+    recovery_slots: dict[str, SchemaSlot] = {}
     prevention_strategies: list[str] = []
     severity: Literal["low", "medium", "high", "critical"] = "medium"
 

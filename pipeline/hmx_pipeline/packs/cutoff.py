@@ -14,7 +14,7 @@ from hmx_pipeline.compiler.knowledge.claim_names import TEAM, USER
 from hmx_pipeline.contracts.artifact import Artifact
 from hmx_pipeline.contracts.knowledge import KnowledgeRecord
 from hmx_pipeline.contracts.pack import Filling
-from hmx_pipeline.retrieval.fit import takes
+from hmx_pipeline.retrieval.fit import taken
 from hmx_pipeline.retrieval.retrieval_plan import RetrievalPlan
 from hmx_pipeline.retrieval.searchable import Document
 from hmx_pipeline.retrieval.terms import terms
@@ -74,7 +74,7 @@ def cutoff(
         named
         or any(is_named(record, plan) for record in knowledge)
         or any(who and set(plan.terms).issuperset(terms(who)) for who in {speaker_of(each.text) for each in episodes})
-        or any(takes(each.content.get("slots", {}), plan.shapes) for each in artifacts)
+        or any(taken(each, plan.shapes) for each in artifacts)
     )
     return Cutoff(fill, familiar)
 

@@ -28,7 +28,7 @@ from hmx_pipeline.packs.candidates import Exclusion
 from hmx_pipeline.packs.cutoff import ANY, OF_ARTIFACTS, OF_EPISODES, OF_KNOWLEDGE, TAKES_IDS, Cutoff, cutoff, is_named
 from hmx_pipeline.packs.rendered import episode, kept
 from hmx_pipeline.packs.workflow_hints import workflow_hints
-from hmx_pipeline.retrieval.fit import WISHES, Bound, Question, bound, takes
+from hmx_pipeline.retrieval.fit import WISHES, Bound, Question, bound, taken
 from hmx_pipeline.retrieval.pack_request import PackRequest
 from hmx_pipeline.retrieval.paraphrase import nearness
 from hmx_pipeline.retrieval.rerank import reranked
@@ -225,7 +225,7 @@ def _artifacts(ask: PackQuery, fetched: MemorySnapshot, values: Mapping[str, Bou
     highest, focus = max(fetched.whole.artifacts, *bests, 1), ask.focus
     scored, top = [], max(bests, default=0.0) / highest
     least = ask.cutoff.least(OF_ARTIFACTS, top)
-    taking = [takes(found.source.content.get("slots", {}), ask.plan.shapes) for found, *_ in standing]
+    taking = [taken(found.source, ask.plan.shapes) for found, *_ in standing]
     takers = max((best for best, takes_ids in zip(bests, taking, strict=True) if takes_ids), default=0.0) / highest
     for (found, barred, past), best, takes_ids in zip(standing, bests, taking, strict=True):
         source, parts = found.source, artifact_components(found.source, best / highest, focus)

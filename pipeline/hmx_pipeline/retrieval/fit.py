@@ -11,6 +11,7 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
+from hmx_pipeline.contracts.artifact import STANDARD_TYPES, Artifact
 from hmx_pipeline.contracts.bounded_cache import remembered
 from hmx_pipeline.contracts.limits import MB
 from hmx_pipeline.retrieval.terms import STOP_WORDS, masks, shapes
@@ -108,9 +109,12 @@ class _SlotValues(NamedTuple):
     looks: frozenset[str]
 
 
-def takes(slots: Mapping[str, Any], looks: Collection[str]) -> bool:
-    """Return True if a slot that is filled from the goal takes ids of these shapes."""
-    return bool(looks) and any(not like.looks.isdisjoint(looks) for _, like in _wished(slots))
+def taken(artifact: Artifact, looks: Collection[str]) -> bool:
+    """Return True if a slot that is filled from the goal takes ids of these shapes. Contents of custom types are not
+    checked, so theirs are not read."""
+    if not looks or artifact.artifact_type not in STANDARD_TYPES:
+        return False
+    return any(not like.looks.isdisjoint(looks) for _, like in _wished(artifact.content.get("slots", {})))
 
 
 def _wished(slots: Mapping[str, Any]) -> Iterator[tuple[str, "_SlotValues"]]:

@@ -4,6 +4,7 @@ holds and the old one does not.
 
 import pytest
 
+from hmx_pipeline.compiler.knowledge.updates import updates
 from tests.quality.planted_updates import LANGUAGES
 from tests.quality.updates import DAY, Pair, outcome, planted, states
 from tests.support.talk import holding, knowledge_of, said
@@ -103,3 +104,20 @@ def test_what_is_new_is_found_beside_another_clause_and_where_the_thing_is_named
     before: str, after: str, old: str, new: str
 ) -> None:
     assert outcome(Pair("en", before, after, old, new)) == (True, False, True)
+
+
+@pytest.mark.parametrize(
+    ("text", "old", "new"),
+    [
+        ("We replaced Jenkins, Travis and Bamboo with GitHub Actions.", "Jenkins", "GitHub Actions"),
+        ("The API replaced SOAP, XML-RPC and CORBA with gRPC.", "SOAP", "gRPC"),
+        ("We switched from Snowflake, our old warehouse, to BigQuery.", "Snowflake", "BigQuery"),
+        ("Wir haben Jenkins, Travis und Bamboo durch GitHub Actions ersetzt.", "Jenkins", "GitHub Actions"),
+        ("Hemos cambiado de Snowflake, nuestro almacén, a BigQuery.", "Snowflake", "BigQuery"),
+        ("Nous sommes passés de Snowflake, notre entrepôt, à BigQuery.", "Snowflake", "BigQuery"),
+        ("Mudamos de Snowflake, nosso armazém, para o BigQuery.", "Snowflake", "BigQuery"),
+    ],
+)
+def test_a_list_or_an_apposition_within_an_update_is_no_clause_of_its_own(text: str, old: str, new: str) -> None:
+    (found,) = updates(text)
+    assert (found.old, found.new) == (old, new)

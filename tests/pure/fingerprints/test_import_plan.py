@@ -1,5 +1,7 @@
 """From a fingerprint to what importing it gives, and what tells two of them apart."""
 
+from typing import Any
+
 import orjson
 import pytest
 from pydantic import ValidationError
@@ -53,6 +55,20 @@ def test_a_document_that_has_no_canonical_form_is_not_valid(made: Fingerprint, v
     told["artifact_summaries"]["artifacts"][0]["content"]["x"] = value
     with pytest.raises(ValidationError, match="artifact_summaries"):
         Fingerprint.model_validate(told)
+
+
+@pytest.mark.parametrize(
+    ("kind", "content"),
+    [
+        ("failure_playbook", {"failure_pattern": "x", "recovery_slots": ["env"]}),
+        ("failure_playbook", {"failure_pattern": "x", "recovery_slots": {"env": {"source": "goal"}}}),
+        ("task_schema", {"steps": [], "slots": {"env": {"like": []}}}),
+        ("task_schema", {"steps": [], "goals": [1]}),
+        ("task_schema", {"steps": [], "recovery": [{"step": "x"}]}),
+    ],
+)
+def test_what_a_pack_reads_of_a_content_is_checked_before_it_is_imported(kind: str, content: dict[str, Any]) -> None:
+    assert why_not(kind, content)
 
 
 @pytest.mark.requirement("V-02")

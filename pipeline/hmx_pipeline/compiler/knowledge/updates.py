@@ -59,16 +59,17 @@ def _changed(tongue: Language, said: str) -> Iterator[Update]:
     plain = tongue.without("fillers", tongue.led(said.strip(_EDGES)))
     for kind, one in tongue.updates:
         holes = one.read(plain)
-        if holes is None or _runs_on(plain, holes.get("old", "")):
+        if holes is None or _runs_on(tongue, plain, holes.get("old", "")):
             continue
         if (update := _update(tongue, kind, holes)) is not None:
             yield update
             return
 
 
-def _runs_on(said: str, old: str) -> bool:
-    """Does what is no more begin in another clause than it ends, as in `it is new, the old one is gone`?"""
-    return not said.endswith(old) and not _CLAUSES.isdisjoint(old)
+def _runs_on(tongue: Language, said: str, old: str) -> bool:
+    """Return True if the old value begins in another clause than it ends, as in `it is new now, the old one is gone`. A
+    list, or an apposition, says nothing of a change."""
+    return not said.endswith(old) and not _CLAUSES.isdisjoint(old) and tongue.says["markers"].search(old) is not None
 
 
 def _denied(tongue: Language, said: str) -> Iterator[Update]:
