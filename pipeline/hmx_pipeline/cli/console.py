@@ -7,7 +7,6 @@ change colours nor move the cursor.
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from functools import lru_cache
 from typing import TYPE_CHECKING, Annotated, Any, Final, NoReturn
 
 import orjson
@@ -41,7 +40,15 @@ def saying(first: str) -> Iterator[Callable[[str], None]]:
         with ERR.status(first) as line:
             yield line.update
     else:
-        yield lru_cache(1)(ERR.print)
+        last = ""
+
+        def on_change(said: str) -> None:
+            nonlocal last
+            if said != last:
+                ERR.print(said)
+            last = said
+
+        yield on_change
 
 
 @contextmanager

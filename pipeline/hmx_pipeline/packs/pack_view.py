@@ -8,7 +8,6 @@ import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from itertools import islice
 from typing import Final, Generic, TypeVar
 
@@ -183,7 +182,8 @@ def view(ask: PackQuery, fetched: MemorySnapshot) -> PackView:
     named = {step.artifact_id for step in hints.suggested_next_steps} if hints else set()
     known = _known(ask, fetched)
     if schema is not None and ask.request.fill is Filling.RELEVANT:
-        known = tuple(map(partial(_concerning, schema.source), known))
+        steps = "\n".join(task_schema.lines(schema.source.content))
+        known = tuple(_concerning(steps, found) for found in known)
     told = (found.source for found in others)
     precedents = {one.contribution_id: one.session_id for one in told if one.contribution_id in named}
     return PackView(artifacts, _episodes(ask, fetched, _outdated(ask, known)), known, schema, hints, precedents, values)
@@ -373,12 +373,12 @@ def _known(ask: PackQuery, fetched: MemorySnapshot) -> tuple[Scored[KnowledgeRec
     return tuple(scored)
 
 
-def _concerning(procedure: Artifact, found: Scored[KnowledgeRecord]) -> Scored[KnowledgeRecord]:
-    """Exclude a rule that names a command, if neither the question nor the procedure that answers it is about that."""
+def _concerning(steps: str, found: Scored[KnowledgeRecord]) -> Scored[KnowledgeRecord]:
+    """Exclude a rule that names a command, if neither the question is about it nor the procedure that answers it, of
+    which these are the steps."""
     commands = _COMMAND.findall(found.source.text) if found.source.kind is Known.POLICY else []
     if not commands or found.barred is not None or found.relevance >= ANY:
         return found
-    steps = "\n".join(task_schema.lines(procedure.content))
     named = any(" ".join(command.split()[:2]) in steps for command in commands)
     return found if named else replace(found, barred=_ELSEWHERE)
 

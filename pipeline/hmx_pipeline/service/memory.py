@@ -76,9 +76,9 @@ async def post_context_pack(request: Request, tenant: Reader) -> Response:
     body = await read_body(request, REQUEST_BYTES)
     asked, conditions = await parsed(request, tenant, body, lambda: _pack_request(body, tenant))
     if conditions.after is not None:
-        await await_memory(request.app.state.reading, _store(request), tenant, conditions.after)
+        await await_memory(request.app.state.reading, store_of(request), tenant, conditions.after)
     turns: FairTurns = request.app.state.packs
-    pack = await turns.run(tenant, make_pack, _store(request), asked)
+    pack = await turns.run(tenant, make_pack, store_of(request), asked)
     request.scope[COMPLETE] = pack.metadata.get("memory_complete")
     if conditions.require_complete and request.scope[COMPLETE] is False:
         raise _incomplete(pack)
@@ -125,14 +125,14 @@ def _pack_request(body: bytes, tenant: str) -> tuple[PackRequest, Conditions]:
 @router.get("/tenants", dependencies=[OPERATOR])
 def get_tenants(request: Request) -> Response:
     """Lists the tenants that have memory."""
-    return _json({"tenants": _store(request).tenants()})
+    return _json({"tenants": store_of(request).tenants()})
 
 
 @router.get("/events/{event_id:id}", responses={200: {"model": Event}})
 @in_turn
 def get_event(request: Request, tenant: Reader, event_id: Id, session: Id | None = None) -> Response:
     """Returns a released event without secrets, its origin in headers; 409 if several sessions share the id."""
-    found = _store(request).get_event(tenant, event_id, session)
+    found = store_of(request).get_event(tenant, event_id, session)
     if isinstance(found, Ambiguous):
         raise ProblemError(ProblemKind.AMBIGUOUS, "name the session with ?session=", sessions=list(found.sessions))
     if found is None:
@@ -148,14 +148,14 @@ def get_event(request: Request, tenant: Reader, event_id: Id, session: Id | None
 @in_turn
 def get_contribution(request: Request, tenant: Reader, contribution_id: str) -> Response:
     """Returns one segment's contribution to a pattern, as named in source_memory_ids."""
-    return _found(request, _store(request).get_contribution(tenant, contribution_id), "contribution")
+    return _found(request, store_of(request).get_contribution(tenant, contribution_id), "contribution")
 
 
 @router.get("/knowledge/{record_id:id}", responses={200: {"model": KnowledgeRecord}})
 @in_turn
 def get_knowledge(request: Request, tenant: Reader, record_id: Id) -> Response:
     """Returns a memory, policy, entity, relation or conflict in any status; superseded_by names its successor."""
-    return _found(request, _store(request).get_knowledge(tenant, record_id), "knowledge record")
+    return _found(request, store_of(request).get_knowledge(tenant, record_id), "knowledge record")
 
 
 @router.get("/artifacts", responses={200: {"model": ArtifactList}})
@@ -169,7 +169,7 @@ def list_artifacts(
     cursor: str | None = None,
 ) -> Response:
     """Lists artifacts of one status, active by default (HMX-A §5), in pages."""
-    page = _store(request).list_artifacts(tenant, artifact_type, status, limit, cursor)
+    page = store_of(request).list_artifacts(tenant, artifact_type, status, limit, cursor)
     answer: dict[str, Any] = {"artifacts": page.artifacts, "total": page.total}
     whole = request.scope[COMPLETE] if page.artifacts else anew(request).complete
     if whole is not None:
@@ -181,10 +181,10 @@ def list_artifacts(
 @in_turn
 def get_artifact(request: Request, tenant: Reader, artifact_id: Id) -> Response:
     """Returns an artifact in any status; supersedes and superseded_by link its versions (HMX-A §7)."""
-    return _found(request, _store(request).get_artifact(tenant, artifact_id), "artifact")
+    return _found(request, store_of(request).get_artifact(tenant, artifact_id), "artifact")
 
 
-def _store(request: Request) -> Store:
+def store_of(request: Request) -> Store:
     store = request.app.state.store
     assert isinstance(store, Store)
     return store

@@ -70,9 +70,13 @@ class _SegmentClaims(NamedTuple):
 def _told(segment: Segment, actions: Sequence[Action]) -> _SegmentClaims:
     """Return the claims in order. Texts that were cut are ignored, because they were mostly pasted, and so are values
     whose lookup failed. Who the user is stands in every claim of theirs; alone it helps nobody."""
-    made = [(step, by, claim) for step in segment.steps for by, read in (_read(step),) for claim in read]
-    if any(claim.memory is Memory.POLICY for _, _, claim in made):
-        made = [one for one in made if not (one[2].memory is Memory.POLICY and _is_wish(one[2], actions))]
+    made = [
+        (step, by, claim)
+        for step in segment.steps
+        for by, read in (_read(step),)
+        for claim in read
+        if not (claim.memory is Memory.POLICY and _is_wish(claim, actions))
+    ]
     missed = _not_found(actions) if made else frozenset()
     made = [one for one in made if one[2].value.casefold() not in missed]
     person = _person([claim for _, by, claim in made if by == USER])

@@ -30,6 +30,7 @@ from hmx_pipeline.service.hippocortex.answer_envelope import success
 from hmx_pipeline.service.hippocortex.client_json import REQUEST_BYTES, ClientModel, described, parsed, schema_of
 from hmx_pipeline.service.hippocortex.internal import COMPILED_ARTIFACT, CONTEXT_PACK, in_clients_types
 from hmx_pipeline.service.hippocortex.usage import Usage
+from hmx_pipeline.service.memory import store_of
 from hmx_pipeline.service.problems import ProblemError, ProblemKind
 from hmx_pipeline.store.atomic_blocks import TamperedError
 from hmx_pipeline.store.fetch import Ambiguous, Store
@@ -60,7 +61,7 @@ async def synthesize(request: Request, tenant: Reader) -> Response:
     """Answers a question from memory within a token budget."""
     asked = parsed(Synthesis, await read_body(request, REQUEST_BYTES))
     turns: FairTurns = request.app.state.packs
-    answer = await turns.run(tenant, _answer, _store(request), tenant, asked)
+    answer = await turns.run(tenant, _answer, store_of(request), tenant, asked)
     usage: Usage = request.app.state.usage
     usage.count(tenant, "syntheses")
     usage.count(tenant, "tokens", answer["budget"]["used"])
@@ -159,7 +160,7 @@ def list_artifacts(
     cursor: str | None = None,
 ) -> Response:
     """Lists artifacts of one status, sorted and paged."""
-    held = [told(artifact) for artifact in _store(request).all_artifacts(tenant, artifact_type, status)]
+    held = [told(artifact) for artifact in store_of(request).all_artifacts(tenant, artifact_type, status)]
     if not held:
         anew(request)
     held.sort(key=lambda one: (one[sort], one["id"]), reverse=order == "desc")
@@ -210,7 +211,7 @@ def _opened(cursor: str, sort: str) -> tuple[Any, str]:
 @in_turn
 def get_artifact(request: Request, tenant: Reader, source_id: Id) -> Response:
     """Returns an artifact, or a knowledge record or an event in the same format."""
-    store = _store(request)
+    store = store_of(request)
     artifact = store.get_artifact(tenant, source_id)
     if artifact is not None:
         return success(request, in_clients_types(artifact, COMPILED_ARTIFACT) | told(artifact))
@@ -262,9 +263,3 @@ def _told_event(event: Mapping[str, Any]) -> dict[str, Any]:
 async def vault(_: Reader) -> Response:
     """Not offered: secrets are removed at intake and stored nowhere."""
     raise ProblemError(ProblemKind.NOT_OFFERED, "there is no vault: secrets are removed from events and stored nowhere")
-
-
-def _store(request: Request) -> Store:
-    store = request.app.state.store
-    assert isinstance(store, Store)
-    return store
