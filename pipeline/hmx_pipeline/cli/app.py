@@ -28,6 +28,7 @@ MODULES: Final = {
     "memory": ("artifacts", "pack"),
     "explain": ("explain",),
     "archive": ("archive",),
+    "knowledge": ("knowledge",),
     "dlq": ("dlq",),
     "verify": ("verify",),
     "replay": ("replay",),

@@ -201,3 +201,5 @@ class EvidenceControl(Model):
     archived: Archive | None = None
     imported: dict[str, Any] | None = None
     """A `contracts.fingerprint.Import`, as it stands in the log."""
+    ruled: dict[str, Any] | None = None
+    """A `contracts.ruling.Ruling`, as it stands in the log."""

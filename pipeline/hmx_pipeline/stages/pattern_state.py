@@ -33,6 +33,7 @@ from hmx_pipeline.contracts.limits import (
     TENANT_CONTRIBUTIONS,
     TENANT_DECISIONS,
 )
+from hmx_pipeline.contracts.ruling import Ruling
 from hmx_pipeline.stages.ending_index import EndingIndex, ending_key
 from hmx_pipeline.stages.fair_shares import FairShares
 
@@ -59,10 +60,13 @@ class PatternState(Model):
     archived: str | None = None
     """Why an operator archived it. From then on it publishes nothing, whatever the evidence."""
 
+    rulings: list[Ruling] = Field(default_factory=list)
+    """What operators ruled on its knowledge records: one ruling per record, in log order."""
+
     @property
     def decided(self) -> bool:
-        """True if operators archived or imported it; this outlives all evidence."""
-        return self.imported is not None or self.archived is not None
+        """True if operators archived it, imported it or ruled on it; this outlives all evidence."""
+        return self.imported is not None or self.archived is not None or bool(self.rulings)
 
 
 class BarrierState(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -89,8 +93,8 @@ def state_key(tenant_id: str, pattern: Pattern) -> str:
     return f"p/{join_key(tenant_id, pattern.text)}"
 
 
-def decided_key(decided: Archive | Import) -> str:
-    """Return the key of the pattern that an operator archived or imported."""
+def decided_key(decided: Archive | Import | Ruling) -> str:
+    """Return the key of the pattern that an operator has decided on."""
     return f"p/{decided.key}"
 
 

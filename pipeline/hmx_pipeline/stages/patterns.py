@@ -14,6 +14,7 @@ from pydantic import ValidationError
 from hmx_pipeline.compiler.candidate import candidate, counting
 from hmx_pipeline.compiler.imported_artifacts import added, believed
 from hmx_pipeline.compiler.knowledge.knowledge_records import PublishedRecords, difference, records
+from hmx_pipeline.compiler.knowledge.rulings import with_ruling
 from hmx_pipeline.compiler.lifecycle import LastPublished, step
 from hmx_pipeline.compiler.registry import KINDS, ends, knows, speaks, whole
 from hmx_pipeline.contracts.artifact import Artifact, Status, is_type
@@ -30,10 +31,11 @@ from hmx_pipeline.contracts.headers import (
     trace_headers,
     traceparent,
 )
-from hmx_pipeline.contracts.keys import join_key
+from hmx_pipeline.contracts.keys import join_key, split_key
 from hmx_pipeline.contracts.knowledge import KnowledgeRecord
 from hmx_pipeline.contracts.limits import ARTIFACT_VERSIONS, BARRIER_KEPT_MS
 from hmx_pipeline.contracts.rejections import UNREADABLE, Reason, Rejection
+from hmx_pipeline.contracts.ruling import Ruling
 from hmx_pipeline.stages.dead_letters import dead_letter
 from hmx_pipeline.stages.fold import Backlog, Output, Record, Tx, attempt
 from hmx_pipeline.stages.pattern_state import (
@@ -91,6 +93,8 @@ class PatternsFold:
                 self._control(tx, control)
             case Import() as given:
                 self._import(tx, given)
+            case Ruling() as ruling:
+                self._rule(tx, ruling)
             case Contribution() as contribution:
                 self._take(tx, contribution, (traceparent(record.headers) or b"").decode())
 
@@ -225,20 +229,20 @@ class PatternsFold:
         )
 
         def compiled() -> tuple[PublishedRecords, list[KnowledgeRecord], list[str]]:
-            now = records(evidence, pattern, self._maps.under(tenant_id))
+            now = records(evidence, pattern, self._maps.under(tenant_id), state.rulings)
             return difference(PublishedRecords(state.records, state.withdrawn), now, tx.clock)
 
         known, published, erased = attempt(tx, "pattern_not_compiled", unchanged, compiled)
-        left = bool(evidence)
+        left = bool(evidence) or bool(state.rulings)
         for record in published:
             self._publish(tx, KNOWLEDGE, tenant_id, record.record_id, record.to_json(), trace)
             tx.count(f"knowledge_{record.status}")
         for record_id in erased if left else [*erased, *known.withdrawn]:
             self._publish(tx, KNOWLEDGE, tenant_id, record_id, None, trace)
             tx.count("knowledge_erased")
-        said = left and (known.records or known.withdrawn)
-        kept = PatternState(records=known.records, withdrawn=known.withdrawn, evidence=state.evidence)
-        tx.put(key, kept if said else None)
+        said = (left and (known.records or known.withdrawn)) or state.rulings
+        kept = {"records": known.records, "withdrawn": known.withdrawn, "speak_at": None, "trace": ""}
+        tx.put(key, state.model_copy(update=kept) if said else None)
 
     def _publish(self, tx: Tx, topic: str, tenant_id: str, name: str, value: bytes | None, trace: str) -> None:
         key = join_key(tenant_id, name).encode()
@@ -276,6 +280,18 @@ class PatternsFold:
         tx.count("imported")
         self._speak(tx, key, state.model_copy(update={"imported": added(state.imported, given)}))
 
+    def _rule(self, tx: Tx, ruling: Ruling) -> None:
+        """Apply an operator's ruling at once; in a rebuild it may come before the evidence."""
+        tx.count("control")
+        key = decided_key(ruling)
+        state: PatternState = tx.get(key) or PatternState()
+        rulings = with_ruling(state.rulings, ruling)
+        if rulings is None or not self._maps.may_decide(key, state):
+            tx.count("decision_out_of_room")
+            return
+        tx.count("ruled")
+        self._speak(tx, key, state.model_copy(update={"rulings": rulings}))
+
     def _barrier(self, tx: Tx, control: EvidenceControl) -> None:
         key = barrier_state_key(control.barrier_id)
         state: BarrierState | None = tx.get(key)
@@ -312,7 +328,7 @@ class PatternsFold:
             tx.put(key, msgspec.structs.replace(state, passed=True, speaking=None))
 
 
-def _read(record: Record) -> Contribution | EvidenceControl | Import | Rejection:
+def _read(record: Record) -> Contribution | EvidenceControl | Import | Ruling | Rejection:
     if record.value is None:
         return Rejection(Reason.NULL_VALUE)
     if record.value is UNREADABLE:
@@ -328,10 +344,14 @@ def _read(record: Record) -> Contribution | EvidenceControl | Import | Rejection
     return contribution
 
 
-def _read_control(value: bytes) -> EvidenceControl | Import | Rejection:
+def _read_control(value: bytes) -> EvidenceControl | Import | Ruling | Rejection:
     """Parse a control record. Raises ValidationError."""
     control = EvidenceControl.model_validate_json(value)
     if control.imported is not None:
         return Import.model_validate(control.imported)
+    if control.ruled is not None:
+        ruling = Ruling.model_validate(control.ruled)
+        parts = split_key(ruling.pattern)
+        return ruling if len(parts) == 2 and knows(parts[0]) else Rejection(Reason.WRONG_TYPE, "$.ruled.pattern")
     decidable = control.archived is None or is_type(control.archived.pattern_type)
     return control if decidable else Rejection(Reason.WRONG_TYPE, "$.archived.pattern")

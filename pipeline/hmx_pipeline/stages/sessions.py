@@ -16,6 +16,7 @@ from hmx_pipeline.contracts.headers import (
     EVIDENCE_ARCHIVE,
     EVIDENCE_BARRIER,
     EVIDENCE_IMPORT,
+    EVIDENCE_RULING,
     KIND,
     TRACEPARENT,
     output_headers,
@@ -26,6 +27,7 @@ from hmx_pipeline.contracts.keys import (
     BARRIER,
     CONTROL_TENANT,
     IMPORT,
+    RULING,
     join_key,
     session_place,
     tenant_partition,
@@ -95,6 +97,8 @@ _NEW: Final = SessionState()
 _RELEASE: Final = Verdict.RELEASE  # looking up an enum member costs ten times as much as a global name
 _RELEASED, _RELEASED_LATE = str(Outcome.RELEASED), str(Outcome.RELEASED_LATE)
 TRIM_EVERY: Final = 64
+_DECISIONS: Final = {IMPORT: ("import", "imported", EVIDENCE_IMPORT), RULING: ("ruling", "ruled", EVIDENCE_RULING)}
+"""Event type → kind, field and CloudEvents type of the control record that passes an operator's decision on."""
 
 
 class SessionsFold:
@@ -400,11 +404,12 @@ class SessionsFold:
             archived = archived_by(accepted.fields["content"])
             control = EvidenceControl(kind="archive", partition=tx.partition, archived=archived)
             self._pass_on(tx, EVIDENCE_ARCHIVE, archived.tenant_id, archived.pattern, control)
-        elif event.event_type == IMPORT:
+        elif event.event_type in _DECISIONS:
+            kind, field, name = _DECISIONS[event.event_type]
             given = accepted.fields["content"]
-            control = EvidenceControl(kind="import", partition=tx.partition, imported=given)
-            tenant_id, pattern = (str(given.get(name, "")) for name in ("tenant_id", "pattern"))
-            self._pass_on(tx, EVIDENCE_IMPORT, tenant_id, pattern, control)
+            control = EvidenceControl(kind=kind, partition=tx.partition, **{field: given})
+            tenant_id, pattern = (str(given.get(part, "")) for part in ("tenant_id", "pattern"))
+            self._pass_on(tx, name, tenant_id, pattern, control)
 
     def _pass_on(self, tx: Tx, name: bytes, tenant_id: str, pattern: str, control: EvidenceControl) -> None:
         """Emit a control record to the tenant's evidence partition, where its patterns are compiled."""

@@ -242,8 +242,22 @@ class Store:
             return int(self._client.zscore(self._keys.tenant(tenant_id).newest, b"at") or 0)
 
     def get_knowledge(self, tenant_id: str, record_id: str) -> Json | None:
-        """Returns an artifact in any status. Raises TamperedError."""
+        """Returns a record in any status. Raises TamperedError."""
         return self._get(Lost(self._keys.tenant(tenant_id), "knowledge", record_id))
+
+    def knowledge_ids(self, tenant_id: str, statuses: Sequence[Standing] = tuple(Standing)) -> dict[str, str]:
+        """Returns id → kind of the knowledge records in these statuses."""
+        tenant = self._keys.tenant(tenant_id)
+        with reachable(), self._client.pipeline(transaction=False) as pipe:
+            for status in statuses:
+                pipe.hgetall(tenant.known(status))
+            return {name.decode(): kind.decode() for found in pipe.execute() for name, kind in found.items()}
+
+    def knowledge_records(self, tenant_id: str, record_ids: Sequence[str]) -> list[Json]:
+        """Returns the records with these ids, without missing and damaged ones."""
+        tenant = self._keys.tenant(tenant_id)
+        found = self._sound([Lost(tenant, "knowledge", each) for each in record_ids]) if record_ids else []
+        return [fields for value in found if (fields := _json(value)) is not None]
 
     def counts(self, tenant_id: str) -> Counts:
         """Counts artifacts and knowledge records in one round trip."""
