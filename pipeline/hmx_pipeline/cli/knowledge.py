@@ -9,7 +9,7 @@ from hmx_pipeline.cli.console import OUT, AsJson, fail, plain, print_json, sayin
 from hmx_pipeline.cli.memory import SHORT, WIDTH, Tenant, opened, tenant_or_only
 from hmx_pipeline.cli.wait import wait_for_all
 from hmx_pipeline.contracts.knowledge import HOLDS, Kind, Standing
-from hmx_pipeline.contracts.ruling import Verb
+from hmx_pipeline.contracts.ruling import RulingVerb
 from hmx_pipeline.contracts.safe_text import on_one_line
 from hmx_pipeline.contracts.timestamps import NS_PER_MS, parse_instant
 from hmx_pipeline.kafka.control_producer import append_ruling
@@ -49,7 +49,7 @@ def listed(
 
     Example: hmx knowledge list --kind memory --text address
     """
-    from hmx_pipeline.queries.knowledge import KnowledgeFilter, list_knowledge
+    from hmx_pipeline.queries.knowledge_query import KnowledgeFilter, list_knowledge
 
     wanted = KnowledgeFilter(kind, status or HOLDS, subject, session, agent, text, _time(since), _time(until))
     found: list[Json] = []
@@ -79,7 +79,7 @@ def confirm(
 
     Exit code: 0 confirmed, 1 no such record, or it cannot be confirmed. Example: hmx knowledge confirm 9d1f02ab
     """
-    _rule(Verb.CONFIRM, record_id, tenant, timeout, as_json, reason=reason)
+    _rule(RulingVerb.CONFIRM, record_id, tenant, timeout, as_json, reason=reason)
 
 
 @group.command()
@@ -96,7 +96,7 @@ def correct(
 
     Exit code: 0 corrected, 1 no such record. Example: hmx knowledge correct 9d1f02ab --value "9 Elm Road"
     """
-    _rule(Verb.CORRECT, record_id, tenant, timeout, as_json, text=text, value=value, reason=reason)
+    _rule(RulingVerb.CORRECT, record_id, tenant, timeout, as_json, text=text, value=value, reason=reason)
 
 
 @group.command()
@@ -107,13 +107,13 @@ def retract(
 
     Exit code: 0 retracted, 1 no such record. Example: hmx knowledge retract 9d1f02ab --reason "never was true"
     """
-    _rule(Verb.RETRACT, record_id, tenant, timeout, as_json, reason=reason)
+    _rule(RulingVerb.RETRACT, record_id, tenant, timeout, as_json, reason=reason)
 
 
-def _rule(verb: Verb, asked: str, tenant: str | None, timeout: float, as_json: bool, **said: str) -> None:
+def _rule(verb: RulingVerb, asked: str, tenant: str | None, timeout: float, as_json: bool, **said: str) -> None:
     from pydantic import ValidationError
 
-    from hmx_pipeline.queries.knowledge import RulingError, RulingRequest, earlier, make_ruling
+    from hmx_pipeline.queries.knowledge_query import RulingError, RulingRequest, earlier, make_ruling
 
     settings = Settings.load()
     with opened() as store:

@@ -15,7 +15,7 @@ from hmx_pipeline.contracts.keys import join_key
 from hmx_pipeline.contracts.knowledge import KnowledgeRecord
 
 
-class Verb(StrEnum):
+class RulingVerb(StrEnum):
     CONFIRM = "confirm"
     """It holds, whatever others say."""
     CORRECT = "correct"
@@ -29,7 +29,7 @@ class Ruling(Model):
     pattern: Name
     """`Pattern.text` of the record."""
     record_id: Name
-    verb: Annotated[Verb, Field(strict=False)]
+    verb: Annotated[RulingVerb, Field(strict=False)]
     at: int
     """When it was decided, in milliseconds."""
     reason: str = ""
@@ -38,7 +38,7 @@ class Ruling(Model):
 
     @model_validator(mode="after")
     def _holds_together(self) -> Self:
-        if (self.verb is Verb.CORRECT) != (self.stated is not None):
+        if (self.verb is RulingVerb.CORRECT) != (self.stated is not None):
             raise ValueError("a correction, and nothing else, states a record")
         if self.stated is not None and (self.stated.tenant_id, self.stated.pattern) != (self.tenant_id, self.pattern):
             raise ValueError("it states a record of another pattern")

@@ -16,11 +16,11 @@ from hmx_pipeline.contracts.base import Model
 from hmx_pipeline.contracts.event import Id, Timestamp
 from hmx_pipeline.contracts.knowledge import HOLDS, Kind, KnowledgeRecord, Standing
 from hmx_pipeline.contracts.limits import KB
-from hmx_pipeline.contracts.ruling import Verb
+from hmx_pipeline.contracts.ruling import RulingVerb
 from hmx_pipeline.contracts.timestamps import format_ms, milliseconds
 from hmx_pipeline.kafka.control_producer import append_ruling
 from hmx_pipeline.kafka.topic_files import TopicsError
-from hmx_pipeline.queries.knowledge import (
+from hmx_pipeline.queries.knowledge_query import (
     KnowledgeFilter,
     RulingError,
     RulingRequest,
@@ -50,7 +50,7 @@ class KnowledgeList(Model):
 
 class RulingAnswer(Model):
     record_id: str
-    verb: Verb
+    verb: RulingVerb
     at: str
     stated: str | None = None
     """Of a correction: the id of the record that holds instead."""
@@ -103,7 +103,7 @@ def _asked() -> dict[str, Any]:
 )
 async def confirm(request: Request, tenant: Writer, record_id: Id) -> Response:
     """Confirms a record: it holds with full confidence, whatever others say."""
-    return await _decide(request, tenant, record_id, Verb.CONFIRM)
+    return await _decide(request, tenant, record_id, RulingVerb.CONFIRM)
 
 
 @router.post(
@@ -114,7 +114,7 @@ async def confirm(request: Request, tenant: Writer, record_id: Id) -> Response:
 )
 async def correct(request: Request, tenant: Writer, record_id: Id) -> Response:
     """Corrects a record: what the body states holds instead of it, and of all others about the same."""
-    return await _decide(request, tenant, record_id, Verb.CORRECT)
+    return await _decide(request, tenant, record_id, RulingVerb.CORRECT)
 
 
 @router.post(
@@ -125,10 +125,10 @@ async def correct(request: Request, tenant: Writer, record_id: Id) -> Response:
 )
 async def retract(request: Request, tenant: Writer, record_id: Id) -> Response:
     """Retracts a record: it stays out, whatever evidence comes, until it is confirmed."""
-    return await _decide(request, tenant, record_id, Verb.RETRACT)
+    return await _decide(request, tenant, record_id, RulingVerb.RETRACT)
 
 
-async def _decide(request: Request, tenant: str, record_id: str, verb: Verb) -> Response:
+async def _decide(request: Request, tenant: str, record_id: str, verb: RulingVerb) -> Response:
     body = await read_body(request, REQUEST_BYTES)
     if body:
         media_type(request, (JSON,))
@@ -141,7 +141,7 @@ async def _decide(request: Request, tenant: str, record_id: str, verb: Verb) -> 
     return Response(answer.to_json(), 202, media_type=JSON)
 
 
-def _ruled(request: Request, tenant: str, record_id: str, verb: Verb, said: RulingRequest) -> RulingAnswer:
+def _ruled(request: Request, tenant: str, record_id: str, verb: RulingVerb, said: RulingRequest) -> RulingAnswer:
     """Raises ProblemError."""
     settings: Settings = request.app.state.settings
     grant = grant_of(request)

@@ -14,9 +14,9 @@ from hmx_pipeline.contracts.evidence import Contribution, EvidenceControl
 from hmx_pipeline.contracts.headers import KIND, REASON, header
 from hmx_pipeline.contracts.knowledge import KnowledgeRecord, Standing
 from hmx_pipeline.contracts.limits import PATTERN_RULINGS
-from hmx_pipeline.contracts.ruling import Ruling, Verb
+from hmx_pipeline.contracts.ruling import Ruling, RulingVerb
 from hmx_pipeline.contracts.timestamps import format_ms
-from hmx_pipeline.queries.knowledge import RulingError, RulingRequest, earlier, make_ruling
+from hmx_pipeline.queries.knowledge_query import RulingError, RulingRequest, earlier, make_ruling
 from hmx_pipeline.stages.patterns import PatternsFold
 from hmx_pipeline.topology import EVIDENCE_DLQ, KNOWLEDGE
 from tests.support.evidence import control, records
@@ -52,7 +52,7 @@ def ruling_record(ruling: Ruling, at: int = 0) -> LogRecord:
     return LogRecord(0, 0, START_MS + at, ruling.key.encode(), value, [(KIND, b"ruling")])
 
 
-def rule(record: KnowledgeRecord | Json, verb: Verb, at: int = DECIDED, **more: str) -> Ruling:
+def rule(record: KnowledgeRecord | Json, verb: RulingVerb, at: int = DECIDED, **more: str) -> Ruling:
     fields = record if isinstance(record, dict) else orjson.loads(record.to_json())
     return make_ruling(fields, verb, RulingRequest(**more), at)
 
@@ -84,13 +84,13 @@ def the(told: list[Contribution], word: str) -> KnowledgeRecord:
 
 def test_a_retracted_statement_stays_out_whatever_comes_until_it_is_confirmed() -> None:
     told = evidence()
-    away = ruling_record(rule(the(told, "Dublin"), Verb.RETRACT, reason="a typing error"))
+    away = ruling_record(rule(the(told, "Dublin"), RulingVerb.RETRACT, reason="a typing error"))
     again = records([*told, *said(2, ELM), *said(3, ELM)])
     after = newest(ran(*records(told), away, *again))
     (gone,) = (record for text, record in after.items() if "Dublin" in text and record["kind"] == "memory")
     assert gone["status"] == "withdrawn"
     assert gone["body"]["ruling"] == {"verb": "retract", "at": format_ms(DECIDED), "reason": "a typing error"}
-    back = ruling_record(rule(gone, Verb.CONFIRM, DECIDED + 1))
+    back = ruling_record(rule(gone, RulingVerb.CONFIRM, DECIDED + 1))
     assert earlier(gone) == "retract"
     held = newest(ran(*records(told), away, *again, back))
     (one,) = (record for record in held.values() if "Dublin" in record["text"] and record["kind"] == "memory")
@@ -103,7 +103,7 @@ def test_what_a_retracted_statement_had_ended_holds_again() -> None:
     ended = [text for text, status in before.items() if status == "superseded"]
     (newer,) = (record for record in known(told) if record.status == "active")
     assert len(ended) == 1
-    after = newest(ran(*records(told), ruling_record(rule(newer, Verb.RETRACT))))
+    after = newest(ran(*records(told), ruling_record(rule(newer, RulingVerb.RETRACT))))
     assert after[ended[0]]["status"] == "active"
     assert "superseded_by" not in after[ended[0]]
     assert "end" not in after[ended[0]]["validity"]
@@ -111,7 +111,7 @@ def test_what_a_retracted_statement_had_ended_holds_again() -> None:
 
 def test_a_correction_ends_the_others_and_later_evidence_does_not_end_it() -> None:
     told = evidence()
-    ruling = rule(the(told, "Dublin"), Verb.CORRECT, value="Oslo")
+    ruling = rule(the(told, "Dublin"), RulingVerb.CORRECT, value="Oslo")
     assert ruling.stated is not None
     result = ran(*records(told), ruling_record(ruling), *records(said(4, "The staging cluster is in Rome.")))
     assert [text for text in holding(result) if "cluster" in text] == [ruling.stated.text]
@@ -125,7 +125,7 @@ def test_a_correction_ends_the_others_and_later_evidence_does_not_end_it() -> No
 
 def test_a_correction_holds_without_any_evidence() -> None:
     told = evidence()
-    ruling = rule(the(told, "Dublin"), Verb.CORRECT, text="The staging cluster is in Oslo.")
+    ruling = rule(the(told, "Dublin"), RulingVerb.CORRECT, text="The staging cluster is in Oslo.")
     result = ran(ruling_record(ruling), *records([c.model_copy(update={"withdrawn": True}) for c in told]))
     assert holding(result) == ["The staging cluster is in Oslo."]
 
@@ -133,17 +133,20 @@ def test_a_correction_holds_without_any_evidence() -> None:
 def test_of_contradictory_rulings_the_last_in_the_log_holds() -> None:
     told = evidence()
     oak, elm = the(told, "Frankfurt"), the(told, "Dublin")
-    first, second = ruling_record(rule(oak, Verb.CONFIRM)), ruling_record(rule(elm, Verb.CONFIRM))
+    first, second = ruling_record(rule(oak, RulingVerb.CONFIRM)), ruling_record(rule(elm, RulingVerb.CONFIRM))
     for log, word in (([first, second], "Dublin"), ([second, first], "Frankfurt")):
         shown = holding(ran(*records(told), *log))
         assert [word in text for text in shown] == [True]
-    assert holding(ran(*records(told), first, second, ruling_record(rule(elm, Verb.RETRACT)))) == [oak.text]
+    assert holding(ran(*records(told), first, second, ruling_record(rule(elm, RulingVerb.RETRACT)))) == [oak.text]
 
 
 @given(order=st.permutations(range(6)))
 def test_rulings_hold_alike_in_whatever_order_the_evidence_comes(order: list[int]) -> None:
     told = [*evidence(), *said(2, ELM), *said(3, OAK)]
-    rulings = [rule(the(told, "Dublin"), Verb.RETRACT), rule(the(told, "Frankfurt"), Verb.CORRECT, value="Oslo")]
+    rulings = [
+        rule(the(told, "Dublin"), RulingVerb.RETRACT),
+        rule(the(told, "Frankfurt"), RulingVerb.CORRECT, value="Oslo"),
+    ]
     log: list[LogRecord] = [*records(told[:4]), *map(ruling_record, rulings)]
     mixed = [log[n] for n in order]
     place = [mixed.index(log[4]), mixed.index(log[5])]
@@ -152,7 +155,7 @@ def test_rulings_hold_alike_in_whatever_order_the_evidence_comes(order: list[int
 
 
 def test_what_is_no_ruling_on_knowledge_is_a_dead_letter_and_changes_nothing() -> None:
-    ruling = rule(the(evidence(), "Dublin"), Verb.RETRACT)
+    ruling = rule(the(evidence(), "Dublin"), RulingVerb.RETRACT)
     fields = ruling.model_dump(mode="json", exclude_none=True)
     for wrong in ({"pattern": "task_schema/deploy"}, {"pattern": "fact"}, {"verb": "forget"}, {"verb": "correct"}):
         value = EvidenceControl(kind="ruling", ruled=fields | wrong).to_json()
@@ -162,7 +165,7 @@ def test_what_is_no_ruling_on_knowledge_is_a_dead_letter_and_changes_nothing() -
 
 
 def test_rulings_of_a_pattern_are_bounded() -> None:
-    ruling = rule(the(evidence(), "Dublin"), Verb.RETRACT)
+    ruling = rule(the(evidence(), "Dublin"), RulingVerb.RETRACT)
     many = [ruling_record(ruling.model_copy(update={"record_id": f"r-{n}"})) for n in range(PATTERN_RULINGS + 1)]
     result = ran(*many, many[0])
     assert (result.counts["ruled"], result.counts["decision_out_of_room"]) == (PATTERN_RULINGS + 1, 1)
@@ -171,12 +174,12 @@ def test_rulings_of_a_pattern_are_bounded() -> None:
 @pytest.mark.parametrize(
     ("verb", "more", "says"),
     [
-        (Verb.CORRECT, {}, "needs a text or a value"),
-        (Verb.RETRACT, {"text": "x"}, "takes a reason only"),
-        (Verb.CONFIRM, {"value": "x"}, "takes a reason only"),
+        (RulingVerb.CORRECT, {}, "needs a text or a value"),
+        (RulingVerb.RETRACT, {"text": "x"}, "takes a reason only"),
+        (RulingVerb.CONFIRM, {"value": "x"}, "takes a reason only"),
     ],
 )
-def test_a_ruling_that_makes_no_sense_is_refused(verb: Verb, more: dict[str, str], says: str) -> None:
+def test_a_ruling_that_makes_no_sense_is_refused(verb: RulingVerb, more: dict[str, str], says: str) -> None:
     with pytest.raises(RulingError, match=says):
         rule(the(evidence(), "Dublin"), verb, **more)
 
@@ -185,7 +188,7 @@ def test_a_conflict_can_be_retracted_but_neither_confirmed_nor_corrected() -> No
     conflicts = [record for record in known(evidence()) if record.kind == "conflict"]
     for record in conflicts:
         with pytest.raises(RulingError, match="one of its sides"):
-            rule(record, Verb.CONFIRM)
+            rule(record, RulingVerb.CONFIRM)
     made = the(evidence(), "Dublin").model_copy(update={"status": Standing.WITHDRAWN})
     with pytest.raises(RulingError, match="no evidence any more"):
-        rule(made, Verb.CONFIRM)
+        rule(made, RulingVerb.CONFIRM)

@@ -14,7 +14,7 @@ from hmx_pipeline.contracts.ids import content_id
 from hmx_pipeline.contracts.keys import split_key
 from hmx_pipeline.contracts.knowledge import Kind, KnowledgeRecord, Standing
 from hmx_pipeline.contracts.limits import PATTERN_RULINGS
-from hmx_pipeline.contracts.ruling import Ruling, Verb
+from hmx_pipeline.contracts.ruling import Ruling, RulingVerb
 from hmx_pipeline.contracts.timestamps import format_ms
 
 OPERATOR: Final = "operator"
@@ -62,7 +62,7 @@ def ruled(found: Sequence[KnowledgeRecord], rulings: Sequence[Ruling], *, rivals
     last = {ruling.record_id: ruling for ruling in rulings}
     known = {record.record_id: record for record in found}
     known |= {r.stated.record_id: r.stated for r in rulings if r.stated is not None}
-    made = _handed_back(known, {name for name in known if name in last and last[name].verb is Verb.RETRACT})
+    made = _handed_back(known, {name for name in known if name in last and last[name].verb is RulingVerb.RETRACT})
     holding = [
         made_id
         for ruling in rulings
@@ -70,7 +70,7 @@ def ruled(found: Sequence[KnowledgeRecord], rulings: Sequence[Ruling], *, rivals
     ]
     for name, record in known.items():
         ruling = last.get(name)
-        if ruling is not None and ruling.verb is Verb.RETRACT:
+        if ruling is not None and ruling.verb is RulingVerb.RETRACT:
             made[name] = _ended(record, Standing.WITHDRAWN, ruling)
         elif ruling is not None and ruling.stated is not None:
             made[name] = _ended(record, Standing.SUPERSEDED, ruling, by=ruling.stated.record_id)
@@ -87,7 +87,7 @@ def ruled(found: Sequence[KnowledgeRecord], rulings: Sequence[Ruling], *, rivals
 
 def _holds(ruling: Ruling) -> str:
     """Return the id of the record that a ruling states; empty for a retraction."""
-    if ruling.verb is Verb.RETRACT:
+    if ruling.verb is RulingVerb.RETRACT:
         return ""
     return ruling.stated.record_id if ruling.stated is not None else ruling.record_id
 

@@ -12,7 +12,7 @@ from pydantic import Field
 from hmx_pipeline.compiler.knowledge.rulings import correction
 from hmx_pipeline.contracts.base import Model
 from hmx_pipeline.contracts.knowledge import HOLDS, Kind, KnowledgeRecord, Standing
-from hmx_pipeline.contracts.ruling import Ruling, Verb
+from hmx_pipeline.contracts.ruling import Ruling, RulingVerb
 from hmx_pipeline.contracts.timestamps import milliseconds
 from hmx_pipeline.store.fetch import Store
 
@@ -98,15 +98,15 @@ class RulingRequest(Model):
     reason: Annotated[str, Field(max_length=200)] = ""
 
 
-def make_ruling(record: Json, verb: Verb, said: RulingRequest, at: int) -> Ruling:
+def make_ruling(record: Json, verb: RulingVerb, said: RulingRequest, at: int) -> Ruling:
     """Raises RulingError."""
     known = KnowledgeRecord.model_validate(record)
-    if known.kind is Kind.CONFLICT and verb is not Verb.RETRACT:
+    if known.kind is Kind.CONFLICT and verb is not RulingVerb.RETRACT:
         raise RulingError("a conflict cannot hold: confirm or correct one of its sides")
-    if known.status is Standing.WITHDRAWN and "ruling" not in known.body and verb is not Verb.CORRECT:
+    if known.status is Standing.WITHDRAWN and "ruling" not in known.body and verb is not RulingVerb.CORRECT:
         raise RulingError("it has no evidence any more: state it again with correct and its text")
     stated = None
-    if verb is Verb.CORRECT:
+    if verb is RulingVerb.CORRECT:
         text = said.text.strip() or _with_value(known, said.value.strip())
         stated = correction(known, text, said.value.strip() or text, at)
     elif said.text or said.value:
