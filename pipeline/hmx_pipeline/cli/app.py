@@ -29,6 +29,8 @@ MODULES: Final = {
     "explain": ("explain",),
     "archive": ("archive",),
     "knowledge": ("knowledge",),
+    "erase": ("erase",),
+    "receipt": ("receipt",),
     "dlq": ("dlq",),
     "verify": ("verify",),
     "replay": ("replay",),

@@ -37,6 +37,8 @@ class Effect(ExplainedCode):
         "an operator archived a pattern without an active artifact: nothing of it is published from now on",
     )
     IMPORTED = "imported", "an artifact learnt elsewhere was imported for a tenant, or for one of its agents"
+    ERASED_SESSION = "erased_session", "an operator has erased a session that the stage still held"
+    ERASED_CONTRIBUTION = "erased_contribution", "a contribution of an erased session was removed"
     RULED = "ruled", "an operator has confirmed, corrected or retracted a knowledge record"
     ARTIFACT_ERASED = "artifact_erased", f"an old version was erased: of each pattern the last {ARTIFACT_VERSIONS} stay"
     KNOWLEDGE_ACTIVE = "knowledge_active", "a knowledge record was published that holds"

@@ -9,6 +9,7 @@
 
 from bisect import insort
 from collections import Counter
+from collections.abc import Iterator
 from heapq import heapify, heappop, heappush
 from typing import Any, Final, NamedTuple
 
@@ -60,6 +61,8 @@ class PatternState(Model):
     archived: str | None = None
     """Why an operator archived it. From then on it publishes nothing, whatever the evidence."""
 
+    forgets: bool = False
+    """True if an erasure took evidence: the next time it is compiled, nothing of what it said before stays."""
     rulings: list[Ruling] = Field(default_factory=list)
     """What operators ruled on its knowledge records: one ruling per record, in log order."""
 
@@ -183,6 +186,12 @@ class Maps:
     def of(self, pattern: str) -> dict[str, Contribution]:
         """Return the map of a `p/…` key; it must not be changed."""
         return self._maps.get(pattern, {})
+
+    def of_tenant(self, tenant_id: str) -> Iterator[tuple[str, Contribution]]:
+        """Yield all contributions of a tenant, in the order of their keys."""
+        prefix = f"p/{join_key(tenant_id)}/"
+        for pattern in sorted(key for key in self._maps if key.startswith(prefix)):
+            yield from sorted(self._maps[pattern].items())
 
     def under(self, tenant_id: str) -> Under:
         """Return a lookup of the tenant's endings by their form."""
