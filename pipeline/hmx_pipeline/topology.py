@@ -1,8 +1,8 @@
 """Topology: the topics, the two stages, and the data flow between them, on one page.
 
-    hmx.events.v1 ──► sessions ──► hmx.episodes.v1, hmx.evidence.v1 (dead letters: hmx.events.v1.dlq)
+    hmx.events.v1 ──► sessions ──► hmx.episodes.v1, hmx.evidence.v1, hmx.erasures.v1 (dead letters: hmx.events.v1.dlq)
     hmx.evidence.v1 ──► patterns ──► hmx.artifacts.v1, hmx.knowledge.v1 (dead letters: hmx.evidence.v1.dlq)
-    episodes, evidence, artifacts, knowledge ──► materialiser ──► Redis ──► service
+    erasures, episodes, evidence, artifacts, knowledge ──► materialiser ──► Redis ──► service
 
 Topic configuration is in `topics/`, record keys are in `contracts/keys.py`.
 """
@@ -14,6 +14,7 @@ EVENTS: Final = "hmx.events.v1"
 EVENTS_DLQ: Final = "hmx.events.v1.dlq"
 EPISODES: Final = "hmx.episodes.v1"
 EVIDENCE: Final = "hmx.evidence.v1"
+ERASURES: Final = "hmx.erasures.v1"
 EVIDENCE_DLQ: Final = "hmx.evidence.v1.dlq"
 ARTIFACTS: Final = "hmx.artifacts.v1"
 KNOWLEDGE: Final = "hmx.knowledge.v1"
@@ -36,11 +37,11 @@ class Stage:
         return f"{prefix}hmx-{self.name}-{partition}"
 
 
-SESSIONS: Final = Stage("sessions", EVENTS, SESSION_STATE, EVENTS_DLQ, (EPISODES, EVIDENCE))
+SESSIONS: Final = Stage("sessions", EVENTS, SESSION_STATE, EVENTS_DLQ, (EPISODES, EVIDENCE, ERASURES))
 PATTERNS: Final = Stage("patterns", EVIDENCE, PATTERN_STATE, EVIDENCE_DLQ, (ARTIFACTS, KNOWLEDGE))
 STAGES: Final = (SESSIONS, PATTERNS)
 
-MATERIALISED: Final = (EPISODES, EVIDENCE, ARTIFACTS, KNOWLEDGE)
+MATERIALISED: Final = (ERASURES, EPISODES, EVIDENCE, ARTIFACTS, KNOWLEDGE)
 """Topics that the materialiser writes into Redis."""
 FOLLOWED: Final = (EPISODES, ARTIFACTS)
 """What the service's streams pass on."""

@@ -64,7 +64,7 @@ FIXED = {
     *(f"retrieval.postings.{name}" for name in ("pack_row", "unpack_postings", "unpack_rows")),
     *(f"retrieval.vectors.{name}" for name in ("best_of_both", "document_vectors", "pack_vector", "vector")),
     "retrieval.rerank.reranked", "intake.number_ranges.is_out_of_range", "intake.steps.usable_tags",
-    "packs.markdown.as_text",
+    "knowledge.rulings.correction", "packs.markdown.as_text",
 }  # fmt: skip
 """Numbers, headers, tags and placed entries, whose lengths have bounds of their own."""
 WORDS = {

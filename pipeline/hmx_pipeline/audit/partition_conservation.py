@@ -37,6 +37,7 @@ from hmx_pipeline.contracts.rejections import Reason, Rejection
 from hmx_pipeline.intake.accepted import Accepted
 from hmx_pipeline.intake.control_records import authentic, is_control, is_rerouted_copy, rerouted_from
 from hmx_pipeline.intake.decode import decode
+from hmx_pipeline.stages.dead_letters import WITHOUT_BYTES
 from hmx_pipeline.stages.fold import Record
 from hmx_pipeline.topology import EPISODES, EVENTS, EVENTS_DLQ
 
@@ -49,6 +50,7 @@ OF_VALID_EVENTS: Final = frozenset(
         Reason.POISON,
         Reason.DEADLY,
         Reason.OUTPUT_REFUSED,
+        Reason.ERASED,
     }
 )
 """Rejection reasons that a valid event can have."""
@@ -421,7 +423,7 @@ class _Audit:
 
     def _dead_letter(self, record: Record, here: Place, event: _PendingRecord | _Fresh, origin: Place) -> None:
         reason = (header(record.headers, names.REASON) or b"").decode(errors="replace")
-        refused = reason == Reason.OUTPUT_REFUSED
+        refused = reason in WITHOUT_BYTES
         if original_digest(record) != (refused_digest(event.log_time) if refused else event.as_dead_letter):
             detail = f"key, value, headers or time are not those of {origin[0]}:{origin[1]}"
             self.report.violate(ViolationKind.ALTERED, EVENTS_DLQ, here, detail)

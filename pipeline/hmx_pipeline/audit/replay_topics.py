@@ -23,6 +23,7 @@ from hmx_pipeline.stages.fold import Output
 from hmx_pipeline.topology import (
     ARTIFACTS,
     EPISODES,
+    ERASURES,
     EVENTS_DLQ,
     EVIDENCE,
     EVIDENCE_DLQ,
@@ -34,7 +35,7 @@ from hmx_pipeline.topology import (
 
 ANSWER_S: Final = 30.0
 QUEUED_KB: Final = 64 * KB
-OF_SESSIONS: Final = (EPISODES, EVIDENCE, EVENTS_DLQ)
+OF_SESSIONS: Final = (EPISODES, EVIDENCE, ERASURES, EVENTS_DLQ)
 OF_PATTERNS: Final = (ARTIFACTS, KNOWLEDGE, EVIDENCE_DLQ)
 
 

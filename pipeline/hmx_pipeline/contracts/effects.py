@@ -9,6 +9,7 @@ from hmx_pipeline.contracts.limits import (
     PARTITION_CONTRIBUTION_BYTES,
     PARTITION_SESSION_BYTES,
     PATTERN_CONTRIBUTIONS,
+    PATTERN_RULINGS,
     RECORD_BYTES,
     SESSION_SEGMENTS,
     SESSIONS_LIVE,
@@ -36,6 +37,9 @@ class Effect(ExplainedCode):
         "an operator archived a pattern without an active artifact: nothing of it is published from now on",
     )
     IMPORTED = "imported", "an artifact learnt elsewhere was imported for a tenant, or for one of its agents"
+    ERASED_SESSION = "erased_session", "an operator has erased a session that the stage still held"
+    ERASED_CONTRIBUTION = "erased_contribution", "a contribution of an erased session was removed"
+    RULED = "ruled", "an operator has confirmed, corrected or retracted a knowledge record"
     ARTIFACT_ERASED = "artifact_erased", f"an old version was erased: of each pattern the last {ARTIFACT_VERSIONS} stay"
     KNOWLEDGE_ACTIVE = "knowledge_active", "a knowledge record was published that holds"
     KNOWLEDGE_SUPERSEDED = "knowledge_superseded", "a knowledge record was ended by a later one"
@@ -82,7 +86,7 @@ class Effect(ExplainedCode):
     )
     DECISION_OUT_OF_ROOM = (
         "decision_out_of_room",
-        f"operators have archived or imported {TENANT_DECISIONS:,} patterns of the tenant: one more was not taken",
+        f"operators decided on {TENANT_DECISIONS:,} patterns of the tenant, or {PATTERN_RULINGS} records of a pattern",
     )
     OUTPUT_LEFT_OUT = (
         "output_left_out",

@@ -14,6 +14,7 @@ from pydantic import Field
 
 from hmx_pipeline.contracts.base import Model
 from hmx_pipeline.contracts.bounded_cache import nbytes
+from hmx_pipeline.contracts.erasure import ErasureMark
 from hmx_pipeline.contracts.event import HmxVersion, Name
 from hmx_pipeline.contracts.event_types import Role
 from hmx_pipeline.contracts.ids import content_id
@@ -201,3 +202,6 @@ class EvidenceControl(Model):
     archived: Archive | None = None
     imported: dict[str, Any] | None = None
     """A `contracts.fingerprint.Import`, as it stands in the log."""
+    erased: ErasureMark | None = None
+    ruled: dict[str, Any] | None = None
+    """A `contracts.ruling.Ruling`, as it stands in the log."""

@@ -19,7 +19,7 @@ CONTENT_TYPE: Final = "content-type"
 ORIGIN_PARTITION: Final = "hmx-origin-partition"
 ORIGIN_OFFSET: Final = "hmx-origin-offset"
 KIND: Final = "hmx-kind"
-CONTROL_KINDS: Final = (b"tick", b"barrier", b"archive", b"import")
+CONTROL_KINDS: Final = (b"tick", b"barrier", b"archive", b"import", b"ruling", b"erasure")
 """Values of KIND on the evidence topic that are no contribution."""
 AUTHENTICATION: Final = "hmx-authentication"
 REROUTED_FROM: Final = "hmx-rerouted-from"
@@ -52,6 +52,9 @@ EVIDENCE_BARRIER: Final = b"hmx.evidence-barrier"
 EVIDENCE_TICK: Final = b"hmx.evidence-tick"
 EVIDENCE_ARCHIVE: Final = b"hmx.evidence-archive"
 EVIDENCE_IMPORT: Final = b"hmx.evidence-import"
+EVIDENCE_RULING: Final = b"hmx.evidence-ruling"
+EVIDENCE_ERASURE: Final = b"hmx.evidence-erasure"
+ERASURE: Final = b"hmx.erasure"
 
 JSON: Final = (CONTENT_TYPE, b"application/json")
 CLOUD_EVENT: Final = (CE_SPECVERSION, b"1.0")

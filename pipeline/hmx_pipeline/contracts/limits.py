@@ -78,7 +78,10 @@ TENANT_CONTRIBUTIONS: Final = (
     262_144  # kept per tenant by the same hash, withdrawn ones included; also the most patterns of a tenant
 )
 PARTITION_CONTRIBUTION_BYTES: Final = 1_024 * MB  # of all tenants; beyond it the largest loses its highest ranks
-TENANT_DECISIONS: Final = 65_536  # patterns that operators archived or imported; further ones are not taken
+TENANT_DECISIONS: Final = 65_536  # patterns that operators archived, imported or ruled on; further ones are not taken
+ERASED_SESSIONS: Final = 8_192  # of a subject, named in one erasure; more take several
+ERASURE_KEPT_MS: Final = 40 * 86_400_000  # an erasure turns late events away; longer than the log keeps them
+PATTERN_RULINGS: Final = 64  # records of a pattern that operators ruled on; further ones are not taken
 CONTRIBUTION_BYTES: Final = 128 * KB  # with its key; usually one or two
 TASKS_GONE: Final = 256  # of a tenant: tasks without runs whose deprecated artifacts stay, the last
 PATTERN_DEBOUNCE_MS: Final = 1_000

@@ -80,6 +80,11 @@ class Reason(StrEnum):
         IntakeStep.ORDER,
         "an event_id names one event; this one came with other content",
     )
+    ERASED = (
+        "erased",
+        IntakeStep.ORDER,
+        "an operator has erased what was said until then; the dead letter has no bytes",
+    )
     POISON = "poison", IntakeStep.FOLD, "a defect of the pipeline: report it with the dead letter's headers"
     OUTPUT_REFUSED = (
         "output_refused",

@@ -22,6 +22,7 @@ from pydantic_core.core_schema import (
 
 from hmx_pipeline.contracts.artifact import Artifact
 from hmx_pipeline.contracts.episode import Episode
+from hmx_pipeline.contracts.erasure import ErasureMark
 from hmx_pipeline.contracts.event import Event
 from hmx_pipeline.contracts.evidence import Contribution
 from hmx_pipeline.contracts.fingerprint import Fingerprint
@@ -38,6 +39,7 @@ _MODELS: Final[Mapping[str, tuple[type[BaseModel], str]]] = {
     "episode": (Episode, "HMX Episode"),
     "contribution": (Contribution, "HMX Contribution"),
     "knowledge": (KnowledgeRecord, "HMX Knowledge Record"),
+    "erasure": (ErasureMark, "HMX Erasure Mark"),
 }
 
 

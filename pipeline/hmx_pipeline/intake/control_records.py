@@ -1,4 +1,4 @@
-"""Control records (ticks, barriers, archives, imports) and rerouted copies, authenticated by an HMAC."""
+"""Control records (ticks, barriers, archives, imports, rulings) and rerouted copies, authenticated by an HMAC."""
 
 import hashlib
 import hmac
@@ -8,11 +8,13 @@ from typing import Any
 import orjson
 
 from hmx_pipeline.contracts.envelope import Envelope
+from hmx_pipeline.contracts.erasure import Erasure
 from hmx_pipeline.contracts.evidence import Archive
 from hmx_pipeline.contracts.fingerprint import Import
 from hmx_pipeline.contracts.headers import AUTHENTICATION, REROUTED_FROM, Headers, header
 from hmx_pipeline.contracts.ids import content_id
-from hmx_pipeline.contracts.keys import ARCHIVE, BARRIER, CONTROL_TENANT, IMPORT, TICK
+from hmx_pipeline.contracts.keys import ARCHIVE, BARRIER, CONTROL_TENANT, ERASE, IMPORT, RULING, TICK
+from hmx_pipeline.contracts.ruling import Ruling
 from hmx_pipeline.contracts.timestamps import format_ms
 from hmx_pipeline.contracts.versions import HMX_VERSION
 
@@ -50,7 +52,7 @@ def is_rerouted_copy(key: str, value: bytes, headers: Headers) -> bool | None:
 
 
 def is_control(event: Envelope) -> bool:
-    return event.tenant_id == CONTROL_TENANT and event.event_type in (TICK, BARRIER, ARCHIVE, IMPORT)
+    return event.tenant_id == CONTROL_TENANT and event.event_type in (TICK, BARRIER, ARCHIVE, IMPORT, RULING, ERASE)
 
 
 def tick(partition: int, now_ms: int) -> bytes:
@@ -80,6 +82,18 @@ def importing(given: Import, partition: int, now_ms: int) -> bytes:
     about = (given.tenant_id, given.agent_id, given.pattern, given.fingerprint_hash)
     event_id = content_id(now_ms, IMPORT, *about)
     return _control(IMPORT, event_id, partition, now_ms, given.model_dump(mode="json", exclude_none=True))
+
+
+def ruling(ruled: Ruling, partition: int) -> bytes:
+    """Return the event that confirms, corrects or retracts a knowledge record."""
+    event_id = content_id(ruled.at, RULING, ruled.tenant_id, ruled.record_id, ruled.verb)
+    return _control(RULING, event_id, partition, ruled.at, ruled.model_dump(mode="json", exclude_none=True))
+
+
+def erase(erasure: Erasure, partition: int) -> bytes:
+    """Return the event that erases a subject, a session or a tenant; each partition of the log gets one."""
+    event_id = content_id(erasure.at, ERASE, erasure.erasure_id, str(partition))
+    return _control(ERASE, event_id, partition, erasure.at, erasure.model_dump(mode="json"))
 
 
 def _control(event_type: str, event_id: str, partition: int, now_ms: int, content: dict[str, Any]) -> bytes:

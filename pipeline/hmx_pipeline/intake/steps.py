@@ -122,7 +122,7 @@ def step_of(fields: dict[str, Any], at_ms: int, index: int, characters: int = ST
         listed,
         projected(projection, fields) if projection is not None and "session_id" in fields else None,
         _arguments(asked) if role is _CALL else (),
-        _subject(fields["metadata"]) if "metadata" in fields else "",
+        subject_of(fields["metadata"]) if "metadata" in fields else "",
     )
 
 
@@ -203,7 +203,7 @@ def _arguments(arguments: Any) -> tuple[tuple[str, str], ...]:
     return tuple(found)
 
 
-def _subject(metadata: dict[str, Any]) -> str:
+def subject_of(metadata: dict[str, Any]) -> str:
     """Return the first subject that is present."""
     if _SUBJECTS.isdisjoint(metadata):
         return ""

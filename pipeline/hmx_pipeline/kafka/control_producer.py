@@ -11,10 +11,12 @@ from typing import Final
 
 from confluent_kafka import KafkaError
 
+from hmx_pipeline.contracts.erasure import Erasure
 from hmx_pipeline.contracts.fingerprint import Import
 from hmx_pipeline.contracts.headers import AUTHENTICATION
 from hmx_pipeline.contracts.keys import tenant_partition
-from hmx_pipeline.intake.control_records import importing, signature
+from hmx_pipeline.contracts.ruling import Ruling
+from hmx_pipeline.intake.control_records import erase, importing, ruling, signature
 from hmx_pipeline.kafka.client_login import denied
 from hmx_pipeline.kafka.clients import plain_producer, produce
 from hmx_pipeline.kafka.preflight import existing_topics
@@ -31,6 +33,18 @@ def append_imports(settings: Settings, given: Sequence[Import]) -> str:
     partitions, now_ms = existing_topics(settings, EVENTS)[EVENTS], int(time.time() * 1000)
     places = [(tenant_partition(one.tenant_id, partitions), one) for one in given]
     return append_control(settings, "import", [(place, importing(one, place, now_ms)) for place, one in places])
+
+
+def append_ruling(settings: Settings, ruled: Ruling) -> str:
+    """Appends an operator's ruling to the tenant's events partition. Raises as kafka.preflight does."""
+    partition = tenant_partition(ruled.tenant_id, existing_topics(settings, EVENTS)[EVENTS])
+    return append_control(settings, "ruling", [(partition, ruling(ruled, partition))])
+
+
+def append_erasure(settings: Settings, erasure: Erasure) -> str:
+    """Appends an erasure to every events partition. Raises as kafka.preflight does."""
+    places = range(existing_topics(settings, EVENTS)[EVENTS])
+    return append_control(settings, "erase", [(place, erase(erasure, place)) for place in places])
 
 
 def append_control(settings: Settings, kind: str, values: Sequence[tuple[int, bytes]]) -> str:

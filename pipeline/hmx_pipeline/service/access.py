@@ -106,6 +106,15 @@ def admit(connection: HTTPConnection, scope: Scope) -> str:
     return grant.tenant
 
 
+def grant_of(connection: HTTPConnection) -> Grant:
+    """Returns the grant of an admitted request. Raises ProblemError if its key was revoked meanwhile."""
+    access: Access = connection.app.state.access
+    grant = access.grant(key_of(connection), _named(connection))
+    if grant is None:
+        raise _stranger(connection, access.open)
+    return grant
+
+
 def admitted(connection: HTTPConnection, tenant: str, scope: Scope = Scope.READ) -> bool:
     """Returns whether the request would still be admitted, since a stream outlives its admission."""
     access: Access = connection.app.state.access

@@ -40,6 +40,8 @@ USUAL: Final = frozenset({Scope.READ, Scope.WRITE})
 class Grant(NamedTuple):
     tenant: str
     scopes: frozenset[Scope]
+    subject: str | None = None
+    """The only subject whose memory it opens, beside what the tenant shares; None for all."""
 
 
 def digest(key: str) -> str:

@@ -16,6 +16,7 @@ from hmx_pipeline.service import (
     docs,
     events,
     fingerprint_routes,
+    knowledge_routes,
     memory,
     overview,
     page,
@@ -110,7 +111,7 @@ def create_app(settings: Settings) -> FastAPI:
     app.add_middleware(RequestMetrics)
     for module in (events, websocket, streams):
         app.include_router(module.router, dependencies=[NEGOTIATED])
-    for module in (memory, fingerprint_routes, overview):
+    for module in (knowledge_routes, memory, fingerprint_routes, overview):
         app.include_router(module.router, dependencies=[NEGOTIATED, REPORTED])
     for module in (service_routes, page, docs):
         app.include_router(module.router)

@@ -136,7 +136,7 @@ def get_event(request: Request, tenant: Reader, event_id: Id, session: Id | None
     if isinstance(found, Ambiguous):
         raise ProblemError(ProblemKind.AMBIGUOUS, "name the session with ?session=", sessions=list(found.sessions))
     if found is None:
-        raise _missing(request, "event")
+        raise missing(request, "event")
     origin = Episode.model_validate(found).origin
     answer = _json(event_fields(found))
     answer.headers[ORIGIN_PARTITION] = str(origin.partition)
@@ -196,11 +196,11 @@ def _json(value: Any) -> Response:
 
 def _found(request: Request, value: dict[str, Any] | None, what: str) -> Response:
     if value is None:
-        raise _missing(request, what)
+        raise missing(request, what)
     return _json(value)
 
 
-def _missing(request: Request, what: str) -> ProblemError:
+def missing(request: Request, what: str) -> ProblemError:
     whole = anew(request)
     but = "" if whole.complete else f". {whole}"
     return ProblemError(ProblemKind.NOT_FOUND, f"the tenant has no {what} with this id{but}")

@@ -1,5 +1,7 @@
 """Dead letters: the rejected record as it came, with headers for the reason and the origin."""
 
+from typing import Final
+
 from hmx_pipeline.contracts.headers import (
     DEAD_LETTER,
     DETAIL,
@@ -15,13 +17,15 @@ from hmx_pipeline.contracts.limits import RECORD_BYTES
 from hmx_pipeline.contracts.rejections import UNREADABLE, Reason, Rejection
 from hmx_pipeline.stages.fold import Output, Record
 
+WITHOUT_BYTES: Final = (Reason.OUTPUT_REFUSED, Reason.ERASED)
+
 
 def dead_letter(source: str, topic: str, record: Record, rejection: Rejection) -> Output:
     """Return the dead letter. Key, value and the producer's headers stay; readers take the last header of a name, which
     is ours.
 
     If the record exceeds the bound, only our headers remain, which give its offset in the log. The same holds for an
-    unreadable record, and for one whose output Kafka refused: its size is unknown.
+    unreadable record, for one whose output Kafka refused, whose size is unknown, and for an erased one.
     """
     _its_own_content_type, *place = output_headers(DEAD_LETTER, source, record.partition, record.offset)
     ours = [
@@ -33,7 +37,7 @@ def dead_letter(source: str, topic: str, record: Record, rejection: Rejection) -
         (ORIGIN_TOPIC, source.encode()),
         (LOG_TIME, b"%d" % record.timestamp),
     ]
-    if record.value is UNREADABLE or rejection.reason is Reason.OUTPUT_REFUSED:
+    if record.value is UNREADABLE or rejection.reason in WITHOUT_BYTES:
         return Output(topic, record.partition, None, None, [*ours, (OMITTED, b"0")])
     size = record_bytes(record)
     if size > RECORD_BYTES:

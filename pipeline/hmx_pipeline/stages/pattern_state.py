@@ -9,6 +9,7 @@
 
 from bisect import insort
 from collections import Counter
+from collections.abc import Iterator
 from heapq import heapify, heappop, heappush
 from typing import Any, Final, NamedTuple
 
@@ -33,6 +34,7 @@ from hmx_pipeline.contracts.limits import (
     TENANT_CONTRIBUTIONS,
     TENANT_DECISIONS,
 )
+from hmx_pipeline.contracts.ruling import Ruling
 from hmx_pipeline.stages.ending_index import EndingIndex, ending_key
 from hmx_pipeline.stages.fair_shares import FairShares
 
@@ -59,10 +61,15 @@ class PatternState(Model):
     archived: str | None = None
     """Why an operator archived it. From then on it publishes nothing, whatever the evidence."""
 
+    forgets: bool = False
+    """True if an erasure took evidence: the next time it is compiled, nothing of what it said before stays."""
+    rulings: list[Ruling] = Field(default_factory=list)
+    """What operators ruled on its knowledge records: one ruling per record, in log order."""
+
     @property
     def decided(self) -> bool:
-        """True if operators archived or imported it; this outlives all evidence."""
-        return self.imported is not None or self.archived is not None
+        """True if operators archived it, imported it or ruled on it; this outlives all evidence."""
+        return self.imported is not None or self.archived is not None or bool(self.rulings)
 
 
 class BarrierState(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -89,8 +96,8 @@ def state_key(tenant_id: str, pattern: Pattern) -> str:
     return f"p/{join_key(tenant_id, pattern.text)}"
 
 
-def decided_key(decided: Archive | Import) -> str:
-    """Return the key of the pattern that an operator archived or imported."""
+def decided_key(decided: Archive | Import | Ruling) -> str:
+    """Return the key of the pattern that an operator has decided on."""
     return f"p/{decided.key}"
 
 
@@ -179,6 +186,12 @@ class Maps:
     def of(self, pattern: str) -> dict[str, Contribution]:
         """Return the map of a `p/…` key; it must not be changed."""
         return self._maps.get(pattern, {})
+
+    def of_tenant(self, tenant_id: str) -> Iterator[tuple[str, Contribution]]:
+        """Yield all contributions of a tenant, in the order of their keys."""
+        prefix = f"p/{join_key(tenant_id)}/"
+        for pattern in sorted(key for key in self._maps if key.startswith(prefix)):
+            yield from sorted(self._maps[pattern].items())
 
     def under(self, tenant_id: str) -> Under:
         """Return a lookup of the tenant's endings by their form."""

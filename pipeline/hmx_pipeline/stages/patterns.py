@@ -14,9 +14,11 @@ from pydantic import ValidationError
 from hmx_pipeline.compiler.candidate import candidate, counting
 from hmx_pipeline.compiler.imported_artifacts import added, believed
 from hmx_pipeline.compiler.knowledge.knowledge_records import PublishedRecords, difference, records
+from hmx_pipeline.compiler.knowledge.rulings import with_ruling
 from hmx_pipeline.compiler.lifecycle import LastPublished, step
 from hmx_pipeline.compiler.registry import KINDS, ends, knows, speaks, whole
 from hmx_pipeline.contracts.artifact import Artifact, Status, is_type
+from hmx_pipeline.contracts.erasure import ErasedScope, ErasureMark, covered, mark_of
 from hmx_pipeline.contracts.evidence import Archive, Contribution, EvidenceControl, Pattern
 from hmx_pipeline.contracts.fingerprint import Import
 from hmx_pipeline.contracts.headers import (
@@ -30,10 +32,11 @@ from hmx_pipeline.contracts.headers import (
     trace_headers,
     traceparent,
 )
-from hmx_pipeline.contracts.keys import join_key
+from hmx_pipeline.contracts.keys import join_key, split_key
 from hmx_pipeline.contracts.knowledge import KnowledgeRecord
 from hmx_pipeline.contracts.limits import ARTIFACT_VERSIONS, BARRIER_KEPT_MS
 from hmx_pipeline.contracts.rejections import UNREADABLE, Reason, Rejection
+from hmx_pipeline.contracts.ruling import Ruling
 from hmx_pipeline.stages.dead_letters import dead_letter
 from hmx_pipeline.stages.fold import Backlog, Output, Record, Tx, attempt
 from hmx_pipeline.stages.pattern_state import (
@@ -91,6 +94,8 @@ class PatternsFold:
                 self._control(tx, control)
             case Import() as given:
                 self._import(tx, given)
+            case Ruling() as ruling:
+                self._rule(tx, ruling)
             case Contribution() as contribution:
                 self._take(tx, contribution, (traceparent(record.headers) or b"").decode())
 
@@ -169,7 +174,8 @@ class PatternsFold:
             known: PatternState = tx.get(each) or PatternState()
             digest = fingerprint(b"".join(c.digest for c in own)) if own else GONE
             if digest != known.evidence:
-                self._say(tx, each, known.model_copy(update={"evidence": digest}), own, state.trace)
+                known = known.model_copy(update={"evidence": digest, "forgets": known.forgets or state.forgets})
+                self._say(tx, each, known, own, state.trace)
         for each in self._maps.gone(key):
             self._say(tx, each, tx.get(each).model_copy(update={"evidence": ""}), [], state.trace)
 
@@ -186,6 +192,10 @@ class PatternsFold:
         if knows(pattern.type):
             self._say_what_is_known(tx, key, state, evidence, trace)
             return
+        if state.forgets:  # a new chain begins, whose first version follows none
+            buried = [*state.older, *([state.said.artifact.artifact_id] if state.said is not None else [])]
+            self._bury(tx, tenant_id, buried, trace)
+            state = state.model_copy(update={"said": None, "older": [], "forgets": False})
         unchanged: tuple[LastPublished | None, list[Artifact]] = (state.said, [])
 
         def compiled() -> tuple[LastPublished | None, list[Artifact]]:
@@ -200,16 +210,16 @@ class PatternsFold:
         if state.said is not None and said is not None and state.said.artifact.artifact_id != said.artifact.artifact_id:
             older.append(state.said.artifact.artifact_id)
         if (said is not None and (evidence or state.evidence == GONE)) or state.decided:
-            self._erase(tx, tenant_id, older[:-ARTIFACT_VERSIONS], trace)
+            self._bury(tx, tenant_id, older[:-ARTIFACT_VERSIONS], trace)
             left = {"said": said, "older": older[-ARTIFACT_VERSIONS:], "speak_at": None, "trace": ""}
             tx.put(key, state.model_copy(update=left))
             return
         tx.put(key, None)
         if said is not None:
-            self._erase(tx, tenant_id, [*older, said.artifact.artifact_id], trace)
+            self._bury(tx, tenant_id, [*older, said.artifact.artifact_id], trace)
             tx.count("pattern_forgotten")
 
-    def _erase(self, tx: Tx, tenant_id: str, artifact_ids: list[str], trace: str) -> None:
+    def _bury(self, tx: Tx, tenant_id: str, artifact_ids: list[str], trace: str) -> None:
         for artifact_id in artifact_ids:
             self._publish(tx, ARTIFACTS, tenant_id, artifact_id, None, trace)
             tx.count("artifact_erased")
@@ -218,6 +228,8 @@ class PatternsFold:
         self, tx: Tx, key: str, state: PatternState, evidence: list[Contribution], trace: str
     ) -> None:
         tenant_id, pattern = split_pattern(key)
+        if state.forgets and not evidence:  # what operators stated about it was made from what is erased
+            state = state.model_copy(update={"rulings": []})
         unchanged: tuple[PublishedRecords, list[KnowledgeRecord], list[str]] = (
             PublishedRecords(state.records, state.withdrawn),
             [],
@@ -225,20 +237,26 @@ class PatternsFold:
         )
 
         def compiled() -> tuple[PublishedRecords, list[KnowledgeRecord], list[str]]:
-            now = records(evidence, pattern, self._maps.under(tenant_id))
+            now = records(evidence, pattern, self._maps.under(tenant_id), state.rulings)
             return difference(PublishedRecords(state.records, state.withdrawn), now, tx.clock)
 
         known, published, erased = attempt(tx, "pattern_not_compiled", unchanged, compiled)
-        left = bool(evidence)
+        left = bool(evidence) or bool(state.rulings)
+        buried = {*known.withdrawn} if state.forgets else ()
         for record in published:
+            if record.record_id in buried:
+                continue
             self._publish(tx, KNOWLEDGE, tenant_id, record.record_id, record.to_json(), trace)
             tx.count(f"knowledge_{record.status}")
-        for record_id in erased if left else [*erased, *known.withdrawn]:
+        for record_id in erased if left and not state.forgets else [*erased, *known.withdrawn]:
             self._publish(tx, KNOWLEDGE, tenant_id, record_id, None, trace)
             tx.count("knowledge_erased")
-        said = left and (known.records or known.withdrawn)
-        kept = PatternState(records=known.records, withdrawn=known.withdrawn, evidence=state.evidence)
-        tx.put(key, kept if said else None)
+        if state.forgets:
+            known = known._replace(withdrawn=[])
+            state = state.model_copy(update={"forgets": False})
+        said = (left and (known.records or known.withdrawn)) or state.rulings
+        kept = {"records": known.records, "withdrawn": known.withdrawn, "speak_at": None, "trace": ""}
+        tx.put(key, state.model_copy(update=kept) if said else None)
 
     def _publish(self, tx: Tx, topic: str, tenant_id: str, name: str, value: bytes | None, trace: str) -> None:
         key = join_key(tenant_id, name).encode()
@@ -252,6 +270,29 @@ class PatternsFold:
             self._barrier(tx, control)
         elif control.archived is not None:
             self._archive(tx, control.archived)
+        elif control.erased is not None:
+            self._erase(tx, control.erased)
+
+    def _erase(self, tx: Tx, erased: ErasureMark) -> None:
+        """Drop the contributions that are erased, and compile their patterns again as if they had never come."""
+        marks = set(erased.marks)
+        gone = [
+            (key, each)
+            for key, each in self._maps.of_tenant(erased.tenant_id)
+            if each.first_at <= erased.at and covered(marks, erased.tenant_id, each.session_id, "")
+        ]
+        stale: set[str] = set()
+        for key, each in gone:
+            self._put(tx, key, None, "")
+            if speaks(each.pattern_type):
+                group = KINDS[each.pattern_type].group is not None
+                stale.add(state_key(each.tenant_id, whole(each.pattern_type)[0]) if group else pattern_of(key))
+        if mark_of(erased.tenant_id, ErasedScope.TENANT, "") in marks:
+            stale.update(key for key in tx.values() if key.startswith(f"p/{join_key(erased.tenant_id)}/"))
+        for pattern in sorted(stale):
+            state: PatternState = tx.get(pattern) or PatternState()
+            tx.put(pattern, state.model_copy(update={"forgets": True, "speak_at": tx.clock}))
+        tx.count("erased_contribution", len(gone))
 
     def _archive(self, tx: Tx, archived: Archive) -> None:
         """Archive a pattern, even without an active artifact: in a rebuild the decision may come before the
@@ -275,6 +316,18 @@ class PatternsFold:
             return
         tx.count("imported")
         self._speak(tx, key, state.model_copy(update={"imported": added(state.imported, given)}))
+
+    def _rule(self, tx: Tx, ruling: Ruling) -> None:
+        """Apply an operator's ruling at once; in a rebuild it may come before the evidence."""
+        tx.count("control")
+        key = decided_key(ruling)
+        state: PatternState = tx.get(key) or PatternState()
+        rulings = with_ruling(state.rulings, ruling)
+        if rulings is None or not self._maps.may_decide(key, state):
+            tx.count("decision_out_of_room")
+            return
+        tx.count("ruled")
+        self._speak(tx, key, state.model_copy(update={"rulings": rulings}))
 
     def _barrier(self, tx: Tx, control: EvidenceControl) -> None:
         key = barrier_state_key(control.barrier_id)
@@ -312,7 +365,7 @@ class PatternsFold:
             tx.put(key, msgspec.structs.replace(state, passed=True, speaking=None))
 
 
-def _read(record: Record) -> Contribution | EvidenceControl | Import | Rejection:
+def _read(record: Record) -> Contribution | EvidenceControl | Import | Ruling | Rejection:
     if record.value is None:
         return Rejection(Reason.NULL_VALUE)
     if record.value is UNREADABLE:
@@ -328,10 +381,14 @@ def _read(record: Record) -> Contribution | EvidenceControl | Import | Rejection
     return contribution
 
 
-def _read_control(value: bytes) -> EvidenceControl | Import | Rejection:
+def _read_control(value: bytes) -> EvidenceControl | Import | Ruling | Rejection:
     """Parse a control record. Raises ValidationError."""
     control = EvidenceControl.model_validate_json(value)
     if control.imported is not None:
         return Import.model_validate(control.imported)
+    if control.ruled is not None:
+        ruling = Ruling.model_validate(control.ruled)
+        parts = split_key(ruling.pattern)
+        return ruling if len(parts) == 2 and knows(parts[0]) else Rejection(Reason.WRONG_TYPE, "$.ruled.pattern")
     decidable = control.archived is None or is_type(control.archived.pattern_type)
     return control if decidable else Rejection(Reason.WRONG_TYPE, "$.archived.pattern")

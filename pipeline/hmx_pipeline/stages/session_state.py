@@ -7,6 +7,7 @@
 | `e/tenant/session/index` | Traces: of the events released from there on, in one batch or less, id, digest and step |
 | `g/tenant/session/index` | SegmentRecord: contributions of the segment from there on, and its steps once closed |
 | `z/barrier_id` | HeldBarrier: a barrier behind held events |
+| `x/tenant/erasure_id` | ErasedPast: an operator's erasure |
 | `y/barrier_id` | PassingBarrier: a barrier for which the open segments are emitted, one after the other |
 """
 
@@ -78,6 +79,14 @@ class SegmentRecord(msgspec.Struct, frozen=True, kw_only=True):
     """Set once the segment is closed, unless it is too large."""
 
 
+class ErasedPast(msgspec.Struct, frozen=True, kw_only=True):
+    """An erasure: events that it covers are turned away if they are of its time."""
+
+    deadline: int
+    at: int
+    marks: tuple[str, ...]
+
+
 class HeldBarrier(msgspec.Struct, frozen=True, kw_only=True):
     deadline: int
     barrier_id: str
@@ -96,6 +105,7 @@ _TYPES: Final[dict[str, Any]] = {
     "g": SegmentRecord,
     "z": HeldBarrier,
     "y": PassingBarrier,
+    "x": ErasedPast,
 }
 assert JOURNAL == "e/"
 HELD: Final = "w/"
@@ -120,6 +130,10 @@ def segment_key(session: str, first: int) -> str:
 
 def barrier_key(barrier_id: str) -> str:
     return f"z/{join_key(barrier_id)}"
+
+
+def erased_key(tenant_id: str, erasure_id: str) -> str:
+    return f"x/{join_key(tenant_id, erasure_id)}"
 
 
 def session_of(key: str) -> str:
@@ -187,6 +201,8 @@ class Indexes:
         self.held = 0
         """Number of events behind gaps in the partition."""
         self.passing: PassingBarrier | None = None
+        self.erased: dict[str, dict[str, tuple[int, frozenset[str]]]] = {}
+        """Encoded tenant → key → moment and marks of an erasure."""
 
     def waiting(self, session: str) -> list[Waiting]:
         window = self._windows.get(session)
@@ -266,6 +282,8 @@ class Indexes:
         elif key[0] != "s":
             if key[0] == "y":
                 self.passing = new
+            elif key[0] == "x":
+                self._follow_erased(key, new)
             return
         elif old is None:
             self._count(tenant_of(key[2:]), 1, new.nbytes)
@@ -279,6 +297,16 @@ class Indexes:
             self.dirty.add(key[2:])
         else:
             self.dirty.discard(key[2:])
+
+    def _follow_erased(self, key: str, new: ErasedPast | None) -> None:
+        tenant = tenant_of(key[2:])
+        known = self.erased.setdefault(tenant, {})
+        if new is not None:
+            known[key] = new.at, frozenset(new.marks)
+        else:
+            known.pop(key, None)
+            if not known:
+                del self.erased[tenant]
 
     def _count(self, tenant: str, sessions: int, nbytes: int) -> None:
         self._live.add(tenant, sessions)

@@ -9,6 +9,7 @@ from typing import Any, Final
 import msgspec
 
 from hmx_pipeline.contracts.episode import Origin, Release, write_episode
+from hmx_pipeline.contracts.erasure import Erasure
 from hmx_pipeline.contracts.event_types import Role
 from hmx_pipeline.contracts.evidence import EvidenceControl, Step
 from hmx_pipeline.contracts.headers import (
@@ -16,6 +17,7 @@ from hmx_pipeline.contracts.headers import (
     EVIDENCE_ARCHIVE,
     EVIDENCE_BARRIER,
     EVIDENCE_IMPORT,
+    EVIDENCE_RULING,
     KIND,
     TRACEPARENT,
     output_headers,
@@ -25,7 +27,9 @@ from hmx_pipeline.contracts.keys import (
     ARCHIVE,
     BARRIER,
     CONTROL_TENANT,
+    ERASE,
     IMPORT,
+    RULING,
     join_key,
     session_place,
     tenant_partition,
@@ -64,10 +68,12 @@ from hmx_pipeline.ordering.window import (
 )
 from hmx_pipeline.stages.arrival import Arrival, held, released_from
 from hmx_pipeline.stages.dead_letters import dead_letter
+from hmx_pipeline.stages.erasing import erased_sessions, is_erased, pass_on
 from hmx_pipeline.stages.fold import Backlog, Output, Record, Tx, spared
 from hmx_pipeline.stages.segmenting import Segmenting
 from hmx_pipeline.stages.session_state import (
     BufferedEvent,
+    ErasedPast,
     HeldBarrier,
     Indexes,
     PassingBarrier,
@@ -95,6 +101,8 @@ _NEW: Final = SessionState()
 _RELEASE: Final = Verdict.RELEASE  # looking up an enum member costs ten times as much as a global name
 _RELEASED, _RELEASED_LATE = str(Outcome.RELEASED), str(Outcome.RELEASED_LATE)
 TRIM_EVERY: Final = 64
+_DECISIONS: Final = {IMPORT: ("import", "imported", EVIDENCE_IMPORT), RULING: ("ruling", "ruled", EVIDENCE_RULING)}
+"""Event type → kind, field and CloudEvents type of the control record that passes an operator's decision on."""
 
 
 class SessionsFold:
@@ -138,6 +146,9 @@ class SessionsFold:
             self._event(tx, record, accepted)
 
     def due(self, tx: Tx, key: str, value: Any) -> None:
+        if isinstance(value, ErasedPast):
+            tx.put(key, None)
+            return
         if isinstance(value, HeldBarrier):
             tx.put(key, None)
             tx.put(passing_key(value.barrier_id), PassingBarrier(offset=tx.offset, barrier_id=value.barrier_id))
@@ -164,6 +175,9 @@ class SessionsFold:
             return
         if partition != record.partition:
             self._reroute(tx, encoded, partition, record, is_copy=copy is True)
+            return
+        if self._indexes.erased and is_erased(self._indexes, accepted):
+            self.reject(tx, record, Rejection(Reason.ERASED))
             return
         state_key = session_state_key(name)
         session: SessionState = tx.get(state_key) or _NEW
@@ -400,11 +414,27 @@ class SessionsFold:
             archived = archived_by(accepted.fields["content"])
             control = EvidenceControl(kind="archive", partition=tx.partition, archived=archived)
             self._pass_on(tx, EVIDENCE_ARCHIVE, archived.tenant_id, archived.pattern, control)
-        elif event.event_type == IMPORT:
+        elif event.event_type == ERASE:
+            self._erase(tx, Erasure.model_validate(accepted.fields["content"]))
+        elif event.event_type in _DECISIONS:
+            kind, field, name = _DECISIONS[event.event_type]
             given = accepted.fields["content"]
-            control = EvidenceControl(kind="import", partition=tx.partition, imported=given)
-            tenant_id, pattern = (str(given.get(name, "")) for name in ("tenant_id", "pattern"))
-            self._pass_on(tx, EVIDENCE_IMPORT, tenant_id, pattern, control)
+            control = EvidenceControl(kind=kind, partition=tx.partition, **{field: given})
+            tenant_id, pattern = (str(given.get(part, "")) for part in ("tenant_id", "pattern"))
+            self._pass_on(tx, name, tenant_id, pattern, control)
+
+    def _erase(self, tx: Tx, erasure: Erasure) -> None:
+        """Forget the sessions that the erasure covers, without contributing, and turn away what waits in them."""
+        names = erased_sessions(tx, erasure)
+        for name in names:
+            for entry in self._indexes.waiting(name):
+                key = held_key(name, entry)
+                held: BufferedEvent = tx.get(key)
+                record = Record(tx.partition, held.offset, held.log_time, None, None, ())
+                self.reject(tx, record, Rejection(Reason.ERASED))
+                tx.put(key, None)
+            self._forget(tx, name, tx.get(session_state_key(name)))
+        pass_on(tx, erasure, names, self._evidence_partitions)
 
     def _pass_on(self, tx: Tx, name: bytes, tenant_id: str, pattern: str, control: EvidenceControl) -> None:
         """Emit a control record to the tenant's evidence partition, where its patterns are compiled."""

@@ -5,7 +5,7 @@ Enters: changes in record order. Leaves: commands with the same effect as one wr
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple, Protocol
 
 from hmx_pipeline.contracts.artifact import Status
 from hmx_pipeline.contracts.keys import encoded
@@ -294,11 +294,20 @@ class TenantChanges:
         yield (*_TRIM_TENANT, self.keys.samples, b"%d" % TENANT_SAMPLE, root)
 
 
+class Hides(Protocol):
+    """Tells which records were erased, so that they are left out."""
+
+    def hides_episode(self, fields: Mapping[str, Any]) -> bool: ...
+
+    def hides_contribution(self, fields: Mapping[str, Any]) -> bool: ...
+
+
 class Changes:
     """Changes of a block, by tenant. `embed` computes episode vectors, if enabled."""
 
-    def __init__(self, keys: Keys, embed: Embed | None = None) -> None:
+    def __init__(self, keys: Keys, embed: Embed | None = None, hides: Hides | None = None) -> None:
         self.embed = embed
+        self.hides = hides
         self.arguments = 0
         """Approximate number of command arguments."""
         self._keys = keys

@@ -14,6 +14,7 @@ import msgspec
 import orjson
 
 from hmx_pipeline.contracts.artifact import Artifact, Status
+from hmx_pipeline.contracts.erasure import Erasure
 from hmx_pipeline.contracts.evidence import Contribution
 from hmx_pipeline.contracts.fingerprint import PRIORS_TYPE, priors_pattern
 from hmx_pipeline.contracts.keys import encoded
@@ -27,6 +28,7 @@ from hmx_pipeline.retrieval.retrieval_plan import RetrievalPlan
 from hmx_pipeline.retrieval.score import FoundSource, MemorySnapshot
 from hmx_pipeline.retrieval.vectors import Embed
 from hmx_pipeline.settings import Settings
+from hmx_pipeline.store import erasing
 from hmx_pipeline.store.atomic_blocks import Blocks, Client, TamperedError, connect, reachable, refuse_eviction
 from hmx_pipeline.store.capture_coordination import CaptureCoordination
 from hmx_pipeline.store.damage_log import Lost
@@ -242,8 +244,30 @@ class Store:
             return int(self._client.zscore(self._keys.tenant(tenant_id).newest, b"at") or 0)
 
     def get_knowledge(self, tenant_id: str, record_id: str) -> Json | None:
-        """Returns an artifact in any status. Raises TamperedError."""
+        """Returns a record in any status. Raises TamperedError."""
         return self._get(Lost(self._keys.tenant(tenant_id), "knowledge", record_id))
+
+    def knowledge_ids(self, tenant_id: str, statuses: Sequence[Standing] = tuple(Standing)) -> dict[str, str]:
+        """Returns id → kind of the knowledge records in these statuses."""
+        tenant = self._keys.tenant(tenant_id)
+        with reachable(), self._client.pipeline(transaction=False) as pipe:
+            for status in statuses:
+                pipe.hgetall(tenant.known(status))
+            return {name.decode(): kind.decode() for found in pipe.execute() for name, kind in found.items()}
+
+    def knowledge_records(self, tenant_id: str, record_ids: Sequence[str]) -> list[Json]:
+        """Returns the records with these ids, without missing and damaged ones."""
+        tenant = self._keys.tenant(tenant_id)
+        found = self._sound([Lost(tenant, "knowledge", each) for each in record_ids]) if record_ids else []
+        return [fields for value in found if (fields := _json(value)) is not None]
+
+    def sessions_of(self, tenant_id: str, subject: str) -> set[str]:
+        """Returns the sessions of a subject. Reads all of the tenant's episodes."""
+        return erasing.sessions_of(self._client, self._keys, tenant_id, subject)
+
+    def held(self, erasure: Erasure) -> erasing.HeldRecords:
+        """Returns what memory holds of an erasure. Reads all of the tenant's memory."""
+        return erasing.held(self._client, self._keys, erasure)
 
     def counts(self, tenant_id: str) -> Counts:
         """Counts artifacts and knowledge records in one round trip."""

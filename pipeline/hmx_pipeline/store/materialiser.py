@@ -22,6 +22,7 @@ from typing import Any, Final
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
+from hmx_pipeline.contracts.erasure import ErasureMark
 from hmx_pipeline.contracts.limits import MB
 from hmx_pipeline.kafka.acl_rights import MissingRightsError
 from hmx_pipeline.kafka.client_login import denied
@@ -46,13 +47,14 @@ from hmx_pipeline.store.atomic_blocks import (
 from hmx_pipeline.store.changes import Changes, Command
 from hmx_pipeline.store.damage_log import Lost
 from hmx_pipeline.store.embedding_model import Semantic
+from hmx_pipeline.store.erasing import Erasures, erase_tenant
 from hmx_pipeline.store.integrity_sweep import IntegritySweep
 from hmx_pipeline.store.projection import ProjectionError, TopicRecord, project
 from hmx_pipeline.store.record_origin import appended_ms, owner
 from hmx_pipeline.store.redis_keys import Keys
 from hmx_pipeline.store.repair import Spans, restored, spans, unlisted, whole
 from hmx_pipeline.store.topic_ids import forget_damaged, forget_recreated
-from hmx_pipeline.topology import EVIDENCE, MATERIALISED
+from hmx_pipeline.topology import ERASURES, EVIDENCE, MATERIALISED
 
 LOG: Final = logging.getLogger("hmx.materialiser")
 
@@ -156,6 +158,7 @@ class Materialiser:
         self._sound_round = True
         """Whether the current round of the sweep has found no damage."""
         self._evicted: tuple[Any, int] | None = None
+        self._erasures = Erasures()
         self._sweep = IntegritySweep(self._client, self._keys)
         self._policy_asked = 0.0
         self._beat = time.monotonic()
@@ -269,6 +272,7 @@ class Materialiser:
             LOG.error("the topic was recreated: its old data is deleted", extra=logs.at(topic))
             METRICS.materialiser_recreated.labels(topic).inc()
         self._blocks.read_again()
+        self._read_erasures(described[ERASURES].partitions)
         stored = self._blocks.positions()
         self._partitions = {place: self._partition(consumer, *place, stored) for place in places}
         unknown = [p for p in self._partitions.values() if p.stored is None]
@@ -279,6 +283,31 @@ class Materialiser:
         self._trouble = ""
         lag = sum(behind.records for behind in self._behind().values())
         LOG.info("reading %d partitions, %d records behind", len(self._partitions), lag)
+
+    def _read_erasures(self, partitions: int) -> None:
+        """Reads all marks before anything else, so that a refill leaves out what was erased."""
+        for number in range(partitions):
+            marks = self._cluster.watermarks(self._prefix + ERASURES, number)
+            for message in read_partition(self._kafka, self._prefix + ERASURES, number, marks):
+                self._note_erasure(message.value())
+
+    def _note_erasure(self, value: bytes | None) -> str | None:
+        """Returns the tenant; None for what is no mark."""
+        try:
+            mark = ErasureMark.model_validate_json(value or b"")
+        except ValueError:
+            return None
+        self._erasures.add(mark)
+        return mark.tenant_id
+
+    def _erase(self, records: Sequence[TopicRecord]) -> None:
+        """Takes out of Redis what new marks cover. Every process does, since another may write before it reads them."""
+        tenants = {self._note_erasure(record.value) for record in records}
+        self._written()
+        for tenant in sorted(name for name in tenants if name is not None):
+            embed = self._semantic.vector if self._semantic else None
+            count = erase_tenant(self._client, self._keys, tenant, self._erasures, embed)
+            LOG.info("%d episodes and contributions were erased", count, extra=logs.at(ERASURES, tenant=tenant))
 
     def _partition(self, consumer: Consumer, topic: str, number: int, stored: Mapping[str, int]) -> _Partition:
         low, high = self._watermarks(consumer, topic, number)
@@ -313,6 +342,8 @@ class Materialiser:
 
     def _take(self, partition: _Partition, found: _ReadRecords) -> None:
         """Writes records in blocks. The end of a partition moves the position past transaction markers."""
+        if partition.topic == ERASURES and found.records:
+            self._erase(found.records)
         if partition.left:
             last = found.records[-1].offset + 1 if found.records else 0
             partition.end = max(partition.end, last, found.end or 0)
@@ -341,7 +372,7 @@ class Materialiser:
             yield block, changes.commands()
 
     def _changes(self) -> Changes:
-        return Changes(self._keys, self._semantic.vector if self._semantic else None)
+        return Changes(self._keys, self._semantic.vector if self._semantic else None, self._erasures)
 
     def _write(self, partition: _Partition, new: int, block: list[TopicRecord], commands: list[Command]) -> None:
         """Writes a block in the writer thread while the next block is built."""

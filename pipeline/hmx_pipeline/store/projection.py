@@ -43,7 +43,7 @@ from hmx_pipeline.retrieval.searchable import (
 from hmx_pipeline.retrieval.vectors import Embed, document_vectors, pack_vector
 from hmx_pipeline.store.changes import SESSION_MESSAGES, Changes, Command, Listed
 from hmx_pipeline.store.redis_keys import Keys
-from hmx_pipeline.topology import ARTIFACTS, EPISODES, EVIDENCE, KNOWLEDGE
+from hmx_pipeline.topology import ARTIFACTS, EPISODES, ERASURES, EVIDENCE, KNOWLEDGE
 
 _ENCODER: Final = msgspec.msgpack.Encoder()
 _UNSCORED_BITS: Final = 11
@@ -85,6 +85,8 @@ def project(changes: Changes, record: TopicRecord) -> None:
 def project_episode(changes: Changes, record: TopicRecord) -> None:
     """Stores an event by id, its session's recent steps, and its text for search."""
     value, fields = _read(record)
+    if changes.hides is not None and changes.hides.hides_episode(fields):
+        return
     tenant = changes.of(fields["metadata"][RESERVED]["tenant_id"])
     step = episode_step(fields)
     session = fields["sessionId"]
@@ -118,6 +120,8 @@ def project_contribution(changes: Changes, record: TopicRecord) -> None:
     if header(record.headers, KIND) in CONTROL_KINDS:
         return
     value, fields = _read(record)
+    if changes.hides is not None and changes.hides.hides_contribution(fields):
+        return
     tenant = changes.of(fields["tenant_id"])
     name, pattern = fields["contribution_id"], Pattern(fields["pattern_type"], fields["pattern_key"])
     score = segment_rank(fields["session_id"], fields["segment_id"]) >> _UNSCORED_BITS
@@ -183,6 +187,7 @@ def _about(
 
 
 _PROJECTIONS: Final[Mapping[str, Callable[[Changes, TopicRecord], None]]] = {
+    ERASURES: lambda _, __: None,
     EPISODES: project_episode,
     EVIDENCE: project_contribution,
     ARTIFACTS: project_artifact,

@@ -10,11 +10,12 @@ from typing import Final
 
 from hmx_pipeline.contracts.keys import encoded
 from hmx_pipeline.retrieval.terms import VERSION
-from hmx_pipeline.topology import ARTIFACTS, EPISODES, EVIDENCE, KNOWLEDGE
+from hmx_pipeline.topology import ARTIFACTS, EPISODES, ERASURES, EVIDENCE, KNOWLEDGE
 
 LAYOUT: Final = 13
 
 KINDS: Final[Mapping[str, Mapping[str, str]]] = {
+    ERASURES: {},
     EPISODES: {
         **dict.fromkeys(("event", "vector"), "list"),
         **dict.fromkeys(("session", "spoken", "newest", "expiring"), "zset"),

@@ -314,6 +314,6 @@ def _sources(heard: Iterable[Assertion]) -> list[Contribution]:
     return list({one.source.contribution_id: one.source for one in heard}.values())
 
 
-FACT: Final = KnowledgeKind(_FACT, _extract, None, _state, beside=beside)
-POLICY: Final = KnowledgeKind(_POLICY, nothing, None, _state, beside=beside)
+FACT: Final = KnowledgeKind(_FACT, _extract, None, _state, beside=beside, rivals=True)
+POLICY: Final = KnowledgeKind(_POLICY, nothing, None, _state, beside=beside, rivals=True)
 ENDINGS: Final = EvidenceKind(ENDING, nothing, None)

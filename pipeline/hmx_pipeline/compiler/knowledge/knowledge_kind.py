@@ -53,3 +53,5 @@ class KnowledgeKind(EvidenceKind):
     """Makes statements from contributions in event-time order and those beside them."""
     beside: Callable[[Sequence[Contribution], Under], list[Contribution]] = field(default=_nothing, kw_only=True)
     """Selects contributions of another kind that are read with these."""
+    rivals: bool = field(default=False, kw_only=True)
+    """True if the statements of a pattern are values of one thing, so that one excludes the others."""

@@ -9,12 +9,14 @@ from typing import Final, NamedTuple
 
 from hmx_pipeline.compiler.candidate import alone, counting
 from hmx_pipeline.compiler.knowledge.knowledge_kind import KnowledgeKind, Statement, Under
+from hmx_pipeline.compiler.knowledge.rulings import ruled
 from hmx_pipeline.compiler.registry import KINDS
 from hmx_pipeline.contracts.artifact import TimeRange
 from hmx_pipeline.contracts.evidence import Contribution, Pattern
 from hmx_pipeline.contracts.ids import content_id
 from hmx_pipeline.contracts.knowledge import KnowledgeRecord, Standing
 from hmx_pipeline.contracts.limits import KNOWLEDGE_SOURCES, WITHDRAWN_RECORDS
+from hmx_pipeline.contracts.ruling import Ruling
 from hmx_pipeline.contracts.timestamps import format_ms
 
 _TIMELESS: Final = 0
@@ -26,20 +28,25 @@ def _none(_: str, __: bool) -> Sequence[Contribution]:
 
 
 def records(
-    contributions: Sequence[Contribution], pattern: Pattern | None = None, under: Under = _none
+    contributions: Sequence[Contribution],
+    pattern: Pattern | None = None,
+    under: Under = _none,
+    rulings: Sequence[Ruling] = (),
 ) -> list[KnowledgeRecord]:
     """Make the records of one pattern's map, in any order of contributions; sorted by id. `pattern`: theirs if None.
-    `under`: looks up the tenant's endings by form."""
+    `under`: looks up the tenant's endings by form. `rulings`: those of the pattern, which also hold without evidence.
+    """
     kept = counting(contributions)
-    if not kept:
+    if not kept and not rulings:
         return []
     about = pattern or kept[0].pattern
     kind = KINDS[about.type]
     if not isinstance(kind, KnowledgeKind):
         return []
-    beside = kind.beside(kept, lambda key, chained: counting(under(key, chained)))
-    found = [_record(kept[0].tenant_id, about, statement) for statement in kind.state(kept, beside)]
-    return sorted(found, key=lambda record: record.record_id)
+    beside = kind.beside(kept, lambda key, chained: counting(under(key, chained))) if kept else []
+    stated = kind.state(kept, beside) if kept else []
+    found = [_record(kept[0].tenant_id, about, statement) for statement in stated]
+    return sorted(ruled(found, rulings, rivals=kind.rivals), key=lambda record: record.record_id)
 
 
 def _record(tenant_id: str, about: Pattern, said: Statement) -> KnowledgeRecord:

@@ -1,0 +1,64 @@
+"""`hmx erase`: takes out of memory what a subject, a session or a whole tenant has left there, and gives a receipt."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from hmx_pipeline.cli.console import ERR, OUT, AsJson, fail, plain, print_json, saying
+from hmx_pipeline.cli.memory import opened, tenant_or_only
+from hmx_pipeline.cli.wait import wait_for_all
+from hmx_pipeline.contracts.erasure import ErasedScope
+from hmx_pipeline.kafka.control_producer import append_erasure
+from hmx_pipeline.runtime.barriers import LackingError
+from hmx_pipeline.settings import Settings
+
+
+def erase(
+    tenant: Annotated[str, typer.Option(help="The tenant.")],
+    subject: Annotated[str | None, typer.Option(help="Erase what is known of this subject, and its sessions.")] = None,
+    session: Annotated[str | None, typer.Option(help="Erase this session.")] = None,
+    everything: Annotated[bool, typer.Option("--all", help="Erase the whole tenant.")] = False,
+    receipt: Annotated[Path | None, typer.Option(help="Write the receipt to this file.")] = None,
+    timeout: Annotated[float, typer.Option(min=0.1, help="Longest wait until it is gone, in seconds.")] = 120.0,
+    as_json: AsJson = False,
+) -> None:
+    """Erases a subject, a session or a tenant from memory, up to now, and prints a signed receipt.
+
+    The erasure is an event in the log, so refills, replays and rebuilds honour it. Events that come later stay. It
+    cannot be undone.
+
+    Exit code: 0 erased, 1 memory holds nothing of it, 2 wrong usage.
+
+    Example: hmx erase --tenant acme --subject user-7 --receipt user-7.json
+    """
+    from hmx_pipeline.queries.erasure_query import NothingToEraseError, make_receipt, plan_erasure
+
+    chosen = [scope for scope, given in zip(ErasedScope, (subject, session, everything), strict=True) if given]
+    if len(chosen) != 1:
+        fail("give exactly one of --subject, --session and --all", 2)
+    settings = Settings.load()
+    settings.require_control_key()
+    with opened() as store, saying("looking for it in memory") as say:
+        tenant_or_only(store, tenant)
+        try:
+            erasure, held = plan_erasure(store, tenant, chosen[0], subject or session or "")
+        except NothingToEraseError as error:
+            fail(str(error))
+        if lacking := append_erasure(settings, erasure):
+            fail(lacking)
+        try:
+            wait_for_all(settings, timeout, say)
+        except LackingError as error:
+            fail(f"the erasure is in the log, but memory has not followed after {timeout:.0f} s ({error}): `hmx wait`")
+        made = make_receipt(settings, store, erasure, held)
+    if receipt is not None:
+        receipt.write_bytes(made.to_json() + b"\n")
+    if as_json:
+        print_json(made.model_dump(mode="json"))
+        return
+    counts = ", ".join(f"{count:,} {kind}" for kind, count in made.gone.items())
+    OUT.print(f"erased: {counts} [dim]{plain(made.erasure_id)}[/]", soft_wrap=True)
+    OUT.print(f"the last copy leaves Kafka at {max(made.last_copy.values())}")
+    if receipt is None:
+        ERR.print("to keep the receipt, use --receipt FILE or --json")

@@ -1,0 +1,168 @@
+"""`hmx knowledge`: lists what memory knows, and confirms, corrects or retracts it by an event in the log."""
+
+import time
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import typer
+
+from hmx_pipeline.cli.console import OUT, AsJson, fail, plain, print_json, saying, table
+from hmx_pipeline.cli.memory import SHORT, WIDTH, Tenant, opened, tenant_or_only
+from hmx_pipeline.cli.wait import wait_for_all
+from hmx_pipeline.contracts.knowledge import HOLDS, Kind, Standing
+from hmx_pipeline.contracts.ruling import RulingVerb
+from hmx_pipeline.contracts.safe_text import on_one_line
+from hmx_pipeline.contracts.timestamps import NS_PER_MS, parse_instant
+from hmx_pipeline.kafka.control_producer import append_ruling
+from hmx_pipeline.runtime.barriers import LackingError
+from hmx_pipeline.settings import Settings
+
+if TYPE_CHECKING:
+    from hmx_pipeline.store.fetch import Store
+
+PAGE: Final = 100
+
+Json = dict[str, Any]
+Record = Annotated[str, typer.Argument(metavar="ID", help="The record: its id or the end of it.")]
+Reason = Annotated[str, typer.Option(help="Why, kept with the record; at most 200 characters.")]
+Timeout = Annotated[float, typer.Option(min=0.1, help="Longest wait until memory shows it, in seconds.")]
+
+group = typer.Typer(no_args_is_help=True, help="What memory knows: list, confirm, correct and retract it.")
+
+
+@group.command("list")
+def listed(
+    tenant: Tenant = None,
+    kind: Annotated[Kind | None, typer.Option(help="Only this kind.")] = None,
+    status: Annotated[list[Standing] | None, typer.Option(help="Repeatable; default: what holds.")] = None,
+    subject: Annotated[str | None, typer.Option(help="Only what is private to this subject.")] = None,
+    session: Annotated[str | None, typer.Option(help="Only what this session alone said.")] = None,
+    agent: Annotated[str | None, typer.Option(help="Only what sessions of this agent alone said.")] = None,
+    text: Annotated[str, typer.Option(help="Only texts with all of these words.")] = "",
+    since: Annotated[str | None, typer.Option(help="First stated at or after this time.")] = None,
+    until: Annotated[str | None, typer.Option(help="First stated at or before this time.")] = None,
+    limit: Annotated[int, typer.Option(min=1, help="Most records to list.")] = PAGE,
+    as_json: AsJson = False,
+) -> None:
+    """Lists facts, rules, entities, relations and conflicts.
+
+    Exit code: 0 printed, 1 no such tenant, 2 a time is not valid.
+
+    Example: hmx knowledge list --kind memory --text address
+    """
+    from hmx_pipeline.queries.knowledge_query import KnowledgeFilter, list_knowledge
+
+    wanted = KnowledgeFilter(kind, status or HOLDS, subject, session, agent, text, _time(since), _time(until))
+    found: list[Json] = []
+    with opened() as store:
+        chosen = tenant_or_only(store, tenant)
+        cursor: str | None = ""
+        while cursor is not None and len(found) < limit:
+            page = list_knowledge(store, chosen, wanted, limit - len(found), cursor or None)
+            found += page.records
+            cursor = page.cursor
+    if as_json:
+        print_json({"tenant_id": chosen, "records": found, "more": cursor is not None})
+        return
+    rows = [
+        (r["kind"], r["status"], f"{r['confidence']:.2f}", r["text"], r.get("subject_id", ""), r["record_id"][-SHORT:])
+        for r in found
+    ]
+    title = f"{len(rows):,} records of tenant {plain(chosen)}" + (", and more" if cursor is not None else "")
+    OUT.print(table(title, ("kind", "status", "conf", "text", "subject", "id"), rows), width=WIDTH)
+
+
+@group.command()
+def confirm(
+    record_id: Record, tenant: Tenant = None, reason: Reason = "", timeout: Timeout = 120.0, as_json: AsJson = False
+) -> None:
+    """Confirms a record: it holds with full confidence, whatever others say.
+
+    Exit code: 0 confirmed, 1 no such record, or it cannot be confirmed. Example: hmx knowledge confirm 9d1f02ab
+    """
+    _rule(RulingVerb.CONFIRM, record_id, tenant, timeout, as_json, reason=reason)
+
+
+@group.command()
+def correct(
+    record_id: Record,
+    text: Annotated[str, typer.Argument(help="The whole statement that holds instead.")] = "",
+    value: Annotated[str, typer.Option(help="Only the new value; without a text, the old text with this value.")] = "",
+    tenant: Tenant = None,
+    reason: Reason = "",
+    timeout: Timeout = 120.0,
+    as_json: AsJson = False,
+) -> None:
+    """Corrects a record: another statement holds instead of it, and of all others about the same.
+
+    Exit code: 0 corrected, 1 no such record. Example: hmx knowledge correct 9d1f02ab --value "9 Elm Road"
+    """
+    _rule(RulingVerb.CORRECT, record_id, tenant, timeout, as_json, text=text, value=value, reason=reason)
+
+
+@group.command()
+def retract(
+    record_id: Record, tenant: Tenant = None, reason: Reason = "", timeout: Timeout = 120.0, as_json: AsJson = False
+) -> None:
+    """Retracts a record: it stays out, whatever evidence comes, until it is confirmed.
+
+    Exit code: 0 retracted, 1 no such record. Example: hmx knowledge retract 9d1f02ab --reason "never was true"
+    """
+    _rule(RulingVerb.RETRACT, record_id, tenant, timeout, as_json, reason=reason)
+
+
+def _rule(verb: RulingVerb, asked: str, tenant: str | None, timeout: float, as_json: bool, **said: str) -> None:
+    from pydantic import ValidationError
+
+    from hmx_pipeline.queries.knowledge_query import RulingError, RulingRequest, earlier, make_ruling
+
+    settings = Settings.load()
+    with opened() as store:
+        chosen = tenant_or_only(store, tenant)
+        record = _find(store, chosen, asked)
+        try:
+            ruling = make_ruling(record, verb, RulingRequest(**said), int(time.time() * 1000))
+        except RulingError as error:
+            fail(str(error))
+        except ValidationError as error:
+            first = error.errors(include_url=False, include_context=False, include_input=False)[0]
+            fail(f"{'.'.join(map(str, first['loc']))}: {first['msg']}", 2)
+        with saying("appending the ruling") as say:
+            lacking = append_ruling(settings, ruling)
+            if lacking:
+                fail(lacking)
+            try:
+                wait_for_all(settings, timeout, say)
+            except LackingError as error:
+                fail(f"the ruling is in the log, but not in memory after {timeout:.0f} s ({error}): run `hmx wait`")
+        shown = ruling.stated.record_id if ruling.stated is not None else ruling.record_id
+        found = store.get_knowledge(chosen, shown) or record
+    before = earlier(record)
+    if as_json:
+        print_json({"verb": verb, "replaces": before, "record": found})
+        return
+    OUT.print(f"{found['status']}: [bold]{plain(found['text'])}[/] [dim]{plain(shown)}[/]", soft_wrap=True)
+    if before is not None:
+        OUT.print(f"[dim]this replaces an earlier ruling on the record: {plain(before)}[/]")
+
+
+def _find(store: "Store", tenant: str, asked: str) -> Json:
+    """Finds a record in any status, by its id or by the end of it."""
+    exact = store.get_knowledge(tenant, asked)
+    if exact is not None:
+        return exact
+    alike = sorted(name for name in store.knowledge_ids(tenant) if name.endswith(asked))
+    if len(alike) > 1:
+        fail(f"several ids end with {on_one_line(asked)}: {', '.join(map(on_one_line, alike[:10]))}")
+    found = store.get_knowledge(tenant, alike[0]) if alike else None
+    if found is None:
+        fail(f"tenant {on_one_line(tenant)} knows no {on_one_line(asked)}; `hmx knowledge list` lists its records")
+    return found
+
+
+def _time(said: str | None) -> int | None:
+    if said is None:
+        return None
+    instant = parse_instant(said)
+    if instant is None:
+        fail(f"{on_one_line(said)} is no time: write it as 2026-03-14T00:00:00Z", 2)
+    return instant // NS_PER_MS

@@ -1,0 +1,159 @@
+"""Operators' rulings on statements: what they confirm, correct and retract outranks all evidence.
+
+Input: the records that the evidence makes, and the pattern's rulings, at most one per record, oldest first. Output: the
+records that hold with them. Where two rulings of a pattern exclude each other, the later one holds.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from hmx_pipeline.compiler.knowledge.claims import policy_claim
+from hmx_pipeline.contracts.artifact import TimeRange
+from hmx_pipeline.contracts.evidence import Pattern
+from hmx_pipeline.contracts.ids import content_id
+from hmx_pipeline.contracts.keys import split_key
+from hmx_pipeline.contracts.knowledge import Kind, KnowledgeRecord, Standing
+from hmx_pipeline.contracts.limits import PATTERN_RULINGS
+from hmx_pipeline.contracts.ruling import Ruling, RulingVerb
+from hmx_pipeline.contracts.timestamps import format_ms
+
+OPERATOR: Final = "operator"
+_ENDED: Final = (Standing.SUPERSEDED, Standing.RESOLVED, Standing.WITHDRAWN)
+
+
+def with_ruling(rulings: Sequence[Ruling], ruling: Ruling) -> list[Ruling] | None:
+    """Return the pattern's rulings after one more, which replaces that on the same record; None beyond the bound."""
+    others = [each for each in rulings if each.record_id != ruling.record_id]
+    return [*others, ruling] if len(others) < PATTERN_RULINGS else None
+
+
+def correction(record: KnowledgeRecord, text: str, value: str, at: int) -> KnowledgeRecord:
+    """Return the record that an operator states instead. `value`: what the statement says of its subject."""
+    pattern = Pattern(*split_key(record.pattern))
+    body: dict[str, Any] = {k: v for k, v in record.body.items() if k not in ("ruling", "source_events_omitted")}
+    if record.kind is Kind.POLICY:
+        claim = policy_claim(text)
+        body |= {"subject": claim.subject, "negated": claim.denies}
+    elif "object" in body:
+        body |= {"object": value, "negated": False}
+    elif "said" in body:
+        body["said"] = value
+    return record.model_copy(
+        update={
+            "record_id": content_id(0, "knowledge", record.tenant_id, *pattern, "stated", record.record_id, text),
+            "text": text,
+            "body": body | {"said_by": [OPERATOR], "authority": OPERATOR},
+            "confidence": 1.0,
+            "status": Standing.ACTIVE,
+            "session_id": None,
+            "agent_id": None,
+            "created_at": format_ms(at),
+            "validity": TimeRange(start=format_ms(at)),
+            "superseded_by": None,
+        }
+    )
+
+
+def ruled(found: Sequence[KnowledgeRecord], rulings: Sequence[Ruling], *, rivals: bool) -> list[KnowledgeRecord]:
+    """Apply the rulings. `rivals`: the records of this pattern exclude each other, so what an operator states ends the
+    others."""
+    if not rulings:
+        return list(found)
+    last = {ruling.record_id: ruling for ruling in rulings}
+    known = {record.record_id: record for record in found}
+    known |= {r.stated.record_id: r.stated for r in rulings if r.stated is not None}
+    made = _handed_back(known, {name for name in known if name in last and last[name].verb is RulingVerb.RETRACT})
+    holding = [
+        made_id
+        for ruling in rulings
+        if (made_id := _holds(ruling)) in known and (made_id == ruling.record_id or made_id not in last)
+    ]
+    for name, record in known.items():
+        ruling = last.get(name)
+        if ruling is not None and ruling.verb is RulingVerb.RETRACT:
+            made[name] = _ended(record, Standing.WITHDRAWN, ruling)
+        elif ruling is not None and ruling.stated is not None:
+            made[name] = _ended(record, Standing.SUPERSEDED, ruling, by=ruling.stated.record_id)
+        elif ruling is not None:
+            made[name] = _confirmed(record, ruling)
+    if rivals and holding:
+        holder = holding[-1]
+        since = next(r for r in reversed(rulings) if _holds(r) == holder)
+        for name, record in made.items():
+            if name != holder and record.kind is not Kind.CONFLICT and record.status is Standing.ACTIVE:
+                made[name] = _ended(record, Standing.SUPERSEDED, since, by=holder, said=False)
+    return _with_conflicts(made, rulings[-1])
+
+
+def _holds(ruling: Ruling) -> str:
+    """Return the id of the record that a ruling states; empty for a retraction."""
+    if ruling.verb is RulingVerb.RETRACT:
+        return ""
+    return ruling.stated.record_id if ruling.stated is not None else ruling.record_id
+
+
+def _handed_back(known: Mapping[str, KnowledgeRecord], retracted: set[str]) -> dict[str, KnowledgeRecord]:
+    """Return the records as they would stand if the retracted ones had ended none of them."""
+    made = dict(known)
+    for name, record in known.items():
+        heir = record
+        for _ in known:
+            if heir.superseded_by not in retracted:
+                break
+            heir = known[heir.superseded_by]
+        if heir is not record and record.validity is not None:
+            end = heir.validity.end if heir.validity is not None else None
+            made[name] = record.model_copy(
+                update={
+                    "status": heir.status,
+                    "superseded_by": heir.superseded_by,
+                    "validity": TimeRange(start=record.validity.start, end=end),
+                }
+            )
+    return made
+
+
+def _confirmed(record: KnowledgeRecord, ruling: Ruling) -> KnowledgeRecord:
+    if record.kind is Kind.CONFLICT:
+        return record
+    start = record.validity.start if record.validity is not None else record.created_at
+    return record.model_copy(
+        update={
+            "status": Standing.ACTIVE,
+            "confidence": 1.0,
+            "superseded_by": None,
+            "validity": TimeRange(start=start),
+            "body": _with(record, ruling) | {"authority": OPERATOR},
+        }
+    )
+
+
+def _ended(
+    record: KnowledgeRecord, status: Standing, ruling: Ruling, by: str | None = None, *, said: bool = True
+) -> KnowledgeRecord:
+    validity = record.validity or TimeRange()
+    end = validity.end or max(format_ms(ruling.at), validity.start or "")
+    return record.model_copy(
+        update={
+            "status": status,
+            "superseded_by": by,
+            "validity": TimeRange(start=validity.start, end=end),
+            "body": _with(record, ruling) if said else record.body,
+        }
+    )
+
+
+def _with(record: KnowledgeRecord, ruling: Ruling) -> dict[str, Any]:
+    told = {"verb": ruling.verb.value, "at": format_ms(ruling.at)}
+    return record.body | {"ruling": told | ({"reason": ruling.reason} if ruling.reason else {})}
+
+
+def _with_conflicts(made: Mapping[str, KnowledgeRecord], last: Ruling) -> list[KnowledgeRecord]:
+    """Resolve a conflict that has fewer than two sides left."""
+    sides = sum(each.kind is not Kind.CONFLICT and each.status is Standing.ACTIVE for each in made.values())
+    return [
+        _ended(each, Standing.RESOLVED, last, said=False)
+        if each.kind is Kind.CONFLICT and each.status not in _ENDED and sides < 2
+        else each
+        for each in made.values()
+    ]

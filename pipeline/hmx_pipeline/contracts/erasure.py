@@ -1,0 +1,80 @@
+"""An operator's erasure: what a subject, a session or the whole tenant has left in memory goes, up to a moment.
+
+The event in the log names what is erased. Beyond the log there are only marks, hashes of names, so that what reminds
+of an erasure does not remind of the person.
+"""
+
+import hashlib
+from collections.abc import Container
+from enum import StrEnum
+from typing import Annotated, Self
+
+from pydantic import Field, model_validator
+
+from hmx_pipeline.contracts.base import Items, Model
+from hmx_pipeline.contracts.event import Name
+from hmx_pipeline.contracts.keys import join_key
+from hmx_pipeline.contracts.limits import ERASED_SESSIONS
+
+
+class ErasedScope(StrEnum):
+    SUBJECT = "subject"
+    SESSION = "session"
+    TENANT = "tenant"
+
+
+Mark = Annotated[str, Field(pattern=r"^[a-f0-9]{32}$")]
+
+
+def mark_of(tenant_id: str, scope: ErasedScope, name: str) -> str:
+    return hashlib.sha256(join_key(tenant_id, scope, name).encode(errors="surrogatepass")).hexdigest()[:32]
+
+
+def covered(marks: Container[str], tenant_id: str, session_id: str, subject: str) -> bool:
+    """Return True if one of the marks is of this session, its subject, or the whole tenant."""
+    return (
+        mark_of(tenant_id, ErasedScope.SESSION, session_id) in marks
+        or (subject != "" and mark_of(tenant_id, ErasedScope.SUBJECT, subject) in marks)
+        or mark_of(tenant_id, ErasedScope.TENANT, "") in marks
+    )
+
+
+class Erasure(Model):
+    """As an operator asks for it."""
+
+    erasure_id: Name
+    tenant_id: Name
+    scope: Annotated[ErasedScope, Field(strict=False)]
+    name: str = ""
+    """The subject or session; empty for the whole tenant."""
+    at: int
+    """The moment, in milliseconds: later events stay."""
+    sessions: Annotated[Items[Mark], Field(max_length=ERASED_SESSIONS)] = Field(default_factory=list)
+    """Marks of the sessions that memory knew of the subject."""
+
+    @model_validator(mode="after")
+    def _holds_together(self) -> Self:
+        if (self.scope is ErasedScope.TENANT) != (self.name == ""):
+            raise ValueError("name the subject or session, and nothing for the whole tenant")
+        return self
+
+    @property
+    def marks(self) -> set[str]:
+        return {mark_of(self.tenant_id, self.scope, self.name), *self.sessions}
+
+
+class ErasureMark(Model):
+    """What readers of memory's topics must forget: as on `hmx.erasures.v1`, and on the evidence topic."""
+
+    erasure_id: Name
+    tenant_id: Name
+    at: int
+    marks: Items[Mark]
+    partition: int
+    """Partition of the events topic; each has a mark of its own."""
+    before: int
+    """Records of this partition below this offset, and their outputs, are erased if a mark covers them."""
+
+    @property
+    def key(self) -> str:
+        return join_key(self.tenant_id, self.erasure_id, str(self.partition))

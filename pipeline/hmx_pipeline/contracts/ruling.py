@@ -1,0 +1,50 @@
+"""An operator's ruling on a knowledge record: it is confirmed, corrected or retracted.
+
+It names the record, because a record's id depends on its pattern and statement alone. So it holds for the statement
+whatever evidence comes, and in a rebuild it may come before the evidence.
+"""
+
+from enum import StrEnum
+from typing import Annotated, Self
+
+from pydantic import Field, model_validator
+
+from hmx_pipeline.contracts.base import Model
+from hmx_pipeline.contracts.event import Name
+from hmx_pipeline.contracts.keys import join_key
+from hmx_pipeline.contracts.knowledge import KnowledgeRecord
+
+
+class RulingVerb(StrEnum):
+    CONFIRM = "confirm"
+    """It holds, whatever others say."""
+    CORRECT = "correct"
+    """Another statement holds instead of it, and instead of all others about the same."""
+    RETRACT = "retract"
+    """It is withdrawn and stays so until it is confirmed."""
+
+
+class Ruling(Model):
+    tenant_id: Name
+    pattern: Name
+    """`Pattern.text` of the record."""
+    record_id: Name
+    verb: Annotated[RulingVerb, Field(strict=False)]
+    at: int
+    """When it was decided, in milliseconds."""
+    reason: str = ""
+    stated: KnowledgeRecord | None = None
+    """The record that holds instead; of a correction only."""
+
+    @model_validator(mode="after")
+    def _holds_together(self) -> Self:
+        if (self.verb is RulingVerb.CORRECT) != (self.stated is not None):
+            raise ValueError("a correction, and nothing else, states a record")
+        if self.stated is not None and (self.stated.tenant_id, self.stated.pattern) != (self.tenant_id, self.pattern):
+            raise ValueError("it states a record of another pattern")
+        return self
+
+    @property
+    def key(self) -> str:
+        """Key of its record on the evidence topic: the prefix of the pattern's contributions."""
+        return join_key(self.tenant_id, self.pattern)

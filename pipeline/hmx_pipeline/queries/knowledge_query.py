@@ -1,0 +1,137 @@
+"""Knowledge query: lists what a tenant's memory knows, and makes the ruling of an operator on one record.
+
+Enters: filters, or what an operator decided. Leaves: a page of records, or a `Ruling`. Raises StoreUnavailableError,
+and RulingError for a ruling that would change nothing or make no sense.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, Final, NamedTuple
+
+from pydantic import Field
+
+from hmx_pipeline.compiler.knowledge.rulings import correction
+from hmx_pipeline.contracts.base import Model
+from hmx_pipeline.contracts.knowledge import HOLDS, Kind, KnowledgeRecord, Standing
+from hmx_pipeline.contracts.ruling import Ruling, RulingVerb
+from hmx_pipeline.contracts.timestamps import milliseconds
+from hmx_pipeline.store.fetch import Store
+
+READ: Final = 200
+"""Records read from Redis at a time."""
+EXAMINED: Final = 2_000
+"""Most records read for one page; a page may be short, and its cursor goes on."""
+
+Json = dict[str, Any]
+
+
+class RulingError(ValueError):
+    """The message says why, and what to do instead."""
+
+
+class KnowledgeFilter(NamedTuple):
+    """Empty or None means any."""
+
+    kind: Kind | None = None
+    statuses: Sequence[Standing] = HOLDS
+    subject: str | None = None
+    session: str | None = None
+    agent: str | None = None
+    text: str = ""
+    """Words that all stand in the record's text, in any case."""
+    since: int | None = None
+    until: int | None = None
+    """Event time of the first evidence in milliseconds, both ends included."""
+    sees: str | None = None
+    """The subject on whose behalf is asked: others' private records are left out. None for an operator."""
+
+    def fits(self, record: Mapping[str, Any]) -> bool:
+        at = milliseconds(record["created_at"])
+        text = record["text"].casefold()
+        return (
+            (self.sees is None or record.get("subject_id") in (None, self.sees))
+            and all(
+                wanted is None or record.get(name) == wanted
+                for name, wanted in (
+                    ("subject_id", self.subject),
+                    ("session_id", self.session),
+                    ("agent_id", self.agent),
+                )
+            )
+            and all(word in text for word in self.text.casefold().split())
+            and (self.since is None or at >= self.since)
+            and (self.until is None or at <= self.until)
+        )
+
+
+class KnowledgePage(NamedTuple):
+    records: list[Json]
+    cursor: str | None
+    """Cursor of the next page; None at the end."""
+
+
+def list_knowledge(
+    store: Store, tenant: str, wanted: KnowledgeFilter, limit: int, cursor: str | None = None
+) -> KnowledgePage:
+    """Lists records by id, from the one after the cursor."""
+    listed = store.knowledge_ids(tenant, wanted.statuses)
+    rest = sorted(
+        name for name, kind in listed.items() if (cursor is None or name > cursor) and wanted.kind in (None, kind)
+    )
+    found: list[Json] = []
+    for start in range(0, min(len(rest), EXAMINED), READ):
+        for record in store.knowledge_records(tenant, rest[start : start + READ]):
+            if wanted.fits(record):
+                found.append(record)
+                if len(found) == limit:
+                    last = record["record_id"]
+                    return KnowledgePage(found, last if last != rest[-1] else None)
+    return KnowledgePage(found, rest[EXAMINED - 1] if len(rest) > EXAMINED else None)
+
+
+class RulingRequest(Model):
+    """What an operator says besides the verb."""
+
+    text: Annotated[str, Field(max_length=2_000)] = ""
+    """Of a correction: the whole statement that holds instead."""
+    value: Annotated[str, Field(max_length=500)] = ""
+    """Of a correction: the new value; without a text, the old text with this value."""
+    reason: Annotated[str, Field(max_length=200)] = ""
+
+
+def make_ruling(record: Json, verb: RulingVerb, said: RulingRequest, at: int) -> Ruling:
+    """Raises RulingError."""
+    known = KnowledgeRecord.model_validate(record)
+    if known.kind is Kind.CONFLICT and verb is not RulingVerb.RETRACT:
+        raise RulingError("a conflict cannot hold: confirm or correct one of its sides")
+    if known.status is Standing.WITHDRAWN and "ruling" not in known.body and verb is not RulingVerb.CORRECT:
+        raise RulingError("it has no evidence any more: state it again with correct and its text")
+    stated = None
+    if verb is RulingVerb.CORRECT:
+        text = said.text.strip() or _with_value(known, said.value.strip())
+        stated = correction(known, text, said.value.strip() or text, at)
+    elif said.text or said.value:
+        raise RulingError(f"{verb} takes a reason only; a new text or value is a correction")
+    return Ruling(
+        tenant_id=known.tenant_id,
+        pattern=known.pattern,
+        record_id=known.record_id,
+        verb=verb,
+        at=at,
+        reason=said.reason.strip(),
+        stated=stated,
+    )
+
+
+def _with_value(known: KnowledgeRecord, value: str) -> str:
+    old = str(known.body.get("object", ""))
+    if not value:
+        raise RulingError("a correction needs a text or a value")
+    if not old or old not in known.text:
+        raise RulingError("its text does not show its value: send the whole text")
+    return known.text.replace(old, value)
+
+
+def earlier(record: Json) -> str | None:
+    """Returns the verb of the ruling that stands so far; a later one replaces it."""
+    ruling = record["body"].get("ruling")
+    return None if ruling is None else str(ruling["verb"])

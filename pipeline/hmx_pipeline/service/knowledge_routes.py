@@ -1,0 +1,177 @@
+"""`GET /v1/hmx/knowledge` and `POST /v1/hmx/knowledge/{id}/confirm`, `correct` and `retract`.
+
+The list enters filters and leaves a page of records. A ruling is an event in the log: it is in memory soon after the
+answer. Keys of scope admin rule on every record, a key bound to a subject on that subject's own.
+"""
+
+import time
+from typing import Annotated, Any, Final
+
+import orjson
+from fastapi import APIRouter, Query, Request
+from fastapi.responses import Response
+from pydantic import ValidationError
+
+from hmx_pipeline.contracts.base import Model
+from hmx_pipeline.contracts.event import Id, Timestamp
+from hmx_pipeline.contracts.knowledge import HOLDS, Kind, KnowledgeRecord, Standing
+from hmx_pipeline.contracts.limits import KB
+from hmx_pipeline.contracts.ruling import RulingVerb
+from hmx_pipeline.contracts.timestamps import format_ms, milliseconds
+from hmx_pipeline.kafka.control_producer import append_ruling
+from hmx_pipeline.kafka.topic_files import TopicsError
+from hmx_pipeline.queries.knowledge_query import (
+    KnowledgeFilter,
+    RulingError,
+    RulingRequest,
+    earlier,
+    list_knowledge,
+    make_ruling,
+)
+from hmx_pipeline.service import path_ids  # noqa: F401  routes below say `:id`
+from hmx_pipeline.service.access import Reader, Writer, grant_of
+from hmx_pipeline.service.api_keys import Grant, Scope
+from hmx_pipeline.service.body import media_type, read_body
+from hmx_pipeline.service.fair_turns import FairTurns, in_turn
+from hmx_pipeline.service.memory import JSON, PAGE, missing, store_of
+from hmx_pipeline.service.problems import ProblemError, ProblemKind, invalid, unavailable
+from hmx_pipeline.settings import Settings, SettingsError
+
+REQUEST_BYTES: Final = 16 * KB
+
+router: Final = APIRouter(prefix="/v1/hmx")
+
+
+class KnowledgeList(Model):
+    records: list[KnowledgeRecord]
+    cursor: str | None = None
+    """Cursor of the next page; absent on the last page. A page may be short and still have a next one."""
+
+
+class RulingAnswer(Model):
+    record_id: str
+    verb: RulingVerb
+    at: str
+    stated: str | None = None
+    """Of a correction: the id of the record that holds instead."""
+    replaces: str | None = None
+    """The earlier ruling on this record, if there is one: of two rulings, the one later in the log holds."""
+
+
+@router.get("/knowledge", responses={200: {"model": KnowledgeList}})
+@in_turn
+def list_known(
+    request: Request,
+    tenant: Reader,
+    kind: Kind | None = None,
+    status: Annotated[list[Standing], Query(description="Repeatable; by default what holds")] = list(HOLDS),  # noqa: B006
+    subject: Id | None = None,
+    session: Id | None = None,
+    agent: Id | None = None,
+    text: Annotated[str, Query(max_length=500, description="Words that all stand in the text")] = "",
+    since: Timestamp | None = None,
+    until: Timestamp | None = None,
+    limit: Annotated[int, Query(ge=1, le=PAGE)] = 20,
+    cursor: str | None = None,
+) -> Response:
+    """Lists memories, policies, entities, relations and conflicts, in pages."""
+    wanted = KnowledgeFilter(
+        kind=kind,
+        statuses=status,
+        subject=subject,
+        session=session,
+        agent=agent,
+        text=text,
+        since=None if since is None else milliseconds(since),
+        until=None if until is None else milliseconds(until),
+        sees=grant_of(request).subject,
+    )
+    page = list_knowledge(store_of(request), tenant, wanted, limit, cursor)
+    answer: dict[str, Any] = {"records": page.records}
+    return Response(orjson.dumps(answer if page.cursor is None else answer | {"cursor": page.cursor}), media_type=JSON)
+
+
+def _asked() -> dict[str, Any]:
+    return {"requestBody": {"content": {JSON: {"schema": RulingRequest.model_json_schema()}}}}
+
+
+@router.post(
+    "/knowledge/{record_id:id}/confirm",
+    status_code=202,
+    responses={202: {"model": RulingAnswer}},
+    openapi_extra=_asked(),
+)
+async def confirm(request: Request, tenant: Writer, record_id: Id) -> Response:
+    """Confirms a record: it holds with full confidence, whatever others say."""
+    return await _decide(request, tenant, record_id, RulingVerb.CONFIRM)
+
+
+@router.post(
+    "/knowledge/{record_id:id}/correct",
+    status_code=202,
+    responses={202: {"model": RulingAnswer}},
+    openapi_extra=_asked(),
+)
+async def correct(request: Request, tenant: Writer, record_id: Id) -> Response:
+    """Corrects a record: what the body states holds instead of it, and of all others about the same."""
+    return await _decide(request, tenant, record_id, RulingVerb.CORRECT)
+
+
+@router.post(
+    "/knowledge/{record_id:id}/retract",
+    status_code=202,
+    responses={202: {"model": RulingAnswer}},
+    openapi_extra=_asked(),
+)
+async def retract(request: Request, tenant: Writer, record_id: Id) -> Response:
+    """Retracts a record: it stays out, whatever evidence comes, until it is confirmed."""
+    return await _decide(request, tenant, record_id, RulingVerb.RETRACT)
+
+
+async def _decide(request: Request, tenant: str, record_id: str, verb: RulingVerb) -> Response:
+    body = await read_body(request, REQUEST_BYTES)
+    if body:
+        media_type(request, (JSON,))
+    try:
+        said = RulingRequest.model_validate_json(body or b"{}")
+    except ValidationError as error:
+        raise invalid(error) from None
+    turns: FairTurns = request.app.state.reading
+    answer = await turns.run(tenant, _ruled, request, tenant, record_id, verb, said)
+    return Response(answer.to_json(), 202, media_type=JSON)
+
+
+def _ruled(request: Request, tenant: str, record_id: str, verb: RulingVerb, said: RulingRequest) -> RulingAnswer:
+    """Raises ProblemError."""
+    settings: Settings = request.app.state.settings
+    grant = grant_of(request)
+    record = store_of(request).get_knowledge(tenant, record_id)
+    if record is None or not _sees(grant, record):
+        raise missing(request, "knowledge record")
+    if not (Scope.ADMIN in grant.scopes or _owns(grant, record)):
+        raise ProblemError(
+            ProblemKind.FORBIDDEN, "the key needs the scope admin, or must be bound to the subject of the record"
+        )
+    try:
+        ruling = make_ruling(record, verb, said, int(time.time() * 1000))
+        lacking = append_ruling(settings, ruling)
+    except RulingError as error:
+        raise ProblemError(ProblemKind.INVALID_REQUEST, str(error), path="$") from None
+    except SettingsError as error:
+        raise ProblemError(ProblemKind.NOT_OFFERED, str(error)) from None
+    except TopicsError as error:
+        lacking = str(error)
+    if lacking:
+        raise unavailable(ProblemKind.KAFKA_UNAVAILABLE, lacking)
+    stated = None if ruling.stated is None else ruling.stated.record_id
+    return RulingAnswer(
+        record_id=record_id, verb=verb, at=format_ms(ruling.at), stated=stated, replaces=earlier(record)
+    )
+
+
+def _sees(grant: Grant, record: dict[str, Any]) -> bool:
+    return grant.subject is None or record.get("subject_id") in (None, grant.subject)
+
+
+def _owns(grant: Grant, record: dict[str, Any]) -> bool:
+    return grant.subject is not None and record.get("subject_id") == grant.subject

@@ -1,0 +1,87 @@
+"""Erasures in the sessions stage: what the state holds of the erased is forgotten, and what comes late is turned away.
+
+Each partition of the events topic gets the erasure. It passes it on as a mark, with the sessions that it held itself:
+to the erasures topic for readers, and to the tenant's evidence, whose contributions it ends.
+"""
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+from hmx_pipeline.contracts.erasure import ErasedScope, Erasure, ErasureMark, covered, mark_of
+from hmx_pipeline.contracts.evidence import EvidenceControl
+from hmx_pipeline.contracts.headers import ERASURE, EVIDENCE_ERASURE, KIND, output_headers
+from hmx_pipeline.contracts.keys import join_key, split_key, tenant_partition
+from hmx_pipeline.contracts.limits import ERASURE_KEPT_MS
+from hmx_pipeline.contracts.timestamps import NS_PER_MS
+from hmx_pipeline.intake.accepted import Accepted
+from hmx_pipeline.intake.steps import subject_of
+from hmx_pipeline.stages.fold import Output, Tx
+from hmx_pipeline.stages.session_state import ErasedPast, Indexes, SegmentRecord, SessionState, erased_key
+from hmx_pipeline.topology import ERASURES, EVENTS, EVIDENCE
+
+_ENDED: Final = "erased_session"
+
+
+def erased_sessions(tx: Tx, erasure: Erasure) -> list[str]:
+    """Return the names of the sessions in the state that the erasure covers, in order."""
+    prefix, marks = f"s/{join_key(erasure.tenant_id)}/", erasure.marks
+    names = sorted(key[2:] for key in tx.values() if key.startswith(prefix))
+    wanted = erasure.scope is ErasedScope.SUBJECT
+    return [
+        name
+        for name in names
+        if covered(marks, erasure.tenant_id, split_key(name)[1], _subject(tx, name) if wanted else "")
+    ]
+
+
+def pass_on(tx: Tx, erasure: Erasure, names: list[str], evidence_partitions: int) -> None:
+    """Remember the erasure, and tell readers and the patterns stage."""
+    found = {mark_of(erasure.tenant_id, ErasedScope.SESSION, split_key(name)[1]) for name in names}
+    marks = sorted(erasure.marks | found)
+    tx.put(
+        erased_key(erasure.tenant_id, erasure.erasure_id),
+        ErasedPast(deadline=tx.clock + ERASURE_KEPT_MS, at=erasure.at, marks=tuple(marks)),
+    )
+    mark = ErasureMark(
+        erasure_id=erasure.erasure_id,
+        tenant_id=erasure.tenant_id,
+        at=erasure.at,
+        marks=marks,
+        partition=tx.partition,
+        before=tx.offset,
+    )
+    key, value = mark.key.encode(), mark.to_json()
+    tx.emit(Output(ERASURES, tx.partition, key, value, output_headers(ERASURE, EVENTS, tx.partition, tx.offset)))
+    control = EvidenceControl(kind="erasure", partition=tx.partition, erased=mark)
+    headers = [*output_headers(EVIDENCE_ERASURE, EVENTS, tx.partition, tx.offset), (KIND, b"erasure")]
+    target = tenant_partition(erasure.tenant_id, evidence_partitions)
+    tx.emit(Output(EVIDENCE, target, key, control.to_json(), headers))
+    tx.count(_ENDED, len(names))
+
+
+def is_erased(indexes: Indexes, accepted: Accepted) -> bool:
+    """Return True for an event of the erased past that comes only now."""
+    event = accepted.event
+    past = indexes.erased.get(join_key(event.tenant_id))
+    if past is None:
+        return False
+    subject = subject_of(accepted.fields["metadata"])
+    at = accepted.instant // NS_PER_MS
+    return any(
+        at <= until and covered(marks, event.tenant_id, event.session_id, subject) for until, marks in past.values()
+    )
+
+
+def _subject(tx: Tx, name: str) -> str:
+    """Return the session's first subject that its state still tells."""
+    return next((subject for subject in _subjects(tx, name) if subject), "")
+
+
+def _subjects(tx: Tx, name: str) -> Iterator[str]:
+    session: SessionState = tx.get(f"s/{name}")
+    for first in session.closed:
+        record: SegmentRecord = tx.get(f"g/{name}/{first:012d}")
+        yield from (step.subject for step in record.segment.steps) if record.segment is not None else ()
+    journal = tx.journal(name)
+    traces: Any = journal.items(journal.start) if journal is not None else ()
+    yield from (trace.step.subject for trace in traces if trace.step is not None)

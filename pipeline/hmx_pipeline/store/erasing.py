@@ -1,0 +1,270 @@
+"""Erasures in Redis: what a mark of `hmx.erasures.v1` covers is left out of memory, and taken out if it is there.
+
+Enters: marks, and what Redis holds of their tenant. Leaves: commands that remove episodes, their documents, postings
+and steps, and contributions. Artifacts and knowledge go by the tombstones of their own topics. Raises
+StoreUnavailableError.
+"""
+
+import os
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import islice
+from typing import Any, Final, NamedTuple
+from urllib.parse import unquote
+
+import msgspec
+import orjson
+
+from hmx_pipeline.contracts.episode import RESERVED
+from hmx_pipeline.contracts.erasure import Erasure, ErasureMark, covered
+from hmx_pipeline.contracts.timestamps import milliseconds
+from hmx_pipeline.intake.steps import subject_of
+from hmx_pipeline.retrieval.postings import pack_number, pack_postings
+from hmx_pipeline.retrieval.searchable import Document, document_labels, document_terms
+from hmx_pipeline.retrieval.vectors import Embed, document_vectors, pack_vector
+from hmx_pipeline.store.atomic_blocks import Client, reachable
+from hmx_pipeline.store.changes import Command
+from hmx_pipeline.store.redis_keys import Keys, TenantKeys
+from hmx_pipeline.store.stored_digests import checked, digest_of_events, unchecked
+from hmx_pipeline.topology import EPISODES, EVIDENCE
+
+PAGE: Final = 500
+_DOCUMENT: Final = msgspec.msgpack.Decoder(Document)
+_CUT: Final = b"""
+local held, gone, kept = redis.call('GET', KEYS[1]), {}, {}
+if not held then return end
+for i = 1, #ARGV do gone[ARGV[i]] = true end
+for i = 1, #held, 8 do
+  local one = string.sub(held, i, i + 7)
+  if not gone[one] then kept[#kept + 1] = one end
+end
+if #kept == 0 then redis.call('DEL', KEYS[1]) else redis.call('SET', KEYS[1], table.concat(kept)) end
+"""
+"""Removes postings, or document numbers of a label, from a string."""
+NUMBER: Final = 8
+"""Bytes of a document number before its embedding."""
+
+Json = dict[str, Any]
+
+
+class Erasures:
+    """The marks read so far, by tenant."""
+
+    def __init__(self) -> None:
+        self._marks: defaultdict[str, dict[str, tuple[ErasureMark, frozenset[str]]]] = defaultdict(dict)
+
+    def add(self, mark: ErasureMark) -> None:
+        self._marks[mark.tenant_id][mark.key] = mark, frozenset(mark.marks)
+
+    def hides_episode(self, fields: Mapping[str, Any]) -> bool:
+        """Returns whether an episode is erased. Raises KeyError for what is no episode."""
+        own = fields["metadata"][RESERVED]
+        marks = self._marks.get(own["tenant_id"])
+        if not marks:
+            return False
+        at, offset, subject = own["origin"]["partition"], own["origin"]["offset"], subject_of(fields["metadata"])
+        return any(
+            mark.partition == at
+            and offset < mark.before
+            and covered(names, mark.tenant_id, fields["sessionId"], subject)
+            for mark, names in marks.values()
+        )
+
+    def hides_contribution(self, fields: Mapping[str, Any]) -> bool:
+        return any(
+            fields["first_at"] <= mark.at and covered(names, mark.tenant_id, fields["session_id"], "")
+            for mark, names in self._marks.get(fields["tenant_id"], {}).values()
+        )
+
+
+def erase_tenant(client: Client, keys: Keys, tenant_id: str, erasures: Erasures, embed: Embed | None = None) -> int:
+    """Takes out of Redis what is erased; returns the number of episodes and contributions. Idempotent."""
+    tenant = keys.tenant(tenant_id)
+    with reachable():
+        gone: dict[tuple[str, str], Json] = {}
+        commands = list(_episodes(client, tenant, erasures, gone))
+        commands += _documents(client, tenant, gone, embed)
+        before = len(commands)
+        commands += _contributions(client, tenant, erasures)
+        if not commands:
+            return 0
+        with client.pipeline(transaction=True) as pipe:
+            for command in commands:
+                pipe.execute_command(*command)
+            pipe.set(keys.filling, os.urandom(16), xx=True)  # whatever readers remember is outdated
+            pipe.execute()
+        _forget_versions(client, tenant)
+        return len(gone) + sum(command[0] == b"DEL" for command in commands[before:])
+
+
+def _episodes(
+    client: Client, tenant: TenantKeys, erasures: Erasures, gone: dict[tuple[str, str], Json]
+) -> Iterator[Command]:
+    digests = tenant.digests("event")
+    listed = client.hscan_iter(digests, count=PAGE)
+    while page := [name for name, _ in islice(listed, PAGE)]:
+        with client.pipeline(transaction=False) as pipe:
+            for name in page:
+                pipe.lrange(tenant.event(unquote(name.decode())), 0, -1)
+            lists = pipe.execute()
+        for name, parts in zip(page, lists, strict=True):
+            rest: list[bytes] = []
+            for session, episode in zip(parts[::2], parts[1::2], strict=False):
+                fields = orjson.loads(episode)
+                if not erasures.hides_episode(fields):
+                    rest += (session, episode)
+                    continue
+                gone[fields["sessionId"], fields["id"]] = fields
+                index = b"%d" % fields["metadata"][RESERVED]["release"]["index"]
+                for key in (tenant.session(fields["sessionId"]), tenant.spoken(fields["sessionId"])):
+                    yield (b"ZREMRANGEBYSCORE", key, index, index)
+            if len(rest) == len(parts):
+                continue
+            event_id = unquote(name.decode())
+            yield (b"DEL", tenant.event(event_id))
+            if rest:
+                yield (b"RPUSH", tenant.event(event_id), *rest)
+                yield (b"HSET", digests, name, b"%d" % digest_of_events(rest))
+            else:
+                yield (b"HDEL", digests, name)
+                yield (b"ZREM", tenant.expiring, event_id.encode())
+
+
+def _documents(
+    client: Client, tenant: TenantKeys, gone: Mapping[tuple[str, str], Json], embed: Embed | None
+) -> Iterator[Command]:
+    """Empties the documents, and removes their postings and labels. Their rows, which tell no text, stay."""
+    if not gone:
+        return
+    cut: defaultdict[bytes, list[bytes]] = defaultdict(list)
+    directions: defaultdict[bytes, list[bytes]] = defaultdict(list)
+    for field, body in client.hscan_iter(tenant.documents, count=PAGE):
+        number = int(field)
+        packed = unchecked(number, body)
+        if not packed:
+            continue
+        document = _DOCUMENT.decode(packed)
+        found = gone.get((document.session_id, document.event_id))
+        if found is None:
+            continue
+        yield (b"HSET", tenant.documents, field, checked(number, b""))
+        for vector in document_vectors(found, document.text, embed):
+            directions[tenant.vectors(vector.space)].append(pack_vector(number, vector.values))
+        words = document_terms(document)
+        for term in set(words):
+            (posting,) = pack_postings(number, [words.count(term)])
+            cut[tenant.postings(term)].append(posting)
+        for label in document_labels(found):
+            cut[tenant.tagged(label)].append(pack_number(number))
+    for key, postings in cut.items():
+        yield (b"EVAL", _CUT, b"1", key, *postings)
+    for key, rows in directions.items():
+        yield from _vectors(client, key, rows)
+
+
+def _vectors(client: Client, key: bytes, rows: Sequence[bytes]) -> Iterator[Command]:
+    """Blanks embeddings; their places stay, because readers count them."""
+    for at, chunk in enumerate(client.lrange(key, 0, -1)):
+        kept = chunk
+        for row in rows:
+            kept = kept.replace(row, row[:NUMBER] + bytes(len(row) - NUMBER))
+        if kept != chunk:
+            yield (b"LSET", key, b"%d" % at, kept)
+
+
+def _contributions(client: Client, tenant: TenantKeys, erasures: Erasures) -> Iterator[Command]:
+    listed = client.zscan_iter(tenant.samples, count=PAGE)
+    while page := [member for member, _ in islice(listed, PAGE)]:
+        parts = [member.partition(b":") for member in page]
+        keys = [tenant.contribution(unquote(name.decode())) for _, _, name in parts]
+        for member, (pattern, _, name), key, value in zip(page, parts, keys, client.mget(keys), strict=True):
+            if value is None or not erasures.hides_contribution(orjson.loads(value)):
+                continue
+            yield (b"DEL", key)
+            yield (b"ZREM", tenant.samples, member)
+            yield (b"ZREM", tenant.sample(unquote(pattern.decode())), name)
+            yield (b"HDEL", tenant.digests("contribution"), name)
+            yield (b"HDEL", tenant.precedent_cards, name)
+
+
+def _forget_versions(client: Client, tenant: TenantKeys) -> None:
+    """A tenant whose last episode or contribution is gone is as one that never had any."""
+    for topic, kind in ((EPISODES, "event"), (EVIDENCE, "contribution")):
+        if client.exists(tenant.digests(kind)):
+            continue
+        fields = [field for field in client.hkeys(tenant.version) if field.startswith(f"{topic}/".encode())]
+        if fields:
+            client.hdel(tenant.version, *fields)
+
+
+class HeldRecords(NamedTuple):
+    """What memory holds of an erasure."""
+
+    events: int
+    contributions: frozenset[str]
+    artifacts: frozenset[str]
+    knowledge: frozenset[str]
+    """Ids of the records that rest on one of the contributions."""
+
+
+def sessions_of(client: Client, keys: Keys, tenant_id: str, subject: str) -> set[str]:
+    """Returns the sessions whose first subject this is. Reads all of the tenant's episodes."""
+    first: dict[str, tuple[int, str]] = {}
+    with reachable():
+        for fields in _all_episodes(client, keys.tenant(tenant_id)):
+            named = subject_of(fields["metadata"])
+            index = fields["metadata"][RESERVED]["release"]["index"]
+            if named and (fields["sessionId"] not in first or index < first[fields["sessionId"]][0]):
+                first[fields["sessionId"]] = index, named
+    return {session for session, (_, named) in first.items() if named == subject}
+
+
+def held(client: Client, keys: Keys, erasure: Erasure) -> HeldRecords:
+    """Counts what an erasure covers. Reads all of the tenant's memory."""
+    tenant, marks = keys.tenant(erasure.tenant_id), erasure.marks
+
+    def covers(session: str, subject: str) -> bool:
+        return covered(marks, erasure.tenant_id, session, subject)
+
+    with reachable():
+        events = sum(
+            covers(fields["sessionId"], subject_of(fields["metadata"])) and _at(fields) <= erasure.at
+            for fields in _all_episodes(client, tenant)
+        )
+        contributions = frozenset(
+            fields["contribution_id"]
+            for fields in _all(client, client.hscan_iter(tenant.digests("contribution")), tenant.contribution)
+            if covers(fields["session_id"], "") and fields["first_at"] <= erasure.at
+        )
+        artifacts = _resting(client, client.hscan_iter(tenant.digests("artifact")), tenant.artifact, contributions)
+        knowledge = _resting(client, client.hscan_iter(tenant.digests("knowledge")), tenant.knowledge, contributions)
+    return HeldRecords(events, contributions, artifacts, knowledge)
+
+
+def _at(fields: Json) -> int:
+    return milliseconds(fields["timestamp"])
+
+
+def _resting(
+    client: Client, listed: Iterator[Any], key_of: Callable[[str], bytes], contributions: frozenset[str]
+) -> frozenset[str]:
+    return frozenset(
+        fields.get("artifact_id") or fields["record_id"]
+        for fields in _all(client, listed, key_of)
+        if not contributions.isdisjoint(fields["source_memory_ids"])
+    )
+
+
+def _all(client: Client, listed: Iterator[Any], key_of: Callable[[str], bytes]) -> Iterator[Json]:
+    while page := [unquote(name.decode()) for name, _ in islice(listed, PAGE)]:
+        yield from (orjson.loads(value) for value in client.mget(list(map(key_of, page))) if value is not None)
+
+
+def _all_episodes(client: Client, tenant: TenantKeys) -> Iterator[Json]:
+    listed = client.hscan_iter(tenant.digests("event"), count=PAGE)
+    while page := [unquote(name.decode()) for name, _ in islice(listed, PAGE)]:
+        with client.pipeline(transaction=False) as pipe:
+            for event_id in page:
+                pipe.lrange(tenant.event(event_id), 0, -1)
+            for parts in pipe.execute():
+                yield from map(orjson.loads, parts[1::2])

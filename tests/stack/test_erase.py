@@ -1,0 +1,163 @@
+"""What is erased is in no answer any more, comes back by no refill, and leaves a receipt that anybody can verify."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+import redis
+from click.testing import Result
+from typer.testing import CliRunner
+
+from hmx_pipeline.cli.app import application
+from hmx_pipeline.cli.wait import wait_for_all
+from hmx_pipeline.kafka.publisher import publish
+from hmx_pipeline.settings import Settings
+from hmx_pipeline.topology import ARTIFACTS, KNOWLEDGE, PATTERN_STATE, SESSION_STATE
+from tests.support.memory import Memory
+from tests.support.pipeline import environment, new_settings, running
+from tests.support.records import START_MS, event
+from tests.support.topics import read
+from tests.support.waiting import until
+
+CANARY = "zebrawood"
+"""Stands in everything that is erased, and in nothing else."""
+Json = dict[str, Any]
+
+
+def session(name: str, subject: str, *texts: str, at: int = 0) -> list[bytes]:
+    """The first event names no subject: it belongs to the session's first all the same."""
+    told = []
+    for n, text in enumerate(texts):
+        one = event(name, n, at=START_MS + at + n, event_type="message", content={"role": "user", "text": text})
+        told.append(orjson.dumps(one | {"metadata": {"subject_id": subject} if n else {}}))
+    return told
+
+
+MINE = session(
+    "mine",
+    "ada",
+    f"My {CANARY} desk is in room four.",
+    f"The {CANARY} bucket is called nightly-dump.",
+    f"Never sell the {CANARY} chair.",
+)
+OTHERS = session("others", "bob", "The staging cluster is in Frankfurt.", "Never deploy on a Friday.", at=60_000)
+
+
+@pytest.fixture(scope="module")
+def settings(kafka: str, redis_url: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Settings]:
+    made = new_settings(kafka, redis_url)
+    with running(made, tmp_path_factory.mktemp("logs"), "worker", "materialiser", partitions=2):
+        yield made
+
+
+def hmx(settings: Settings, monkeypatch: pytest.MonkeyPatch, *arguments: str) -> Result:
+    for name, value in environment(settings).items():
+        if name.startswith("HMX_"):
+            monkeypatch.setenv(name, value)
+    return CliRunner().invoke(application(), list(arguments))
+
+
+def in_redis(settings: Settings, text: str) -> list[str]:
+    """The keys whose name or value holds the text."""
+    client = redis.Redis.from_url(settings.redis_url)
+    found = []
+    for key in client.scan_iter(match=f"{settings.topic_prefix}*"):
+        value: Any = b""
+        match client.type(key):
+            case b"string":
+                value = client.get(key)
+            case b"hash":
+                value = client.hgetall(key)
+            case b"list":
+                value = client.lrange(key, 0, -1)
+            case b"zset":
+                value = client.zrange(key, 0, -1)
+        if text in repr(key).casefold() or text in repr(value).casefold():
+            found.append(key.decode(errors="replace"))
+    return found
+
+
+def latest_in(settings: Settings, topic: str, text: str) -> list[bytes]:
+    """The keys of a compacted topic's records that hold the text, themselves or in their value."""
+    last: dict[bytes, bytes | None] = {}
+    for messages in read(settings, topic).values():
+        last |= {message.key() or b"": message.value() for message in messages}
+    return [key for key, value in last.items() if value is not None and text.encode() in (key + value).lower()]
+
+
+def test_what_is_erased_is_gone_from_memory_state_and_compacted_topics(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, redis_url: str
+) -> None:
+    assert publish([*MINE, *OTHERS], settings).complete
+    wait_for_all(settings)
+    memory = Memory(redis_url, settings.topic_prefix)
+    assert in_redis(settings, CANARY)
+    assert latest_in(settings, KNOWLEDGE, CANARY)
+    kept = in_redis(settings, "frankfurt")
+
+    file = tmp_path / "receipt.json"
+    answer = hmx(
+        settings, monkeypatch, "erase", "--tenant", "acme", "--subject", "ada", "--receipt", str(file), "--json"
+    )
+    assert answer.exit_code == 0, answer.output
+    receipt: Json = json.loads(answer.stdout)
+    assert receipt["gone"]["events"] == len(MINE)
+    assert receipt["gone"]["contributions"] > 0
+    assert receipt["gone"]["knowledge"] > 0
+    assert sorted(receipt["positions"]) == ["hmx.events.v1/0", "hmx.events.v1/1"]
+
+    def left() -> list[Any]:
+        topics = (KNOWLEDGE, ARTIFACTS, SESSION_STATE, PATTERN_STATE)
+        return [key for topic in topics for key in latest_in(settings, topic, CANARY)] + in_redis(settings, CANARY)
+
+    assert left() == []
+    assert in_redis(settings, "frankfurt") == kept
+    memory.wipe()
+    until(lambda: in_redis(settings, "frankfurt"), "Redis is filled again")
+    wait_for_all(settings)
+    assert left() == []
+
+    assert hmx(settings, monkeypatch, "receipt", "verify", str(file)).exit_code == 0
+    key = hmx(settings, monkeypatch, "receipt", "key").stdout.strip()
+    assert hmx(settings, monkeypatch, "receipt", "verify", str(file), "--key", key).exit_code == 0
+    assert hmx(settings, monkeypatch, "receipt", "verify", str(file), "--key", "00" * 32).exit_code == 1
+    file.write_bytes(file.read_bytes().replace(b'"subject"', b'"session"'))
+    assert hmx(settings, monkeypatch, "receipt", "verify", str(file)).exit_code == 1
+
+
+def test_late_events_of_the_erased_past_stay_out_and_a_new_session_is_kept(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    late = session("mine", "ada", *["x"] * 3, f"One more {CANARY} thing.")[3:]
+    future = 4_000_000_000_000 - START_MS
+    fresh = session("new", "ada", "Hello again.", "The new desk is made of teak.", at=future)
+    assert publish([*late, *fresh], settings).complete
+    wait_for_all(settings)
+    assert not in_redis(settings, CANARY)
+    assert in_redis(settings, "teak")
+    answer = hmx(settings, monkeypatch, "verify", "--json")
+    assert answer.exit_code == 0, answer.output
+
+
+def test_what_cannot_be_erased_is_refused_and_changes_nothing(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for arguments, code in (
+        (("--tenant", "acme", "--subject", "nobody"), 1),
+        (("--tenant", "acme", "--session", "nothing"), 1),
+        (("--tenant", "nobody", "--all"), 1),
+        (("--tenant", "acme"), 2),
+        (("--tenant", "acme", "--all", "--session", "mine"), 2),
+    ):
+        assert hmx(settings, monkeypatch, "erase", *arguments).exit_code == code
+
+
+def test_a_whole_tenant_is_erased(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+    answer = hmx(settings, monkeypatch, "erase", "--tenant", "acme", "--all", "--json")
+    assert answer.exit_code == 0, answer.output
+    assert not in_redis(settings, "frankfurt")
+    for topic in (KNOWLEDGE, ARTIFACTS, SESSION_STATE, PATTERN_STATE):
+        assert not latest_in(settings, topic, "frankfurt")
