@@ -38,6 +38,7 @@ WHOLE: Final = 256
 """Full weight of a term."""
 DENSE: Final = 4
 """A term that has a weight in more than one of this many documents is stored as a column of all documents."""
+_SPARSE: Final = 16  # fewer than one of this many documents are weighed one by one
 _BLOCK: Final = 64
 _OUT: Final = np.int32(-(1 << 30))
 """Lower than any sum of weights can make up for."""
@@ -74,10 +75,6 @@ class Term:
             scores += self.dense.values.astype(np.int32) * np.int32(weight)
         else:
             scores[self.places] += self.impacts.astype(np.int32) * np.int32(weight)
-
-    def is_held(self, among: NDArray[np.bool_] | None) -> bool:
-        """Return True if any of these documents has it; of all if no mask is given."""
-        return self.own.size > 0 and (among is None or bool(among[self.own.values].any()))
 
     def at(self, places: Places) -> NDArray[np.int32]:
         """Return the weights in these documents."""
@@ -187,6 +184,9 @@ class EpisodeIndex:
         """
         scores = np.zeros(self.size, np.int32)
         if among is not None:
+            if np.count_nonzero(among) * _SPARSE < self.size:
+                found = self.weigh(terms, places := np.flatnonzero(among).astype(np.int32))
+                return self.ordered(places[found > 0], found[found > 0], limit)
             scores[~among] = _OUT
         weighed = sorted(self._weighed(terms), key=lambda pair: pair[1].own.size)
         # `least` bounds the score of the last of the best from above; it is computed only when it can stop the loop.

@@ -236,7 +236,7 @@ class Search:
         own = [term for name, (term, _) in zip(plan.terms, terms, strict=True) if name not in plan.timing]
         asked = view.episodes.whole(own, dated=dated)
         named = [term for name, (term, _) in zip(plan.terms, terms, strict=True) if name in plan.names]
-        known = [term for term in named if term.is_held(visible)]
+        known = [term for term in named if term.own.size and (visible is None or visible[term.own.values].any())]
         for each in _uncommon(plan, view):
             postings = next(answers)
             if view.read(each.stem) + len(postings) > COMMON:
