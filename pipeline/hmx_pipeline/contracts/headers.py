@@ -19,7 +19,7 @@ CONTENT_TYPE: Final = "content-type"
 ORIGIN_PARTITION: Final = "hmx-origin-partition"
 ORIGIN_OFFSET: Final = "hmx-origin-offset"
 KIND: Final = "hmx-kind"
-CONTROL_KINDS: Final = (b"tick", b"barrier", b"archive", b"import")
+CONTROL_KINDS: Final = (b"tick", b"barrier", b"archive", b"import", b"tenant")
 """Values of KIND on the evidence topic that are no contribution."""
 AUTHENTICATION: Final = "hmx-authentication"
 REROUTED_FROM: Final = "hmx-rerouted-from"
@@ -52,6 +52,7 @@ EVIDENCE_BARRIER: Final = b"hmx.evidence-barrier"
 EVIDENCE_TICK: Final = b"hmx.evidence-tick"
 EVIDENCE_ARCHIVE: Final = b"hmx.evidence-archive"
 EVIDENCE_IMPORT: Final = b"hmx.evidence-import"
+EVIDENCE_TENANT: Final = b"hmx.evidence-tenant"
 
 JSON: Final = (CONTENT_TYPE, b"application/json")
 CLOUD_EVENT: Final = (CE_SPECVERSION, b"1.0")
