@@ -24,6 +24,7 @@ from hmx_pipeline.stages.fold import Output
 from hmx_pipeline.stages.patterns import PatternsFold
 from hmx_pipeline.store.projection import TopicRecord
 from hmx_pipeline.topology import ARTIFACTS, EPISODES, EVENTS, EVIDENCE, KNOWLEDGE
+from tests.act.asking import for_whom
 from tests.act.benchmark import Benchmark, World
 from tests.quality.remembered import Remembered, memory
 from tests.support.inprocess import barrier_record, run, sessions_fold, tick_record
@@ -98,6 +99,6 @@ class Serving:
     def _answer(self, tenant: str, path: str, body: Mapping[str, Any] | None) -> Any:
         """As the routes of `hmx_pipeline.service.memory` do."""
         if body is not None:
-            request = PackRequest.model_validate({**body, "tenant_id": tenant})
+            request = PackRequest.model_validate({**for_whom(body), "tenant_id": tenant})
             return json.loads(make_pack(self._held.store, request).to_json())
         return self._held.store.get_artifact(tenant, unquote(path.rpartition("/")[2]))

@@ -15,10 +15,9 @@ from urllib.parse import unquote
 import msgspec
 import orjson
 
-from hmx_pipeline.contracts.episode import RESERVED
+from hmx_pipeline.contracts.episode import RESERVED, subject_of
 from hmx_pipeline.contracts.erasure import Erasure, ErasureMark, covered
 from hmx_pipeline.contracts.timestamps import milliseconds
-from hmx_pipeline.intake.steps import subject_of
 from hmx_pipeline.retrieval.postings import pack_number, pack_postings
 from hmx_pipeline.retrieval.searchable import Document, document_labels, document_terms
 from hmx_pipeline.retrieval.vectors import Embed, document_vectors, pack_vector
@@ -62,7 +61,7 @@ class Erasures:
         marks = self._marks.get(own["tenant_id"])
         if not marks:
             return False
-        at, offset, subject = own["origin"]["partition"], own["origin"]["offset"], subject_of(fields["metadata"])
+        at, offset, subject = own["origin"]["partition"], own["origin"]["offset"], subject_of(fields)
         return any(
             mark.partition == at
             and offset < mark.before
@@ -212,7 +211,7 @@ def sessions_of(client: Client, keys: Keys, tenant_id: str, subject: str) -> set
     first: dict[str, tuple[int, str]] = {}
     with reachable():
         for fields in _all_episodes(client, keys.tenant(tenant_id)):
-            named = subject_of(fields["metadata"])
+            named = subject_of(fields)
             index = fields["metadata"][RESERVED]["release"]["index"]
             if named and (fields["sessionId"] not in first or index < first[fields["sessionId"]][0]):
                 first[fields["sessionId"]] = index, named
@@ -228,7 +227,7 @@ def held(client: Client, keys: Keys, erasure: Erasure) -> HeldRecords:
 
     with reachable():
         events = sum(
-            covers(fields["sessionId"], subject_of(fields["metadata"])) and _at(fields) <= erasure.at
+            covers(fields["sessionId"], subject_of(fields)) and _at(fields) <= erasure.at
             for fields in _all_episodes(client, tenant)
         )
         contributions = frozenset(
