@@ -32,6 +32,7 @@ from hmx_pipeline.contracts.limits import (
     PARTITION_CONTRIBUTION_BYTES,
     PATTERN_CONTRIBUTIONS,
     PATTERN_DEBOUNCE_MS,
+    STATEMENT_DEBOUNCE_MS,
     TASKS_GONE,
     TENANT_CONTRIBUTIONS,
     TENANT_DECISIONS,
@@ -357,7 +358,8 @@ class Patterns:
         if KINDS[kind].group is not None:
             pattern = self._maker(pattern.tenant_id, kind)
         if pattern.speak_at is None:
-            pattern.speak_at = self.clock + max(PATTERN_DEBOUNCE_MS, CONTRIBUTION_DEBOUNCE_MS * len(pattern.kept))
+            least = STATEMENT_DEBOUNCE_MS if knows(split_key(pattern.text)[0]) else PATTERN_DEBOUNCE_MS
+            pattern.speak_at = self.clock + max(least, CONTRIBUTION_DEBOUNCE_MS * len(pattern.kept))
             heapq.heappush(self._timers, (pattern.speak_at, f"p/{join_key(pattern.tenant_id, pattern.text)}"))
 
     def _control(self, row: Row, control: EvidenceControl) -> Rejection | None:

@@ -14,10 +14,11 @@ import msgspec
 import xxhash
 
 from hmx_pipeline.compiler.extract import contributions, withdrawal
+from hmx_pipeline.compiler.registry import states
 from hmx_pipeline.contracts.event_types import Role
 from hmx_pipeline.contracts.evidence import Contribution, Pattern, Segment, Step, evidence_key
 from hmx_pipeline.contracts.keys import split_key
-from hmx_pipeline.contracts.limits import CLOCK_SKEW_MS, RECORD_BYTES, SEGMENT_EVENTS, SESSION_SEGMENTS
+from hmx_pipeline.contracts.limits import CLOCK_SKEW_MS, RECORD_BYTES, SEGMENT_EVENTS, SESSION_SEGMENTS, STATED_MS
 from hmx_pipeline.intake.steps import step_of
 from hmx_pipeline.segments.segment_boundary import SegmentHead, advance, open_head, starts_new
 
@@ -50,7 +51,9 @@ class Spoken:
 class Segments:
     """Of one session."""
 
-    __slots__ = ("_closed", "_counts", "_head", "_open", "_session_id", "_steps", "_tenant_id", "dirty", "subject")
+    __slots__ = (
+        "_closed", "_counts", "_head", "_open", "_session_id", "_steps", "_tenant_id", "dirty", "speaks_at", "subject",
+    )  # fmt: skip
 
     def __init__(self, tenant_id: str, session_id: str, counts: Counter[str]) -> None:
         self._tenant_id, self._session_id, self._counts = tenant_id, session_id, counts
@@ -60,11 +63,18 @@ class Segments:
         self._closed: list[Spoken] = []
         self.dirty = False
         """The open segment has steps that it has not spoken of."""
+        self.speaks_at = 0
+        """When it tells what was stated since it last spoke."""
         self.subject = ""
         """The first that an event of the session names."""
 
-    def add(self, fields: dict[str, Any], instant: int, log_time: int, index: int) -> list[Said]:
+    @property
+    def ended(self) -> bool:
+        return self._head is not None and self._head.ended
+
+    def add(self, fields: dict[str, Any], instant: int, log_time: int, index: int, clock: int) -> list[Said]:
         """An event released in order, at `index`."""
+        was_ended = self.ended
         at = min(instant // 1_000_000, log_time + CLOCK_SKEW_MS)
         plain = Step(event_id=fields["event_id"], at=at, index=index, role=Role.OBSERVATION)
         step = self._try("step_not_mined", lambda: step_of(fields, at, index), plain)
@@ -72,7 +82,7 @@ class Segments:
             return again + self.passed_by(index + 1)
         said: list[Said] = []
         if (head := self._head) is not None and self._starts_new(head, step):
-            said, head = self._close(), None
+            said, head, was_ended = self._close(), None, False
         if head is None:
             self._head = self._try("step_not_mined", lambda: open_head(step), SegmentHead(last_at=at))
             self._open = Spoken(index, segment_id=step.event_id, agent_id=fields["agent_id"])
@@ -81,6 +91,9 @@ class Segments:
             self._head = self._advanced(head, step)
             self._steps.append(step)
         self.dirty = True
+        by_user = step.role is Role.MESSAGE and step.actor == "user"
+        if step.role is Role.FEEDBACK or by_user or step.projected is not None or self.ended > was_ended:
+            self.speaks_at = self.speaks_at or clock + STATED_MS
         return said
 
     def _starts_new(self, head: SegmentHead, step: Step) -> bool:
@@ -99,8 +112,13 @@ class Segments:
 
     def so_far(self) -> list[Said]:
         """The open segment says what it can."""
-        self.dirty = False
+        self.dirty, self.speaks_at = False, 0
         return self._speak(self._open, tuple(self._steps))
+
+    def stated(self) -> list[Said]:
+        """The open segment says what its user has stated, which holds whatever follows."""
+        self.speaks_at = 0
+        return self._speak(self._open, tuple(self._steps), of=states)
 
     def _close(self) -> list[Said]:
         said = self._speak(self._open, tuple(self._steps))
@@ -108,7 +126,7 @@ class Segments:
         self._closed.append(self._open)
         self._counts["segment_out_of_reach"] += len(self._closed[:-SESSION_SEGMENTS])
         self._closed = self._closed[-SESSION_SEGMENTS:]
-        self._head, self._steps, self.dirty = None, [], False
+        self._head, self._steps, self.dirty, self.speaks_at = None, [], False, 0
         return said
 
     def _keep(self, spoken: Spoken, steps: tuple[Step, ...]) -> None:
@@ -155,15 +173,15 @@ class Segments:
             subject=self.subject,
         )
 
-    def _speak(self, spoken: Spoken, steps: tuple[Step, ...]) -> list[Said]:
-        """The difference between what the segment says now and what it said last."""
+    def _speak(self, spoken: Spoken, steps: tuple[Step, ...], of: Callable[[str], bool] = lambda _: True) -> list[Said]:
+        """The difference between what the segment says now, `of` some kinds, and what it said last."""
         segment = self._segment(spoken, steps)
         mined = self._try("segment_not_mined", lambda: contributions(segment), None)
         if mined is None:
             return []
-        digests: dict[str, int] = {}
+        digests = {name: digest for name, digest in spoken.digests.items() if not of(split_key(name)[0])}
         found: list[Said] = []
-        for contribution in mined:
+        for contribution in (one for one in mined if of(one.pattern_type)):
             key, value, pattern = evidence_key(contribution), contribution.to_json(), contribution.pattern.text
             if len(key) + len(value) > RECORD_BYTES:
                 self._counts["contribution_too_large"] += 1

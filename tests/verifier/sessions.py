@@ -107,7 +107,9 @@ class Session:
 
     @property
     def deadline(self) -> int:
-        return self.seen + (SEGMENT_IDLE_MS if self.segments.dirty else SESSION_FORGOTTEN_MS)
+        if not self.segments.dirty:
+            return self.seen + SESSION_FORGOTTEN_MS
+        return min(self.seen + SEGMENT_IDLE_MS, self.segments.speaks_at or self.seen + SEGMENT_IDLE_MS)
 
     def known(self, event_id: str) -> bytes | None:
         index, digest = self.recent.get(event_id, (-1, None))
@@ -203,7 +205,8 @@ class Reference:
 
     def _idle(self, session: Session) -> None:
         if session.segments.dirty:
-            self._say(session.segments.so_far())
+            whole = session.segments.ended or self.made.clock >= session.seen + SEGMENT_IDLE_MS
+            self._say(session.segments.so_far() if whole else session.segments.stated())
             self._remind(f"s/{session.key}", session.deadline)
         else:
             del self.made.sessions[session.key]
@@ -353,7 +356,7 @@ class Reference:
         else:
             if not event.minted:
                 session.last = (event.sequence, event.instant, event.row.at)
-            self._say(session.segments.add(event.fields, event.instant, event.row.at, index))
+            self._say(session.segments.add(event.fields, event.instant, event.row.at, index, self.made.clock))
 
     def _remember(self, session: Session, event: Event, index: int) -> None:
         """Bounded; an id that was forgotten and came again stands at its last place."""

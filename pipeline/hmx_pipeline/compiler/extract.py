@@ -1,17 +1,29 @@
 """Extraction: a segment becomes one contribution for each pattern of each kind of evidence."""
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Iterable, Sequence
+from typing import Any, Final
 
+from hmx_pipeline.compiler.evidence_kind import EvidenceKind
 from hmx_pipeline.compiler.knowledge.scopes import scoped
 from hmx_pipeline.compiler.registry import KINDS, states
 from hmx_pipeline.contracts.evidence import Contribution, Pattern, Segment, contribution_id
 from hmx_pipeline.segments.outcome import outcome_of
 from hmx_pipeline.segments.pairing import actions
 
+_STATEMENTS: Final = tuple(kind for kind in KINDS.values() if states(kind.name))
+
 
 def contributions(segment: Segment) -> list[Contribution]:
     """Return contributions in the order of the registry and, within a kind, of appearance."""
+    return _extracted(segment, KINDS.values())
+
+
+def statements(segment: Segment) -> list[Contribution]:
+    """Return those contributions that are statements: they hold as soon as they are made, whatever follows."""
+    return _extracted(segment, _STATEMENTS)
+
+
+def _extracted(segment: Segment, kinds: Iterable[EvidenceKind]) -> list[Contribution]:
     if not segment.steps:
         return []
     acted = actions(segment)
@@ -26,7 +38,7 @@ def contributions(segment: Segment) -> list[Contribution]:
             lineage_tags=_lineage_tags(segment, found.source_events),
             body=found.body,
         )
-        for kind in KINDS.values()
+        for kind in kinds
         for told in kind.extract(segment, outcome, acted)
         for found in (scoped(told, segment.whose) if states(told.kind or kind.name) else (told,))
     ]

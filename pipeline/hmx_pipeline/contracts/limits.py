@@ -57,6 +57,7 @@ CLOCK_SKEW_MS: Final = 5 * 60 * 1000  # an event dated later than its append tim
 # Segments
 SEGMENT_EVENTS: Final = 512
 SEGMENT_IDLE_MS: Final = 30 * 60 * 1000
+STATED_MS: Final = 250  # after which an open segment contributes what its user has stated
 SESSION_SEGMENTS: Final = 32  # closed segments that late feedback can still reach
 STEP_TEXT: Final = 600  # characters of an event's text that mining sees
 STEP_VALUES: Final = 12  # argument values kept to mask error messages
@@ -85,6 +86,7 @@ PATTERN_RULINGS: Final = 64  # records of a pattern that operators ruled on; fur
 CONTRIBUTION_BYTES: Final = 128 * KB  # with its key; usually one or two
 TASKS_GONE: Final = 256  # of a tenant: tasks without runs whose deprecated artifacts stay, the last
 PATTERN_DEBOUNCE_MS: Final = 1_000
+STATEMENT_DEBOUNCE_MS: Final = 250  # of patterns that publish knowledge
 CONTRIBUTION_DEBOUNCE_MS: Final = 40  # more for each contribution of a pattern: a full one is compiled after 82 s
 ARTIFACT_VERSIONS: Final = 256  # no longer live, kept in the topic per pattern; older ones are erased
 BARRIER_KEPT_MS: Final = 3600 * 1000

@@ -21,6 +21,7 @@ from hmx_pipeline.compiler.candidate import rank
 from hmx_pipeline.compiler.imported_artifacts import Imported
 from hmx_pipeline.compiler.knowledge.knowledge_kind import Under
 from hmx_pipeline.compiler.lifecycle import LastPublished
+from hmx_pipeline.compiler.registry import knows
 from hmx_pipeline.contracts.base import Model
 from hmx_pipeline.contracts.evidence import Archive, Contribution, Pattern, TenantSettings, evidence_key
 from hmx_pipeline.contracts.fingerprint import Import
@@ -31,6 +32,7 @@ from hmx_pipeline.contracts.limits import (
     PARTITION_CONTRIBUTION_BYTES,
     PATTERN_CONTRIBUTIONS,
     PATTERN_DEBOUNCE_MS,
+    STATEMENT_DEBOUNCE_MS,
     TASKS_GONE,
     TENANT_CONTRIBUTIONS,
     TENANT_DECISIONS,
@@ -251,7 +253,8 @@ class Maps:
     def pause_ms(self, pattern: str) -> int:
         """Return how long to wait after a change before compiling. The cost grows with the map, and so does
         the pause."""
-        return max(PATTERN_DEBOUNCE_MS, CONTRIBUTION_DEBOUNCE_MS * len(self.of(pattern)))
+        least = STATEMENT_DEBOUNCE_MS if knows(split_pattern(pattern)[1].type) else PATTERN_DEBOUNCE_MS
+        return max(least, CONTRIBUTION_DEBOUNCE_MS * len(self.of(pattern)))
 
     def surplus(self, key: str, contribution: Contribution) -> Surplus | None:
         """Return what must go when this contribution comes: the highest rank of its pattern or tenant, if that is full.

@@ -1,8 +1,8 @@
 """Segments in the sessions stage: released events join segments, and segments emit contributions.
 
-A segment emits contributions when it closes, when it has been idle, when a barrier asks, and when late feedback
-arrives. A contribution is emitted only if it differs from the last one to its pattern. A pattern that the segment no
-longer supports gets a withdrawal.
+A segment emits contributions when it closes, when its session has ended or been idle, when a barrier asks, and when
+late feedback arrives; what its user states is contributed at once. A contribution is emitted only if it differs from
+the last one to its pattern. A pattern that the segment no longer supports gets a withdrawal.
 """
 
 from collections.abc import Sequence
@@ -11,12 +11,20 @@ from typing import Final
 
 import msgspec
 
-from hmx_pipeline.compiler.extract import contributions, withdrawal
+from hmx_pipeline.compiler.extract import contributions, statements, withdrawal
+from hmx_pipeline.compiler.registry import states
 from hmx_pipeline.contracts.event_types import Role
 from hmx_pipeline.contracts.evidence import Contribution, Pattern, Segment, Step, evidence_key
 from hmx_pipeline.contracts.headers import CONTRIBUTION, KIND, fingerprint, output_headers, trace_headers
 from hmx_pipeline.contracts.keys import split_key, tenant_partition
-from hmx_pipeline.contracts.limits import CONTRIBUTION_BYTES, RECORD_BYTES, SEGMENT_EVENTS, SESSION_SEGMENTS
+from hmx_pipeline.contracts.limits import (
+    CONTRIBUTION_BYTES,
+    RECORD_BYTES,
+    SEGMENT_EVENTS,
+    SEGMENT_IDLE_MS,
+    SESSION_SEGMENTS,
+    STATED_MS,
+)
 from hmx_pipeline.ordering.window import Cursor
 from hmx_pipeline.segments.head import SegmentHead
 from hmx_pipeline.segments.segment_boundary import advance, open_head, starts_new
@@ -25,7 +33,7 @@ from hmx_pipeline.stages.session_state import ReleasedEvent, SegmentRecord, Sess
 from hmx_pipeline.topology import EVENTS, EVIDENCE
 
 _replace = msgspec.structs.replace
-_FEEDBACK = Role.FEEDBACK
+_FEEDBACK, _MESSAGE = Role.FEEDBACK, Role.MESSAGE
 LATE_FEEDBACK: Final = 16
 """Late feedback events that a full, closed segment still takes. After that, each replaces the one before."""
 
@@ -61,15 +69,18 @@ class Segmenting:
                 following = spared(tx, "step_not_mined", error, head)
             if following is not None:
                 first = session.segment_first
+                ends = following.ended and not head.ended
                 return SessionState(
                     cursor, touched, following, session.segment_id, first, session.agent_id, True, closed, trace,
                     session.nbytes + size, session.traced, session.closed_bytes, session.subject,
+                    session.speak_at or _speak_at(tx.clock, step, ends=ends),
                 ), step  # fmt: skip
             session = self._close(tx, name, _replace(session, trace=trace), step.index)
         begun = attempt(tx, "step_not_mined", SegmentHead(last_at=step.at, events=1), open_head, step)
         return SessionState(
             cursor, touched, begun, step.event_id, step.index, agent_id, True, session.closed, trace,
             session.nbytes + size, session.traced, session.closed_bytes, session.subject,
+            _speak_at(tx.clock, step, ends=begun.ended),
         ), step  # fmt: skip
 
     def pass_by(self, tx: Tx, name: str, session: SessionState) -> SessionState:
@@ -83,7 +94,16 @@ class Segmenting:
         """Emit the open segment's contributions so far."""
         segment = _open_segment(tx, name, session, session.cursor.index)
         self._contribute(tx, name, segment, session.trace, closed=False)
-        return _replace(session, dirty=False)
+        return _replace(session, dirty=False, speak_at=0)
+
+    def contribute_due(self, tx: Tx, name: str, session: SessionState) -> SessionState:
+        """Emit what is due of the open segment: everything once its session has ended or been idle, before that what
+        was stated."""
+        if (session.head is not None and session.head.ended) or tx.clock >= session.touched + SEGMENT_IDLE_MS:
+            return self.contribute_open(tx, name, session)
+        segment = _open_segment(tx, name, session, session.cursor.index)
+        self._contribute(tx, name, segment, session.trace, closed=False, stated=True)
+        return _replace(session, speak_at=0)
 
     def _close(self, tx: Tx, name: str, session: SessionState, end: int) -> SessionState:
         size = self._contribute(tx, name, _open_segment(tx, name, session, end), session.trace, closed=True)
@@ -93,7 +113,7 @@ class Segmenting:
             tx.count("segment_out_of_reach")
         closed, nbytes = closed[-SESSION_SEGMENTS:], session.nbytes + size - sum(sizes[:-SESSION_SEGMENTS])
         sizes = sizes[-SESSION_SEGMENTS:]
-        return _replace(session, head=None, dirty=False, closed=closed, closed_bytes=sizes, nbytes=nbytes)
+        return _replace(session, head=None, dirty=False, closed=closed, closed_bytes=sizes, nbytes=nbytes, speak_at=0)
 
     def _speak_again(self, tx: Tx, name: str, session: SessionState, step: Step) -> SessionState | None:
         """Add late feedback to the closed segment with its target, and emit that segment again; None if
@@ -127,13 +147,16 @@ class Segmenting:
         grown, sizes[-at] = size - sizes[-at], size
         return _replace(session, closed_bytes=tuple(sizes), nbytes=session.nbytes + grown)
 
-    def _contribute(self, tx: Tx, name: str, segment: Segment, trace: str, *, closed: bool) -> int:
-        """Emit what has changed, and store the segment. Return the bytes stored if it is closed."""
+    def _contribute(
+        self, tx: Tx, name: str, segment: Segment, trace: str, *, closed: bool, stated: bool = False
+    ) -> int:
+        """Emit what has changed, and store the segment. `stated`: statements alone. Return the bytes stored if it is
+        closed."""
         key = segment_key(name, segment.steps[0].index)
         record: SegmentRecord | None = tx.get(key)
         before = record.said if record is not None else {}
-        said: dict[str, str] = {}
-        mined = attempt(tx, "segment_not_mined", None, contributions, segment)
+        said = {pattern: digest for pattern, digest in before.items() if stated and not states(split_key(pattern)[0])}
+        mined = attempt(tx, "segment_not_mined", None, statements if stated else contributions, segment)
         for contribution in mined or ():
             value = contribution.to_json()
             if len(evidence_key(contribution)) + len(value) > CONTRIBUTION_BYTES:
@@ -164,6 +187,12 @@ class Segmenting:
         headers += [(KIND, b"contribution"), *trace_headers(trace.encode())]
         tx.emit(Output(EVIDENCE, partition, evidence_key(contribution).encode(), value, headers))
         tx.count("withdrawn" if contribution.withdrawn else "contributed")
+
+
+def _speak_at(clock: int, step: Step, *, ends: bool) -> int:
+    """Return when the segment contributes after this step; 0 if it can wait."""
+    tells = step.role is _FEEDBACK or (step.role is _MESSAGE and step.actor == "user") or step.projected is not None
+    return clock + STATED_MS if tells or ends else 0
 
 
 def _text_of(tx: Tx, name: str, index: int) -> str:

@@ -52,6 +52,8 @@ class SessionState(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """Bytes of each closed segment; missing for those that a former release closed."""
     subject: str = ""
     """The first subject that its events name."""
+    speak_at: int = 0
+    """Clock at which the open segment contributes what was stated since it last did; 0: nothing was."""
 
 
 class BufferedEvent(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -174,7 +176,10 @@ def trace_bytes(event: int, step: Step | None) -> int:
 def state_deadline(_: str, value: Any) -> int | None:
     """Return the clock at which the record is due."""
     if type(value) is SessionState:
-        return value.touched + (SEGMENT_IDLE_MS if value.dirty else SESSION_FORGOTTEN_MS)
+        if not value.dirty:
+            return value.touched + SESSION_FORGOTTEN_MS
+        idle = value.touched + SEGMENT_IDLE_MS
+        return min(idle, value.speak_at) if value.speak_at else idle
     return getattr(value, "deadline", None)
 
 

@@ -165,7 +165,7 @@ class SessionsFold:
             tx.put(session_state_key(name), self._overdue(tx, name, session, held_entry(key, value)))
             self._lighten(tx)
         elif session.dirty:
-            tx.put(key, self._segmenting.contribute_open(tx, name, session))
+            tx.put(key, self._segmenting.contribute_due(tx, name, session))
         else:
             self._forget(tx, name, session)
             tx.count("session_forgotten")

@@ -1,4 +1,4 @@
-"""Ticks: small records that the owner appends when the log is silent for a second and a timer is due.
+"""Ticks: small records that the owner appends when the log is silent and a timer is due.
 
 So time comes from the log even in silence, and a replay repeats it. A doubled tick is harmless.
 """
@@ -20,8 +20,8 @@ from hmx_pipeline.worker.partition import OwnedPartition
 from hmx_pipeline.worker.runner import Runner
 from hmx_pipeline.worker.worker_status import ProgressWatch
 
-SILENCE_S: Final = 1.0
-LOOK_S: Final = 0.2
+SILENCE_S: Final = 0.25
+LOOK_S: Final = 0.1
 
 
 class Tick(NamedTuple):
