@@ -88,6 +88,7 @@ def others(subject: str | None) -> list[str]:
     return [word for who, word in WORDS.items() if who != subject]
 
 
+@pytest.mark.requirement("Y19")
 @pytest.mark.parametrize("subject", [NOBODY, *WORDS, STRANGER])
 def test_no_pack_holds_another_persons_word(learnt: Memory, subject: str | None) -> None:
     own = 0
