@@ -38,7 +38,8 @@ _PARTITIONS: Final = next(spec.partitions for spec in load_topics() if spec.topi
 
 
 def learn(events: Sequence[dict[str, Any]], later_ms: int = _DAY_MS) -> list[TopicRecord]:
-    """All that both stages publish, the tenants being teams. All events are appended one after the other, that long after the last of them."""
+    """All that both stages publish, of tenants that are teams. All events are appended one after the other, that
+    long after the last of them."""
     made = [run(lambda: sessions_fold(_PARTITIONS, _PARTITIONS), log) for log in _events_log(events, later_ms)]
     outputs = [output for one in made for output in one.outputs]
     appended = _end(events) + later_ms

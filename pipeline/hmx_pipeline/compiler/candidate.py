@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from hmx_pipeline.compiler.confidence import CONTRADICTED, Tally, Verdict, contradicted, recent
 from hmx_pipeline.compiler.evidence_kind import ArtifactCandidate
-from hmx_pipeline.compiler.own_words import of_several, several
+from hmx_pipeline.compiler.own_words import of_one, of_several, several
 from hmx_pipeline.compiler.registry import KINDS
 from hmx_pipeline.contracts.artifact import ValidityScope
 from hmx_pipeline.contracts.canonical import canonical_json
@@ -61,9 +61,10 @@ def alone(names: Iterable[str]) -> str:
 
 
 def candidate(contributions: Sequence[Contribution], kind: str = "") -> ArtifactCandidate | None:
-    """Compile the contributions to `kind`, by default their own; None without a finding."""
+    """Compile the contributions to `kind`, by default their own; None without a finding, or if all are of one
+    subject."""
     kept = counted = counting(contributions)
-    compiled = KINDS[kind or kept[0].pattern_type].compile if kept else None
+    compiled = KINDS[kind or kept[0].pattern_type].compile if kept and not of_one(kept) else None
     found = compiled(kept) if compiled is not None else None
     if found is None:
         return None

@@ -60,6 +60,12 @@ def of_several(found: Finding, contributions: Sequence[Contribution]) -> Finding
     return replace(found, title=title, summary=summary, content=content, checked=checked)
 
 
+def of_one(contributions: Sequence[Contribution]) -> bool:
+    """Return True if all are one subject's: nothing of them is the tenant's, not even the key of their pattern."""
+    subjects = {c.subject for c in contributions}
+    return len(subjects) < SUBJECTS and "" not in subjects
+
+
 def several(contributions: Sequence[Contribution], tag: str) -> bool:
     """Return True if a tag is not a single subject's."""
     subjects = {c.subject for c in contributions if tag in c.tags or tag in c.lineage_tags}
