@@ -88,13 +88,21 @@ def _worth_telling(found: Procedure) -> bool:
 
 
 def _said(found: Procedure) -> bool:
-    """Return True if its purpose is clear: by goals, else by steps that are mostly the same each time."""
-    return bool(found.goals) or 2 * sum(not step.template.slots for step in found.steps) >= len(found.steps)
+    """Return True if its purpose is clear: by goals in like words and some steps that leave nothing open, else by more
+    such steps; without any goal, by steps that are mostly the same each time."""
+    if not found.goals:
+        return 2 * sum(not step.template.slots for step in found.steps) >= len(found.steps)
+    return (3 if found.alike else 2) * sum(map(_settled, found.steps)) >= len(found.steps)
 
 
 def _telling(step: ProcedureStep) -> bool:
     """Return True if the step can be done with what is known."""
     return not any(slot.source == "unknown" for slot in step.template.slots)
+
+
+def _settled(step: ProcedureStep) -> bool:
+    """Return True if nobody has to choose a value."""
+    return not any(slot.source in ("unknown", "chosen") for slot in step.template.slots)
 
 
 def _content(found: Procedure, good: Sequence[Contribution]) -> dict[str, Any]:

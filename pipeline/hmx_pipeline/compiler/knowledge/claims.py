@@ -94,7 +94,7 @@ def _claims_of(said: str, who: str, by: str, tongue: Language, changed: bool) ->
     if one is None or by != USER or _has_ended(one, said):
         return []
     claim = _from(one, who, tongue)
-    return [claim] if claim is not None else []
+    return [claim._replace(loose=tongue.code == "en" and not one.assigns)] if claim is not None else []
 
 
 def _sounding(said: str, plain: str, tongue: Language) -> Sequence[Claim]:
@@ -106,7 +106,7 @@ def _sounding(said: str, plain: str, tongue: Language) -> Sequence[Claim]:
     claim = Clause(one.text, "").claims(
         Memory.FACT, one.subject, one.predicate, one.value, denies=one.denies, plural=True
     )
-    return [claim] if claim is not None else []
+    return [claim._replace(loose=True)] if claim is not None else []
 
 
 def _has_ended(one: Stated, said: str) -> bool:
@@ -154,7 +154,7 @@ def policy_claim(instruction: str) -> Claim:
 def _instruction(wanted: Policy) -> Claim:
     """Make a policy claim. A ban denies that the action is always done."""
     text = shorten(wanted.text, TEXT)
-    return Claim(Memory.POLICY, wanted.action, "is done", "always", wanted.never, False, text)
+    return Claim(Memory.POLICY, wanted.action, "is done", "always", wanted.never, False, text, loose=wanted.loose)
 
 
 def _settings(text: str) -> Iterator[Claim]:

@@ -43,6 +43,8 @@ class Claim(NamedTuple):
     """True if it says that this was different before."""
     said: str = ""
     """The whole sentence, if it says from when or until when."""
+    loose: bool = False
+    """True if it fits no exact form, so that its context decides whether it is to last."""
 
 
 class Clause(NamedTuple):

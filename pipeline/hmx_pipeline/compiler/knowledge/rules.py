@@ -50,6 +50,8 @@ class Policy(NamedTuple):
     """The action, with its condition if there is one."""
     never: bool
     text: str
+    loose: bool = False
+    """True if no form and no heading says that it is a rule."""
 
 
 _DENY: Final = cue("deny")
@@ -70,7 +72,7 @@ def policy(said: str, *, listed: bool = False) -> Policy | None:
     said = lasting["what"] or said if lasting is not None else said
     if not _ordered(said) or scores(said).rule < (LISTED if listed else RULED):
         return None
-    return _as_said(said)
+    return _as_said(said)._replace(loose=not listed)
 
 
 def listed(text: str) -> frozenset[str]:
