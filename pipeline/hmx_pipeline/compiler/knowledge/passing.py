@@ -21,6 +21,7 @@ from hmx_pipeline.segments.pairing import Action
 SESSIONS: Final = 2
 """In so many sessions a passing claim is said before it stands."""
 _LASTING: Final = re.compile("|".join(cue(kind).pattern for kind in ("always", "deny")), re.IGNORECASE)
+_BANS: Final = cue("deny")
 _ID: Final = re.compile(r"[^\W_]*[^\W\d_][-_]?\d[\w-]*")
 _ID_LENGTH: Final = 4
 _ASKS: Final = re.compile("[?？]")
@@ -39,15 +40,16 @@ class Context:
             return False
         if claim.memory is Memory.POLICY:
             return claim.loose and self._ordered_once(at, claim.text, introduced=introduced)
-        if claim.loose and (introduced or self._in_question(at)):
+        if claim.loose and (introduced or self._in_question(at) or self._acted_after(at)):
             return True
         about_others = claim.memory is Memory.FACT and not claim.subject.startswith((USER, TEAM))
-        return about_others and self._edited_after(at)
+        return about_others and self._acted_after(at, EDIT)
 
     def _ordered_once(self, at: int, rule: str, *, introduced: bool) -> bool:
+        """Return True if a rule by its words alone is what is to be done now; a ban is more than that."""
         if _ASKS.search(self._steps[at].text) and forms.POINTING.search(rule):
             return True
-        return (introduced or self._edited_after(at)) and not _LASTING.search(rule)
+        return (introduced or self._acted_after(at)) and not _BANS.match(rule)
 
     def _in_question(self, at: int) -> bool:
         """Return True if the message asks something besides, or answers a question of the agent."""
@@ -62,8 +64,8 @@ class Context:
         ids = [found for found in _ID.findall(rule.text.casefold()) if len(found) >= _ID_LENGTH]
         return any(given in value.casefold() for given in ids for action in self._actions for value in action.values)
 
-    def _edited_after(self, at: int) -> bool:
-        """Return True if files were edited before the user spoke again: what was said of them held till then."""
+    def _acted_after(self, at: int, verb: str = "") -> bool:
+        """Return True if the agent did something, or did this, before the user spoke again."""
         spoke = (n for n, step in enumerate(self._steps) if n > at and step.role is Role.MESSAGE and step.actor == USER)
         until = next(spoke, len(self._steps))
-        return any(at < action.position < until and action.verb == EDIT for action in self._actions)
+        return any(at < action.position < until and verb in ("", action.verb) for action in self._actions)

@@ -27,8 +27,8 @@ _LONGEST: Final = 24
 _SHORT: Final = 7
 """In a sentence of at most so many words, a pointing word means that it cannot be followed."""
 _STATES: Final = re.compile(
-    r"(?:we|i) (?:(?:would|do not|don['’]t|never|no longer) )?"
-    r"(?:(?:use|have|run|own|support|host|like|love|live|work)\b|prefer\b(?! (?:it|that|you)\b))",
+    r"(?:we|i) (?:will|am|was|had|can)\b|(?:we|i) (?:(?:would|do not|don['’]t|never|no longer) )?"
+    r"(?:(?:use|have|run|own|support|host|like|love|live|work)\b|(?:prefer|rather)\b(?! (?:it|that|you)\b))",
     re.IGNORECASE,
 )
 """How facts begin, including those that have ended."""
@@ -101,7 +101,7 @@ def _ordered(said: str) -> bool:
         return False
     if len(words) <= _SHORT and not _POINTS.isdisjoint(words):
         return False
-    return _UNSURE.search(said) is None and _STATES.match(said) is None
+    return _UNSURE.search(said) is None and _STATES.match(plainly(said) or said) is None
 
 
 def _as_said(said: str) -> Policy:

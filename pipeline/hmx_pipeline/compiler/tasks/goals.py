@@ -30,9 +30,8 @@ def goals(runs: Sequence[Run], slots: Mapping[str, Sequence[Slot]], opening: Con
     for run in runs:
         own = values.get(run.name, {})
         best = max(run.asked, key=lambda text: (_held(text, own), _typical(text, often, len(runs)), text), default="")
-        named = {name for value, name in own.items() if value.casefold() in best.casefold()}
-        if best not in run.asked[:1] and named and all(name in opening for name in named):
-            best = first_wish(run.asked[0]) or best  # it only answers who or what it is about
+        if best not in run.asked[:1] and _only_answers(best, run.asked[:1], own, opening):
+            best = first_wish(run.asked[0])
         form = _form(best, own)
         if form:
             sessions[form].add(run.session)
@@ -116,6 +115,15 @@ def _typical(text: str, often: Mapping[str, int], runs: int) -> float:
     """Return how common the text's words are among the runs."""
     words = _words(text)
     return round(sum(often[word] for word in words) / (runs * len(words)), 6) if words else 0.0
+
+
+def _only_answers(text: str, first: Sequence[str], values: Mapping[str, str], opening: Container[str]) -> bool:
+    """Return True if a text only says who or what it is about, and the first text what is wanted."""
+    wish = content_words(first_wish(first[0])) if first else []
+    named = {name for value, name in values.items() if value.casefold() in text.casefold()}
+    if not wish or not named:
+        return False
+    return all(name in opening for name in named) or len(wish) > len(content_words(_form(text, values)))
 
 
 def _like_others(form: str, often: Mapping[str, int]) -> float:
