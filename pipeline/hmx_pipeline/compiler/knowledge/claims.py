@@ -33,6 +33,8 @@ _SETTINGS: Final = 3
 _REMARK: Final = 3
 _SOUNDS: Final = -15
 """Fact score from which a sentence counts as a fact without a matching form."""
+_UNLIKE: Final = -110
+"""Fact score below which a sentence is no fact, although a form that fits nearly anything fits it."""
 _REFUSES: Final = re.compile("(?:please )?(?:do not|never) ", re.IGNORECASE)
 _TOLD: Final = (
     " uses ", " runs ", " written ", " hosted ", " stored ", " deployed ", " lives ", " built ", " based ", " depends ",
@@ -94,7 +96,10 @@ def _claims_of(said: str, who: str, by: str, tongue: Language, changed: bool) ->
     if one is None or by != USER or _has_ended(one, said):
         return []
     claim = _from(one, who, tongue)
-    return [claim._replace(loose=tongue.code == "en" and not one.assigns)] if claim is not None else []
+    loose = tongue.code == "en" and not one.assigns
+    if claim is None or (loose and scores(said).fact < _UNLIKE):
+        return []
+    return [claim._replace(loose=loose)]
 
 
 def _sounding(said: str, plain: str, tongue: Language) -> Sequence[Claim]:

@@ -10,6 +10,7 @@ from typing import Final
 
 from hmx_pipeline.compiler.knowledge import forms
 from hmx_pipeline.compiler.knowledge.claim_names import TEAM, USER
+from hmx_pipeline.compiler.knowledge.classifier import scores
 from hmx_pipeline.compiler.knowledge.english import Claim
 from hmx_pipeline.contracts.event_types import Role
 from hmx_pipeline.contracts.evidence import Segment
@@ -22,6 +23,8 @@ SESSIONS: Final = 2
 """In so many sessions a passing claim is said before it stands."""
 _LASTING: Final = re.compile("|".join(cue(kind).pattern for kind in ("always", "deny")), re.IGNORECASE)
 _BANS: Final = cue("deny")
+_CERTAIN: Final = 40
+"""Score from which a sentence is a rule whatever is done next."""
 _ID: Final = re.compile(r"[^\W_]*[^\W\d_][-_]?\d[\w-]*")
 _ID_LENGTH: Final = 4
 _ASKS: Final = re.compile("[?？]")
@@ -43,13 +46,21 @@ class Context:
         if claim.loose and (introduced or self._in_question(at) or self._acted_after(at)):
             return True
         about_others = claim.memory is Memory.FACT and not claim.subject.startswith((USER, TEAM))
-        return about_others and self._acted_after(at, EDIT)
+        return about_others and (self._acted_after(at, EDIT) or self._hands_over(at, claim))
+
+    def _hands_over(self, at: int, claim: Claim) -> bool:
+        """Return True for `the origin is Rome` where a later action takes Rome: of another case it says nothing."""
+        given = claim.value.casefold()
+        later = (value.casefold() for action in self._actions if action.position > at for value in action.values)
+        return claim.subject.isalpha() and claim.subject.islower() and given in later
 
     def _ordered_once(self, at: int, rule: str, *, introduced: bool) -> bool:
-        """Return True if a rule by its words alone is what is to be done now; a ban is more than that."""
+        """Return True if a rule by its words alone is what is to be done now; bans and clear rules are more."""
         if _ASKS.search(self._steps[at].text) and forms.POINTING.search(rule):
             return True
-        return (introduced or self._acted_after(at)) and not _BANS.match(rule)
+        if _BANS.match(rule) or scores(rule).rule >= _CERTAIN:
+            return False
+        return introduced or self._acted_after(at)
 
     def _in_question(self, at: int) -> bool:
         """Return True if the message asks something besides, or answers a question of the agent."""

@@ -27,7 +27,7 @@ _LONGEST: Final = 24
 _SHORT: Final = 7
 """In a sentence of at most so many words, a pointing word means that it cannot be followed."""
 _STATES: Final = re.compile(
-    r"(?:we|i) (?:will|am|was|had|can)\b|(?:we|i) (?:(?:would|do not|don['’]t|never|no longer) )?"
+    r"i (?:will|am|was|had|can)\b|(?:we|i) (?:(?:would|do not|don['’]t|never|no longer) )?"
     r"(?:(?:use|have|run|own|support|host|like|love|live|work)\b|(?:prefer|rather)\b(?! (?:it|that|you)\b))",
     re.IGNORECASE,
 )
