@@ -101,8 +101,9 @@ def _telling(step: ProcedureStep) -> bool:
 
 
 def _settled(step: ProcedureStep) -> bool:
-    """Return True if nobody has to choose a value."""
-    return not any(slot.source in ("unknown", "chosen") for slot in step.template.slots)
+    """Return True if it says more than which tool to use: nothing is unknown, and not all is a choice."""
+    sources = {slot.source for slot in step.template.slots}
+    return "unknown" not in sources and sources != {"chosen"}
 
 
 def _content(found: Procedure, good: Sequence[Contribution]) -> dict[str, Any]:

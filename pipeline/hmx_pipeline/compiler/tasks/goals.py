@@ -29,9 +29,10 @@ def goals(runs: Sequence[Run], slots: Mapping[str, Sequence[Slot]], opening: Con
     sessions: dict[str, set[str]] = defaultdict(set)
     for run in runs:
         own = values.get(run.name, {})
-        best = max(run.asked, key=lambda text: (_held(text, own), _typical(text, often, len(runs)), text), default="")
-        if best not in run.asked[:1] and _only_answers(best, run.asked[:1], own, opening):
-            best = first_wish(run.asked[0])
+        first = run.asked[0] if run.asked and first_wish(run.asked[0]) else ""
+        best = max(run.asked, key=lambda t: (_held(t, own), t == first, _typical(t, often, len(runs)), t), default="")
+        if best != first and _only_answers(best, first, own, opening):
+            best = first_wish(first)
         form = _form(best, own)
         if form:
             sessions[form].add(run.session)
@@ -117,9 +118,9 @@ def _typical(text: str, often: Mapping[str, int], runs: int) -> float:
     return round(sum(often[word] for word in words) / (runs * len(words)), 6) if words else 0.0
 
 
-def _only_answers(text: str, first: Sequence[str], values: Mapping[str, str], opening: Container[str]) -> bool:
+def _only_answers(text: str, first: str, values: Mapping[str, str], opening: Container[str]) -> bool:
     """Return True if a text only says who or what it is about, and the first text what is wanted."""
-    wish = content_words(first_wish(first[0])) if first else []
+    wish = content_words(first_wish(first))
     named = {name for value, name in values.items() if value.casefold() in text.casefold()}
     if not wish or not named:
         return False
