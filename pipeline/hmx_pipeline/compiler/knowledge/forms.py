@@ -209,8 +209,8 @@ LASTING: Final = _form(
 """Lasting properties of people."""
 TRADE: Final = _form(
     r"""
-    an? (?:[\w-]+ ){0,3}?(?:\w+(?:er|or|ist|ian|ant|eer|man|woman|smith|wright)|nurse|student|chef|cook|coach|judge
-    |pilot|nanny|vet|architect|intern|apprentice|parent|mother|father|mom|dad|widow|founder|ceo|cto|freelance|advocate
+    an? (?!(?:[\w-]+ ){0,3}member\b(?! of))(?:[\w-]+ ){0,3}?(?:\w+(?:er|or|ist|ian|ant|eer|man|woman|smith|wright)
+    |nurse|student|chef|cook|coach|judge|pilot|nanny|vet|architect|intern|apprentice|parent|mother|father|mom|dad|widow|founder|ceo|cto|freelance|advocate
     |volunteer|artist|scientist)\b
     """
 )

@@ -24,7 +24,7 @@ SESSIONS: Final = 2
 _LASTING: Final = re.compile("|".join(cue(kind).pattern for kind in ("always", "deny")), re.IGNORECASE)
 _BANS: Final = cue("deny")
 _CERTAIN: Final = 40
-"""Score from which a sentence is a rule whatever is done next."""
+"""Score from which a sentence is a rule although the agent does something next."""
 _ID: Final = re.compile(r"[^\W_]*[^\W\d_][-_]?\d[\w-]*")
 _ID_LENGTH: Final = 4
 _ASKS: Final = re.compile("[?？]")
@@ -55,12 +55,14 @@ class Context:
         return claim.subject.isalpha() and claim.subject.islower() and given in later
 
     def _ordered_once(self, at: int, rule: str, *, introduced: bool) -> bool:
-        """Return True if a rule by its words alone is what is to be done now; bans and clear rules are more."""
+        """Return True if a rule by its words alone is what is to be done now; a ban is more."""
         if _ASKS.search(self._steps[at].text) and forms.POINTING.search(rule):
             return True
-        if _BANS.match(rule) or scores(rule).rule >= _CERTAIN:
+        if _BANS.match(rule):
             return False
-        return introduced or self._acted_after(at)
+        if introduced or self._acted_after(at, EDIT):
+            return True
+        return self._acted_after(at) and scores(rule).rule < _CERTAIN
 
     def _in_question(self, at: int) -> bool:
         """Return True if the message asks something besides, or answers a question of the agent."""
