@@ -96,8 +96,8 @@ def _claims_of(said: str, who: str, by: str, tongue: Language, changed: bool) ->
     if one is None or by != USER or _has_ended(one, said):
         return []
     claim = _from(one, who, tongue)
-    loose = tongue.code == "en" and not one.assigns
-    if claim is None or (loose and scores(said).fact < _UNLIKE):
+    loose = tongue.code == "en"
+    if claim is None or (loose and not one.assigns and scores(said).fact < _UNLIKE):
         return []
     return [claim._replace(loose=loose)]
 
