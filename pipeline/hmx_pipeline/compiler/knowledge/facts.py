@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import Any, Final, NamedTuple
 
 from hmx_pipeline.compiler.evidence_kind import EvidenceKind, Extracted, nothing
+from hmx_pipeline.compiler.knowledge import passing
 from hmx_pipeline.compiler.knowledge.claim_names import USER
 from hmx_pipeline.compiler.knowledge.claims import claims, policy_claim, speaker
 from hmx_pipeline.compiler.knowledge.endings import ENDING, beside, of_claim, of_update
@@ -32,7 +33,6 @@ from hmx_pipeline.contracts.event_types import Role
 from hmx_pipeline.contracts.evidence import Contribution, Segment, SegmentOutcome, Step
 from hmx_pipeline.contracts.knowledge import Kind, Memory, Standing
 from hmx_pipeline.contracts.limits import KNOWLEDGE_TOUCHES, KNOWLEDGE_VALUES, QUORUM, SEGMENT_STATEMENTS, STEP_TEXT
-from hmx_pipeline.languages.cues import cue
 from hmx_pipeline.segments.pairing import Action
 
 _FACT: Final = "fact"
@@ -44,9 +44,6 @@ _MISSED: Final = re.compile(r"not ?found|no such|(?:does|did) not exist|unknown|
 _CLAIMS: Final = 8
 """Most claims of a segment about one thing, the last ones."""
 _DISPUTED: Final = 0.5
-_ID: Final = re.compile(r"[^\W_]*[^\W\d_][-_]?\d[\w-]*")
-_ID_LENGTH: Final = 4
-_LASTING: Final = re.compile("|".join(cue(kind).pattern for kind in ("always", "deny")), re.IGNORECASE)
 
 
 class _SegmentClaim(NamedTuple):
@@ -60,6 +57,8 @@ class _SegmentClaim(NamedTuple):
     """The person that the event names as its subject."""
     own: str
     """The owner, if the claim is about somebody's own thing."""
+    passes: bool
+    """True if it stands only when another session says the same."""
 
 
 class _SegmentClaims(NamedTuple):
@@ -72,37 +71,31 @@ class _SegmentClaims(NamedTuple):
 def _told(segment: Segment, actions: Sequence[Action]) -> _SegmentClaims:
     """Return the claims in order. Texts that were cut are ignored, because they were mostly pasted, and so are values
     whose lookup failed. Who the user is stands in every claim of theirs; alone it helps nobody."""
+    context = passing.Context(segment, actions)
     made = [
-        (step, by, claim)
-        for step in segment.steps
+        (at, by, claim)
+        for at, step in enumerate(segment.steps)
         for by, read in (_read(step),)
         for claim in read
-        if not (claim.memory is Memory.POLICY and _is_wish(claim, actions))
+        if not context.refuses(claim)
     ]
     missed = _not_found(actions) if made else frozenset()
     made = [one for one in made if one[2].value.casefold() not in missed]
-    person = _person([claim for _, by, claim in made if by == USER])
-    person = person or next((step.subject for step in segment.steps if step.subject), segment.subject)
+    introduced = _person([claim for _, by, claim in made if by == USER])
+    person = introduced or next((step.subject for step in segment.steps if step.subject), segment.subject)
     return _SegmentClaims(
         [
             _SegmentClaim(
                 step.at, step.event_id, by, _of(person, claim) if person else claim, step.subject,
                 _whose(claim.subject, speaker(step.text), person),
+                context.passes(at, claim, introduced=bool(introduced)),
             )
-            for step, by, claim in made
+            for at, by, claim in made
+            for step in (segment.steps[at],)
             if not (claim.value == person and claim.subject.startswith(f"{USER}'s "))
         ],
         person,
     )  # fmt: skip
-
-
-def _is_wish(rule: Claim, actions: Sequence[Action]) -> bool:
-    """Return True if a rule is a request for this segment: it names an id that the segment's actions took, and no word
-    says that it is to last."""
-    if _LASTING.search(rule.text):
-        return False
-    ids = [found for found in _ID.findall(rule.text.casefold()) if len(found) >= _ID_LENGTH]
-    return any(given in value.casefold() for given in ids for action in actions for value in action.values)
 
 
 def _whose(subject: str, speaker: str, person: str) -> str:
@@ -182,6 +175,7 @@ def _contribution(key: str, said: Sequence[_SegmentClaim], kind: str) -> Extract
             "predicate": claim.predicate,
             "plural": claim.plural,
             "own": said[-1].own,
+            "passes": all(one.passes for one in said),
             "touches": reached[:KNOWLEDGE_TOUCHES],
             "claims": [
                 {
@@ -241,7 +235,9 @@ def _key(claim: Claim) -> str:
 
 
 def _state(contributions: Sequence[Contribution], ended: Sequence[Contribution]) -> list[Statement]:
-    track = track_of(contributions, ended)
+    lasting = [c for c in contributions if not c.body.get("passes")]
+    often = len({c.session_id for c in contributions}) >= passing.SESSIONS
+    track = track_of(contributions if often else lasting, ended)
     kept = track.newest
     names = {held.name for held in kept}
     found = [_statement(held, track, names) for held in kept]
