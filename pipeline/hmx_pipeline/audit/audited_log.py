@@ -21,15 +21,15 @@ from hmx_pipeline.audit.partition_conservation import (
     conserve,
     copies_of,
 )
-from hmx_pipeline.audit.source_rows import Row, SourceRows, row_of
+from hmx_pipeline.audit.source_rows import Row, TopicRows
 from hmx_pipeline.contracts.rejections import UNREADABLE
-from hmx_pipeline.kafka.clients import Cluster, Watermarks, read_partition
+from hmx_pipeline.kafka.clients import Cluster, Watermarks
 from hmx_pipeline.kafka.preflight import existing_topics
 from hmx_pipeline.settings import Settings
 from hmx_pipeline.stages.executor import StagePosition
 from hmx_pipeline.stages.fold import POSITION_KEY
 from hmx_pipeline.stages.session_state import HELD
-from hmx_pipeline.topology import EPISODES, EVENTS, EVENTS_DLQ, EVIDENCE, SESSION_STATE
+from hmx_pipeline.topology import EPISODES, EVENTS, EVENTS_DLQ, EVIDENCE, SESSION_STATE, SESSIONS
 
 Progress = Callable[[str, int, int], None]
 """Called with what is read, offsets done and offsets in total."""
@@ -74,40 +74,28 @@ class AuditedState(NamedTuple):
     state_end: int
 
 
-class AuditedLog:
+class AuditedLog(TopicRows):
     """The topics of one pipeline. The state is read first, so all outputs of what it has processed are below the other
     topics' ends."""
 
     def __init__(self, cluster: Cluster, prefix: str, partitions: dict[str, int], control_key: str) -> None:
-        self._cluster = cluster
-        self._prefix = prefix
+        super().__init__(cluster, prefix, **SMALL_QUEUES)
         self._control_key = control_key
-        self._sources = SourceRows(cluster, prefix)
         self.partitions = partitions
-
-    def marks(self, topic: str, partition: int) -> Watermarks:
-        return self._cluster.watermarks(self._prefix + topic, partition)
 
     def size(self, partition: int) -> int:
         """Returns the number of offsets in the events partition."""
         low, high = self.marks(EVENTS, partition)
         return high - low
 
-    def rows(self, topic: str, partition: int, marks: Watermarks) -> Iterator[Row]:
-        """Yields committed records between the watermarks."""
-        for message in read_partition(self._cluster.kafka, self._prefix + topic, partition, marks, **SMALL_QUEUES):
-            yield row_of(message)
-
     def events(self, partition: int, marks: Watermarks, position: int) -> Iterator[Row]:
         """Yields events as the worker read them up to `position`. Later records may be in a batch that cannot be
         decompressed; those are yielded as unreadable."""
         known = Watermarks(marks.low, min(max(marks.low, position), marks.high))
-        yield from self._sources.rows(EVENTS, EVENTS_DLQ, partition, known, **SMALL_QUEUES)
+        yield from self.source(SESSIONS, partition, known)
         following = known.high
         try:
-            for row in self._sources.rows(
-                EVENTS, EVENTS_DLQ, partition, Watermarks(following, marks.high), **SMALL_QUEUES
-            ):
+            for row in self.source(SESSIONS, partition, Watermarks(following, marks.high)):
                 following = row.offset + 1
                 yield row
         except KafkaException as error:

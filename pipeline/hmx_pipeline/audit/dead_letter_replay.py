@@ -26,14 +26,14 @@ from hmx_pipeline.audit.replay_policy import (
     returned,
     sent_before,
 )
-from hmx_pipeline.audit.source_rows import Row, SourceRows, row_of
+from hmx_pipeline.audit.source_rows import Row, TopicRows
 from hmx_pipeline.contracts.limits import MB
-from hmx_pipeline.kafka.clients import ANSWER_S, Cluster, Watermarks, consumer_config, producer_config, read_partition
+from hmx_pipeline.kafka.clients import ANSWER_S, Cluster, Watermarks, consumer_config, producer_config
 from hmx_pipeline.kafka.preflight import existing_topics
 from hmx_pipeline.runtime.transaction import COMMIT_S, FENCE_S, FENCED, send
 from hmx_pipeline.settings import Settings
 from hmx_pipeline.stages.fold import Output
-from hmx_pipeline.topology import EVENTS, EVENTS_DLQ, LETTERS_ID
+from hmx_pipeline.topology import EVENTS, EVENTS_DLQ, LETTERS_ID, SESSIONS
 
 SAMPLE: Final = 5
 """Example letters kept per decision."""
@@ -102,14 +102,14 @@ def send_back(
     found = ReplaySummary(apply)
     sender = _Sender(settings, found.failed) if apply else None
     with closing(Cluster(settings.require_kafka())) as cluster:
-        name = settings.topic_prefix + EVENTS_DLQ
-        ends = {partition: cluster.watermarks(name, partition) for partition in range(partitions[EVENTS_DLQ])}
-        since = _first(cluster, name, ends, asked)
+        log = TopicRows(cluster, settings.topic_prefix)
+        ends = {partition: log.marks(EVENTS_DLQ, partition) for partition in range(partitions[EVENTS_DLQ])}
+        since = _first(log, ends, asked)
         if since is None:
             return found
         on_progress("looking for what was sent back before")
-        before = _before(cluster, settings.topic_prefix, partitions[EVENTS], since)
-        with closing(_letters(cluster, name, ends, asked)) as letters:
+        before = _before(cluster, settings.topic_prefix, log, partitions[EVENTS], since)
+        with closing(_letters(log, ends, asked)) as letters:
             for row in letters:
                 judged = judge(row, asked, before)
                 found.note(judged)
@@ -122,38 +122,29 @@ def send_back(
     return found
 
 
-def _letters(cluster: Cluster, name: str, ends: Ends, asked: LetterFilter) -> Generator[Row, None, None]:
+def _letters(log: TopicRows, ends: Ends, asked: LetterFilter) -> Generator[Row, None, None]:
     for partition, marks in ends.items():
-        for message in read_partition(cluster.kafka, name, partition, marks):
-            row = row_of(message)
-            if asked.selects(row):
-                yield row
+        yield from filter(asked.selects, log.rows(EVENTS_DLQ, partition, marks))
 
 
-def _first(cluster: Cluster, name: str, ends: Ends, asked: LetterFilter) -> int | None:
+def _first(log: TopicRows, ends: Ends, asked: LetterFilter) -> int | None:
     """Returns the append time of the first selected letter; nothing was sent back before it."""
-    times = []
-    for partition, marks in ends.items():
-        with closing(_letters(cluster, name, {partition: marks}, asked)) as letters:
-            times += [row.timestamp for row in (next(letters, None),) if row is not None]
-    return min(times, default=None)
+    firsts = (next(_letters(log, {partition: marks}, asked), None) for partition, marks in ends.items())
+    return min((row.timestamp for row in firsts if row is not None), default=None)
 
 
-def _before(cluster: Cluster, prefix: str, partitions: int, since_ms: int) -> set[Place]:
+def _before(cluster: Cluster, prefix: str, log: TopicRows, partitions: int, since_ms: int) -> set[Place]:
     """Returns the letters that were already sent back to the events topic."""
-    name, sources = prefix + EVENTS, SourceRows(cluster, prefix)
-    consumer = Consumer(consumer_config(cluster.kafka))
-    with closing(consumer):
-        asked = [TopicPartition(name, partition, since_ms) for partition in range(partitions)]
+    with closing(Consumer(consumer_config(cluster.kafka))) as consumer:
+        asked = [TopicPartition(prefix + EVENTS, partition, since_ms) for partition in range(partitions)]
         starts = consumer.offsets_for_times(asked, timeout=ANSWER_S)
     found: set[Place] = set()
     for start in starts:
         if start.error is not None:
             raise KafkaException(start.error)
-        low, high = cluster.watermarks(name, start.partition)
         if start.offset >= 0:  # -1: nothing has been appended since
-            marks = Watermarks(max(low, start.offset), high)
-            found |= sent_before(sources.rows(EVENTS, EVENTS_DLQ, start.partition, marks))
+            low, high = log.marks(EVENTS, start.partition)
+            found |= sent_before(log.source(SESSIONS, start.partition, Watermarks(max(low, start.offset), high)))
     return found
 
 

@@ -66,6 +66,14 @@ class StreamReport:
             key = (record.key or b"").decode(errors="replace")
             self.examples.append(DifferenceExample(difference, offset, origin_of(record), key, detail))
 
+    def as_json(self) -> dict[str, Any]:
+        return {
+            **vars(self),
+            "not_compared": self.not_compared or None,
+            "differences": {str(difference): count for difference, count in self.differences.items()},
+            "examples": [example._asdict() for example in self.examples],
+        }
+
 
 class Live(NamedTuple):
     """The records of a topic partition."""
@@ -267,10 +275,9 @@ def _shown(text: str) -> str:
     return text if len(text) <= SHOWN else text[: SHOWN - 1] + "…"
 
 
-Demultiplexed = Callable[[int], Iterable[Record]]
-
-
-def compare_by_origin(report: StreamReport, replayed: Demultiplexed, origins: int, live: Live) -> StreamReport:
+def compare_by_origin(
+    report: StreamReport, replayed: Callable[[int], Iterable[Record]], origins: int, live: Live
+) -> StreamReport:
     """Compares a partition that several source partitions write to; the order between sources is free.
 
     `replayed` returns the records of one source partition. Records without a valid origin, such as ticks, are skipped.
