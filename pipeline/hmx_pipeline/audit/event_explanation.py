@@ -62,16 +62,8 @@ class Explanation:
         return not self.violations and self.outcome not in (MISSING, ABSENT)
 
     def as_json(self) -> dict[str, Any]:
-        return {
-            "partition": self.partition,
-            "offset": self.offset,
-            "outcome": self.outcome,
-            "said": self.said,
-            "event": self.event,
-            "because": self.because,
-            "outputs": [led._asdict() for led in self.outputs],
-            "violations": [violation._asdict() for violation in self.violations],
-        }
+        outputs = [led._asdict() for led in self.outputs]
+        return {**vars(self), "outputs": outputs, "violations": [violation._asdict() for violation in self.violations]}
 
 
 class Witness:
