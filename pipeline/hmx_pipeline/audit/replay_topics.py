@@ -12,10 +12,11 @@ from confluent_kafka import KafkaError, KafkaException, Producer
 
 from hmx_pipeline.audit.source_rows import TopicRows
 from hmx_pipeline.contracts.limits import KB
-from hmx_pipeline.kafka.clients import Cluster, Watermarks, plain_producer, produce
+from hmx_pipeline.kafka.clients import Cluster, Watermarks, plain_producer
 from hmx_pipeline.kafka.topic_files import UnfitTopicError, apply, connect, load_topics, read_cluster
 from hmx_pipeline.kafka.topic_plan import ClusterState, TopicSpec, plan
 from hmx_pipeline.runtime.stored_positions import stored_positions
+from hmx_pipeline.runtime.transaction import send
 from hmx_pipeline.stages.fold import Output
 from hmx_pipeline.topology import (
     ARTIFACTS,
@@ -96,8 +97,7 @@ class Shadow(TopicRows):
     def write(self, outputs: Iterable[Output]) -> None:
         """Raises KafkaException if Kafka refused an earlier record."""
         for output in outputs:
-            topic = self.prefix + output.topic
-            produce(self._producer, topic, output.value, output.key, output.headers, output.partition)
+            send(self._producer, self.prefix + output.topic, output)
         self._producer.poll(0)
         self._check()
 
