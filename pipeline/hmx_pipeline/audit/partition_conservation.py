@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from operator import itemgetter
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
@@ -160,6 +160,10 @@ class PartitionReport:
     copies: dict[Place, ReroutedCopy] = field(default_factory=dict)
     """Original place → its first copy in this partition."""
 
+    def as_json(self) -> dict[str, Any]:
+        told = {name: getattr(self, name) for name in ("partition", "low", "position", "pending", "unverified")}
+        return {**told, "outcomes": plain(self.outcomes)}
+
     def settle(self, outcome: Outcome, offset: int, by: Place | None = None) -> None:
         self.outcomes[outcome] += 1
         if offset == self.asked:
@@ -175,6 +179,11 @@ class PartitionReport:
             self.unverified += 1
         else:
             self.violate(ViolationKind.MISSING, EVENTS, (self.partition, offset), detail)
+
+
+def plain(counts: Counter[str]) -> dict[str, int]:
+    """For JSON, the most frequent first."""
+    return {str(name): count for name, count in counts.most_common()}
 
 
 class _PendingRecord(NamedTuple):
