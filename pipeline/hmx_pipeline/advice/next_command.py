@@ -105,17 +105,11 @@ def _add(to: Counts, counts: Mapping[str, float], weight: float) -> None:
 
 
 def next_command(habits: CommandCounts, course: ActionTrace) -> list[Recommendation]:
+    """Return verbs with their shares, likeliest first."""
     acts = _acts(course)
     own = Followed()
     for place, act in enumerate(acts):
         own.learn(contexts(acts[:place]), act.verb)
-    return advise(habits, own, acts, course.said)
-
-
-def advise(
-    habits: CommandCounts, own: Followed, acts: Sequence[TracedAction], said: Iterable[str]
-) -> list[Recommendation]:
-    """Return verbs with their shares, likeliest first. `own` holds the habits of the session that did `acts`."""
     verbs = sorted({*habits.followed.verbs, *own.verbs})
     here = contexts(acts)
     shares = habits.followed.shares(here, dict.fromkeys(verbs, 1 / max(len(verbs), 1)))
@@ -123,7 +117,7 @@ def advise(
         say = _OWN * len(acts) / (len(acts) + _OWN_HALF)
         mine = own.shares(here, shares)
         shares = {verb: (1 - say) * share + say * mine[verb] for verb, share in shares.items()}
-    shares = _worded(habits, shares, said)
+    shares = _worded(habits, shares, course.said)
     total = sum(sorted(shares.values())) or 1.0
     found = [Recommendation(verb, round(share / total, 6)) for verb, share in shares.items()]
     return sorted(found, key=lambda advised: (-advised.share, advised.verb))

@@ -93,7 +93,7 @@ def _files(question: str, agent_id: str, found: tuple[Contribution, ...]) -> Lik
 
 @remembered(_REMEMBERED, weigh)
 def _recoveries(found: tuple[Contribution, ...]) -> next_after_error.AfterErrorCounts:
-    return next_after_error.known(next_after_error.steps_of(course) for course in courses(found))
+    return next_after_error.AfterErrorCounts(map(next_after_error.steps_of, courses(found)))
 
 
 def _sessions(done: Sequence[FoundSource[Contribution]]) -> list[tuple[tuple[Contribution, ...], float]]:
