@@ -21,7 +21,7 @@ from hmx_pipeline.audit.replay_artifacts import (
     rests_on_more,
 )
 from hmx_pipeline.audit.replay_fold import ReplayFold
-from hmx_pipeline.audit.replay_streams import Live, StreamReport, compare, compare_by_origin
+from hmx_pipeline.audit.replay_streams import StreamReport, compare, compare_by_origin
 from hmx_pipeline.audit.replay_topics import OF_PATTERNS, OutputRange, Shadow
 from hmx_pipeline.audit.source_rows import Row
 from hmx_pipeline.contracts.episode import RESERVED
@@ -137,8 +137,9 @@ class Comparison:
         made: Iterable[Row] = shadow.rows(topic, partition)
         if whole is not None:
             rows, made = filter(whole, rows), filter(whole, made)
-        live = Live(rows, span.settled, span.low > 0 and not compacted, compacted, ordered)
-        self._report.streams.append(compare(StreamReport(topic, partition), made, live))
+        report, trimmed = StreamReport(topic, partition), span.low > 0 and not compacted
+        compare(report, made, rows, span.settled, trimmed=trimmed, compacted=compacted, ordered=ordered)
+        self._report.streams.append(report)
 
     def _evidence(self, partition: int, made: list[list[Watermarks]]) -> None:
         rows, span = self._live(EVIDENCE, partition)
@@ -149,7 +150,7 @@ class Comparison:
             return self._shadow.rows(EVIDENCE, partition, made[source][partition], **AS_MANY_AS_SOURCES)
 
         report = StreamReport(EVIDENCE, partition)
-        self._report.streams.append(compare_by_origin(report, came_of, len(made), Live(rows, span.settled)))
+        self._report.streams.append(compare_by_origin(report, came_of, len(made), rows, span.settled))
         return None
 
     def _whole(self, partition: int, low: int) -> Whole | None:
