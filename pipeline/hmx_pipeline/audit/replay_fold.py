@@ -6,7 +6,7 @@ raises, as in the worker.
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
-from typing import Final
+from typing import Final, TypeVar
 
 import orjson
 
@@ -20,8 +20,10 @@ from hmx_pipeline.contracts.limits import BATCH_BYTES, BATCH_RECORDS
 from hmx_pipeline.kafka.clients import Cluster, Watermarks
 from hmx_pipeline.runtime.stored_positions import stored_positions
 from hmx_pipeline.stages.executor import Executor, FoldFactory
+from hmx_pipeline.stages.fold import Output
 from hmx_pipeline.topology import ARTIFACTS, EVENTS, EVIDENCE, PATTERNS, SESSIONS, STAGES, Stage
 
+R = TypeVar("R", Row, Output)
 LOOK_EVERY: Final = 500
 
 Progress = Callable[[str, int, int], None]
@@ -124,14 +126,14 @@ def watched(on_progress: Progress, what: str, total: int) -> Callable[[Iterable[
     return through
 
 
-def batches(rows: Iterable[Row]) -> Iterator[list[Row]]:
-    """Cuts rows into batches of the worker's size; the cuts do not change the result."""
-    batch: list[Row] = []
+def batches(rows: Iterable[R], most: int = BATCH_RECORDS, most_bytes: int = BATCH_BYTES) -> Iterator[list[R]]:
+    """Cuts rows into batches, by default of the worker's size; the cuts do not change the result of a fold."""
+    batch: list[R] = []
     size = 0
     for row in rows:
         batch.append(row)
         size += len(row.value or b"")
-        if len(batch) == BATCH_RECORDS or size >= BATCH_BYTES:
+        if len(batch) == most or size >= most_bytes:
             yield batch
             batch, size = [], 0
     if batch:
