@@ -78,11 +78,6 @@ class AuditedLog(TopicRows):
         self._control_key = control_key
         self.partitions = partitions
 
-    def size(self, partition: int) -> int:
-        """Returns the number of offsets in the events partition."""
-        low, high = self.marks(EVENTS, partition)
-        return high - low
-
     def events(self, partition: int, marks: Watermarks, position: int) -> Iterator[Row]:
         """Yields events as the worker read them up to `position`. Later records may be in a batch that cannot be
         decompressed; those are yielded as unreadable."""

@@ -101,7 +101,7 @@ def verify(settings: Settings, on_progress: Progress = silent) -> Report:
 def _audited(
     settings: Settings, log: AuditedLog, stood: list[AuditedState], on_progress: Progress
 ) -> list[PartitionReport]:
-    sizes = [log.size(partition) for partition in range(len(stood))]
+    sizes = [high - low for low, high in (log.marks(EVENTS, partition) for partition in range(len(stood)))]
     total, processes = sum(sizes), min(_cores(), len(stood))
     if processes > 1 and total >= SEVERAL_FROM:
         return audited(settings, stood, sizes, processes, lambda done: on_progress(EVENTS, done, total))
