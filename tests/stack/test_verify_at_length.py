@@ -1,7 +1,6 @@
 """`hmx verify` of a long log: in several processes as in one, in bounded memory, and it says how far it is."""
 
 import json
-import multiprocessing
 import os
 import signal
 import subprocess
@@ -9,13 +8,14 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
+from typing import Any
 
 import orjson
 import pytest
 
 from hmx_pipeline.audit import pipeline_conservation as audit
+from hmx_pipeline.audit.parallel_audit import shares
 from hmx_pipeline.contracts.limits import MB
 from hmx_pipeline.settings import Settings
 from hmx_pipeline.topology import EVENTS
@@ -80,32 +80,56 @@ def test_it_says_how_far_it_is(settings: Settings, monkeypatch: pytest.MonkeyPat
     assert {total for _, total in events} == {4_000}
 
 
-def test_a_process_that_is_killed_fails_the_audit(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_fails_in_a_process_fails_the_audit(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(audit, "SEVERAL_FROM", 0)
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1})
+    monkeypatch.setenv("PYTHONPATH", os.devnull)
+    monkeypatch.setattr(sys, "executable", "/bin/false")
+    with pytest.raises(RuntimeError, match="ended with code 1"):
+        audit.verify(settings)
 
-    def killing(what: str, *_: int) -> None:
-        if what == EVENTS:
-            for process in multiprocessing.active_children():
-                process.kill()
 
-    with pytest.raises(BrokenProcessPool):
-        audit.verify(settings, killing)
+def test_what_has_ended_before_it_is_asked_fails_the_audit(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(audit, "SEVERAL_FROM", 0)
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1})
+    monkeypatch.setattr(sys, "executable", "/bin/false")
+    popen = subprocess.Popen
+
+    def start(*arguments: Any, **options: Any) -> "subprocess.Popen[bytes]":
+        process = popen(*arguments, **options)
+        process.wait()
+        return process
+
+    monkeypatch.setattr(subprocess, "Popen", start)
+    with pytest.raises(RuntimeError, match="ended with code 1"):
+        audit.verify(settings)
 
 
 def test_who_interrupts_it_waits_for_no_process(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(audit, "SEVERAL_FROM", 0)
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1})
-    started: set[multiprocessing.process.BaseProcess] = set()
+    started: list[subprocess.Popen[bytes]] = []
+    popen = subprocess.Popen
+
+    def start(*arguments: Any, **options: Any) -> "subprocess.Popen[bytes]":
+        started.append(popen(*arguments, **options))
+        return started[-1]
 
     def interrupted(what: str, *_: int) -> None:
-        if what == EVENTS:
-            started.update(multiprocessing.active_children())
+        if what == EVENTS and len(started) == 2:
             raise KeyboardInterrupt
 
+    monkeypatch.setattr(subprocess, "Popen", start)
     with pytest.raises(KeyboardInterrupt):
         audit.verify(settings, interrupted)
-    assert {process.exitcode for process in started} == {-signal.SIGTERM}
+    assert {process.wait(20) for process in started} == {-signal.SIGTERM}
+
+
+def test_each_process_has_about_as_much_to_read() -> None:
+    sizes = [50, 10, 40, 0, 30, 20]
+    found = shares(sizes, 2)
+    assert sorted(n for share in found for n in share) == list(range(6))
+    assert [sum(sizes[n] for n in share) for share in found] in ([80, 70], [70, 80])
 
 
 def test_the_result_as_json_comes_without_a_bar(settings: Settings) -> None:

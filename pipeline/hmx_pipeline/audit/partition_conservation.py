@@ -19,6 +19,7 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from hmx_pipeline.audit.record_digests import (
+    SIZE,
     copied_digest,
     copy_digest,
     dead_letter_digest,
@@ -186,19 +187,27 @@ def plain(counts: Counter[str]) -> dict[str, int]:
     return {str(name): count for name, count in counts.most_common()}
 
 
-class _PendingRecord(NamedTuple):
-    """A record that has no outcome yet."""
+class _PendingRecord(msgspec.Struct, frozen=True, gc=False):
+    """A record that has no outcome yet; there may be very many, so their digests are in one piece."""
 
     accepted: bool
     belongs: int
     """The partition of its session."""
     log_time: int
-    as_dead_letter: bytes
-    """Digest of the expected dead letter."""
-    as_episode: bytes = b""
-    """Digest of the expected episode of a valid event."""
-    identity: bytes = b""
-    """Digest of a valid event's ids."""
+    digests: bytes
+    """Digest of the expected dead letter; for a valid event also those of its episode and its ids."""
+
+    @property
+    def as_dead_letter(self) -> bytes:
+        return self.digests[:SIZE]
+
+    @property
+    def as_episode(self) -> bytes:
+        return self.digests[SIZE : 2 * SIZE]
+
+    @property
+    def identity(self) -> bytes:
+        return self.digests[2 * SIZE :]
 
 
 class _Turn(NamedTuple):
@@ -317,8 +326,8 @@ class _Audit:
             belongs = partition_of(session, self._partitions)
             if belongs != partition:
                 self.report.astray[record.offset] = MisroutedCopy(belongs, copied_digest(record, session))
-            digests = dead_letter_digest(record), expected_episode(record, found), identity_of(found.event)
-            self._open[record.offset] = _PendingRecord(True, belongs, record.timestamp, *digests)
+            digests = (dead_letter_digest(record), expected_episode(record, found), identity_of(found.event))
+            self._open[record.offset] = _PendingRecord(True, belongs, record.timestamp, b"".join(digests))
 
     def output(self, topic: str, record: Record, origin: Place | None) -> None:
         here = (record.partition, record.offset)

@@ -20,6 +20,8 @@ from hmx_pipeline.intake.accepted import Accepted
 from hmx_pipeline.stages.dead_letters import record_bytes
 from hmx_pipeline.stages.fold import Record
 
+SIZE: Final = 16
+"""Bytes of a digest."""
 APPENDED: Final = (
     names.CE_SPECVERSION,
     names.CE_TYPE,
