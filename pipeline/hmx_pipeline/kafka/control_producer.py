@@ -6,7 +6,6 @@ are in the log. Raises SettingsError without a control key.
 
 import time
 from collections.abc import Sequence
-from contextlib import closing
 from typing import Final
 
 from confluent_kafka import KafkaError
@@ -19,7 +18,7 @@ from hmx_pipeline.contracts.keys import tenant_partition
 from hmx_pipeline.contracts.ruling import Ruling
 from hmx_pipeline.intake.control_records import erase, importing, ruling, setting, signature
 from hmx_pipeline.kafka.client_login import denied
-from hmx_pipeline.kafka.clients import plain_producer, produce
+from hmx_pipeline.kafka.clients import delivering, produce
 from hmx_pipeline.kafka.preflight import existing_topics
 from hmx_pipeline.kafka.publisher import named
 from hmx_pipeline.settings import Settings
@@ -57,19 +56,13 @@ def append_settings(settings: Settings, given: TenantSettings) -> str:
 def append_control(settings: Settings, kind: str, values: Sequence[tuple[int, bytes]]) -> str:
     """Appends control records; `kind` is their key and appears in the error message."""
     key, topic = settings.require_control_key(), settings.topic_prefix + EVENTS
-    failures: list[str] = []
-
-    def delivered(error: KafkaError | None, _: object) -> None:
-        if error is not None:
-            failures.append(denied(error) or error.str())
-
-    producer = plain_producer(settings.require_kafka(), **{"linger.ms": 0, "delivery.timeout.ms": DELIVERY_MS})
-    with closing(producer):
+    failures: list[KafkaError] = []
+    soon = {"linger.ms": 0, "delivery.timeout.ms": DELIVERY_MS}
+    with delivering(settings.require_kafka(), failures.append, **soon) as producer:
         for partition, value in values:
             headers = [*named(value)[1], (AUTHENTICATION, signature(key, value))]
-            produce(producer, topic, value, kind.encode(), headers, partition, delivered)
-        while producer.flush(0.2):
-            pass
+            produce(producer, topic, value, kind.encode(), headers, partition)
     if not failures:
         return ""
-    return f"{len(failures)} of {len(values)} {kind} records could not be appended to {topic} ({failures[0]})"
+    why = denied(failures[0]) or failures[0].str()
+    return f"{len(failures)} of {len(values)} {kind} records could not be appended to {topic} ({why})"
