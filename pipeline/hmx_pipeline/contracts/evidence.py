@@ -7,7 +7,7 @@ contribution is what one segment says about one pattern. For each (tenant, patte
 import hashlib
 from enum import StrEnum
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import msgspec
 from pydantic import Field
@@ -34,6 +34,10 @@ class Projected(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """Memory kind, subject, predicate, value."""
 
 
+EXTRACTED: Final = "extracted_memories"
+"""Name of the step of a client's message that carries facts which the client's own model extracted."""
+
+
 class Step(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """One event as mining sees it. Empty text or None means that the event does not say."""
 
@@ -46,7 +50,7 @@ class Step(msgspec.Struct, frozen=True, array_like=True, gc=False):
     actor: str = ""
     """Author of a message: `user`, `assistant` or `system`."""
     name: str = ""
-    """Tool, command or error class, as the event names it."""
+    """Tool, command or error class, as the event names it; for a message `EXTRACTED`, or empty."""
     text: str = ""
     values: tuple[str, ...] = ()
     """Scalar argument values, by which error messages are masked. For a decision: the offered options. For feedback:

@@ -5,9 +5,11 @@ records depend on history, because their end is the time of withdrawal.
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Final, NamedTuple
 
 from hmx_pipeline.compiler.candidate import alone, counting
+from hmx_pipeline.compiler.knowledge.authority import Trust
 from hmx_pipeline.compiler.knowledge.knowledge_kind import KnowledgeKind, Statement, Under
 from hmx_pipeline.compiler.registry import KINDS
 from hmx_pipeline.contracts.artifact import TimeRange
@@ -26,10 +28,13 @@ def _none(_: str, __: bool) -> Sequence[Contribution]:
 
 
 def records(
-    contributions: Sequence[Contribution], pattern: Pattern | None = None, under: Under = _none
+    contributions: Sequence[Contribution],
+    pattern: Pattern | None = None,
+    under: Under = _none,
+    trust: Trust | None = None,
 ) -> list[KnowledgeRecord]:
     """Make the records of one pattern's map, in any order of contributions; sorted by id. `pattern`: theirs if None.
-    `under`: looks up the tenant's endings by form."""
+    `under`: looks up the tenant's endings by form. `trust`: that of a tenant that names subjects or trusted agents."""
     kept = counting(contributions)
     if not kept:
         return []
@@ -38,8 +43,18 @@ def records(
     if not isinstance(kind, KnowledgeKind):
         return []
     beside = kind.beside(kept, lambda key, chained: counting(under(key, chained)))
-    found = [_record(kept[0].tenant_id, about, statement) for statement in kind.state(kept, beside)]
+    if trust is not None:
+        kept = [trust.ranked(one) for one in kept]
+    said = kind.state(kept, beside)
+    if trust is not None:
+        said = [_with_authority(one, trust) for one in said]
+    found = [_record(kept[0].tenant_id, about, statement) for statement in said]
     return sorted(found, key=lambda record: record.record_id)
+
+
+def _with_authority(said: Statement, trust: Trust) -> Statement:
+    authority = trust.of(said.body.get("said_by"), said.sources)
+    return replace(said, body={**said.body, "authority": authority.value})
 
 
 def _record(tenant_id: str, about: Pattern, said: Statement) -> KnowledgeRecord:

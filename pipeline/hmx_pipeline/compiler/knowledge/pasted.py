@@ -14,7 +14,9 @@ from hmx_pipeline.segments.speakers import LABELS
 
 MARK: Final = "\0"
 """Stands for pasted text."""
-_LOOKS: Final = re.compile(r"[\n:：<`~\"“„«「>|#\[{\u00ad\u200b\u202a-\u202e\u2060-\u2069\ufeff\U000e0000-\U000e007f]|--")
+_LOOKS: Final = re.compile(
+    r"[\n:：<`~\"“„«「>|#\[{\u00ad\u200b\u202a-\u202e\u2060-\u2069\ufeff\U000e0000-\U000e007f]|--"
+)
 _TYPED: Final = re.compile(r"[\u00ad\u200b\u202a-\u202e\u2060-\u2069\ufeff\U000e0000-\U000e007f]")
 """Characters that nobody types, and that hide text or its order."""
 _FENCE: Final = re.compile(r"```.*?(?:```|\Z)|~~~.*?(?:~~~|\Z)", re.DOTALL)
@@ -29,7 +31,7 @@ _TEMPLATE: Final = re.compile(r"<\||<<|\[/?INST\]")
 """How chat templates of models mark whose turn it is."""
 _OBJECT: Final = re.compile(r"\s*[\[{]+\s*(?:[\"'}\]]|$)")
 _CLOSED: Final = re.compile(r".*[\]}]\s*[,;]?\s*$")
-_RULED: Final = re.compile(r"[-_=*]{3,}.*\w.*[-_=*]{3,}\s*$|Traceback \(")
+_RULED: Final = re.compile(r"[-_=*]{2,}.*\w.*[-_=*]{3,}\s*$|Traceback \(")
 """A ruler with words, which begins what was forwarded or copied."""
 _OPENED: Final = re.compile(r"[\"“„«「]([^\"”“»」\n]*)$")
 _ENDS: Final = {'"': '"', "“": "”", "„": "“”", "«": "»", "「": "」"}
