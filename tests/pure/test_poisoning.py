@@ -218,7 +218,7 @@ def _learnt(events: Events) -> _Learnt:
 
 def _pack(learnt: _Learnt, subject: str) -> ContextPack:
     """A pack that has room for everything that the subject may see."""
-    seen = [one for one in learnt.known if getattr(one, "subject_id", None) in (None, subject or None)]
+    seen = [one for one in learnt.known if one.subject_id in (None, subject or None)]
     rules = tuple(one for one in seen if one.kind is Kind.POLICY)
     found = tuple(FoundSource(one, 1_000) for one in seen if one.kind is not Kind.POLICY)
     request = PackRequest(query="staging database reports approval customer data", tenant_id="acme", token_budget=8_000)

@@ -7,7 +7,11 @@ contribution is what one segment says about one pattern. For each (tenant, patte
 import hashlib
 from enum import StrEnum
 from functools import cached_property
+<<<<<<< HEAD
 from typing import Any, Final, NamedTuple
+=======
+from typing import Annotated, Any, Literal, NamedTuple
+>>>>>>> subj-write
 
 import msgspec
 from pydantic import Field
@@ -123,6 +127,8 @@ class Contribution(Model):
     body: dict[str, Any] = Field(default_factory=dict)
     """Written by the kind's `extract`, read by its `compile`."""
     withdrawn: bool = False
+    subject: Annotated[str, Field(exclude_if=lambda subject: not subject)] = ""
+    """Whose session the segment belongs to, if that is known."""
 
     def __hash__(self) -> int:
         """Hash by id, so that results of functions on contributions can be cached."""
@@ -194,6 +200,15 @@ class Archive(Model):
         return f"archived by an operator: {self.reason}" if self.reason else "archived by an operator"
 
 
+class TenantSettings(Model):
+    """What an operator set for a tenant; the last one counts."""
+
+    tenant_id: Name
+    sharing: Literal["subjects", "team"]
+    """`subjects`: what a subject states is private to it. `team`: the subjects share all but what is about somebody's
+    own things."""
+
+
 class EvidenceControl(Model):
     """A tick, barrier, operator's decision or import on the evidence topic. A barrier arrives once from each partition
     of the events topic."""
@@ -205,3 +220,4 @@ class EvidenceControl(Model):
     archived: Archive | None = None
     imported: dict[str, Any] | None = None
     """A `contracts.fingerprint.Import`, as it stands in the log."""
+    settings: TenantSettings | None = None

@@ -110,7 +110,7 @@ def _rules_known(events: list[dict[str, Any]]) -> list[str]:
 
 
 def test_feedback_that_states_a_rule_is_a_rule() -> None:
-    assert _rules_known(_feedback("s", "Never overwrite the report again.")) == ["Never overwrite the report again"]
+    assert _rules_known(_feedback("s", "Never overwrite the report again.")) == ["Never overwrite the report"]
     assert _rules_known(_feedback("s", "That was the wrong file.")) == []
 
 
