@@ -7,11 +7,7 @@ contribution is what one segment says about one pattern. For each (tenant, patte
 import hashlib
 from enum import StrEnum
 from functools import cached_property
-<<<<<<< HEAD
-from typing import Any, Final, NamedTuple
-=======
-from typing import Annotated, Any, Literal, NamedTuple
->>>>>>> subj-write
+from typing import Annotated, Any, Final, Literal, NamedTuple
 
 import msgspec
 from pydantic import Field

@@ -1,7 +1,7 @@
 """Decision constraints of a pack: at most twenty rules for the reader (HMX-C §7).
 
-Standing instructions of operators, trusted agents and the reader come first and must not be overridden. Other rules, and
-recommendations that have turned out best so far, may be.
+Standing instructions of operators, trusted agents and the reader come first and must not be overridden. Other rules,
+and recommendations that have turned out best so far, may be.
 """
 
 import re

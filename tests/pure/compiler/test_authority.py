@@ -10,7 +10,7 @@ from hmx_pipeline.compiler.knowledge.knowledge_records import records
 from hmx_pipeline.compiler.knowledge.pasted import MARK, without_pasted
 from hmx_pipeline.contracts.evidence import Contribution
 from hmx_pipeline.contracts.knowledge import KnowledgeRecord, Memory
-from tests.support.inprocess import events_log, evidence_logs, run, sessions_fold
+from tests.support.inprocess import events_log, run, sessions_fold
 from tests.support.records import START_MS, event
 from tests.support.talk import holding, knowledge_of, said
 
@@ -149,7 +149,7 @@ def test_a_policy_event_is_a_rule_of_agents_that_an_operator_trusts() -> None:
     assert _texts(_compiled(unknown, told), "policy") == []
     assert _texts(_compiled(None, told), "policy") == ["Always sign the release"]
     (rule,) = [one for one in _compiled(trusted, told) if one.kind == "policy"]
-    assert rule.body["authority"] == "agent" and rule.body["said_by"] == ["agent"] and binds(rule)
+    assert (rule.body["authority"], rule.body["said_by"], binds(rule)) == ("agent", ["agent"], True)
     assert all("authority" not in record.body for record in _compiled(None, told))
 
 
@@ -162,10 +162,10 @@ def test_who_has_more_authority_replaces_and_is_not_replaced() -> None:
     user = said("user", "The staging database is Postgres.", at=1_430)
     later = _state_event("state", "deployer", "Mongo", 50_000)
     known = {one.body["object"]: one for one in _compiled(Trust(), *user, later) if one.kind == "memory"}
-    assert set(known) == {"Postgres"} and known["Postgres"].body["authority"] == "user"
+    assert {value: one.body["authority"] for value, one in known.items()} == {"Postgres": "user"}
     known = {one.body["object"]: one for one in _compiled(Trust(frozenset({"deployer"})), *user, later)}
-    assert known["Mongo"].body["authority"] == "agent" and known["Mongo"].status == "active"
-    assert known["Postgres"].status == "superseded"
+    assert known["Mongo"].body["authority"] == "agent"
+    assert (known["Mongo"].status, known["Postgres"].status) == ("active", "superseded")
     earlier = _state_event("state", "deployer", "Mongo", -9_000_000)
     known = {one.body["object"]: one for one in _compiled(Trust(frozenset({"deployer"})), *user, earlier)}
     assert set(known) == {"Mongo"}, "a user does not replace what a trusted agent states"
@@ -176,8 +176,8 @@ def test_who_has_more_authority_replaces_and_is_not_replaced() -> None:
     [
         (
             {"authority": "agent", "sessions": 1},
-            "Believed because an agent that an operator trusts said so in one session; "
-            "a later statement with the same authority or an operator would outweigh it.",
+            "Believed because an agent that an operator trusts said so in one session; a later statement with the same"
+            " authority or an operator would outweigh it.",
         ),
         (
             {"said_by": ["assistant", "user"], "sessions": 3},

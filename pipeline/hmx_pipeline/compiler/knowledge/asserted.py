@@ -1,8 +1,8 @@
 """Facts that a client asserts: short sentences about the user that its own model has extracted.
 
-Input: the sentences, one a line. Output: claims, as if the user had said them; their authority is an assistant's. Such a
-model writes `User prefers tea`, so the user is put into the first person. A sentence about the user that fits no form is
-a fact as it stands. Rules are left out, because an assistant makes none.
+Input: the sentences, one a line. Output: claims, as if the user had said them; their authority is an assistant's. Such
+a model writes `User prefers tea`, so the user is put into the first person. A sentence about the user that fits no form
+is a fact as it stands. Rules are left out, because an assistant makes none.
 """
 
 import re

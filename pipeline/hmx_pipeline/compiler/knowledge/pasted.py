@@ -98,7 +98,7 @@ def _until(line: str, rest: Sequence[str]) -> str:
     if _OBJECT.match(line) is not None and _CLOSED.match(line) is None:
         return "\0"
     opened = _OPENED.search(line)
-    if opened is None or line.count('"') % 2 == 0 and opened[0][0] == '"':
+    if opened is None or (opened[0][0] == '"' and line.count('"') % 2 == 0):
         return ""
     marks = _ENDS[opened[0][0]]
     return marks if any(mark in one for one in rest for mark in marks) else ""
