@@ -172,20 +172,16 @@ def test_who_has_more_authority_replaces_and_is_not_replaced() -> None:
 
 
 @pytest.mark.parametrize(
-    ("body", "sentence"),
+    ("body", "who", "above"),
     [
-        (
-            {"authority": "agent", "sessions": 1},
-            "Believed because an agent that an operator trusts said so in one session; a later statement with the same"
-            " authority or an operator would outweigh it.",
-        ),
-        (
-            {"said_by": ["assistant", "user"], "sessions": 3},
-            "Believed because a user said so in 3 sessions; a later statement with the same authority"
-            " or an agent that an operator trusts or an operator would outweigh it.",
-        ),
+        ({"authority": "agent", "sessions": 1}, "an agent that an operator trusts said so in one session", 1),
+        ({"said_by": ["assistant", "user"], "sessions": 3}, "a user said so in 3 sessions", 2),
+        ({"authority": "quoted"}, "somebody whose words were reported said so in one session", 4),
     ],
 )
-def test_one_sentence_says_why_a_statement_is_believed(body: dict[str, Any], sentence: str) -> None:
+def test_one_sentence_says_why_a_statement_is_believed(body: dict[str, Any], who: str, above: int) -> None:
     (record,) = [one for one in _compiled(None, _policy_event("s", "a", RULE)) if one.kind == "policy"]
-    assert why(record.model_copy(update={"body": body})) == sentence
+    sentence = why(record.model_copy(update={"body": body}))
+    assert sentence.startswith(f"Believed because {who}; a later statement with the same authority or ")
+    assert sentence.endswith("an operator would outweigh it.")
+    assert sentence.count(" or ") == above
