@@ -200,9 +200,11 @@ class TenantSettings(Model):
     """What an operator set for a tenant; the last one counts."""
 
     tenant_id: Name
-    sharing: Literal["subjects", "team"]
+    sharing: Literal["subjects", "team"] = "subjects"
     """`subjects`: what a subject states is private to it. `team`: the subjects share all but what is about somebody's
     own things."""
+    trusted_agents: Annotated[list[Name], Field(exclude_if=lambda agents: not agents)] = Field(default_factory=list)
+    """Agents whose typed events count more than a user. A typed event of any other agent counts like an assistant."""
 
 
 class EvidenceControl(Model):

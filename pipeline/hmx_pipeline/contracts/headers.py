@@ -19,7 +19,7 @@ CONTENT_TYPE: Final = "content-type"
 ORIGIN_PARTITION: Final = "hmx-origin-partition"
 ORIGIN_OFFSET: Final = "hmx-origin-offset"
 KIND: Final = "hmx-kind"
-CONTROL_KINDS: Final = (b"tick", b"barrier", b"archive", b"import")
+CONTROL_KINDS: Final = (b"tick", b"barrier", b"archive", b"import", b"tenant")
 """Values of KIND on the evidence topic that are no contribution."""
 AUTHENTICATION: Final = "hmx-authentication"
 REROUTED_FROM: Final = "hmx-rerouted-from"

@@ -4,6 +4,7 @@
 |---|---|
 | `m/tenant/pattern/session/segment` | Contribution: one entry of a pattern's map, also once it is withdrawn |
 | `p/tenant/pattern` | PatternState: what the pattern last published, and when it is compiled |
+| `t/tenant` | TenantSettings: what an operator set last |
 | `b/barrier_id` | BarrierState: which events partitions it has been seen from |
 """
 
@@ -17,10 +18,12 @@ from pydantic import Field
 
 from hmx_pipeline.compiler.candidate import rank
 from hmx_pipeline.compiler.imported_artifacts import Imported
+from hmx_pipeline.compiler.knowledge.authority import Trust
 from hmx_pipeline.compiler.knowledge.knowledge_kind import Under
 from hmx_pipeline.compiler.lifecycle import LastPublished
+from hmx_pipeline.compiler.registry import knows
 from hmx_pipeline.contracts.base import Model
-from hmx_pipeline.contracts.evidence import Archive, Contribution, Pattern, evidence_key
+from hmx_pipeline.contracts.evidence import Archive, Contribution, Pattern, TenantSettings, evidence_key
 from hmx_pipeline.contracts.fingerprint import Import
 from hmx_pipeline.contracts.keys import join_key, split_key
 from hmx_pipeline.contracts.knowledge import KnowledgeRecord
@@ -77,6 +80,10 @@ class BarrierState(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
 _BARRIER = msgspec.json.Decoder(BarrierState)
 
 
+def settings_key(tenant_id: str) -> str:
+    return f"t/{join_key(tenant_id)}"
+
+
 def map_key(contribution: Contribution) -> str:
     return f"m/{evidence_key(contribution)}"
 
@@ -120,6 +127,8 @@ def decode_state(key: str, value: bytes) -> Any:
             return Contribution.model_validate_json(value)
         case "p":
             return PatternState.model_validate_json(value)
+        case "t":
+            return TenantSettings.model_validate_json(value)
         case "b":
             return _BARRIER.decode(value)
     raise ValueError(f"no state record has the key {key!r}")
@@ -165,6 +174,9 @@ class Maps:
         """Tenant → bytes of contributions."""
         self._highest: dict[str, list[tuple[int, str]]] = {}
         """Tenant at its bound → heap of negated ranks, with stale entries."""
+        self._subjects: Counter[str] = Counter()
+        """Tenant → number of contributions that name a subject."""
+        self._settings: dict[str, TenantSettings] = {}
         self._decided: Counter[str] = Counter()
         """Encoded tenant → number of patterns."""
         self._made: dict[str, set[str]] = {}
@@ -179,6 +191,17 @@ class Maps:
     def of(self, pattern: str) -> dict[str, Contribution]:
         """Return the map of a `p/…` key; it must not be changed."""
         return self._maps.get(pattern, {})
+
+    def trust(self, tenant_id: str) -> Trust | None:
+        """Return which agents the tenant trusts; None if its events name no subject, and no operator named an agent."""
+        settings = self._settings.get(tenant_id)
+        agents = frozenset(settings.trusted_agents if settings is not None else ())
+        return Trust(agents) if agents or self._subjects[tenant_id] else None
+
+    def statements(self, tenant_id: str) -> list[str]:
+        """Return the keys of the tenant's knowledge patterns."""
+        prefix = f"p/{join_key(tenant_id)}/"
+        return sorted(key for key in self._maps if key.startswith(prefix) and knows(split_pattern(key)[1].type))
 
     def under(self, tenant_id: str) -> Under:
         """Return a lookup of the tenant's endings by their form."""
@@ -256,6 +279,10 @@ class Maps:
         match key[0]:
             case "m":
                 self._follow(pattern_of(key), key, old, new)
+            case "t":
+                self._settings.pop((old or new).tenant_id, None)
+                if new is not None:
+                    self._settings[new.tenant_id] = new
             case "p":
                 self._decided[_tenant_of(key)] += (new is not None and new.decided) - (old is not None and old.decided)
                 if (old is not None and old.evidence) or (new is not None and new.evidence):
@@ -276,6 +303,7 @@ class Maps:
         for one, by in ((old, -1), (new, 1)):
             if one is not None:
                 self._bytes.add(one.tenant_id, by * one.size)
+                self._subjects[one.tenant_id] += by * bool(one.subject)
         if old is not None and new is None:
             del entries[key]
             ranks.remove((rank(old), key))

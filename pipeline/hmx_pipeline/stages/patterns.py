@@ -13,11 +13,12 @@ from pydantic import ValidationError
 
 from hmx_pipeline.compiler.candidate import candidate, counting
 from hmx_pipeline.compiler.imported_artifacts import added, believed
+from hmx_pipeline.compiler.knowledge.authority import Trust
 from hmx_pipeline.compiler.knowledge.knowledge_records import PublishedRecords, difference, records
 from hmx_pipeline.compiler.lifecycle import LastPublished, step
 from hmx_pipeline.compiler.registry import KINDS, ends, knows, speaks, whole
 from hmx_pipeline.contracts.artifact import Artifact, Status, is_type
-from hmx_pipeline.contracts.evidence import Archive, Contribution, EvidenceControl, Pattern
+from hmx_pipeline.contracts.evidence import Archive, Contribution, EvidenceControl, Pattern, TenantSettings
 from hmx_pipeline.contracts.fingerprint import Import
 from hmx_pipeline.contracts.headers import (
     ARTIFACT,
@@ -47,6 +48,7 @@ from hmx_pipeline.stages.pattern_state import (
     encode_state,
     map_key,
     pattern_of,
+    settings_key,
     split_pattern,
     state_deadline,
     state_key,
@@ -122,10 +124,19 @@ class PatternsFold:
         pattern, reach = pattern_of(key), self._maps.reach
         forms = reach.forms(pattern, tx.get(key)) | reach.forms(pattern, contribution)
         before = {form for form in forms if reach.open(form)}
+        tenant_id = split_pattern(pattern)[0]
+        trust = self._maps.trust(tenant_id)
         tx.put(key, contribution)
         self._speak_later(tx, pattern, trace)
         for form in sorted(form for form in forms if reach.open(form) != (form in before)):
             for each in reach.listing(form):
+                self._speak_later(tx, each, trace)
+        self._trust_anew(tx, tenant_id, trust, trace)
+
+    def _trust_anew(self, tx: Tx, tenant_id: str, before: Trust | None, trace: str) -> None:
+        """Schedule the tenant's statements if it trusts others than before: whose word they are has changed."""
+        if self._maps.trust(tenant_id) != before:
+            for each in self._maps.statements(tenant_id):
                 self._speak_later(tx, each, trace)
 
     def _speak_later(self, tx: Tx, pattern: str, trace: str) -> None:
@@ -225,7 +236,7 @@ class PatternsFold:
         )
 
         def compiled() -> tuple[PublishedRecords, list[KnowledgeRecord], list[str]]:
-            now = records(evidence, pattern, self._maps.under(tenant_id))
+            now = records(evidence, pattern, self._maps.under(tenant_id), self._maps.trust(tenant_id))
             return difference(PublishedRecords(state.records, state.withdrawn), now, tx.clock)
 
         known, published, erased = attempt(tx, "pattern_not_compiled", unchanged, compiled)
@@ -252,6 +263,13 @@ class PatternsFold:
             self._barrier(tx, control)
         elif control.archived is not None:
             self._archive(tx, control.archived)
+        elif control.settings is not None:
+            self._set(tx, control.settings)
+
+    def _set(self, tx: Tx, settings: TenantSettings) -> None:
+        trust = self._maps.trust(settings.tenant_id)
+        tx.put(settings_key(settings.tenant_id), settings)
+        self._trust_anew(tx, settings.tenant_id, trust, "")
 
     def _archive(self, tx: Tx, archived: Archive) -> None:
         """Archive a pattern, even without an active artifact: in a rebuild the decision may come before the
