@@ -176,7 +176,7 @@ def test_who_has_more_authority_replaces_and_is_not_replaced() -> None:
     [
         ({"authority": "agent", "sessions": 1}, "an agent that an operator trusts said so in one session", 1),
         ({"said_by": ["assistant", "user"], "sessions": 3}, "a user said so in 3 sessions", 2),
-        ({"authority": "quoted"}, "somebody whose words were reported said so in one session", 4),
+        ({"authority": "quoted"}, "somebody whose words were reported said so in one session", 5),
     ],
 )
 def test_one_sentence_says_why_a_statement_is_believed(body: dict[str, Any], who: str, above: int) -> None:

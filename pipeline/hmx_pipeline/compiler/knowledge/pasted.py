@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from hmx_pipeline.languages.cues import cue
-from hmx_pipeline.segments.speakers import LABELS
+from hmx_pipeline.segments.speakers import LABELS, speaker_of
 
 MARK: Final = "\0"
 """Stands for pasted text."""
@@ -24,7 +24,9 @@ _MARKUP: Final = re.compile(r"<!--.*?(?:-->|\Z)|<(\w+)(?:\s[^<>]*)?>.*?</\1\s*>"
 _SHOWN: Final = (">", "|", "#", "//", "$ ", "+++", "---", "@@", "⏺", "⎿", "❯", "│", "\t", "    ", "![", "[//]", "=== ")
 """How quoted or pasted lines begin."""
 _LOGGED: Final = re.compile(
-    r"\[?\d{4}-\d\d-\d\d[T ]\d\d:\d\d|\[?\d\d:\d\d:\d\d|\[?(?:TRACE|DEBUG|INFO|WARN(?:ING)?|ERROR|FATAL)\b[\]:]?\s"
+    r"\[?\d{4}-\d\d-\d\d[T ]\d\d:\d\d|\[?\d\d:\d\d:\d\d|\[\d\d?:\d\d|\d\d?:\d\d(?: ?[ap]m)? [-–—] "
+    r"|\[?(?:TRACE|DEBUG|INFO|WARN(?:ING)?|ERROR|FATAL)\b[\]:]?\s",
+    re.IGNORECASE,
 )
 _TAG: Final = re.compile(r"</?[a-z][a-z0-9]*(?:\s[^<>]*)?/?>", re.IGNORECASE)
 _TEMPLATE: Final = re.compile(r"<\||<<|\[/?INST\]")
@@ -35,9 +37,14 @@ _RULED: Final = re.compile(r"[-_=*]{2,}.*\w.*[-_=*]{3,}\s*$|Traceback \(")
 """A ruler with words, which begins what was forwarded or copied."""
 _OPENED: Final = re.compile(r"[\"“„«「]([^\"”“»」\n]*)$")
 _ENDS: Final = {'"': '"', "“": "”", "„": "“”", "«": "»", "「": "」"}
-_NAME: Final = r"[A-ZÀ-Þ](?:['’][A-Z])?[a-zß-ÿ]+(?:-[A-ZÀ-Þ][a-zß-ÿ]+)?"
-_NAMED: Final = re.compile(rf"(?P<first>{_NAME})(?P<more> {_NAME})?: ")
-_COLON: Final = re.compile(r".{1,160}[:：]\s*$|[^:：]{1,120}(?::\s|：)")
+_NAME: Final = r"[A-ZÀ-Þ](?:['’][A-ZÀ-Þ]|c[A-Z])?[a-zß-ÿ]+(?:[-'’][A-Za-zÀ-ÿ]+)?\.?"
+_NAMED: Final = re.compile(
+    rf"[*_@<]*(?P<first>{_NAME})(?P<more>(?: {_NAME}){{0,2}}(?: ?[(\[][^)\]]{{1,40}}[)\]])?)[*_]*(?::[*_]*\s|>)"
+    rf"|(?:{_NAME} ){{1,2}}{_NAME}:$|(?:[A-ZÀ-Þ]{{2,}} ){{1,2}}[A-ZÀ-Þ]{{2,}}:\s"
+    r"|@[\w.-]{1,40}:\s|<@?[a-z][\w.-]{0,40}> "
+)
+"""A speaker in front of a line: `Eve Smith (Sales): `, `**Eve**: `, `@eve: `, `<eve> `."""
+_COLON: Final = re.compile(r".{1,160}[:：]\s*$|.{1,120}?(?::\s|：)")
 _HEADERS: Final = re.compile(rf"\s*(?:{cue('headers').pattern})\s?[:：]", re.IGNORECASE)
 _ROLE: Final = re.compile(rf"[\s#*<\[(]*/?(?:{cue('roles').pattern})(?:\s?[:：]|[\])>]|\s*$)", re.IGNORECASE)
 _SOURCES: Final = cue("sources")
@@ -62,14 +69,14 @@ def without_pasted(text: str) -> str:
 
 def _own(lines: Sequence[str]) -> Iterator[str]:
     """Yield each line, or a mark for a pasted one, up to the first that begins what somebody else wrote."""
-    shown, fenced, until = False, False, ""
+    shown, speaking, fenced, until = False, False, False, ""
     for at, line in enumerate(lines):
         if fenced or line.startswith(("```", "~~~")):
             fenced ^= line.startswith(("```", "~~~"))
             yield line
             continue
-        named = _NAMED.match(line) if at else None  # a name before the whole message is for the caller to judge
-        begins = 0 if named is not None and named["more"] else _begins(line, lines[at + 1 :])
+        speaks = (at > 0 or not speaker_of(line)) and _speaks(line)  # the caller judges one before the whole message
+        begins = _begins(line, lines[at + 1 :])
         if begins >= 0:
             yield f"{line[:begins]} {MARK}"
             return
@@ -79,9 +86,18 @@ def _own(lines: Sequence[str]) -> Iterator[str]:
             yield MARK
             continue
         shown = bool(line.strip()) and (shown or line.startswith(">"))
+        speaking = bool(line.strip()) and (speaking or speaks)
         until = _until(line, lines[at + 1 :])
-        spoken = named is not None and named["first"] not in LABELS
-        yield MARK if until or shown or spoken or _is_shown(line) else line
+        yield MARK if until or shown or speaking or _is_shown(line) else line
+
+
+def _speaks(line: str) -> bool:
+    """Return True if a speaker's name stands before the line, and not a label."""
+    named = _NAMED.match(line)
+    if named is None:
+        return False
+    first, *more = f"{named['first'] or ''}{named['more'] or ''}".split() or [""]
+    return first.capitalize() not in LABELS and (not more or more[-1].capitalize() not in LABELS)
 
 
 def _is_shown(line: str) -> bool:
@@ -96,7 +112,7 @@ def _is_shown(line: str) -> bool:
 def _until(line: str, rest: Sequence[str]) -> str:
     """Return what closes a quote that the line opens and leaves open."""
     if _OBJECT.match(line) is not None and _CLOSED.match(line) is None:
-        return "\0"
+        return MARK  # no line has it, so to the message's end
     opened = _OPENED.search(line)
     if opened is None or (opened[0][0] == '"' and line.count('"') % 2 == 0):
         return ""
@@ -128,5 +144,8 @@ def _introduces(line: str, end: int) -> bool:
         return False
     source = _SOURCES.search(before)
     if line[end:].strip():
-        return _REPORTS.search(before) is not None or (source is not None and _POINTS.match(before) is not None)
-    return source is not None or _REPORTS.search(before) is not None
+        return _REPORTS.search(before) is not None or (
+            source is not None
+            and (_POINTS.match(before) is not None or _POINTS.search(before, source.end()) is not None)
+        )
+    return (source is not None and _POINTS.search(before) is not None) or _REPORTS.search(before) is not None
