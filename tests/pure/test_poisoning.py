@@ -240,7 +240,7 @@ def _said(pack: ContextPack) -> Iterator[str]:
     for entry in pack.entries:
         if entry.section in _GUARDED:
             yield f"{entry.section}: {entry.content}"
-    for told in pack.decision_constraints:
+    for told in pack.decision_constraints or ():
         yield f"constraint: {told.condition}: {told.constraint}"
 
 

@@ -79,7 +79,7 @@ class SegmentOutcome(StrEnum):
     UNKNOWN = "unknown"
 
 
-class Segment(msgspec.Struct, frozen=True, kw_only=True):
+class Segment(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Consecutive episodes of a session about one goal. Its id is that of its first event."""
 
     tenant_id: str
@@ -87,6 +87,12 @@ class Segment(msgspec.Struct, frozen=True, kw_only=True):
     agent_id: str
     segment_id: str
     steps: tuple[Step, ...]
+    subject: str = ""
+    """The first subject of its session."""
+
+    @property
+    def whose(self) -> str:
+        return self.subject or next((step.subject for step in self.steps if step.subject), "")
 
 
 class Pattern(NamedTuple):

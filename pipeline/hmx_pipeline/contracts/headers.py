@@ -52,6 +52,7 @@ EVIDENCE_BARRIER: Final = b"hmx.evidence-barrier"
 EVIDENCE_TICK: Final = b"hmx.evidence-tick"
 EVIDENCE_ARCHIVE: Final = b"hmx.evidence-archive"
 EVIDENCE_IMPORT: Final = b"hmx.evidence-import"
+EVIDENCE_TENANT: Final = b"hmx.evidence-tenant"
 
 JSON: Final = (CONTENT_TYPE, b"application/json")
 CLOUD_EVENT: Final = (CE_SPECVERSION, b"1.0")

@@ -18,6 +18,7 @@ TICK: Final = "x-hmx-tick"
 BARRIER: Final = "x-hmx-barrier"
 ARCHIVE: Final = "x-hmx-archive"
 IMPORT: Final = "x-hmx-import"
+TENANT: Final = "x-hmx-tenant"
 REMEMBERED: Final = 8 * MB
 """Cache size in bytes for keys and partitions: a session's events come close together."""
 _PLAIN: Final = re.compile(r"[A-Za-z0-9_.~-]*")

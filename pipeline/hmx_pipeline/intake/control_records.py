@@ -1,4 +1,4 @@
-"""Control records (ticks, barriers, archives, imports) and rerouted copies, authenticated by an HMAC."""
+"""Control records (ticks, barriers, archives, imports, settings) and rerouted copies, authenticated by an HMAC."""
 
 import hashlib
 import hmac
@@ -8,11 +8,11 @@ from typing import Any
 import orjson
 
 from hmx_pipeline.contracts.envelope import Envelope
-from hmx_pipeline.contracts.evidence import Archive
+from hmx_pipeline.contracts.evidence import Archive, TenantSettings
 from hmx_pipeline.contracts.fingerprint import Import
 from hmx_pipeline.contracts.headers import AUTHENTICATION, REROUTED_FROM, Headers, header
 from hmx_pipeline.contracts.ids import content_id
-from hmx_pipeline.contracts.keys import ARCHIVE, BARRIER, CONTROL_TENANT, IMPORT, TICK
+from hmx_pipeline.contracts.keys import ARCHIVE, BARRIER, CONTROL_TENANT, IMPORT, TENANT, TICK
 from hmx_pipeline.contracts.timestamps import format_ms
 from hmx_pipeline.contracts.versions import HMX_VERSION
 
@@ -50,7 +50,7 @@ def is_rerouted_copy(key: str, value: bytes, headers: Headers) -> bool | None:
 
 
 def is_control(event: Envelope) -> bool:
-    return event.tenant_id == CONTROL_TENANT and event.event_type in (TICK, BARRIER, ARCHIVE, IMPORT)
+    return event.tenant_id == CONTROL_TENANT and event.event_type in (TICK, BARRIER, ARCHIVE, IMPORT, TENANT)
 
 
 def tick(partition: int, now_ms: int) -> bytes:
@@ -80,6 +80,12 @@ def importing(given: Import, partition: int, now_ms: int) -> bytes:
     about = (given.tenant_id, given.agent_id, given.pattern, given.fingerprint_hash)
     event_id = content_id(now_ms, IMPORT, *about)
     return _control(IMPORT, event_id, partition, now_ms, given.model_dump(mode="json", exclude_none=True))
+
+
+def setting(settings: TenantSettings, partition: int, now_ms: int) -> bytes:
+    """Return the event that sets how a tenant's subjects share."""
+    event_id = content_id(now_ms, TENANT, settings.tenant_id, settings.sharing)
+    return _control(TENANT, event_id, partition, now_ms, settings.model_dump())
 
 
 def _control(event_type: str, event_id: str, partition: int, now_ms: int, content: dict[str, Any]) -> bytes:

@@ -6,6 +6,7 @@
 | `p/tenant/pattern` | PatternState: what the pattern last published, and when it is compiled |
 | `t/tenant` | TenantSettings: what an operator set last |
 | `b/barrier_id` | BarrierState: which events partitions it has been seen from |
+| `t/tenant` | TenantSettings: what an operator set for a tenant |
 """
 
 from bisect import insort
@@ -80,10 +81,6 @@ class BarrierState(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
 _BARRIER = msgspec.json.Decoder(BarrierState)
 
 
-def settings_key(tenant_id: str) -> str:
-    return f"t/{join_key(tenant_id)}"
-
-
 def map_key(contribution: Contribution) -> str:
     return f"m/{evidence_key(contribution)}"
 
@@ -121,16 +118,20 @@ def barrier_state_key(barrier_id: str) -> str:
     return f"b/{join_key(barrier_id)}"
 
 
+def settings_key(tenant_id: str) -> str:
+    return f"t/{join_key(tenant_id)}"
+
+
 def decode_state(key: str, value: bytes) -> Any:
     match key[0]:
         case "m":
             return Contribution.model_validate_json(value)
         case "p":
             return PatternState.model_validate_json(value)
-        case "t":
-            return TenantSettings.model_validate_json(value)
         case "b":
             return _BARRIER.decode(value)
+        case "t":
+            return TenantSettings.model_validate_json(value)
     raise ValueError(f"no state record has the key {key!r}")
 
 
@@ -232,6 +233,10 @@ class Maps:
         own.discard(key)
         if not own:
             del self._made[_tenant_of(key)], self._gone[_tenant_of(key)]
+
+    def is_team(self, tenant_id: str) -> bool:
+        settings = self._settings.get(tenant_id)
+        return settings is not None and settings.sharing == "team"
 
     def may_decide(self, pattern: str, state: PatternState) -> bool:
         """Return True if it is no new decision, or its tenant has room for one more."""

@@ -13,7 +13,6 @@ from pydantic import ValidationError
 
 from hmx_pipeline.compiler.candidate import candidate, counting
 from hmx_pipeline.compiler.imported_artifacts import added, believed
-from hmx_pipeline.compiler.knowledge.authority import Trust
 from hmx_pipeline.compiler.knowledge.knowledge_records import PublishedRecords, difference, records
 from hmx_pipeline.compiler.lifecycle import LastPublished, step
 from hmx_pipeline.compiler.registry import KINDS, ends, knows, speaks, whole
@@ -131,13 +130,12 @@ class PatternsFold:
         for form in sorted(form for form in forms if reach.open(form) != (form in before)):
             for each in reach.listing(form):
                 self._speak_later(tx, each, trace)
-        self._trust_anew(tx, tenant_id, trust, trace)
+        if self._maps.trust(tenant_id) != trust:
+            self._speak_all(tx, tenant_id, trace)
 
-    def _trust_anew(self, tx: Tx, tenant_id: str, before: Trust | None, trace: str) -> None:
-        """Schedule the tenant's statements if it trusts others than before: whose word they are has changed."""
-        if self._maps.trust(tenant_id) != before:
-            for each in self._maps.statements(tenant_id):
-                self._speak_later(tx, each, trace)
+    def _speak_all(self, tx: Tx, tenant_id: str, trace: str) -> None:
+        for each in self._maps.statements(tenant_id):
+            self._speak_later(tx, each, trace)
 
     def _speak_later(self, tx: Tx, pattern: str, trace: str) -> None:
         tenant_id, (kind, _) = split_pattern(pattern)
@@ -236,7 +234,8 @@ class PatternsFold:
         )
 
         def compiled() -> tuple[PublishedRecords, list[KnowledgeRecord], list[str]]:
-            now = records(evidence, pattern, self._maps.under(tenant_id), self._maps.trust(tenant_id))
+            under, trust = self._maps.under(tenant_id), self._maps.trust(tenant_id)
+            now = records(evidence, pattern, under, trust, team=self._maps.is_team(tenant_id))
             return difference(PublishedRecords(state.records, state.withdrawn), now, tx.clock)
 
         known, published, erased = attempt(tx, "pattern_not_compiled", unchanged, compiled)
@@ -267,9 +266,12 @@ class PatternsFold:
             self._set(tx, control.settings)
 
     def _set(self, tx: Tx, settings: TenantSettings) -> None:
-        trust = self._maps.trust(settings.tenant_id)
-        tx.put(settings_key(settings.tenant_id), settings)
-        self._trust_anew(tx, settings.tenant_id, trust, "")
+        """Compile the tenant's statements again if its subjects share others than before, or it trusts others."""
+        tenant_id, maps = settings.tenant_id, self._maps
+        before = maps.is_team(tenant_id), maps.trust(tenant_id)
+        tx.put(settings_key(tenant_id), settings)
+        if (maps.is_team(tenant_id), maps.trust(tenant_id)) != before:
+            self._speak_all(tx, tenant_id, "")
 
     def _archive(self, tx: Tx, archived: Archive) -> None:
         """Archive a pattern, even without an active artifact: in a rebuild the decision may come before the

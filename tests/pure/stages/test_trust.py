@@ -21,15 +21,10 @@ from tests.support.talk import said
 RULE = "Always sign the release"
 
 
-def _evidence(events: Sequence[dict[str, Any]], subject: str = "") -> list[LogRecord]:
-    """The contributions of a session, in the name of a subject."""
-    found = []
-    for record in evidence_logs(events_log(list(events), 1).values(), 1)[0]:
-        fields = orjson.loads(record.value or b"")
-        if "contribution_id" in fields:
-            value = orjson.dumps({**fields, "subject": subject} if subject else fields)
-            found.append(LogRecord(0, 0, START_MS, record.key, value, record.headers))
-    return found
+def _evidence(events: Sequence[dict[str, Any]]) -> list[LogRecord]:
+    """The contributions of a session."""
+    log = evidence_logs(events_log(list(events), 1).values(), 1)[0]
+    return [record for record in log if b"contribution_id" in (record.value or b"")]
 
 
 def _set(*agents: str) -> LogRecord:
@@ -55,7 +50,7 @@ def _known(*parts: Sequence[LogRecord]) -> dict[str, dict[str, Any]]:
     return {record["text"]: record for record in records if record["status"] in HOLDS}
 
 
-OF_SUBJECT = _evidence(said("own", "Our database is Postgres."), "u1")
+OF_SUBJECT = _evidence(said("own", "Our database is Postgres.", metadata={"user_id": "u1"}))
 
 
 def test_without_subjects_and_settings_a_policy_event_is_a_rule_as_ever() -> None:

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from hmx_pipeline.compiler.knowledge.claim_names import USER
+from hmx_pipeline.contracts.agent_types import AGENT_TYPES
 from hmx_pipeline.contracts.evidence import Contribution
 from hmx_pipeline.contracts.knowledge import Authority, KnowledgeRecord, Memory
 
@@ -16,6 +17,13 @@ EVENT: Final = "event"
 """A typed event, before it is known whether an operator trusts its agent."""
 QUOTED: Final = "quoted"
 _OF: Final[Mapping[str, Authority]] = {EVENT: Authority.USER, **{one.value: one for one in Authority}}
+_STATES: Final = {
+    row.projection.entity: row.projection.says[0].memory
+    for row in AGENT_TYPES.values()
+    if row.projection is not None and row.projection.entity and row.projection.says
+}
+"""Entity type → what its events state."""
+_TYPES: Final = ("type", "source_type", "target_type")
 _SHOWN: Final = "authority"
 _WHO: Final[Mapping[Authority, str]] = {
     Authority.OPERATOR: "an operator",
@@ -31,17 +39,25 @@ class Trust(NamedTuple):
 
     agents: frozenset[str] = frozenset()
 
-    def ranked(self, contribution: Contribution) -> Contribution:
-        """Return the contribution with its typed events told by a trusted agent or by an assistant, who makes no
-        rule."""
+    def ranked(self, contribution: Contribution, *, shared: bool) -> Contribution:
+        """Return the contribution with its typed events told by a trusted agent or by an assistant. `shared`: True if
+        every subject will see it. Then an assistant states nothing, and it never makes a rule."""
         claims: Sequence[Mapping[str, Any]] = contribution.body.get("claims", ())
-        if not any(claim["by"] == EVENT for claim in claims):
-            return contribution
-        trusted = contribution.agent_id in self.agents
-        rule = contribution.body["memory"] == Memory.POLICY
-        by = Authority.AGENT if trusted else Authority.ASSISTANT
+        if not claims:
+            return self._of_entity(contribution, shared=shared)
+        by = Authority.AGENT if contribution.agent_id in self.agents else Authority.ASSISTANT
         told = [{**claim, "by": by.value} if claim["by"] == EVENT else claim for claim in claims]
-        return contribution.saying(claims=[one for one in told if not rule or one["by"] != ASSISTANT])
+        if shared or contribution.body["memory"] == Memory.POLICY:
+            told = [claim for claim in told if rank_of(claim["by"]) >= Authority.USER.rank]
+        return contribution if told == claims else contribution.saying(claims=told)
+
+    def _of_entity(self, contribution: Contribution, *, shared: bool) -> Contribution:
+        """The entity of an event that states something repeats the statement, so it counts like that."""
+        body = contribution.body
+        states = {_STATES[one] for name in _TYPES if (one := body.get(name)) in _STATES}
+        if not states or contribution.agent_id in self.agents or not (shared or Memory.POLICY in states):
+            return contribution
+        return contribution.saying(seen=[])
 
     def of(self, said_by: Sequence[str] | None, sources: Sequence[Contribution]) -> Authority:
         """Return the authority of a statement. Without authors (entities, corrections) it is that of its agents."""

@@ -11,6 +11,7 @@ from typing import Final, NamedTuple
 from hmx_pipeline.compiler.candidate import alone, counting
 from hmx_pipeline.compiler.knowledge.authority import Trust
 from hmx_pipeline.compiler.knowledge.knowledge_kind import KnowledgeKind, Statement, Under
+from hmx_pipeline.compiler.knowledge.scopes import in_scope, scope_of
 from hmx_pipeline.compiler.registry import KINDS
 from hmx_pipeline.contracts.artifact import TimeRange
 from hmx_pipeline.contracts.evidence import Contribution, Pattern
@@ -32,23 +33,30 @@ def records(
     pattern: Pattern | None = None,
     under: Under = _none,
     trust: Trust | None = None,
+    *,
+    team: bool = False,
 ) -> list[KnowledgeRecord]:
     """Make the records of one pattern's map, in any order of contributions; sorted by id. `pattern`: theirs if None.
-    `under`: looks up the tenant's endings by form. `trust`: that of a tenant that names subjects or trusted agents."""
-    kept = counting(contributions)
+    `under`: looks up the tenant's endings by form. `trust`: that of a tenant that names subjects or trusted agents.
+    `team`: True if its subjects share what is not their own."""
+    kept: Sequence[Contribution] = counting(contributions)
     if not kept:
         return []
     about = pattern or kept[0].pattern
     kind = KINDS[about.type]
     if not isinstance(kind, KnowledgeKind):
         return []
-    beside = kind.beside(kept, lambda key, chained: counting(under(key, chained)))
+    beside: Sequence[Contribution] = kind.beside(kept, lambda key, chained: counting(under(key, chained)))
     if trust is not None:
-        kept = [trust.ranked(one) for one in kept]
-    said = kind.state(kept, beside)
+        shared = not team and not scope_of(about.key)[0]
+        kept = [trust.ranked(one, shared=shared) for one in kept]
+        kept = [one for one in kept if not kind.items or one.body[kind.items]]
+    if kind.items:
+        kept, beside = in_scope(kind, about.key, kept, beside, team=team)
+    said = kind.state(kept, beside) if kept else []
     if trust is not None:
         said = [_with_authority(one, trust) for one in said]
-    found = [_record(kept[0].tenant_id, about, statement) for statement in said]
+    found = [_record(contributions[0].tenant_id, about, statement) for statement in said]
     return sorted(found, key=lambda record: record.record_id)
 
 
@@ -79,6 +87,7 @@ def _record(tenant_id: str, about: Pattern, said: Statement) -> KnowledgeRecord:
         created_at=format_ms(said.start),
         validity=TimeRange(start=format_ms(said.start), end=None if said.end is None else format_ms(said.end)),
         superseded_by=_id(tenant_id, about, said.superseded_by) if said.superseded_by else None,
+        subject_id=said.subject or scope_of(about.key)[0] or None,
     )
 
 

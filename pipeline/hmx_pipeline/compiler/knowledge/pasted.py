@@ -24,9 +24,8 @@ _MARKUP: Final = re.compile(r"<!--.*?(?:-->|\Z)|<(\w+)(?:\s[^<>]*)?>.*?</\1\s*>"
 _SHOWN: Final = (">", "|", "#", "//", "$ ", "+++", "---", "@@", "⏺", "⎿", "❯", "│", "\t", "    ", "![", "[//]", "=== ")
 """How quoted or pasted lines begin."""
 _LOGGED: Final = re.compile(
-    r"\[?\d{4}-\d\d-\d\d[T ]\d\d:\d\d|\[?\d\d:\d\d:\d\d|\[\d\d?:\d\d|\d\d?:\d\d(?: ?[ap]m)? [-–—] "
-    r"|\[?(?:TRACE|DEBUG|INFO|WARN(?:ING)?|ERROR|FATAL)\b[\]:]?\s",
-    re.IGNORECASE,
+    r"\[?\d{4}-\d\d-\d\d[T ]\d\d:\d\d|\[?\d\d:\d\d:\d\d|\[\d\d?:\d\d|\d\d?:\d\d(?: ?[APap][Mm])? [-–—] "
+    r"|\[?(?:TRACE|DEBUG|INFO|WARN(?:ING)?|ERROR|FATAL)\b[\]:]?\s"
 )
 _TAG: Final = re.compile(r"</?[a-z][a-z0-9]*(?:\s[^<>]*)?/?>", re.IGNORECASE)
 _TEMPLATE: Final = re.compile(r"<\||<<|\[/?INST\]")
