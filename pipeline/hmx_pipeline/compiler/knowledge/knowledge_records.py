@@ -46,6 +46,8 @@ def records(
     kind = KINDS[about.type]
     if not isinstance(kind, KnowledgeKind):
         return []
+    if kind.made_of:  # it is not compiled again for another trust
+        trust = Trust() if any(one.subject for one in kept) else None
     beside: Sequence[Contribution] = kind.beside(kept, lambda key, chained: counting(under(key, chained)))
     if trust is not None:
         shared = not team and not scope_of(about.key)[0]
