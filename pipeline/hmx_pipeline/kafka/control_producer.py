@@ -11,10 +11,11 @@ from typing import Final
 
 from confluent_kafka import KafkaError
 
+from hmx_pipeline.contracts.evidence import TenantSettings
 from hmx_pipeline.contracts.fingerprint import Import
 from hmx_pipeline.contracts.headers import AUTHENTICATION
 from hmx_pipeline.contracts.keys import tenant_partition
-from hmx_pipeline.intake.control_records import importing, signature
+from hmx_pipeline.intake.control_records import importing, setting, signature
 from hmx_pipeline.kafka.client_login import denied
 from hmx_pipeline.kafka.clients import plain_producer, produce
 from hmx_pipeline.kafka.preflight import existing_topics
@@ -31,6 +32,12 @@ def append_imports(settings: Settings, given: Sequence[Import]) -> str:
     partitions, now_ms = existing_topics(settings, EVENTS)[EVENTS], int(time.time() * 1000)
     places = [(tenant_partition(one.tenant_id, partitions), one) for one in given]
     return append_control(settings, "import", [(place, importing(one, place, now_ms)) for place, one in places])
+
+
+def append_settings(settings: Settings, given: TenantSettings) -> str:
+    """Appends a tenant's settings to its events partition. Raises as kafka.preflight does."""
+    partition = tenant_partition(given.tenant_id, existing_topics(settings, EVENTS)[EVENTS])
+    return append_control(settings, "tenant", [(partition, setting(given, partition, int(time.time() * 1000)))])
 
 
 def append_control(settings: Settings, kind: str, values: Sequence[tuple[int, bytes]]) -> str:

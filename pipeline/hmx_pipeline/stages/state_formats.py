@@ -110,5 +110,6 @@ def _to_speak(key: str, value: bytes) -> bytes:
     return orjson.dumps({**orjson.loads(value), "speak_at": 0}) if _is_procedure(key) else value
 
 
-FORMATS: Final = Formats(4, ({"m": _without_old_evidence, "p": _to_speak},))
+FORMATS: Final = Formats(4, ({"m": _without_old_evidence, "p": _to_speak}, {}))
+"""The last step changes nothing: older releases do not know the subjects and settings in the state."""
 STATE_FORMAT: Final = FORMATS.current
