@@ -339,7 +339,8 @@ class Patterns:
     def trust(self, tenant_id: str, before: int) -> Trust | None:
         """As it was before that offset."""
         named = [number for at, number in self._subjects.get(tenant_id, ()) if at < before]
-        agents = [said.trusted_agents for at, said in self._settings.get(tenant_id, ()) if at < before]
+        said = [said.trusted_agents for at, said in self._settings.get(tenant_id, ()) if at < before]
+        agents = [one for one in said if one is not None]
         trusted = frozenset(agents[-1] if agents else ())
         return Trust(trusted) if trusted or (named and named[-1]) else None
 
@@ -416,7 +417,8 @@ class Patterns:
 
     def is_team(self, tenant_id: str, before: int) -> bool:
         """As it was set last before that offset."""
-        return [said.sharing for at, said in self._settings.get(tenant_id, ()) if at < before][-1:] == ["team"]
+        said = [said.sharing for at, said in self._settings.get(tenant_id, ()) if at < before]
+        return [one for one in said if one is not None][-1:] == ["team"]
 
     def _may_decide(self, tenant_id: str, name: str) -> bool:
         """Of a tenant so many patterns may be archived or imported, each as often as operators like."""

@@ -18,6 +18,7 @@ from hmx_pipeline.contracts.event import HmxVersion, Name
 from hmx_pipeline.contracts.event_types import Role
 from hmx_pipeline.contracts.ids import content_id
 from hmx_pipeline.contracts.keys import join_key, split_key
+from hmx_pipeline.contracts.limits import TRUSTED_AGENTS
 from hmx_pipeline.contracts.versions import HMX_VERSION
 
 
@@ -203,14 +204,19 @@ class Archive(Model):
 
 
 class TenantSettings(Model):
-    """What an operator set for a tenant; the last one counts."""
+    """What an operator set for a tenant. Of each setting the last one counts; None leaves it as it was."""
 
     tenant_id: Name
-    sharing: Literal["subjects", "team"] = "subjects"
-    """`subjects`: what a subject states is private to it. `team`: the subjects share all but what is about somebody's
-    own things."""
-    trusted_agents: Annotated[list[Name], Field(exclude_if=lambda agents: not agents)] = Field(default_factory=list)
+    sharing: Literal["subjects", "team"] | None = None
+    """`subjects`, the default: what a subject states is private to it. `team`: the subjects share all but what is about
+    somebody's own things."""
+    trusted_agents: Annotated[list[Name], Field(max_length=TRUSTED_AGENTS)] | None = None
     """Agents whose typed events count more than a user. A typed event of any other agent counts like an assistant."""
+
+    def after(self, known: "TenantSettings | None") -> "TenantSettings":
+        """Return what is set once this is set after what was known."""
+        given = self.model_dump(exclude_none=True)
+        return self if known is None else known.model_copy(update=given)
 
 
 class EvidenceControl(Model):

@@ -196,7 +196,7 @@ class Maps:
     def trust(self, tenant_id: str) -> Trust | None:
         """Return which agents the tenant trusts; None if its events name no subject, and no operator named an agent."""
         settings = self._settings.get(tenant_id)
-        agents = frozenset(settings.trusted_agents if settings is not None else ())
+        agents = frozenset((settings.trusted_agents or ()) if settings is not None else ())
         return Trust(agents) if agents or self._subjects[tenant_id] else None
 
     def statements(self, tenant_id: str) -> list[str]:

@@ -269,7 +269,8 @@ class PatternsFold:
         """Compile the tenant's statements again if its subjects share others than before, or it trusts others."""
         tenant_id, maps = settings.tenant_id, self._maps
         before = maps.is_team(tenant_id), maps.trust(tenant_id)
-        tx.put(settings_key(tenant_id), settings)
+        key = settings_key(tenant_id)
+        tx.put(key, settings.after(tx.get(key)))
         if (maps.is_team(tenant_id), maps.trust(tenant_id)) != before:
             self._speak_all(tx, tenant_id, "")
 

@@ -76,4 +76,8 @@ def test_the_order_of_settings_and_evidence_changes_nothing(order: tuple[int, ..
 def test_the_last_setting_counts() -> None:
     assert RULE not in _known(_policy(), OF_SUBJECT, [_set("deployer")], [_set()])
     assert RULE in _known(_policy(), OF_SUBJECT, [_set()], [_set("deployer")])
+    other = TenantSettings(tenant_id="acme", sharing="subjects")
+    value = EvidenceControl(kind="tenant", settings=other).to_json()
+    between = LogRecord(0, 0, START_MS, b"tenant", value, [(KIND, b"tenant")])
+    assert RULE in _known(_policy(), OF_SUBJECT, [_set("deployer")], [between]), "another setting leaves it"
     assert RULE not in _known(_policy(), [_set("other")]), "who names trusted agents trusts no other"
