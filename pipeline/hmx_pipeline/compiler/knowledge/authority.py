@@ -71,11 +71,6 @@ def rank_of(by: str) -> int:
     return _OF[by].rank
 
 
-def ranked(record: KnowledgeRecord) -> bool:
-    """Return True if the record says its authority."""
-    return _SHOWN in record.body
-
-
 def binds(record: KnowledgeRecord) -> bool:
     """Return True if a rule must not be overridden: an operator's, a trusted agent's, or the reader's own."""
     told = record.body.get(_SHOWN)
@@ -85,14 +80,23 @@ def binds(record: KnowledgeRecord) -> bool:
     return authority.rank > Authority.USER.rank or (authority is Authority.USER and record.subject_id is not None)
 
 
+def authority_of(record: KnowledgeRecord) -> Authority | None:
+    """Return the authority that a record says; None if it says none."""
+    return Authority(record.body[_SHOWN]) if _SHOWN in record.body else None
+
+
+def who(authority: Authority) -> str:
+    return _WHO[authority].rstrip(",")
+
+
 def why(record: KnowledgeRecord) -> str:
     """Return one sentence: why the record is believed, and what would outweigh it."""
     told = record.body.get(_SHOWN) or max(
         (_OF[by] for by in record.body.get("said_by", ())), key=lambda one: one.rank, default=Authority.ASSISTANT
     )
     authority, sessions = Authority(told), record.body.get("sessions", 1)
-    above = [_WHO[one].rstrip(",") for one in Authority if one.rank > authority.rank]
-    who = f"user {record.subject_id}" if authority is Authority.USER and record.subject_id else _WHO[authority]
+    above = [who(one) for one in Authority if one.rank > authority.rank]
+    by = f"user {record.subject_id}" if authority is Authority.USER and record.subject_id else _WHO[authority]
     times = "one session" if sessions == 1 else f"{sessions} sessions"
     equal = "a later statement with the same authority"
-    return f"Believed because {who} said so in {times}; {' or '.join((equal, *above))} would outweigh it."
+    return f"Believed because {by} said so in {times}; {' or '.join((equal, *above))} would outweigh it."
