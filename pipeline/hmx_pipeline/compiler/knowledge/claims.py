@@ -15,6 +15,7 @@ from hmx_pipeline.compiler.knowledge.claim_names import REDACTED, TEAM, USER
 from hmx_pipeline.compiler.knowledge.classifier import scores
 from hmx_pipeline.compiler.knowledge.english import TEXT, Claim, Clause, read
 from hmx_pipeline.compiler.knowledge.language import TONGUES, Language
+from hmx_pipeline.compiler.knowledge.pasted import without_pasted
 from hmx_pipeline.compiler.knowledge.plain_statements import clauses, spelt_out, spoken, stated
 from hmx_pipeline.compiler.knowledge.rules import Policy, listed, policy
 from hmx_pipeline.compiler.knowledge.statements import Stated, statement_of, whole
@@ -53,7 +54,7 @@ def claims(text: str, by: str) -> tuple[Claim, ...]:
         text, by = text[len(who) + 1 :].lstrip(), USER
     if by != USER and not any(verb in text for verb in _TOLD):
         return ()
-    found = list(_settings(text)) if by == USER else []
+    found = list(_settings(without_pasted(text))) if by == USER else []
     corrects = tongue.says["corrects"].match(text) is not None
     ruled = listed(text) if by == USER and not who else None
     for said in spoken(text, () if by == USER else _TOLD):

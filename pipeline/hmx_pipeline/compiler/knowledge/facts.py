@@ -12,27 +12,24 @@ from typing import Any, Final, NamedTuple
 
 from hmx_pipeline.compiler.evidence_kind import EvidenceKind, Extracted, nothing
 from hmx_pipeline.compiler.knowledge import passing
+from hmx_pipeline.compiler.knowledge.asserted import asserted
+from hmx_pipeline.compiler.knowledge.authority import ASSISTANT, EVENT, QUOTED
 from hmx_pipeline.compiler.knowledge.claim_names import USER
 from hmx_pipeline.compiler.knowledge.claims import claims, policy_claim, speaker
+from hmx_pipeline.compiler.knowledge.corrections import own_words
 from hmx_pipeline.compiler.knowledge.endings import ENDING, beside, of_claim, of_update
 from hmx_pipeline.compiler.knowledge.english import Claim
-from hmx_pipeline.compiler.knowledge.fact_timeline import (
-    ASSISTANT,
-    EVENT,
-    Assertion,
-    FactTimeline,
-    ValueInterval,
-    track_of,
-    value_name,
-)
+from hmx_pipeline.compiler.knowledge.fact_timeline import Assertion, FactTimeline, ValueInterval, track_of, value_name
 from hmx_pipeline.compiler.knowledge.knowledge_kind import KnowledgeKind, Statement, sureness
 from hmx_pipeline.compiler.knowledge.normal_forms import stems, thing, touches, words_of
+from hmx_pipeline.compiler.knowledge.scopes import is_typed
 from hmx_pipeline.compiler.knowledge.updates import updates
 from hmx_pipeline.compiler.knowledge.validity import validity
 from hmx_pipeline.contracts.event_types import Role
-from hmx_pipeline.contracts.evidence import Contribution, Segment, SegmentOutcome, Step
+from hmx_pipeline.contracts.evidence import EXTRACTED, Contribution, Segment, SegmentOutcome, Step
 from hmx_pipeline.contracts.knowledge import Kind, Memory, Standing
 from hmx_pipeline.contracts.limits import KNOWLEDGE_TOUCHES, KNOWLEDGE_VALUES, QUORUM, SEGMENT_STATEMENTS, STEP_TEXT
+from hmx_pipeline.languages.cues import cue
 from hmx_pipeline.segments.pairing import Action
 
 _FACT: Final = "fact"
@@ -44,6 +41,7 @@ _MISSED: Final = re.compile(r"not ?found|no such|(?:does|did) not exist|unknown|
 _CLAIMS: Final = 8
 """Most claims of a segment about one thing, the last ones."""
 _DISPUTED: Final = 0.5
+_SCOPE: Final = re.compile(rf"{cue('scope').pattern}|\bagain\b", re.IGNORECASE)
 
 
 class _SegmentClaim(NamedTuple):
@@ -71,11 +69,11 @@ class _SegmentClaims(NamedTuple):
 def _told(segment: Segment, actions: Sequence[Action]) -> _SegmentClaims:
     """Return the claims in order. Texts that were cut are ignored, because they were mostly pasted, and so are values
     whose lookup failed. Who the user is stands in every claim of theirs; alone it helps nobody."""
-    context = passing.Context(segment, actions)
+    context, owner = passing.Context(segment, actions), segment.whose
     made = [
         (at, by, claim)
         for at, step in enumerate(segment.steps)
-        for by, read in (_read(step),)
+        for by, read in (_read(step, owner),)
         for claim in read
         if not context.refuses(claim)
     ]
@@ -113,14 +111,33 @@ def _not_found(actions: Sequence[Action]) -> frozenset[str]:
     )
 
 
-def _read(step: Step) -> tuple[str, Iterable[Claim]]:
-    """Return the author and the claims: a message is parsed, a typed event is read from its fields."""
+def _read(step: Step, owner: str) -> tuple[str, Iterable[Claim]]:
+    """Return whose word it is, and the claims: a message is parsed, a typed event is read from its fields. In a
+    subject's session, the words of others are reported, so they make no rule."""
     if step.projected is not None:
         changes = step.role is Role.STATE
         return EVENT, (_typed(*said)._replace(updates=changes) for said in step.projected.says)
-    if step.role is Role.MESSAGE and step.actor in _SPEAKERS and len(step.text) < STEP_TEXT:
-        return USER if speaker(step.text) else step.actor, claims(step.text, step.actor)
-    return "", ()
+    if len(step.text) >= STEP_TEXT:
+        return "", ()
+    other = owner and step.subject not in ("", owner)
+    if step.role is Role.FEEDBACK:
+        return USER, () if other else _rules_of(own_words(step.text))
+    if step.role is Role.MESSAGE and step.name == EXTRACTED:
+        return ASSISTANT, asserted(step.text)
+    if step.role is not Role.MESSAGE or step.actor not in _SPEAKERS:
+        return "", ()
+    who = speaker(step.text)
+    by = USER if who else step.actor
+    told = claims(step.text, step.actor)
+    if owner and (other or (who and (step.actor != USER or who.casefold() != owner.casefold()))):
+        return QUOTED, (claim for claim in told if claim.memory is not Memory.POLICY)
+    return by, told
+
+
+def _rules_of(comment: str) -> Iterable[Claim]:
+    """Return the rules in a user's feedback, if words say that they are to last."""
+    told = claims(comment, USER) if comment and _SCOPE.search(comment) else ()
+    return (claim for claim in told if claim.memory is Memory.POLICY)
 
 
 def _typed(memory: str, subject: str, predicate: str, value: str) -> Claim:
@@ -205,8 +222,9 @@ def _endings(segment: Segment, told: _SegmentClaims) -> list[Extracted]:
             for key, what in of_claim(said.claim, said.own):
                 found[key].append({"at": said.at, "event": said.event, **what})
     stated = {(said.event, stems(said.claim.value)) for said in told.said}
+    owner = segment.whose
     for step in segment.steps:
-        if _read(step)[0] != USER:
+        if step.role is not Role.MESSAGE or _read(step, owner)[0] != USER:
             continue
         for update in updates(step.text):
             for key, what in of_update(update, speaker(step.text) or told.person or USER):
@@ -336,7 +354,7 @@ def _agreed_text(said: Sequence[Contribution]) -> list[Contribution]:
 
 def _spoken(claim: Mapping[str, Any], by: Mapping[str, set[str]]) -> bool:
     subjects = by[claim["text"].casefold()]
-    return claim["by"] == EVENT or "" in subjects or len(subjects) >= QUORUM
+    return is_typed(claim) or "" in subjects or len(subjects) >= QUORUM
 
 
 def _plain(about: Mapping[str, Any], claim: Mapping[str, Any]) -> str:
