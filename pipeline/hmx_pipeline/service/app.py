@@ -14,6 +14,7 @@ from fastapi.responses import Response
 from hmx_pipeline.queries import context_pack
 from hmx_pipeline.service import (
     docs,
+    erasure_routes,
     events,
     fingerprint_routes,
     knowledge_routes,
@@ -111,7 +112,7 @@ def create_app(settings: Settings) -> FastAPI:
     app.add_middleware(RequestMetrics)
     for module in (events, websocket, streams):
         app.include_router(module.router, dependencies=[NEGOTIATED])
-    for module in (knowledge_routes, memory, fingerprint_routes, overview):
+    for module in (knowledge_routes, erasure_routes, memory, fingerprint_routes, overview):
         app.include_router(module.router, dependencies=[NEGOTIATED, REPORTED])
     for module in (service_routes, page, docs):
         app.include_router(module.router)
