@@ -177,8 +177,13 @@ def test_a_session_is_erased_over_http_with_a_receipt(settings: Settings) -> Non
         ):
             is_problem(client.post("/v1/hmx/erasures", json=wrong), 422, "invalid_request")
         is_problem(client.post("/v1/hmx/erasures", json={"session": "nothing"}), 404, "not_found")
+        assert "Polynesia" in client.get("/v1/hmx/events").text
         answer = client.post("/v1/hmx/erasures", json={"session": "brief"})
-    assert answer.status_code == 200, answer.text
+        assert answer.status_code == 200, answer.text
+        until(lambda: "Polynesia" not in client.get("/v1/hmx/events").text, "the export has heard of the erasure")
+        export = client.get("/v1/hmx/events").text
+        assert CANARY not in export
+        assert "Frankfurt" in export
     receipt = Receipt.model_validate_json(answer.content)
     assert is_genuine(receipt)
     assert receipt.gone["events"] == 2

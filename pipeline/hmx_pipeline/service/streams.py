@@ -23,9 +23,12 @@ from hmx_pipeline.kafka.range_reader import PassingRecord
 from hmx_pipeline.observe.metrics import METRICS
 from hmx_pipeline.service import stream_position
 from hmx_pipeline.service.access import Reader, admitted
+from hmx_pipeline.service.problems import ProblemKind, unavailable
 from hmx_pipeline.service.request_metrics import HEAD
 from hmx_pipeline.service.subscriber_queue import STALLED, StreamEnd
 from hmx_pipeline.service.subscriptions import FAILURES, Start, Step, Subscriptions
+from hmx_pipeline.service.ttl_cache import TtlCache
+from hmx_pipeline.store.erasing import Erasures
 from hmx_pipeline.topology import ARTIFACTS, EPISODES
 
 SSE: Final = "text/event-stream"
@@ -110,6 +113,7 @@ async def stream(
     """Streams the tenant's released events and compiled artifacts as Server-Sent Events."""
     following: Subscriptions = request.app.state.following
     start = await following.start(tenant, last_event_id or None, from_start=begin == "start")
+    erased = await _erased(request)
     topics = [_TOPICS[one] for one in kind or _TOPICS]
 
     async def told() -> AsyncGenerator[bytes]:
@@ -117,7 +121,8 @@ async def stream(
         steps = following.follow(tenant, topics, start, lambda: admitted(request, tenant))
         async with aclosing(steps):
             async for step in steps:
-                yield _frame(step, start)
+                if not (isinstance(step, PassingRecord) and step.place[0] == EPISODES and _hidden(erased, step)):
+                    yield _frame(step, start)
 
     headers = {"X-Accel-Buffering": "no"}
     return Streaming(told(), following.counted(tenant, "sse"), SSE, headers)
@@ -133,6 +138,7 @@ async def get_events(
     """Exports the tenant's released events up to the present as NDJSON, each session in order."""
     following: Subscriptions = request.app.state.following
     start = await following.start(tenant, after, from_start=True)
+    erased = await _erased(request)
     places = [place for place in sorted(start.positions) if place[0] == EPISODES]
     owner = f"{join_key(tenant)}/".encode()
     if session is not None:
@@ -151,7 +157,7 @@ async def get_events(
         try:
             async with aclosing(following.stored(start.positions, upto, places, wanted, go_on)) as steps:
                 async for step in steps:
-                    if isinstance(step, PassingRecord) and step.value is not None:
+                    if isinstance(step, PassingRecord) and step.value is not None and not _hidden(erased, step):
                         yield _event(step.value) + b"\n"
         except FAILURES:
             _break_off(StreamEnd.KAFKA)
@@ -160,6 +166,20 @@ async def get_events(
 
     headers = {POSITION: stream_position.written(start.name, upto)}
     return Streaming(told(), following.counted(tenant, "ndjson"), NDJSON, headers)
+
+
+async def _erased(request: Request) -> Erasures:
+    """Raises ProblemError if Kafka does not answer: nothing is served that might be erased."""
+    known: TtlCache[Erasures] = request.app.state.erased
+    try:
+        return await known.get()
+    except FAILURES as error:
+        raise unavailable(ProblemKind.KAFKA_UNAVAILABLE, f"Kafka does not answer: {type(error).__name__}") from None
+
+
+def _hidden(erased: Erasures, step: PassingRecord) -> bool:
+    """Returns whether an episode that its topic still holds was erased before the stream began."""
+    return bool(erased) and erased.hides_episode(orjson.loads(step.value or b""))
 
 
 def _break_off(why: StreamEnd) -> NoReturn:

@@ -7,7 +7,7 @@ StoreUnavailableError.
 
 import os
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any, Final, NamedTuple
 from urllib.parse import unquote
@@ -50,11 +50,16 @@ Json = dict[str, Any]
 class Erasures:
     """The marks read so far, by tenant."""
 
-    def __init__(self) -> None:
+    def __init__(self, marks: Iterable[ErasureMark] = ()) -> None:
         self._marks: defaultdict[str, dict[str, tuple[ErasureMark, frozenset[str]]]] = defaultdict(dict)
+        for mark in marks:
+            self.add(mark)
 
     def add(self, mark: ErasureMark) -> None:
         self._marks[mark.tenant_id][mark.key] = mark, frozenset(mark.marks)
+
+    def __bool__(self) -> bool:
+        return bool(self._marks)
 
     def hides_episode(self, fields: Mapping[str, Any]) -> bool:
         """Returns whether an episode is erased. Raises KeyError for what is no episode."""
