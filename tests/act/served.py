@@ -15,8 +15,10 @@ from urllib.parse import unquote
 
 import orjson
 
-from hmx_pipeline.contracts.keys import partition_of, session_key
+from hmx_pipeline.contracts.evidence import TenantSettings
+from hmx_pipeline.contracts.keys import partition_of, session_key, tenant_partition
 from hmx_pipeline.contracts.timestamps import NS_PER_MS, parse_instant
+from hmx_pipeline.intake.control_records import setting
 from hmx_pipeline.kafka.topic_files import load_topics
 from hmx_pipeline.queries.context_pack import make_pack
 from hmx_pipeline.retrieval.pack_request import PackRequest
@@ -26,7 +28,7 @@ from hmx_pipeline.store.projection import TopicRecord
 from hmx_pipeline.topology import ARTIFACTS, EPISODES, EVENTS, EVIDENCE, KNOWLEDGE
 from tests.act.benchmark import Benchmark, World
 from tests.quality.remembered import Remembered, memory
-from tests.support.inprocess import barrier_record, run, sessions_fold, tick_record
+from tests.support.inprocess import barrier_record, run, sessions_fold, signed, tick_record
 from tests.support.records import START_MS, LogRecord
 
 _PACE_MS: Final = 1
@@ -36,7 +38,8 @@ _PARTITIONS: Final = next(spec.partitions for spec in load_topics() if spec.topi
 
 
 def learn(events: Sequence[dict[str, Any]], later_ms: int = _DAY_MS) -> list[TopicRecord]:
-    """All that both stages publish. All events are appended one after the other, that long after the last of them."""
+    """All that both stages publish, of tenants that are teams. All events are appended one after the other, that
+    long after the last of them."""
     made = [run(lambda: sessions_fold(_PARTITIONS, _PARTITIONS), log) for log in _events_log(events, later_ms)]
     outputs = [output for one in made for output in one.outputs]
     appended = _end(events) + later_ms
@@ -52,6 +55,10 @@ def learn(events: Sequence[dict[str, Any]], later_ms: int = _DAY_MS) -> list[Top
 def _events_log(events: Sequence[dict[str, Any]], later_ms: int) -> list[list[LogRecord]]:
     logs: list[list[LogRecord]] = [[] for _ in range(_PARTITIONS)]
     at = _end(events) + later_ms
+    for tenant_id in dict.fromkeys(event["tenant_id"] for event in events):
+        partition = tenant_partition(tenant_id, _PARTITIONS)
+        value = setting(TenantSettings(tenant_id=tenant_id, sharing="team"), partition, at)
+        logs[partition].append(signed(value, partition, 0, at - START_MS))
     for event in events:
         key = session_key(event["tenant_id"], event["session_id"])
         log = logs[partition_of(key, _PARTITIONS)]

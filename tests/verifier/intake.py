@@ -41,11 +41,12 @@ class Event(NamedTuple):
 
 
 class Control(NamedTuple):
-    """A tick, or a barrier if it has an id, or what an operator decides or imports."""
+    """A tick, or a barrier if it has an id, or what an operator decides, imports or sets."""
 
     barrier_id: str | None = None
     archived: dict[str, str] | None = None
     imported: dict[str, Any] | None = None
+    settings: dict[str, Any] | None = None
 
 
 class Refusal(NamedTuple):
@@ -68,6 +69,8 @@ def judge(row: Row, rules: Rules, partitions: int) -> Event | Control | Refusal:
                 return Control(str(content.get("barrier_id", "")))
             if event.event_type == "x-hmx-import":
                 return Control(imported=content)
+            if event.event_type == "x-hmx-tenant":
+                return Control(settings=content)
             return Control(archived=content) if event.event_type == "x-hmx-archive" else Control()
         return Refusal(Rejection(Reason.RESERVED, "$.tenant_id" if event.tenant_id == "_hmx" else "$.event_type"))
     copied = is_rerouted_copy(rules.control_key, row.value or b"", headers)
@@ -123,7 +126,16 @@ _members = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 _dump = msgspec.json.encode
 
 
-def episode(event: Event, partition: int, index: int, run: int, late: bool) -> bytes:
+def named_subject(event: Event) -> str:
+    """Of the names that the metadata may have for it, the first that is a text and no longer than an id."""
+    for key in ("subject_id", "user_id", "userId"):
+        name = event.fields["metadata"].get(key)
+        if isinstance(name, str) and 0 < len(name.encode()) <= 512:
+            return name
+    return ""
+
+
+def episode(event: Event, partition: int, index: int, run: int, late: bool, subject: str) -> bytes:
     """The EpisodeTrace of HMX-E §10; what it has no field for stands in `metadata.hmx`, after the event's own or in
     the place of what the event has there."""
     raw = _members(event.value)
@@ -137,6 +149,8 @@ def episode(event: Event, partition: int, index: int, run: int, late: bool) -> b
     own |= {name: said for name, said in (("notes", event.notes), ("redacted", event.redacted)) if said}
     if "hmx" in theirs:
         own["shadowed"] = theirs["hmx"]
+    own |= {"subject": subject} if subject and not named_subject(event) else {}
+    if "hmx" in theirs:
         both = _dump(theirs | {"hmx": msgspec.Raw(_dump(own))})
     else:
         both = metadata[:-1].rstrip() + (b',"hmx":' if theirs else b'"hmx":') + _dump(own) + b"}"

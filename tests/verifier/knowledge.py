@@ -116,7 +116,9 @@ def _said(patterns: Patterns, pattern: Pattern) -> dict[str, bytes]:
         return {}
     spoke = max(pattern.times)
     under = patterns.under(pattern.tenant_id, spoke)
-    found = records(pattern.evidence(spoke), Name(*split_key(pattern.text)), under)
+    found = records(
+        pattern.evidence(spoke), Name(*split_key(pattern.text)), under, team=patterns.is_team(pattern.tenant_id, spoke)
+    )
     return {record.record_id: record.to_json() for record in found}
 
 

@@ -7,14 +7,14 @@ from collections import defaultdict
 from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
-from hmx_pipeline.contracts.evidence import Archive, EvidenceControl
+from hmx_pipeline.contracts.evidence import Archive, EvidenceControl, TenantSettings
 from hmx_pipeline.contracts.keys import join_key, tenant_partition
 from hmx_pipeline.contracts.limits import RECORD_BYTES
 from hmx_pipeline.intake.control_records import is_rerouted_copy, rerouted_from
 from tests.verifier.faults import Item, Kind, Report, align, difference
 from tests.verifier.log import Part, Row
 from tests.verifier.rules import EPISODES, EVENTS, EVIDENCE, Rules
-from tests.verifier.sessions import Barrier, Decision, Gift, Letter, Made
+from tests.verifier.sessions import Barrier, Decision, Gift, Letter, Made, Setting
 
 JSON: Final = b"application/json"
 
@@ -138,6 +138,8 @@ def compare_evidence(report: Report, number: int, made: Made, rows: By, targets:
             expected[tenant_partition(said.archived["tenant_id"], targets)].append(_decision(said, number))
         elif isinstance(said, Gift):
             expected[tenant_partition(str(said.imported.get("tenant_id", "")), targets)].append(_gift(said, number))
+        elif isinstance(said, Setting):
+            expected[tenant_partition(said.settings["tenant_id"], targets)].append(_setting(said, number))
         else:
             item = _item(said.origin, number, said.key.encode(), said.value, b"contribution")
             expected[tenant_partition(said.tenant_id, targets)].append(item)
@@ -168,6 +170,12 @@ def _gift(said: Gift, number: int) -> Item:
     value = EvidenceControl(kind="import", partition=number, imported=said.imported).to_json()
     key = join_key(str(said.imported.get("tenant_id", "")), str(said.imported.get("pattern", ""))).encode()
     return _item(said.origin, number, key, value, b"import")
+
+
+def _setting(said: Setting, number: int) -> Item:
+    settings = TenantSettings(**said.settings)
+    value = EvidenceControl(kind="tenant", partition=number, settings=settings).to_json()
+    return _item(said.origin, number, join_key(settings.tenant_id, "").encode(), value, b"tenant")
 
 
 def _item(

@@ -18,9 +18,9 @@ from hmx_pipeline.compiler.evidence_kind import ArtifactCandidate
 from hmx_pipeline.compiler.imported_artifacts import Imported, added, believed
 from hmx_pipeline.compiler.knowledge.endings import ENDING, touched
 from hmx_pipeline.compiler.knowledge.knowledge_kind import Under
-from hmx_pipeline.compiler.registry import KINDS, speaks, whole
+from hmx_pipeline.compiler.registry import KINDS, knows, speaks, whole
 from hmx_pipeline.contracts.artifact import is_type
-from hmx_pipeline.contracts.evidence import Archive, Contribution, EvidenceControl, evidence_key
+from hmx_pipeline.contracts.evidence import Archive, Contribution, EvidenceControl, TenantSettings, evidence_key
 from hmx_pipeline.contracts.fingerprint import Import
 from hmx_pipeline.contracts.keys import join_key, split_key
 from hmx_pipeline.contracts.limits import (
@@ -172,6 +172,8 @@ class Patterns:
         """Of operators; each archives an artifact, or comes to a pattern that has nothing active."""
         self._decided: dict[str, set[str]] = {}
         """By tenant, the patterns that operators have decided on."""
+        self._sharing: dict[str, list[tuple[int, str]]] = {}
+        """By tenant, what operators have set for it, and where."""
         self.letters: list[Letter] = []
         self.counts: Counter[str] = Counter()
         self._kept: Counter[str] = Counter()
@@ -238,7 +240,7 @@ class Patterns:
         if row.value is None:
             return Rejection(Reason.NULL_VALUE)
         try:
-            if row.header("hmx-kind") in (b"tick", b"barrier", b"archive", b"import"):
+            if row.header("hmx-kind") in (b"tick", b"barrier", b"archive", b"import", b"tenant"):
                 return self._control(row, EvidenceControl.model_validate_json(row.value))
             contribution = Contribution.model_validate_json(row.value)
         except ValidationError:
@@ -368,9 +370,26 @@ class Patterns:
         self.counts["control"] += 1
         if control.archived is not None:
             self._decision(row, control.archived)
+        elif control.settings is not None:
+            self._setting(row, control.settings)
         elif control.kind == "barrier":
             self._barrier(row, control)
         return None
+
+    def _setting(self, row: Row, settings: TenantSettings) -> None:
+        """What subjects have stated is compiled again where it is shared now, or no longer."""
+        before = self.is_team(settings.tenant_id, row.offset)
+        self._sharing.setdefault(settings.tenant_id, []).append((row.offset, settings.sharing))
+        for pattern in self.patterns.values() if before != (settings.sharing == "team") else ():
+            stated = (
+                pattern.maker is None and pattern.tenant_id == settings.tenant_id and knows(split_key(pattern.text)[0])
+            )
+            if stated and any(one.subject for one in pattern.evidence(row.offset)):
+                self._speak_later(pattern)
+
+    def is_team(self, tenant_id: str, before: int) -> bool:
+        """As it was set last before that offset."""
+        return [said for at, said in self._sharing.get(tenant_id, ()) if at < before][-1:] == ["team"]
 
     def _may_decide(self, tenant_id: str, name: str) -> bool:
         """Of a tenant so many patterns may be archived or imported, each as often as operators like."""

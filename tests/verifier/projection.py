@@ -235,7 +235,7 @@ class Expected:
             self._postings[f"{root}:rows".encode()].append(row)
 
     def _contribution(self, number: int, row: Row) -> None:
-        if row.header("hmx-kind") in (b"tick", b"barrier", b"archive", b"import"):
+        if row.header("hmx-kind") in (b"tick", b"barrier", b"archive", b"import", b"tenant"):
             return
         fields = orjson.loads(row.value or b"")
         root = self._tenant(fields["tenant_id"], EVIDENCE, number, row)

@@ -50,7 +50,7 @@ class Spoken:
 class Segments:
     """Of one session."""
 
-    __slots__ = ("_closed", "_counts", "_head", "_open", "_session_id", "_steps", "_tenant_id", "dirty")
+    __slots__ = ("_closed", "_counts", "_head", "_open", "_session_id", "_steps", "_tenant_id", "dirty", "subject")
 
     def __init__(self, tenant_id: str, session_id: str, counts: Counter[str]) -> None:
         self._tenant_id, self._session_id, self._counts = tenant_id, session_id, counts
@@ -60,6 +60,8 @@ class Segments:
         self._closed: list[Spoken] = []
         self.dirty = False
         """The open segment has steps that it has not spoken of."""
+        self.subject = ""
+        """The first that an event of the session names."""
 
     def add(self, fields: dict[str, Any], instant: int, log_time: int, index: int) -> list[Said]:
         """An event released in order, at `index`."""
@@ -132,6 +134,17 @@ class Segments:
                 return said
         return None
 
+    def claimed(self, subject: str) -> list[Said]:
+        """Now it is known whose the session is: what has been said is said again, as the subject's."""
+        self.subject = subject
+        self.dirty = self._head is not None
+        found: list[Said] = []
+        for spoken in reversed(self._closed):
+            if spoken.steps:
+                found += self._speak(spoken, spoken.steps)
+                self._keep(spoken, spoken.steps)
+        return found
+
     def _segment(self, spoken: Spoken, steps: tuple[Step, ...]) -> Segment:
         return Segment(
             tenant_id=self._tenant_id,
@@ -139,6 +152,7 @@ class Segments:
             agent_id=spoken.agent_id,
             segment_id=spoken.segment_id,
             steps=steps,
+            subject=self.subject,
         )
 
     def _speak(self, spoken: Spoken, steps: tuple[Step, ...]) -> list[Said]:

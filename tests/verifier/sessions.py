@@ -20,7 +20,7 @@ from hmx_pipeline.contracts.limits import (
     WAITING_EVENTS,
 )
 from hmx_pipeline.contracts.rejections import Reason, Rejection
-from tests.verifier.intake import Control, Event, Refusal, episode, judge
+from tests.verifier.intake import Control, Event, Refusal, episode, judge, named_subject
 from tests.verifier.log import Row
 from tests.verifier.rules import CONTROL, DUPLICATE, LATE, LOST, REJECTED, RELEASED, REROUTED, WAITING, Rules
 from tests.verifier.segments import Said, Segments
@@ -46,6 +46,13 @@ class Barrier(NamedTuple):
     origin: int
 
 
+class Setting(NamedTuple):
+    """What an operator sets for a tenant, likewise."""
+
+    settings: dict[str, Any]
+    origin: int
+
+
 class Decision(NamedTuple):
     """An operator's, on its way to the evidence partition of its tenant."""
 
@@ -67,7 +74,7 @@ class Made:
     outcomes: dict[int, str] = field(default_factory=dict)
     episodes: list[Episode] = field(default_factory=list)
     letters: list[Letter] = field(default_factory=list)
-    evidence: list[Said | Barrier | Decision | Gift] = field(default_factory=list)
+    evidence: list[Said | Barrier | Decision | Gift | Setting] = field(default_factory=list)
     copies: dict[int, int] = field(default_factory=dict)
     """Offset → the partition that its copy belongs to."""
     counts: Counter[str] = field(default_factory=Counter)
@@ -128,7 +135,7 @@ class Reference:
         match judge(row, self._rules, self._partitions):
             case Refusal(rejection):
                 self._refuse(row, rejection)
-            case Control(barrier_id, archived, imported):
+            case Control(barrier_id, archived, imported, settings):
                 self._outcome(row.offset, CONTROL)
                 if barrier_id is not None:
                     self._barrier(barrier_id)
@@ -136,6 +143,8 @@ class Reference:
                     self.made.evidence.append(Decision(archived, row.offset))
                 if imported is not None:
                     self.made.evidence.append(Gift(imported, row.offset))
+                if settings is not None:
+                    self.made.evidence.append(Setting(settings, row.offset))
             case Event() as event:
                 self._event(event)
 
@@ -331,7 +340,9 @@ class Reference:
 
     def _release(self, session: Session, event: Event, *, late: bool) -> None:
         index = session.index
-        value = episode(event, self._partition, index, session.run, late)
+        if not session.segments.subject and (named := named_subject(event)):
+            self._say(session.segments.claimed(named))
+        value = episode(event, self._partition, index, session.run, late, session.segments.subject)
         self.made.episodes.append(Episode(event.row.offset, session.key, value))
         self._outcome(event.row.offset, LATE if late else RELEASED)
         session.index += 1

@@ -38,6 +38,7 @@ MODULES: Final = {
     "demo": ("demo",),
     "topics": ("topics",),
     "keys": ("keys",),
+    "tenant": ("tenant",),
     "fingerprint": ("fingerprint",),
     "table": ("table",),
     "state": ("state",),

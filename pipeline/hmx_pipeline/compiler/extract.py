@@ -3,7 +3,8 @@
 from collections.abc import Sequence
 from typing import Any
 
-from hmx_pipeline.compiler.registry import KINDS
+from hmx_pipeline.compiler.knowledge.scopes import scoped
+from hmx_pipeline.compiler.registry import KINDS, states
 from hmx_pipeline.contracts.evidence import Contribution, Pattern, Segment, contribution_id
 from hmx_pipeline.segments.outcome import outcome_of
 from hmx_pipeline.segments.pairing import actions
@@ -26,7 +27,8 @@ def contributions(segment: Segment) -> list[Contribution]:
             body=found.body,
         )
         for kind in KINDS.values()
-        for found in kind.extract(segment, outcome, acted)
+        for told in kind.extract(segment, outcome, acted)
+        for found in (scoped(told, segment.whose) if states(told.kind or kind.name) else (told,))
     ]
 
 
@@ -56,5 +58,6 @@ def _about(segment: Segment, pattern: Pattern, **said: Any) -> Contribution:
         agent_id=segment.agent_id,
         first_at=first_at,
         last_at=max(step.at for step in segment.steps),
+        subject=segment.whose,
         **said,
     )

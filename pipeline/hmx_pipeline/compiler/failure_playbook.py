@@ -17,7 +17,7 @@ from hmx_pipeline.compiler.evidence_kind import ArtifactType, Extracted, Finding
 from hmx_pipeline.compiler.mining import share_with
 from hmx_pipeline.compiler.recoveries import HELPED, Recovery, after, once, recoveries
 from hmx_pipeline.compiler.tasks.slots import Instance, goal_of, slot_lines, unified
-from hmx_pipeline.compiler.tasks.task_run import act_of, run_of, subject_of, wishes_of
+from hmx_pipeline.compiler.tasks.task_run import act_of, run_of, wishes_of
 from hmx_pipeline.compiler.tasks.templates import Template, switches, templates
 from hmx_pipeline.contracts.artifact import Status
 from hmx_pipeline.contracts.event_types import ACTS, Role
@@ -125,7 +125,7 @@ def _extracted(
             "before": done[at[0] - 1].verb if at[0] else "",
             "tries": list(_tries(key.verb, done)),
             "asked": wishes_of(segment),
-            "subject": subject_of(segment),
+            "subject": segment.whose,
             "verbs": [action.verb for action in acted],
             "acts": [act_of(segment.steps, action) for action in acted],
         },

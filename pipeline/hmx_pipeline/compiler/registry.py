@@ -60,6 +60,11 @@ def knows(name: str) -> bool:
     return isinstance(KINDS.get(name), KnowledgeKind)
 
 
+def states(name: str) -> bool:
+    """Return True if its contributions are statements, which may be private."""
+    return ends(name) or (knows(name) and not KINDS[name].made_of)
+
+
 def ends(name: str) -> bool:
     """Return True if contributions of this kind only change how others are compiled."""
     return name == facts.ENDINGS.name

@@ -11,8 +11,12 @@ from pydantic import ConfigDict, Field
 from hmx_pipeline.contracts.base import Model
 from hmx_pipeline.contracts.envelope import ABSENT, Absent, Envelope
 from hmx_pipeline.contracts.event import EXTENSIONS, Event, Name, Natural, Timestamp, Unit
+from hmx_pipeline.contracts.ids import too_long
 
 RESERVED: Final = "hmx"
+SUBJECTS: Final = ("subject_id", "user_id", "userId")
+"""Metadata keys that name the subject of an event, in order of preference."""
+_SUBJECTS: Final = frozenset(SUBJECTS)
 _DIRECT: Final = {  # HMX-E §10: event field → trace field
     "event_id": "id",
     "event_type": "eventType",
@@ -67,6 +71,8 @@ class _Carried(msgspec.Struct, omit_defaults=True, gc=False):
     redacted: tuple[str, ...] = ()
     shadowed: msgspec.Raw | Absent = ABSENT
     """What the event's own metadata had under this key."""
+    subject: str = ""
+    """The session's first subject, if the event itself names none."""
 
 
 class _EpisodeWire(msgspec.Struct, gc=False, rename="camel"):
@@ -118,13 +124,19 @@ class Episode(Model):
 
 
 def write_episode(
-    event: Envelope, origin: Origin, release: Release, notes: tuple[str, ...] = (), redacted: tuple[str, ...] = ()
+    event: Envelope,
+    origin: Origin,
+    release: Release,
+    notes: tuple[str, ...] = (),
+    redacted: tuple[str, ...] = (),
+    subject: str = "",
 ) -> bytes:
-    """Write the trace's bytes. Raw fields of the envelope are copied, not serialised again."""
+    """Write the trace's bytes. Raw fields of the envelope are copied, not serialised again. `subject` is that of an
+    event which names none."""
     carried = _Carried(
         event.hmx_version, event.agent_id, event.tenant_id, event.sequence, origin, release, event.trace_id,
         event.correlation_id, event.parent_event_id, event.embeddings, event.tags, event.ttl_seconds, event.extensions,
-        notes, redacted,
+        notes, redacted, subject=subject,
     )  # fmt: skip
     metadata = _with_reserved(bytes(event.metadata), carried)
     return _encode(
@@ -158,6 +170,22 @@ def event_fields(record: dict[str, Any]) -> dict[str, Any]:
         del metadata[RESERVED]
     fields["metadata"] = metadata
     return as_sent(fields)
+
+
+def named_subject(metadata: dict[str, Any]) -> str:
+    """Return the first subject that an event's own metadata names; empty if there is none, or it is too long for an
+    id."""
+    if _SUBJECTS.isdisjoint(metadata):
+        return ""
+    names = (metadata.get(key) for key in SUBJECTS)
+    return next((name for name in names if name and type(name) is str and not too_long(name)), "")
+
+
+def subject_of(fields: dict[str, Any]) -> str:
+    """Return the subject of an event or episode: the one that it names, else that of its session; empty for none."""
+    metadata = fields.get("metadata") or {}
+    carried = metadata.get(RESERVED)
+    return named_subject(metadata) or (str(carried.get("subject", "")) if type(carried) is dict else "")
 
 
 def as_sent(fields: dict[str, Any]) -> dict[str, Any]:

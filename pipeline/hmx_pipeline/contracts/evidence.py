@@ -7,7 +7,7 @@ contribution is what one segment says about one pattern. For each (tenant, patte
 import hashlib
 from enum import StrEnum
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple
 
 import msgspec
 from pydantic import Field
@@ -76,7 +76,7 @@ class SegmentOutcome(StrEnum):
     UNKNOWN = "unknown"
 
 
-class Segment(msgspec.Struct, frozen=True, kw_only=True):
+class Segment(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Consecutive episodes of a session about one goal. Its id is that of its first event."""
 
     tenant_id: str
@@ -84,6 +84,12 @@ class Segment(msgspec.Struct, frozen=True, kw_only=True):
     agent_id: str
     segment_id: str
     steps: tuple[Step, ...]
+    subject: str = ""
+    """The first subject of its session."""
+
+    @property
+    def whose(self) -> str:
+        return self.subject or next((step.subject for step in self.steps if step.subject), "")
 
 
 class Pattern(NamedTuple):
@@ -120,6 +126,8 @@ class Contribution(Model):
     body: dict[str, Any] = Field(default_factory=dict)
     """Written by the kind's `extract`, read by its `compile`."""
     withdrawn: bool = False
+    subject: Annotated[str, Field(exclude_if=lambda subject: not subject)] = ""
+    """Whose session the segment belongs to, if that is known."""
 
     def __hash__(self) -> int:
         """Hash by id, so that results of functions on contributions can be cached."""
@@ -191,6 +199,15 @@ class Archive(Model):
         return f"archived by an operator: {self.reason}" if self.reason else "archived by an operator"
 
 
+class TenantSettings(Model):
+    """What an operator set for a tenant; the last one counts."""
+
+    tenant_id: Name
+    sharing: Literal["subjects", "team"]
+    """`subjects`: what a subject states is private to it. `team`: the subjects share all but what is about somebody's
+    own things."""
+
+
 class EvidenceControl(Model):
     """A tick, barrier, operator's decision or import on the evidence topic. A barrier arrives once from each partition
     of the events topic."""
@@ -205,3 +222,4 @@ class EvidenceControl(Model):
     erased: ErasureMark | None = None
     ruled: dict[str, Any] | None = None
     """A `contracts.ruling.Ruling`, as it stands in the log."""
+    settings: TenantSettings | None = None

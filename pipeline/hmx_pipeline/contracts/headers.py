@@ -19,7 +19,7 @@ CONTENT_TYPE: Final = "content-type"
 ORIGIN_PARTITION: Final = "hmx-origin-partition"
 ORIGIN_OFFSET: Final = "hmx-origin-offset"
 KIND: Final = "hmx-kind"
-CONTROL_KINDS: Final = (b"tick", b"barrier", b"archive", b"import", b"ruling", b"erasure")
+CONTROL_KINDS: Final = (b"tick", b"barrier", b"archive", b"import", b"ruling", b"erasure", b"tenant")
 """Values of KIND on the evidence topic that are no contribution."""
 AUTHENTICATION: Final = "hmx-authentication"
 REROUTED_FROM: Final = "hmx-rerouted-from"
@@ -55,6 +55,7 @@ EVIDENCE_IMPORT: Final = b"hmx.evidence-import"
 EVIDENCE_RULING: Final = b"hmx.evidence-ruling"
 EVIDENCE_ERASURE: Final = b"hmx.evidence-erasure"
 ERASURE: Final = b"hmx.erasure"
+EVIDENCE_TENANT: Final = b"hmx.evidence-tenant"
 
 JSON: Final = (CONTENT_TYPE, b"application/json")
 CLOUD_EVENT: Final = (CE_SPECVERSION, b"1.0")

@@ -20,6 +20,7 @@ ARCHIVE: Final = "x-hmx-archive"
 IMPORT: Final = "x-hmx-import"
 RULING: Final = "x-hmx-ruling"
 ERASE: Final = "x-hmx-erase"
+TENANT: Final = "x-hmx-tenant"
 REMEMBERED: Final = 8 * MB
 """Cache size in bytes for keys and partitions: a session's events come close together."""
 _PLAIN: Final = re.compile(r"[A-Za-z0-9_.~-]*")

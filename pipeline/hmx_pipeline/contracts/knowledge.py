@@ -74,6 +74,8 @@ class KnowledgeRecord(Model):
     """Event time of the first evidence."""
     validity: TimeRange | None = None
     superseded_by: str | None = None
+    subject_id: Annotated[Name | None, Field(exclude_if=lambda subject: subject is None)] = None
+    """Whose it is; None if the tenant shares it."""
 
 
 def is_correction(record: KnowledgeRecord) -> bool:

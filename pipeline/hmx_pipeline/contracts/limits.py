@@ -90,6 +90,7 @@ ARTIFACT_VERSIONS: Final = 256  # no longer live, kept in the topic per pattern;
 BARRIER_KEPT_MS: Final = 3600 * 1000
 
 # Knowledge
+QUORUM: Final = 3  # subjects that must state the same before their tenant shares it
 KNOWLEDGE_VALUES: Final = 32  # values per pattern; those that ended first are dropped
 KNOWLEDGE_TOUCHES: Final = 32  # normal forms by which an ending can reach a statement
 KNOWLEDGE_TOUCHED: Final = 256  # patterns that an ending can reach; a form that more of them have is no name

@@ -53,8 +53,10 @@ class _SchemaGenerator(GenerateJsonSchema):
         return self.generate_inner(schema["schema"])
 
     def field_is_required(self, field: ModelField | DataclassField | TypedDictField, total: bool) -> bool:
-        """A field is required if it is always present: it cannot be None."""
+        """A field is required if it is always present: it is neither None nor left out."""
         inner = field["schema"]
+        if "serialization_exclude_if" in field:
+            return False
         if inner["type"] == "default":
             return inner.get("default", PydanticUndefined) is not None
         return bool(inner["type"] != "nullable")

@@ -1,22 +1,24 @@
-"""Control records (ticks, barriers, archives, imports, rulings) and rerouted copies, authenticated by an HMAC."""
+"""Control records (ticks, barriers, operators' decisions) and rerouted copies, authenticated by an HMAC."""
 
 import hashlib
 import hmac
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 import orjson
 
 from hmx_pipeline.contracts.envelope import Envelope
 from hmx_pipeline.contracts.erasure import Erasure
-from hmx_pipeline.contracts.evidence import Archive
+from hmx_pipeline.contracts.evidence import Archive, TenantSettings
 from hmx_pipeline.contracts.fingerprint import Import
 from hmx_pipeline.contracts.headers import AUTHENTICATION, REROUTED_FROM, Headers, header
 from hmx_pipeline.contracts.ids import content_id
-from hmx_pipeline.contracts.keys import ARCHIVE, BARRIER, CONTROL_TENANT, ERASE, IMPORT, RULING, TICK
+from hmx_pipeline.contracts.keys import ARCHIVE, BARRIER, CONTROL_TENANT, ERASE, IMPORT, RULING, TENANT, TICK
 from hmx_pipeline.contracts.ruling import Ruling
 from hmx_pipeline.contracts.timestamps import format_ms
 from hmx_pipeline.contracts.versions import HMX_VERSION
+
+_KINDS: Final = frozenset((TICK, BARRIER, ARCHIVE, IMPORT, RULING, ERASE, TENANT))
 
 
 def signature(key: str, value: bytes) -> bytes:
@@ -52,7 +54,7 @@ def is_rerouted_copy(key: str, value: bytes, headers: Headers) -> bool | None:
 
 
 def is_control(event: Envelope) -> bool:
-    return event.tenant_id == CONTROL_TENANT and event.event_type in (TICK, BARRIER, ARCHIVE, IMPORT, RULING, ERASE)
+    return event.tenant_id == CONTROL_TENANT and event.event_type in _KINDS
 
 
 def tick(partition: int, now_ms: int) -> bytes:
@@ -94,6 +96,12 @@ def erase(erasure: Erasure, partition: int) -> bytes:
     """Return the event that erases a subject, a session or a tenant; each partition of the log gets one."""
     event_id = content_id(erasure.at, ERASE, erasure.erasure_id, str(partition))
     return _control(ERASE, event_id, partition, erasure.at, erasure.model_dump(mode="json"))
+
+
+def setting(settings: TenantSettings, partition: int, now_ms: int) -> bytes:
+    """Return the event that sets how a tenant's subjects share."""
+    event_id = content_id(now_ms, TENANT, settings.tenant_id, settings.sharing)
+    return _control(TENANT, event_id, partition, now_ms, settings.model_dump())
 
 
 def _control(event_type: str, event_id: str, partition: int, now_ms: int, content: dict[str, Any]) -> bytes:

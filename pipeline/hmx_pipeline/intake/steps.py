@@ -12,6 +12,7 @@ from typing import Any, Final, NamedTuple
 import orjson
 
 from hmx_pipeline.contracts.bounded_cache import remembered
+from hmx_pipeline.contracts.episode import named_subject
 from hmx_pipeline.contracts.event_rows import Places, Projection, Role
 from hmx_pipeline.contracts.event_types import EVENT_TYPES, EventType, event_type
 from hmx_pipeline.contracts.evidence import Step
@@ -34,9 +35,6 @@ from hmx_pipeline.intake.pack_echo import echoes, own_words
 
 _SORTED: Final = orjson.OPT_SORT_KEYS
 _digit: Final = re.compile(r"[0-9]").search
-SUBJECTS: Final = ("subject_id", "user_id", "userId")
-"""Metadata keys that name the subject of an event, in order of preference."""
-_SUBJECTS: Final = frozenset(SUBJECTS)
 _CALL: Final = Role.CALL
 _FOUND_LEVELS: Final = 3
 _FOUND_BREADTH: Final = 8
@@ -122,7 +120,7 @@ def step_of(fields: dict[str, Any], at_ms: int, index: int, characters: int = ST
         listed,
         projected(projection, fields) if projection is not None and "session_id" in fields else None,
         _arguments(asked) if role is _CALL else (),
-        subject_of(fields["metadata"]) if "metadata" in fields else "",
+        named_subject(fields["metadata"]) if "metadata" in fields else "",
     )
 
 
@@ -201,17 +199,6 @@ def _arguments(arguments: Any) -> tuple[tuple[str, str], ...]:
         elif path and value is not None:
             found.append((path[:STEP_ARGUMENT], _text(value, STEP_ARGUMENT)))
     return tuple(found)
-
-
-def subject_of(metadata: dict[str, Any]) -> str:
-    """Return the first subject that is present."""
-    if _SUBJECTS.isdisjoint(metadata):
-        return ""
-    for key in SUBJECTS:
-        name = metadata.get(key)
-        if name and type(name) is str:
-            return name
-    return ""
 
 
 def _about(fields: dict[str, Any], paths: Paths) -> tuple[str, ...]:

@@ -12,11 +12,12 @@ from typing import Final
 from confluent_kafka import KafkaError
 
 from hmx_pipeline.contracts.erasure import Erasure
+from hmx_pipeline.contracts.evidence import TenantSettings
 from hmx_pipeline.contracts.fingerprint import Import
 from hmx_pipeline.contracts.headers import AUTHENTICATION
 from hmx_pipeline.contracts.keys import tenant_partition
 from hmx_pipeline.contracts.ruling import Ruling
-from hmx_pipeline.intake.control_records import erase, importing, ruling, signature
+from hmx_pipeline.intake.control_records import erase, importing, ruling, setting, signature
 from hmx_pipeline.kafka.client_login import denied
 from hmx_pipeline.kafka.clients import plain_producer, produce
 from hmx_pipeline.kafka.preflight import existing_topics
@@ -45,6 +46,12 @@ def append_erasure(settings: Settings, erasure: Erasure) -> str:
     """Appends an erasure to every events partition. Raises as kafka.preflight does."""
     places = range(existing_topics(settings, EVENTS)[EVENTS])
     return append_control(settings, "erase", [(place, erase(erasure, place)) for place in places])
+
+
+def append_settings(settings: Settings, given: TenantSettings) -> str:
+    """Appends a tenant's settings to its events partition. Raises as kafka.preflight does."""
+    partition = tenant_partition(given.tenant_id, existing_topics(settings, EVENTS)[EVENTS])
+    return append_control(settings, "tenant", [(partition, setting(given, partition, int(time.time() * 1000)))])
 
 
 def append_control(settings: Settings, kind: str, values: Sequence[tuple[int, bytes]]) -> str:

@@ -4,9 +4,9 @@ Each partition of the events topic gets the erasure. It passes it on as a mark, 
 to the erasures topic for readers, and to the tenant's evidence, whose contributions it ends.
 """
 
-from collections.abc import Iterator
-from typing import Any, Final
+from typing import Final
 
+from hmx_pipeline.contracts.episode import subject_of
 from hmx_pipeline.contracts.erasure import ErasedScope, Erasure, ErasureMark, covered, mark_of
 from hmx_pipeline.contracts.evidence import EvidenceControl
 from hmx_pipeline.contracts.headers import ERASURE, EVIDENCE_ERASURE, KIND, output_headers
@@ -14,9 +14,8 @@ from hmx_pipeline.contracts.keys import join_key, split_key, tenant_partition
 from hmx_pipeline.contracts.limits import ERASURE_KEPT_MS
 from hmx_pipeline.contracts.timestamps import NS_PER_MS
 from hmx_pipeline.intake.accepted import Accepted
-from hmx_pipeline.intake.steps import subject_of
 from hmx_pipeline.stages.fold import Output, Tx
-from hmx_pipeline.stages.session_state import ErasedPast, Indexes, SegmentRecord, SessionState, erased_key
+from hmx_pipeline.stages.session_state import ErasedPast, Indexes, erased_key
 from hmx_pipeline.topology import ERASURES, EVENTS, EVIDENCE
 
 _ENDED: Final = "erased_session"
@@ -26,11 +25,8 @@ def erased_sessions(tx: Tx, erasure: Erasure) -> list[str]:
     """Return the names of the sessions in the state that the erasure covers, in order."""
     prefix, marks = f"s/{join_key(erasure.tenant_id)}/", erasure.marks
     names = sorted(key[2:] for key in tx.values() if key.startswith(prefix))
-    wanted = erasure.scope is ErasedScope.SUBJECT
     return [
-        name
-        for name in names
-        if covered(marks, erasure.tenant_id, split_key(name)[1], _subject(tx, name) if wanted else "")
+        name for name in names if covered(marks, erasure.tenant_id, split_key(name)[1], tx.get(f"s/{name}").subject)
     ]
 
 
@@ -65,23 +61,8 @@ def is_erased(indexes: Indexes, accepted: Accepted) -> bool:
     past = indexes.erased.get(join_key(event.tenant_id))
     if past is None:
         return False
-    subject = subject_of(accepted.fields["metadata"])
+    subject = subject_of(accepted.fields)
     at = accepted.instant // NS_PER_MS
     return any(
         at <= until and covered(marks, event.tenant_id, event.session_id, subject) for until, marks in past.values()
     )
-
-
-def _subject(tx: Tx, name: str) -> str:
-    """Return the session's first subject that its state still tells."""
-    return next((subject for subject in _subjects(tx, name) if subject), "")
-
-
-def _subjects(tx: Tx, name: str) -> Iterator[str]:
-    session: SessionState = tx.get(f"s/{name}")
-    for first in session.closed:
-        record: SegmentRecord = tx.get(f"g/{name}/{first:012d}")
-        yield from (step.subject for step in record.segment.steps) if record.segment is not None else ()
-    journal = tx.journal(name)
-    traces: Any = journal.items(journal.start) if journal is not None else ()
-    yield from (trace.step.subject for trace in traces if trace.step is not None)

@@ -5,6 +5,7 @@
 | `m/tenant/pattern/session/segment` | Contribution: one entry of a pattern's map, also once it is withdrawn |
 | `p/tenant/pattern` | PatternState: what the pattern last published, and when it is compiled |
 | `b/barrier_id` | BarrierState: which events partitions it has been seen from |
+| `t/tenant` | TenantSettings: what an operator set for a tenant |
 """
 
 from bisect import insort
@@ -21,7 +22,7 @@ from hmx_pipeline.compiler.imported_artifacts import Imported
 from hmx_pipeline.compiler.knowledge.knowledge_kind import Under
 from hmx_pipeline.compiler.lifecycle import LastPublished
 from hmx_pipeline.contracts.base import Model
-from hmx_pipeline.contracts.evidence import Archive, Contribution, Pattern, evidence_key
+from hmx_pipeline.contracts.evidence import Archive, Contribution, Pattern, TenantSettings, evidence_key
 from hmx_pipeline.contracts.fingerprint import Import
 from hmx_pipeline.contracts.keys import join_key, split_key
 from hmx_pipeline.contracts.knowledge import KnowledgeRecord
@@ -121,6 +122,10 @@ def barrier_state_key(barrier_id: str) -> str:
     return f"b/{join_key(barrier_id)}"
 
 
+def settings_key(tenant_id: str) -> str:
+    return f"t/{join_key(tenant_id)}"
+
+
 def decode_state(key: str, value: bytes) -> Any:
     match key[0]:
         case "m":
@@ -129,6 +134,8 @@ def decode_state(key: str, value: bytes) -> Any:
             return PatternState.model_validate_json(value)
         case "b":
             return _BARRIER.decode(value)
+        case "t":
+            return TenantSettings.model_validate_json(value)
     raise ValueError(f"no state record has the key {key!r}")
 
 
@@ -178,6 +185,8 @@ class Maps:
         """Encoded tenant → patterns that other kinds' contributions have made."""
         self._gone: dict[str, dict[str, str]] = {}
         """Encoded tenant → those of them without contributions → since when."""
+        self._teams: set[str] = set()
+        """Tenants whose subjects share what they state."""
         self.reach = EndingIndex()
         self.pending: set[str] = set()
         self.barrier: tuple[str, BarrierState] | None = None
@@ -222,6 +231,18 @@ class Maps:
         own.discard(key)
         if not own:
             del self._made[_tenant_of(key)], self._gone[_tenant_of(key)]
+
+    def is_team(self, tenant_id: str) -> bool:
+        return tenant_id in self._teams
+
+    def of_subjects(self, tenant_id: str) -> list[str]:
+        """Return the sorted keys of the tenant's patterns to which subjects contribute."""
+        prefix = f"p/{join_key(tenant_id)}/"
+        return sorted(
+            pattern
+            for pattern, entries in self._maps.items()
+            if pattern.startswith(prefix) and any(c.subject for c in entries.values())
+        )
 
     def may_decide(self, pattern: str, state: PatternState) -> bool:
         """Return True if it is no new decision, or its tenant has room for one more."""
@@ -277,6 +298,11 @@ class Maps:
                     self.pending.add(key)
                 else:
                     self.pending.discard(key)
+            case "t":
+                if new is not None and new.sharing == "team":
+                    self._teams.add(new.tenant_id)
+                else:
+                    self._teams.discard((new or old).tenant_id)
             case "b":
                 if new is not None and new.speaking is not None:
                     self.barrier = (key, new)

@@ -19,7 +19,7 @@ from hmx_pipeline.compiler.lifecycle import LastPublished, step
 from hmx_pipeline.compiler.registry import KINDS, ends, knows, speaks, whole
 from hmx_pipeline.contracts.artifact import Artifact, Status, is_type
 from hmx_pipeline.contracts.erasure import ErasedScope, ErasureMark, covered, mark_of
-from hmx_pipeline.contracts.evidence import Archive, Contribution, EvidenceControl, Pattern
+from hmx_pipeline.contracts.evidence import Archive, Contribution, EvidenceControl, Pattern, TenantSettings
 from hmx_pipeline.contracts.fingerprint import Import
 from hmx_pipeline.contracts.headers import (
     ARTIFACT,
@@ -50,6 +50,7 @@ from hmx_pipeline.stages.pattern_state import (
     encode_state,
     map_key,
     pattern_of,
+    settings_key,
     split_pattern,
     state_deadline,
     state_key,
@@ -237,7 +238,8 @@ class PatternsFold:
         )
 
         def compiled() -> tuple[PublishedRecords, list[KnowledgeRecord], list[str]]:
-            now = records(evidence, pattern, self._maps.under(tenant_id), state.rulings)
+            team = self._maps.is_team(tenant_id)
+            now = records(evidence, pattern, self._maps.under(tenant_id), state.rulings, team=team)
             return difference(PublishedRecords(state.records, state.withdrawn), now, tx.clock)
 
         known, published, erased = attempt(tx, "pattern_not_compiled", unchanged, compiled)
@@ -272,6 +274,17 @@ class PatternsFold:
             self._archive(tx, control.archived)
         elif control.erased is not None:
             self._erase(tx, control.erased)
+        elif control.settings is not None:
+            self._set(tx, control.settings)
+
+    def _set(self, tx: Tx, settings: TenantSettings) -> None:
+        """Compile again what the tenant's subjects have stated, if they share it now, or do no longer."""
+        before = self._maps.is_team(settings.tenant_id)
+        tx.put(settings_key(settings.tenant_id), settings)
+        if self._maps.is_team(settings.tenant_id) != before:
+            for pattern in self._maps.of_subjects(settings.tenant_id):
+                if knows(split_pattern(pattern)[1].type):
+                    self._speak_later(tx, pattern, "")
 
     def _erase(self, tx: Tx, erased: ErasureMark) -> None:
         """Drop the contributions that are erased, and compile their patterns again as if they had never come."""
@@ -279,7 +292,7 @@ class PatternsFold:
         gone = [
             (key, each)
             for key, each in self._maps.of_tenant(erased.tenant_id)
-            if each.first_at <= erased.at and covered(marks, erased.tenant_id, each.session_id, "")
+            if each.first_at <= erased.at and covered(marks, erased.tenant_id, each.session_id, each.subject)
         ]
         stale: set[str] = set()
         for key, each in gone:

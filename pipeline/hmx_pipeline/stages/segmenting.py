@@ -63,13 +63,13 @@ class Segmenting:
                 first = session.segment_first
                 return SessionState(
                     cursor, touched, following, session.segment_id, first, session.agent_id, True, closed, trace,
-                    session.nbytes + size, session.traced, session.closed_bytes,
+                    session.nbytes + size, session.traced, session.closed_bytes, session.subject,
                 ), step  # fmt: skip
             session = self._close(tx, name, _replace(session, trace=trace), step.index)
         begun = attempt(tx, "step_not_mined", SegmentHead(last_at=step.at, events=1), open_head, step)
         return SessionState(
             cursor, touched, begun, step.event_id, step.index, agent_id, True, session.closed, trace,
-            session.nbytes + size, session.traced, session.closed_bytes,
+            session.nbytes + size, session.traced, session.closed_bytes, session.subject,
         ), step  # fmt: skip
 
     def pass_by(self, tx: Tx, name: str, session: SessionState) -> SessionState:
@@ -106,13 +106,26 @@ class Segmenting:
                 if len(steps) >= SEGMENT_EVENTS + LATE_FEEDBACK:
                     steps = steps[:-1]
                     tx.count("feedback_replaced")
-                size = self._contribute(tx, name, _replace(segment, steps=(*steps, step)), session.trace, closed=True)
-                sizes = list(session.closed_bytes)
-                if at > len(sizes):
-                    return session
-                grown, sizes[-at] = size - sizes[-at], size
-                return _replace(session, closed_bytes=tuple(sizes), nbytes=session.nbytes + grown)
+                return self._again(tx, name, session, _replace(segment, steps=(*steps, step)), at)
         return None
+
+    def claimed(self, tx: Tx, name: str, session: SessionState, subject: str) -> SessionState:
+        """Return the session once its subject is known: what its segments have contributed is this subject's."""
+        session = _replace(session, subject=subject, dirty=session.head is not None)
+        for at, first in enumerate(reversed(session.closed), 1):
+            segment: Segment | None = tx.get(segment_key(name, first)).segment
+            if segment is not None:
+                session = self._again(tx, name, session, _replace(segment, subject=subject), at)
+        return session
+
+    def _again(self, tx: Tx, name: str, session: SessionState, segment: Segment, at: int) -> SessionState:
+        """Emit a closed segment again, the one at this place from the end."""
+        size = self._contribute(tx, name, segment, session.trace, closed=True)
+        sizes = list(session.closed_bytes)
+        if at > len(sizes):
+            return session
+        grown, sizes[-at] = size - sizes[-at], size
+        return _replace(session, closed_bytes=tuple(sizes), nbytes=session.nbytes + grown)
 
     def _contribute(self, tx: Tx, name: str, segment: Segment, trace: str, *, closed: bool) -> int:
         """Emit what has changed, and store the segment. Return the bytes stored if it is closed."""
@@ -169,5 +182,6 @@ def _open_segment(tx: Tx, name: str, session: SessionState, end: int) -> Segment
         session_id=session_id,
         agent_id=session.agent_id,
         segment_id=session.segment_id,
+        subject=session.subject,
         steps=tuple(trace.step for trace in traces if trace.step is not None and trace.step.index < end),
     )

@@ -50,6 +50,8 @@ class SessionState(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """Bytes of traces between two trims, oldest first; those since the last trim are not included."""
     closed_bytes: tuple[int, ...] = ()
     """Bytes of each closed segment; missing for those that a former release closed."""
+    subject: str = ""
+    """The first subject that its events name."""
 
 
 class BufferedEvent(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

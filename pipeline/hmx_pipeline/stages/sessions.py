@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import msgspec
 
-from hmx_pipeline.contracts.episode import Origin, Release, write_episode
+from hmx_pipeline.contracts.episode import Origin, Release, named_subject, write_episode
 from hmx_pipeline.contracts.erasure import Erasure
 from hmx_pipeline.contracts.event_types import Role
 from hmx_pipeline.contracts.evidence import EvidenceControl, Step
@@ -18,6 +18,7 @@ from hmx_pipeline.contracts.headers import (
     EVIDENCE_BARRIER,
     EVIDENCE_IMPORT,
     EVIDENCE_RULING,
+    EVIDENCE_TENANT,
     KIND,
     TRACEPARENT,
     output_headers,
@@ -30,6 +31,7 @@ from hmx_pipeline.contracts.keys import (
     ERASE,
     IMPORT,
     RULING,
+    TENANT,
     join_key,
     session_place,
     tenant_partition,
@@ -101,7 +103,11 @@ _NEW: Final = SessionState()
 _RELEASE: Final = Verdict.RELEASE  # looking up an enum member costs ten times as much as a global name
 _RELEASED, _RELEASED_LATE = str(Outcome.RELEASED), str(Outcome.RELEASED_LATE)
 TRIM_EVERY: Final = 64
-_DECISIONS: Final = {IMPORT: ("import", "imported", EVIDENCE_IMPORT), RULING: ("ruling", "ruled", EVIDENCE_RULING)}
+_DECISIONS: Final = {
+    IMPORT: ("import", "imported", EVIDENCE_IMPORT),
+    RULING: ("ruling", "ruled", EVIDENCE_RULING),
+    TENANT: ("tenant", "settings", EVIDENCE_TENANT),
+}
 """Event type → kind, field and CloudEvents type of the control record that passes an operator's decision on."""
 
 
@@ -318,7 +324,7 @@ class SessionsFold:
         """Return the session after an event was released in order; it was last touched at clock `touched`."""
         accepted, cursor = arrival.accepted, session.cursor
         event, instant, log_time, index = accepted.event, accepted.instant, arrival.log_time, cursor.index
-        self._emit(tx, name, arrival, Release(index, cursor.run), _RELEASED)
+        session = self._emit(tx, name, session, arrival, Release(index, cursor.run), _RELEASED)
         at = min(instant // NS_PER_MS, log_time + CLOCK_SKEW_MS)
         try:
             mined = step_of(accepted.fields, at, index)
@@ -335,25 +341,34 @@ class SessionsFold:
 
     def _release_late(self, tx: Tx, name: str, session: SessionState, arrival: Arrival) -> SessionState:
         cursor = session.cursor
-        self._emit(tx, name, arrival, Release(cursor.index, cursor.run, late=True), _RELEASED_LATE)
+        release = Release(cursor.index, cursor.run, late=True)
+        session = self._emit(tx, name, session, arrival, release, _RELEASED_LATE)
         nbytes = session.nbytes + trace_bytes(len(arrival.accepted.value), None)
         session = _replace(session, cursor=passed_aside(cursor, arrival.accepted.instant), nbytes=nbytes)
         session = self._segmenting.pass_by(tx, name, session)
         return self._trace(tx, name, session, arrival, None, cursor.index)
 
-    def _emit(self, tx: Tx, name: str, arrival: Arrival, release: Release, outcome: str) -> None:
+    def _emit(
+        self, tx: Tx, name: str, session: SessionState, arrival: Arrival, release: Release, outcome: str
+    ) -> SessionState:
+        """Emit the episode. Return the session, whose subject is the first that an event names."""
         accepted, offset, partition = arrival.accepted, arrival.offset, tx.partition
+        named = named_subject(accepted.fields["metadata"])
+        if named and not session.subject:
+            session = self._segmenting.claimed(tx, name, session, named)
         if offset in tx.refused:  # the event has waited, otherwise it would have been rejected before
             record = Record(partition, offset, arrival.log_time, None, None, ())  # its dead letter has no bytes
             self.reject(tx, record, Rejection(Reason.OUTPUT_REFUSED))
-            return
+            return session
         origin = Origin(partition, offset, arrival.log_time)
-        value = write_episode(accepted.event, origin, release, accepted.notes, accepted.redacted)
+        whose = "" if named else session.subject
+        value = write_episode(accepted.event, origin, release, accepted.notes, accepted.redacted, whose)
         headers = output_headers(EPISODE, EVENTS, partition, offset)
         if arrival.trace:
             headers.append((TRACEPARENT, arrival.trace.encode()))
         tx.emit(Output(EPISODES, partition, name.encode(), value, headers))
         tx.count(outcome)
+        return session
 
     def _trace(
         self, tx: Tx, name: str, session: SessionState, arrival: Arrival, step: Step | None, index: int

@@ -15,10 +15,9 @@ from urllib.parse import unquote
 import msgspec
 import orjson
 
-from hmx_pipeline.contracts.episode import RESERVED
+from hmx_pipeline.contracts.episode import RESERVED, subject_of
 from hmx_pipeline.contracts.erasure import Erasure, ErasureMark, covered
 from hmx_pipeline.contracts.timestamps import milliseconds
-from hmx_pipeline.intake.steps import subject_of
 from hmx_pipeline.retrieval.postings import pack_number, pack_postings
 from hmx_pipeline.retrieval.searchable import Document, document_labels, document_terms
 from hmx_pipeline.retrieval.vectors import Embed, document_vectors, pack_vector
@@ -61,13 +60,13 @@ class Erasures:
     def __bool__(self) -> bool:
         return bool(self._marks)
 
-    def hides_episode(self, fields: Mapping[str, Any]) -> bool:
+    def hides_episode(self, fields: Json) -> bool:
         """Returns whether an episode is erased. Raises KeyError for what is no episode."""
         own = fields["metadata"][RESERVED]
         marks = self._marks.get(own["tenant_id"])
         if not marks:
             return False
-        at, offset, subject = own["origin"]["partition"], own["origin"]["offset"], subject_of(fields["metadata"])
+        at, offset, subject = own["origin"]["partition"], own["origin"]["offset"], subject_of(fields)
         return any(
             mark.partition == at
             and offset < mark.before
@@ -77,7 +76,8 @@ class Erasures:
 
     def hides_contribution(self, fields: Mapping[str, Any]) -> bool:
         return any(
-            fields["first_at"] <= mark.at and covered(names, mark.tenant_id, fields["session_id"], "")
+            fields["first_at"] <= mark.at
+            and covered(names, mark.tenant_id, fields["session_id"], fields.get("subject", ""))
             for mark, names in self._marks.get(fields["tenant_id"], {}).values()
         )
 
@@ -217,7 +217,7 @@ def sessions_of(client: Client, keys: Keys, tenant_id: str, subject: str) -> set
     first: dict[str, tuple[int, str]] = {}
     with reachable():
         for fields in _all_episodes(client, keys.tenant(tenant_id)):
-            named = subject_of(fields["metadata"])
+            named = subject_of(fields)
             index = fields["metadata"][RESERVED]["release"]["index"]
             if named and (fields["sessionId"] not in first or index < first[fields["sessionId"]][0]):
                 first[fields["sessionId"]] = index, named
@@ -233,13 +233,13 @@ def held(client: Client, keys: Keys, erasure: Erasure) -> HeldRecords:
 
     with reachable():
         events = sum(
-            covers(fields["sessionId"], subject_of(fields["metadata"])) and _at(fields) <= erasure.at
+            covers(fields["sessionId"], subject_of(fields)) and _at(fields) <= erasure.at
             for fields in _all_episodes(client, tenant)
         )
         contributions = frozenset(
             fields["contribution_id"]
             for fields in _all(client, client.hscan_iter(tenant.digests("contribution")), tenant.contribution)
-            if covers(fields["session_id"], "") and fields["first_at"] <= erasure.at
+            if covers(fields["session_id"], fields.get("subject", "")) and fields["first_at"] <= erasure.at
         )
         artifacts = _resting(client, client.hscan_iter(tenant.digests("artifact")), tenant.artifact, contributions)
         knowledge = _resting(client, client.hscan_iter(tenant.digests("knowledge")), tenant.knowledge, contributions)

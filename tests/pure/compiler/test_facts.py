@@ -304,9 +304,9 @@ def test_a_step_of_an_assistants_argument_is_no_statement() -> None:
 
 
 def of_people(*told: tuple[str, str]) -> list[dict[str, Any]]:
-    """What each says in a session of its own, a minute apart."""
+    """What each of a team says in a session of its own, a minute apart."""
     sessions = (said(f"s{n}", text, at=n, metadata={"user_id": who}) for n, (who, text) in enumerate(told))
-    return knowledge_of([event for session in sessions for event in session])
+    return knowledge_of([event for session in sessions for event in session], sharing="team")
 
 
 def test_two_users_that_differ_leave_a_conflict_until_one_of_them_is_heard_again() -> None:

@@ -15,7 +15,7 @@ from hmx_pipeline.compiler.knowledge.knowledge_kind import KnowledgeKind, Statem
 from hmx_pipeline.contracts.event_types import Role
 from hmx_pipeline.contracts.evidence import Contribution, Segment, SegmentOutcome, Step
 from hmx_pipeline.contracts.knowledge import Kind, Memory
-from hmx_pipeline.contracts.limits import KNOWLEDGE_CORRECTIONS, SEGMENT_STATEMENTS
+from hmx_pipeline.contracts.limits import KNOWLEDGE_CORRECTIONS, QUORUM, SEGMENT_STATEMENTS
 from hmx_pipeline.languages.cues import cue
 from hmx_pipeline.segments.intent import plain_words
 from hmx_pipeline.segments.masking import shorten
@@ -201,4 +201,20 @@ def _goals(contributions: Iterable[Contribution]) -> dict[str, int]:
     return {word: counts[word] for word in sorted(kept)}
 
 
-CORRECTION: Final = KnowledgeKind("correction", _extract, None, _state)
+def _agreed_goals(said: Sequence[Contribution]) -> list[Contribution]:
+    """Of the subjects' goals only the words that enough of them use."""
+    by: dict[str, set[str]] = defaultdict(set)
+    for c in said:
+        for word in c.body["goal"]:
+            by[word].add(c.subject)
+    shared = {word for word, subjects in by.items() if "" in subjects or len(subjects) >= QUORUM}
+    return [c.saying(goal=[word for word in c.body["goal"] if word in shared]) if c.subject else c for c in said]
+
+
+def _named(said: Mapping[str, Any]) -> str:
+    return str(said["text"].casefold())
+
+
+CORRECTION: Final = KnowledgeKind(
+    "correction", _extract, None, _state, items="said", named=_named, agreed_text=_agreed_goals
+)

@@ -5,8 +5,10 @@ non-empty summary count, in event-time order. Outcomes are kept as a list: a com
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
+
+import orjson
 
 from hmx_pipeline.compiler.evidence_kind import Extracted
 from hmx_pipeline.compiler.knowledge.knowledge_kind import KnowledgeKind, Statement, sureness
@@ -125,5 +127,9 @@ def _statement(
     )
 
 
-ENTITY: Final = KnowledgeKind("entity", _extract_entities, None, _entity)
-RELATION: Final = KnowledgeKind("relation", _extract_relations, None, _relation)
+def _named(one: Mapping[str, Any]) -> str:
+    return orjson.dumps([one["summary"], one.get("properties")], option=orjson.OPT_SORT_KEYS).decode()
+
+
+ENTITY: Final = KnowledgeKind("entity", _extract_entities, None, _entity, items="seen", named=_named)
+RELATION: Final = KnowledgeKind("relation", _extract_relations, None, _relation, items="seen", named=_named)

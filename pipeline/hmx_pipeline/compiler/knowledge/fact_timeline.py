@@ -15,6 +15,7 @@ from hmx_pipeline.compiler.knowledge.claim_names import USER
 from hmx_pipeline.compiler.knowledge.endings import Ending, names_it
 from hmx_pipeline.compiler.knowledge.english import TEXT
 from hmx_pipeline.compiler.knowledge.normal_forms import stems
+from hmx_pipeline.compiler.knowledge.scopes import scope_of
 from hmx_pipeline.contracts.evidence import Contribution
 from hmx_pipeline.contracts.limits import KNOWLEDGE_VALUES
 from hmx_pipeline.segments.masking import shorten
@@ -78,7 +79,7 @@ class FactTimeline:
     settled: int = 0
 
     def hear(self, one: Assertion) -> None:
-        name = f"{'not' if one.denies else 'is'} {one.same}"
+        name = value_name(one.same, denies=one.denies)
         rivals = [held for held in self.open.values() if held.name != name and _excludes(one, held)]
         weight = _SURE[one.by]
         if any(weight < rival.weight for rival in rivals):
@@ -127,6 +128,10 @@ class FactTimeline:
         return ordered[-KNOWLEDGE_VALUES:]
 
 
+def value_name(same: str, *, denies: bool) -> str:
+    return f"{'not' if denies else 'is'} {same}"
+
+
 def track_of(contributions: Sequence[Contribution], beside: Iterable[Contribution]) -> FactTimeline:
     """Build the timeline. Of one message, endings come before claims."""
     said = sorted(_heard(contributions), key=lambda one: (one.at, one.event, one.same, one.denies))
@@ -146,7 +151,7 @@ def _heard(contributions: Iterable[Contribution]) -> Iterator[Assertion]:
 
 
 def _endings(beside: Iterable[Contribution]) -> Iterator[Ending]:
-    return (Ending(**ended, key=c.pattern_key, source=c) for c in beside for ended in c.body["endings"])
+    return (Ending(**ended, key=scope_of(c.pattern_key)[1], source=c) for c in beside for ended in c.body["endings"])
 
 
 def _successor(ending: Ending, last: Assertion) -> Assertion | None:

@@ -6,7 +6,8 @@ Both are compiled together in event-time order (`compiler.knowledge.fact_timelin
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Final, NamedTuple
 
 from hmx_pipeline.compiler.evidence_kind import EvidenceKind, Extracted, nothing
@@ -21,6 +22,7 @@ from hmx_pipeline.compiler.knowledge.fact_timeline import (
     FactTimeline,
     ValueInterval,
     track_of,
+    value_name,
 )
 from hmx_pipeline.compiler.knowledge.knowledge_kind import KnowledgeKind, Statement, sureness
 from hmx_pipeline.compiler.knowledge.normal_forms import stems, thing, touches, words_of
@@ -29,7 +31,7 @@ from hmx_pipeline.compiler.knowledge.validity import validity
 from hmx_pipeline.contracts.event_types import Role
 from hmx_pipeline.contracts.evidence import Contribution, Segment, SegmentOutcome, Step
 from hmx_pipeline.contracts.knowledge import Kind, Memory, Standing
-from hmx_pipeline.contracts.limits import KNOWLEDGE_TOUCHES, KNOWLEDGE_VALUES, SEGMENT_STATEMENTS, STEP_TEXT
+from hmx_pipeline.contracts.limits import KNOWLEDGE_TOUCHES, KNOWLEDGE_VALUES, QUORUM, SEGMENT_STATEMENTS, STEP_TEXT
 from hmx_pipeline.languages.cues import cue
 from hmx_pipeline.segments.pairing import Action
 
@@ -80,7 +82,7 @@ def _told(segment: Segment, actions: Sequence[Action]) -> _SegmentClaims:
     missed = _not_found(actions) if made else frozenset()
     made = [one for one in made if one[2].value.casefold() not in missed]
     person = _person([claim for _, by, claim in made if by == USER])
-    person = person or next((step.subject for step in segment.steps if step.subject), "")
+    person = person or next((step.subject for step in segment.steps if step.subject), segment.subject)
     return _SegmentClaims(
         [
             _SegmentClaim(
@@ -314,6 +316,43 @@ def _sources(heard: Iterable[Assertion]) -> list[Contribution]:
     return list({one.source.contribution_id: one.source for one in heard}.values())
 
 
-FACT: Final = KnowledgeKind(_FACT, _extract, None, _state, beside=beside, rivals=True)
-POLICY: Final = KnowledgeKind(_POLICY, nothing, None, _state, beside=beside, rivals=True)
+def _named(claim: Mapping[str, Any]) -> str:
+    return value_name(claim["same"], denies=claim["denies"])
+
+
+def _still(own: Sequence[Contribution], ended: Sequence[Contribution]) -> Iterable[str]:
+    return track_of(own, ended).open
+
+
+def _agreed_text(said: Sequence[Contribution]) -> list[Contribution]:
+    """Where subjects use different words for one fact, say it in none of theirs."""
+    by: dict[str, set[str]] = defaultdict(set)
+    for c in said:
+        for one in c.body["claims"]:
+            by[one["text"].casefold()].add(c.subject)
+    return [
+        c.saying(claims=[one if _spoken(one, by) else {**one, "text": _plain(c.body, one)} for one in c.body["claims"]])
+        if c.subject
+        else c
+        for c in said
+    ]
+
+
+def _spoken(claim: Mapping[str, Any], by: Mapping[str, set[str]]) -> bool:
+    subjects = by[claim["text"].casefold()]
+    return claim["by"] == EVENT or "" in subjects or len(subjects) >= QUORUM
+
+
+def _plain(about: Mapping[str, Any], claim: Mapping[str, Any]) -> str:
+    if about["memory"] == Memory.POLICY:
+        return f"{'Never' if claim['denies'] else 'Always'} {about['subject']}"
+    denied = "not true: " if claim["denies"] else ""
+    return f"{denied}{about['subject']} {about['predicate']} {claim['value']}"
+
+
+FACT: Final = KnowledgeKind(
+    _FACT, _extract, None, _state, beside=beside, rivals=True,
+    items="claims", named=_named, still=_still, agreed_text=_agreed_text,
+)  # fmt: skip
+POLICY: Final = replace(FACT, name=_POLICY, extract=nothing)
 ENDINGS: Final = EvidenceKind(ENDING, nothing, None)

@@ -1,6 +1,6 @@
 """Knowledge kinds: the protocol by which contributions of a pattern become statements."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -37,6 +37,8 @@ class Statement:
     standing: Standing = Standing.ACTIVE
     superseded_by: str = ""
     """Name of the statement that supersedes it."""
+    subject: str = ""
+    """Whose it is, if the pattern is the tenant's."""
 
 
 Under = Callable[[str, bool], Sequence[Contribution]]
@@ -47,6 +49,10 @@ def _nothing(_: Sequence[Contribution], __: Under) -> list[Contribution]:
     return []
 
 
+def _as_said(said: Sequence[Contribution]) -> Sequence[Contribution]:
+    return said
+
+
 @dataclass(frozen=True, slots=True)
 class KnowledgeKind(EvidenceKind):
     state: Callable[[Sequence[Contribution], Sequence[Contribution]], list[Statement]]
@@ -55,3 +61,18 @@ class KnowledgeKind(EvidenceKind):
     """Selects contributions of another kind that are read with these."""
     rivals: bool = field(default=False, kw_only=True)
     """True if the statements of a pattern are values of one thing, so that one excludes the others."""
+    items: str = field(default="", kw_only=True)
+    """The list of a body that holds what was said."""
+    named: Callable[[Mapping[str, Any]], str] = field(default=str, kw_only=True)
+    """Names what one of its items says, the same for all who say it."""
+    still: Callable[[Sequence[Contribution], Sequence[Contribution]], Iterable[str]] | None = field(
+        default=None, kw_only=True
+    )
+    """Names what a subject states now, from its contributions and endings; by default all that it ever said."""
+    agreed_text: Callable[[Sequence[Contribution]], Sequence[Contribution]] = field(default=_as_said, kw_only=True)
+    """Leaves no words in what a quorum states but those that it agrees on."""
+
+    def holds(self, own: Sequence[Contribution], ended: Sequence[Contribution]) -> set[str]:
+        if self.still is not None:
+            return set(self.still(own, ended))
+        return {self.named(one) for c in own for one in c.body[self.items]}

@@ -10,6 +10,7 @@ from typing import Final, NamedTuple
 from hmx_pipeline.compiler.candidate import alone, counting
 from hmx_pipeline.compiler.knowledge.knowledge_kind import KnowledgeKind, Statement, Under
 from hmx_pipeline.compiler.knowledge.rulings import ruled
+from hmx_pipeline.compiler.knowledge.scopes import in_scope, scope_of
 from hmx_pipeline.compiler.registry import KINDS
 from hmx_pipeline.contracts.artifact import TimeRange
 from hmx_pipeline.contracts.evidence import Contribution, Pattern
@@ -32,20 +33,26 @@ def records(
     pattern: Pattern | None = None,
     under: Under = _none,
     rulings: Sequence[Ruling] = (),
+    *,
+    team: bool = False,
 ) -> list[KnowledgeRecord]:
     """Make the records of one pattern's map, in any order of contributions; sorted by id. `pattern`: theirs if None.
     `under`: looks up the tenant's endings by form. `rulings`: those of the pattern, which also hold without evidence.
-    """
-    kept = counting(contributions)
+    `team`: True if the tenant's subjects share what is not their own."""
+    kept: Sequence[Contribution] = counting(contributions)
     if not kept and not rulings:
         return []
     about = pattern or kept[0].pattern
     kind = KINDS[about.type]
     if not isinstance(kind, KnowledgeKind):
         return []
-    beside = kind.beside(kept, lambda key, chained: counting(under(key, chained))) if kept else []
-    stated = kind.state(kept, beside) if kept else []
-    found = [_record(kept[0].tenant_id, about, statement) for statement in stated]
+    beside: Sequence[Contribution] = (
+        kind.beside(kept, lambda key, chained: counting(under(key, chained))) if kept else []
+    )
+    tenant_id = kept[0].tenant_id if kept else ""
+    if kind.items and kept:
+        kept, beside = in_scope(kind, about.key, kept, beside, team=team)
+    found = [_record(tenant_id, about, statement) for statement in (kind.state(kept, beside) if kept else ())]
     return sorted(ruled(found, rulings, rivals=kind.rivals), key=lambda record: record.record_id)
 
 
@@ -71,6 +78,7 @@ def _record(tenant_id: str, about: Pattern, said: Statement) -> KnowledgeRecord:
         created_at=format_ms(said.start),
         validity=TimeRange(start=format_ms(said.start), end=None if said.end is None else format_ms(said.end)),
         superseded_by=_id(tenant_id, about, said.superseded_by) if said.superseded_by else None,
+        subject_id=said.subject or scope_of(about.key)[0] or None,
     )
 
 

@@ -69,6 +69,7 @@ def _statement(name: str, subject: str, value: str, sources: Sequence[Contributi
         source_events=list(dict.fromkeys(event for c in sources for event in c.source_events)),
         sources=sources,
         start=sources[0].first_at,
+        subject=subject,
     )
 
 

@@ -85,7 +85,7 @@ class Run(NamedTuple):
 def told(segment: Segment) -> dict[str, Any] | None:
     """Return the body of a segment without actions: what users said; None if nothing."""
     texts = _told(segment.steps, 0)
-    return {"told": texts, "subject": subject_of(segment)} if texts else None
+    return {"told": texts, "subject": segment.whose} if texts else None
 
 
 def body(segment: Segment, actions: Sequence[Action]) -> dict[str, Any] | None:
@@ -114,7 +114,7 @@ def body(segment: Segment, actions: Sequence[Action]) -> dict[str, Any] | None:
         "taken": [feature for feature in features if feature.rpartition(" ")[2] in taken],
         "acts": acts,
         "told": _told(segment.steps, acted[0].position),
-        "subject": subject_of(segment),
+        "subject": segment.whose,
     }
 
 
@@ -157,10 +157,6 @@ def act_words(act: Simple) -> frozenset[str]:
     """Return the words that refer to an action."""
     values = (value for _, value in act.options if value)
     return frozenset(spoken_words((act.program, *act.words, *(key for key, _ in act.options), *values)))
-
-
-def subject_of(segment: Segment) -> str:
-    return next((step.subject for step in segment.steps if step.subject), "")
 
 
 def _is_wish(step: Step) -> bool:
