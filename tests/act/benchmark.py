@@ -15,6 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from tests.act import asking
+
 ROOT: Final = Path(__file__).parents[2]
 OWN: Final = Path(__file__).parent / "families"
 """Vocabulary of further organisations, by people who had not seen the pipeline."""
@@ -79,9 +81,9 @@ class Benchmark:
             sys.dont_write_bytecode = before
 
     def run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
-        """Runs its command, for what it prints."""
-        argv = [sys.executable, "-B", str(self.folder / "run.py"), *arguments]
-        return subprocess.run(argv, capture_output=True, text=True, check=False)
+        """Runs its command, for what it prints; packs are asked for the person that a query names."""
+        argv = [sys.executable, "-B", "-m", asking.__name__, str(self.folder), *arguments]
+        return subprocess.run(argv, capture_output=True, text=True, check=False, cwd=ROOT)
 
     def _world(self, family: str, seed: int) -> World:
         out = self._kept / self._version() / f"{family}-{seed}"

@@ -10,7 +10,7 @@ import os
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, Final
+from typing import Any, Final, Literal
 from urllib.parse import unquote
 
 import orjson
@@ -26,21 +26,24 @@ from hmx_pipeline.stages.fold import Output
 from hmx_pipeline.stages.patterns import PatternsFold
 from hmx_pipeline.store.projection import TopicRecord
 from hmx_pipeline.topology import ARTIFACTS, EPISODES, EVENTS, EVIDENCE, KNOWLEDGE
+from tests.act.asking import for_whom
 from tests.act.benchmark import Benchmark, World
 from tests.quality.remembered import Remembered, memory
 from tests.support.inprocess import barrier_record, run, sessions_fold, signed, tick_record
 from tests.support.records import START_MS, LogRecord
 
+Sharing = Literal["subjects", "team"]
 _PACE_MS: Final = 1
 _SILENCE_MS: Final = 60_000
 _DAY_MS: Final = 86_400_000
 _PARTITIONS: Final = next(spec.partitions for spec in load_topics() if spec.topic == EVENTS)
 
 
-def learn(events: Sequence[dict[str, Any]], later_ms: int = _DAY_MS) -> list[TopicRecord]:
-    """All that both stages publish, of tenants that are teams. All events are appended one after the other, that
-    long after the last of them."""
-    made = [run(lambda: sessions_fold(_PARTITIONS, _PARTITIONS), log) for log in _events_log(events, later_ms)]
+def learn(events: Sequence[dict[str, Any]], later_ms: int = _DAY_MS, sharing: Sharing = "team") -> list[TopicRecord]:
+    """All that both stages publish, of tenants that are teams or not. All events are appended one after the other,
+    that long after the last of them."""
+    logs = _events_log(events, later_ms, sharing)
+    made = [run(lambda: sessions_fold(_PARTITIONS, _PARTITIONS), log) for log in logs]
     outputs = [output for one in made for output in one.outputs]
     appended = _end(events) + later_ms
     evidence: dict[int, list[LogRecord]] = defaultdict(list)
@@ -52,12 +55,12 @@ def learn(events: Sequence[dict[str, Any]], later_ms: int = _DAY_MS) -> list[Top
     return list(_as_read(outputs))
 
 
-def _events_log(events: Sequence[dict[str, Any]], later_ms: int) -> list[list[LogRecord]]:
+def _events_log(events: Sequence[dict[str, Any]], later_ms: int, sharing: Sharing) -> list[list[LogRecord]]:
     logs: list[list[LogRecord]] = [[] for _ in range(_PARTITIONS)]
     at = _end(events) + later_ms
     for tenant_id in dict.fromkeys(event["tenant_id"] for event in events):
         partition = tenant_partition(tenant_id, _PARTITIONS)
-        value = setting(TenantSettings(tenant_id=tenant_id, sharing="team"), partition, at)
+        value = setting(TenantSettings(tenant_id=tenant_id, sharing=sharing), partition, at)
         logs[partition].append(signed(value, partition, 0, at - START_MS))
     for event in events:
         key = session_key(event["tenant_id"], event["session_id"])
@@ -105,6 +108,6 @@ class Serving:
     def _answer(self, tenant: str, path: str, body: Mapping[str, Any] | None) -> Any:
         """As the routes of `hmx_pipeline.service.memory` do."""
         if body is not None:
-            request = PackRequest.model_validate({**body, "tenant_id": tenant})
+            request = PackRequest.model_validate({**for_whom(body), "tenant_id": tenant})
             return json.loads(make_pack(self._held.store, request).to_json())
         return self._held.store.get_artifact(tenant, unquote(path.rpartition("/")[2]))

@@ -318,7 +318,7 @@ class TestRedis:
 
     def test_an_episode_counted_twice(self, verified: Verified) -> None:
         key = verified.key("rows")
-        (fault,) = verified.with_memory(**{key: verified.value(key) + verified.value(key)[:26]})
+        (fault,) = verified.with_memory(**{key: verified.value(key) + verified.value(key)[:34]})
         assert fault.kind is Kind.DOUBLED
         assert fault.where.startswith(f"Redis {key} of episode ")
 

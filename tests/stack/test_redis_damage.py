@@ -66,8 +66,10 @@ def records() -> list[TopicRecord]:
     )
     failed = {"error_type": "PinError", "message": "the pin is wrong"}
     error = episode("failed", event_type="error", content=failed, session="s1", index=2)
+    whose = episode("whose", "deploy staging alone", session="s3", index=8, metadata={"subject_id": "ann"})
     return [
         *episodes("e1", "e2"),
+        episode_as_read(whose, 0),
         episode_as_read(error, 0),
         episode_as_read(near, 0),
         *(record._replace(partition=0) for record in rules),

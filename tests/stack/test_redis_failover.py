@@ -13,6 +13,7 @@ import pytest
 
 from hmx_pipeline.local.redis import Redis
 from hmx_pipeline.local.redis import redis as local_redis
+from hmx_pipeline.retrieval.postings import ROW
 from hmx_pipeline.service.main import run_service
 from hmx_pipeline.settings import Settings
 from hmx_pipeline.store import atomic_blocks
@@ -104,7 +105,7 @@ def test_the_materialiser_waits_for_a_redis_that_refuses_and_then_writes_everyth
         standing.refuses = {}
         until(caught_up(settings, memory), "positions at the topics' ends again")
         assert memory.client.hlen(memory.keys.tenant("acme").documents) == 3
-        assert memory.client.strlen(memory.keys.tenant("acme").rows) == 3 * 26
+        assert memory.client.strlen(memory.keys.tenant("acme").rows) == 3 * ROW.itemsize
 
 
 def test_a_connection_that_breaks_in_a_transaction_leaves_nothing_lost_or_doubled(
@@ -117,7 +118,7 @@ def test_a_connection_that_breaks_in_a_transaction_leaves_nothing_lost_or_double
             until(caught_up(settings, memory), f"positions at the topics' ends after {command} was cut")
             assert standing.cut == ""
     rows = memory.client.strlen(memory.keys.tenant("acme").rows)
-    assert rows == 4 * 26
+    assert rows == 4 * ROW.itemsize
 
 
 def test_a_primary_that_becomes_a_replica_is_waited_for_by_writers_and_still_read(

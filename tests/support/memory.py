@@ -138,7 +138,7 @@ def contribution_as_read(contribution_id: str, offset: int, tenant: str = "acme"
     return TopicRecord(EVIDENCE, 0, offset, b"any", said.to_json(), [])
 
 
-_APPENDED = {b"term": 8, b"tag": 8, b"rows": 26}
+_APPENDED = {b"term": 8, b"tag": 8, b"rows": 34}
 """Kinds of keys to which partitions append, in no order, and the bytes of each part; a vector's are as many as its key
 says beside its number."""
 
@@ -192,6 +192,8 @@ class Memory:
 
     def _listed(self, key: bytes) -> bytes | list[bytes]:
         listed = self.client.lrange(key, 0, -1)
+        if key.endswith(b"}:assigned"):
+            return sorted(listed)
         if b"}:event:" in key:  # sessions in turn with episodes
             return sorted(map(b" ".join, zip(listed[::2], listed[1::2], strict=True)))
         return _parts(key, b"".join(listed))

@@ -4,12 +4,13 @@ Spelled here by the documented layout: keys begin with the percent-encoded prefi
 Enters: a URL. Leaves: `Memory`. Fails as the client does.
 """
 
+from collections import Counter
 from typing import Any, Final
 from urllib.parse import quote
 
 import redis
 
-VERSION: Final = "13.4"
+VERSION: Final = "14.4"
 """Of the layout, and of the terms."""
 Value = bytes | dict[bytes, bytes] | frozenset[bytes] | dict[bytes, float]
 Memory = dict[bytes, Value]
@@ -22,7 +23,7 @@ def root_of(prefix: str) -> str:
 
 def read_memory(url: str, prefix: str) -> Memory:
     """Key → value; a sorted set is a dict of scores, a list its parts as one; of an event id a zero byte
-    follows each."""
+    follows each, and of whose sessions are it is a dict of counts."""
     client: Any = redis.Redis.from_url(url, decode_responses=False, socket_timeout=60)
     try:
         keys = list(set(client.scan_iter(match=_literally(root_of(prefix)) + "*", count=_PAGE)))
@@ -58,6 +59,8 @@ def _page(client: Any, keys: list[bytes]) -> Memory:
 def _plain(key: bytes, kind: bytes, value: Any) -> Value:
     if kind == b"zset":
         return dict(value)
+    if key.endswith(b"}:assigned"):
+        return {part: b"%d" % count for part, count in Counter(value).items()}
     if kind == b"list":
         end = b"\0" if b"}:event:" in key else b""
         return b"".join(part + end for part in value)

@@ -16,6 +16,7 @@ import msgspec
 import orjson
 
 from hmx_pipeline.advice.similar_sessions import PRECEDENTS, precedent_terms
+from hmx_pipeline.contracts.episode import subject_of
 from hmx_pipeline.contracts.evidence import Pattern
 from hmx_pipeline.contracts.keys import join_key, split_key
 from hmx_pipeline.retrieval.searchable import (
@@ -51,7 +52,7 @@ MESSAGES: Final = 4
 CHANGES: Final = 10_000
 """Artifacts, and knowledge records, of which the last change is told."""
 _NUMBER: Final = struct.Struct("<Q")
-_ROW: Final = struct.Struct("<QQqH")
+_ROW: Final = struct.Struct("<QQqHQ")
 _APPENDED: Final = {b"term": _NUMBER, b"tag": _NUMBER, b"rows": _ROW}
 """Kinds of keys to which partitions append, each what has so many bytes. Vectors, beside a number, have a byte for each
 of the dimensions that their key names, at most so many."""
@@ -218,7 +219,7 @@ class Expected:
         said = spoken_step(step)
         if said is not None:
             self._said[_key(root, "spoken", session)][said.index] = _ENCODER.encode(said)
-        found = document(fields, step)
+        found, subject = document(fields, step), subject_of(fields)
         if found is not None:
             place = number << 48 | row.offset
             packed = _ENCODER.encode(found)
@@ -231,8 +232,12 @@ class Expected:
                 self._postings[_key(root, "tag", label)].append(_NUMBER.pack(place))
             if near := document_vector(fields):
                 self._postings[_key(root, "vector", near.space)].append(_NUMBER.pack(place) + near.values)
-            row = _ROW.pack(place, _mark(session), found.at, min(len(terms), 0xFFFF))
-            self._postings[f"{root}:rows".encode()].append(row)
+            packed_row = _ROW.pack(place, _mark(session), found.at, min(len(terms), 0xFFFF), _subject_hash(subject))
+            self._postings[f"{root}:rows".encode()].append(packed_row)
+        known, name = self._hashes[f"{root}:subjects".encode()] if subject else {}, quote(session, safe="").encode()
+        if subject and name not in known:
+            known[name] = subject.encode()
+            self._hashes[f"{root}:assigned".encode()][name + b":" + subject.encode()] = b"1"
 
     def _contribution(self, number: int, row: Row) -> None:
         if row.header("hmx-kind") in (b"tick", b"barrier", b"archive", b"import", b"tenant"):
@@ -311,7 +316,8 @@ class Expected:
             if fields["status"] in ("active", "unresolved", "superseded"):
                 kind = "" if fields["status"] == "superseded" else fields["kind"]
                 about = (kind, knowledge_time(fields), knowledge_labels(fields), knowledge_terms(fields))
-                listed[f"{root}:kcards".encode()][name] = _ENCODER.encode([*_about(value, *about), corrected(fields)])
+                card = [*_about(value, *about, fields.get("subject_id") or ""), corrected(fields)]
+                listed[f"{root}:kcards".encode()][name] = _ENCODER.encode(card)
         memory.update(listed)
 
 
@@ -328,7 +334,7 @@ def _digests(memory: Memory, *kinds: str) -> None:
 
 def _precedent_card(value: bytes, fields: Json, score: int) -> bytes | None:
     terms = precedent_terms(fields)
-    about = (fields["pattern_type"], fields["last_at"], contribution_labels(fields), terms)
+    about = (fields["pattern_type"], fields["last_at"], contribution_labels(fields), terms, fields.get("subject", ""))
     return _ENCODER.encode([*_about(value, *about), score]) if terms else None
 
 
@@ -336,9 +342,9 @@ def _card(value: bytes, kind: str, at: int, labels: tuple[str, ...], terms: list
     return _ENCODER.encode(_about(value, kind, at, labels, terms))
 
 
-def _about(value: bytes, kind: str, at: int, labels: tuple[str, ...], terms: list[str]) -> list[Any]:
+def _about(value: bytes, kind: str, at: int, labels: tuple[str, ...], terms: list[str], subject: str = "") -> list[Any]:
     digest = hashlib.blake2b(value, digest_size=16).digest()
-    return [digest, kind, at, labels, {term: terms.count(term) for term in sorted(set(terms))}]
+    return [digest, kind, at, labels, {term: terms.count(term) for term in sorted(set(terms))}, subject]
 
 
 def _last(changed: dict[str, int]) -> dict[bytes, float]:
@@ -403,5 +409,9 @@ def _key(root: str, kind: str, name: str) -> bytes:
 
 
 @lru_cache(maxsize=10_000)
+def _subject_hash(name: str) -> int:
+    return (int.from_bytes(hashlib.sha256(name.encode()).digest()[:8], "little") or 1) if name else 0
+
+
 def _mark(name: str) -> int:
     return int.from_bytes(hashlib.blake2b(name.encode(errors="surrogatepass"), digest_size=8).digest(), "little")

@@ -23,6 +23,8 @@ from hmx_pipeline.stages.state_tables import StateRecord, latest
 
 FITTING: Final = 5
 """Patterns that are explained, best match first."""
+_SEVERAL: Final = 2
+"""Subjects that have done something before others are told of it."""
 _READ: Final = 8  # contributions per pattern that are searched for the words
 
 
@@ -129,8 +131,9 @@ class Absence:
         }
 
 
-def missing(words: str, records: Iterable[StateRecord], tenant: str) -> list[Absence]:
-    """Returns the patterns that contain at least half of the words, by words matched and then by evidence."""
+def missing(words: str, records: Iterable[StateRecord], tenant: str, subject: str = "") -> list[Absence]:
+    """Returns the patterns that contain at least half of the words, by words matched and then by evidence. What only
+    one other subject did is not there; of what several did, their words are not read."""
     wanted = set(terms(words))
     states: dict[str, PatternState] = {}
     maps: dict[str, list[Contribution]] = defaultdict(list)
@@ -143,11 +146,15 @@ def missing(words: str, records: Iterable[StateRecord], tenant: str) -> list[Abs
     evidence = _evidence(maps)
     fitting = []
     for key, contributions in evidence.items():
-        found = len(wanted & _words(contributions))
+        own = [each for each in contributions if each.subject in ("", subject)]
+        if not own and len({each.subject for each in contributions}) < _SEVERAL:
+            continue
+        found = len(wanted & _words(min(contributions, key=_by_id).pattern_key, own))
         if found and 2 * found >= len(wanted):
             fitting.append((-found, -len(contributions), key))
     return [
-        _absence(key, in_order(evidence[key]), states.get(key, PatternState())) for *_, key in sorted(fitting)[:FITTING]
+        _absence(key, in_order(evidence[key]), states.get(key, PatternState()), subject)
+        for *_, key in sorted(fitting)[:FITTING]
     ]
 
 
@@ -168,9 +175,13 @@ def _evidence(maps: Mapping[str, Sequence[Contribution]]) -> dict[str, Sequence[
     return found
 
 
-def _words(contributions: Sequence[Contribution]) -> set[str]:
-    read = sorted(contributions, key=lambda c: c.contribution_id)[:_READ]
-    return set(terms(" ".join([read[0].pattern_key, *(text for c in read for text in _texts(c.body))])))
+def _by_id(contribution: Contribution) -> str:
+    return contribution.contribution_id
+
+
+def _words(pattern_key: str, contributions: Sequence[Contribution]) -> set[str]:
+    read = sorted(contributions, key=_by_id)[:_READ]
+    return set(terms(" ".join([pattern_key, *(text for c in read for text in _texts(c.body))])))
 
 
 def _texts(value: Any) -> list[str]:
@@ -180,14 +191,16 @@ def _texts(value: Any) -> list[str]:
     return [text for each in inner for text in _texts(each)]
 
 
-def _absence(key: str, contributions: Sequence[Contribution], state: PatternState) -> Absence:
+def _absence(key: str, contributions: Sequence[Contribution], state: PatternState, subject: str) -> Absence:
     pattern = split_pattern(key)[1]
     needs = ARTIFACT_TYPES[pattern.type].needs(contributions)
     found = candidate(contributions, pattern.type)
     newest = state.said.artifact if state.said is not None else None
     return Absence(
         pattern=pattern,
-        title=found.title if found is not None else _name(pattern, contributions),
+        title=found.title
+        if found is not None
+        else _name(pattern, [each for each in contributions if each.subject in ("", subject)]),
         contributions=len(contributions),
         sessions=len({c.session_id for c in contributions}),
         outcomes=Counter(str(c.outcome) for c in contributions),
@@ -199,7 +212,7 @@ def _absence(key: str, contributions: Sequence[Contribution], state: PatternStat
 
 def _name(pattern: Pattern, contributions: Sequence[Contribution]) -> str:
     """Returns the subject that a segment names, or else the key."""
-    body = contributions[-1].body
+    body = contributions[-1].body if contributions else {}
     told = next((body[name] for name in ("goal", "question", "surface") if body.get(name)), pattern.key)
     return " ".join(str(told).split())
 

@@ -11,7 +11,7 @@ from hmx_pipeline.audit.artifact_reasons import explain as explained
 from hmx_pipeline.audit.coverage import lessons
 from hmx_pipeline.audit.version_history import chain
 from hmx_pipeline.cli.console import OUT, AsJson, fail, plain, print_json, table
-from hmx_pipeline.cli.memory import SHORT, WIDTH, Tenant, find_artifact, opened, tenant_or_only
+from hmx_pipeline.cli.memory import SHORT, WIDTH, Subject, Tenant, find_artifact, opened, tenant_or_only
 from hmx_pipeline.compiler.evidence_kind import Need
 from hmx_pipeline.contracts.safe_text import on_one_line
 from hmx_pipeline.runtime.state_topics import state_records
@@ -38,6 +38,7 @@ def explain(
         str | None, typer.Option("--missing", metavar="WORDS", help="A subject that memory should know about.")
     ] = None,
     tenant: Tenant = None,
+    subject: Subject = None,
     as_json: AsJson = False,
 ) -> None:
     """Shows what an artifact rests on, which conditions were checked and how it got its status.
@@ -56,11 +57,11 @@ def explain(
     with opened() as store:
         chosen = tenant_or_only(store, tenant)
         reasons = _reasons(store, chosen, artifact_id) if artifact_id is not None else None
-        pack = _asked(store, chosen, lacking) if lacking else None
+        pack = _asked(store, chosen, lacking, subject) if lacking else None
     if reasons is not None:
         print_json(reasons.as_json()) if as_json else _show(reasons)
         return
-    found = missing(lacking or "", state_records(Settings.load(), PATTERNS, chosen), chosen)
+    found = missing(lacking or "", state_records(Settings.load(), PATTERNS, chosen), chosen, subject or "")
     told = lessons(lacking or "", pack, found) if pack is not None else []
     if as_json:
         print_json({"lessons": [lesson._asdict() for lesson in told], "patterns": [each.as_json() for each in found]})
@@ -72,15 +73,15 @@ def explain(
         for absence in found:
             _show_absence(absence)
     elif not any(lesson.known for lesson in told):
-        whose = f"no session of tenant {on_one_line(chosen)}"
-        fail(f"{whose} contains the words {lacking!r}: there is no evidence to compile. Try other words")
+        whose = f"tenant {on_one_line(chosen)} has nothing for {'this subject' if subject else 'all its subjects'}"
+        fail(f"{whose} about {lacking!r}: there is no evidence to compile. Try other words")
 
 
-def _asked(store: "Store", tenant: str, words: str) -> "ContextPack":
+def _asked(store: "Store", tenant: str, words: str, subject: str | None) -> "ContextPack":
     from hmx_pipeline.queries.context_pack import make_pack
     from hmx_pipeline.retrieval.pack_request import PackRequest
 
-    return make_pack(store, PackRequest(query=words[:QUERY], tenant_id=tenant))
+    return make_pack(store, PackRequest(query=words[:QUERY], tenant_id=tenant, subject_id=subject))
 
 
 def _reasons(store: "Store", tenant: str, asked: str) -> ArtifactReasons:

@@ -6,6 +6,8 @@ from typing import Annotated, Final
 import typer
 
 from hmx_pipeline.cli.console import ERR, OUT, AsJson, fail, print_json, table
+from hmx_pipeline.contracts.ids import too_long
+from hmx_pipeline.contracts.limits import ID_BYTES
 from hmx_pipeline.service.api_keys import NAME, USUAL, Grant, Scope, add, parse
 from hmx_pipeline.service.api_keys import revoke as taken_out
 from hmx_pipeline.settings import Settings
@@ -22,16 +24,22 @@ def new(
     scope: Annotated[
         list[Scope] | None, typer.Option(help="read, write or admin; repeatable. Default: read and write.")
     ] = None,
+    subject: Annotated[
+        str | None, typer.Option(help="The only person whose memory the key opens, beside what the tenant shares.")
+    ] = None,
 ) -> None:
     """Creates an API key: prints it once, and adds its SHA-256 to the file. Services accept it from the next request.
 
     Exit code: 0 created, 1 the file cannot be written. Example: HMX_API_KEYS=keys.txt hmx keys new acme --scope read
     """
     file = _file()
-    if not tenant.strip() or not tenant.isprintable() or tenant != tenant.strip():
-        fail("a tenant name needs printable characters, and no space at either end")
+    for what, name in (("tenant", tenant), ("subject", subject)):
+        if name is not None and (not name.strip() or not name.isprintable() or name != name.strip() or too_long(name)):
+            fail(f"a {what} needs printable characters, no space at either end, and at most {ID_BYTES} bytes")
+    if subject is not None and Scope.ADMIN in (scope or ()):
+        fail("the scope admin is an operator's: leave out --subject, or the scope")
     try:
-        key = add(file, Grant(tenant, frozenset(scope) if scope else USUAL))
+        key = add(file, Grant(tenant, frozenset(scope) if scope else USUAL, subject))
     except OSError as error:
         fail(f"{file}: {error.strerror}")
     ERR.print("the key; it cannot be shown again:")
@@ -40,7 +48,7 @@ def new(
 
 @group.command("list")
 def listed(as_json: AsJson = False) -> None:
-    """Lists the ids, tenants and scopes of all keys. The keys themselves are not stored.
+    """Lists the ids, tenants, scopes and subjects of all keys. The keys themselves are not stored.
 
     Exit code: 0 printed, 1 the file cannot be read. Example: hmx keys list
     """
@@ -51,10 +59,14 @@ def listed(as_json: AsJson = False) -> None:
         fail(f"{file}: {error.strerror}")
     rows = [(recognised[:NAME], *_told(grant)) for recognised, grant in found]
     if as_json:
-        names = ("id", "tenant", "scopes")
-        print_json([dict(zip(names, (one, tenant, scopes.split()), strict=True)) for one, tenant, scopes in rows])
+        print_json(
+            [
+                {"id": one, "tenant": tenant, "scopes": scopes.split(), **({"subject": subject} if subject else {})}
+                for one, tenant, scopes, subject in rows
+            ]
+        )
     else:
-        OUT.print(table(f"{len(rows)} keys", ("id", "tenant", "scopes"), rows))
+        OUT.print(table(f"{len(rows)} keys", ("id", "tenant", "scopes", "subject"), rows))
 
 
 @group.command()
@@ -77,8 +89,10 @@ def revoke(
     ERR.print("revoked")
 
 
-def _told(grant: Grant | None) -> tuple[str, str]:
-    return (grant.tenant, " ".join(sorted(grant.scopes))) if grant is not None else ("?", "invalid line")
+def _told(grant: Grant | None) -> tuple[str, str, str]:
+    if grant is None:
+        return "?", "invalid line", ""
+    return grant.tenant, " ".join(sorted(grant.scopes)), grant.subject or ""
 
 
 def _file() -> Path:

@@ -42,6 +42,9 @@ _USUAL: Final = (Status.ACTIVE, Status.DRAFT)
 
 Json = dict[str, Any]
 Tenant = Annotated[str | None, typer.Option(help="The tenant; optional if memory holds only one.")]
+Subject = Annotated[
+    str | None, typer.Option(help="The person for whom is asked; without one, only what the tenant shares is found.")
+]
 
 
 def artifacts(
@@ -87,6 +90,7 @@ def pack(
     tag: Annotated[list[str] | None, typer.Option(help="Only entries from events with this tag; repeatable.")] = None,
     agent: Annotated[str | None, typer.Option(help="The requesting agent.")] = None,
     session: Annotated[str | None, typer.Option(help="The requesting session, for next steps.")] = None,
+    subject: Subject = None,
     strategy: Annotated[Strategy, typer.Option(help="How entries are selected.")] = Strategy.RANKED,
     fill: Annotated[
         Filling, typer.Option(help="Relevant entries only, or everything that fits the budget.")
@@ -121,6 +125,7 @@ def pack(
                 token_budget=budget,
                 agent_id=agent,
                 session_id=session,
+                subject_id=subject,
                 sections=section or None,
                 tags=tag or None,
                 strategy=strategy,

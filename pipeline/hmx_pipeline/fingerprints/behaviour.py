@@ -67,9 +67,9 @@ def _decisions(known: Iterable[UsageCounts], bound: int) -> dict[str, dict[str, 
     for c in known:
         for question, options in c.body.decisions.items():
             chosen[question].update(options)
-            asked[question].add(c.session_id)
+            asked[question].add(c.whose)
             for option in options:
-                by[question, option].add(c.session_id)
+                by[question, option].add(c.whose)
     often = {question: own.total() for question, own in chosen.items() if len(asked[question]) >= SHARED}
     decisions = {}
     for question in sorted(kept(often, bound)):

@@ -11,7 +11,8 @@ from hmx_pipeline.contracts.fingerprint import PRIORS_TYPE
 from hmx_pipeline.contracts.knowledge import KnowledgeRecord
 
 SHARED: Final = 2
-"""Number of sessions that must share a free text before a fingerprint quotes it."""
+"""Number of sessions, and of subjects where they have any, that must share a free text before a fingerprint quotes
+it."""
 
 
 class ActionCounts(msgspec.Struct, frozen=True):
@@ -30,6 +31,12 @@ class UsageCounts(msgspec.Struct, frozen=True):
     outcome: str
     body: ActionCounts
     withdrawn: bool = False
+    subject: str = ""
+
+    @property
+    def whose(self) -> str:
+        """Who must not be alone with a text that is quoted: the person, else the session."""
+        return self.subject or self.session_id
 
 
 @dataclass(frozen=True, slots=True)

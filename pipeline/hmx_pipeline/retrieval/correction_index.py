@@ -106,10 +106,12 @@ class Corrections:
         return newest
 
     def _there(self, plan: RetrievalPlan) -> NDArray[np.bool_]:
-        """Return the corrections that have every label and were said by `as_of`."""
+        """Return the corrections that the requesting subject may see, have every label and were said by `as_of`."""
         there = (
             self._taken.values.copy() if plan.as_of is None else self._taken.values & (self._at.values <= plan.as_of)
         )
+        if (visible := self._slots.visible(plan.subject)) is not None:
+            there &= visible
         if plan.labels:
             there &= [name in self._slots.cards and self._slots.has(name, plan.labels) for name in self._slots.names]
         return there

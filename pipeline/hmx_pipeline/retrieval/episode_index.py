@@ -25,6 +25,7 @@ from hmx_pipeline.retrieval.postings import (
     unpack_postings,
     unpack_rows,
 )
+from hmx_pipeline.retrieval.subject_column import SubjectColumn
 
 Places = NDArray[np.int32]
 """Indexes of documents in the order of reading; -1 means none."""
@@ -37,6 +38,7 @@ WHOLE: Final = 256
 """Full weight of a term."""
 DENSE: Final = 4
 """A term that has a weight in more than one of this many documents is stored as a column of all documents."""
+_SPARSE: Final = 16  # fewer than one of this many documents are weighed one by one
 _BLOCK: Final = 64
 _OUT: Final = np.int32(-(1 << 30))
 """Lower than any sum of weights can make up for."""
@@ -102,6 +104,7 @@ class EpisodeIndex:
         self._after = GrowableArray(np.int32)
         self._newest: dict[int, int] = {}
         """Session → index of its last turn."""
+        self.subjects = SubjectColumn()
         self._partitions: dict[int, tuple[GrowableArray, GrowableArray]] = {}
         """Partition → the numbers and indexes of its documents, ascending."""
         self._total = 0
@@ -123,7 +126,11 @@ class EpisodeIndex:
         columns = (self._numbers, self._at, self._lengths, self._own_lengths)
         lists = [part for pair in self._partitions.values() for part in pair]
         found = sum(column.nbytes for column in (*columns, self._before, self._after, *lists))
-        return found + 100 * len(self._newest) + 1_000
+        return found + 100 * len(self._newest) + self.subjects.nbytes + 1_000
+
+    def assign(self, assigned: Iterable[bytes]) -> None:
+        """Note whose sessions are; comes before the rows of the same snapshot."""
+        self.subjects.assign(assigned, self._newest, self._before.values)
 
     def extend(self, rows: bytes) -> None:
         """Append the rows that follow those read so far."""
@@ -134,6 +141,7 @@ class EpisodeIndex:
         self._numbers.append(found["number"])
         self._at.append(found["at"])
         self._own_lengths.append(found["length"])
+        self.subjects.extend(found)
         self._follow(found["session"], places)
         lengths = OWN * found["length"].astype(np.uint32)
         for weight, before in zip(BEFORE, self._chain(self._before, places), strict=False):
@@ -176,6 +184,9 @@ class EpisodeIndex:
         """
         scores = np.zeros(self.size, np.int32)
         if among is not None:
+            if np.count_nonzero(among) * _SPARSE < self.size:
+                found = self.weigh(terms, places := np.flatnonzero(among).astype(np.int32))
+                return self.ordered(places[found > 0], found[found > 0], limit)
             scores[~among] = _OUT
         weighed = sorted(self._weighed(terms), key=lambda pair: pair[1].own.size)
         # `least` bounds the score of the last of the best from above; it is computed only when it can stop the loop.
@@ -219,12 +230,16 @@ class EpisodeIndex:
             found[chosen] = held.values[np.searchsorted(known.values, numbers[chosen])]
         return found
 
-    def among(self, tagged: Sequence[bytes] = (), until: int | None = None) -> NDArray[np.bool_] | None:
-        """Return a mask of the documents in every list of `tagged` (packed numbers), and not later than `until`
-        (milliseconds); None if neither is given."""
+    def among(
+        self, tagged: Sequence[bytes] = (), until: int | None = None, visible: NDArray[np.bool_] | None = None
+    ) -> NDArray[np.bool_] | None:
+        """Return a mask of the documents in every list of `tagged` (packed numbers), not later than `until`
+        (milliseconds), and `visible`; None if nothing of it is given."""
         if not tagged and until is None:
-            return None
+            return visible
         chosen = np.ones(self.size, np.bool_) if until is None else self._at.values <= until
+        if visible is not None:
+            chosen &= visible
         for numbers in tagged:
             held = np.zeros(self.size, np.bool_)
             held[self.places(np.frombuffer(numbers, POSTING))] = True

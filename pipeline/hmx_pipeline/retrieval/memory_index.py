@@ -46,18 +46,20 @@ class IndexEntry(msgspec.Struct, frozen=True, array_like=True):
     labels: tuple[str, ...]
     terms: dict[str, int]
     """Term → occurrences."""
+    subject: str = ""
+    """Whose it is; empty if it is shared by the tenant."""
 
 
 class KnowledgeIndexEntry(IndexEntry, frozen=True, array_like=True):
     """The indexed fields of a knowledge record."""
 
-    correction: Corrected | None
+    correction: Corrected | None = None
 
 
 class Ranked(IndexEntry, frozen=True, array_like=True):
     """The fields of an entry with a rank. If there are too many entries, those with the highest ranks are dropped."""
 
-    rank: int
+    rank: int = 0
 
 
 class Hit(NamedTuple):
@@ -78,12 +80,21 @@ class Slots(Generic[SomeCard]):
         self.nbytes = 0
         self._slots: dict[str, int] = {}
         self._free: list[int] = []
+        self._subjects: dict[str, int] = {"": 0}
+        """Subject → number; 0 stands for the whole tenant."""
+        self._owners = GrowableArray(np.int32)
+        """Whose the entry in each slot is, by number."""
 
     def take(self, name: str, card: SomeCard) -> int:
         slot = self._free.pop() if self._free else len(self.names)
         if slot == len(self.names):
             self.names.append(name)
+            self._owners.append([0])
         self.names[slot] = name
+        if card.subject not in self._subjects:
+            self._subjects[card.subject] = len(self._subjects)
+            self.nbytes += _TERM_BYTES + nbytes(card.subject)
+        self._owners.values[slot] = self._subjects[card.subject]
         self.cards[name], self._slots[name] = card, slot
         self.nbytes += _card_bytes(card)
         return slot
@@ -97,6 +108,15 @@ class Slots(Generic[SomeCard]):
         self.nbytes -= _card_bytes(card)
         self._free.append(slot)
         return slot, card
+
+    def visible(self, subject: str) -> NDArray[np.bool_] | None:
+        """Return a mask of the slots that a subject may see: its own and those of the whole tenant, which are all that
+        nobody (an empty name) sees. None if no entry belongs to a subject."""
+        if len(self._subjects) == 1:
+            return None
+        owners = self._owners.values
+        seen: NDArray[np.bool_] = (owners == 0) | (owners == self._subjects.get(subject, 0))
+        return seen
 
     def has(self, name: str, labels: Sequence[str]) -> bool:
         return not labels or set(labels) <= set(self.cards[name].labels)
@@ -200,8 +220,8 @@ class MemoryIndex:
     def __init__(self) -> None:
         self._slots: Slots[IndexEntry] = Slots()
         self._text = Field()
-        self._kinds: defaultdict[str, dict[str, int]] = defaultdict(dict)
-        """Kind → name → when it began to hold, in milliseconds."""
+        self._kinds: defaultdict[tuple[str, str], dict[str, int]] = defaultdict(dict)
+        """Kind and subject → name → when it began to hold, in milliseconds."""
 
     def __len__(self) -> int:
         return len(self._slots.cards)
@@ -217,20 +237,26 @@ class MemoryIndex:
             if gone is not None:
                 slot, before = gone
                 self._text.remove(slot, before.terms)
-                del self._kinds[before.kind][name]
+                kept = self._kinds[before.kind, before.subject]
+                del kept[name]
+                if not kept:
+                    del self._kinds[before.kind, before.subject]
             if card is not None:
                 self._text.add(self._slots.take(name, card), card.terms)
-                self._kinds[card.kind][name] = card.at
+                self._kinds[card.kind, card.subject][name] = card.at
         self._text.settle()
 
     def drop(self, goes: Callable[[str, IndexEntry], bool]) -> None:
         self.put([(name, None) for name, card in self._slots.cards.items() if goes(name, card)])
 
-    def best(self, terms: Sequence[str], limit: int, labels: Sequence[str] = (), until: int | None = None) -> list[Hit]:
-        """Return the highest scores, ties by name. With `labels`: entries that have all of them; with `until`: entries
-        no later than that."""
+    def best(
+        self, terms: Sequence[str], limit: int, labels: Sequence[str] = (), until: int | None = None, subject: str = ""
+    ) -> list[Hit]:
+        """Return the highest scores that the subject may see, ties by name. With `labels`: entries that have all of
+        them; with `until`: entries no later than that."""
         scores = self._text.scores(terms, len(self._slots.names))
-        found = np.flatnonzero(scores)
+        visible = self._slots.visible(subject)
+        found = np.flatnonzero(scores if visible is None else scores * visible)
         if labels or until is not None:
             found = np.array([slot for slot in found.tolist() if self._among(slot, labels, until)], np.intp)
         return self._slots.best(found, scores, limit)
@@ -239,10 +265,10 @@ class MemoryIndex:
         """Return the score of an entry that contains all the terms; see EpisodeIndex.whole."""
         return self._text.whole(terms) if dated else self._text.alone(terms)
 
-    def newest(self, kind: str, limit: int, labels: Sequence[str] = ()) -> list[Hit]:
-        """Return the newest of a kind, ties by name; scored 0."""
-        kept = self._kinds.get(kind, {})
-        found = [(-at, name) for name, at in kept.items() if self._slots.has(name, labels)]
+    def newest(self, kind: str, limit: int, labels: Sequence[str] = (), subject: str = "") -> list[Hit]:
+        """Return the newest of a kind that the subject may see, ties by name; scored 0."""
+        kept = (row for whose in {"", subject} for row in self._kinds.get((kind, whose), {}).items())
+        found = [(-at, name) for name, at in kept if self._slots.has(name, labels)]
         return [Hit(name, self._slots.cards[name].digest, 0) for _, name in sorted(found)[:limit]]
 
     def _among(self, slot: int, labels: Sequence[str], until: int | None) -> bool:

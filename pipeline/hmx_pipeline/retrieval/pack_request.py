@@ -25,13 +25,16 @@ class Lineage(Model):
 
 class PackRequest(Model):
     """A request for a context pack. `agent_id` and `session_id` name the reader: an agent gets what applies to it, and
-    the session's recent steps show its place in a procedure. `lineage` and `tags` limit what the pack may rest on."""
+    the session's recent steps show its place in a procedure. `subject_id` names the person: what is private to others
+    is not there. `lineage` and `tags` limit what the pack may rest on."""
 
     query: Annotated[str, Field(min_length=1, max_length=QUERY_CHARACTERS)]
     tenant_id: Id
     token_budget: Annotated[int, Field(ge=1, le=1_000_000)] = 4096
     agent_id: Id | None = None
     session_id: Id | None = None
+    subject_id: Annotated[Id | None, Field(exclude_if=lambda subject: subject is None)] = None
+    """The person for whom is asked, as events name it. Without one: only what all of the tenant share."""
     sections: Items[Annotated[Section, Field(strict=False)]] | None = None
     """Only these sections; all if left out."""
     tags: Annotated[list[Annotated[str, Field(max_length=TAG)]], Field(max_length=PACK_TAGS)] | None = None

@@ -9,13 +9,15 @@ import math
 import struct
 from bisect import bisect_left
 from collections.abc import Iterable, Sequence
-from hashlib import blake2b
+from hashlib import blake2b, sha256
 from typing import Any, Final
+from urllib.parse import unquote
 
 import numpy as np
 from numpy.typing import NDArray
 
 from hmx_pipeline.contracts.bounded_cache import remembered
+from hmx_pipeline.contracts.keys import encoded
 from hmx_pipeline.contracts.limits import MB
 
 OFFSET_BITS: Final = 48
@@ -26,8 +28,8 @@ _MOST: Final = (1 << _TF_BITS) - 1
 """Most occurrences that are stored: with so low a k1 BM25 is flat long before."""
 _NUMBER: Final = struct.Struct("<Q")
 POSTING: Final = np.dtype("<u8")
-_ROW: Final = struct.Struct("<QQqH")
-ROW: Final = np.dtype([("number", "<u8"), ("session", "<u8"), ("at", "<i8"), ("length", "<u2")])
+_ROW: Final = struct.Struct("<QQqHQ")
+ROW: Final = np.dtype([("number", "<u8"), ("session", "<u8"), ("at", "<i8"), ("length", "<u2"), ("subject", "<u8")])
 _U16: Final = 0xFFFF
 
 # Best values of reference measurements on conversations. Texts are short, so occurrences saturate early.
@@ -62,9 +64,9 @@ def unpack_postings(blob: bytes) -> tuple[NDArray[np.uint64], NDArray[np.uint8]]
     return found >> np.uint64(_TF_BITS), (found & np.uint64(_MOST)).astype(np.uint8)
 
 
-def pack_row(number: int, session_id: str, at: int, length: int) -> bytes:
+def pack_row(number: int, session_id: str, at: int, length: int, subject: str = "") -> bytes:
     """Pack a row: `at` in milliseconds, `length` in terms."""
-    return _ROW.pack(number, _session_mark(session_id), at, min(length, _U16))
+    return _ROW.pack(number, session_mark(session_id), at, min(length, _U16), subject_hash(subject))
 
 
 def unpack_rows(blob: bytes) -> NDArray[Any]:
@@ -72,9 +74,27 @@ def unpack_rows(blob: bytes) -> NDArray[Any]:
 
 
 @remembered(MB)
-def _session_mark(session_id: str) -> int:
+def session_mark(session_id: str) -> int:
     """Return a 64-bit hash that identifies the session within its tenant."""
     return int.from_bytes(blake2b(session_id.encode(errors="surrogatepass"), digest_size=8).digest(), "little")
+
+
+@remembered(MB)
+def subject_hash(subject: str) -> int:
+    """Return 64 bits of the subject's SHA-256; 0 for no subject, and for nobody else. Two subjects may share a hash, so
+    what is shown of a document is decided by the whole name."""
+    return int.from_bytes(sha256(subject.encode(errors="surrogatepass")).digest()[:8], "little") or 1 if subject else 0
+
+
+def pack_assigned(session_id: str, subject: str) -> bytes:
+    """Pack whose session it is."""
+    return f"{encoded(session_id)}:{subject}".encode()
+
+
+def unpack_assigned(packed: bytes) -> tuple[int, str]:
+    """Return the mark of a session, and its subject."""
+    session, _, subject = packed.decode().partition(":")
+    return session_mark(unquote(session)), subject
 
 
 def idf(holding: int, documents: int) -> int:

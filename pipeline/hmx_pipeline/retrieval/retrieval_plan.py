@@ -95,6 +95,11 @@ class RetrievalPlan:
     vector: Vector | None = None
     """Embedding of the query; it finds episodes besides the terms."""
 
+    @property
+    def subject(self) -> str:
+        """Who asks: what belongs to other subjects is not there. Empty if nobody is named."""
+        return self.request.subject_id or ""
+
 
 def plan(request: PackRequest, embed: Embed | None = None) -> RetrievalPlan:
     """Plan a request. `embed` makes the query's vector if the request has none."""

@@ -13,7 +13,7 @@ from typing import Any, Final
 import msgspec
 
 from hmx_pipeline.contracts.artifact import Status
-from hmx_pipeline.contracts.episode import RESERVED
+from hmx_pipeline.contracts.episode import RESERVED, subject_of
 from hmx_pipeline.contracts.event_types import Role
 from hmx_pipeline.contracts.evidence import Step
 from hmx_pipeline.contracts.knowledge import Memory
@@ -65,6 +65,8 @@ class Document(msgspec.Struct, frozen=True, array_like=True, kw_only=True, gc=Fa
     text: str
     expires: int | None = None
     """Event time + ttl in milliseconds (HMX-E §6.10)."""
+    subject: str = ""
+    """Whose it is; empty if it names nobody. Then it belongs to whoever its session does."""
 
 
 def event_time(record: Mapping[str, Any]) -> int:
@@ -75,10 +77,12 @@ def event_time(record: Mapping[str, Any]) -> int:
 
 
 def episode_step(record: Mapping[str, Any]) -> Step:
-    """Return the step without the fields that only mining needs: parent, correlation, tags."""
+    """Return the step without the fields that only mining needs: parent, correlation, tags. Its subject is that of the
+    episode."""
     index = int(record["metadata"][RESERVED]["release"]["index"])
     fields = {"event_id": record["id"], "event_type": record["eventType"], "content": record["payload"]}
-    return step_of(fields, event_time(record), index, TEXT)
+    step, subject = step_of(fields, event_time(record), index, TEXT), subject_of(dict(record))
+    return msgspec.structs.replace(step, subject=subject) if subject else step
 
 
 def document(record: Mapping[str, Any], step: Step) -> Document | None:
@@ -102,6 +106,7 @@ def document(record: Mapping[str, Any], step: Step) -> Document | None:
         salience=float(record.get("salienceScore", SALIENCE)),
         text=shortened(step.text, limit),
         expires=expiry(record, step.at),
+        subject=step.subject,
     )
 
 

@@ -1,8 +1,8 @@
 """Access control: API keys, tenants, scopes and rate limits, for all HTTP routes and WebSockets.
 
-Enters: a request's headers. Leaves: its tenant. With a key file, `Authorization: Bearer` selects the tenant, and
-`X-HMX-Tenant` must agree if sent. Without one (local development) the header or a key `hx_test_NAME` selects the
-tenant, unauthenticated. Raises ProblemError, which never quotes a key.
+Enters: a request's headers. Leaves: its tenant, and the subject that its key is bound to. With a key file,
+`Authorization: Bearer` selects the tenant, and `X-HMX-Tenant` must agree if sent. Without one (local development) the
+header or a key `hx_test_NAME` selects the tenant, unauthenticated. Raises ProblemError, which never quotes a key.
 """
 
 import math
@@ -28,6 +28,8 @@ OPEN: Final = "hx_test_"
 WINDOW_S: Final = 60
 TENANTS: Final = 65_536
 """Tenants with a rate limit count of their own per minute; the others share one count."""
+SUBJECT: Final = "hmx.subject"
+"""Where a request's scope says whom its key is bound to."""
 _SCHEME: Final = "bearer "
 
 
@@ -95,6 +97,7 @@ def admit(connection: HTTPConnection, scope: Scope) -> str:
     if too_long(grant.tenant):
         raise ProblemError(ProblemKind.ID_TOO_LONG, f"the tenant has more than {ID_BYTES} bytes", path="$.tenant_id")
     connection.scope[TENANT] = grant.tenant  # for logs and answers
+    connection.scope[SUBJECT] = grant.subject
     connection.scope[LIMITS], kept = access.limits(grant.tenant)
     if named not in (None, grant.tenant):
         raise ProblemError(ProblemKind.FORBIDDEN, f"the key belongs to another tenant: leave out the header {HEADER}")
@@ -119,7 +122,23 @@ def admitted(connection: HTTPConnection, tenant: str, scope: Scope = Scope.READ)
     """Returns whether the request would still be admitted, since a stream outlives its admission."""
     access: Access = connection.app.state.access
     grant = access.grant(key_of(connection), _named(connection))
-    return grant is not None and grant.tenant == tenant and scope in grant.scopes
+    if grant is None or grant.tenant != tenant or grant.subject != bound_to(connection):
+        return False
+    return scope in grant.scopes
+
+
+def bound_to(connection: HTTPConnection) -> str | None:
+    """Returns the subject that an admitted request's key is bound to; None if it is the tenant's."""
+    subject: str | None = connection.scope.get(SUBJECT)
+    return subject
+
+
+def subject_for(connection: HTTPConnection, named: str | None) -> str | None:
+    """Returns for whom a request asks: whom it names, or whom its key is bound to. Raises ProblemError for another."""
+    bound = bound_to(connection)
+    if bound is not None and named not in (None, bound):
+        raise ProblemError(ProblemKind.FORBIDDEN, "the key is bound to another subject: leave the subject out")
+    return named or bound
 
 
 def _named(connection: HTTPConnection) -> str | None:
@@ -156,9 +175,13 @@ _Named = Annotated[
 ]
 
 
-def _having(scope: Scope) -> Callable[..., Awaitable[str]]:
+def _having(scope: Scope, *, whole: bool = False) -> Callable[..., Awaitable[str]]:
     async def tenant(request: Request, _key: _Key = None, _named: _Named = None) -> str:
-        return admit(request, scope)
+        name = admit(request, scope)
+        if whole and bound_to(request) is not None:
+            detail = "this tells of all subjects, and the key is bound to one: use a key of the tenant"
+            raise ProblemError(ProblemKind.FORBIDDEN, detail)
+        return name
 
     return tenant
 
@@ -171,8 +194,9 @@ async def operator(request: Request, _key: _Key = None) -> None:
 
 
 Reader = Annotated[str, Depends(_having(Scope.READ))]
+WholeReader = Annotated[str, Depends(_having(Scope.READ, whole=True))]
 Writer = Annotated[str, Depends(_having(Scope.WRITE))]
 Operator = Annotated[str, Depends(_having(Scope.ADMIN))]
-"""Parameter types: the tenant that a route reads, appends or decides for."""
+"""Parameter types: the tenant that a route reads, appends or decides for. A `WholeReader` sees all its subjects."""
 OPERATOR: Final = Depends(operator)
 """Dependency of routes that concern all tenants."""

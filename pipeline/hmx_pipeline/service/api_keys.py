@@ -1,6 +1,7 @@
 """API keys: a file with the SHA-256, tenant and scopes of each key; the keys themselves are not stored.
 
-Enters: lines `SHA-256 tenant<tab>scopes`; without scopes a key reads and writes. Leaves: a key's grant, or None.
+Enters: lines `SHA-256 tenant<tab>scopes<tab>subject`; without scopes a key reads and writes, without a subject it is
+the tenant's. Leaves: a key's grant, or None.
 Services reload a changed file, so revocation works from the next request. Changes replace the file atomically, one at a
 time. Raises OSError when changing; a service that cannot read the file accepts no key.
 """
@@ -41,7 +42,8 @@ class Grant(NamedTuple):
     tenant: str
     scopes: frozenset[Scope]
     subject: str | None = None
-    """The only subject whose memory it opens, beside what the tenant shares; None for all."""
+    """The only person for whom the key asks and writes; None for the tenant's own backend. Never with the scope
+    admin."""
 
 
 def digest(key: str) -> str:
@@ -54,11 +56,13 @@ def parse(lines: Iterable[str]) -> Iterator[tuple[str, Grant | None]]:
         recognised, _, rest = line.strip().partition(" ")
         if recognised and not recognised.startswith("#"):
             tenant, _, said = rest.partition("\t")
+            said, _, subject = said.partition("\t")
             try:
                 scopes = frozenset(map(Scope, said.split(","))) if said else USUAL
             except ValueError:
                 scopes = frozenset()
-            yield recognised, Grant(tenant.strip(), scopes) if tenant.strip() and scopes else None
+            well = tenant.strip() and scopes and not (subject and Scope.ADMIN in scopes)
+            yield recognised, Grant(tenant.strip(), scopes, subject or None) if well else None
 
 
 class KeyFile:
@@ -91,6 +95,8 @@ def add(file: Path, grant: Grant) -> str:
     """Creates a key and returns it; it cannot be recovered later."""
     key = LIVE + secrets.token_urlsafe(24)
     line = f"{digest(key)} {grant.tenant}\t{','.join(sorted(grant.scopes))}"
+    if grant.subject is not None:
+        line += f"\t{grant.subject}"
     _change(file, lambda lines: [*lines, line])
     return key
 

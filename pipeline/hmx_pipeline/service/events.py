@@ -9,11 +9,13 @@ from enum import StrEnum
 from typing import Any, Final, NamedTuple
 
 import msgspec
+import orjson
 from fastapi import APIRouter, Request
 from fastapi.responses import Response
 
 from hmx_pipeline.contracts.base import Model
 from hmx_pipeline.contracts.envelope import Envelope
+from hmx_pipeline.contracts.episode import named_subject
 from hmx_pipeline.contracts.headers import TRACEPARENT, event_headers, trace_headers
 from hmx_pipeline.contracts.keys import CONTROL_TENANT, session_key
 from hmx_pipeline.contracts.limits import KB, MB
@@ -21,7 +23,7 @@ from hmx_pipeline.contracts.rejections import Reason, Rejection
 from hmx_pipeline.contracts.timestamps import parse_instant
 from hmx_pipeline.intake.decode import decode
 from hmx_pipeline.observe.metrics import METRICS
-from hmx_pipeline.service.access import Writer
+from hmx_pipeline.service.access import Writer, bound_to
 from hmx_pipeline.service.body import media_type, parsed, read_body
 from hmx_pipeline.service.event_log import EventLog, EventRecord, LogPosition, NotAppendedError
 from hmx_pipeline.service.fair_turns import FairTurns
@@ -106,7 +108,8 @@ async def post_events(request: Request, tenant: Writer) -> Response:
     values = await parsed(request, tenant, body, lambda: _split(body, kind))
     trace = request.headers.get(TRACEPARENT, "").encode()
     state = request.app.state
-    answer = _answer(await take(state.log, state.parsing, tenant, values, trace=trace))
+    taken = await take(state.log, state.parsing, tenant, values, trace=trace, subject=bound_to(request))
+    answer = _answer(taken)
     if answer.results and not answer.summary.accepted:
         raise _none_accepted(answer)
     return Response(answer.to_json(), 202, media_type=JSON)
@@ -129,10 +132,17 @@ def _split(body: bytes, kind: str) -> list[bytes]:
 
 
 async def take(
-    log: EventLog, turns: FairTurns, tenant: str, values: Sequence[bytes], first: int = 0, trace: bytes = b""
+    log: EventLog,
+    turns: FairTurns,
+    tenant: str,
+    values: Sequence[bytes],
+    first: int = 0,
+    trace: bytes = b"",
+    subject: str | None = None,
 ) -> Taken:
-    """Checks and appends events. Returns their results, indexed from `first`. Raises ProblemError."""
-    checked = [found for part in slices(values) for found in await turns.run(tenant, _checked, part, tenant)]
+    """Checks and appends events, of one subject only if it is given. Returns their results, indexed from `first`.
+    Raises ProblemError."""
+    checked = [found for part in slices(values) for found in await turns.run(tenant, _checked, part, tenant, subject)]
     headers = trace_headers(trace)
     records = [
         EventRecord(
@@ -168,15 +178,17 @@ def slices(values: Sequence[bytes]) -> Iterator[Sequence[bytes]]:
         yield values[begin:]
 
 
-def _checked(values: Sequence[bytes], tenant: str) -> list[Envelope | Refused]:
-    return [check(value, tenant) for value in values]
+def _checked(values: Sequence[bytes], tenant: str, subject: str | None) -> list[Envelope | Refused]:
+    return [check(value, tenant, subject) for value in values]
 
 
 def _appended(event: Envelope) -> Appended:
     return Appended(event.session_id, event.sequence, parse_instant(event.timestamp) or 0, event.event_id)
 
 
-def check(value: bytes, tenant: str) -> Envelope | Refused:
+def check(value: bytes, tenant: str, subject: str | None = None) -> Envelope | Refused:
+    """Checks an event. With `subject` it must name that one: else it would tell the whole tenant, or be taken for
+    what another subject said, whose session it continues."""
     decoded = decode(value)
     if isinstance(decoded, Rejection):
         return Refused(decoded.reason, decoded.path, decoded.detail or decoded.reason.advice)
@@ -186,6 +198,9 @@ def check(value: bytes, tenant: str) -> Envelope | Refused:
         return Refused(Reason.RESERVED, path, Reason.RESERVED.advice, event.event_id)
     if event.tenant_id != tenant:
         return Refused(ProblemKind.TENANT_MISMATCH, "$.tenant_id", "not the tenant of the request", event.event_id)
+    if subject is not None and named_subject(orjson.loads(bytes(event.metadata))) != subject:
+        detail = "must be the subject that the key is bound to"
+        return Refused(ProblemKind.SUBJECT_MISMATCH, "$.metadata.subject_id", detail, event.event_id)
     return event
 
 

@@ -18,7 +18,7 @@ from hmx_pipeline.fingerprints.import_plan import UnreadableError, imports
 from hmx_pipeline.kafka.control_producer import append_imports
 from hmx_pipeline.kafka.topic_files import TopicsError
 from hmx_pipeline.queries.fingerprint_query import make_fingerprint
-from hmx_pipeline.service.access import Operator, Reader
+from hmx_pipeline.service.access import Operator, WholeReader
 from hmx_pipeline.service.body import media_type, read_body
 from hmx_pipeline.service.fair_turns import FairTurns
 from hmx_pipeline.service.problems import ProblemError, ProblemKind, invalid, unavailable
@@ -62,7 +62,7 @@ def _asked() -> dict[str, Any]:
 
 
 @router.post("/fingerprints", responses={200: {"model": Fingerprint}}, openapi_extra=_asked())
-async def post_fingerprint(request: Request, tenant: Reader) -> Response:
+async def post_fingerprint(request: Request, tenant: WholeReader) -> Response:
     """Exports what the tenant has learnt; the same memory gives the same bytes."""
     media_type(request, (JSON,))
     body = await read_body(request, REQUEST_BYTES)

@@ -22,13 +22,14 @@ from hmx_pipeline.packs.vocabulary import in_overview
 from hmx_pipeline.queries.context_pack import make_pack
 from hmx_pipeline.retrieval.pack_request import PackRequest
 from hmx_pipeline.service import path_ids  # noqa: F401  routes below say `:id`
-from hmx_pipeline.service.access import OPERATOR, Reader
+from hmx_pipeline.service.access import OPERATOR, Reader, bound_to, subject_for
 from hmx_pipeline.service.body import inlined, media_type, parsed, read_body
 from hmx_pipeline.service.completeness_header import COMPLETE, anew
 from hmx_pipeline.service.fair_turns import FairTurns, in_turn
 from hmx_pipeline.service.problems import RETRY, ProblemError, ProblemKind, invalid
 from hmx_pipeline.service.read_your_writes import await_memory
 from hmx_pipeline.store.fetch import Ambiguous, Store
+from hmx_pipeline.store.subject_view import SubjectView
 
 REQUEST_BYTES: Final = 256 * KB
 PAGE: Final = 100
@@ -74,7 +75,7 @@ async def post_context_pack(request: Request, tenant: Reader) -> Response:
     """
     media_type(request, (JSON,))
     body = await read_body(request, REQUEST_BYTES)
-    asked, conditions = await parsed(request, tenant, body, lambda: _pack_request(body, tenant))
+    asked, conditions = await parsed(request, tenant, body, lambda: _pack_request(request, body, tenant))
     if conditions.after is not None:
         await await_memory(request.app.state.reading, store_of(request), tenant, conditions.after)
     turns: FairTurns = request.app.state.packs
@@ -100,7 +101,7 @@ class Conditions(NamedTuple):
     require_complete: bool
 
 
-def _pack_request(body: bytes, tenant: str) -> tuple[PackRequest, Conditions]:
+def _pack_request(request: Request, body: bytes, tenant: str) -> tuple[PackRequest, Conditions]:
     try:
         fields = orjson.loads(body)
     except orjson.JSONDecodeError:
@@ -113,6 +114,8 @@ def _pack_request(body: bytes, tenant: str) -> tuple[PackRequest, Conditions]:
         raise ProblemError(
             ProblemKind.TENANT_MISMATCH, "not the tenant of the request: leave it out", path="$.tenant_id"
         )
+    if bound_to(request) is not None:
+        fields["subject_id"] = subject_for(request, fields.get("subject_id"))
     conditions = Conditions(fields.pop("after", None), fields.pop("require_complete", False))
     if not isinstance(conditions.require_complete, bool):
         raise ProblemError(ProblemKind.INVALID_REQUEST, "must be true or false", path="$.require_complete")
@@ -132,7 +135,7 @@ def get_tenants(request: Request) -> Response:
 @in_turn
 def get_event(request: Request, tenant: Reader, event_id: Id, session: Id | None = None) -> Response:
     """Returns a released event without secrets, its origin in headers; 409 if several sessions share the id."""
-    found = store_of(request).get_event(tenant, event_id, session)
+    found = view_of(request, tenant).event(event_id, session)
     if isinstance(found, Ambiguous):
         raise ProblemError(ProblemKind.AMBIGUOUS, "name the session with ?session=", sessions=list(found.sessions))
     if found is None:
@@ -148,14 +151,14 @@ def get_event(request: Request, tenant: Reader, event_id: Id, session: Id | None
 @in_turn
 def get_contribution(request: Request, tenant: Reader, contribution_id: str) -> Response:
     """Returns one segment's contribution to a pattern, as named in source_memory_ids."""
-    return _found(request, store_of(request).get_contribution(tenant, contribution_id), "contribution")
+    return _found(request, view_of(request, tenant).contribution(contribution_id), "contribution")
 
 
 @router.get("/knowledge/{record_id:id}", responses={200: {"model": KnowledgeRecord}})
 @in_turn
 def get_knowledge(request: Request, tenant: Reader, record_id: Id) -> Response:
     """Returns a memory, policy, entity, relation or conflict in any status; superseded_by names its successor."""
-    return _found(request, store_of(request).get_knowledge(tenant, record_id), "knowledge record")
+    return _found(request, view_of(request, tenant).knowledge(record_id), "knowledge record")
 
 
 @router.get("/artifacts", responses={200: {"model": ArtifactList}})
@@ -188,6 +191,11 @@ def store_of(request: Request) -> Store:
     store = request.app.state.store
     assert isinstance(store, Store)
     return store
+
+
+def view_of(request: Request, tenant: str) -> SubjectView:
+    """Returns single records of the tenant as the request's key sees them."""
+    return SubjectView(store_of(request), tenant, bound_to(request))
 
 
 def _json(value: Any) -> Response:

@@ -24,7 +24,7 @@ from hmx_pipeline.kafka.topic_files import TopicsError
 from hmx_pipeline.observe.process_reader import figures
 from hmx_pipeline.queries import pipeline_status
 from hmx_pipeline.runtime.state_topics import state_records
-from hmx_pipeline.service.access import OPERATOR, Reader
+from hmx_pipeline.service.access import OPERATOR, WholeReader
 from hmx_pipeline.service.fair_turns import in_turn
 from hmx_pipeline.service.problems import ProblemKind, unavailable
 from hmx_pipeline.service.ttl_cache import TtlCache
@@ -160,7 +160,7 @@ async def get_overview(request: Request) -> Response:
 
 @router.get("/counts")
 @in_turn
-def get_counts(request: Request, tenant: Reader) -> Response:
+def get_counts(request: Request, tenant: WholeReader) -> Response:
     """Counts the tenant's artifacts by type and status, and its knowledge records by status."""
     store: Store = request.app.state.store
     return Response(orjson.dumps(store.counts(tenant)), media_type=JSON)
@@ -171,7 +171,7 @@ Limit = Annotated[int, Query(ge=1, le=ROWS)]
 
 @router.get("/tables/sessions")
 async def get_sessions(
-    request: Request, tenant: Reader, sort: SessionSort = SessionSort.CHANGED, limit: Limit = 50
+    request: Request, tenant: WholeReader, sort: SessionSort = SessionSort.CHANGED, limit: Limit = 50
 ) -> Response:
     """Lists the tenant's sessions: events released, waiting behind a gap, and in the open segment."""
     table = await _overview(request).sessions.get(tenant)
@@ -180,7 +180,7 @@ async def get_sessions(
 
 @router.get("/tables/patterns")
 async def get_patterns(
-    request: Request, tenant: Reader, sort: PatternSort = PatternSort.CONTRIBUTIONS, limit: Limit = 50
+    request: Request, tenant: WholeReader, sort: PatternSort = PatternSort.CONTRIBUTIONS, limit: Limit = 50
 ) -> Response:
     """Lists the tenant's patterns: contributions, sessions and compiled artifacts."""
     table = await _overview(request).patterns.get(tenant)

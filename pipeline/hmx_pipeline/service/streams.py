@@ -12,6 +12,7 @@ from typing import Annotated, Any, Final, Literal, NoReturn
 
 import orjson
 from fastapi import APIRouter, Header, Query, Request
+from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import StreamingResponse
 from starlette.requests import ClientDisconnect
 from starlette.types import Message, Receive, Scope, Send
@@ -23,12 +24,15 @@ from hmx_pipeline.kafka.range_reader import PassingRecord
 from hmx_pipeline.observe.metrics import METRICS
 from hmx_pipeline.service import stream_position
 from hmx_pipeline.service.access import Reader, admitted
+from hmx_pipeline.service.memory import view_of
 from hmx_pipeline.service.problems import ProblemKind, unavailable
 from hmx_pipeline.service.request_metrics import HEAD
 from hmx_pipeline.service.subscriber_queue import STALLED, StreamEnd
 from hmx_pipeline.service.subscriptions import FAILURES, Start, Step, Subscriptions
 from hmx_pipeline.service.ttl_cache import TtlCache
+from hmx_pipeline.store.atomic_blocks import StoreUnavailableError
 from hmx_pipeline.store.erasing import Erasures
+from hmx_pipeline.store.subject_view import SubjectView
 from hmx_pipeline.topology import ARTIFACTS, EPISODES
 
 SSE: Final = "text/event-stream"
@@ -115,13 +119,14 @@ async def stream(
     start = await following.start(tenant, last_event_id or None, from_start=begin == "start")
     erased = await _erased(request)
     topics = [_TOPICS[one] for one in kind or _TOPICS]
+    view = view_of(request, tenant)
 
     async def told() -> AsyncGenerator[bytes]:
         yield b"retry: %d\n%s" % (RETRY_MS, _frame(None, start))
         steps = following.follow(tenant, topics, start, lambda: admitted(request, tenant))
         async with aclosing(steps):
             async for step in steps:
-                if not (isinstance(step, PassingRecord) and step.place[0] == EPISODES and _hidden(erased, step)):
+                if not _hidden(erased, step) and await _is_seen(view, step):
                     yield _frame(step, start)
 
     headers = {"X-Accel-Buffering": "no"}
@@ -140,7 +145,7 @@ async def get_events(
     start = await following.start(tenant, after, from_start=True)
     erased = await _erased(request)
     places = [place for place in sorted(start.positions) if place[0] == EPISODES]
-    owner = f"{join_key(tenant)}/".encode()
+    owner, view = f"{join_key(tenant)}/".encode(), view_of(request, tenant)
     if session is not None:
         key = session_key(tenant, session)
         owner, places = key.encode(), [places[partition_of(key, len(places))]]
@@ -157,7 +162,9 @@ async def get_events(
         try:
             async with aclosing(following.stored(start.positions, upto, places, wanted, go_on)) as steps:
                 async for step in steps:
-                    if isinstance(step, PassingRecord) and step.value is not None and not _hidden(erased, step):
+                    if not isinstance(step, PassingRecord) or step.value is None or _hidden(erased, step):
+                        continue
+                    if await _is_seen(view, step):
                         yield _event(step.value) + b"\n"
         except FAILURES:
             _break_off(StreamEnd.KAFKA)
@@ -177,15 +184,28 @@ async def _erased(request: Request) -> Erasures:
         raise unavailable(ProblemKind.KAFKA_UNAVAILABLE, f"Kafka does not answer: {type(error).__name__}") from None
 
 
-def _hidden(erased: Erasures, step: PassingRecord) -> bool:
-    """Returns whether an episode that its topic still holds was erased before the stream began."""
-    return bool(erased) and erased.hides_episode(orjson.loads(step.value or b""))
+def _hidden(erased: Erasures, step: Step) -> bool:
+    """Returns whether it is an episode that its topic still holds, and that was erased before the stream began."""
+    if not isinstance(step, PassingRecord) or step.place[0] != EPISODES or not erased:
+        return False
+    return erased.hides_episode(orjson.loads(step.value or b""))
 
 
 def _break_off(why: StreamEnd) -> NoReturn:
     """Breaks off an export: without its last chunk, a client cannot take it for complete."""
     METRICS.streams_ended.labels(why).inc()
     raise ClientDisconnect
+
+
+async def _is_seen(view: SubjectView, step: Step) -> bool:
+    """Returns whether a step may be told; a key that is bound to a subject does not see others' events. Raises
+    ClientDisconnect if memory cannot say whose an event is, so that the client continues before it."""
+    if view.subject is None or not isinstance(step, PassingRecord) or step.place[0] != EPISODES:
+        return True
+    try:
+        return await run_in_threadpool(lambda: view.sees_episode(orjson.loads(step.value or b"")))
+    except StoreUnavailableError:
+        _break_off(StreamEnd.KAFKA)
 
 
 def _frame(step: Step, start: Start) -> bytes:

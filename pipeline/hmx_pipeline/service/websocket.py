@@ -16,7 +16,7 @@ from starlette.websockets import WebSocketDisconnect
 
 from hmx_pipeline.contracts.limits import MB
 from hmx_pipeline.observe.metrics import METRICS
-from hmx_pipeline.service.access import admit, admitted
+from hmx_pipeline.service.access import admit, admitted, bound_to
 from hmx_pipeline.service.api_keys import Scope
 from hmx_pipeline.service.events import UNACKNOWLEDGED, EventResult, take
 from hmx_pipeline.service.negotiation import subprotocol
@@ -130,7 +130,8 @@ async def _acknowledge(socket: WebSocket, tenant: str, frames: Frames, following
             return NOT_ALLOWED, "the key was revoked"
         values = await frames.next()
         try:
-            results, _ = await take(socket.app.state.log, socket.app.state.parsing, tenant, values, first=count)
+            state = socket.app.state
+            results, _ = await take(state.log, state.parsing, tenant, values, count, subject=bound_to(socket))
         except ProblemError as problem:
             return TRY_AGAIN, problem.kind
         count += len(results)

@@ -11,7 +11,7 @@ from hmx_pipeline.contracts.artifact import Status
 from hmx_pipeline.contracts.keys import encoded
 from hmx_pipeline.contracts.knowledge import Standing
 from hmx_pipeline.contracts.limits import PATTERN_CONTRIBUTIONS, TENANT_CONTRIBUTIONS
-from hmx_pipeline.retrieval.postings import ROW, pack_number, pack_postings
+from hmx_pipeline.retrieval.postings import ROW, pack_assigned, pack_number, pack_postings
 from hmx_pipeline.retrieval.vectors import Embed
 from hmx_pipeline.store.redis_keys import Keys, TenantKeys
 from hmx_pipeline.store.stored_digests import checked, digest, digest_of_events
@@ -37,6 +37,17 @@ ROWS: Final = (
     b"2",
 )
 """Appends rows; must come last in a block. Returns the number of documents without room."""
+ASSIGN: Final = (
+    b"EVAL",
+    b"""
+for i = 1, #ARGV, 2 do
+  local subject = ARGV[i + 1]:match(':(.*)')
+  if redis.call('HSETNX', KEYS[1], ARGV[i], subject) == 1 then redis.call('RPUSH', KEYS[2], ARGV[i + 1]) end
+end
+""",
+    b"2",
+)
+"""Says whose sessions are, unless it is known: sessions (percent-encoded), each with what is appended."""
 _OF: Final = TenantKeys("")
 _FORGET: Final = b"""
 local function forget(root, id)
@@ -131,6 +142,8 @@ class TenantChanges:
         self._events: defaultdict[bytes, list[bytes]] = defaultdict(list)
         self._steps: dict[tuple[bytes, int], dict[int, bytes]] = {}
         """By key and number of steps kept."""
+        self._assigned: dict[str, str] = {}
+        """Session → the first subject of the block."""
         self._documents: list[bytes] = []
         self._rows = bytearray()
         self._postings: dict[str, bytes] = {}
@@ -166,6 +179,11 @@ class TenantChanges:
         """Adds a step of a session; the highest indexes are kept."""
         steps = self._steps.setdefault((key, most), {})
         steps[index] = packed
+        self._block.arguments += 2
+
+    def assign(self, session_id: str, subject: str) -> None:
+        """Notes whose session it is, unless that is known."""
+        self._assigned.setdefault(session_id, subject)
         self._block.arguments += 2
 
     def document(self, number: int, packed: bytes, row: bytes, terms: Sequence[str], labels: Iterable[str]) -> None:
@@ -244,6 +262,8 @@ class TenantChanges:
             kept = sorted(steps)[-most:]
             yield (b"ZADD", key, *(part for index in kept for part in (b"%d" % index, steps[index])))
             yield (b"ZREMRANGEBYRANK", key, b"0", b"%d" % (-most - 1))
+        said = [part for s, whose in self._assigned.items() for part in (encoded(s).encode(), pack_assigned(s, whose))]
+        yield from _split((*ASSIGN, keys.subjects, keys.assigned), said)
         if self._rows:
             yield from self._document_commands()
         rows = [part for name, at in self._expiring.items() for part in (b"%d" % at, name)]

@@ -173,6 +173,12 @@ class Store:
         named = sorted({unquote(name.decode()) for name in parts[-2::-2]})
         return Ambiguous(tuple(named)) if asked is None and len(named) > 1 else _json(found)
 
+    def subject_of_session(self, tenant_id: str, session_id: str) -> str:
+        """Returns the first subject that an event of the session named; empty if none did."""
+        with reachable():
+            found = self._client.hget(self._keys.tenant(tenant_id).subjects, encoded(session_id))
+        return (found or b"").decode()
+
     def get_artifact(self, tenant_id: str, artifact_id: str) -> Json | None:
         """Returns an artifact in any status. Raises TamperedError."""
         return self._get(Lost(self._keys.tenant(tenant_id), "artifact", artifact_id))
@@ -262,7 +268,7 @@ class Store:
         return [fields for value in found if (fields := _json(value)) is not None]
 
     def sessions_of(self, tenant_id: str, subject: str) -> set[str]:
-        """Returns the sessions of a subject. Reads all of the tenant's episodes."""
+        """Returns the sessions whose first subject this is."""
         return erasing.sessions_of(self._client, self._keys, tenant_id, subject)
 
     def held(self, erasure: Erasure) -> erasing.HeldRecords:

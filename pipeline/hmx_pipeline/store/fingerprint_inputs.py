@@ -58,15 +58,19 @@ def _whole(client: Client, keys: TenantKeys, tenant_id: str) -> FingerprintConte
     segments, share = _segments(client, keys)
     known = sorted((i.decode(), kind.decode()) for i, kind in client.hgetall(keys.known(Standing.ACTIVE)).items())
     entities, relations = ([i for i, kind in known if kind == wanted] for wanted in (Kind.ENTITY, Kind.RELATION))
-    record = KnowledgeRecord.model_validate_json
+
+    def shared(ids: Sequence[str]) -> list[KnowledgeRecord]:
+        found = _read(client, KnowledgeRecord.model_validate_json, list(map(keys.knowledge, ids[:FINGERPRINT_GRAPH])))
+        return [record for record in found if record.subject_id is None]
+
     return FingerprintContents(
         tenant_id=tenant_id,
         newest=int(client.zscore(keys.newest, b"at") or 0),
         artifacts=_read(client, Artifact.model_validate_json, [keys.artifact(i.decode()) for i in sorted(artifacts)]),
         conduct=_read(client, _conduct, [keys.contribution(i) for i in segments]),
         counted=share,
-        entities=_read(client, record, [keys.knowledge(i) for i in entities[:FINGERPRINT_GRAPH]]),
-        relations=_read(client, record, [keys.knowledge(i) for i in relations[:FINGERPRINT_GRAPH]]),
+        entities=shared(entities),
+        relations=shared(relations),
         unread=sum(max(0, len(ids) - FINGERPRINT_GRAPH) for ids in (entities, relations)),
     )
 

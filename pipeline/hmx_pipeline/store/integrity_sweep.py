@@ -20,7 +20,7 @@ from hmx_pipeline.contracts.knowledge import Standing
 from hmx_pipeline.retrieval.postings import OFFSET_BITS, POSTING, ROW
 from hmx_pipeline.retrieval.searchable import Document
 from hmx_pipeline.store.atomic_blocks import Client, kind_of, reachable, snapshot
-from hmx_pipeline.store.changes import APPEND, CHANGES, PUT, ROWS, SESSION_MESSAGES, SESSION_STEPS, Command
+from hmx_pipeline.store.changes import APPEND, ASSIGN, CHANGES, PUT, ROWS, SESSION_MESSAGES, SESSION_STEPS, Command
 from hmx_pipeline.store.damage_log import DOCUMENT, Lost, looked_at
 from hmx_pipeline.store.projection import ProjectionError, TopicRecord, commands_of
 from hmx_pipeline.store.redis_keys import KINDS, Keys, TenantKeys
@@ -93,6 +93,7 @@ class IntegritySweep:
 
     def _all_of(self, tenants: Sequence[TenantKeys]) -> Iterator[Callable[[], SweepResult]]:
         for tenant in tenants:
+            yield from self._of_sessions(tenant)
             yield from self._of_episodes(tenant)
             for kind in _TOPIC:
                 yield from self._of_records(tenant, kind)
@@ -145,6 +146,8 @@ class IntegritySweep:
         asked: list[Command] = [
             (b"HLEN", tenant.documents),
             (b"STRLEN", tenant.rows),
+            (b"HLEN", tenant.subjects),
+            (b"LLEN", tenant.assigned),
             (b"ZCARD", tenant.samples),
             (b"ZSCORE", tenant.newest, b"at"),
             *((b"HLEN", tenant.digests(kind)) for kind in ("event", "contribution", "artifact", "knowledge")),
@@ -152,14 +155,14 @@ class IntegritySweep:
             *((b"ZRANGE", key, b"-1", b"-1", b"WITHSCORES") for _, key in told),
             *((b"TYPE", f"{tenant.root}:{kind}".encode()) for kind in _TYPES),
         ]
-        documents, rows, samples, newest, events, contributions, artifacts, known, *rest = snapshot(
-            self._client, asked, broken
-        )
+        documents, rows, *rest = snapshot(self._client, asked, broken)
+        subjects, assigned, samples, newest, events, contributions, artifacts, known, *rest = rest
         listed = [rest.pop(0) or 0 for _ in statuses[0]], [rest.pop(0) or 0 for _ in statuses[1]]
         held = {EPISODES: events, EVIDENCE: contributions, ARTIFACTS: artifacts, KNOWLEDGE: known}
         agree = {
             "version": bool(at) and all(topic in topics for topic, count in held.items() if count),
             "rows": (documents or 0) * ROW.itemsize == (rows or 0),
+            "subjects": (subjects or 0) == (assigned or 0),
             "samples": (samples or 0) == (contributions or 0),
             "artifacts": sum(listed[0]) == (artifacts or 0),
             "known": sum(listed[1]) == (known or 0),
@@ -174,6 +177,21 @@ class IntegritySweep:
             if not last or int(float(last[1])) != at[name]:
                 broken.add(kind_of(key))
         return SweepResult([], broken)
+
+    def _of_sessions(self, tenant: TenantKeys) -> Iterator[Callable[[], SweepResult]]:
+        with reachable():
+            (size,) = self._client.pipeline().llen(tenant.assigned).execute(raise_on_error=False)
+        for start in range(0, size if isinstance(size, int) else 0, SCANNED):
+            yield partial(self._settled, tenant, partial(self._sessions, tenant, start))
+
+    def _sessions(self, tenant: TenantKeys, start: int) -> SweepResult:
+        """Compares the two places that say whose sessions are."""
+        broken: set[str] = set()
+        asked = (b"LRANGE", tenant.assigned, b"%d" % start, b"%d" % (start + SCANNED - 1))
+        (listed,) = snapshot(self._client, [asked], broken)
+        told = dict(packed.partition(b":")[::2] for packed in listed or ())
+        (known,) = snapshot(self._client, [(b"HMGET", tenant.subjects, *told)], broken) if told else ([],)
+        return SweepResult([], broken if [*told.values()] == known else {*broken, "subjects", "assigned"})
 
     def _of_episodes(self, tenant: TenantKeys) -> Iterator[Callable[[], SweepResult]]:
         self._reached.clear()
@@ -279,6 +297,9 @@ class IntegritySweep:
         return isinstance(count, int) and count >= _AT_MOST[kind]
 
     def _facts_of(self, command: Command, row: bytes | None) -> Iterator[_Fact]:
+        if command[:2] == ASSIGN[:2]:
+            yield _Fact(command[3], (b"HEXISTS", command[3], command[5]), bool)
+            return
         name, key, *rest = _plain(command)
         appends = command[:2] == APPEND[:2]
         kind = kind_of(command[4] if appends else key)

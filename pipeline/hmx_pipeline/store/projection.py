@@ -15,7 +15,7 @@ import orjson
 
 from hmx_pipeline.advice.similar_sessions import PRECEDENTS, precedent_terms
 from hmx_pipeline.contracts.artifact import Status
-from hmx_pipeline.contracts.episode import RESERVED
+from hmx_pipeline.contracts.episode import RESERVED, subject_of
 from hmx_pipeline.contracts.evidence import Pattern, segment_rank
 from hmx_pipeline.contracts.headers import CONTROL_KINDS, KIND, Headers, header
 from hmx_pipeline.contracts.keys import split_key
@@ -89,7 +89,7 @@ def project_episode(changes: Changes, record: TopicRecord) -> None:
         return
     tenant = changes.of(fields["metadata"][RESERVED]["tenant_id"])
     step = episode_step(fields)
-    session = fields["sessionId"]
+    session, subject = fields["sessionId"], subject_of(fields)
     event_key = tenant.keys.event(fields["id"])
     done, said, found = session_step(step), spoken_step(step), document(fields, step)
     packed = None if done is None else _ENCODER.encode(done)
@@ -99,10 +99,12 @@ def project_episode(changes: Changes, record: TopicRecord) -> None:
     if found is not None:
         vectors = document_vectors(fields, found.text, changes.embed)
         number, words = document_number(record.partition, record.offset), document_terms(found)
-        row = pack_row(number, session, found.at, len(words))
+        row = pack_row(number, session, found.at, len(words), subject)
         indexed = (number, _ENCODER.encode(found), row, words, document_labels(fields))
     tenant.version(record.topic, record.partition, record.offset)
     tenant.event(event_key, session, value, step.at)
+    if subject:
+        tenant.assign(session, subject)
     if expires is not None:
         tenant.expires(fields["id"].encode(), expires)
     if packed is not None:
@@ -137,8 +139,9 @@ def _precedent_card(value: bytes, fields: dict[str, Any], score: int) -> bytes |
     terms = precedent_terms(fields)
     if not terms:
         return None
-    labels = contribution_labels(fields)
-    return _ENCODER.encode(Ranked(*_about(value, fields["pattern_type"], fields["last_at"], labels, terms), score))
+    labels, subject = contribution_labels(fields), fields.get("subject", "")
+    about = _about(value, fields["pattern_type"], fields["last_at"], labels, terms, subject)
+    return _ENCODER.encode(Ranked(*about, score))
 
 
 def project_artifact(changes: Changes, record: TopicRecord) -> None:
@@ -168,7 +171,8 @@ def project_knowledge(changes: Changes, record: TopicRecord) -> None:
         card = None
         if status in SEARCHED:
             standing = kind if status in HOLDS else ""
-            about = _about(value, standing, knowledge_time(fields), knowledge_labels(fields), knowledge_terms(fields))
+            labels, subject = knowledge_labels(fields), fields.get("subject_id") or ""
+            about = _about(value, standing, knowledge_time(fields), labels, knowledge_terms(fields), subject)
             card = _ENCODER.encode(KnowledgeIndexEntry(*about, corrected(fields)))
         state = Listed(record.partition, record.offset, value, status, kind.encode(), card)
     tenant.knowledge(record_id, state)
@@ -180,10 +184,10 @@ def _card(value: bytes, kind: str, at: int, labels: Iterable[str], terms: Iterab
 
 
 def _about(
-    value: bytes, kind: str, at: int, labels: Iterable[str], terms: Iterable[str]
-) -> tuple[bytes, str, int, tuple[str, ...], dict[str, int]]:
+    value: bytes, kind: str, at: int, labels: Iterable[str], terms: Iterable[str], subject: str = ""
+) -> tuple[bytes, str, int, tuple[str, ...], dict[str, int], str]:
     digest = blake2b(value, digest_size=16).digest()
-    return digest, str(kind), at, tuple(labels), dict(sorted(Counter(terms).items()))
+    return digest, str(kind), at, tuple(labels), dict(sorted(Counter(terms).items())), subject
 
 
 _PROJECTIONS: Final[Mapping[str, Callable[[Changes, TopicRecord], None]]] = {

@@ -12,15 +12,15 @@ from hmx_pipeline.contracts.keys import encoded
 from hmx_pipeline.retrieval.terms import VERSION
 from hmx_pipeline.topology import ARTIFACTS, EPISODES, ERASURES, EVIDENCE, KNOWLEDGE
 
-LAYOUT: Final = 13
+LAYOUT: Final = 14
 
 KINDS: Final[Mapping[str, Mapping[str, str]]] = {
     ERASURES: {},
     EPISODES: {
-        **dict.fromkeys(("event", "vector"), "list"),
+        **dict.fromkeys(("event", "vector", "assigned"), "list"),
         **dict.fromkeys(("session", "spoken", "newest", "expiring"), "zset"),
         **dict.fromkeys(("rows", "unsearched", "term", "tag"), "string"),
-        **dict.fromkeys(("documents", "edigests"), "hash"),
+        **dict.fromkeys(("documents", "edigests", "subjects"), "hash"),
     },
     EVIDENCE: {
         "contribution": "string",
@@ -87,6 +87,16 @@ class TenantKeys:
     def spoken(self, session_id: str) -> bytes:
         """Sorted set: a session's recent messages by step index."""
         return self._key("spoken", session_id)
+
+    @property
+    def subjects(self) -> bytes:
+        """Hash: session (percent-encoded) → the first subject that one of its events names."""
+        return self._key("subjects")
+
+    @property
+    def assigned(self) -> bytes:
+        """List: the same in order of arrival, for readers that follow (see retrieval.postings)."""
+        return self._key("assigned")
 
     @property
     def documents(self) -> bytes:

@@ -15,7 +15,7 @@ from urllib.parse import unquote
 import msgspec
 
 from hmx_pipeline.advice.similar_sessions import PRECEDENTS, sought
-from hmx_pipeline.contracts.evidence import Step
+from hmx_pipeline.contracts.evidence import Contribution, Step
 from hmx_pipeline.contracts.knowledge import Kind
 from hmx_pipeline.retrieval.episode_index import WHOLE, QueryTerm
 from hmx_pipeline.retrieval.memory_completeness import Completeness
@@ -24,6 +24,8 @@ from hmx_pipeline.retrieval.postings import POSTING
 from hmx_pipeline.retrieval.related_words import Related
 from hmx_pipeline.retrieval.retrieval_plan import RetrievalPlan
 from hmx_pipeline.retrieval.score import UNKNOWN, FoundSource, MemorySnapshot, Whole
+from hmx_pipeline.retrieval.searchable import Document
+from hmx_pipeline.retrieval.subject_column import SubjectColumn
 from hmx_pipeline.retrieval.vectors import best_of_both
 from hmx_pipeline.store.atomic_blocks import Client, DamagedError, StoreUnavailableError, kind_of, reachable, snapshot
 from hmx_pipeline.store.changes import CHANGES, Command
@@ -91,6 +93,8 @@ class _Places(NamedTuple):
     session: tuple[Step, ...]
     expiring: int
     """Number of events with a time to live."""
+    subjects: SubjectColumn
+    """Knows whose sessions are."""
     episodes: list[tuple[int, int]]
     artifacts: list[Hit]
     knowledge: list[Hit]
@@ -119,7 +123,7 @@ class Search:
         for tried in range(TRIES):
             # If memory changed between the trips, both snapshots are taken again.
             places = self._look(plan, tenant, anew=tried == DOUBTED)
-            fetched = self._read(tenant, places._replace(settle=tried > DOUBTED))
+            fetched = self._read(plan, tenant, places._replace(settle=tried > DOUBTED))
             if fetched is not None:
                 return fetched, places.expiring
         raise StoreUnavailableError("Redis lacks records of its index: keys were lost, or memory changes too fast")
@@ -157,7 +161,8 @@ class Search:
         except _UNREADABLE:
             view.forget(NEVER)
             whole = completeness(found[0], found[1], {*damaged, "index"})
-            return _Places(None, state_version({}, self._keys.semantic), whole, 0, (), 0, [], [], [], [], [])
+            state = state_version({}, self._keys.semantic)
+            return _Places(None, state, whole, 0, (), 0, SubjectColumn(), [], [], [], [], [])
 
     def _understood(
         self, plan: RetrievalPlan, tenant: TenantKeys, view: TenantIndex, found: Sequence[Any], damaged: set[str]
@@ -166,6 +171,8 @@ class Search:
         answers = iter(found)
         whole = completeness(next(answers), next(answers), damaged)
         filling, version, newest, session = islice(answers, 4)
+        if "assigned" in damaged:
+            raise LookupError("nobody can say who may see what")
         borders: list[Any] = []
         if plan.precedents:
             spoken, *borders = islice(answers, 1 + len(PRECEDENTS))
@@ -180,12 +187,14 @@ class Search:
             for kind in lacking:
                 self._stock(kind, offsets)
             return None
-        steps = tuple(sorted(map(_STEP.decode, session), key=lambda step: step.index))
         episodes, artifacts, knowledge, policies, asked, named = self._rank(plan, view, answers)
+        owner = view.episodes.subjects.owner(plan.request.session_id or "")
+        done = (step for step in map(_STEP.decode, session) if _sees(plan, step.subject or owner))
+        steps = tuple(sorted(done, key=lambda step: step.index))
         precedents = _precedents(plan, view.precedents, borders, steps)
         self.views.settle(view)
         state = state_version(offsets, self._keys.semantic)
-        trip = (filling, state, whole, int(newest or 0), steps, next(answers))
+        trip = (filling, state, whole, int(newest or 0), steps, next(answers), view.episodes.subjects)
         return _Places(*trip, episodes, artifacts, knowledge, policies, precedents, asked, named)
 
     def _questions(self, plan: RetrievalPlan, tenant: TenantKeys, view: TenantIndex) -> list[Command]:
@@ -203,6 +212,7 @@ class Search:
             (b"ZRANGE", tenant.session(plan.request.session_id or ""), b"0", b"-1"),
             *(_of_precedents(plan, tenant) if plan.precedents else ()),
             *changed,
+            (b"LRANGE", tenant.assigned, b"%d" % view.episodes.subjects.assigned, b"-1"),
             (b"GETRANGE", tenant.rows, b"%d" % view.episodes.read, b"-1"),
             *((b"GETRANGE", tenant.postings(term), b"%d" % view.read(term), b"-1") for term in plan.terms),
             *(
@@ -217,21 +227,23 @@ class Search:
     def _rank(
         self, plan: RetrievalPlan, view: TenantIndex, answers: Iterator[Any]
     ) -> tuple[list[tuple[int, int]], list[Hit], list[Hit], list[Hit], Whole, bool]:
+        view.episodes.assign(next(answers))
         view.episodes.extend(next(answers))
+        visible = view.episodes.subjects.visible(plan.subject)
         terms = [_brought(view, name, WHOLE, next(answers)) for name in plan.terms]
         dated = bool(plan.timing)
         lasting = [name for name in plan.terms if name not in plan.timing]
         own = [term for name, (term, _) in zip(plan.terms, terms, strict=True) if name not in plan.timing]
         asked = view.episodes.whole(own, dated=dated)
         named = [term for name, (term, _) in zip(plan.terms, terms, strict=True) if name in plan.names]
-        known = [term for term in named if term.own.size]
+        known = [term for term in named if term.own.size and (visible is None or visible[term.own.values].any())]
         for each in _uncommon(plan, view):
             postings = next(answers)
             if view.read(each.stem) + len(postings) > COMMON:
                 view.common.add(each.stem)
             else:
                 terms.append(_brought(view, each.stem, each.share, postings))
-        among = view.episodes.among([next(answers) or b"" for _ in plan.labels], plan.as_of)
+        among = view.episodes.among([next(answers) or b"" for _ in plan.labels], plan.as_of, visible)
         if plan.vector is None:
             episodes, answering = view.episodes.best(terms, plan.episodes, among), asked
         else:
@@ -250,9 +262,9 @@ class Search:
         )
         return (
             episodes,
-            artifacts.best((*plan.terms, *plan.shapes), plan.artifacts, plan.labels),
-            [*knowledge.best(plan.terms, plan.knowledge, plan.labels), *corrected],
-            knowledge.newest(Kind.POLICY, plan.policies, plan.labels),
+            artifacts.best((*plan.terms, *plan.shapes), plan.artifacts, plan.labels, None, plan.subject),
+            [*knowledge.best(plan.terms, plan.knowledge, plan.labels, None, plan.subject), *corrected],
+            knowledge.newest(Kind.POLICY, plan.policies, plan.labels, plan.subject),
             whole,
             2 * len(known) > len(named) and _NAMED * view.episodes.asked_for(known) >= asked,
         )
@@ -278,8 +290,13 @@ class Search:
         kind.shelf.put((name.decode(), kind.card(card)) for name, card in cards)
         kind.shelf.offsets = _of(kind.topic, offsets)
 
-    def _read(self, tenant: TenantKeys, places: _Places) -> MemorySnapshot | None:
-        """Makes the second trip; returns None if a source changed since the first."""
+    def _read(self, plan: RetrievalPlan, tenant: TenantKeys, places: _Places) -> MemorySnapshot | None:
+        """Makes the second trip; returns None if a source changed since the first. Drops what turns out to be another
+        subject's: two names may share a hash, and a session may get its subject after what was learnt from it."""
+
+        def own(source: Document | Contribution) -> bool:
+            return _sees(plan, source.subject or places.subjects.owner(source.session_id))
+
         stated = (*places.knowledge, *places.policies)
         records = [Wanted(hit, tenant.artifact(hit.name), read_artifact) for hit in places.artifacts]
         records += [Wanted(hit, tenant.knowledge(hit.name), read_knowledge) for hit in stated]
@@ -310,14 +327,19 @@ class Search:
             episodes=tuple(
                 FoundSource(source.model, score, made=source.made)
                 for source, (_, score) in zip(documents, places.episodes, strict=True)
-                if source is not None and source.model is not None
+                if source is not None and source.model is not None and own(source.model)
             ),
             artifacts=_scored(places.artifacts, found),
             knowledge=(*knowledge, *altered),
             policies=tuple(each.source for each in policies if each.sound),
             session=places.session,
-            precedents=tuple(each for each in _scored(places.precedents, found) if each.sound),
+            precedents=tuple(each for each in _scored(places.precedents, found) if each.sound and own(each.source)),
         )
+
+
+def _sees(plan: RetrievalPlan, subject: str) -> bool:
+    """Returns whether the request may see what belongs to a subject; an empty name is the whole tenant."""
+    return subject in ("", plan.subject)
 
 
 def _uncommon(plan: RetrievalPlan, view: TenantIndex) -> list[Related]:
@@ -377,7 +399,7 @@ def _precedents(plan: RetrievalPlan, shelf: CatalogueCache, borders: list[Any], 
     return [
         hit
         for terms, limit in zip(sought(plan.request.query, session), plan.precedents, strict=True)
-        for hit in shelf.catalogue.best(terms, limit, plan.labels, plan.as_of)
+        for hit in shelf.catalogue.best(terms, limit, plan.labels, plan.as_of, plan.subject)
     ]
 
 

@@ -68,6 +68,19 @@ def test_only_patterns_that_hold_half_of_the_words_are_explained_and_no_other_te
     assert not missing("", state, "acme")
 
 
+def test_what_one_other_subject_did_is_not_there_and_what_several_did_is() -> None:
+    def of(number: int, subject: str) -> Contribution:
+        return success(number).model_copy(update={"subject": subject})
+
+    own = told(of(0, "ann"), of(1, "ann"))
+    assert missing("deploy", own, "acme", "ann")
+    assert not missing("deploy", own, "acme", "bob")
+    assert not missing("deploy", own, "acme")
+    assert missing("deploy", told(of(0, "ann"), success(1)), "acme")
+    (found,) = missing(success(0).pattern_key, told(of(0, "ann"), of(1, "bob")), "acme", "carol")
+    assert found.contributions == 2
+
+
 @pytest.mark.parametrize(
     ("need", "said"),
     [

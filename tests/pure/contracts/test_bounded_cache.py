@@ -18,7 +18,7 @@ from hmx_pipeline.contracts.limits import MB
 from hmx_pipeline.intake.deviations import _of_form
 from hmx_pipeline.intake.secret_names import bears_secret
 from hmx_pipeline.intake.steps import _reader
-from hmx_pipeline.retrieval.postings import _session_mark
+from hmx_pipeline.retrieval.postings import session_mark, subject_hash
 from hmx_pipeline.segments.action_names import mutates, phase_of
 from hmx_pipeline.segments.intent import _plain_stem, stem
 
@@ -43,7 +43,7 @@ LONG = 4_000
 ALL: list[tuple[Callable[..., Any], int, tuple[Any, ...]]] = [
     (bears_secret, 1, ()), (_of_form, 1, ()), (_reader, 1, ()), (stem, 1, ()), (_plain_stem, 4, ()),
      (mutates, 1, ()), (phase_of, 1, ()), (_alike, 1, ("write",)),
-    (_name_words, 8, ()), (_session_mark, 1, ()),
+    (_name_words, 8, ()), (session_mark, 1, ()), (subject_hash, 1, ()),
 ]  # fmt: skip
 
 

@@ -6,6 +6,7 @@ from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
+import msgspec
 import orjson
 import pytest
 from jsonschema import Draft202012Validator
@@ -99,6 +100,12 @@ def test_what_only_one_session_has_chosen_has_no_name() -> None:
     events = [*decided(0), *decided(2), *decided(1)]
     told = fingerprint(learnt_of(events)[0], Tier.FULL).behavioral_patterns.decisions
     assert sorted(told.values(), key=len) == [{"rolling": 3}, {"canary": 2, REST: 1}]
+
+
+def test_what_only_one_person_has_chosen_has_no_name_in_however_many_sessions() -> None:
+    learnt = learnt_of([*decided(0), *decided(2), *decided(1)])[0]
+    alone = replace(learnt, conduct=[msgspec.structs.replace(each, subject="ann") for each in learnt.conduct])
+    assert fingerprint(alone, Tier.FULL).behavioral_patterns.decisions == {}
 
 
 @pytest.mark.requirement("F-04")

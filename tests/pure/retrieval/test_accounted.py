@@ -15,7 +15,7 @@ def packed(number: int, about: Corrected | None, length: int) -> bytes:
     terms = {f"word{(number * 31 + n * 7) % 2_000}": 1 for n in range(length)}
     labels = ("agent:a", f"session:s{number}")
     return msgspec.msgpack.encode(
-        KnowledgeIndexEntry(number.to_bytes(16, "big"), "memory", number, labels, terms, about)
+        KnowledgeIndexEntry(number.to_bytes(16, "big"), "memory", number, labels, terms, "", about)
     )
 
 

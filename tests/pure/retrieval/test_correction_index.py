@@ -26,7 +26,7 @@ def card(
 ) -> KnowledgeIndexEntry:
     about = Corrected(target, tool, sessions, agents, dict(Counter(terms(goal))))
     return KnowledgeIndexEntry(
-        repr((target, said)).encode(), "memory", at, labels, dict(Counter(terms(f"{target} {said}"))), about
+        repr((target, said)).encode(), "memory", at, labels, dict(Counter(terms(f"{target} {said}"))), "", about
     )
 
 

@@ -179,3 +179,16 @@ def test_only_documents_that_are_asked_for_are_found() -> None:
     assert found == sorted(((n, every[n]) for n in wanted if n in every), key=lambda row: (-row[1], row[0]))
     assert memory.index.among() is None
     assert not memory.index.best([QueryTerm(memory.terms["w1"])], 10, memory.index.among(until=-1))
+
+
+@given(st.integers(0, 300), st.integers(0, 9))
+def test_the_best_among_some_are_the_best_of_all_that_are_among_them(count: int, seed: int) -> None:
+    dice = np.random.default_rng(seed)
+    memory = Memory()
+    said = [tuple(dice.choice(WORDS, dice.integers(1, 6)).tolist()) for _ in range(300)]
+    memory.append([Turn(document_number(0, n), f"s{n % 7}", words) for n, words in enumerate(said)])
+    every = memory.best(WORDS, len(said))
+    among = np.zeros(len(said), np.bool_)
+    among[dice.permutation(len(said))[:count]] = True
+    terms = [QueryTerm(memory.terms[word]) for word in WORDS]
+    assert memory.index.best(terms, 7, among) == [pair for pair in every if among[pair[0]]][:7]

@@ -18,6 +18,7 @@ import orjson
 from fastapi import APIRouter, Request
 from fastapi.responses import Response
 
+from hmx_pipeline.contracts.episode import named_subject
 from hmx_pipeline.contracts.event import ARRIVAL, SEQUENCE_MEANS
 from hmx_pipeline.contracts.headers import TRACEPARENT, event_headers, trace_headers
 from hmx_pipeline.contracts.keys import session_key
@@ -26,7 +27,7 @@ from hmx_pipeline.contracts.timestamps import format_ms
 from hmx_pipeline.contracts.versions import HMX_VERSION
 from hmx_pipeline.intake.number_ranges import out_of_range_path
 from hmx_pipeline.observe.metrics import METRICS
-from hmx_pipeline.service.access import Writer
+from hmx_pipeline.service.access import Writer, bound_to
 from hmx_pipeline.service.body import parsed, read_body
 from hmx_pipeline.service.event_log import EventLog, EventRecord
 from hmx_pipeline.service.events import BODY_BYTES, EventStatus, Refused, append, check, slices
@@ -44,6 +45,8 @@ REMEMBERED: Final = 65_536
 """Keyed ids remembered per process, about 15 MB; Redis is asked about others."""
 AGENT: Final = "default"
 _AGENT: Final = ("agentId", "agent_id", "agent_name", "agentName")
+_USER: Final = ("userId", "user_id")
+SUBJECT_ID: Final = "subject_id"
 _KEY: Final = ("idempotencyKey", "idempotency_key")
 _SAID: Final[Mapping[str, str]] = {
     "$.event_type": "$.type",
@@ -64,7 +67,8 @@ _CAPTURE: Final[dict[str, Any]] = {
         "type": {"type": "string", "minLength": 1},
         "sessionId": {"type": "string", "minLength": 1},
         "payload": {"type": "object"},
-        "metadata": {"type": ["object", "null"], "description": "May hold agentId and idempotencyKey"},
+        "metadata": {"type": ["object", "null"], "description": "May hold agentId, userId and idempotencyKey"},
+        "userId": {"type": "string", "description": "Whose the event is; what it tells is private to that person"},
         "idempotencyKey": {"type": "string", "description": "Makes resending safe within a session"},
     },
 }
@@ -118,9 +122,12 @@ class Captures:
         self._known: OrderedDict[str, None] = OrderedDict()
         self._appending: dict[str, asyncio.Future[None]] = {}
 
-    async def take(self, tenant: str, sent: Sequence[bytes], trace: bytes = b"") -> list[Capture]:
-        """Appends captures and returns their outcomes. Raises ProblemError if Kafka does not acknowledge."""
-        parts = [await self._parsing.run(tenant, _checked, tenant, part) for part in slices(sent)]
+    async def take(
+        self, tenant: str, sent: Sequence[bytes], trace: bytes = b"", subject: str | None = None
+    ) -> list[Capture]:
+        """Appends captures and returns their outcomes; with `subject`, what names nobody is that one's. Raises
+        ProblemError if Kafka does not acknowledge."""
+        parts = [await self._parsing.run(tenant, _checked, tenant, part, subject) for part in slices(sent)]
         captures = [capture for part in parts for capture in part]
         to_append = self._chosen(captures)
         try:
@@ -220,20 +227,20 @@ class Captures:
                 self._usage.count(tenant, f"type:{capture.fields['event_type']}")
 
 
-def _checked(tenant: str, sent: Sequence[bytes]) -> list[Capture]:
-    return [_completed(tenant, one) for one in sent]
+def _checked(tenant: str, sent: Sequence[bytes], subject: str | None) -> list[Capture]:
+    return [_completed(tenant, one, subject) for one in sent]
 
 
-def _completed(tenant: str, sent: bytes) -> Capture:
-    capture = _event(tenant, sent)
+def _completed(tenant: str, sent: bytes, subject: str | None) -> Capture:
+    capture = _event(tenant, sent, subject)
     if capture.refused is None:
-        found = check(_written(capture, LONGEST), tenant)
+        found = check(_written(capture, LONGEST), tenant, subject)
         if isinstance(found, Refused):
             capture.refused = found
     return capture
 
 
-def _event(tenant: str, sent: bytes) -> Capture:
+def _event(tenant: str, sent: bytes, subject: str | None = None) -> Capture:
     """Checks shapes only; intake checks values, on the payload as written."""
     try:
         given = {name: bytes(raw) for name, raw in _members(sent).items()}
@@ -248,6 +255,8 @@ def _event(tenant: str, sent: bytes) -> Capture:
     metadata = said.get("metadata")
     known: dict[str, Any] = metadata if isinstance(metadata, dict) else {}
     key, session = _first(said, _KEY) or _first(known, _KEY), said.get("sessionId")
+    named = named_subject(known)
+    whose = None if named else _first(said, _USER) or subject
     keyed = key is not None and isinstance(session, str)
     fields = {
         "hmx_version": HMX_VERSION,
@@ -257,15 +266,19 @@ def _event(tenant: str, sent: bytes) -> Capture:
         "tenant_id": tenant,
         "session_id": session,
         "content": orjson.Fragment(given.get("payload", b"null")),
-        "metadata": metadata if metadata is not None and not isinstance(metadata, dict) else _marked(given, known),
+        "metadata": metadata
+        if metadata is not None and not isinstance(metadata, dict)
+        else _marked(given, known, whose),
     }
     return Capture(fields, keyed)
 
 
-def _marked(given: Mapping[str, bytes], known: Mapping[str, Any]) -> orjson.Fragment:
-    """Returns the metadata as written, plus the marker of a minted sequence."""
+def _marked(given: Mapping[str, bytes], known: Mapping[str, Any], whose: str | None) -> orjson.Fragment:
+    """Returns the metadata as written, plus the marker of a minted sequence, and whose the event is if it does not say
+    so itself."""
     rest = b"," + given["metadata"].lstrip()[1:] if known else b"}"
-    return orjson.Fragment(orjson.dumps({SEQUENCE_MEANS: ARRIVAL})[:-1] + rest)
+    ours = {SEQUENCE_MEANS: ARRIVAL, **({SUBJECT_ID: whose} if whose is not None else {})}
+    return orjson.Fragment(orjson.dumps(ours)[:-1] + rest)
 
 
 def _first(fields: Mapping[str, Any], names: Sequence[str]) -> str | None:
@@ -284,7 +297,8 @@ def _written(capture: Capture, minted: Minted) -> bytes:
 @router.post("/capture", openapi_extra=described(_CAPTURE))
 async def capture(request: Request, tenant: Writer) -> Response:
     """Captures one event."""
-    (taken,) = await _captures(request).take(tenant, [await read_body(request, BODY_BYTES)], _trace(request))
+    body = await read_body(request, BODY_BYTES)
+    (taken,) = await _captures(request).take(tenant, [body], _trace(request), bound_to(request))
     if taken.refused is not None:
         path = said_path(taken.refused.path)
         raise ProblemError(ProblemKind.EVENT_REJECTED, taken.refused.detail, path=path, reason=taken.refused.reason)
@@ -302,7 +316,7 @@ async def capture_batch(request: Request, tenant: Writer) -> Response:
     if len(events) > BATCH_EVENTS:
         detail = f"{len(events)} events exceed the limit of {BATCH_EVENTS} per batch: split it"
         raise ProblemError(ProblemKind.INVALID_REQUEST, detail, path="$.events")
-    taken = await _captures(request).take(tenant, events, _trace(request))
+    taken = await _captures(request).take(tenant, events, _trace(request), bound_to(request))
     errors = sum(one.refused is not None for one in taken)
     duplicates = sum(one.duplicate for one in taken)
     summary = {

@@ -9,7 +9,7 @@ from pydantic import Field
 
 from hmx_pipeline.contracts.event import Id
 from hmx_pipeline.contracts.fingerprint import Tier
-from hmx_pipeline.service.access import Reader
+from hmx_pipeline.service.access import WholeReader
 from hmx_pipeline.service.body import read_body
 from hmx_pipeline.service.fingerprint_routes import FingerprintRequest, fingerprint_json
 from hmx_pipeline.service.hippocortex.answer_envelope import success
@@ -24,7 +24,7 @@ class FingerprintBody(ClientModel):
 
 
 @router.post("/fingerprints", openapi_extra=described(schema_of(FingerprintBody)))
-async def export_fingerprint(request: Request, tenant: Reader) -> Response:
+async def export_fingerprint(request: Request, tenant: WholeReader) -> Response:
     """Exports what the tenant, or one of its agents, has learnt."""
     said = parsed(FingerprintBody, await read_body(request, REQUEST_BYTES))
     asked = FingerprintRequest(tier=said.tier, agent_id=said.agent_id)

@@ -22,7 +22,7 @@ from hmx_pipeline.observe.metrics import METRICS
 from hmx_pipeline.queries.context_pack import make_pack
 from hmx_pipeline.retrieval.pack_request import QUERY_CHARACTERS, PackRequest
 from hmx_pipeline.service import path_ids  # noqa: F401  routes below say `:id`
-from hmx_pipeline.service.access import Reader
+from hmx_pipeline.service.access import Reader, subject_for
 from hmx_pipeline.service.body import read_body
 from hmx_pipeline.service.completeness_header import anew
 from hmx_pipeline.service.fair_turns import FairTurns, in_turn
@@ -30,7 +30,7 @@ from hmx_pipeline.service.hippocortex.answer_envelope import success
 from hmx_pipeline.service.hippocortex.client_json import REQUEST_BYTES, ClientModel, described, parsed, schema_of
 from hmx_pipeline.service.hippocortex.internal import COMPILED_ARTIFACT, CONTEXT_PACK, in_clients_types
 from hmx_pipeline.service.hippocortex.usage import Usage
-from hmx_pipeline.service.memory import store_of
+from hmx_pipeline.service.memory import store_of, view_of
 from hmx_pipeline.service.problems import ProblemError, ProblemKind
 from hmx_pipeline.store.atomic_blocks import TamperedError
 from hmx_pipeline.store.fetch import Ambiguous, Store
@@ -54,6 +54,8 @@ class SynthesisOptions(ClientModel):
 class Synthesis(ClientModel):
     query: Annotated[str, Field(min_length=1, max_length=QUERY_CHARACTERS)]
     options: SynthesisOptions = SynthesisOptions()
+    user_id: Id | None = None
+    """The person for whom is asked; without one, only what all of the tenant share is found."""
 
 
 @router.post("/synthesize", openapi_extra=described(schema_of(Synthesis)))
@@ -61,7 +63,8 @@ async def synthesize(request: Request, tenant: Reader) -> Response:
     """Answers a question from memory within a token budget."""
     asked = parsed(Synthesis, await read_body(request, REQUEST_BYTES))
     turns: FairTurns = request.app.state.packs
-    answer = await turns.run(tenant, _answer, store_of(request), tenant, asked)
+    subject = subject_for(request, asked.user_id)
+    answer = await turns.run(tenant, _answer, store_of(request), tenant, asked, subject)
     usage: Usage = request.app.state.usage
     usage.count(tenant, "syntheses")
     usage.count(tenant, "tokens", answer["budget"]["used"])
@@ -70,7 +73,7 @@ async def synthesize(request: Request, tenant: Reader) -> Response:
     return success(request, answer)
 
 
-def _answer(store: Store, tenant: str, asked: Synthesis) -> dict[str, Any]:
+def _answer(store: Store, tenant: str, asked: Synthesis, subject: str | None) -> dict[str, Any]:
     options = asked.options
     request = PackRequest(
         query=asked.query,
@@ -79,6 +82,7 @@ def _answer(store: Store, tenant: str, asked: Synthesis) -> dict[str, Any]:
         min_confidence=options.min_confidence,
         sections=_sections(options.sections),
         fill=options.fill,
+        subject_id=subject,
     )
     pack = make_pack(store, request)
     kept: list[Entry] = []
@@ -211,14 +215,14 @@ def _opened(cursor: str, sort: str) -> tuple[Any, str]:
 @in_turn
 def get_artifact(request: Request, tenant: Reader, source_id: Id) -> Response:
     """Returns an artifact, or a knowledge record or an event in the same format."""
-    store = store_of(request)
-    artifact = store.get_artifact(tenant, source_id)
+    view = view_of(request, tenant)
+    artifact = view.store.get_artifact(tenant, source_id)
     if artifact is not None:
         return success(request, in_clients_types(artifact, COMPILED_ARTIFACT) | told(artifact))
-    record = store.get_knowledge(tenant, source_id)
+    record = view.knowledge(source_id)
     if record is not None:
         return success(request, _told_record(record))
-    event = store.get_event(tenant, source_id)
+    event = view.event(source_id)
     if isinstance(event, Ambiguous):
         raise ProblemError(
             ProblemKind.AMBIGUOUS, "several sessions have an event with this id", sessions=list(event.sessions)

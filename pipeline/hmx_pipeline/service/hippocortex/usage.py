@@ -14,7 +14,7 @@ from fastapi import APIRouter, Query, Request
 from fastapi.responses import Response
 
 from hmx_pipeline.contracts.timestamps import format_ms, utc
-from hmx_pipeline.service.access import Reader
+from hmx_pipeline.service.access import WholeReader
 from hmx_pipeline.service.hippocortex.answer_envelope import success
 from hmx_pipeline.service.service_routes import asked
 
@@ -93,7 +93,7 @@ async def well(request: Request) -> Response:
 @router.get("/usage-metrics")
 async def usage_metrics(
     request: Request,
-    tenant: Reader,
+    tenant: WholeReader,
     period: Annotated[Literal["1h", "24h", "7d", "30d"], Query()] = "24h",
     granularity: Annotated[Literal["minute", "hour", "day"], Query()] = "hour",
 ) -> Response:

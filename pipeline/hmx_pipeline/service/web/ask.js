@@ -22,6 +22,7 @@ function fresh() {
       placeholder: "What does the agent want to do or know?",
       onkeydown: event => { if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) form.requestSubmit(); } }),
     make("div", { class: "fields" },
+      field("subject", "For", { placeholder: "everybody", size: 14, title: "A subject: finds what is private to this person too" }),
       field("budget", "Token budget", { type: "number", min: 1, max: 1000000, value: 1200, required: true }),
       make("button", {}, "Ask")),
     make("details", {}, make("summary", {}, "options: session, filters, strategy"), make("div", { class: "fields" },
@@ -40,6 +41,7 @@ async function shown(form) {
   const found = await pack({
     query: form.get("query"), token_budget: Number(form.get("budget")), strategy: form.get("strategy"), explain: true, as_text: true,
     ...(form.has("fill") && { fill: form.get("fill") }),
+    ...(form.get("subject") && { subject_id: form.get("subject") }),
     ...(form.get("session") && { session_id: form.get("session") }), ...(form.get("agent") && { agent_id: form.get("agent") }),
     ...(form.get("as_of") && { as_of: form.get("as_of") }), ...(form.has("include") && { include: form.getAll("include") }),
     ...(tags.length && { tags }),

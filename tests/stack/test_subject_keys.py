@@ -1,0 +1,188 @@
+"""Keys that are bound to a person, on a real port: whichever route is asked, they open nothing of another person's."""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import orjson
+import pytest
+from websockets.sync.client import connect
+
+from hmx_pipeline.contracts.evidence import Contribution
+from hmx_pipeline.service.api_keys import USUAL, Grant, Scope, add, parse
+from hmx_pipeline.settings import Settings
+from hmx_pipeline.store.projection import TopicRecord
+from hmx_pipeline.topology import EVIDENCE
+from tests.stack.test_store_materialiser import publish
+from tests.stack.test_subjects import ANN, BOB, as_read, known, spoken
+from tests.support.memory import T0, Memory
+from tests.support.pipeline import create_topics, new_settings
+from tests.support.records import event
+from tests.support.service import is_problem, serving
+
+HERON, OTTER, OPEN = "heron", "otter", "mole"
+"""What Ann said, what Bob said, and what belongs to all."""
+QUESTION = {"query": "locker code room first", "fill": "budget"}
+
+
+def told(subject: str) -> TopicRecord:
+    said = Contribution(
+        contribution_id=f"c-{subject}", tenant_id="acme", pattern_type="task_schema", pattern_key="p", session_id="s9",
+        segment_id="x", agent_id="a", first_at=T0, last_at=T0, subject=subject,
+    )  # fmt: skip
+    return TopicRecord(EVIDENCE, 0, 0, b"any", said.to_json(), [])
+
+
+@pytest.fixture(scope="module")
+def settings(kafka: str, redis_url: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Settings]:
+    file = tmp_path_factory.mktemp("keys") / "keys"
+    made = new_settings(kafka, redis_url, api_keys=str(file))
+    create_topics(made, partitions=1)
+    memory = Memory(redis_url, made.topic_prefix)
+    episodes = spoken(
+        ("s0", f"the locker was {OTTER} first", None),
+        ("s1", f"the locker code is {HERON}", ANN),
+        ("s0", f"the locker code is {OTTER}", BOB),
+        ("s3", f"the locker room is {OPEN}", None),
+    )
+    publish(made, episodes)
+    memory.write(
+        *episodes,
+        *as_read(
+            [known("k-ann", HERON, ANN), known("k-bob", f"locker {OTTER}", BOB), known("k-all", f"locker {OPEN}")]
+        ),
+    )
+    memory.write(told(BOB))
+    yield made
+    memory.wipe()
+    memory.client.close()
+
+
+@pytest.fixture(scope="module")
+def service(settings: Settings) -> Iterator[httpx.Client]:
+    with serving(settings) as client:
+        yield client
+
+
+def key(settings: Settings, subject: str | None = None, *scopes: Scope) -> dict[str, str]:
+    made = add(Path(settings.api_keys), Grant("acme", frozenset(scopes) or USUAL, subject))
+    return {"Authorization": f"Bearer {made}"}
+
+
+def asked(service: httpx.Client, headers: dict[str, str], **more: Any) -> httpx.Response:
+    return service.post("/v1/hmx/context-packs", json={**QUESTION, **more}, headers=headers)
+
+
+def test_a_bound_key_asks_for_its_own_subject_and_no_other(service: httpx.Client, settings: Settings) -> None:
+    ann, tenant = key(settings, ANN), key(settings)
+    own = asked(service, ann)
+    assert HERON in own.text and OPEN in own.text and OTTER not in own.text  # noqa: PT018
+    assert asked(service, ann, subject_id=ANN).json()["pack_id"] == own.json()["pack_id"]
+    assert asked(service, tenant, subject_id=ANN).json()["pack_id"] == own.json()["pack_id"]
+    is_problem(asked(service, ann, subject_id=BOB), 403, "forbidden")
+    shared = asked(service, tenant)
+    assert OPEN in shared.text and HERON not in shared.text and OTTER not in shared.text  # noqa: PT018
+
+
+@pytest.mark.requirement("Y19", "K-07")
+def test_no_route_tells_a_bound_key_what_is_anothers(service: httpx.Client, settings: Settings) -> None:
+    """All that take an id are asked for each id that there is."""
+    ann = key(settings, ANN, Scope.READ)
+    paths = service.get("/openapi.json").json()["paths"]
+    del paths["/v1/hmx/stream"]  # it does not end
+    ids = ["e0", "e1", "e2", "e3", "k-ann", "k-bob", "k-all", f"c-{BOB}", "s0", "s1"]
+    answered = 0
+    for path, methods in paths.items():
+        for name in ids if "{" in path else [""]:
+            where = re.sub(r"\{.*?\}", name, path)
+            for method in methods:
+                answer = service.request(method, where, json=QUESTION if method == "post" else None, headers=ann)
+                answered += answer.status_code == 200
+                assert OTTER not in answer.text, (method, where)
+                assert BOB not in answer.text.replace(where, ""), (method, where)
+    assert answered > 15
+
+
+def test_routes_that_tell_of_everybody_want_a_key_of_the_tenant(service: httpx.Client, settings: Settings) -> None:
+    ann, tenant = key(settings, ANN), key(settings)
+    for path in ("/v1/hmx/tables/sessions", "/v1/hmx/tables/patterns", "/v1/hmx/counts", "/v1/usage-metrics"):
+        assert service.get(path, headers=ann).status_code == 403
+        assert service.get(path, headers=tenant).status_code == 200
+    is_problem(service.post("/v1/hmx/fingerprints", json={}, headers=ann), 403, "forbidden")
+    assert service.get("/v1/hmx/tenants", headers=ann).status_code == 403
+
+
+def test_single_records_of_others_are_not_there(service: httpx.Client, settings: Settings) -> None:
+    ann, tenant = key(settings, ANN), key(settings)
+    for path in ("events/e0", "events/e2", "knowledge/k-bob", f"contributions/c-{BOB}"):
+        is_problem(service.get(f"/v1/hmx/{path}", headers=ann), 404, "not_found")
+        assert service.get(f"/v1/hmx/{path}", headers=tenant).status_code == 200
+    for path in ("events/e1", "events/e3", "knowledge/k-ann", "knowledge/k-all"):
+        assert service.get(f"/v1/hmx/{path}", headers=ann).status_code == 200
+    assert service.get("/v1/artifacts/k-bob", headers=ann).status_code == 404
+    assert service.get("/v1/artifacts/e0", headers=ann).status_code == 404
+
+
+def test_an_export_and_a_stream_tell_ones_own_and_the_shared(service: httpx.Client, settings: Settings) -> None:
+    ann = key(settings, ANN)
+
+    def exported(headers: dict[str, str]) -> list[str]:
+        lines = service.get("/v1/hmx/events", headers=headers).text.splitlines()
+        return [orjson.loads(line)["event_id"] for line in lines]
+
+    assert exported(key(settings)) == ["e0", "e1", "e2", "e3"]
+    assert exported(ann) == ["e1", "e3"]
+    with service.stream("GET", "/v1/hmx/stream", params={"from": "start"}, headers=ann) as answer:
+        lines = answer.iter_lines()
+        said = [line for line in (next(lines) for _ in range(12)) if line.startswith("data:")]
+    assert [orjson.loads(line[5:])["event_id"] for line in said] == ["e1", "e3"]
+
+
+def test_a_bound_key_writes_for_its_own_subject_alone(service: httpx.Client, settings: Settings) -> None:
+    ann = key(settings, ANN)
+    sent = [event("w", n, metadata=of) for n, of in enumerate(({"user_id": ANN}, {"user_id": BOB}, {}))]
+    results = service.post("/v1/hmx/events", json=sent, headers=ann).json()["results"]
+    assert [one["status"] for one in results] == ["accepted", "rejected", "rejected"]
+    assert {(one["reason"], one["path"]) for one in results[1:]} == {("subject_mismatch", "$.metadata.subject_id")}
+    url = str(service.base_url).replace("http", "ws", 1).rstrip("/") + "/v1/hmx/events"
+    with connect(url, subprotocols=["hmx-1.0"], additional_headers=ann, proxy=None) as socket:  # type: ignore[list-item]
+        for one, status in zip(sent, ("accepted", "rejected", "rejected"), strict=True):
+            socket.send(orjson.dumps(one))
+            assert orjson.loads(socket.recv(30))["status"] == status
+
+
+def test_a_capture_is_of_the_user_it_names_else_of_the_keys_subject(service: httpx.Client, settings: Settings) -> None:
+    ann, tenant = key(settings, ANN), key(settings)
+    capture = {"type": "message", "sessionId": "cap", "payload": {"role": "user", "text": "hello"}}
+    taken = [
+        (ann, {}, 200), (ann, {"userId": ANN}, 200), (ann, {"userId": BOB}, 422),
+        (ann, {"metadata": {"userId": BOB}}, 422), (tenant, {"userId": BOB}, 200), (tenant, {}, 200),
+    ]  # fmt: skip
+    for headers, more, status in taken:
+        assert service.post("/v1/capture", json={**capture, **more}, headers=headers).status_code == status
+
+
+def test_a_synthesis_is_for_the_user_it_names(service: httpx.Client, settings: Settings) -> None:
+    def answer(headers: dict[str, str], **more: Any) -> httpx.Response:
+        options = {"minConfidence": 0, "fill": "budget"}
+        body = {"query": QUESTION["query"], "options": options, **more}
+        return service.post("/v1/synthesize", json=body, headers=headers)
+
+    ann, tenant = key(settings, ANN), key(settings)
+    assert HERON in answer(ann).text and OTTER not in answer(ann).text  # noqa: PT018
+    assert OTTER in answer(tenant, userId=BOB).text
+    assert HERON not in answer(tenant).text
+    assert answer(ann, userId=BOB).status_code == 403
+
+
+def test_an_operators_key_is_nobodys() -> None:
+    (found,) = parse([f"{'a' * 64} acme\tadmin,read\tann"])
+    assert found[1] is None
+
+
+def test_keys_of_before_subjects_read_as_they_did() -> None:
+    grants = [grant for _, grant in parse(["a acme", "b acme\tread", "c acme\tread\tann b"])]
+    read = frozenset({Scope.READ})
+    assert grants == [Grant("acme", USUAL), Grant("acme", read), Grant("acme", read, "ann b")]
