@@ -300,7 +300,7 @@ class PatternsFold:
         gone = [
             (key, each)
             for key, each in self._maps.of_tenant(erased.tenant_id)
-            if each.first_at <= erased.at and covered(marks, erased.tenant_id, each.session_id, "")
+            if each.first_at <= erased.at and covered(marks, erased.tenant_id, each.session_id, each.subject)
         ]
         stale: set[str] = set()
         for key, each in gone:
