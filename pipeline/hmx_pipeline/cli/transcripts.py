@@ -151,7 +151,7 @@ def _show(settings: Settings) -> None:
 
 
 def best(settings: Settings) -> list[tuple[str, str, str]]:
-    """Returns kind, text and support: the best fix, procedure and rule in turn, those seen most often first."""
+    """Returns kind, text and support: the best fix, procedure and rule in turn."""
     from hmx_pipeline.store.fetch import Store
 
     store = Store.open(settings)
@@ -171,8 +171,14 @@ def _artifacts(store: Any, artifact_type: str, called: str) -> list[tuple[str, s
     ]
     texts = [(one, rendered(Artifact.model_validate(one))) for one in found]
     runnable = [(one, text) for one, text in texts if "`" in text.partition("\n")[2]]
-    runnable.sort(key=lambda pair: (-pair[0]["confidence"] * pair[0].get("observed_count", 1), pair[0]["artifact_id"]))
+    runnable.sort(key=lambda pair: _rank(pair[0]))
     return [(called, text, f"seen {one.get('observed_count', 1):,} times") for one, text in runnable]
+
+
+def _rank(artifact: dict[str, Any]) -> tuple[bool, float, int, str]:
+    """Returns the order of what is shown: what has commands of a shell first, then what is most certain."""
+    no_command = b'"command":' not in orjson.dumps(artifact["content"])
+    return no_command, -artifact["confidence"], -artifact.get("observed_count", 1), artifact["artifact_id"]
 
 
 def _rules(store: Any) -> list[tuple[str, str, str]]:
