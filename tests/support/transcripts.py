@@ -32,8 +32,8 @@ class Transcript:
     def user(self, text: str, at: str, **fields: Any) -> None:
         self.line("user", at, message={"role": "user", "content": text}, **fields)
 
-    def assistant(self, text: str, at: str, **fields: Any) -> None:
-        self._assistant({"type": "text", "text": text}, at, **fields)
+    def assistant(self, text: str, at: str, stop_reason: str | None = None, **fields: Any) -> None:
+        self._assistant({"type": "text", "text": text}, at, stop_reason, **fields)
 
     def call(self, tool: str, arguments: Json, at: str, call_id: str = "") -> str:
         self._calls += 1
@@ -55,8 +55,9 @@ class Transcript:
         else:
             self.result(name, output, at, told={"stdout": output, "stderr": "", "interrupted": False})
 
-    def _assistant(self, block: Json, at: str, **fields: Any) -> None:
-        self.line("assistant", at, message={"role": "assistant", "content": [block]}, **fields)
+    def _assistant(self, block: Json, at: str, stop_reason: str | None = None, **fields: Any) -> None:
+        message = {"role": "assistant", "content": [block], "stop_reason": stop_reason}
+        self.line("assistant", at, message=message, **fields)
 
     def written(self) -> list[bytes]:
         return [orjson.dumps(line) for line in self.lines]
@@ -74,7 +75,10 @@ def transcripts_of(events: Iterable[Json]) -> Iterator[Transcript]:
     for event in events:
         session = event["session_id"]
         _add(sessions.setdefault(session, Transcript(session)), event)
-    yield from sessions.values()
+    for made in sessions.values():
+        if made.lines[-1]["type"] == "assistant":
+            made.lines[-1]["message"]["stop_reason"] = "end_turn"
+        yield made
 
 
 def _add(to: Transcript, event: Json) -> None:

@@ -54,6 +54,10 @@ class ClaudeCall(NamedTuple):
     arguments: Mapping[str, Any]
     cwd: str = ""
 
+    def key(self, part: str) -> str:
+        """Return the key of an event about this call; old hooks do not name their calls."""
+        return f"{part}:{self.tool_use_id}" if self.tool_use_id else ""
+
 
 class ClaudeOutcome(NamedTuple):
     ok: bool
@@ -110,7 +114,7 @@ def refused(call: ClaudeCall, words: str) -> Draft:
     signal = "correction" if words else "negative"
     content = {"signal": signal, "target_event_id": "", "comment": cut(words) or "the user refused the call"}
     about = {"rejected_tool": call.tool, "rejected_command": cut(_what(call), 512)}
-    return Draft("feedback", content, f"refused:{call.tool_use_id}", about)
+    return Draft("feedback", content, call.key("refused"), about)
 
 
 def called(call: ClaudeCall, outcome: ClaudeOutcome) -> list[Draft]:
@@ -122,11 +126,11 @@ def called(call: ClaudeCall, outcome: ClaudeOutcome) -> list[Draft]:
         return [_edit(call, outcome, text)]
     name = {"tool_name": call.tool, "call_id": call.tool_use_id}
     drafts = [
-        Draft("tool_call", {**name, "arguments": bounded(dict(call.arguments))}, f"call:{call.tool_use_id}"),
+        Draft("tool_call", {**name, "arguments": bounded(dict(call.arguments))}, call.key("call")),
         Draft(
             "tool_result",
             {**name, "result": {"text": text}, "success": outcome.ok, "duration_ms": outcome.duration_ms},
-            f"result:{call.tool_use_id}",
+            call.key("result"),
         ),
     ]
     if call.tool in _SUBAGENTS:
@@ -159,7 +163,7 @@ def _command(call: ClaudeCall, outcome: ClaudeOutcome, text: str) -> Draft:
     content = {"command": cut(command), "exit_code": code, "success": outcome.ok, "output": text}
     if isinstance(description := call.arguments.get("description"), str):
         content["description"] = cut(description, 512)
-    return Draft("test_run" if is_test(command) else "command_exec", content, f"call:{call.tool_use_id}")
+    return Draft("test_run" if is_test(command) else "command_exec", content, call.key("call"))
 
 
 def _edit(call: ClaudeCall, outcome: ClaudeOutcome, text: str) -> Draft:
@@ -173,7 +177,7 @@ def _edit(call: ClaudeCall, outcome: ClaudeOutcome, text: str) -> Draft:
         content["edits"] = bounded(given["edits"])
     if not outcome.ok:
         content["error"] = text
-    return Draft("file_edit", content, f"call:{call.tool_use_id}")
+    return Draft("file_edit", content, call.key("call"))
 
 
 def _path(call: ClaudeCall) -> str:
@@ -189,9 +193,7 @@ def _subagent(call: ClaudeCall, outcome: ClaudeOutcome) -> Draft:
     told = outcome.told if isinstance(outcome.told, dict) else {}
     named = {"subagent_session_id": told["agentId"]} if isinstance(told.get("agentId"), str) else {}
     summary = cut(str(call.arguments.get("description", "")), 512)
-    return Draft(
-        f"{VENDOR}subagent.completed", {"status": status, "summary": summary, **named}, f"agent:{call.tool_use_id}"
-    )
+    return Draft(f"{VENDOR}subagent.completed", {"status": status, "summary": summary, **named}, call.key("agent"))
 
 
 def _what(call: ClaudeCall) -> str:

@@ -2,7 +2,8 @@
 
 Enters: the lines of files, one file after the other. Leaves: events whose ids and sequences follow from the lines, so
 that what is imported twice is a duplicate; and a report of what was left out, and why. A line that cannot be read
-loses itself alone. A sub-agent's lines are a session of their own, since sub-agents work side by side.
+loses itself alone. A sub-agent's lines are a session of their own, since sub-agents work side by side. Of the
+assistant's words the last of a turn are kept, as hooks have them; those between its calls only announce the calls.
 """
 
 import re
@@ -22,6 +23,7 @@ from hmx_pipeline.doors.draft import Draft
 
 NAMED: Final = 20
 """Lines that cannot be read are named up to here, and counted beyond."""
+BETWEEN: Final = "words of the assistant between its calls"
 _SILENT: Final = re.compile(
     r"summary|file-history-snapshot|queue-operation|progress|attachment|custom-title|ai-title|last-prompt|tag|mode"
     r"|agent-name|agent-color|pr-link|permission-mode|worktree-state|saved-hook-context"
@@ -55,6 +57,13 @@ class _Waiting(NamedTuple):
     at: str
 
 
+class _Said(NamedTuple):
+    """The assistant's last words: an answer if the user speaks next, or the turn ends with them."""
+
+    entry: Json
+    draft: Draft
+
+
 class TranscriptImport:
     """One import of any number of files. The order of the files is part of it: sequences count across them."""
 
@@ -66,6 +75,7 @@ class TranscriptImport:
         self._seen: set[str] = set()
         self._waiting: dict[str, _Waiting] = {}
         self._sidechains: dict[str, str] = {}
+        self._said: dict[str, _Said] = {}
         self._refused_before = False
 
     def events(self, lines: Iterable[tuple[str, bytes]]) -> Iterator[Json]:
@@ -73,7 +83,7 @@ class TranscriptImport:
         file, number = "", 0
         for name, line in lines:
             if name != file:
-                self._end_file()
+                yield from self._end_file()
                 file, number = name, 0
             number += 1
             if not line.strip():
@@ -81,11 +91,20 @@ class TranscriptImport:
             self.report.lines += 1
             entry = self._read(f"{name}:{number}", line)
             if entry is not None:
-                session, drafts = self._session(entry), self._drafts(entry)
+                session = self._session(entry)
+                drafts = self._drafts(session, entry)
+                if drafts and (said := self._said.pop(session, None)) is not None:
+                    yield self._event(session, *said)
                 yield from (self._event(session, entry, draft) for draft in drafts)
-        self._end_file()
+        yield from self._end_file()
 
-    def _end_file(self) -> None:
+    def _end_file(self) -> Iterator[Json]:
+        for session, said in self._said.items():
+            if said.entry["message"].get("stop_reason") == "end_turn":
+                yield self._event(session, *said)
+            else:
+                self.report.left_out[BETWEEN] += 1
+        self._said.clear()
         self.report.left_out["calls without a result"] += len(self._waiting)
         self._waiting.clear()
         self._sidechains.clear()
@@ -129,7 +148,7 @@ class TranscriptImport:
         root = self._sidechains.setdefault(uuid, self._sidechains.get(str(parent), uuid))
         return f"{session}/{entry.get('agentId') or root}"
 
-    def _drafts(self, entry: Json) -> list[Draft]:
+    def _drafts(self, session: str, entry: Json) -> list[Draft]:
         if entry["type"] == "system":
             return self._of_system(entry)
         if entry.get("isMeta") is True or entry.get("isCompactSummary") is True:
@@ -144,7 +163,7 @@ class TranscriptImport:
             draft
             for index, block in enumerate(blocks)
             if isinstance(block, dict)
-            for draft in self._of_block(entry, block, f"{entry['uuid']}/{index}" if index else entry["uuid"])
+            for draft in self._of_block(session, entry, block, f"{entry['uuid']}/{index}" if index else entry["uuid"])
         ]
 
     def _of_system(self, entry: Json) -> list[Draft]:
@@ -155,28 +174,39 @@ class TranscriptImport:
         trigger = about.get("trigger") if isinstance(about, dict) else None
         return [claude_code.compacted(str(trigger or "auto"), entry["uuid"])]
 
-    def _of_block(self, entry: Json, block: Json, key: str) -> list[Draft]:
+    def _of_block(self, session: str, entry: Json, block: Json, key: str) -> list[Draft]:
         match block:
+            case {"type": "text", "text": str(text)} if entry["type"] == "assistant":
+                return self._of_words(session, entry, text, key)
             case {"type": "text", "text": str(text)}:
-                drafts = self._of_text(entry, text, key)
+                drafts = self._of_text(text, key)
                 if not drafts:
                     self.report.left_out["texts that nobody said"] += 1
                 return drafts
             case {"type": "tool_use", "id": str(name), "name": str(tool), "input": dict(arguments)}:
                 call = ClaudeCall(name, tool, arguments, _text(entry.get("cwd")))
                 self._waiting[name] = _Waiting(call, entry["timestamp"])
+                self._between(session)
                 return []
             case {"type": "tool_result", "tool_use_id": str(name)}:
                 return self._of_result(entry, block, name)
         self.report.left_out[f"blocks of the type {_text(block.get('type'))[:40] or 'unknown'}"] += 1
         return []
 
-    def _of_text(self, entry: Json, text: str, key: str) -> list[Draft]:
+    def _of_words(self, session: str, entry: Json, text: str, key: str) -> list[Draft]:
+        if entry.get("isApiErrorMessage") is True:
+            return [claude_code.failed(text, key)]
+        for draft in claude_code.answered(text, key):
+            self._between(session)
+            self._said[session] = _Said(entry, draft)
+        return []
+
+    def _between(self, session: str) -> None:
+        if self._said.pop(session, None) is not None:
+            self.report.left_out[BETWEEN] += 1
+
+    def _of_text(self, text: str, key: str) -> list[Draft]:
         after_refusal, self._refused_before = self._refused_before, False
-        if entry["type"] == "assistant":
-            if entry.get("isApiErrorMessage") is True:
-                return [claude_code.failed(text, key)]
-            return claude_code.answered(text, key)
         drafts = claude_code.prompted(text, key)
         return [] if after_refusal and drafts and drafts[0].event_type == "feedback" else drafts
 

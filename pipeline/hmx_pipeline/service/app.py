@@ -16,6 +16,7 @@ from hmx_pipeline.service import (
     docs,
     events,
     fingerprint_routes,
+    hook_routes,
     memory,
     overview,
     page,
@@ -119,6 +120,7 @@ def create_app(settings: Settings) -> FastAPI:
         app.include_router(
             module.router, prefix="/v1", tags=["Hippocortex"], dependencies=reads, responses=answer_envelope.DOCUMENTED
         )
+    app.include_router(hook_routes.router, tags=["Hooks"], responses=answer_envelope.DOCUMENTED)
     return app
 
 

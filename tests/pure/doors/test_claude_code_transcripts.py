@@ -7,7 +7,7 @@ import orjson
 import pytest
 
 from hmx_pipeline.doors.claude_code import is_test
-from hmx_pipeline.doors.claude_code_transcripts import ImportReport, TranscriptImport
+from hmx_pipeline.doors.claude_code_transcripts import BETWEEN, ImportReport, TranscriptImport
 from hmx_pipeline.doors.draft import DEPTH, TEXT, bounded
 from hmx_pipeline.intake.decode import Accepted, decode
 from tests.support import data
@@ -106,6 +106,7 @@ def test_what_the_client_keeps_for_itself_and_unknown_types_are_counted() -> Non
             "lines that the client wrote for the model": 1,
             "results without a call": 1,
             "calls without a result": 1,
+            BETWEEN: 1,
         }
     )
 
@@ -178,12 +179,12 @@ def test_an_interruption_is_feedback_and_a_compaction_and_a_failed_turn_are_told
 def test_a_sub_agent_is_a_session_of_its_own_in_new_files_and_in_old() -> None:
     new = Transcript("s", agentId="a1b2", isSidechain=True)
     new.user("Find the callers", at(0))
-    new.assistant("There are two.", at(1))
+    new.assistant("There are two.", at(1), "end_turn")
     old = Transcript("t")
     old.user("Ask somebody", at(0))
     old.line("user", at(1), isSidechain=True, parentUuid=None, message={"role": "user", "content": "Find them"})
-    old.assistant("Two.", at(2), isSidechain=True)
-    old.assistant("There are two.", at(3))
+    old.assistant("Two.", at(2), "end_turn", isSidechain=True)
+    old.assistant("There are two.", at(3), "end_turn")
     events, _ = imported(new, old)
     assert [(e["session_id"], e["agent_id"], e["sequence"]) for e in events] == [
         ("s/a1b2", "claude-code-subagent", 0), ("s/a1b2", "claude-code-subagent", 1),
