@@ -13,19 +13,20 @@ def hooks_of(lines: list[Json]) -> Iterator[tuple[Json, Json]]:
     interruption between them."""
     calls: dict[str, Json] = {}
     said: tuple[Json, Json] | None = None
+    prompt = ""
     yield _hook(lines[0], "SessionStart", source="startup"), lines[0]
     for line in lines:
         content = line["message"]["content"]
         for block in [{"type": "text", "text": content}] if isinstance(content, str) else content:
             match block["type"]:
                 case "text" if line["type"] == "assistant":
-                    said = (_hook(line, "Stop", last_assistant_message=block["text"]), line)
+                    said = (_hook(line, "Stop", last_assistant_message=block["text"], prompt_id=prompt), line)
                 case "text":
                     if said is not None:
                         yield said
-                    said = None
+                    said, prompt = None, line["promptId"]
                     if not block["text"].startswith("[Request interrupted by user"):
-                        yield _hook(line, "UserPromptSubmit", prompt=block["text"]), line
+                        yield _hook(line, "UserPromptSubmit", prompt=block["text"], prompt_id=prompt), line
                 case "tool_use":
                     said = None
                     calls[block["id"]] = block

@@ -17,7 +17,7 @@ class Transcript:
         self.session = session
         self.lines: list[Json] = []
         self._common = {"cwd": cwd, "version": "2.1.0", "gitBranch": "main", "userType": "external", **common}
-        self._calls = 0
+        self._calls = self._prompts = 0
 
     def line(self, kind: str, at: str, **fields: Any) -> Json:
         uuid = f"{self.session}-{len(self.lines):06d}"
@@ -30,7 +30,9 @@ class Transcript:
         return written
 
     def user(self, text: str, at: str, **fields: Any) -> None:
-        self.line("user", at, message={"role": "user", "content": text}, **fields)
+        self._prompts += 1
+        prompt = {"promptId": f"{self.session}-prompt-{self._prompts}"}
+        self.line("user", at, message={"role": "user", "content": text}, **prompt, **fields)
 
     def assistant(self, text: str, at: str, stop_reason: str | None = None, **fields: Any) -> None:
         self._assistant({"type": "text", "text": text}, at, stop_reason, **fields)
@@ -46,7 +48,8 @@ class Transcript:
         if not ok:
             block["is_error"] = True
             told = f"Error: {text}"
-        self.line("user", at, message={"role": "user", "content": [block]}, toolUseResult=told, **fields)
+        prompt = {"promptId": f"{self.session}-prompt-{self._prompts}"}
+        self.line("user", at, message={"role": "user", "content": [block]}, toolUseResult=told, **prompt, **fields)
 
     def ran(self, command: str, output: str, at: str, *, exit_code: int = 0, call_id: str = "") -> None:
         name = self.call("Bash", {"command": command, "description": "Run it"}, at, call_id)

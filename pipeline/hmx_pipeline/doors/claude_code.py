@@ -68,6 +68,11 @@ class ClaudeOutcome(NamedTuple):
     duration_ms: float = 0.0
 
 
+def turn_key(part: str, prompt_id: object, otherwise: str) -> str:
+    """Return the key of a prompt or of its answer, by the id that new transcripts and hooks give the prompt."""
+    return f"{part}:{prompt_id}" if isinstance(prompt_id, str) and prompt_id else otherwise
+
+
 def prompted(text: str, key: str) -> list[Draft]:
     """Return what the user said or typed as a command, without what the client added to it."""
     if _INTERRUPTED.fullmatch(text):

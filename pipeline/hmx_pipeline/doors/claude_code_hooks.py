@@ -98,15 +98,31 @@ def _call(fields: Fields) -> ClaudeCall:
 
 
 def _done(fields: Fields, _: str) -> list[Draft]:
-    return claude_code.called(_call(fields), ClaudeOutcome(True, told=fields.get("tool_response")))
+    outcome = ClaudeOutcome(True, told=fields.get("tool_response"), duration_ms=_duration(fields))
+    return claude_code.called(_call(fields), outcome)
 
 
 def _failed(fields: Fields, _: str) -> list[Draft]:
     call = _call(fields)
-    drafts = claude_code.called(call, ClaudeOutcome(False, _text(fields, "error")))
+    drafts = claude_code.called(call, ClaudeOutcome(False, _text(fields, "error"), duration_ms=_duration(fields)))
     if fields.get("is_interrupt") is True:
         drafts.append(claude_code.interrupted(call.key("interrupted")))
     return drafts
+
+
+def _duration(fields: Fields) -> float:
+    said = fields.get("duration_ms")
+    return float(said) if isinstance(said, int | float) and said >= 0 else 0.0
+
+
+def _prompted(fields: Fields, key: str) -> list[Draft]:
+    return claude_code.prompted(_text(fields, "prompt"), claude_code.turn_key("prompt", fields.get("prompt_id"), key))
+
+
+def _answered(fields: Fields, key: str) -> list[Draft]:
+    """Return the last words of a turn. Where another hook made it go on, they are not the first under its prompt."""
+    prompt = None if fields.get("stop_hook_active") is True else fields.get("prompt_id")
+    return claude_code.answered(_text(fields, "last_assistant_message"), claude_code.turn_key("answer", prompt, key))
 
 
 def _refused(fields: Fields, _: str) -> list[Draft]:
@@ -140,7 +156,7 @@ HOOKS: Final[Mapping[str, HookKind]] = {
         asks=lambda fields: HookQuestion(PurePath(_text(fields, "cwd")).name, 800, _BEGUN), deadline_ms=500
     ),
     "UserPromptSubmit": HookKind(
-        lambda fields, key: claude_code.prompted(_text(fields, "prompt"), key),
+        _prompted,
         lambda fields: HookQuestion(cut(_text(fields, "prompt"), QUERY), 1_200),
         deadline_ms=500,
     ),
@@ -152,8 +168,8 @@ HOOKS: Final[Mapping[str, HookKind]] = {
     "PermissionDenied": HookKind(_refused),
     "PermissionRequest": HookKind(),
     "SubagentStart": HookKind(),
-    "SubagentStop": HookKind(lambda fields, key: claude_code.answered(_text(fields, "last_assistant_message"), key)),
-    "Stop": HookKind(lambda fields, key: claude_code.answered(_text(fields, "last_assistant_message"), key)),
+    "SubagentStop": HookKind(_answered),
+    "Stop": HookKind(_answered),
     "StopFailure": HookKind(lambda fields, key: [claude_code.failed(_text(fields, "error"), key)]),
     "PreCompact": HookKind(),
     "PostCompact": HookKind(lambda fields, key: [claude_code.compacted(_text(fields, "trigger") or "auto", key)]),

@@ -61,7 +61,8 @@ class _Said(NamedTuple):
     """The assistant's last words: an answer if the user speaks next, or the turn ends with them."""
 
     entry: Json
-    draft: Draft
+    text: str
+    key: str
 
 
 class TranscriptImport:
@@ -76,6 +77,8 @@ class TranscriptImport:
         self._waiting: dict[str, _Waiting] = {}
         self._sidechains: dict[str, str] = {}
         self._said: dict[str, _Said] = {}
+        self._prompts: dict[str, object] = {}
+        self._turns: set[tuple[str, str]] = set()
         self._refused_before = False
 
     def events(self, lines: Iterable[tuple[str, bytes]]) -> Iterator[Json]:
@@ -93,18 +96,20 @@ class TranscriptImport:
             if entry is not None:
                 session = self._session(entry)
                 drafts = self._drafts(session, entry)
-                if drafts and (said := self._said.pop(session, None)) is not None:
-                    yield self._event(session, *said)
+                if drafts:
+                    yield from self._answer(session)
+                if entry["type"] == "user":
+                    self._prompts[session] = entry.get("promptId")
                 yield from (self._event(session, entry, draft) for draft in drafts)
         yield from self._end_file()
 
     def _end_file(self) -> Iterator[Json]:
-        for session, said in self._said.items():
+        for session, said in list(self._said.items()):
             if said.entry["message"].get("stop_reason") == "end_turn":
-                yield self._event(session, *said)
+                yield from self._answer(session)
             else:
-                self.report.left_out[BETWEEN] += 1
-        self._said.clear()
+                self._between(session)
+        self._prompts.clear()
         self.report.left_out["calls without a result"] += len(self._waiting)
         self._waiting.clear()
         self._sidechains.clear()
@@ -179,7 +184,7 @@ class TranscriptImport:
             case {"type": "text", "text": str(text)} if entry["type"] == "assistant":
                 return self._of_words(session, entry, text, key)
             case {"type": "text", "text": str(text)}:
-                drafts = self._of_text(text, key)
+                drafts = self._of_text(session, entry, text, key)
                 if not drafts:
                     self.report.left_out["texts that nobody said"] += 1
                 return drafts
@@ -196,19 +201,36 @@ class TranscriptImport:
     def _of_words(self, session: str, entry: Json, text: str, key: str) -> list[Draft]:
         if entry.get("isApiErrorMessage") is True:
             return [claude_code.failed(text, key)]
-        for draft in claude_code.answered(text, key):
-            self._between(session)
-            self._said[session] = _Said(entry, draft)
+        self._between(session)
+        if text.strip():
+            self._said[session] = _Said(entry, text, key)
         return []
 
     def _between(self, session: str) -> None:
         if self._said.pop(session, None) is not None:
             self.report.left_out[BETWEEN] += 1
 
-    def _of_text(self, text: str, key: str) -> list[Draft]:
+    def _answer(self, session: str) -> Iterator[Json]:
+        """Yield the assistant's last words as the answer to the last prompt."""
+        said = self._said.pop(session, None)
+        if said is not None:
+            key = self._turn_key(session, "answer", self._prompts.get(session), said.key)
+            yield from (self._event(session, said.entry, draft) for draft in claude_code.answered(said.text, key))
+
+    def _of_text(self, session: str, entry: Json, text: str, key: str) -> list[Draft]:
         after_refusal, self._refused_before = self._refused_before, False
         drafts = claude_code.prompted(text, key)
-        return [] if after_refusal and drafts and drafts[0].event_type == "feedback" else drafts
+        if not drafts or (after_refusal and drafts[0].event_type == "feedback"):
+            return []
+        return [draft._replace(key=self._turn_key(session, "prompt", entry.get("promptId"), key)) for draft in drafts]
+
+    def _turn_key(self, session: str, part: str, prompt_id: object, otherwise: str) -> str:
+        """Return the key that hooks give too; what follows under the same prompt has one of its own."""
+        key = claude_code.turn_key(part, prompt_id, otherwise)
+        if (session, key) in self._turns:
+            return otherwise
+        self._turns.add((session, key))
+        return key
 
     def _of_result(self, entry: Json, block: Json, name: str) -> list[Draft]:
         waiting = self._waiting.pop(name, None)
