@@ -32,6 +32,7 @@ def hooks_of(lines: list[Json]) -> Iterator[tuple[Json, Json]]:
                     calls[block["id"]] = block
                     yield _hook(line, "PreToolUse", **_about(block)), line
                 case "tool_result":
+                    prompt = line["promptId"]
                     yield _outcome(line, block, calls[block["tool_use_id"]]), line
     if said is not None:
         yield said

@@ -62,7 +62,9 @@ class _Said(NamedTuple):
 
     entry: Json
     text: str
-    key: str
+    prompt_id: object
+    otherwise: str
+    """Its key where the prompt has no id."""
 
 
 class TranscriptImport:
@@ -203,7 +205,7 @@ class TranscriptImport:
             return [claude_code.failed(text, key)]
         self._between(session)
         if text.strip():
-            self._said[session] = _Said(entry, text, key)
+            self._said[session] = _Said(entry, text, self._prompts.get(session), key)
         return []
 
     def _between(self, session: str) -> None:
@@ -214,7 +216,7 @@ class TranscriptImport:
         """Yield the assistant's last words as the answer to the last prompt."""
         said = self._said.pop(session, None)
         if said is not None:
-            key = self._turn_key(session, "answer", self._prompts.get(session), said.key)
+            key = self._turn_key(session, "answer", said.prompt_id, said.otherwise)
             yield from (self._event(session, said.entry, draft) for draft in claude_code.answered(said.text, key))
 
     def _of_text(self, session: str, entry: Json, text: str, key: str) -> list[Draft]:
