@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple
 
 import orjson
 
-from hmx_pipeline.doors.draft import Draft, bounded, cut
+from hmx_pipeline.doors.draft import DraftEvent, bounded, cut
 from hmx_pipeline.segments.commands import Simple, simple_commands
 
 AGENT: Final = "claude-code"
@@ -73,7 +73,7 @@ def turn_key(part: str, prompt_id: object, otherwise: str) -> str:
     return f"{part}:{prompt_id}" if isinstance(prompt_id, str) and prompt_id else otherwise
 
 
-def prompted(text: str, key: str) -> list[Draft]:
+def prompted(text: str, key: str) -> list[DraftEvent]:
     """Return what the user said or typed as a command, without what the client added to it."""
     if _INTERRUPTED.fullmatch(text):
         return [interrupted(key)]
@@ -87,23 +87,23 @@ def prompted(text: str, key: str) -> list[Draft]:
     return [_message("user", said, key)] if said.strip() else []
 
 
-def answered(text: str, key: str) -> list[Draft]:
+def answered(text: str, key: str) -> list[DraftEvent]:
     return [_message("assistant", text, key)] if text.strip() else []
 
 
-def failed(message: str, key: str) -> Draft:
+def failed(message: str, key: str) -> DraftEvent:
     """Return the failure of a turn: the model could not be asked."""
     content = {"error_type": "api_error", "message": cut(message.strip()), "stack": "", "recoverable": True}
-    return Draft("error", content, key)
+    return DraftEvent("error", content, key)
 
 
-def interrupted(key: str, comment: str = "interrupted by the user") -> Draft:
-    return Draft("feedback", {"signal": "negative", "target_event_id": "", "comment": comment}, key)
+def interrupted(key: str, comment: str = "interrupted by the user") -> DraftEvent:
+    return DraftEvent("feedback", {"signal": "negative", "target_event_id": "", "comment": comment}, key)
 
 
-def compacted(trigger: str, key: str) -> Draft:
+def compacted(trigger: str, key: str) -> DraftEvent:
     """The summary is not kept: it says again, in a model's words, what the events before it say."""
-    return Draft(f"{VENDOR}compaction.completed", {"status": "completed", "mode": trigger}, key)
+    return DraftEvent(f"{VENDOR}compaction.completed", {"status": "completed", "mode": trigger}, key)
 
 
 def refusal(text: str) -> str | None:
@@ -114,15 +114,15 @@ def refusal(text: str) -> str | None:
     return words[1].strip() if words else ""
 
 
-def refused(call: ClaudeCall, words: str) -> Draft:
+def refused(call: ClaudeCall, words: str) -> DraftEvent:
     """Return the user's refusal. The call itself is no event: nothing was done."""
     signal = "correction" if words else "negative"
     content = {"signal": signal, "target_event_id": "", "comment": cut(words) or "the user refused the call"}
     about = {"rejected_tool": call.tool, "rejected_command": cut(_what(call), 512)}
-    return Draft("feedback", content, call.key("refused"), about)
+    return DraftEvent("feedback", content, call.key("refused"), about)
 
 
-def called(call: ClaudeCall, outcome: ClaudeOutcome) -> list[Draft]:
+def called(call: ClaudeCall, outcome: ClaudeOutcome) -> list[DraftEvent]:
     """Return what was done: a command, a run of tests, an edit, or a call with its result."""
     text = _shown(outcome)
     if call.tool == "Bash" and isinstance(call.arguments.get("command"), str):
@@ -131,8 +131,8 @@ def called(call: ClaudeCall, outcome: ClaudeOutcome) -> list[Draft]:
         return [_edit(call, outcome, text)]
     name = {"tool_name": call.tool, "call_id": call.tool_use_id}
     drafts = [
-        Draft("tool_call", {**name, "arguments": bounded(dict(call.arguments))}, call.key("call")),
-        Draft(
+        DraftEvent("tool_call", {**name, "arguments": bounded(dict(call.arguments))}, call.key("call")),
+        DraftEvent(
             "tool_result",
             {**name, "result": {"text": text}, "success": outcome.ok, "duration_ms": outcome.duration_ms},
             call.key("result"),
@@ -156,11 +156,11 @@ def _tests(simple: Simple) -> bool:
     )
 
 
-def _message(role: str, text: str, key: str) -> Draft:
-    return Draft("message", {"role": role, "text": cut(text.strip()), "attachments": []}, key)
+def _message(role: str, text: str, key: str) -> DraftEvent:
+    return DraftEvent("message", {"role": role, "text": cut(text.strip()), "attachments": []}, key)
 
 
-def _command(call: ClaudeCall, outcome: ClaudeOutcome, text: str) -> Draft:
+def _command(call: ClaudeCall, outcome: ClaudeOutcome, text: str) -> DraftEvent:
     command, code = str(call.arguments["command"]), 0
     if not outcome.ok:
         found = _EXIT.match(text)
@@ -168,10 +168,10 @@ def _command(call: ClaudeCall, outcome: ClaudeOutcome, text: str) -> Draft:
     content = {"command": cut(command), "exit_code": code, "success": outcome.ok, "output": text}
     if isinstance(description := call.arguments.get("description"), str):
         content["description"] = cut(description, 512)
-    return Draft("test_run" if is_test(command) else "command_exec", content, call.key("call"))
+    return DraftEvent("test_run" if is_test(command) else "command_exec", content, call.key("call"))
 
 
-def _edit(call: ClaudeCall, outcome: ClaudeOutcome, text: str) -> Draft:
+def _edit(call: ClaudeCall, outcome: ClaudeOutcome, text: str) -> DraftEvent:
     given = call.arguments
     content: dict[str, Any] = {"path": _path(call), "operation": _EDITS[call.tool], "success": outcome.ok}
     for ours, theirs in (("old_text", ("old_string",)), ("new_text", ("new_string", "new_source", "content"))):
@@ -182,7 +182,7 @@ def _edit(call: ClaudeCall, outcome: ClaudeOutcome, text: str) -> Draft:
         content["edits"] = bounded(given["edits"])
     if not outcome.ok:
         content["error"] = text
-    return Draft("file_edit", content, call.key("call"))
+    return DraftEvent("file_edit", content, call.key("call"))
 
 
 def _path(call: ClaudeCall) -> str:
@@ -193,12 +193,12 @@ def _path(call: ClaudeCall) -> str:
     return cut(str(path.relative_to(call.cwd) if inside else path), 1_024) if named else ""
 
 
-def _subagent(call: ClaudeCall, outcome: ClaudeOutcome) -> Draft:
+def _subagent(call: ClaudeCall, outcome: ClaudeOutcome) -> DraftEvent:
     status = "completed" if outcome.ok else "failed"
     told = outcome.told if isinstance(outcome.told, dict) else {}
     named = {"subagent_session_id": told["agentId"]} if isinstance(told.get("agentId"), str) else {}
     summary = cut(str(call.arguments.get("description", "")), 512)
-    return Draft(f"{VENDOR}subagent.completed", {"status": status, "summary": summary, **named}, call.key("agent"))
+    return DraftEvent(f"{VENDOR}subagent.completed", {"status": status, "summary": summary, **named}, call.key("agent"))
 
 
 def _what(call: ClaudeCall) -> str:

@@ -14,7 +14,7 @@ from typing import Any, Final, NamedTuple
 from hmx_pipeline.contracts.pack import ENTRY_MARK, Section
 from hmx_pipeline.doors import claude_code
 from hmx_pipeline.doors.claude_code import AGENT, SUBAGENT, ClaudeCall, ClaudeOutcome
-from hmx_pipeline.doors.draft import Draft, cut
+from hmx_pipeline.doors.draft import DraftEvent, cut
 
 CONTEXT: Final = 10_000
 """Characters of context that Claude Code takes from a hook."""
@@ -38,7 +38,7 @@ class HookCall(NamedTuple):
     hook: str
     session_id: str
     agent_id: str
-    drafts: tuple[Draft, ...]
+    drafts: tuple[DraftEvent, ...]
     question: HookQuestion | None
     metadata: Mapping[str, str]
 
@@ -46,7 +46,7 @@ class HookCall(NamedTuple):
 class HookKind(NamedTuple):
     """How a hook is mapped, and how long its answer may take if nobody says so."""
 
-    tells: Callable[[Fields, str], list[Draft]] | None = None
+    tells: Callable[[Fields, str], list[DraftEvent]] | None = None
     """Takes the fields, and the key of this delivery."""
     asks: Callable[[Fields], HookQuestion] | None = None
     deadline_ms: int = 1_000
@@ -97,12 +97,12 @@ def _call(fields: Fields) -> ClaudeCall:
     return ClaudeCall(_text(fields, "tool_use_id"), _text(fields, "tool_name"), arguments, _text(fields, "cwd"))
 
 
-def _done(fields: Fields, _: str) -> list[Draft]:
+def _done(fields: Fields, _: str) -> list[DraftEvent]:
     outcome = ClaudeOutcome(True, told=fields.get("tool_response"), duration_ms=_duration(fields))
     return claude_code.called(_call(fields), outcome)
 
 
-def _failed(fields: Fields, _: str) -> list[Draft]:
+def _failed(fields: Fields, _: str) -> list[DraftEvent]:
     call = _call(fields)
     drafts = claude_code.called(call, ClaudeOutcome(False, _text(fields, "error"), duration_ms=_duration(fields)))
     if fields.get("is_interrupt") is True:
@@ -115,17 +115,17 @@ def _duration(fields: Fields) -> float:
     return float(said) if isinstance(said, int | float) and said >= 0 else 0.0
 
 
-def _prompted(fields: Fields, key: str) -> list[Draft]:
+def _prompted(fields: Fields, key: str) -> list[DraftEvent]:
     return claude_code.prompted(_text(fields, "prompt"), claude_code.turn_key("prompt", fields.get("prompt_id"), key))
 
 
-def _answered(fields: Fields, key: str) -> list[Draft]:
+def _answered(fields: Fields, key: str) -> list[DraftEvent]:
     """Return the last words of a turn. Where another hook made it go on, they are not the first under its prompt."""
     prompt = None if fields.get("stop_hook_active") is True else fields.get("prompt_id")
     return claude_code.answered(_text(fields, "last_assistant_message"), claude_code.turn_key("answer", prompt, key))
 
 
-def _refused(fields: Fields, _: str) -> list[Draft]:
+def _refused(fields: Fields, _: str) -> list[DraftEvent]:
     return [claude_code.refused(_call(fields), _text(fields, "reason"))]
 
 
@@ -146,9 +146,11 @@ def _text(fields: Fields, name: str) -> str:
     return value if isinstance(value, str) else ""
 
 
-def _session_ended(fields: Fields, key: str) -> list[Draft]:
+def _session_ended(fields: Fields, key: str) -> list[DraftEvent]:
     """As a typed event: a change of state would be taken for an effect of the last command."""
-    return [Draft(f"{claude_code.VENDOR}session.ended", {"status": "ended", "reason": _text(fields, "reason")}, key)]
+    return [
+        DraftEvent(f"{claude_code.VENDOR}session.ended", {"status": "ended", "reason": _text(fields, "reason")}, key)
+    ]
 
 
 HOOKS: Final[Mapping[str, HookKind]] = {

@@ -19,7 +19,7 @@ from hmx_pipeline.contracts.timestamps import NS_PER_MS, parse_instant
 from hmx_pipeline.contracts.versions import HMX_VERSION
 from hmx_pipeline.doors import claude_code
 from hmx_pipeline.doors.claude_code import AGENT, SUBAGENT, ClaudeCall, ClaudeOutcome
-from hmx_pipeline.doors.draft import Draft
+from hmx_pipeline.doors.draft import DraftEvent
 
 NAMED: Final = 20
 """Lines that cannot be read are named up to here, and counted beyond."""
@@ -52,12 +52,12 @@ class ImportReport:
             self.unreadable.append(f"{where}: {why}")
 
 
-class _Waiting(NamedTuple):
+class _OpenCall(NamedTuple):
     call: ClaudeCall
     at: str
 
 
-class _Said(NamedTuple):
+class _LastWords(NamedTuple):
     """The assistant's last words: an answer if the user speaks next, or the turn ends with them."""
 
     entry: Json
@@ -76,9 +76,9 @@ class TranscriptImport:
         self._extra = {"subject_id": subject} if subject else {}
         self._sequences: Counter[str] = Counter()
         self._seen: set[str] = set()
-        self._waiting: dict[str, _Waiting] = {}
+        self._waiting: dict[str, _OpenCall] = {}
         self._sidechains: dict[str, str] = {}
-        self._said: dict[str, _Said] = {}
+        self._said: dict[str, _LastWords] = {}
         self._prompts: dict[str, object] = {}
         self._turns: set[tuple[str, str]] = set()
         self._refused_before = False
@@ -155,7 +155,7 @@ class TranscriptImport:
         root = self._sidechains.setdefault(uuid, self._sidechains.get(str(parent), uuid))
         return f"{session}/{entry.get('agentId') or root}"
 
-    def _drafts(self, session: str, entry: Json) -> list[Draft]:
+    def _drafts(self, session: str, entry: Json) -> list[DraftEvent]:
         if entry["type"] == "system":
             return self._of_system(entry)
         if entry.get("isMeta") is True or entry.get("isCompactSummary") is True:
@@ -173,7 +173,7 @@ class TranscriptImport:
             for draft in self._of_block(session, entry, block, f"{entry['uuid']}/{index}" if index else entry["uuid"])
         ]
 
-    def _of_system(self, entry: Json) -> list[Draft]:
+    def _of_system(self, entry: Json) -> list[DraftEvent]:
         if entry.get("subtype") != "compact_boundary":
             self.report.left_out["lines of the client's own"] += 1
             return []
@@ -181,7 +181,7 @@ class TranscriptImport:
         trigger = about.get("trigger") if isinstance(about, dict) else None
         return [claude_code.compacted(str(trigger or "auto"), entry["uuid"])]
 
-    def _of_block(self, session: str, entry: Json, block: Json, key: str) -> list[Draft]:
+    def _of_block(self, session: str, entry: Json, block: Json, key: str) -> list[DraftEvent]:
         match block:
             case {"type": "text", "text": str(text)} if entry["type"] == "assistant":
                 return self._of_words(session, entry, text, key)
@@ -192,7 +192,7 @@ class TranscriptImport:
                 return drafts
             case {"type": "tool_use", "id": str(name), "name": str(tool), "input": dict(arguments)}:
                 call = ClaudeCall(name, tool, arguments, _text(entry.get("cwd")))
-                self._waiting[name] = _Waiting(call, entry["timestamp"])
+                self._waiting[name] = _OpenCall(call, entry["timestamp"])
                 self._between(session)
                 return []
             case {"type": "tool_result", "tool_use_id": str(name)}:
@@ -200,12 +200,12 @@ class TranscriptImport:
         self.report.left_out[f"blocks of the type {_text(block.get('type'))[:40] or 'unknown'}"] += 1
         return []
 
-    def _of_words(self, session: str, entry: Json, text: str, key: str) -> list[Draft]:
+    def _of_words(self, session: str, entry: Json, text: str, key: str) -> list[DraftEvent]:
         if entry.get("isApiErrorMessage") is True:
             return [claude_code.failed(text, key)]
         self._between(session)
         if text.strip():
-            self._said[session] = _Said(entry, text, self._prompts.get(session), key)
+            self._said[session] = _LastWords(entry, text, self._prompts.get(session), key)
         return []
 
     def _between(self, session: str) -> None:
@@ -219,7 +219,7 @@ class TranscriptImport:
             key = self._turn_key(session, "answer", said.prompt_id, said.otherwise)
             yield from (self._event(session, said.entry, draft) for draft in claude_code.answered(said.text, key))
 
-    def _of_text(self, session: str, entry: Json, text: str, key: str) -> list[Draft]:
+    def _of_text(self, session: str, entry: Json, text: str, key: str) -> list[DraftEvent]:
         after_refusal, self._refused_before = self._refused_before, False
         drafts = claude_code.prompted(text, key)
         if not drafts or (after_refusal and drafts[0].event_type == "feedback"):
@@ -234,7 +234,7 @@ class TranscriptImport:
         self._turns.add((session, key))
         return key
 
-    def _of_result(self, entry: Json, block: Json, name: str) -> list[Draft]:
+    def _of_result(self, entry: Json, block: Json, name: str) -> list[DraftEvent]:
         waiting = self._waiting.pop(name, None)
         if waiting is None:
             self.report.left_out["results without a call"] += 1
@@ -249,7 +249,7 @@ class TranscriptImport:
         outcome = ClaudeOutcome(ok, text, entry.get("toolUseResult"), max(0, ended - began) / NS_PER_MS)
         return claude_code.called(waiting.call, outcome)
 
-    def _event(self, session: str, entry: Json, draft: Draft) -> Json:
+    def _event(self, session: str, entry: Json, draft: DraftEvent) -> Json:
         sequence = self._sequences[session]
         self._sequences[session] += 1
         self.report.sessions.add(session)

@@ -14,7 +14,7 @@ VALUES: Final = 4_096
 """Texts and other values of one call's arguments."""
 
 
-class Draft(NamedTuple):
+class DraftEvent(NamedTuple):
     event_type: str
     content: dict[str, Any]
     key: str
