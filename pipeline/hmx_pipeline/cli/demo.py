@@ -33,7 +33,7 @@ def demo(
     """
     started = time.monotonic()
     try:
-        with own_stack(KEPT if keep else None) as settings:
+        with own_stack(KEPT, keep) as settings:
             _flow(settings)
             _show(settings)
             OUT.print(f"\n[dim]{time.monotonic() - started:.0f} s in total[/]")

@@ -27,18 +27,19 @@ _STARTING: Final = "starting Kafka, Redis and the pipeline"
 
 
 @contextmanager
-def own_stack(kept: Path | None) -> Iterator[Settings]:
-    """Starts an empty stack, and stops it also after Ctrl-C; in the folder `kept` it stays up if nothing failed."""
+def own_stack(folder: Path, keep: bool) -> Iterator[Settings]:
+    """Starts an empty stack and stops it, also after Ctrl-C. With `keep` it lies in the folder, and stays up if nothing
+    failed."""
     for name in (*_ELSEWHERE, *local.settings_elsewhere(os.environ)):
         os.environ.pop(name, None)
     end_as_by_interrupt()
     try:
-        with _temporary() if kept is None else _lasting(kept) as settings:
+        with _lasting(folder) if keep else _temporary() as settings:
             yield settings
     except local.AlreadyUpError as error:
-        fail(f"{error}: stop it with `HMX_STATE={kept} hmx down`")
+        fail(f"{error}: stop it with `HMX_STATE={folder} hmx down`")
     except StackError as error:
-        fail(f"{error}\n`--keep` keeps the logs.")
+        fail(f"{error}\n`--keep` keeps the logs in {folder}/logs.")
 
 
 @contextmanager

@@ -83,7 +83,7 @@ def mine(
     from hmx_pipeline.runtime.barriers import LackingError
 
     reader, importing = LineReader(_files(agent, paths)), TranscriptImport(TENANT)
-    with own_stack(KEPT if keep else None) as settings:
+    with own_stack(KEPT, keep) as settings:
         with bar("importing", reader) as show:
             publish(_events(reader, importing), settings, show)
         _say(importing.report, importing.report.events.total(), False)
