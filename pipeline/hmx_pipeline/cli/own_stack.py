@@ -30,7 +30,9 @@ _STARTING: Final = "starting Kafka, Redis and the pipeline"
 def own_stack(folder: Path, keep: bool) -> Iterator[Settings]:
     """Starts an empty stack and stops it, also after Ctrl-C. With `keep` it lies in the folder, and stays up if nothing
     failed."""
-    for name in (*_ELSEWHERE, *local.settings_elsewhere(os.environ)):
+    for name in _ELSEWHERE:
+        os.environ.pop(name, None)
+    for name in local.settings_elsewhere(os.environ):  # those depend on the ones above
         os.environ.pop(name, None)
     end_as_by_interrupt()
     try:
