@@ -18,6 +18,7 @@ from hmx_pipeline.service import (
     erasure_routes,
     events,
     fingerprint_routes,
+    hook_routes,
     knowledge_routes,
     memory,
     overview,
@@ -124,6 +125,7 @@ def create_app(settings: Settings) -> FastAPI:
         app.include_router(
             module.router, prefix="/v1", tags=["Hippocortex"], dependencies=reads, responses=answer_envelope.DOCUMENTED
         )
+    app.include_router(hook_routes.router, tags=["Hooks"], responses=answer_envelope.DOCUMENTED)
     return app
 
 
